@@ -1,0 +1,4 @@
+export * from "./assert.ts";
+export * from "./ids.ts";
+export * from "./prng.ts";
+export * from "./time.ts";
