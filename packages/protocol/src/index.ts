@@ -1,1 +1,9 @@
-export {};
+export * from "./errors.ts";
+export * from "./fields.ts";
+export * from "./hot-messages.ts";
+export * from "./inference.ts";
+export * from "./limits.ts";
+export * from "./model-spec.ts";
+export * from "./rare-messages.ts";
+export * from "./subjects.ts";
+export * from "./tensor.ts";

@@ -1,1 +1,2 @@
-export {};
+export * from "./pull.ts";
+export * from "./token.ts";

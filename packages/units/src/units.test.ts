@@ -1,5 +1,18 @@
 import { expect, test } from "vitest";
-import { Prng, after, assert, between, bucketOf, formatDuration, instant, micros, millis, modelNumberOf, parseDuration, threadId } from "./index.ts";
+import {
+  Prng,
+  after,
+  assert,
+  between,
+  bucketOf,
+  formatDuration,
+  instant,
+  micros,
+  millis,
+  modelNumberOf,
+  parseDuration,
+  threadId,
+} from "./index.ts";
 
 test("a duration is whole microseconds and never negative", () => {
   expect(() => micros(-1)).toThrow("no length of time");
@@ -9,8 +22,16 @@ test("a duration is whole microseconds and never negative", () => {
 });
 
 test("durations are read with their unit, and a bare number is milliseconds", () => {
-  expect(["25ms", "1.5s", "800us", "800µs", "40", "2m"].map(parseDuration)).toEqual([25_000, 1_500_000, 800, 800, 40_000, 120_000_000]);
-  expect(["", "-3ms", "5 hours", "NaN", "1e9ms"].map(parseDuration)).toEqual([undefined, undefined, undefined, undefined, undefined]);
+  expect(["25ms", "1.5s", "800us", "800µs", "40", "2m"].map(parseDuration)).toEqual([
+    25_000, 1_500_000, 800, 800, 40_000, 120_000_000,
+  ]);
+  expect(["", "-3ms", "5 hours", "NaN", "1e9ms"].map(parseDuration)).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
   expect(formatDuration(micros(1500))).toBe("1.5 ms");
 });
 
@@ -27,7 +48,14 @@ test("a thread id names its model and its bucket", () => {
 });
 
 test("equal seeds draw equal numbers, unequal seeds differ, and gaps have the mean asked for", () => {
-  const draw = (seed: number) => Array.from({ length: 5 }, ((g) => () => g.nextUint32())(new Prng(seed)));
+  const draw = (seed: number) =>
+    Array.from(
+      { length: 5 },
+      (
+        (g) => () =>
+          g.nextUint32()
+      )(new Prng(seed)),
+    );
   expect(draw(1)).toEqual(draw(1));
   expect(draw(1)).not.toEqual(draw(2));
   const prng = new Prng(3);

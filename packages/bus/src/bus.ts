@@ -1,0 +1,76 @@
+/**
+ * The bus port: subjects, queue groups, replies. Delivery is at most once and in order per publisher and subject; nothing is kept for
+ * those who are away. Calls never block and never throw: what goes wrong arrives as a status or a failure value.
+ */
+export interface Bus {
+  /** The server's announced limit for one message, in bytes, headers included. */
+  readonly payloadMax: number;
+  readonly connected: boolean;
+  /**
+   * Publishes. The payload may be reused once the call returns.
+   * @returns false when it cannot be sent (too large, closed, disconnected): the message is then lost, as on the wire
+   */
+  publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean;
+  /** `*` matches one token, `>` the rest. Handlers run synchronously, one delivery after another; one that throws is reported, not fatal. */
+  subscribe(subject: string, onDelivery: (delivery: Delivery) => void, options?: SubscribeOptions): Subscription;
+  /** One answer or a failure, once. For cold paths: hot ones have an inbox of their own (docs/architecture.md, 8). */
+  request(
+    subject: string,
+    payload: Uint8Array,
+    options: RequestOptions,
+    done: (result: Delivery | BusFailure) => void,
+  ): void;
+  /** A new private reply subject below this connection's inbox prefix. */
+  newInbox(): string;
+  /** Calls back when everything published so far has reached the server; with false if the connection broke meanwhile. */
+  flush(done: (reached: boolean) => void): void;
+  onStatus(listener: (status: BusStatus) => void): Subscription;
+  /** Answers the NATS services protocol ($SRV.PING, INFO, STATS) for this actor until stopped. */
+  announce(service: ServiceInfo): Subscription;
+  /** Flushes and closes. */
+  close(done: () => void): void;
+}
+
+export interface PublishOptions {
+  readonly reply?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+export interface SubscribeOptions {
+  readonly queue?: string;
+}
+export interface RequestOptions extends PublishOptions {
+  readonly timeoutMs: number;
+}
+export interface Subscription {
+  stop(): void;
+}
+
+/** A message as it came. `payload` is borrowed: it may be a view of a shared read buffer, so copy what is kept. */
+export interface Delivery {
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly reply: string | undefined;
+  /** A header's first value; names are case-sensitive. */
+  header(name: string): string | undefined;
+}
+
+export type BusFailure = { readonly failure: "no-responders" | "timeout" | "closed" | "too-large" };
+export const isBusFailure = (result: Delivery | BusFailure): result is BusFailure => "failure" in result;
+
+export type BusStatus =
+  | { readonly kind: "disconnected" }
+  | { readonly kind: "reconnected"; readonly server: string }
+  | { readonly kind: "closed"; readonly reason: string }
+  | { readonly kind: "permission-denied"; readonly subject: string; readonly text: string }
+  | { readonly kind: "error"; readonly text: string };
+
+export interface ServiceInfo {
+  /** `[A-Za-z0-9_-]+`: the role. */
+  readonly name: string;
+  readonly id: string;
+  readonly version: string;
+  readonly description: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Figures for STATS. */
+  stats(): Readonly<Record<string, number>>;
+}

@@ -1,0 +1,50 @@
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import type { Micros } from "@tutti/units";
+
+/**
+ * The engine port: what runs batches on one accelerator. Batches run one at a time, in the order given; several may be queued so that the
+ * accelerator never waits for its process. A run can't be cancelled: cancelling is ending the process.
+ */
+export interface Engine {
+  /** The executor type, which profiles are kept by: `onnx-cpu`, `onnx-webgpu`, `emulated`. */
+  readonly type: string;
+  /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
+  load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
+  /** Batches of it that are queued still run. */
+  unload(name: string, done: () => void): void;
+  run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void;
+  /** Lets what is queued finish, then frees everything. */
+  stop(done: () => void): void;
+}
+
+export interface EngineModel {
+  readonly spec: ModelSpec;
+  /** The model file; undefined for an emulated model. Borrowed until `done`. */
+  readonly bytes: Uint8Array | undefined;
+}
+export type LoadOutcome =
+  { readonly kind: "loaded"; readonly memoryBytes: number } | { readonly kind: "failed"; readonly reason: string };
+
+export interface EngineBatch {
+  readonly model: string;
+  readonly bucket: number;
+  readonly batchSize: number;
+  /**
+   * One tensor per input of the spec, in its order, dims with the batch axis = batchSize. Each `data` spans its own ArrayBuffer (offset 0), which is
+   * transferred to the engine: the caller has lost it when `run` returns. Constants are the engine's business.
+   */
+  readonly inputs: readonly Tensor[];
+}
+
+export type RunOutcome =
+  | {
+      readonly kind: "ran";
+      /** The run alone, without queueing, as measured where it ran. */
+      readonly run: Micros;
+      /** One per output, whole batch; `data` is owned by the receiver. dims are the real ones. */
+      readonly outputs: readonly Tensor[];
+      /** Rows that could not be computed, each with its reason: their part of `outputs` means nothing. */
+      readonly failedRows: readonly { readonly row: number; readonly reason: string }[];
+    }
+  /** The whole batch failed (`fault`: the engine is unusable, so the executor must exit and be started again). */
+  | { readonly kind: "failed"; readonly reason: string; readonly fault: boolean };

@@ -1,0 +1,82 @@
+/** Error codes of the public protocol. Match on the code; texts are for people and may change. */
+export const ERROR_STATUS = {
+  TUTTI_INVALID_INPUT: 400,
+  TUTTI_FORBIDDEN: 403,
+  TUTTI_NOT_FOUND: 404,
+  TUTTI_TOO_LARGE: 413,
+  TUTTI_CANCELLED: 499,
+  TUTTI_INTERNAL: 500,
+  TUTTI_DEADLINE_INFEASIBLE: 503,
+  TUTTI_OVERLOADED: 503,
+  TUTTI_UNAVAILABLE: 503,
+  TUTTI_NOT_READY: 503,
+  TUTTI_DEADLINE_EXCEEDED: 504,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "TUTTI_OVERLOADED",
+  "TUTTI_UNAVAILABLE",
+  "TUTTI_NOT_READY",
+  "TUTTI_DEADLINE_EXCEEDED",
+]);
+
+export const isRetryable = (code: ErrorCode): boolean => RETRYABLE.has(code);
+
+export interface TuttiErrorOptions {
+  /** Overrides the code's own answer to: may the same request be sent again, unchanged? */
+  readonly retryable?: boolean;
+  /** When sending again first makes sense, in milliseconds from now. */
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** A failure that crosses a package, or reaches a publisher. Its text says what happened and what to do next. */
+export class TuttiError extends Error {
+  override readonly name = "TuttiError";
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: ErrorCode, text: string, options: TuttiErrorOptions = {}) {
+    super(text, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retryable = options.retryable ?? isRetryable(code);
+    this.retryAfterMs = options.retryAfterMs;
+  }
+
+  get status(): number {
+    return ERROR_STATUS[this.code];
+  }
+}
+
+/** The body of an error answer, beside the NATS services headers that carry status and text. */
+export interface ErrorBody {
+  readonly error: string;
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly retryAfterMs?: number;
+}
+
+export function errorBody(error: TuttiError): ErrorBody {
+  const body = { error: error.message, code: error.code, retryable: error.retryable };
+  return error.retryAfterMs === undefined ? body : { ...body, retryAfterMs: error.retryAfterMs };
+}
+
+/** Codes as small numbers, for records on the hot path. Append only: an old reader must understand a new writer. */
+const CODES: readonly ErrorCode[] = [
+  "TUTTI_INTERNAL",
+  "TUTTI_INVALID_INPUT",
+  "TUTTI_FORBIDDEN",
+  "TUTTI_NOT_FOUND",
+  "TUTTI_TOO_LARGE",
+  "TUTTI_CANCELLED",
+  "TUTTI_DEADLINE_INFEASIBLE",
+  "TUTTI_OVERLOADED",
+  "TUTTI_UNAVAILABLE",
+  "TUTTI_NOT_READY",
+  "TUTTI_DEADLINE_EXCEEDED",
+];
+export const codeNumber = (code: ErrorCode): number => CODES.indexOf(code);
+export const codeOfNumber = (number: number): ErrorCode => CODES[number] ?? "TUTTI_INTERNAL";

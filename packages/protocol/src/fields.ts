@@ -1,0 +1,68 @@
+import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+
+/** How a field lies in a fixed record. All little-endian; instants and counts are float64, which hold 53-bit integers. */
+export type FieldKind = "u8" | "u16" | "u32" | "f64" | "flag" | "token" | "text" | "list";
+
+declare const carried: unique symbol;
+/** A field of a record; `Carried` is the TypeScript type that it carries. */
+export interface Field<Carried> {
+  readonly kind: FieldKind;
+  readonly of?: Fields;
+  readonly [carried]?: Carried;
+}
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+export type ValuesOf<F extends Fields> = {
+  -readonly [K in keyof F]: F[K] extends Field<infer Carried> ? Carried : never;
+};
+
+const plain = <Carried>(kind: FieldKind): Field<Carried> => ({ kind });
+
+/** 16 bytes. */
+export const TOKEN_BYTES = 16;
+
+export const field = {
+  byte: plain<number>("u8"),
+  flag: plain<boolean>("flag"),
+  word: plain<number>("u32"),
+  /** A count, sequence, term or epoch: up to 2^53. */
+  count: plain<number>("f64"),
+  instant: plain<Instant>("f64"),
+  micros: plain<Micros>("f64"),
+  gpu: plain<GpuId>("u32"),
+  thread: plain<ThreadId>("u32"),
+  actor: plain<ActorKey>("f64"),
+  request: plain<RequestSeq>("f64"),
+  batch: plain<BatchId>("f64"),
+  token: plain<Uint8Array>("token"),
+  /** At most 65,535 bytes of UTF-8. */
+  text: plain<string>("text"),
+  list: <F extends Fields>(of: F): Field<ValuesOf<F>[]> => ({ kind: "list", of }),
+} as const;
+
+/**
+ * A message. `at-most-once`: lost ones are repaired by what `repair` says. Fixed messages have `fields`; packed ones carry any
+ * msgpack value and are for what is rare.
+ */
+export interface MessageType<Value> {
+  readonly tag: number;
+  readonly name: string;
+  readonly from: string;
+  readonly to: string;
+  readonly repair: string;
+  readonly fields: Fields | undefined;
+  readonly [carried]?: Value;
+}
+export type MessageOf<M> = M extends MessageType<infer Value> ? Value : never;
+
+interface Declaration {
+  readonly tag: number;
+  readonly name: string;
+  readonly from: string;
+  readonly to: string;
+  readonly repair: string;
+}
+
+export const message = <F extends Fields>(
+  declaration: Declaration & { readonly fields: F },
+): MessageType<ValuesOf<F>> => declaration;
+export const packed = <Value>(declaration: Declaration): MessageType<Value> => ({ ...declaration, fields: undefined });

@@ -1,0 +1,60 @@
+import type { Instant, Micros } from "@tutti/units";
+import type { Tensor } from "./tensor.ts";
+
+/** A publisher's request once decoded, whatever its form (JSON, msgpack, binary). */
+export interface InferRequest {
+  readonly id?: string;
+  readonly inputs: readonly Tensor[];
+  /** Names of the outputs wanted; all if absent. */
+  readonly outputs?: readonly string[];
+  readonly parameters?: Readonly<Record<string, unknown>>;
+}
+
+export interface InferAnswer {
+  readonly model: string;
+  readonly version: string;
+  readonly id?: string;
+  readonly outputs: readonly Tensor[];
+}
+
+/** What the data plane carries from an ingress to the executor for one request of a batch. */
+export interface PulledItem {
+  readonly seq: number;
+  /** The row (rowLayout), or undefined when the ingress no longer has the request: it runs without it. */
+  readonly row: Uint8Array | undefined;
+  /** W3C trace context of a sampled request, else "". */
+  readonly traceparent: string;
+}
+
+export interface PullRequest {
+  readonly executor: number;
+  readonly gpu: number;
+  readonly thread: number;
+  readonly batchId: number;
+  readonly batcher: number;
+  readonly token: Uint8Array;
+  readonly seqs: readonly number[];
+}
+
+/** The outcome of one request of a batch: its outputs as one binary tensor message, or an error. */
+export interface ResultItem {
+  readonly seq: number;
+  /** `application/vnd.tutti.tensor`, batch axis 1. */
+  readonly outputs: Uint8Array | undefined;
+  readonly code: number;
+  readonly text: string;
+}
+
+export interface ResultBatch {
+  readonly executor: number;
+  readonly gpu: number;
+  readonly thread: number;
+  readonly batchId: number;
+  readonly batcher: number;
+  readonly token: Uint8Array;
+  readonly batchSize: number;
+  readonly startedAt: Instant;
+  readonly finishedAt: Instant;
+  readonly run: Micros;
+  readonly items: readonly ResultItem[];
+}

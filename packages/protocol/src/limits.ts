@@ -1,0 +1,30 @@
+import { assert } from "@tutti/units";
+
+/** Our NATS server's `max_payload`, set in infra/nats. The limit in force is always the one that the server announces. */
+export const OUR_PAYLOAD_BYTES_MAX = 8_388_608;
+/** One request's tensors: float32[3, 576, 576] fits; beyond, TOO_LARGE. */
+export const REQUEST_BYTES_MAX = 4_194_304;
+export const HEADER_BYTES_MAX = 65_536;
+assert(REQUEST_BYTES_MAX + HEADER_BYTES_MAX < OUR_PAYLOAD_BYTES_MAX, "one request fits in one message");
+
+/** Control frames stay well below any server's limit; a fuller one is sent early. */
+export const FRAME_BYTES_MAX = 262_144;
+export const NAME_LENGTH_MAX = 64;
+export const TENSORS_MAX = 64;
+export const RANK_MAX = 8;
+export const BATCH_SIZE_MAX = 1_024;
+/** A deadline further away than this is a mistake, and would hold memory for as long. */
+export const SLO_US_MAX = 600_000_000;
+/** Requests that one ingress holds at once; beyond, OVERLOADED. */
+export const INGRESS_REQUESTS_MAX = 200_000;
+/** Bytes of inputs that one ingress holds at once; beyond, OVERLOADED. */
+export const INGRESS_BYTES_MAX = 2_147_483_648;
+/** Requests that one ModelThread queues; beyond, OVERLOADED. */
+export const THREAD_REQUESTS_MAX = 65_536;
+/** Dispatched batches that one ModelThread holds until they are reported done. */
+export const THREAD_BATCHES_MAX = 4_096;
+export const MODELS_MAX = 4_096;
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+/** Names of models and applications are subject tokens, so they are checked before they become one. */
+export const isName = (text: string): boolean => text.length <= NAME_LENGTH_MAX && NAME.test(text);

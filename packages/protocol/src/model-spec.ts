@@ -1,0 +1,123 @@
+import { type Micros, type ThreadId, threadId } from "@tutti/units";
+import { type DataType, alignTo8, bytesOf } from "./tensor.ts";
+
+/** The symbolic name that marks the batch axis in `dims`. */
+export const BATCH_AXIS = "batch";
+
+/** One input or output: `dims` are numbers, the name of a variable axis (`W`), or `batch`. */
+export interface TensorSpec {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly (number | string)[];
+}
+
+/** An input that is the same for every request (a sampling rate, a threshold): fed by the executor, never sent. */
+export interface ConstantSpec {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly values: readonly number[];
+}
+
+/**
+ * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, each combination of sizes is a ModelThread of
+ * its own. `pad`: one ModelThread, padding inside the batch.
+ */
+export interface AxisSpec {
+  readonly mode: "bucket" | "pad";
+  readonly sizes: readonly number[];
+  readonly padValue: number;
+}
+
+/** One combination of axis sizes, least volume first; `{}` for a model without variable axes. */
+export type BucketSpec = Readonly<Record<string, number>>;
+
+/** A latency table given by hand: microseconds by batch size. */
+export type ProfilePoints = readonly { readonly batchSize: number; readonly latency: Micros }[];
+
+/** A model as the cluster wants it served: the value of its key in the bucket `tutti_models`. */
+export interface ModelSpec {
+  readonly name: string;
+  /** Unique within the cluster for ever: the revision of the first entry. Thread ids derive from it. */
+  readonly number: number;
+  readonly version: string;
+  readonly engine: "onnx" | "emulated";
+  /** Object in `tutti_files`; absent for emulated models. */
+  readonly file?: { readonly object: string; readonly sha256: string; readonly bytes: number };
+  readonly slo: Micros;
+  readonly batchSizeMax: number;
+  /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
+  readonly patience: number;
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly constants: readonly ConstantSpec[];
+  readonly axes: Readonly<Record<string, AxisSpec>>;
+  readonly buckets: readonly BucketSpec[];
+  /** Given instead of measured, by bucket index. */
+  readonly profile?: readonly ProfilePoints[];
+  /** How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
+  readonly presentation?: Readonly<Record<string, unknown>>;
+}
+
+/** Life of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
+export interface ModelStatus {
+  readonly name: string;
+  readonly number: number;
+  readonly version: string;
+  readonly state: "loading" | "profiling" | "ready" | "refused" | "failed";
+  /** Why it is refused or failed, and what to do. */
+  readonly reason: string;
+  /** By bucket index; empty until profiled. Planning latencies (high quantile). */
+  readonly profiles: readonly ProfilePoints[];
+  /** Mean latencies, kept for accounting. */
+  readonly means: readonly ProfilePoints[];
+  readonly executorTypes: readonly string[];
+}
+
+export const threadOf = (spec: ModelSpec, bucket: number): ThreadId => threadId(spec.number, bucket);
+/** `ocr-rec`, or `ocr-rec@W=160` for a bucket: for logs, tables and metrics. */
+export function threadName(spec: ModelSpec, bucket: number): string {
+  const sizes = Object.entries(spec.buckets[bucket] ?? {});
+  return sizes.length === 0 ? spec.name : `${spec.name}@${sizes.map(([axis, size]) => `${axis}=${size}`).join(",")}`;
+}
+
+/** Dims of one request's tensor in a bucket: the batch axis is 1, variable axes have their bucket's size. */
+export function rowDims(tensor: TensorSpec, bucket: BucketSpec): number[] {
+  return tensor.dims.map((dim) => (dim === BATCH_AXIS ? 1 : typeof dim === "number" ? dim : (bucket[dim] ?? -1)));
+}
+
+/** Where each input lies in a row: the inputs in the spec's order, each at a multiple of 8 bytes. */
+export interface RowLayout {
+  readonly byteLength: number;
+  readonly inputs: readonly {
+    readonly offset: number;
+    readonly byteLength: number;
+    readonly dims: readonly number[];
+    readonly batchAxis: number;
+  }[];
+}
+
+/** A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header. */
+export function rowLayout(spec: ModelSpec, bucket: number): RowLayout {
+  const sizes = spec.buckets[bucket] ?? {};
+  let offset = 0;
+  const inputs = spec.inputs.map((tensor) => {
+    const dims = rowDims(tensor, sizes);
+    const byteLength = dims.reduce((product, dim) => product * dim, 1) * bytesOf(tensor.type);
+    const input = { offset, byteLength, dims, batchAxis: tensor.dims.indexOf(BATCH_AXIS) };
+    offset += alignTo8(byteLength);
+    return input;
+  });
+  return { byteLength: offset, inputs };
+}
+
+/** Every combination of the bucketed axes' sizes, least volume first. */
+export function bucketsOf(axes: ModelSpec["axes"]): BucketSpec[] {
+  let combinations: Record<string, number>[] = [{}];
+  for (const [axis, { mode, sizes }] of Object.entries(axes)) {
+    if (mode !== "bucket") continue;
+    combinations = combinations.flatMap((combination) => sizes.map((size) => ({ ...combination, [axis]: size })));
+  }
+  const volume = (bucket: BucketSpec): number => Object.values(bucket).reduce((product, size) => product * size, 1);
+  return combinations.sort((a, b) => volume(a) - volume(b));
+}

@@ -1,0 +1,162 @@
+import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import { type MessageOf, packed } from "./fields.ts";
+import type { Role } from "./subjects.ts";
+
+/** How an executor reaches an ingress' data plane besides NATS; checked by connecting. */
+export interface DataAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+/** Sent by every actor several times a second on its role's beat subject; the last one says `leaving`. */
+export const Heartbeat = packed<{
+  readonly key: ActorKey;
+  readonly role: Role;
+  readonly host: string;
+  readonly pid: number;
+  readonly sentAt: Instant;
+  readonly startedAt: Instant;
+  readonly leaving: boolean;
+  /** ranker: the epoch it leads with (0: a spare). */
+  readonly epoch?: number;
+  /** ingress: where its data plane listens. */
+  readonly address?: DataAddress;
+  /** ingress: the last arrival it sent, by thread, so that a lost last one is noticed. */
+  readonly arrivals?: readonly { readonly thread: ThreadId; readonly term: number; readonly arrivalSeq: number }[];
+  /** batcher: its current candidates. */
+  readonly offers?: readonly MessageOf<typeof import("./hot-messages.ts").CandidateOffered>[];
+  /** executor: its accelerators. */
+  readonly gpus?: readonly GpuState[];
+}>({ tag: 64, name: "heartbeat", from: "every actor", to: "every actor", repair: "the next one" });
+export type Heartbeat = MessageOf<typeof Heartbeat>;
+
+export interface GpuState {
+  readonly gpu: GpuId;
+  readonly freeAt: Instant;
+  /** The newest epoch and sequence that it obeyed. */
+  readonly epoch: number;
+  readonly grantSeq: number;
+  /** False while it loads what it must serve, drains, or profiles: the ranker grants it nothing. */
+  readonly serving: boolean;
+  readonly type: string;
+}
+
+/** A new leader: executors answer with GpuJoined, batchers offer again; older epochs are obeyed no more (T5). */
+export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
+  tag: 65,
+  name: "ranker-announced",
+  from: "ranker",
+  to: "executor, batcher",
+  repair: "its heartbeats carry the epoch",
+});
+export type RankerAnnounced = MessageOf<typeof RankerAnnounced>;
+
+/** An accelerator is there to be granted. By answering epoch e an executor promises to obey nothing older. */
+export const GpuJoined = packed<{
+  readonly executor: ActorKey;
+  readonly epoch: number;
+  readonly gpus: readonly GpuState[];
+}>({
+  tag: 66,
+  name: "gpu-joined",
+  from: "executor",
+  to: "ranker",
+  repair: "its heartbeats carry the same",
+});
+export type GpuJoined = MessageOf<typeof GpuJoined>;
+
+export const ExecutorLost = packed<{
+  readonly executor: ActorKey;
+  readonly gpus: readonly GpuId[];
+  readonly epoch: number;
+}>({
+  tag: 67,
+  name: "executor-lost",
+  from: "ranker",
+  to: "batcher",
+  repair: "batchers notice missed heartbeats themselves",
+});
+export type ExecutorLost = MessageOf<typeof ExecutorLost>;
+
+/** An ingress introduces itself to a batcher: the secret signs the tokens of batches that may pull from it. */
+export const IngressIntroduced = packed<{
+  readonly ingress: ActorKey;
+  readonly secret: Uint8Array;
+  readonly respond: Micros;
+}>({
+  tag: 68,
+  name: "ingress-introduced",
+  from: "ingress",
+  to: "batcher",
+  repair: "sent again every second",
+});
+export type IngressIntroduced = MessageOf<typeof IngressIntroduced>;
+
+/** What an executor has loaded, or why it could not. */
+export const ModelReported = packed<{
+  readonly executor: ActorKey;
+  readonly gpus: readonly GpuId[];
+  readonly type: string;
+  readonly model: string;
+  readonly number: number;
+  readonly version: string;
+  readonly state: "loaded" | "failed" | "unloaded";
+  readonly reason: string;
+  readonly memoryBytes: number;
+}>({
+  tag: 69,
+  name: "model-reported",
+  from: "executor",
+  to: "profiler",
+  repair: "sent again every second until the model is ready",
+});
+export type ModelReported = MessageOf<typeof ModelReported>;
+
+/** Measure l(b) of one bucket: `runs` runs at each size, in idle time. */
+export const ProfileWanted = packed<{
+  readonly profiler: ActorKey;
+  readonly gpu: GpuId;
+  readonly model: string;
+  readonly number: number;
+  readonly bucket: number;
+  readonly batchSizes: readonly number[];
+  readonly runs: number;
+  /** Stop a size early once it has used this much. */
+  readonly budget: Micros;
+}>({
+  tag: 70,
+  name: "profile-wanted",
+  from: "profiler",
+  to: "executor",
+  repair: "sent again when no ProfileMeasured came",
+});
+export type ProfileWanted = MessageOf<typeof ProfileWanted>;
+
+export const ProfileMeasured = packed<{
+  readonly executor: ActorKey;
+  readonly gpu: GpuId;
+  readonly type: string;
+  readonly model: string;
+  readonly number: number;
+  readonly bucket: number;
+  /** Microseconds of each run, by batch size. */
+  readonly samples: readonly { readonly batchSize: number; readonly runs: readonly number[] }[];
+  readonly failure: string;
+}>({ tag: 71, name: "profile-measured", from: "executor", to: "profiler", repair: "ProfileWanted is sent again" });
+export type ProfileMeasured = MessageOf<typeof ProfileMeasured>;
+
+/** An actor's figures of the last second, for the status line, `tutti status` and metrics. Numbers only, by name. */
+export const StatsReported = packed<{
+  readonly key: ActorKey;
+  readonly role: Role;
+  readonly at: Instant;
+  readonly figures: Readonly<Record<string, number>>;
+  readonly perThread?: readonly {
+    readonly thread: ThreadId;
+    readonly name: string;
+    readonly figures: Readonly<Record<string, number>>;
+  }[];
+  readonly perGpu?: readonly { readonly gpu: GpuId; readonly figures: Readonly<Record<string, number>> }[];
+}>({ tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" });
+export type StatsReported = MessageOf<typeof StatsReported>;

@@ -1,0 +1,73 @@
+import { type ActorKey, actorToken } from "@tutti/units";
+
+/** The table of internal subjects. A change that an old reader can't bear is a new version, and both run side by side. */
+export const PROTOCOL_VERSION = "v1";
+
+export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"] as const;
+export type Role = (typeof ROLES)[number];
+export const isRole = (text: string): text is Role => (ROLES as readonly string[]).includes(text);
+
+/** `infer.<target>.<app>`: publisher to ingress (queue group `ingress`). */
+export const INFER_SUBJECT = "infer.*.*";
+export const INFER_QUEUE = "ingress";
+export const inferSubject = (target: string, app: string): string => `infer.${target}.${app}`;
+
+export const subjectsOf = (cluster: string) => {
+  const prefix = `tutti.${PROTOCOL_VERSION}.${cluster}`;
+  return {
+    prefix,
+    /** Control frames for one actor. */
+    actor: (key: ActorKey): string => `${prefix}.to.${actorToken(key)}`,
+    /** Control frames for every actor of a role. */
+    role: (role: Role): string => `${prefix}.all.${role}`,
+    /** Heartbeats of a role (frames of Heartbeat records). */
+    beat: (role: Role | "*"): string => `${prefix}.beat.${role}`,
+    /** Answered by the leading ranker alone: nobody there proves that it is gone. */
+    rankerPing: (subCluster: string): string => `${prefix}.ranker.${subCluster}.ping`,
+    /** The data plane over NATS: pulls and results for one ingress. */
+    bulk: (key: ActorKey): string => `${prefix}.bulk.${actorToken(key)}`,
+    /** Where one executor hears the answers to its pulls over NATS. */
+    bulkReply: (key: ActorKey): string => `${prefix}.bulkreply.${actorToken(key)}`,
+    /** Figures of one actor, once a second (packed Stats records). */
+    stats: (role: Role | "*"): string => `${prefix}.stats.${role}`,
+  } as const;
+};
+export type Subjects = ReturnType<typeof subjectsOf>;
+
+export const HEADER = {
+  slo: "Tutti-Slo",
+  deadline: "Tutti-Deadline",
+  priority: "Tutti-Priority",
+  version: "Tutti-Version",
+  outputs: "Tutti-Outputs",
+  contentType: "Content-Type",
+  accept: "Accept",
+  messageId: "Nats-Msg-Id",
+  traceparent: "traceparent",
+  tracestate: "tracestate",
+  error: "Nats-Service-Error",
+  errorCode: "Nats-Service-Error-Code",
+  model: "Tutti-Model",
+  queueUs: "Tutti-Queue-Us",
+  batchSize: "Tutti-Batch-Size",
+} as const;
+
+export const CONTENT = {
+  json: "application/json",
+  msgpack: "application/msgpack",
+  binary: "application/vnd.tutti.tensor",
+} as const;
+
+/** Buckets of the store (JetStream KV in production). Nothing on the request path waits for them. */
+export const BUCKET = {
+  models: "tutti_models",
+  plan: "tutti_plan",
+  leases: "tutti_leases",
+  profiles: "tutti_profiles",
+} as const;
+export const FILES_BUCKET = "tutti_files";
+export const leaseKeys = {
+  ranker: (subCluster: string): string => `ranker.${subCluster}`,
+  model: (modelNumber: number): string => `model.${modelNumber}`,
+  slot: (gpu: number): string => `slot.${gpu}`,
+} as const;

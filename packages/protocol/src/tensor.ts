@@ -1,0 +1,48 @@
+/** Element types of the Open Inference Protocol that we serve; BYTES (strings) is refused by name. */
+export const DATA_TYPES = {
+  BOOL: 1,
+  UINT8: 1,
+  UINT16: 2,
+  UINT32: 4,
+  UINT64: 8,
+  INT8: 1,
+  INT16: 2,
+  INT32: 4,
+  INT64: 8,
+  FP16: 2,
+  FP32: 4,
+  FP64: 8,
+} as const;
+export type DataType = keyof typeof DATA_TYPES;
+export const isDataType = (text: string): text is DataType => Object.hasOwn(DATA_TYPES, text);
+/** Bytes of one element. */
+export const bytesOf = (type: DataType): number => DATA_TYPES[type];
+
+/** Append only: these numbers are on the wire. */
+const ORDER: readonly DataType[] = [
+  "BOOL",
+  "UINT8",
+  "UINT16",
+  "UINT32",
+  "UINT64",
+  "INT8",
+  "INT16",
+  "INT32",
+  "INT64",
+  "FP16",
+  "FP32",
+  "FP64",
+];
+export const dataTypeNumber = (type: DataType): number => ORDER.indexOf(type);
+export const dataTypeOfNumber = (number: number): DataType | undefined => ORDER[number];
+
+/** A named tensor: raw little-endian bytes in row-major order. `data.byteLength` = product of dims × bytesOf(type). */
+export interface Tensor {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  readonly data: Uint8Array;
+}
+
+export const elementCount = (dims: readonly number[]): number => dims.reduce((product, dim) => product * dim, 1);
+export const alignTo8 = (bytes: number): number => (bytes + 7) & ~7;

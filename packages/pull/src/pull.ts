@@ -1,0 +1,39 @@
+import type { DataAddress, PulledItem, PullRequest, ResultBatch } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+
+/**
+ * The data plane: executors pull the inputs of a batch from the ingresses that hold them, and push the outputs back. Bulk data never shares the
+ * control connection. Two adapters: over NATS (works everywhere) and over a direct TCP connection (the default where it connects).
+ */
+export interface DataServer {
+  /** Where executors connect to; undefined when only NATS reaches this ingress. Travels in its heartbeats. */
+  readonly address: DataAddress | undefined;
+  close(done: () => void): void;
+}
+
+/** What an ingress does with what comes in. Everything in it came from outside: ids and tokens are checked by the handler. */
+export interface DataHandlers {
+  /** Answer once, in the order of `pull.seqs`; rows are borrowed until `reply` returns. An unauthorised pull is answered with `undefined`. */
+  onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void;
+  /** Buffers are borrowed until the call returns. */
+  onResults(results: ResultBatch): void;
+}
+
+/** An ingress as an executor knows it, from its heartbeats. */
+export interface DataPeer {
+  readonly key: ActorKey;
+  readonly address: DataAddress | undefined;
+}
+
+export interface DataClient {
+  /** Exactly one call of `done`, by `timeoutMs` at the latest. Rows are valid until `done` returns: they are copied into the batch buffer there. */
+  pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void;
+  /** Sends outputs; they may be reused once the call returns. Lost with the connection, as a control message would be. */
+  push(peer: DataPeer, results: ResultBatch): void;
+  /** A peer is gone: fail what waits for it and close its connection. */
+  forget(key: ActorKey): void;
+  close(done: () => void): void;
+}
+
+export type PullOutcome =
+  { readonly items: readonly PulledItem[] } | { readonly failure: "timeout" | "unreachable" | "forbidden" };
