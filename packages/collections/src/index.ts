@@ -1,1 +1,4 @@
-export {};
+export * from "./bounded-deque.ts";
+export * from "./deadline-queue.ts";
+export * from "./indexed-heap.ts";
+export * from "./min-tree.ts";
