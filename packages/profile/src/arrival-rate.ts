@@ -1,0 +1,51 @@
+/** The measured arrival rate λ of a model: a count over a 5 s window of 50 ms slots. docs/algorithms.md, A6. */
+import type { Instant } from "@tutti/units";
+
+const SLOT = 50_000;
+const SLOTS = 100;
+/** A rate from less than this would take two requests that happen to come together for a flood. */
+const SPAN_MIN = 250_000;
+
+export class ArrivalRate {
+  readonly #counts = new Float64Array(SLOTS);
+  /** Number of the current slot since the epoch; −1 before the first arrival. */
+  #slot = -1;
+  #slotEnd = -Infinity;
+  #total = 0;
+  #since = 0;
+
+  /** One request arrived. Moments must not go back. */
+  note(at: Instant): void {
+    if (at >= this.#slotEnd) this.#advance(at);
+    const place = this.#slot % SLOTS;
+    this.#counts[place] = this.#counts[place]! + 1;
+    this.#total++;
+  }
+
+  /** Requests per µs, over the last 5 s or since the first arrival; 0 before it. */
+  perMicro(at: Instant): number {
+    if (this.#slot < 0) return 0;
+    if (at >= this.#slotEnd) this.#advance(at);
+    const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
+    return this.#total / Math.max(at - windowStart, SPAN_MIN);
+  }
+
+  #advance(at: Instant): void {
+    const slot = Math.floor(at / SLOT);
+    if (this.#slot < 0) this.#since = at;
+    else if (slot - this.#slot >= SLOTS) this.#forgetAll();
+    else {
+      for (let past = this.#slot + 1; past <= slot; past++) {
+        this.#total -= this.#counts[past % SLOTS]!;
+        this.#counts[past % SLOTS] = 0;
+      }
+    }
+    this.#slot = slot;
+    this.#slotEnd = (slot + 1) * SLOT;
+  }
+
+  #forgetAll(): void {
+    this.#counts.fill(0);
+    this.#total = 0;
+  }
+}

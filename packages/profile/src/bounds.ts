@@ -1,0 +1,120 @@
+/**
+ * What a profile can carry: bounds on batch size and rate, the target batch, executors needed, advice on scaling.
+ * docs/algorithms.md, A7 and A8. Rates are requests per µs; `perSecond` is for people.
+ */
+import { assert, type Micros } from "@tutti/units";
+import type { LatencyTable } from "./latency-table.ts";
+import { ceilE, floorE } from "./rounding.ts";
+
+/** Requests per second of a rate in requests per µs. */
+export const perSecond = (perMicro: number): number => perMicro * 1e6;
+
+/** The batch size and rate (requests per µs) of N executors; batch size 0 where even one request doesn't fit. */
+export interface Capacity {
+  readonly batchSize: number;
+  readonly perMicro: number;
+}
+
+/** N executors that start one after the other, evenly spaced: the worst wait is l(b)/N, so (1+1/N)·l(b) ≤ SLO. */
+export function staggeredBatch(o: { profile: LatencyTable; slo: Micros; executors: number }): Capacity {
+  const batchSize = bestBatch(o.profile, (l) => (1 + 1 / o.executors) * l <= slackOver(o.slo));
+  return capacity(o.profile, batchSize, o.executors);
+}
+
+/** Executors that know nothing of one another: a request may wait for a whole batch, so 2·l(b) ≤ SLO. */
+export function uncoordinatedBatch(o: { profile: LatencyTable; slo: Micros; executors: number }): Capacity {
+  return capacity(o.profile, bestBatch(o.profile, (l) => 2 * l <= slackOver(o.slo)), o.executors);
+}
+
+export interface TargetBatchOptions {
+  readonly profile: LatencyTable;
+  /** Of the request at the head, before `respond` is taken off. */
+  readonly slo: Micros;
+  /** Of the whole model, requests per µs. */
+  readonly rate: number;
+  readonly ctrl: Micros;
+  readonly perItem: Micros;
+  readonly respond: Micros;
+}
+
+/** b*(λ): the batch size worth gathering at this rate; at least 1. */
+export function targetBatch({ profile, slo, rate, ctrl, perItem, respond }: TargetBatchOptions): number {
+  const budget = slackOver(slo - ctrl - respond);
+  const shared = bestBatch(profile, (l, b) => (1 + 1 / Math.max(1, (rate * l) / b)) * l <= budget - perItem * b);
+  if (shared > 0 && (rate * profile.latency(shared)) / shared > 1) return shared;
+  // One executor is enough: a batch is what gathers while the one before it runs.
+  return Math.max(1, bestBatch(profile, (l, b) => l + b / rate + perItem * b <= budget));
+}
+
+/** The least N that carries `rate` (requests per µs) with staggered batches; undefined if no number up to `max` does. */
+export function executorsNeeded(o: {
+  profile: LatencyTable;
+  slo: Micros;
+  rate: number;
+  max?: number;
+}): { executors: number; batchSize: number } | undefined {
+  for (let executors = 1; executors <= (o.max ?? 65_536); executors++) {
+    const { batchSize, perMicro } = staggeredBatch({ ...o, executors });
+    if (batchSize >= 1 && perMicro >= o.rate * (1 - 1e-9)) return { executors, batchSize };
+  }
+  return undefined;
+}
+
+export type ScalingAdvice =
+  | { readonly kind: "keep" }
+  | { readonly kind: "add"; readonly executors: number }
+  | { readonly kind: "release"; readonly executors: number };
+
+export interface ScalingWindow {
+  readonly executors: number;
+  readonly bad: number;
+  readonly total: number;
+  /** Executor-time that was idle, as a share of executors × window. */
+  readonly idleShare: number;
+  /** Above this bad rate more executors are asked for. */
+  readonly badRateMax?: number;
+  /** Above this idle share executors are offered for release, highest ids first. */
+  readonly idleShareMax?: number;
+}
+
+/** A8: never asks for more and offers some in one breath; never releases the last. */
+export function scalingAdvice(window: ScalingWindow): ScalingAdvice {
+  const { executors, bad, total, idleShare } = window;
+  assert(bad <= total && idleShare <= 1 + 1e-9, `${bad} of ${total} bad, ${idleShare} idle`);
+  const badRate = total === 0 ? 0 : bad / total;
+  if (badRate > (window.badRateMax ?? 0.01)) {
+    // At a bad rate of 1 nothing is known about how much is missing: double.
+    const missing = badRate < 1 ? (executors * badRate) / (1 - badRate) : executors;
+    return { kind: "add", executors: Math.max(1, ceilE(missing)) };
+  }
+  if (idleShare > (window.idleShareMax ?? 0.05)) {
+    const spare = Math.min(executors - 1, floorE(executors * idleShare));
+    if (spare > 0) return { kind: "release", executors: spare };
+  }
+  return { kind: "keep" };
+}
+
+const capacity = (profile: LatencyTable, batchSize: number, executors: number): Capacity => ({
+  batchSize,
+  perMicro: batchSize === 0 ? 0 : (executors * batchSize) / profile.latency(batchSize),
+});
+
+const slackOver = (limit: number): number => limit + 1e-9 * Math.max(1, Math.abs(limit));
+
+/**
+ * The admissible size of largest throughput, the larger on a tie; 0 if none. Where b/l(b) never falls, as it should, that
+ * is the largest admissible size; where a profile violates it, section 0 asks for this one.
+ */
+function bestBatch(profile: LatencyTable, admissible: (latency: number, batchSize: number) => boolean): number {
+  let best = 0;
+  let most = 0;
+  for (let b = 1; b <= profile.batchSizeMax; b++) {
+    const l = profile.latency(b);
+    if (!admissible(l, b)) continue;
+    const throughput = b / l;
+    if (throughput < most * (1 - 1e-12)) continue;
+    best = b;
+    most = throughput;
+  }
+  return best;
+}

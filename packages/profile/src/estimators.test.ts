@@ -1,0 +1,72 @@
+import { type Instant, type Micros, Prng, micros, millis, seconds } from "@tutti/units";
+import { expect, test } from "vitest";
+import { ArrivalRate, DelayEstimator, LatencyObserver, LatencyTable, SlidingHistogram } from "./index.ts";
+
+const EPOCH = 1_790_000_000_000_000;
+const at = (us: number) => (EPOCH + us) as Instant;
+
+test("the arrival rate is what arrived in the last five seconds, or since the first arrival", () => {
+  const rate = new ArrivalRate();
+  expect(rate.perMicro(at(0))).toBe(0);
+  for (let i = 0; i < 1000; i++) rate.note(at(i * 1000));
+  expect(rate.perMicro(at(1e6))).toBeCloseTo(0.001, 9);
+  for (let i = 1000; i < 20_000; i++) rate.note(at(i * 1000));
+  expect(rate.perMicro(at(20e6))).toBeCloseTo(0.001, 4);
+  expect(rate.perMicro(at(22.5e6))).toBeCloseTo(0.0005, 4);
+  expect(rate.perMicro(at(60e6))).toBe(0);
+  rate.note(at(60e6));
+  expect(rate.perMicro(at(60e6 + 1000))).toBeCloseTo(1 / 5e6, 7);
+});
+
+test("two first requests that come together are no flood", () => {
+  const rate = new ArrivalRate();
+  rate.note(at(0));
+  rate.note(at(1));
+  expect(rate.perMicro(at(2))).toBeLessThan(1e-5);
+});
+
+test("a quantile of a sliding histogram is at most 4.5 % high and never low", () => {
+  const histogram = new SlidingHistogram(seconds(10));
+  const prng = new Prng(7);
+  const samples = Array.from({ length: 5000 }, () => Math.ceil(prng.nextExponential(1 / 3000)));
+  for (const sample of samples) histogram.note(0, sample);
+  const sorted = samples.toSorted((a, b) => a - b);
+  for (const quantile of [0.01, 0.5, 0.9, 0.99, 1]) {
+    const exact = sorted[Math.ceil(quantile * sorted.length) - 1]!;
+    expect(histogram.quantile(0, quantile)).toBeGreaterThanOrEqual(exact);
+    expect(histogram.quantile(0, quantile)).toBeLessThanOrEqual(exact * 1.045 + 1);
+  }
+  expect(histogram.mean(0)).toBeCloseTo(samples.reduce((a, b) => a + b) / samples.length, 6);
+  expect(histogram.count(seconds(30))).toBe(0);
+  expect(histogram.quantile(seconds(30), 0.5)).toBe(0);
+});
+
+test("a delay is estimated by its quantile, between the floor and five medians, and forgotten with its window", () => {
+  const delay = new DelayEstimator({ floor: micros(100), quantile: 0.99, window: seconds(10), capTimes: 5 });
+  expect(delay.value(at(0))).toBe(100);
+  for (let i = 0; i < 1000; i++) delay.note(at(i * 1000), micros(i % 50 === 0 ? 900 : 400));
+  expect(delay.value(at(1e6))).toBeGreaterThanOrEqual(900);
+  expect(delay.value(at(1e6))).toBeLessThan(945);
+  expect(delay.capped(at(1e6))).toBe(false);
+  for (let i = 0; i < 50; i++) delay.note(at(1e6 + i), millis(80)); // a bad moment
+  expect(delay.value(at(1.1e6))).toBeLessThanOrEqual(5 * 418);
+  expect(delay.capped(at(1.1e6))).toBe(true);
+  expect(delay.value(at(40e6))).toBeLessThan(420); // nothing recent: the usual median
+  expect(delay.capped(at(40e6))).toBe(false);
+});
+
+test("a latency observer plans with the seed until a size has run often enough, then with what was measured (O1, O2)", () => {
+  const seed = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 8 });
+  const observer = new LatencyObserver({ seed, quantile: 0.99, window: seconds(10) });
+  for (let i = 0; i < 19; i++) observer.note(at(i), 4, millis(18));
+  expect(observer.planning(at(100))).toBe(seed);
+  observer.note(at(100), 4, millis(18));
+  observer.note(at(100), 9, millis(1)); // no such size
+  const slower = observer.planning(at(100));
+  expect([slower.latency(4), slower.latency(1), slower.latency(8)]).toEqual([millis(18), millis(12), millis(26)]);
+  expect(observer.planning(at(60e6))).toBe(seed);
+  for (let i = 0; i < 100; i++) observer.note(at(60e6), 4, millis(i < 50 ? 7 : 8));
+  expect(observer.planning(at(60e6)).latency(4)).toBe(millis(8));
+  expect(observer.planning(at(60e6)).latency(3)).toBe(millis(8)); // its seed: unmeasured sizes aren't assumed faster
+  expect(observer.mean(at(60e6)).latency(4)).toBe(7500 as Micros);
+});
