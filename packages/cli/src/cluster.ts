@@ -1,0 +1,94 @@
+/** Finds the cluster that a command speaks to: `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on this machine. */
+import { readFile, readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { CommandError, EXIT } from "./failure.ts";
+
+/** What `tutti up` leaves for other commands, in `<run directory>/<port>/state.json`. */
+export interface RunningCluster {
+  readonly url: string;
+  readonly cluster: string;
+  /** Of `tutti up`. */
+  readonly pid: number;
+  readonly startedAt: string;
+  /** Credential files by role or application, `admin` for commands; absent on a server without accounts. */
+  readonly credentials?: Readonly<Record<string, string>>;
+}
+
+export interface ClusterOptions {
+  readonly nats?: string;
+  readonly creds?: string;
+  readonly cluster?: string;
+}
+
+export interface Cluster {
+  readonly servers: readonly string[];
+  readonly credentials: string | undefined;
+  readonly cluster: string;
+  /** Set when it was found on this machine. */
+  readonly running: RunningCluster | undefined;
+}
+
+/** Where `tutti up` keeps what it needs while it runs: `.tutti/run` of the repository, or TUTTI_RUN_DIR. */
+export function runRoot(env: NodeJS.ProcessEnv = process.env): string {
+  return resolve(env["TUTTI_RUN_DIR"] ?? join(import.meta.dirname, "../../../.tutti/run"));
+}
+
+/** @throws {CommandError} when nothing is named and nothing runs here */
+export async function findCluster(options: ClusterOptions, env: NodeJS.ProcessEnv = process.env): Promise<Cluster> {
+  const named = options.nats ?? env["TUTTI_NATS"];
+  const creds = options.creds ?? env["TUTTI_CREDS"];
+  const living = await livingClusters(runRoot(env));
+  const running =
+    named === undefined
+      ? living[0]
+      : living.find((state) => named.split(",").some((url) => sameServer(url, state.url)));
+  if (named === undefined && running === undefined) {
+    const advice = "start one with `tutti up`, or name a NATS server with --nats or TUTTI_NATS";
+    throw new CommandError(`no cluster runs on this machine: ${advice}`, EXIT.unavailable);
+  }
+  return {
+    servers: named === undefined ? [running?.url ?? ""] : named.split(","),
+    credentials: creds ?? running?.credentials?.["admin"],
+    cluster: options.cluster ?? running?.cluster ?? "main",
+    running,
+  };
+}
+
+/** The credentials of an application, where `tutti up` made some; else those of commands. */
+export const credentialsOf = (cluster: Cluster, app: string): string | undefined =>
+  cluster.running?.credentials?.[`app-${app}`] ?? cluster.credentials;
+
+/** Newest first; those whose process is gone are not there any more. */
+export async function livingClusters(root: string): Promise<RunningCluster[]> {
+  const names = await readdir(root).catch(() => []);
+  const states = await Promise.all(names.map((name) => readState(join(root, name, "state.json"))));
+  return states
+    .filter((state) => state !== undefined)
+    .filter(({ pid }) => isAlive(pid))
+    .sort((a, b) => (a.startedAt > b.startedAt ? -1 : 1));
+}
+
+async function readState(path: string): Promise<RunningCluster | undefined> {
+  try {
+    const state = JSON.parse(await readFile(path, "utf8")) as RunningCluster;
+    return typeof state.url === "string" && Number.isInteger(state.pid) ? state : undefined;
+  } catch {
+    return undefined; // none there, or half written by one that is just starting
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+const sameServer = (a: string, b: string): boolean => normal(a) === normal(b);
+const normal = (url: string): string =>
+  url
+    .replace(/^nats:\/\//, "")
+    .replace(/^localhost\b/, "127.0.0.1")
+    .replace(/\/$/, "");

@@ -1,0 +1,54 @@
+import { TuttiError } from "@tutti/protocol";
+
+/** Exit codes, as `tutti --help` lists them. */
+export const EXIT = {
+  ok: 0,
+  /** The cluster or the request said no: the error's code says which. */
+  failed: 1,
+  /** The command line makes no sense. */
+  usage: 2,
+  /** No cluster is there, or it can't be reached. */
+  unavailable: 3,
+} as const;
+
+/** An end that the user can do something about; the text says what. Printed without a stack. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+  readonly exitCode: number;
+
+  constructor(text: string, exitCode: number = EXIT.failed, cause?: unknown) {
+    super(text, cause === undefined ? undefined : { cause });
+    this.exitCode = exitCode;
+  }
+}
+
+export const usageError = (text: string): CommandError => new CommandError(text, EXIT.usage);
+
+export interface Failure {
+  readonly text: string;
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly exitCode: number;
+}
+
+/** What a failure means to whoever typed the command; unexpected ones keep their stack, because they are our mistakes. */
+export function explain(error: unknown): Failure {
+  if (error instanceof TuttiError) {
+    const unreachable = error.code === "TUTTI_UNAVAILABLE";
+    const { message: text, code, retryable } = error;
+    return { text, code, retryable, exitCode: unreachable ? EXIT.unavailable : EXIT.failed };
+  }
+  if (error instanceof CommandError) {
+    return { text: error.message, code: "TUTTI_COMMAND", retryable: false, exitCode: error.exitCode };
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { text, code: "TUTTI_INTERNAL", retryable: false, exitCode: EXIT.failed };
+}
+
+/** Prints the failure and sets the exit code; with `json` as one JSON object on stdout. */
+export function report(error: unknown, json: boolean): void {
+  const { text, code, retryable, exitCode } = explain(error);
+  if (json) process.stdout.write(`${JSON.stringify({ error: text, code, retryable })}\n`);
+  else process.stderr.write(`tutti: ${text}${code.startsWith("TUTTI_COMMAND") ? "" : ` (${code})`}\n`);
+  process.exitCode = exitCode;
+}

@@ -1,0 +1,64 @@
+/** From a model's file, its `config.yaml` and the flags of a command to what the cluster is asked to serve. */
+import type { DesiredModel } from "@tutti/client";
+import { type ModelConfig, describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
+import { parse } from "yaml";
+import { CommandError } from "../failure.ts";
+import { readLatencyPoints } from "./latency-points.ts";
+
+/** `config.yaml`, plus the key that only a command line needs: latencies given instead of measured. */
+export interface FileConfig {
+  readonly serving: ModelConfig;
+  /** `{ alpha: 1ms, beta: 5ms }` or `{ 1: 6ms, 8: 12ms }`; a list of them, smallest first, where there are buckets. */
+  readonly latencies: unknown;
+}
+
+/** @throws {TuttiError | CommandError} naming the file and the key */
+export function parseFileConfig(text: string, origin: string): FileConfig {
+  const { latencies, ...serving } = parseYamlMap(text, origin);
+  return { serving: parseModelConfig(serving, origin), latencies };
+}
+
+/** YAML (JSON is YAML too) that must be a map. */
+export function parseYamlMap(text: string, origin: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = parse(text) ?? {};
+  } catch (error) {
+    throw new CommandError(`${origin} is no YAML: ${(error as Error).message}`);
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new CommandError(`${origin}: a map of keys is expected, not ${JSON.stringify(value)}`);
+}
+
+/** @throws {TuttiError} INVALID_INPUT saying what about the file or the configuration is wrong, and what would settle it */
+export function desiredModel(bytes: Uint8Array, config: FileConfig): DesiredModel {
+  const { sha256: _, bytes: __, version: ___, ...model } = draftModel(config.serving, describeModel(bytes));
+  const { version } = config.serving;
+  return {
+    ...model,
+    ...(version !== undefined && { version }),
+    ...(config.latencies !== undefined && { profile: profileOf(config.latencies, model) }),
+  };
+}
+
+type Profile = NonNullable<DesiredModel["profile"]>;
+type Sizes = Pick<DesiredModel, "name" | "batchSizeMax" | "buckets">;
+
+/** One table for a model without buckets; a list of them, in the order of the buckets, for one with several. */
+export function profileOf(latencies: unknown, { name, batchSizeMax, buckets }: Sizes): Profile {
+  const tables = isOneTable(latencies) ? [latencies] : (latencies as unknown[]);
+  if (tables.length !== buckets.length) {
+    const text = `${tables.length} latency tables for ${buckets.length} buckets; give one for each, smallest first`;
+    throw new CommandError(`${name}: ${text}`);
+  }
+  return tables.map((table, bucket) =>
+    readLatencyPoints(table, batchSizeMax, `${name}, latencies of bucket ${bucket}`),
+  );
+}
+
+/** A stored table is a list too, of points. */
+function isOneTable(value: unknown): boolean {
+  if (!Array.isArray(value)) return true;
+  const [first] = value as unknown[];
+  return typeof first === "object" && first !== null && "batchSize" in first;
+}

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { parseGpus, parsePolicy, parseRoleOptions } from "./role-options.ts";
+
+test("a role started without flags joins the cluster main on this host's NATS server", () => {
+  expect(parseRoleOptions("batcher", [], {})).toMatchObject({
+    nats: ["nats://127.0.0.1:4222"],
+    cluster: "main",
+    policy: { kind: "deferred" },
+    gather: "target",
+    patience: undefined,
+  });
+});
+
+test("servers and credentials come from the environment unless flags say otherwise", () => {
+  const env = { TUTTI_NATS: "nats://a:1,nats://b:2", TUTTI_CREDS: "/c" };
+  expect(parseRoleOptions("ranker", [], env)).toMatchObject({ nats: ["nats://a:1", "nats://b:2"], creds: "/c" });
+  expect(parseRoleOptions("ranker", ["--nats", "nats://c:3"], env).nats).toEqual(["nats://c:3"]);
+});
+
+test("accelerators are written as ids and ranges, each named once", () => {
+  expect(parseGpus("0")).toEqual([0]);
+  expect(parseGpus("4,0-2,1")).toEqual([0, 1, 2, 4]);
+  for (const bad of ["", "a", "3-1", "-1", "0,", "65536"]) expect(() => parseGpus(bad)).toThrow(/--gpus/);
+});
+
+test("a policy with a waiting time carries it, and anything else is named with what is possible", () => {
+  expect(parsePolicy("timeout:5ms")).toEqual({ kind: "timeout", wait: 5_000 });
+  expect(parsePolicy("beta-lambda")).toEqual({ kind: "beta-lambda" });
+  for (const bad of ["timeout", "timeout:soon", "lazy"]) expect(() => parsePolicy(bad)).toThrow(/take deferred, eager/);
+});
+
+test("a flag of another role is refused with the flags that this one has", () => {
+  expect(() => parseRoleOptions("ranker", ["--gpus", "0"], {})).toThrow(/A ranker takes:[^]*--cluster/);
+});
+
+test("values that make no sense are refused by the name of their flag", () => {
+  expect(() => parseRoleOptions("batcher", ["--patience", "2"], {})).toThrow(/--patience 2/);
+  expect(() => parseRoleOptions("executor", ["--provider", "tpu"], {})).toThrow(/cpu, webgpu, cuda/);
+  expect(() => parseRoleOptions("gateway", ["--http-port", "70000"], {})).toThrow(/--http-port/);
+  expect(() => parseRoleOptions("ingress", ["--cluster", "a.b"], {})).toThrow(/--cluster a.b/);
+});

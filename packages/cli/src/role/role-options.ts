@@ -1,0 +1,206 @@
+/** The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines. */
+import { parseArgs } from "node:util";
+import { ROLES, type Role, isName } from "@tutti/protocol";
+import { GPUS_MAX, type GpuId, type Micros, gpuId, parseDuration } from "@tutti/units";
+import { usageError } from "../failure.ts";
+
+export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
+export const ENGINES = ["onnx", "emulated"] as const;
+export const GATHERS = ["target", "head"] as const;
+export const DATA_PLANES = ["tcp", "nats"] as const;
+export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+
+export type PolicyChoice =
+  | { readonly kind: "deferred" | "eager" | "latest" | "beta-lambda" }
+  | { readonly kind: "timeout"; readonly wait: Micros };
+
+export interface RoleOptions {
+  readonly nats: readonly string[];
+  readonly creds: string | undefined;
+  readonly cluster: string;
+  readonly subCluster: string;
+  readonly host: string | undefined;
+  /** executor: the accelerators that it drives. */
+  readonly gpus: readonly GpuId[];
+  readonly engine: (typeof ENGINES)[number];
+  readonly provider: (typeof PROVIDERS)[number];
+  /** batcher. */
+  readonly policy: PolicyChoice;
+  readonly gather: (typeof GATHERS)[number];
+  readonly patience: number | undefined;
+  /** ingress, executor. */
+  readonly dataPlane: (typeof DATA_PLANES)[number];
+  /** ingress: where executors connect to. */
+  readonly dataHost: string;
+  /** gateway: where health is served; 0 takes a free port. */
+  readonly httpPort: number;
+  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly otlp: string | undefined;
+}
+
+interface Flag {
+  readonly name: string;
+  readonly value: string;
+  readonly roles: readonly Role[];
+  readonly text: string;
+}
+
+const EVERY: readonly Role[] = ROLES;
+
+/** What `tutti run <role> --help` prints. */
+export const FLAGS: readonly Flag[] = [
+  {
+    name: "nats",
+    value: "url[,url]",
+    roles: EVERY,
+    text: "servers of the cluster (default: TUTTI_NATS, else nats://127.0.0.1:4222)",
+  },
+  { name: "creds", value: "file", roles: EVERY, text: "credentials of this role (default: TUTTI_CREDS)" },
+  { name: "cluster", value: "name", roles: EVERY, text: "which cluster to join (default: main)" },
+  {
+    name: "sub-cluster",
+    value: "name",
+    roles: ["ranker", "batcher", "executor"],
+    text: "which sub-cluster (default: main)",
+  },
+  { name: "host", value: "name", roles: EVERY, text: "how heartbeats call this host (default: its hostname)" },
+  { name: "gpus", value: "0,2-4", roles: ["executor"], text: "accelerator ids that this process drives (default: 0)" },
+  { name: "engine", value: ENGINES.join("|"), roles: ["executor"], text: "what runs batches (default: onnx)" },
+  {
+    name: "provider",
+    value: PROVIDERS.join("|"),
+    roles: ["executor"],
+    text: "execution provider of onnxruntime (default: cpu)",
+  },
+  {
+    name: "policy",
+    value: "deferred|eager|timeout:5ms|latest|beta-lambda",
+    roles: ["batcher"],
+    text: "when batches start (default: deferred)",
+  },
+  { name: "gather", value: GATHERS.join("|"), roles: ["batcher"], text: "how batches are gathered (default: target)" },
+  {
+    name: "patience",
+    value: "0..1",
+    roles: ["batcher"],
+    text: "overrides every model's patience: 0 is lowest latency, 1 largest batches",
+  },
+  {
+    name: "data-plane",
+    value: DATA_PLANES.join("|"),
+    roles: ["ingress", "executor"],
+    text: "how inputs reach executors (default: tcp where it connects)",
+  },
+  {
+    name: "data-host",
+    value: "address",
+    roles: ["ingress"],
+    text: "address that executors connect to (default: 127.0.0.1)",
+  },
+  {
+    name: "http-port",
+    value: "port",
+    roles: ["gateway"],
+    text: "loopback port of the health pages (default: any free one)",
+  },
+  { name: "log-level", value: LOG_LEVELS.join("|"), roles: EVERY, text: "(default: info)" },
+  {
+    name: "otlp",
+    value: "url",
+    roles: EVERY,
+    text: "where traces go, such as http://127.0.0.1:4318 (default: nowhere)",
+  },
+];
+
+/** @throws {CommandError} naming the flag and what it takes */
+export function parseRoleOptions(
+  role: Role,
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): RoleOptions {
+  const flags = FLAGS.filter((flag) => flag.roles.includes(role));
+  const given = parseFlags(role, flags, argv);
+  const flag = (name: string): string | undefined => given[name];
+  return {
+    nats: (flag("nats") ?? env["TUTTI_NATS"] ?? "nats://127.0.0.1:4222").split(",").filter((url) => url !== ""),
+    creds: flag("creds") ?? env["TUTTI_CREDS"],
+    cluster: nameOf("cluster", flag("cluster") ?? "main"),
+    subCluster: nameOf("sub-cluster", flag("sub-cluster") ?? "main"),
+    host: flag("host"),
+    gpus: parseGpus(flag("gpus") ?? "0"),
+    engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
+    provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
+    policy: parsePolicy(flag("policy") ?? "deferred"),
+    gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
+    patience: parsePatience(flag("patience")),
+    dataPlane: oneOf("data-plane", DATA_PLANES, flag("data-plane") ?? "tcp"),
+    dataHost: flag("data-host") ?? "127.0.0.1",
+    httpPort: parsePort("http-port", flag("http-port") ?? "0"),
+    logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
+    otlp: flag("otlp"),
+  };
+}
+
+export function roleHelp(role: Role): string {
+  const flags = FLAGS.filter((flag) => flag.roles.includes(role));
+  const width = Math.max(...flags.map((flag) => flag.name.length + flag.value.length)) + 5;
+  return flags.map((flag) => `  ${`--${flag.name} <${flag.value}>`.padEnd(width)}  ${flag.text}`).join("\n");
+}
+
+export function parsePolicy(text: string): PolicyChoice {
+  if (text === "deferred" || text === "eager" || text === "latest" || text === "beta-lambda") return { kind: text };
+  const [kind, wait] = text.split(":", 2);
+  const duration = kind === "timeout" && wait !== undefined ? parseDuration(wait) : undefined;
+  if (duration !== undefined) return { kind: "timeout", wait: duration };
+  throw usageError(`--policy ${text}: take deferred, eager, timeout:<how long> (timeout:5ms), latest or beta-lambda`);
+}
+
+/** `0`, `0,2`, `0-7`. */
+export function parseGpus(text: string): GpuId[] {
+  const ids = new Set<number>();
+  for (const part of text.split(",")) {
+    const match = /^(\d+)(?:-(\d+))?$/.exec(part.trim());
+    const [from, to] = [Number(match?.[1]), Number(match?.[2] ?? match?.[1])];
+    if (match === null || to < from || to >= GPUS_MAX) {
+      throw usageError(`--gpus ${text}: write ids below ${GPUS_MAX}, such as 0 or 0,2 or 0-7`);
+    }
+    for (let id = from; id <= to; id++) ids.add(id);
+  }
+  return [...ids].sort((a, b) => a - b).map(gpuId);
+}
+
+export function parsePatience(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (text.trim() !== "" && value >= 0 && value <= 1) return value;
+  throw usageError(`--patience ${text}: a number from 0 (lowest latency) to 1 (largest batches)`);
+}
+
+export function parsePort(name: string, text: string): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port < 65_536) return port;
+  throw usageError(`--${name} ${text}: a port from 0 to 65535`);
+}
+
+export function oneOf<Choice extends string>(name: string, choices: readonly Choice[], text: string): Choice {
+  const choice = choices.find((candidate) => candidate === text);
+  if (choice === undefined) throw usageError(`--${name} ${text}: take one of ${choices.join(", ")}`);
+  return choice;
+}
+
+function nameOf(flag: string, text: string): string {
+  if (isName(text)) return text;
+  throw usageError(`--${flag} ${text}: letters, digits, "-" and "_" only`);
+}
+
+function parseFlags(role: Role, flags: readonly Flag[], argv: readonly string[]): Readonly<Record<string, string>> {
+  try {
+    const options = Object.fromEntries(flags.map(({ name }) => [name, { type: "string" as const }]));
+    return parseArgs({ args: [...argv], options, strict: true, allowPositionals: false }).values as Record<
+      string,
+      string
+    >;
+  } catch (error) {
+    throw usageError(`${(error as Error).message}\nA ${role} takes:\n${roleHelp(role)}`);
+  }
+}

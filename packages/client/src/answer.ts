@@ -1,0 +1,80 @@
+/** Reads what came back: an answer with outputs, or an error with its code. */
+import type { Delivery } from "@tutti/bus";
+import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, TuttiError } from "@tutti/protocol";
+import { decodeAnswer, formOf } from "@tutti/wire";
+import { type TensorValue, fromWire } from "./tensors.ts";
+
+export interface InferResult {
+  readonly outputs: Readonly<Record<string, TensorValue>>;
+  readonly model: string;
+  readonly version: string;
+  /** How many requests ran together. */
+  readonly batchSize: number | undefined;
+  /** From arrival at the ingress to the start of its run, in microseconds. */
+  readonly queueUs: number | undefined;
+}
+
+/** Never throws: what can't be read is an INTERNAL error. The payload may be borrowed; outputs own their memory. */
+export function readAnswer(delivery: Delivery, target: string): InferResult | TuttiError {
+  const failure = failureOf(delivery, target);
+  if (failure !== undefined) return failure;
+  try {
+    const form = formOf(delivery.header(HEADER.contentType), delivery.payload);
+    if (form === undefined) return internal("the answer has an unknown form");
+    const { model, version, outputs } = decodeAnswer(form, new Uint8Array(delivery.payload));
+    return {
+      outputs: Object.fromEntries(outputs.map((output) => [output.name, fromWire(output)])),
+      model,
+      version,
+      batchSize: numberOf(delivery.header(HEADER.batchSize)),
+      queueUs: numberOf(delivery.header(HEADER.queueUs)),
+    };
+  } catch (cause) {
+    return internal(`the answer can't be read: ${(cause as Error).message}`, cause);
+  }
+}
+
+function failureOf(delivery: Delivery, target: string): TuttiError | undefined {
+  const status = delivery.header(HEADER.errorCode);
+  const text = delivery.header(HEADER.error);
+  if (status !== undefined || text !== undefined) return readError(delivery.payload, Number(status), text);
+  // No form of an answer is empty: this is the server saying that nobody subscribes (status 503, no responders).
+  if (delivery.payload.byteLength > 0) return undefined;
+  return new TuttiError(
+    "TUTTI_UNAVAILABLE",
+    `no ingress is there to take a request for ${target}: start one with \`tutti up\` or \`tutti run ingress\``,
+  );
+}
+
+function readError(payload: Uint8Array, status: number, text: string | undefined): TuttiError {
+  const body = parseBody(payload);
+  const code = body?.code ?? codeOfStatus(status);
+  const known = code in ERROR_STATUS ? code : codeOfStatus(status);
+  return new TuttiError(known, body?.error ?? text ?? "the server gave no reason", {
+    ...(typeof body?.retryable === "boolean" && { retryable: body.retryable }),
+    ...(typeof body?.retryAfterMs === "number" && { retryAfterMs: body.retryAfterMs }),
+  });
+}
+
+function parseBody(payload: Uint8Array): Partial<ErrorBody> | undefined {
+  try {
+    const body: unknown = JSON.parse(new TextDecoder().decode(payload));
+    return typeof body === "object" && body !== null ? body : undefined;
+  } catch {
+    return undefined; // the headers alone say enough
+  }
+}
+
+/** The first code with this status; several share 503, and a body tells them apart. */
+function codeOfStatus(status: number): ErrorCode {
+  if (status === 503) return "TUTTI_UNAVAILABLE";
+  const entry = Object.entries(ERROR_STATUS).find(([, value]) => value === status);
+  return (entry?.[0] as ErrorCode | undefined) ?? "TUTTI_INTERNAL";
+}
+
+function numberOf(text: string | undefined): number | undefined {
+  const value = Number(text);
+  return text === undefined || !Number.isFinite(value) ? undefined : value;
+}
+
+const internal = (text: string, cause?: unknown): TuttiError => new TuttiError("TUTTI_INTERNAL", text, { cause });

@@ -1,0 +1,46 @@
+import { connectNats } from "@tutti/bus-nats";
+import type { InferResult } from "./answer.ts";
+import { type ClientOptions, type InferOptions, TuttiClient } from "./client.ts";
+import type { TensorInput } from "./tensors.ts";
+
+export interface ConnectOptions extends ClientOptions {
+  /** `nats://host:4222`, one or several of a cluster. */
+  readonly servers: string | readonly string[];
+  /** File with the application's credentials; its replies then live below `_INBOX_<app>`, where only it may subscribe. */
+  readonly credentials?: string;
+  /** How this connection is called in the server's lists. */
+  readonly name?: string;
+}
+
+export interface Tutti {
+  infer(target: string, inputs: Readonly<Record<string, TensorInput>>, options?: InferOptions): Promise<InferResult>;
+  readonly inFlight: number;
+  readonly lateAnswers: number;
+  /** Ends what is in flight with CANCELLED, and closes the connection. */
+  close(): Promise<void>;
+}
+
+/** Connects to the cluster; rejects with UNAVAILABLE when no server can be reached, FORBIDDEN when it refuses the credentials. */
+export async function connect(options: ConnectOptions): Promise<Tutti> {
+  const { servers, credentials, name = "tutti-client", ...client } = options;
+  const nats = await connectNats({
+    servers,
+    name,
+    ...(credentials !== undefined && { credentials }),
+    ...(credentials !== undefined && client.app !== undefined && { inboxPrefix: `_INBOX_${client.app}` }),
+  });
+  const tutti = new TuttiClient(nats.bulk, client);
+  return {
+    infer: (target, inputs, inferOptions) => tutti.infer(target, inputs, inferOptions),
+    get inFlight() {
+      return tutti.inFlight;
+    },
+    get lateAnswers() {
+      return tutti.lateAnswers;
+    },
+    async close() {
+      tutti.close();
+      await nats.close();
+    },
+  };
+}

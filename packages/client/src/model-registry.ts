@@ -1,0 +1,206 @@
+import { createHash } from "node:crypto";
+import { BUCKET, type ModelSpec, type ModelStatus, TuttiError, isName } from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import { fromJson, toJson } from "@tutti/wire";
+import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
+
+/** A model before the cluster has given it its number; without a `version` it gets the next one. */
+export type DesiredModel = Omit<ModelSpec, "number" | "version" | "file"> & { readonly version?: string };
+
+export interface ListedModel {
+  readonly spec: ModelSpec;
+  readonly status: ModelStatus | undefined;
+}
+
+export interface ServedOptions {
+  readonly timeoutMs: number;
+  /** Called with each state on the way, the last one included. */
+  readonly onState?: (status: ModelStatus) => void;
+  readonly signal?: AbortSignal;
+}
+
+const ATTEMPTS_MAX = 8;
+
+/**
+ * The models that a cluster is asked to serve, as the buckets of the store hold them (docs/architecture.md, 7).
+ *
+ * A model's number is the revision of a reservation in the bucket of models: revisions are never given twice, so neither are numbers.
+ * A changed model gets a new number, so that no thread ever mixes rows of the old layout with rows of the new one.
+ */
+export class ModelRegistry {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Asks the cluster to serve `model`; the same draft and file again change nothing. The file is stored first, under its sha256. */
+  async publish(draft: DesiredModel, bytes?: Uint8Array): Promise<ModelSpec> {
+    if (!isName(draft.name)) {
+      const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
+      throw new TuttiError("TUTTI_INVALID_INPUT", `"${draft.name}" is no name for a model: ${rule}`);
+    }
+    const file = bytes === undefined ? undefined : await this.#storeFile(bytes);
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const entry = await getEntry(this.#store, BUCKET.models, draft.name);
+      const known = entry === undefined ? undefined : readSpec(entry.value);
+      const version = draft.version ?? (known === undefined ? "1" : known.version);
+      const wanted = { ...draft, version, ...(file !== undefined && { file }) };
+      if (known !== undefined && equalBut(known, wanted)) return known;
+      const next = draft.version ?? nextVersion(known);
+      const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
+      if (spec !== undefined) return spec;
+    }
+    throw new TuttiError("TUTTI_UNAVAILABLE", `others keep changing ${draft.name} at the same time; try again`);
+  }
+
+  /** @returns false when there is no such model */
+  async remove(name: string): Promise<boolean> {
+    const entry = await getEntry(this.#store, BUCKET.models, name);
+    const spec = entry === undefined ? undefined : readSpec(entry.value);
+    if (entry === undefined) return false;
+    await deleteEntry(this.#store, BUCKET.models, name);
+    await deleteEntry(this.#store, BUCKET.profiles, name);
+    const object = spec?.file?.object;
+    const others = await this.list();
+    if (object !== undefined && !others.some((other) => other.spec.file?.object === object)) {
+      await deleteFile(this.#store, object);
+    }
+    return spec !== undefined;
+  }
+
+  /** All models, by name. */
+  async list(): Promise<ListedModel[]> {
+    const [models, profiles] = await Promise.all([
+      listEntries(this.#store, BUCKET.models),
+      listEntries(this.#store, BUCKET.profiles),
+    ]);
+    const statuses = new Map(profiles.map((entry) => [entry.key, readStatus(entry.value)]));
+    return models
+      .map((entry) => readSpec(entry.value))
+      .filter((spec) => spec !== undefined)
+      .map((spec) => ({ spec, status: matching(spec, statuses.get(spec.name)) }))
+      .sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1));
+  }
+
+  async get(name: string): Promise<ModelSpec | undefined> {
+    const entry = await getEntry(this.#store, BUCKET.models, name);
+    return entry === undefined ? undefined : readSpec(entry.value);
+  }
+
+  /** Resolves with the status `ready`, `refused` or `failed`; rejects when none of them comes in time. */
+  waitUntilServed(spec: ModelSpec, options: ServedOptions): Promise<ModelStatus> {
+    return new Promise((resolve, reject) => {
+      let last: ModelStatus | undefined;
+      const stop = (): void => {
+        clearTimeout(timer);
+        options.signal?.removeEventListener("abort", onAbort);
+        queueMicrotask(() => watch.stop());
+      };
+      const fail = (error: TuttiError): void => {
+        stop();
+        reject(error);
+      };
+      const onAbort = (): void => fail(new TuttiError("TUTTI_CANCELLED", `stopped waiting for ${spec.name}`));
+      const timer = setTimeout(() => fail(tooLate(spec, options.timeoutMs, last)), options.timeoutMs);
+      options.signal?.addEventListener("abort", onAbort, { once: true });
+      const watch = this.#store.watch(BUCKET.profiles, spec.name, {
+        onEntry: (entry) => {
+          const status = matching(spec, entry.key === spec.name ? readStatus(entry.value) : undefined);
+          if (status === undefined) return;
+          last = status;
+          options.onState?.(status);
+          if (!["ready", "refused", "failed"].includes(status.state)) return;
+          stop();
+          resolve(status);
+        },
+        onDelete: () => undefined,
+        onReady: () => undefined,
+        onFailure: (failure) => {
+          if (isStoreFailure(failure))
+            fail(new TuttiError("TUTTI_UNAVAILABLE", `watching ${spec.name}: ${failure.failure}`));
+        },
+      });
+    });
+  }
+
+  async #storeFile(bytes: Uint8Array): Promise<NonNullable<ModelSpec["file"]>> {
+    const sha256 = createHash("sha256").update(bytes).digest("hex");
+    const object = `sha256-${sha256}`;
+    await putFile(this.#store, object, bytes);
+    return { object, sha256, bytes: bytes.byteLength };
+  }
+
+  /** @returns undefined when someone else changed the entry meanwhile */
+  async #write(model: Omit<ModelSpec, "number">, revision: number | undefined): Promise<ModelSpec | undefined> {
+    const { name } = model;
+    if (revision === undefined) {
+      // New: the reservation is the key's own first entry. It has no inputs yet, so that nobody takes it for a model.
+      const number = await updateEntry(this.#store, BUCKET.models, name, { value: RESERVATION, revision: 0 });
+      if (number === undefined) return this.#takeOver(model);
+      return this.#commit({ ...model, number }, number);
+    }
+    // Changed: reserved beside it, so that the model which is served now survives a crash between the two writes.
+    const number = await putEntry(this.#store, BUCKET.models, `number.${name}`, RESERVATION);
+    await deleteEntry(this.#store, BUCKET.models, `number.${name}`);
+    return this.#commit({ ...model, number }, revision);
+  }
+
+  /** Someone reserved the name and may have died before writing the model: the entry is ours if nobody else changes it. */
+  async #takeOver(model: Omit<ModelSpec, "number">): Promise<ModelSpec | undefined> {
+    const entry = await getEntry(this.#store, BUCKET.models, model.name);
+    if (entry === undefined || readSpec(entry.value) !== undefined) return undefined;
+    return this.#commit({ ...model, number: entry.revision }, entry.revision);
+  }
+
+  async #commit(spec: ModelSpec, revision: number): Promise<ModelSpec | undefined> {
+    const written = await updateEntry(this.#store, BUCKET.models, spec.name, { value: toJson(spec), revision });
+    return written === undefined ? undefined : spec;
+  }
+}
+
+const RESERVATION = new TextEncoder().encode('{"reserved":true}');
+
+function readSpec(value: Uint8Array): ModelSpec | undefined {
+  try {
+    const spec = fromJson(value) as ModelSpec;
+    return Array.isArray(spec.inputs) && Number.isSafeInteger(spec.number) ? spec : undefined;
+  } catch {
+    return undefined; // not ours to repair: the actors report entries that can't be read
+  }
+}
+
+function readStatus(value: Uint8Array): ModelStatus | undefined {
+  try {
+    return fromJson(value) as ModelStatus;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A status of an earlier number or version says nothing about this one. */
+const matching = (spec: ModelSpec, status: ModelStatus | undefined): ModelStatus | undefined =>
+  status !== undefined && status.number === spec.number && status.version === spec.version ? status : undefined;
+
+function nextVersion(known: ModelSpec | undefined): string {
+  const number = Number(known?.version ?? 0);
+  return Number.isSafeInteger(number) ? String(number + 1) : `${known?.version}+1`;
+}
+
+/** Two specs that differ in nothing but the number and the order of their keys. */
+function equalBut(known: ModelSpec, wanted: Omit<ModelSpec, "number">): boolean {
+  const { number: _, ...rest } = known;
+  return canonical(rest) === canonical(wanted);
+}
+
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === "object" && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+
+function tooLate(spec: ModelSpec, timeoutMs: number, last: ModelStatus | undefined): TuttiError {
+  const state = last === undefined ? "nobody has begun to load it (does a profiler run?)" : `it is still ${last.state}`;
+  return new TuttiError("TUTTI_NOT_READY", `${spec.name} is not served after ${timeoutMs / 1000} s: ${state}`);
+}
