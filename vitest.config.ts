@@ -1,0 +1,38 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+
+/** Suites that measure, or start a whole system: their files run one after the other. */
+const alone = new Set(["e2e", "bench", "conformance"]);
+
+const folder = join(import.meta.dirname, "test");
+const suites = readdirSync(folder, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && entry.name !== "node_modules" && hasTests(join(folder, entry.name)))
+  .map((entry) => entry.name);
+
+function hasTests(path: string): boolean {
+  return existsSync(path) && readdirSync(path, { recursive: true }).some((name) => String(name).endsWith(".test.ts"));
+}
+
+export default defineConfig({
+  cacheDir: ".tutti/cache/vite",
+  test: {
+    maxWorkers: 2,
+    projects: [
+      {
+        extends: true,
+        test: { name: "unit", include: ["packages/**/*.test.ts", "services/**/*.test.ts"], testTimeout: 20_000 },
+      },
+      ...suites.map((name) => ({
+        extends: true as const,
+        test: {
+          name,
+          include: [`test/${name}/**/*.test.ts`],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: !alone.has(name),
+        },
+      })),
+    ],
+  },
+});
