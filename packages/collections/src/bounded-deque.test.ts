@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { BoundedDeque } from "./index.ts";
 
 test("a bounded deque does what an array does, and refuses at its bound", () => {
-  const commands = fc.array(fc.constantFrom("pushBack", "pushFront", "popFront", "popBack", "clear"), { maxLength: 200 });
+  const commands = fc.array(fc.constantFrom("pushBack", "pushFront", "popFront", "popBack", "clear"), {
+    maxLength: 200,
+  });
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 40 }), commands, (capacity, steps) => {
       const deque = new BoundedDeque<number>(capacity);

@@ -6,47 +6,79 @@ const inOrder = (a: Queued, b: Queued) => a.deadline - b.deadline || a.ingress -
 const command = fc.oneof(
   {
     weight: 6,
-    arbitrary: fc.record({ do: fc.constant("add" as const), deadline: fc.nat(12), ingress: fc.integer({ min: 1, max: 3 }), seq: fc.nat(30) }),
+    arbitrary: fc.record({
+      do: fc.constant("add" as const),
+      deadline: fc.nat(12),
+      ingress: fc.integer({ min: 1, max: 3 }),
+      seq: fc.nat(30),
+    }),
   },
   {
     weight: 3,
-    arbitrary: fc.record({ do: fc.constant("remove" as const), deadline: fc.constant(0), ingress: fc.integer({ min: 1, max: 3 }), seq: fc.nat(30) }),
+    arbitrary: fc.record({
+      do: fc.constant("remove" as const),
+      deadline: fc.constant(0),
+      ingress: fc.integer({ min: 1, max: 3 }),
+      seq: fc.nat(30),
+    }),
   },
-  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("shift" as const, "take" as const), deadline: fc.constant(0), ingress: fc.constant(1), seq: fc.nat(5) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("lose" as const), deadline: fc.constant(0), ingress: fc.integer({ min: 1, max: 3 }), seq: fc.constant(0) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom("shift" as const, "take" as const),
+      deadline: fc.constant(0),
+      ingress: fc.constant(1),
+      seq: fc.nat(5),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("lose" as const),
+      deadline: fc.constant(0),
+      ingress: fc.integer({ min: 1, max: 3 }),
+      seq: fc.constant(0),
+    }),
+  },
 );
 
 test("a deadline queue holds and gives out what a sorted list would, whatever order requests come in (Q1, Q3)", () => {
   fc.assert(
-    fc.property(fc.array(command, { maxLength: 160 }), fc.integer({ min: 1, max: 60 }), fc.boolean(), (commands, capacity, rising) => {
-      const queue = new DeadlineQueue<Queued>(capacity);
-      let oracle: Queued[] = [];
-      commands.forEach((given, i) => {
-        const { ingress, seq } = given;
-        const known = oracle.findIndex((r) => r.ingress === ingress && r.seq === seq);
-        if (given.do === "add") {
-          // rising: mostly monotone deadlines, as requests of one SLO have them
-          const request = { deadline: rising ? i + (given.deadline % 4) : given.deadline, ingress, seq };
-          const full = oracle.length === capacity;
-          expect(queue.add(request)).toBe(known >= 0 ? "repeated" : full ? "full" : "added");
-          if (known < 0 && !full) oracle = [...oracle, request].sort(inOrder);
-        } else if (given.do === "remove") expect(queue.remove(ingress, seq)).toBe(known < 0 ? undefined : oracle.splice(known, 1)[0]);
-        else if (given.do === "shift") expect(queue.shift()).toBe(oracle.shift());
-        else if (given.do === "take") {
-          const count = Math.min(seq, oracle.length);
-          expect(queue.take(count)).toEqual(oracle.splice(0, count));
-        } else {
-          const left = oracle.filter((r) => r.ingress !== ingress);
-          expect(queue.removeIngress(ingress)).toBe(oracle.length - left.length);
-          oracle = left;
-        }
-        expect(queue.size).toBe(oracle.length);
-        expect(queue.head()).toBe(oracle[0]);
-        expect(queue.headDeadline()).toBe(oracle[0]?.deadline ?? Infinity);
-        expect(queue.has(ingress, seq)).toBe(oracle.some((r) => r.ingress === ingress && r.seq === seq));
-      });
-      expect(queue.take(queue.size)).toEqual(oracle);
-    }),
+    fc.property(
+      fc.array(command, { maxLength: 160 }),
+      fc.integer({ min: 1, max: 60 }),
+      fc.boolean(),
+      (commands, capacity, rising) => {
+        const queue = new DeadlineQueue<Queued>(capacity);
+        let oracle: Queued[] = [];
+        commands.forEach((given, i) => {
+          const { ingress, seq } = given;
+          const known = oracle.findIndex((r) => r.ingress === ingress && r.seq === seq);
+          if (given.do === "add") {
+            // rising: mostly monotone deadlines, as requests of one SLO have them
+            const request = { deadline: rising ? i + (given.deadline % 4) : given.deadline, ingress, seq };
+            const full = oracle.length === capacity;
+            expect(queue.add(request)).toBe(known >= 0 ? "repeated" : full ? "full" : "added");
+            if (known < 0 && !full) oracle = [...oracle, request].sort(inOrder);
+          } else if (given.do === "remove")
+            expect(queue.remove(ingress, seq)).toBe(known < 0 ? undefined : oracle.splice(known, 1)[0]);
+          else if (given.do === "shift") expect(queue.shift()).toBe(oracle.shift());
+          else if (given.do === "take") {
+            const count = Math.min(seq, oracle.length);
+            expect(queue.take(count)).toEqual(oracle.splice(0, count));
+          } else {
+            const left = oracle.filter((r) => r.ingress !== ingress);
+            expect(queue.removeIngress(ingress)).toBe(oracle.length - left.length);
+            oracle = left;
+          }
+          expect(queue.size).toBe(oracle.length);
+          expect(queue.head()).toBe(oracle[0]);
+          expect(queue.headDeadline()).toBe(oracle[0]?.deadline ?? Infinity);
+          expect(queue.has(ingress, seq)).toBe(oracle.some((r) => r.ingress === ingress && r.seq === seq));
+        });
+        expect(queue.take(queue.size)).toEqual(oracle);
+      },
+    ),
     { numRuns: 300 },
   );
 });

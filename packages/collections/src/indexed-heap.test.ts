@@ -4,9 +4,22 @@ import { IndexedHeap } from "./index.ts";
 
 const KEYS = 24;
 const command = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("set" as const), key: fc.nat(KEYS - 1), priority: fc.integer({ min: -4, max: 4 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("remove" as const), key: fc.nat(KEYS - 1), priority: fc.constant(0) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("pop" as const), key: fc.constant(0), priority: fc.constant(0) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("set" as const),
+      key: fc.nat(KEYS - 1),
+      priority: fc.integer({ min: -4, max: 4 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant("remove" as const), key: fc.nat(KEYS - 1), priority: fc.constant(0) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("pop" as const), key: fc.constant(0), priority: fc.constant(0) }),
+  },
 );
 
 test("an indexed heap always knows the least of what a sorted list holds, with ties by tie-break (H1, H2)", () => {
@@ -26,7 +39,11 @@ test("an indexed heap always knows the least of what a sorted list holds, with t
           expect(heap.pop()).toBe(top);
           oracle.delete(top);
         }
-        expect([heap.size, heap.topKey, heap.topPriority]).toEqual([oracle.size, least()?.[0] ?? -1, least()?.[1] ?? Infinity]);
+        expect([heap.size, heap.topKey, heap.topPriority]).toEqual([
+          oracle.size,
+          least()?.[0] ?? -1,
+          least()?.[1] ?? Infinity,
+        ]);
         expect([heap.has(key), heap.priority(key)]).toEqual([oracle.has(key), oracle.get(key) ?? Infinity]);
       }
     }),

@@ -1,13 +1,24 @@
 import { type Micros, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import { LatencyTable, executorsNeeded, perSecond, scalingAdvice, staggeredBatch, targetBatch, uncoordinatedBatch } from "./index.ts";
+import {
+  LatencyTable,
+  executorsNeeded,
+  perSecond,
+  scalingAdvice,
+  staggeredBatch,
+  targetBatch,
+  uncoordinatedBatch,
+} from "./index.ts";
 
 const resnet = LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 64 });
 const inception = LatencyTable.affine({ alpha: 5090, beta: 18_368, batchSizeMax: 64 });
 const none = { ctrl: micros(0), perItem: micros(0), respond: micros(0) };
 
 test("worked example A10.7: uncoordinated and staggered bounds of the two models of the paper's table 2", () => {
-  const rounded = (c: { batchSize: number; perMicro: number }) => [c.batchSize, Math.round(perSecond(c.perMicro) * 10) / 10];
+  const rounded = (c: { batchSize: number; perMicro: number }) => [
+    c.batchSize,
+    Math.round(perSecond(c.perMicro) * 10) / 10,
+  ];
   const first = { profile: resnet, slo: millis(25), executors: 8 };
   expect(rounded(uncoordinatedBatch(first))).toEqual([7, 4500.5]);
   expect(rounded(staggeredBatch(first))).toEqual([16, 5839.4]);
@@ -30,7 +41,8 @@ test("worked example A10.1: three staggered executors of l(b)=b+5 carry batches 
 });
 
 test("a target batch is at least one, shrinks with the delays, and needs no second executor at a low rate", () => {
-  const at = (rate: number, more: Partial<typeof none> = {}) => targetBatch({ profile: resnet, slo: millis(25), rate, ...none, ...more });
+  const at = (rate: number, more: Partial<typeof none> = {}) =>
+    targetBatch({ profile: resnet, slo: millis(25), rate, ...none, ...more });
   expect(at(0)).toBe(1);
   expect(targetBatch({ profile: resnet, slo: millis(3), rate: 1, ...none })).toBe(1);
   expect(at(1e-4)).toBe(1); // 100 r/s: l(2)+2/λ = 27.2 ms is too long
@@ -43,7 +55,9 @@ test("a target batch is at least one, shrinks with the delays, and needs no seco
 
 test("where throughput falls with the batch size, the size of largest throughput wins over the largest", () => {
   const points = [10, 11, 40, 41].map((ms, i) => ({ batchSize: i + 1, latency: millis(ms) as Micros }));
-  expect(staggeredBatch({ profile: LatencyTable.fromPoints(points), slo: millis(100), executors: 1 }).batchSize).toBe(2);
+  expect(staggeredBatch({ profile: LatencyTable.fromPoints(points), slo: millis(100), executors: 1 }).batchSize).toBe(
+    2,
+  );
 });
 
 test("executors that no number can provide are reported as such", () => {

@@ -23,7 +23,11 @@ export function staggeredBatch(o: { profile: LatencyTable; slo: Micros; executor
 
 /** Executors that know nothing of one another: a request may wait for a whole batch, so 2·l(b) ≤ SLO. */
 export function uncoordinatedBatch(o: { profile: LatencyTable; slo: Micros; executors: number }): Capacity {
-  return capacity(o.profile, bestBatch(o.profile, (l) => 2 * l <= slackOver(o.slo)), o.executors);
+  return capacity(
+    o.profile,
+    bestBatch(o.profile, (l) => 2 * l <= slackOver(o.slo)),
+    o.executors,
+  );
 }
 
 export interface TargetBatchOptions {
@@ -43,7 +47,10 @@ export function targetBatch({ profile, slo, rate, ctrl, perItem, respond }: Targ
   const shared = bestBatch(profile, (l, b) => (1 + 1 / Math.max(1, (rate * l) / b)) * l <= budget - perItem * b);
   if (shared > 0 && (rate * profile.latency(shared)) / shared > 1) return shared;
   // One executor is enough: a batch is what gathers while the one before it runs.
-  return Math.max(1, bestBatch(profile, (l, b) => l + b / rate + perItem * b <= budget));
+  return Math.max(
+    1,
+    bestBatch(profile, (l, b) => l + b / rate + perItem * b <= budget),
+  );
 }
 
 /** The least N that carries `rate` (requests per µs) with staggered batches; undefined if no number up to `max` does. */

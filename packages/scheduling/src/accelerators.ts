@@ -1,0 +1,81 @@
+/**
+ * What the ranker knows of each accelerator: when it is free, who drives it, and the grant that is in flight.
+ *
+ *   G1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
+ *   G2. grantSeq only rises; a report about any but the newest grant is ignored.
+ *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
+ */
+import { IndexedHeap, MinTree } from "@tutti/collections";
+import type { ActorKey, GpuId } from "@tutti/units";
+
+const NO_EXECUTOR = 0;
+
+/** In place of a slot: nobody waits for the answer (any more). */
+export const NOBODY = -1;
+
+export class Accelerators {
+  readonly max: number;
+  readonly free: MinTree;
+  /** Expiry of the grant in flight, or when to ask again. */
+  readonly timers: IndexedHeap;
+  readonly #executors: Float64Array;
+  readonly #grantSeqs: Float64Array;
+  /** Slot + 1 of the model that a grant in flight went to; 0: no grant in flight. */
+  readonly #grantedTo: Int32Array;
+  #joined = 0;
+
+  constructor(max: number) {
+    this.max = max;
+    this.free = new MinTree(max);
+    this.timers = new IndexedHeap(max);
+    this.#executors = new Float64Array(max);
+    this.#grantSeqs = new Float64Array(max);
+    this.#grantedTo = new Int32Array(max);
+  }
+
+  get joined(): number {
+    return this.#joined;
+  }
+  isDrivenBy(gpu: GpuId, executor: ActorKey): boolean {
+    return gpu < this.max && this.#executors[gpu] === executor;
+  }
+  executor(gpu: number): ActorKey {
+    return this.#executors[gpu]! as ActorKey;
+  }
+  grantSeq(gpu: number): number {
+    return this.#grantSeqs[gpu]!;
+  }
+  /** The slot that the grant in flight went to; NOBODY if there is none in flight. */
+  grantedTo(gpu: number): number {
+    return this.#grantedTo[gpu]! - 1;
+  }
+
+  join(gpu: GpuId, executor: ActorKey, freeAt: number, grantSeq: number): void {
+    if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
+    this.#executors[gpu] = executor;
+    if (grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
+    this.settle(gpu, freeAt);
+  }
+  /** A grant goes out to `slot`: G1. Returns its sequence. */
+  grant(gpu: number, slot: number, expiresAt: number): number {
+    this.free.set(gpu, Infinity);
+    this.#grantedTo[gpu] = slot + 1;
+    this.timers.set(gpu, expiresAt);
+    return ++this.#grantSeqs[gpu]!;
+  }
+  /** Nobody waits for this grant's answer any more. The accelerator stays unavailable until it settles. */
+  orphan(gpu: number): void {
+    this.#grantedTo[gpu] = 0;
+  }
+  /** It is known again when this accelerator is free; +Infinity: not for now. */
+  settle(gpu: number, freeAt: number): void {
+    this.#grantedTo[gpu] = 0;
+    this.timers.remove(gpu);
+    this.free.set(gpu, freeAt);
+  }
+  leave(gpu: number): void {
+    this.#executors[gpu] = NO_EXECUTOR;
+    this.#joined--;
+    this.settle(gpu, Infinity);
+  }
+}

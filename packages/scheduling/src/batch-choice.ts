@@ -1,0 +1,96 @@
+/**
+ * GetBatch: which requests at the head of the queue to give up, and how many of the next to run together.
+ * docs/algorithms.md, A2.
+ *
+ *   B1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by bisection.
+ *   B2. What is dropped could not have been served later either: finish(w) only grows with time, and w with arrivals.
+ *   B3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
+ */
+import type { DeadlineQueue } from "@tutti/collections";
+import type { Instant, Micros } from "@tutti/units";
+import type { ModelEffects, Request } from "./messages.ts";
+import type { TargetBook } from "./target-book.ts";
+
+/** What the choice looks at; a ModelThread is one. */
+export interface Gathering {
+  readonly queue: DeadlineQueue<Request>;
+  /** l(b) at index b. */
+  readonly latencies: Float64Array;
+  readonly batchSizeMax: number;
+  /** d_data: what one more input adds to the time until an executor can start. */
+  readonly perItem: Micros;
+  /** d_resp. */
+  readonly respond: Micros;
+  readonly targets: TargetBook;
+}
+
+/**
+ * Drops what cannot wait, and chooses the batch.
+ *
+ * @param base - when an executor could start a batch without inputs: now + d_ctrl
+ * @param gpuFree - when the accelerator is free; `ALWAYS` while none is granted
+ * @returns the batch size; 0 when the queue is empty
+ */
+export function chooseBatch(
+  from: Gathering,
+  base: Instant,
+  gpuFree: Instant,
+  out: Pick<ModelEffects, "refuse">,
+): number {
+  const { queue, latencies, batchSizeMax, perItem } = from;
+  for (;;) {
+    const waiting = queue.size;
+    if (waiting === 0) return 0;
+    const head = queue.head()!;
+    const deadline = head.deadline;
+    const most = waiting < batchSizeMax ? waiting : batchSizeMax;
+    const target = from.targets.forSlo(head.slo);
+    const window = target < most ? target : most;
+    if (finish(latencies, perItem, base, gpuFree, window) <= deadline) {
+      return largest(latencies, perItem, base, gpuFree, deadline, window, most);
+    }
+    queue.shift();
+    refuse(from, head, base, gpuFree, window, out);
+  }
+}
+
+function finish(latencies: Float64Array, perItem: number, base: number, gpuFree: number, b: number): number {
+  const ready = base + perItem * b;
+  return (ready > gpuFree ? ready : gpuFree) + latencies[b]!;
+}
+
+/** The largest b in window … most that ends by the deadline; `window` is known to. B1. */
+function largest(
+  latencies: Float64Array,
+  perItem: number,
+  base: number,
+  gpuFree: number,
+  deadline: number,
+  window: number,
+  most: number,
+): number {
+  if (finish(latencies, perItem, base, gpuFree, most) <= deadline) return most;
+  let fits = window;
+  let fails = most;
+  while (fails - fits > 1) {
+    const middle = (fits + fails) >> 1;
+    if (finish(latencies, perItem, base, gpuFree, middle) <= deadline) fits = middle;
+    else fails = middle;
+  }
+  return fits;
+}
+
+/** T3: "infeasible" if it could not have run even alone, else it was dropped to keep batches efficient. */
+function refuse(
+  from: Gathering,
+  request: Request,
+  base: number,
+  gpuFree: number,
+  window: number,
+  out: Pick<ModelEffects, "refuse">,
+): void {
+  const alone = finish(from.latencies, from.perItem, base, gpuFree, 1);
+  const isInfeasible = alone > request.deadline;
+  const end = isInfeasible ? alone : finish(from.latencies, from.perItem, base, gpuFree, window);
+  out.refuse(request, isInfeasible ? "infeasible" : "overloaded", (end - request.arrivedAt + from.respond) as Micros);
+}

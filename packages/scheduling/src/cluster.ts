@@ -1,0 +1,237 @@
+/**
+ * Models, a ranker and emulated executors in one thread and in virtual time, without messages between them: what the
+ * worked examples, the property tests, the benchmark and the simulator run. It reads no clock: arrivals bring the time.
+ *
+ *   C1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
+ *       invalidation timers, expiries, the match timer; ties by the smaller id.
+ *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
+ */
+import { IndexedHeap } from "@tutti/collections";
+import { ALWAYS, NEVER, assert } from "@tutti/units";
+import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import type {
+  Candidate,
+  DispatchedBatch,
+  Grant,
+  ModelEffects,
+  RankEffects,
+  RefusalCause,
+  Request,
+} from "./messages.ts";
+import {
+  ModelThread,
+  type ModelThreadConfig,
+  batchFinished,
+  createModelThread,
+  gpuGranted,
+  modelClockReached,
+  nextWakeAt,
+  requestArrived,
+} from "./model-thread.ts";
+import {
+  RankThread,
+  candidateOffered,
+  createRankThread,
+  fireExpiry,
+  fireMatchTimer,
+  fireModelTimer,
+  gpuFreed,
+  gpuJoined,
+  grantAnswered,
+  nextRankWakeAt,
+} from "./rank-thread.ts";
+
+/** Hears what happens. Batches and requests may be kept. */
+export interface ClusterListener {
+  dispatched?(batch: DispatchedBatch, at: Instant): void;
+  refused?(request: Request, cause: RefusalCause, at: Instant): void;
+  finished?(batch: DispatchedBatch, begin: Instant, end: Instant): void;
+}
+
+export interface ClusterOptions {
+  /** Tuned by hand or equal but for `thread`; at least one. */
+  readonly models: readonly ModelThreadConfig[];
+  readonly gpus: number;
+  readonly ctrl?: Micros;
+  readonly listener?: ClusterListener;
+  /** How long a batch really runs; as expected when left out. */
+  readonly runTime?: (batch: DispatchedBatch) => Micros;
+}
+
+const EPOCH = 1;
+
+export class Cluster {
+  readonly models: readonly ModelThread[];
+  readonly rank: RankThread;
+  now: Instant = ALWAYS;
+  /** Executor-time spent on batches that have begun, in µs. */
+  busyTime = 0;
+
+  readonly #listener: ClusterListener;
+  readonly #runTime: ((batch: DispatchedBatch) => Micros) | undefined;
+  readonly #sinks: readonly ModelSink[];
+  readonly #indexOf = new Map<ThreadId, number>();
+  /** Invalidation timers by model; never later than the model wants, maybe earlier. */
+  readonly #wakes: IndexedHeap;
+  /** Batches that run or wait for their accelerator, by slot. */
+  readonly #ends: IndexedHeap;
+  readonly #batches: (DispatchedBatch | undefined)[] = [];
+  readonly #spareSlots: number[] = [];
+  readonly #busyUntil: Float64Array;
+  readonly #rankSink: RankEffects;
+
+  constructor({ models, gpus, ctrl, listener, runTime }: ClusterOptions) {
+    this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
+    this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
+    this.#listener = listener ?? {};
+    this.#runTime = runTime;
+    this.#sinks = this.models.map(() => new ModelSink(this));
+    for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
+    this.#wakes = new IndexedHeap(models.length);
+    this.#ends = new IndexedHeap(Math.max(64, 64 * gpus));
+    this.#busyUntil = new Float64Array(gpus).fill(-Infinity);
+    this.#rankSink = {
+      grant: (grant) => this.#grant(grant),
+      askGpu: (gpu, executor, grantSeq) => {
+        const freeAt = this.#busyUntil[gpu]! as Instant;
+        gpuFreed(this.rank, this.now, { gpu, executor, grantSeq, freeAt });
+      },
+    };
+    for (let gpu = 0; gpu < gpus; gpu++) {
+      gpuJoined(this.rank, ALWAYS, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt: ALWAYS, grantSeq: 0 });
+    }
+  }
+
+  /** Moments must not go back; requests of one moment go in the order of the calls. */
+  arrive(model: number, request: Request): void {
+    const at = request.arrivedAt;
+    if (at > this.now) this.#enter(at);
+    requestArrived(this.models[model]!, at, request, this.#sinks[model]!);
+    this.#rearm(model);
+  }
+
+  /** Runs everything up to `until`, that moment included. */
+  runUntil(until: Instant): void {
+    if (until > this.now) this.#enter(until);
+    this.#fireTimers(until);
+  }
+
+  /** Runs until no timer is armed and no batch runs, and says when the last event was. */
+  runUntilIdle(): Instant {
+    for (;;) {
+      const next = this.#nextAt();
+      if (next === NEVER) return this.now;
+      this.runUntil(next > this.now ? next : this.now);
+    }
+  }
+
+  #nextAt(): Instant {
+    const rank = nextRankWakeAt(this.rank);
+    const wake = this.#wakes.topPriority;
+    const end = this.#ends.topPriority;
+    const first = wake < end ? wake : end;
+    return (first < rank ? first : rank) as Instant;
+  }
+
+  /** Everything before `at`, and the completions at it: the arrivals of that moment come next. C1. */
+  #enter(at: Instant): void {
+    for (let next = this.#nextAt(); next < at; next = this.#nextAt()) {
+      if (next > this.now) this.now = next;
+      this.#fireEnds(this.now);
+      this.#fireTimers(this.now);
+    }
+    this.now = at;
+    this.#fireEnds(at);
+  }
+
+  #fireTimers(at: Instant): void {
+    for (;;) {
+      if (fireModelTimer(this.rank, at, this.#rankSink)) continue;
+      if (this.#wakes.topPriority <= at) this.#fireWake(at);
+      else if (!fireExpiry(this.rank, at, this.#rankSink) && !fireMatchTimer(this.rank, at, this.#rankSink)) return;
+    }
+  }
+
+  #fireWake(at: Instant): void {
+    const index = this.#wakes.pop();
+    modelClockReached(this.models[index]!, at, this.#sinks[index]!);
+    this.#rearm(index);
+  }
+
+  /** A later wish waits: the timer then fires early once, which costs less than moving it at every arrival. */
+  #rearm(index: number): void {
+    const wakeAt = nextWakeAt(this.models[index]!);
+    if (wakeAt < this.#wakes.priority(index)) this.#wakes.set(index, wakeAt);
+    else if (wakeAt === NEVER) this.#wakes.remove(index);
+  }
+
+  #grant(grant: Grant): void {
+    const index = this.#indexOf.get(grant.thread)!;
+    gpuGranted(this.models[index]!, this.now, grant, this.#sinks[index]!);
+    this.#rearm(index);
+  }
+
+  /** For the sinks. */
+  offered(candidate: Candidate): void {
+    candidateOffered(this.rank, this.now, candidate);
+  }
+  answered(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+    const { thread, term, gpu, grantSeq } = grant;
+    grantAnswered(this.rank, this.now, { thread, term, gpu, grantSeq, used, freeAt, offerSeq });
+  }
+  refused(request: Request, cause: RefusalCause): void {
+    this.#listener.refused?.(request, cause, this.now);
+  }
+  dispatched(batch: DispatchedBatch): void {
+    this.#listener.dispatched?.(batch, this.now);
+    const { gpu } = batch.grant;
+    const begin = Math.max(batch.startAt, this.#busyUntil[gpu]!);
+    const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch);
+    this.#busyUntil[gpu] = begin + run;
+    this.busyTime += run;
+    const slot = this.#spareSlots.pop() ?? this.#batches.length;
+    this.#batches[slot] = batch;
+    this.#ends.set(slot, begin + run, gpu * 2 ** 32 + (batch.grant.grantSeq % 2 ** 32));
+    this.#begins[slot] = begin;
+  }
+  readonly #begins: number[] = [];
+
+  #fireEnds(at: Instant): void {
+    while (this.#ends.topPriority <= at) {
+      const end = this.#ends.topPriority as Instant;
+      const slot = this.#ends.pop();
+      const batch = this.#batches[slot]!;
+      this.#batches[slot] = undefined;
+      this.#spareSlots.push(slot);
+      assert(end === at, "C1: a completion is reported when it happens");
+      const { gpu, executor, grantSeq } = batch.grant;
+      gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end });
+      const index = this.#indexOf.get(batch.thread)!;
+      batchFinished(this.models[index]!, at, batch.batchId, this.#sinks[index]!);
+      this.#rearm(index);
+      this.#listener.finished?.(batch, this.#begins[slot]! as Instant, end);
+    }
+  }
+}
+
+/** Hands a model's effects to its cluster. */
+class ModelSink implements ModelEffects {
+  readonly #cluster: Cluster;
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+  }
+  offer(candidate: Candidate): void {
+    this.#cluster.offered(candidate);
+  }
+  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+    this.#cluster.answered(grant, used, freeAt, offerSeq);
+  }
+  dispatch(batch: DispatchedBatch): void {
+    this.#cluster.dispatched(batch);
+  }
+  refuse(request: Request, cause: RefusalCause): void {
+    this.#cluster.refused(request, cause);
+  }
+}
+
+const executorOf = (gpu: number): ActorKey => (gpu + 1) as ActorKey;

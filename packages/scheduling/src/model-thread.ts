@@ -1,0 +1,393 @@
+/**
+ * ModelThread: the batcher of one model. It keeps the pending requests in deadline order, offers the ranker at most one
+ * candidate at a time, and forms the batch only when an accelerator is granted. docs/algorithms.md, A1 to A4.
+ *
+ *   M1. Every request that arrives leaves exactly once: in a batch, refused, or withdrawn by its ingress. A dispatched
+ *       batch is held until it is reported done, so that a refused or lost one can be put back.
+ *   M2. Answering a grant voids all earlier offers, which may name requests that the batch took: see offerSeq.
+ *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until validUntil;
+ *       any other gets neither answer nor batch (T5).
+ *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
+ *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
+ *   M6. The queue, the held batches and the grants remembered are bounded; at the queue's bound a request is refused.
+ */
+import { DeadlineQueue } from "@tutti/collections";
+import { ArrivalRate, type LatencyTable } from "@tutti/profile";
+import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
+import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import { chooseBatch } from "./batch-choice.ts";
+import { HeldBatches } from "./held-batches.ts";
+import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
+import { type Policy, awaitedStart, withPatience } from "./policy.ts";
+import { TargetBook } from "./target-book.ts";
+
+export interface ModelThreadConfig {
+  thread: ThreadId;
+  /** Of the model's lease. */
+  term: number;
+  /** Of the ranker's lease. */
+  epoch: number;
+  profile: LatencyTable;
+  slo: Micros;
+  policy: Policy;
+  /** 0: eager; 1: the policy's full wait. */
+  patience: number;
+  /** "target": heads are dropped early so that batches stay efficient; "head": only what can't run even alone. A2. */
+  gather: "target" | "head";
+  /** Instead of b* (A7), with "target". */
+  targetBatch?: number;
+  /** Lateness of timers: frontrun comes so much earlier. */
+  guard: Micros;
+  ctrl: Micros;
+  perItem: Micros;
+  respond: Micros;
+  queueMax: number;
+  batchesInFlightMax: number;
+  /** Batches are numbered from here. */
+  batchIdBase?: number;
+}
+
+export class ModelThread {
+  readonly thread: ThreadId;
+  readonly term: number;
+  readonly slo: Micros;
+  readonly policy: Policy;
+  readonly patience: number;
+  readonly queue: DeadlineQueue<Request>;
+  readonly rate = new ArrivalRate();
+  readonly targets: TargetBook;
+  readonly held: HeldBatches;
+  /** The last grant obeyed of each accelerator in this epoch: M3. */
+  readonly obeyed = new Map<GpuId, number>();
+  readonly offered: Candidate;
+
+  profile: LatencyTable;
+  latencies: Float64Array;
+  batchSizeMax: number;
+  epoch: number;
+  guard: Micros;
+  ctrl: Micros;
+  perItem: Micros;
+  respond: Micros;
+  now: Instant = ALWAYS;
+  wakeAt: Instant = NEVER;
+  nextBatchId: number;
+
+  /** The chosen batch: 0 is none. */
+  batchSize = 0;
+  /** The start that the policy waits for. */
+  awaited: Instant = ALWAYS;
+  frontrun: Instant = ALWAYS;
+  latest: Instant = ALWAYS;
+  /** Could one more request, not at the head, change the choice? Not if the deadline or the profile limits the batch. */
+  isGrowable = true;
+
+  /** `awaited` of the last offer; the candidate's execAt also moves with the clock, which is no news. */
+  offeredAwaited: Instant = ALWAYS;
+  /** The head when the last offer was made, and the first offer that was made with it. */
+  offeredHead: Request | undefined = undefined;
+  headOfferSeq = 0;
+
+  constructor(config: ModelThreadConfig) {
+    assert(config.patience >= 0 && config.patience <= 1, `patience ${config.patience}`);
+    assert(config.batchesInFlightMax >= 1, `${config.batchesInFlightMax} batches in flight`);
+    const { thread, term, profile, ctrl, perItem, respond } = config;
+    this.thread = thread;
+    this.term = term;
+    this.slo = config.slo;
+    this.policy = config.policy;
+    this.patience = config.patience;
+    this.queue = new DeadlineQueue(config.queueMax);
+    const fixed = config.gather === "head" ? 1 : (config.targetBatch ?? 0);
+    this.targets = new TargetBook(fixed, { profile, ctrl, perItem, respond });
+    this.held = new HeldBatches(config.batchesInFlightMax);
+    this.profile = profile;
+    this.latencies = profile.byBatchSize;
+    this.batchSizeMax = profile.batchSizeMax;
+    this.epoch = config.epoch;
+    this.guard = config.guard;
+    this.ctrl = ctrl;
+    this.perItem = perItem;
+    this.respond = respond;
+    this.nextBatchId = config.batchIdBase ?? 1;
+    this.offered = { thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl };
+  }
+}
+
+export function createModelThread(config: ModelThreadConfig): ModelThread {
+  return new ModelThread(config);
+}
+
+/** When to send the next clock-reached; `NEVER` when no timer is armed. */
+export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
+export const queueLength = (model: ModelThread): number => model.queue.size;
+/** Batches sent out and not reported done. */
+export const inFlight = (model: ModelThread): number => model.held.size;
+/** Measured arrivals, requests per µs. */
+export const arrivalRate = (model: ModelThread, at: Instant): number => model.rate.perMicro(at);
+/** The target batch at the rate last measured, for the model's own SLO. */
+export const currentTarget = (model: ModelThread): number => model.targets.forSlo(model.slo);
+/** What was last offered and not voided, for heartbeats; batchSize 0: nothing. Borrowed. */
+export const offeredCandidate = (model: ModelThread): Readonly<Candidate> => model.offered;
+
+export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): void {
+  switch (event.kind) {
+    case "request-arrived":
+      return requestArrived(model, event.at, event.request, out);
+    case "request-withdrawn":
+      return requestWithdrawn(model, event.at, event.ingress, event.seq, out);
+    case "ingress-lost":
+      return ingressLost(model, event.at, event.ingress, out);
+    case "gpu-granted":
+      return gpuGranted(model, event.at, event.grant, out);
+    case "clock-reached":
+      return modelClockReached(model, event.at, out);
+    case "batch-refused":
+      return batchRefused(model, event.at, event.batchId, out);
+    case "batch-finished":
+      return batchFinished(model, event.at, event.batchId, out);
+    case "executor-lost":
+      return executorLost(model, event.at, event.executor, out);
+    case "profile-changed":
+      return profileChanged(model, event.at, event.profile, out);
+    case "delays-changed":
+      return delaysChanged(model, event.at, event, out);
+    case "ranker-changed":
+      return rankerChanged(model, event.at, event.epoch, out);
+    default:
+      return unreachable(event);
+  }
+}
+
+export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
+  advance(model, at);
+  model.rate.note(at);
+  const added = model.queue.add(request);
+  if (added === "repeated") return; // repair sends arrivals again
+  if (added === "full") return out.refuse(request, "overloaded", Infinity as Micros);
+  // Most arrivals behind a batch that its head's deadline or the profile limits change nothing: skip the choice.
+  if (!model.isGrowable && at < model.wakeAt && model.queue.head() !== request) return;
+  update(model, out);
+}
+
+export function requestWithdrawn(
+  model: ModelThread,
+  at: Instant,
+  ingress: ActorKey,
+  seq: RequestSeq,
+  out: ModelEffects,
+): void {
+  advance(model, at);
+  if (model.queue.remove(ingress, seq) === undefined) model.held.withdraw(ingress, seq);
+  else update(model, out);
+}
+
+export function ingressLost(model: ModelThread, at: Instant, ingress: ActorKey, out: ModelEffects): void {
+  advance(model, at);
+  model.held.withdrawIngress(ingress);
+  if (model.queue.removeIngress(ingress) > 0) update(model, out);
+}
+
+export function modelClockReached(model: ModelThread, at: Instant, out: ModelEffects): void {
+  advance(model, at);
+  // The invalidation timer: without it a batch that no longer fits would stay invisible until the next arrival.
+  if (at >= model.wakeAt) update(model, out);
+}
+
+/** Late binding: the batch is formed now, for this accelerator, from whatever is queued now. A4, Grant. */
+export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects): void {
+  advance(model, at);
+  if (!obey(model, grant)) return;
+  const headBefore = model.queue.head();
+  // d_ctrl counts from the ranker's timer (docs/architecture.md, section 2), so the grant has used a part of it.
+  const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
+  if (!model.held.isFull(at)) choose(model, base, grant.freeAt, out);
+  else model.batchSize = 0;
+
+  const b = model.batchSize;
+  if (b === 0) answer(model, grant, false, Math.max(at, grant.freeAt) as Instant, out);
+  else if (isNotDue(model, grant, headBefore)) answer(model, grant, false, grant.freeAt, out);
+  else {
+    const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
+    assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
+    const expectedRun = model.latencies[b]! as Micros;
+    dispatch(model, grant, startAt, expectedRun, out);
+    answer(model, grant, true, (startAt + expectedRun) as Instant, out);
+  }
+  update(model, out);
+}
+
+/**
+ * Heads were dropped or withdrawn, and what is left should wait: an accelerator that is free earlier is better given
+ * back. Only then: a batch whose head was offered as it is was due, and declining it twice would never end.
+ */
+function isNotDue(model: ModelThread, grant: Grant, headBefore: Request | undefined): boolean {
+  if (model.awaited <= grant.freeAt || model.awaited - delay(model, model.batchSize) <= model.now) return false;
+  const head = model.queue.head();
+  return head !== headBefore || head !== model.offeredHead || grant.offerSeq < model.headOfferSeq;
+}
+
+export function batchFinished(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
+  advance(model, at);
+  const wasFull = model.held.isFull(at);
+  if (model.held.release(batchId) && wasFull) update(model, out);
+}
+
+export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
+  advance(model, at);
+  putBack(model, batchId, out);
+  update(model, out);
+}
+
+export function executorLost(model: ModelThread, at: Instant, executor: ActorKey, out: ModelEffects): void {
+  advance(model, at);
+  for (const batchId of model.held.ofExecutor(executor)) putBack(model, batchId, out);
+  update(model, out);
+}
+
+export function profileChanged(model: ModelThread, at: Instant, profile: LatencyTable, out: ModelEffects): void {
+  advance(model, at);
+  model.profile = profile;
+  model.latencies = profile.byBatchSize;
+  model.batchSizeMax = profile.batchSizeMax;
+  changeTargets(model);
+  update(model, out);
+}
+
+type Delays = Readonly<Record<"ctrl" | "perItem" | "respond" | "guard", Micros>>;
+
+export function delaysChanged(model: ModelThread, at: Instant, delays: Delays, out: ModelEffects): void {
+  advance(model, at);
+  model.ctrl = delays.ctrl;
+  model.perItem = delays.perItem;
+  model.respond = delays.respond;
+  model.guard = delays.guard;
+  changeTargets(model);
+  update(model, out);
+}
+
+export function rankerChanged(model: ModelThread, at: Instant, epoch: number, out: ModelEffects): void {
+  advance(model, at);
+  if (epoch <= model.epoch) return;
+  enterEpoch(model, epoch);
+  model.offered.batchSize = 0; // the new ranker has seen no offer
+  update(model, out);
+}
+
+function changeTargets({ targets, profile, ctrl, perItem, respond }: ModelThread): void {
+  targets.change({ profile, ctrl, perItem, respond });
+}
+
+function advance(model: ModelThread, at: Instant): void {
+  assert(at >= model.now, "time ran backwards");
+  model.now = at;
+}
+
+/** M3, and remembers the grant. */
+function obey(model: ModelThread, grant: Grant): boolean {
+  if (grant.thread !== model.thread || grant.term !== model.term) return false;
+  if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;
+  if (grant.epoch > model.epoch) enterEpoch(model, grant.epoch);
+  const last = model.obeyed.get(grant.gpu);
+  if (last !== undefined && grant.grantSeq <= last) return false; // repeated, or overtaken by a newer one
+  model.obeyed.set(grant.gpu, grant.grantSeq);
+  return true;
+}
+
+function enterEpoch(model: ModelThread, epoch: number): void {
+  model.epoch = epoch;
+  model.obeyed.clear(); // sequences start again with the epoch
+}
+
+/** M2: what was offered is void from here. */
+function answer(model: ModelThread, grant: Grant, used: boolean, freeAt: Instant, out: ModelEffects): void {
+  model.offered.batchSize = 0;
+  out.answerGrant(grant, used, freeAt, model.offered.offerSeq);
+}
+
+function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRun: Micros, out: ModelEffects): void {
+  const batch: DispatchedBatch = {
+    batchId: model.nextBatchId++ as BatchId,
+    thread: model.thread,
+    term: model.term,
+    grant,
+    requests: model.queue.take(model.batchSize),
+    startAt,
+    latest: model.latest,
+    frontrun: model.frontrun,
+    expectedRun,
+  };
+  model.held.hold(batch);
+  out.dispatch(batch);
+}
+
+/** T4: the requests of a batch that will not run queue again; `update` then refuses what can't be met. */
+function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
+  for (const request of model.held.takeBack(batchId) ?? []) {
+    if (model.queue.add(request) === "full") out.refuse(request, "overloaded", Infinity as Micros);
+  }
+}
+
+const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
+
+/** Chooses anew without an accelerator, arms the invalidation timer, and offers what is news. A3, A4 Publish. */
+function update(model: ModelThread, out: ModelEffects): void {
+  choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
+  const b = model.batchSize;
+  model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
+  offer(model, model.held.isFull(model.now) ? 0 : b, out);
+}
+
+function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
+  if (model.targets.isDue(model.now)) model.targets.refresh(model.now, model.rate.perMicro(model.now));
+  const b = chooseBatch(model, base, gpuFree, out);
+  model.batchSize = b;
+  model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
+  if (b === 0) return;
+  const head = model.queue.head()!;
+  const { latencies, batchSizeMax } = model;
+  model.latest = (head.deadline - latencies[b]!) as Instant;
+  model.frontrun =
+    b === batchSizeMax ? ALWAYS : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard) as Instant);
+  if (model.policy.kind === "deferred") model.awaited = model.frontrun;
+  else {
+    const { frontrun, latest } = model;
+    const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
+    const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax };
+    model.awaited = awaitedStart(model.policy, window, betaTimesRate);
+  }
+  if (model.patience !== 1) {
+    model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
+  }
+}
+
+/** Sends the candidate if it is news: another size, window or delay than the last. That time has passed is no news. */
+function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
+  const { offered } = model;
+  if (batchSize === 0) {
+    if (offered.batchSize === 0) return;
+    offered.batchSize = 0;
+    offered.offerSeq++;
+    return out.offer(offered);
+  }
+  const delayNow = delay(model, batchSize) as Micros;
+  const isSame =
+    offered.batchSize === batchSize &&
+    offered.latest === model.latest &&
+    model.offeredAwaited === model.awaited &&
+    offered.delay === delayNow;
+  if (isSame) return;
+  const earliest = (model.now + delayNow) as Instant;
+  offered.offerSeq++;
+  offered.batchSize = batchSize;
+  offered.execAt = model.awaited > earliest ? model.awaited : earliest;
+  offered.latest = model.latest;
+  offered.delay = delayNow;
+  model.offeredAwaited = model.awaited;
+  const head = model.queue.head();
+  if (head !== model.offeredHead) {
+    model.offeredHead = head;
+    model.headOfferSeq = offered.offerSeq;
+  }
+  out.offer(offered);
+}

@@ -1,0 +1,60 @@
+/**
+ * When a batch should start: one code path, and the policies differ in the start they wait for. docs/algorithms.md, A6.
+ */
+import type { Instant, Micros } from "@tutti/units";
+import { ALWAYS } from "@tutti/units";
+
+export type Policy =
+  /** The last start at which a request arriving meanwhile could still join. The default. */
+  | { readonly kind: "deferred" }
+  /** At once. */
+  | { readonly kind: "eager" }
+  /** `wait` after the arrival of the head, but never so late that the head would miss its deadline. */
+  | { readonly kind: "timeout"; readonly wait: Micros }
+  /** The last start that meets the head's deadline. */
+  | { readonly kind: "latest" }
+  /** At once if the batch has at least β·λ requests, else deferred. */
+  | { readonly kind: "beta-lambda" };
+
+export interface Window {
+  readonly frontrun: number;
+  readonly latest: number;
+  /** Arrival of the batch's first request. */
+  readonly headArrivedAt: number;
+  readonly batchSize: number;
+  readonly batchSizeMax: number;
+}
+
+/**
+ * The start that `policy` waits for; `ALWAYS` if it waits for nothing. The planned start is the later of this and the
+ * earliest possible one.
+ *
+ * @param betaTimesRate - β·λ: the batch size from which waiting for one more no longer pays
+ */
+export function awaitedStart(policy: Policy, window: Window, betaTimesRate: number): Instant {
+  const isFull = window.batchSize === window.batchSizeMax;
+  switch (policy.kind) {
+    case "deferred":
+      return window.frontrun as Instant;
+    case "eager":
+      return ALWAYS;
+    case "timeout":
+      // A6 prints no bound; a wait that outlasts the deadline would then make every candidate stale (A3).
+      return isFull ? ALWAYS : (Math.min(window.headArrivedAt + policy.wait, window.latest) as Instant);
+    case "latest":
+      return window.latest as Instant;
+    case "beta-lambda":
+      return window.batchSize >= betaTimesRate ? ALWAYS : (window.frontrun as Instant);
+  }
+}
+
+/**
+ * Moves an awaited start towards the eager one: `patience` 0 waits for nothing, 1 waits in full.
+ *
+ * The eager start is counted from the head's arrival, not from now: counted from now, each look at the clock would move
+ * the goal on by a part of the rest, and a granted batch would never be due.
+ */
+export function withPatience(awaited: Instant, eager: Instant, patience: number): Instant {
+  if (patience === 1 || awaited <= eager) return awaited;
+  return Math.floor(eager + patience * (awaited - eager)) as Instant;
+}

@@ -1,0 +1,319 @@
+/**
+ * RankThread: matches candidates with accelerators. It sees neither requests nor queues, only the newest candidate of
+ * each model and when each accelerator is free. docs/algorithms.md, A4 and A5. All comparisons are ≤.
+ *
+ *   R1. At most one grant per model and one per accelerator is in flight.
+ *   R2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in W.
+ *   R3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not acted
+ *       on; the answer voids every offer up to the one that it names.
+ *   R4. A grant that is unanswered when validUntil is past is given up: its model is heard again, and the accelerator is
+ *       asked itself, again and again until it settles or is lost. A later answer frees nothing.
+ *   R5. An effect is the last thing a transition does, so its receiver may answer from within.
+ *   R6. With no candidate and no grant in flight no timer is armed.
+ */
+import { IndexedHeap } from "@tutti/collections";
+import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
+import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import { Accelerators, NOBODY } from "./accelerators.ts";
+import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
+import { WaitingSet } from "./waiting-set.ts";
+
+const VALIDITY_TIMES = 4;
+/** An accelerator that doesn't answer is asked again after this, or after a grant's validity if that is longer. */
+const ASK_AGAIN_AFTER = 1_000;
+/** Models beyond this are not served: their offers are counted and ignored. */
+const MODELS_MAX = 65_536;
+
+export interface RankThreadOptions {
+  /** Of the ranker's lease. */
+  epoch: number;
+  ctrl: Micros;
+  /** A grant is valid for so many d_ctrl. */
+  validityTimes?: number;
+  /** Accelerator ids are 0 … gpusMax − 1; others are ignored. */
+  gpusMax: number;
+}
+
+/** What is known of one model. Reused when the model is gone. */
+class ModelSlot {
+  thread: ThreadId;
+  term = -1;
+  /** Of the newest offer, or the newest that an answer has voided. */
+  offerSeq = -1;
+  batchSize = 0;
+  execAt: Instant = ALWAYS;
+  latest: Instant = ALWAYS;
+  delay = 0 as Micros;
+  /** The accelerator whose grant to this model is in flight, or −1. */
+  grantedGpu = -1;
+
+  constructor(thread: ThreadId) {
+    this.thread = thread;
+  }
+}
+
+export class RankThread {
+  readonly epoch: number;
+  readonly validityTimes: number;
+  readonly accelerators: Accelerators;
+  readonly slotOf = new Map<ThreadId, number>();
+  readonly slots: ModelSlot[] = [];
+  readonly spareSlots: number[] = [];
+  /** Model timers, by slot; ties by thread id. */
+  readonly modelTimers = new IndexedHeap(MODELS_MAX);
+  readonly waiting = new WaitingSet(MODELS_MAX);
+  ctrl: Micros;
+  now: Instant = ALWAYS;
+  /** Offers of models beyond MODELS_MAX, and reports of accelerators beyond gpusMax. */
+  ignored = 0;
+
+  constructor({ epoch, ctrl, validityTimes, gpusMax }: RankThreadOptions) {
+    this.epoch = epoch;
+    this.ctrl = ctrl;
+    this.validityTimes = validityTimes ?? VALIDITY_TIMES;
+    this.accelerators = new Accelerators(gpusMax);
+  }
+}
+
+export function createRankThread(options: RankThreadOptions): RankThread {
+  return new RankThread(options);
+}
+
+export function stepRank(rank: RankThread, event: RankEvent, out: RankEffects): void {
+  switch (event.kind) {
+    case "candidate-offered":
+      return candidateOffered(rank, event.at, event.candidate);
+    case "grant-answered":
+      return grantAnswered(rank, event.at, event);
+    case "gpu-joined":
+      return gpuJoined(rank, event.at, event);
+    case "gpu-freed":
+      return gpuFreed(rank, event.at, event);
+    case "gpu-lost":
+      return gpuLost(rank, event.at, event.gpu, event.executor);
+    case "model-gone":
+      return modelGone(rank, event.at, event.thread);
+    case "ctrl-delay-changed":
+      advance(rank, event.at);
+      rank.ctrl = event.ctrl;
+      return;
+    case "clock-reached":
+      return rankClockReached(rank, event.at, out);
+    default:
+      return unreachable(event);
+  }
+}
+
+/** When to send the next clock-reached; `NEVER` when no timer is armed. A moment that is past means at once. */
+export function nextRankWakeAt(rank: RankThread): Instant {
+  const models = rank.modelTimers.topPriority;
+  const grants = rank.accelerators.timers.topPriority;
+  const match = matchAt(rank);
+  const first = models < grants ? models : grants;
+  return (first < match ? first : match) as Instant;
+}
+
+export function candidateOffered(rank: RankThread, at: Instant, candidate: Readonly<Candidate>): void {
+  advance(rank, at);
+  const index = rank.slotOf.get(candidate.thread) ?? newSlot(rank, candidate.thread);
+  if (index < 0) return;
+  const slot = rank.slots[index]!;
+  const { term, offerSeq } = candidate;
+  if (term < slot.term || (term === slot.term && offerSeq <= slot.offerSeq)) return; // R3
+  slot.term = term;
+  slot.offerSeq = offerSeq;
+  slot.batchSize = candidate.batchSize;
+  slot.execAt = candidate.execAt;
+  slot.latest = candidate.latest;
+  slot.delay = candidate.delay;
+  if (slot.grantedGpu < 0) publish(rank, index, slot);
+}
+
+type Answer = Omit<Extract<RankEvent, { kind: "grant-answered" }>, "kind" | "at">;
+
+export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): void {
+  advance(rank, at);
+  const index = rank.slotOf.get(answer.thread);
+  if (index === undefined || !(answer.gpu < rank.accelerators.max)) return;
+  const slot = rank.slots[index]!;
+  if (slot.term === answer.term && answer.offerSeq >= slot.offerSeq) {
+    slot.offerSeq = answer.offerSeq;
+    forget(rank, index, slot);
+  }
+  const { gpu, grantSeq } = answer;
+  const isInFlight = rank.accelerators.grantedTo(gpu) === index && rank.accelerators.grantSeq(gpu) === grantSeq;
+  if (!isInFlight) return; // R4
+  rank.accelerators.settle(gpu, answer.freeAt);
+  hearAgain(rank, index);
+}
+
+export function gpuJoined(
+  rank: RankThread,
+  at: Instant,
+  { gpu, executor, freeAt, grantSeq }: { gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number },
+): void {
+  advance(rank, at);
+  const { accelerators } = rank;
+  if (!(gpu < accelerators.max)) {
+    rank.ignored++;
+    return;
+  }
+  // The same incarnation announcing itself again says nothing about a grant that it has not seen yet.
+  if (accelerators.isDrivenBy(gpu, executor) && grantSeq < accelerators.grantSeq(gpu)) return;
+  const waiting = accelerators.grantedTo(gpu);
+  accelerators.join(gpu, executor, freeAt, grantSeq);
+  if (waiting !== NOBODY) hearAgain(rank, waiting);
+}
+
+export function gpuFreed(
+  rank: RankThread,
+  at: Instant,
+  { gpu, executor, freeAt, grantSeq }: { gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number },
+): void {
+  advance(rank, at);
+  const { accelerators } = rank;
+  if (!accelerators.isDrivenBy(gpu, executor) || accelerators.grantSeq(gpu) !== grantSeq) return; // G2
+  const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
+  accelerators.settle(gpu, freeAt);
+  if (waiting !== NOBODY) hearAgain(rank, waiting);
+}
+
+export function gpuLost(rank: RankThread, at: Instant, gpu: GpuId, executor: ActorKey): void {
+  advance(rank, at);
+  if (!rank.accelerators.isDrivenBy(gpu, executor)) return;
+  const waiting = rank.accelerators.grantedTo(gpu);
+  rank.accelerators.leave(gpu);
+  if (waiting !== NOBODY) hearAgain(rank, waiting);
+}
+
+export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void {
+  advance(rank, at);
+  const index = rank.slotOf.get(thread);
+  if (index === undefined) return;
+  const slot = rank.slots[index]!;
+  forget(rank, index, slot);
+  if (slot.grantedGpu >= 0) rank.accelerators.orphan(slot.grantedGpu); // its expiry asks the accelerator
+  rank.slotOf.delete(thread);
+  rank.spareSlots.push(index);
+}
+
+/** Everything that is due: the model timers, the expiries, then the match timer, until nothing is. */
+export function rankClockReached(rank: RankThread, at: Instant, out: RankEffects): void {
+  advance(rank, at);
+  while (fireModelTimer(rank, at, out) || fireExpiry(rank, at, out) || fireMatchTimer(rank, at, out));
+}
+
+/** A4, model timer: the first that is due. False if none is. */
+export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects): boolean {
+  if (rank.modelTimers.topPriority > at) return false;
+  advance(rank, at);
+  const index = rank.modelTimers.pop();
+  const slot = rank.slots[index]!;
+  const earliest = at + slot.delay;
+  if (earliest > slot.latest)
+    slot.batchSize = 0; // its own invalidation timer offers anew
+  else {
+    // A9: the timer may be late, or the offer was long on its way.
+    const execAt = slot.execAt > earliest ? slot.execAt : earliest;
+    const gpu = rank.accelerators.free.firstAtMost(execAt);
+    if (gpu >= 0) grant(rank, index, gpu, out);
+    else rank.waiting.add(index, slot.thread, slot.latest, slot.delay);
+  }
+  return true;
+}
+
+/** A4, match timer. False if it is not due. */
+export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects): boolean {
+  if (matchAt(rank) > at) return false;
+  advance(rank, at);
+  const { accelerators, waiting } = rank;
+  const freeAt = accelerators.free.min;
+  while (waiting.leastLatest < freeAt) {
+    const index = waiting.mostUrgent;
+    waiting.remove(index);
+    rank.slots[index]!.batchSize = 0; // nothing is free in time: its own invalidation timer offers anew
+  }
+  if (waiting.size > 0) grant(rank, waiting.mostUrgent, accelerators.free.firstMin(), out);
+  return true;
+}
+
+/** R4. False if no grant has expired and no question is due again. */
+export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boolean {
+  const { accelerators } = rank;
+  if (accelerators.timers.topPriority > at) return false;
+  advance(rank, at);
+  const gpu = accelerators.timers.topKey as GpuId;
+  const waiting = accelerators.grantedTo(gpu);
+  accelerators.orphan(gpu);
+  accelerators.timers.set(gpu, at + Math.max(rank.validityTimes * rank.ctrl, ASK_AGAIN_AFTER));
+  if (waiting !== NOBODY) hearAgain(rank, waiting);
+  out.askGpu(gpu, accelerators.executor(gpu), accelerators.grantSeq(gpu));
+  return true;
+}
+
+/** When the match timer fires: R2. `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
+function matchAt(rank: RankThread): Instant {
+  if (rank.waiting.size === 0) return NEVER;
+  const { min } = rank.accelerators.free;
+  return (min === Infinity ? Infinity : min - rank.waiting.longestDelay) as Instant;
+}
+
+function advance(rank: RankThread, at: Instant): void {
+  assert(at >= rank.now, "time ran backwards");
+  rank.now = at;
+}
+
+/** A4, Publish: the model timer of the newest candidate, if it has one. */
+function publish(rank: RankThread, index: number, slot: ModelSlot): void {
+  rank.waiting.remove(index);
+  if (slot.batchSize === 0) rank.modelTimers.remove(index);
+  else {
+    const due = slot.execAt - slot.delay;
+    rank.modelTimers.set(index, due > rank.now ? due : rank.now, slot.thread);
+  }
+}
+
+function forget(rank: RankThread, index: number, slot: ModelSlot): void {
+  slot.batchSize = 0;
+  rank.waiting.remove(index);
+  rank.modelTimers.remove(index);
+}
+
+/** No grant is in flight to this model any more: the newest candidate that it has offered counts again. */
+function hearAgain(rank: RankThread, index: number): void {
+  const slot = rank.slots[index]!;
+  slot.grantedGpu = -1;
+  publish(rank, index, slot);
+}
+
+function grant(rank: RankThread, index: number, gpu: number, out: RankEffects): void {
+  const slot = rank.slots[index]!;
+  rank.waiting.remove(index);
+  const freeAt = rank.accelerators.free.get(gpu) as Instant;
+  const validUntil = (rank.now + rank.validityTimes * rank.ctrl) as Instant;
+  slot.grantedGpu = gpu;
+  const grantSeq = rank.accelerators.grant(gpu, index, validUntil + 1);
+  out.grant({
+    thread: slot.thread,
+    term: slot.term,
+    offerSeq: slot.offerSeq,
+    gpu: gpu as GpuId,
+    executor: rank.accelerators.executor(gpu),
+    epoch: rank.epoch,
+    grantSeq,
+    freeAt,
+    sentAt: rank.now,
+    validUntil,
+  });
+}
+
+function newSlot(rank: RankThread, thread: ThreadId): number {
+  const index = rank.spareSlots.pop() ?? rank.slots.length;
+  if (index >= MODELS_MAX) {
+    rank.ignored++;
+    return -1;
+  }
+  rank.slots[index] = new ModelSlot(thread);
+  rank.slotOf.set(thread, index);
+  return index;
+}
