@@ -1,1 +1,11 @@
-export {};
+export * from "./audio-frames.ts";
+export * from "./ctc-text.ts";
+export * from "./demo-models.ts";
+export * from "./generated-models.ts";
+export * from "./image-tensor.ts";
+export * from "./model-config.ts";
+export * from "./model-description.ts";
+export * from "./npy.ts";
+export * from "./presentation.ts";
+export { floatsOf } from "./tensor-values.ts";
+export * from "./wav.ts";

@@ -1,0 +1,340 @@
+/**
+ * `config.yaml` of a model, and what becomes of it: the description of the file says what the model is, the config says how it is
+ * to be served, and together they are a ModelSpec.
+ *
+ * The keys are Triton's where Triton has them (`name`, `max_batch_size`, `input`, `output`, `dims`), with one difference: `dims`
+ * names the batch axis (`[batch, 3, 48, W]`), since it need not come first (Silero VAD's state is `[2, batch, 128]`).
+ */
+import {
+  type AxisSpec,
+  BATCH_AXIS,
+  BATCH_SIZE_MAX,
+  type ConstantSpec,
+  type ModelSpec,
+  NAME_LENGTH_MAX,
+  RANK_MAX,
+  SLO_US_MAX,
+  TENSORS_MAX,
+  type TensorSpec,
+  TuttiError,
+  bucketsOf,
+  elementCount,
+  isName,
+} from "@tutti/protocol";
+import { BUCKETS_MAX, type Micros, parseDuration } from "@tutti/units";
+import type { ModelDescription, ValueDescription } from "./model-description.ts";
+import { UNNAMED_AXIS } from "./model-description.ts";
+
+/** How a model is to be served: the object that `config.yaml` holds. Everything but the SLO can be left to its default. */
+export interface ModelConfig {
+  /** By default the name of the folder or file. */
+  readonly name?: string;
+  /** `30ms`; a bare number is milliseconds. */
+  readonly slo?: string | number;
+  readonly max_batch_size?: number;
+  /** 0 (eager) … 1 (full deferral). */
+  readonly patience?: number;
+  readonly version?: string;
+  /** Names for axes that the file leaves unnamed or names badly. Only what differs from the file need be given. */
+  readonly input?: readonly ValueConfig[];
+  readonly output?: readonly ValueConfig[];
+  /** Inputs that are the same for every request, by name: fed by the executor, never sent. */
+  readonly constants?: Readonly<Record<string, number | readonly number[]>>;
+  /** Every variable axis but the batch's. */
+  readonly axes?: Readonly<Record<string, AxisConfig>>;
+  readonly presentation?: Readonly<Record<string, unknown>>;
+}
+export interface ValueConfig {
+  readonly name: string;
+  readonly dims: readonly (number | string)[];
+}
+export interface AxisConfig {
+  readonly mode?: "bucket" | "pad";
+  readonly sizes: readonly number[];
+  readonly pad_value?: number;
+}
+
+/** A ModelSpec but for what the cluster gives it: its number and its file's place in the object bucket. */
+export interface ModelDraft extends Omit<ModelSpec, "number" | "file"> {
+  readonly sha256: string;
+  readonly bytes: number;
+}
+
+export const BATCH_SIZE_DEFAULT = 32;
+
+const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
+  "name",
+  "slo",
+  "max_batch_size",
+  "patience",
+  "version",
+  "input",
+  "output",
+  "constants",
+  "axes",
+  "presentation",
+]);
+
+/** Joins what the file says and what the config says. @throws {TuttiError} INVALID_INPUT naming the key to change */
+export function draftModel(config: ModelConfig, description: ModelDescription): ModelDraft {
+  const name = checkedName(config.name);
+  const fail = (text: string): never => refuse(name, text);
+  const constants = constantsOf(config, description.inputs, fail);
+  const fed = new Set(constants.map((constant) => constant.name));
+  const context: AxisContext = { declared: new Set(Object.keys(config.axes ?? {})), fail };
+  const inputs = description.inputs
+    .filter((input) => !fed.has(input.name))
+    .map((input) => tensorOf(input, override(config.input, input.name, fail), context));
+  const outputs = description.outputs.map((output) =>
+    tensorOf(output, override(config.output, output.name, fail), context),
+  );
+  checkNames(config, description, fail);
+  if (inputs.length === 0) fail("no input is left to send: every one is a constant");
+  if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX) fail(`more than ${TENSORS_MAX} inputs or outputs`);
+
+  const axes = axesOf(config, inputs, fail);
+  const buckets = bucketsOf(axes);
+  if (buckets.length > BUCKETS_MAX)
+    fail(`axes: ${buckets.length} combinations of sizes, at most ${BUCKETS_MAX} are served`);
+  return {
+    name,
+    version: config.version ?? "1",
+    engine: "onnx",
+    slo: sloOf(config.slo, fail),
+    batchSizeMax: batchSizeMaxOf(config, { inputs, outputs, description }, fail),
+    patience: patienceOf(config.patience, fail),
+    inputs,
+    outputs,
+    constants,
+    axes,
+    buckets,
+    sha256: description.sha256,
+    bytes: description.bytes,
+    ...(config.presentation === undefined ? {} : { presentation: config.presentation }),
+  };
+}
+
+/** The draft with what the cluster adds. */
+export function completeSpec(
+  draft: ModelDraft,
+  place: { readonly number: number; readonly object: string },
+): ModelSpec {
+  const { sha256, bytes, ...rest } = draft;
+  return { ...rest, number: place.number, file: { object: place.object, sha256, bytes } };
+}
+
+/** Checks an object that came from a file. @throws {TuttiError} INVALID_INPUT naming the key that is wrong */
+export function parseModelConfig(value: unknown, origin: string): ModelConfig {
+  const fail = (text: string): never => {
+    throw new TuttiError("TUTTI_INVALID_INPUT", `${origin}: ${text}`, { retryable: false });
+  };
+  if (!isRecord(value)) return fail("a mapping of keys is expected");
+  for (const key of Object.keys(value)) {
+    if (!KEYS.has(key)) fail(`unknown key '${key}'; known are ${[...KEYS].join(", ")}`);
+  }
+  for (const key of ["name", "version"]) {
+    if (key in value && typeof value[key] !== "string") fail(`${key}: a text is expected (put quotes around a number)`);
+  }
+  if ("slo" in value && typeof value["slo"] !== "string" && typeof value["slo"] !== "number")
+    fail("slo: 25ms, for example");
+  for (const key of ["max_batch_size", "patience"]) {
+    if (key in value && typeof value[key] !== "number") fail(`${key}: a number is expected`);
+  }
+  for (const key of ["input", "output"]) {
+    if (key in value && !(Array.isArray(value[key]) && value[key].every(isValueConfig))) {
+      fail(`${key}: a list of {name, dims} is expected, with dims such as [batch, 3, 48, W]`);
+    }
+  }
+  for (const key of ["constants", "axes", "presentation"]) {
+    if (key in value && !isRecord(value[key])) fail(`${key}: a mapping is expected`);
+  }
+  for (const [axis, config] of Object.entries((value["axes"] ?? {}) as object)) {
+    if (!isAxisConfig(config)) fail(`axes.${axis}: {mode: bucket, sizes: [80, 160], pad_value: 0} is expected`);
+  }
+  for (const [constant, given] of Object.entries((value["constants"] ?? {}) as object)) {
+    if (!isNumbers(given) && typeof given !== "number")
+      fail(`constants.${constant}: a number or a list of numbers is expected`);
+  }
+  return value as ModelConfig;
+}
+
+type Fail = (text: string) => never;
+
+function refuse(name: string, text: string): never {
+  throw new TuttiError("TUTTI_INVALID_INPUT", `model ${name}: ${text}`, { retryable: false });
+}
+
+function checkedName(name: string | undefined): string {
+  if (name !== undefined && isName(name)) return name;
+  const text = `'${name ?? ""}' is no name for a model: letters, digits, - and _, at most ${NAME_LENGTH_MAX}, starting with a letter or digit`;
+  throw new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });
+}
+
+function override(values: readonly ValueConfig[] | undefined, name: string, fail: Fail): ValueConfig | undefined {
+  const found = (values ?? []).filter((value) => value.name === name);
+  if (found.length > 1) fail(`'${name}' is given twice`);
+  return found[0];
+}
+
+/** A name in the config that the file doesn't have is a slip of the pen, and would otherwise do nothing in silence. */
+function checkNames(config: ModelConfig, description: ModelDescription, fail: Fail): void {
+  const inputs = description.inputs.map(({ name }) => name);
+  const outputs = description.outputs.map(({ name }) => name);
+  for (const { name } of config.input ?? []) {
+    if (!inputs.includes(name)) fail(`input: the file has no input '${name}'; it has ${inputs.join(", ")}`);
+  }
+  for (const { name } of config.output ?? []) {
+    if (!outputs.includes(name)) fail(`output: the file has no output '${name}'; it has ${outputs.join(", ")}`);
+  }
+  for (const name of Object.keys(config.constants ?? {})) {
+    if (!inputs.includes(name)) fail(`constants: the file has no input '${name}'; it has ${inputs.join(", ")}`);
+  }
+}
+
+interface AxisContext {
+  /** Axes that the config gives sizes for. */
+  readonly declared: ReadonlySet<string>;
+  readonly fail: Fail;
+}
+
+function tensorOf(described: ValueDescription, given: ValueConfig | undefined, context: AxisContext): TensorSpec {
+  const { name, type } = described;
+  const { fail } = context;
+  const fromFile = described.dims;
+  const dims = given?.dims ?? fromFile;
+  if (dims === undefined) return fail(`'${name}': the file leaves its shape out; give it as dims in the config`);
+  if (dims.length > RANK_MAX) fail(`'${name}' has ${dims.length} axes, at most ${RANK_MAX} are served`);
+  if (given !== undefined && fromFile !== undefined) {
+    const agrees = (dim: number | string, axis: number): boolean => {
+      const own = fromFile[axis] as number | string;
+      return typeof own === "string" || dim === own || (dim === BATCH_AXIS && own === 1);
+    };
+    if (dims.length !== fromFile.length || !dims.every(agrees)) {
+      fail(`'${name}': dims [${dims.join(", ")}] don't agree with the file's [${fromFile.join(", ")}]`);
+    }
+  }
+  return { name, type, dims: withBatchAxis(dims, context.declared) };
+}
+
+/** An axis called `batch`, or else a leading axis that is variable (and has no sizes of its own) or 1, is the batch axis. */
+function withBatchAxis(dims: readonly (number | string)[], declared: ReadonlySet<string>): (number | string)[] {
+  if (dims.includes(BATCH_AXIS)) return [...dims];
+  const [first, ...rest] = dims;
+  const leads = first === 1 || (typeof first === "string" && !declared.has(first));
+  return leads ? [BATCH_AXIS, ...rest] : [...dims];
+}
+
+function constantsOf(config: ModelConfig, inputs: readonly ValueDescription[], fail: Fail): ConstantSpec[] {
+  const constants: ConstantSpec[] = [];
+  for (const input of inputs) {
+    const given = config.constants?.[input.name];
+    if (given === undefined) continue;
+    const values = typeof given === "number" ? [given] : [...given];
+    const dims = constantDims(input.dims ?? [], values.length);
+    if (dims === undefined) {
+      return fail(
+        `constants.${input.name}: ${values.length} values don't fill its shape [${(input.dims ?? []).join(", ")}]`,
+      );
+    }
+    if (/^U?INT/.test(input.type) && !values.every(Number.isSafeInteger)) {
+      fail(`constants.${input.name}: ${input.type} takes whole numbers`);
+    }
+    constants.push({ name: input.name, type: input.type, dims, values });
+  }
+  return constants;
+}
+
+/** The shape that `count` values fill; one variable axis takes what the others leave. */
+function constantDims(dims: readonly (number | string)[], count: number): number[] | undefined {
+  const fixed = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+  const variable = dims.filter((dim) => typeof dim === "string").length;
+  const free = variable === 0 ? 1 : count / fixed;
+  if (variable > 1 || !Number.isInteger(free) || fixed * free !== count) return undefined;
+  return dims.map((dim) => (typeof dim === "number" ? dim : free));
+}
+
+function axesOf(config: ModelConfig, inputs: readonly TensorSpec[], fail: Fail): Record<string, AxisSpec> {
+  const used = new Set<string>();
+  for (const { name, dims } of inputs) {
+    if (dims.filter((dim) => dim === BATCH_AXIS).length > 1) fail(`input '${name}' has two batch axes`);
+    for (const dim of dims) {
+      if (typeof dim === "number" || dim === BATCH_AXIS) continue;
+      if (dim === UNNAMED_AXIS)
+        fail(`input '${name}' has an axis without a name: name it with dims in the config, and give its sizes`);
+      if (config.axes?.[dim] === undefined) {
+        fail(
+          `axis '${dim}' of input '${name}' is variable: declare its sizes, axes: {${dim}: {mode: bucket, sizes: [64, 128]}}`,
+        );
+      }
+      used.add(dim);
+    }
+  }
+  const axes: Record<string, AxisSpec> = {};
+  for (const [axis, given] of Object.entries(config.axes ?? {})) {
+    if (!used.has(axis)) fail(`axes: no input has an axis '${axis}'`);
+    const sizes = [...new Set(given.sizes)].sort((a, b) => a - b);
+    if (sizes.length === 0 || !sizes.every((size) => Number.isSafeInteger(size) && size > 0)) {
+      fail(`axes.${axis}.sizes: whole numbers above zero are expected`);
+    }
+    axes[axis] = { mode: given.mode ?? "bucket", sizes, padValue: given.pad_value ?? 0 };
+  }
+  return axes;
+}
+
+interface Shapes {
+  readonly inputs: readonly TensorSpec[];
+  readonly outputs: readonly TensorSpec[];
+  readonly description: ModelDescription;
+}
+
+function batchSizeMaxOf(config: ModelConfig, shapes: Shapes, fail: Fail): number {
+  const tensors = [...shapes.inputs, ...shapes.outputs];
+  const unbatched = tensors.find(({ dims }) => !dims.includes(BATCH_AXIS));
+  // A file whose leading axis is fixed at 1 serves one item a run, however it is asked.
+  const fixed = shapes.description.inputs.find(
+    ({ name, dims }) =>
+      dims?.[shapes.inputs.find((input) => input.name === name)?.dims.indexOf(BATCH_AXIS) ?? -1] === 1,
+  );
+  const limit = unbatched !== undefined || fixed !== undefined ? 1 : BATCH_SIZE_MAX;
+  const asked = config.max_batch_size ?? Math.min(BATCH_SIZE_DEFAULT, limit);
+  if (!Number.isSafeInteger(asked) || asked < 1 || asked > BATCH_SIZE_MAX)
+    fail(`max_batch_size: 1 to ${BATCH_SIZE_MAX}`);
+  if (asked > limit) {
+    const culprit = (unbatched ?? fixed)?.name ?? "";
+    fail(
+      `max_batch_size: '${culprit}' has no variable batch axis, so it must be 1; export the model with a dynamic batch axis to batch it`,
+    );
+  }
+  return asked;
+}
+
+function sloOf(given: string | number | undefined, fail: Fail): Micros {
+  if (given === undefined) return fail("slo: give one, 30ms for example");
+  const slo = parseDuration(String(given));
+  if (slo === undefined || slo <= 0 || slo > SLO_US_MAX)
+    return fail(`slo: '${given}' is no duration above zero and up to ${SLO_US_MAX / 1e6} s`);
+  return slo;
+}
+
+function patienceOf(given: number | undefined, fail: Fail): number {
+  const patience = given ?? 1;
+  return patience >= 0 && patience <= 1 ? patience : fail("patience: 0 (eager) to 1 (full deferral)");
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const isNumbers = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.every((one) => typeof one === "number");
+
+function isValueConfig(value: unknown): value is ValueConfig {
+  if (!isRecord(value) || typeof value["name"] !== "string" || !Array.isArray(value["dims"])) return false;
+  return value["dims"].every(
+    (dim) => (typeof dim === "string" && dim !== "") || (Number.isSafeInteger(dim) && dim > 0),
+  );
+}
+
+function isAxisConfig(value: unknown): value is AxisConfig {
+  if (!isRecord(value) || !isNumbers(value["sizes"])) return false;
+  const { mode = "bucket", pad_value: padValue = 0 } = value;
+  return (mode === "bucket" || mode === "pad") && typeof padValue === "number";
+}
