@@ -1,1 +1,2 @@
 export * from "./clock.ts";
+export * from "./virtual-clock.ts";
