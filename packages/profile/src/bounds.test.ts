@@ -1,4 +1,4 @@
-import { type Micros, micros, millis } from "@tutti/units";
+import { micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import {
   LatencyTable,
@@ -54,7 +54,7 @@ test("a target batch is at least one, shrinks with the delays, and needs no seco
 });
 
 test("where throughput falls with the batch size, the size of largest throughput wins over the largest", () => {
-  const points = [10, 11, 40, 41].map((ms, i) => ({ batchSize: i + 1, latency: millis(ms) as Micros }));
+  const points = [10, 11, 40, 41].map((ms, i) => ({ batchSize: i + 1, latency: millis(ms) }));
   expect(staggeredBatch({ profile: LatencyTable.fromPoints(points), slo: millis(100), executors: 1 }).batchSize).toBe(
     2,
   );

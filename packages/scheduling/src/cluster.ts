@@ -18,8 +18,9 @@ import type {
   RefusalCause,
   Request,
 } from "./messages.ts";
+import type {
+  ModelThread} from "./model-thread.ts";
 import {
-  ModelThread,
   type ModelThreadConfig,
   batchFinished,
   createModelThread,
@@ -28,8 +29,9 @@ import {
   nextWakeAt,
   requestArrived,
 } from "./model-thread.ts";
+import type {
+  RankThread} from "./rank-thread.ts";
 import {
-  RankThread,
   candidateOffered,
   createRankThread,
   fireExpiry,

@@ -1,0 +1,93 @@
+import { DeadlineQueue } from "@tutti/collections";
+import { LatencyTable } from "@tutti/profile";
+import type { ActorKey, Instant, Micros, RequestSeq } from "@tutti/units";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Request, chooseBatch } from "./index.ts";
+import { TargetBook } from "./target-book.ts";
+
+/** docs/algorithms.md, A2, as printed: no bisection, no queue. */
+function naiveGetBatch(
+  deadlines: number[],
+  target: number,
+  bMax: number,
+  finish: (b: number) => number,
+): { drops: number; size: number } {
+  const n = deadlines.length;
+  let i = 0;
+  let w = 0;
+  while (i < n) {
+    w = Math.min(target, n - i, bMax);
+    if (finish(w) <= deadlines[i]!) break;
+    i++;
+  }
+  let b = i === n ? 0 : w;
+  while (i < n && i + b < n && b < bMax && finish(b + 1) <= deadlines[i]!) b++;
+  return { drops: i, size: b };
+}
+
+const increments = fc.array(fc.nat(9), { minLength: 1, maxLength: 12 });
+const deadlines = fc.array(fc.nat(80), { maxLength: 24 });
+
+test("GetBatch drops and takes what the printed algorithm does, on any rising profile (A2, B1 to B3)", () => {
+  const numbers = fc.record({
+    target: fc.integer({ min: 1, max: 14 }),
+    perItem: fc.nat(3),
+    base: fc.nat(20),
+    free: fc.nat(40),
+  });
+  fc.assert(
+    fc.property(
+      increments,
+      deadlines,
+      numbers,
+      fc.boolean(),
+      (steps, unsorted, { target, perItem, base, free }, isFree) => {
+        let latency = 1;
+        const points = steps.map((step, i) => ({ batchSize: i + 1, latency: (latency += step) as Micros }));
+        const profile = LatencyTable.fromPoints(points);
+        const gpuFree = isFree ? -Infinity : free;
+        const zero = 0 as Micros;
+        const queue = new DeadlineQueue<Request>(100);
+        for (const [i, deadline] of unsorted.entries()) {
+          const [ingress, seq] = [1 as ActorKey, i as RequestSeq];
+          queue.add({
+            ingress,
+            seq,
+            deadline: deadline as Instant,
+            arrivedAt: 0 as Instant,
+            slo: 1 as Micros,
+            app: 0,
+            size: 0,
+          });
+        }
+        const sorted = unsorted.toSorted((a, b) => a - b);
+        const finish = (b: number) => Math.max(base + perItem * b, gpuFree) + profile.latency(b);
+        const expected = naiveGetBatch(sorted, target, profile.batchSizeMax, finish);
+        const targets = new TargetBook(target, { profile, ctrl: zero, perItem: zero, respond: zero });
+        const refused: { deadline: number; cause: string; feasible: number }[] = [];
+        const size = chooseBatch(
+          {
+            queue,
+            latencies: profile.byBatchSize,
+            batchSizeMax: profile.batchSizeMax,
+            perItem: perItem as Micros,
+            respond: zero,
+            targets,
+          },
+          base as Instant,
+          gpuFree as Instant,
+          { refuse: ({ deadline }, cause, feasible) => refused.push({ deadline, cause, feasible }) },
+        );
+        expect([refused.length, size]).toEqual([expected.drops, expected.size]);
+        expect(refused.map((r) => r.deadline)).toEqual(sorted.slice(0, expected.drops));
+        expect(queue.take(queue.size).map((r) => r.deadline)).toEqual(sorted.slice(expected.drops));
+        for (const { deadline, cause, feasible } of refused) {
+          expect(cause).toBe(finish(1) > deadline ? "infeasible" : "overloaded"); // T3
+          expect(feasible).toBeGreaterThan(deadline);
+        }
+      },
+    ),
+    { numRuns: 500 },
+  );
+});

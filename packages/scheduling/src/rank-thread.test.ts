@@ -1,0 +1,340 @@
+import {
+  ALWAYS,
+  type ActorKey,
+  type GpuId,
+  type Instant,
+  type Micros,
+  NEVER,
+  type ThreadId,
+  threadId,
+} from "@tutti/units";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  type Candidate,
+  type Grant,
+  type RankEffects,
+  type RankEvent,
+  createRankThread,
+  nextRankWakeAt,
+  stepRank,
+} from "./index.ts";
+
+const GPUS = 5;
+const CTRL = 3;
+
+interface NaiveModel {
+  term: number;
+  offerSeq: number;
+  candidate: Candidate | undefined;
+  timer: number;
+  isWaiting: boolean;
+  granted: boolean;
+}
+interface NaiveGpu {
+  executor: number;
+  free: number;
+  grantSeq: number;
+  grantedTo: ThreadId | undefined;
+  timer: number;
+}
+
+/** docs/algorithms.md, A4, by scanning everything at every step. */
+class NaiveRank {
+  models = new Map<ThreadId, NaiveModel>();
+  gpus = new Map<number, NaiveGpu>();
+  log: string[] = [];
+
+  get inOrder() {
+    return [...this.models].sort((a, b) => a[0] - b[0]);
+  }
+  publish(m: NaiveModel, now: number) {
+    m.isWaiting = false;
+    m.timer = m.candidate ? Math.max(now, m.candidate.execAt - m.candidate.delay) : Infinity;
+  }
+  settle(g: NaiveGpu, free: number, now: number) {
+    const m = g.grantedTo === undefined ? undefined : this.models.get(g.grantedTo);
+    Object.assign(g, { free, timer: Infinity, grantedTo: undefined });
+    this.release(m, now);
+  }
+  release(m: NaiveModel | undefined, now: number) {
+    if (!m) return;
+    m.granted = false;
+    this.publish(m, now);
+  }
+  leastFree(): [number, NaiveGpu] | undefined {
+    return [...this.gpus].filter(([, g]) => g.free < Infinity).sort((a, b) => a[1].free - b[1].free || a[0] - b[0])[0];
+  }
+  matchAt(): number {
+    const waiting = [...this.models.values()].filter((m) => m.isWaiting);
+    const gpu = this.leastFree();
+    return waiting.length && gpu ? gpu[1].free - Math.max(...waiting.map((m) => m.candidate!.delay)) : Infinity;
+  }
+  wakeAt(): number {
+    const timers = [...[...this.models.values()].map((m) => m.timer), ...[...this.gpus.values()].map((g) => g.timer)];
+    return Math.min(...timers, this.matchAt());
+  }
+  grant(thread: ThreadId, m: NaiveModel, gpu: number, now: number) {
+    const g = this.gpus.get(gpu)!;
+    this.log.push(`${now} grant ${thread}/${m.term}.${m.offerSeq} gpu ${gpu}.${++g.grantSeq} free ${g.free}`);
+    Object.assign(g, { free: Infinity, grantedTo: thread, timer: now + 4 * CTRL + 1 });
+    Object.assign(m, { granted: true, isWaiting: false, timer: Infinity });
+  }
+  clock(now: number) {
+    for (;;) {
+      const due = this.inOrder
+        .filter(([, m]) => m.timer <= now)
+        .sort((a, b) => a[1].timer - b[1].timer || a[0] - b[0])[0];
+      const expired = [...this.gpus]
+        .filter(([, g]) => g.timer <= now)
+        .sort((a, b) => a[1].timer - b[1].timer || a[0] - b[0])[0];
+      if (due) this.modelTimer(due[0], due[1], now);
+      else if (expired) this.expire(expired[0], expired[1], now);
+      else if (this.matchAt() <= now) this.match(now);
+      else return;
+    }
+  }
+  modelTimer(thread: ThreadId, m: NaiveModel, now: number) {
+    const c = m.candidate!;
+    m.timer = Infinity;
+    if (now + c.delay > c.latest) m.candidate = undefined;
+    else {
+      const execAt = Math.max(c.execAt, now + c.delay);
+      const gpu = [...this.gpus]
+        .filter(([, g]) => g.free <= execAt && g.free < Infinity)
+        .sort((a, b) => a[0] - b[0])[0];
+      if (gpu) this.grant(thread, m, gpu[0], now);
+      else m.isWaiting = true;
+    }
+  }
+  match(now: number) {
+    const [gpu, g] = this.leastFree()!;
+    for (const [, m] of this.models)
+      if (m.isWaiting && m.candidate!.latest < g.free) Object.assign(m, { isWaiting: false, candidate: undefined });
+    const first = this.inOrder
+      .filter(([, m]) => m.isWaiting)
+      .sort((a, b) => a[1].candidate!.latest - b[1].candidate!.latest)[0];
+    if (first) this.grant(first[0], first[1], gpu, now);
+  }
+  expire(gpu: number, g: NaiveGpu, now: number) {
+    const m = g.grantedTo === undefined ? undefined : this.models.get(g.grantedTo);
+    Object.assign(g, { grantedTo: undefined, timer: now + 1000 });
+    this.release(m, now);
+    this.log.push(`${now} ask ${gpu} ${g.executor} ${g.grantSeq}`);
+  }
+  step(e: RankEvent) {
+    const now = e.at;
+    if (e.kind === "candidate-offered") {
+      const { thread, term, offerSeq, batchSize } = e.candidate;
+      const m = this.models.get(thread) ?? {
+        term: -1,
+        offerSeq: -1,
+        candidate: undefined,
+        timer: Infinity,
+        isWaiting: false,
+        granted: false,
+      };
+      this.models.set(thread, m);
+      if (term < m.term || (term === m.term && offerSeq <= m.offerSeq)) return;
+      Object.assign(m, { term, offerSeq, candidate: batchSize > 0 ? { ...e.candidate } : undefined });
+      if (!m.granted) this.publish(m, now);
+    } else if (e.kind === "grant-answered") {
+      const m = this.models.get(e.thread);
+      const g = this.gpus.get(e.gpu);
+      if (!m) return;
+      if (m.term === e.term && e.offerSeq >= m.offerSeq)
+        Object.assign(m, { offerSeq: e.offerSeq, candidate: undefined, isWaiting: false, timer: Infinity });
+      if (g?.grantedTo === e.thread && g.grantSeq === e.grantSeq) this.settle(g, e.freeAt, now);
+    } else if (e.kind === "gpu-joined") {
+      const g = this.gpus.get(e.gpu) ?? {
+        executor: 0,
+        free: Infinity,
+        grantSeq: 0,
+        grantedTo: undefined,
+        timer: Infinity,
+      };
+      if (g.executor === e.executor && e.grantSeq < g.grantSeq) return;
+      this.gpus.set(e.gpu, Object.assign(g, { executor: e.executor, grantSeq: Math.max(g.grantSeq, e.grantSeq) }));
+      this.settle(g, e.freeAt, now);
+    } else if (e.kind === "gpu-freed") {
+      const g = this.gpus.get(e.gpu);
+      if (g?.executor === e.executor && g.grantSeq === e.grantSeq) this.settle(g, e.freeAt, now);
+    } else if (e.kind === "gpu-lost") {
+      const g = this.gpus.get(e.gpu);
+      if (g?.executor !== e.executor) return;
+      this.settle(g, Infinity, now);
+      g.executor = 0;
+    } else if (e.kind === "model-gone") {
+      for (const g of this.gpus.values()) if (g.grantedTo === e.thread) g.grantedTo = undefined;
+      this.models.delete(e.thread);
+    } else if (e.kind === "clock-reached") this.clock(now);
+  }
+}
+
+const small = fc.nat(3);
+const choice = fc.record({
+  what: fc.nat(19),
+  a: small,
+  b: fc.nat(GPUS - 1),
+  c: fc.nat(12),
+  d: fc.nat(12),
+  gap: fc.constantFrom(0, 0, 1, 1, 2, 7),
+});
+
+/** Turns random numbers into events that make sense often enough: answers to grants in flight, reports of what ran. */
+function toEvent(
+  { what, a, b, c, d }: { what: number; a: number; b: number; c: number; d: number },
+  at: Instant,
+  grants: Grant[],
+  seqs: number[],
+): RankEvent {
+  const thread = threadId(a, 0);
+  const gpu = b as GpuId;
+  const executor = (10 * (b + 1) + (c > 10 ? 1 : 0)) as ActorKey;
+  const last = grants.at(-1 - (c % 3));
+  if (what < 7) {
+    const delay = (d % 4) as Micros;
+    const execAt = (at + c) as Instant;
+    const latest = (execAt + d - 2) as Instant;
+    const term = d === 12 ? 2 : 1;
+    const offerSeq = (seqs[a] = seqs[a]! + (c === 0 ? -1 : 1));
+    return {
+      kind: "candidate-offered",
+      at,
+      candidate: { thread, term, offerSeq, batchSize: d === 5 ? 0 : 1 + c, execAt, latest, delay },
+    };
+  }
+  if (what < 12 && last !== undefined) {
+    const freeAt = (at + d) as Instant;
+    const offerSeq = c % 2 === 0 ? last.offerSeq : seqs[last.thread / 64]!;
+    return {
+      kind: "grant-answered",
+      at,
+      thread: last.thread,
+      term: last.term,
+      gpu: last.gpu,
+      grantSeq: last.grantSeq,
+      used: d > 2,
+      freeAt,
+      offerSeq,
+    };
+  }
+  if (what < 14 && last !== undefined)
+    return {
+      kind: "gpu-freed",
+      at,
+      gpu: last.gpu,
+      executor: last.executor,
+      grantSeq: last.grantSeq,
+      freeAt: d === 0 ? NEVER : ((at + d - 1) as Instant),
+    };
+  if (what < 16)
+    return { kind: "gpu-joined", at, gpu, executor, freeAt: c === 0 ? ALWAYS : ((at + d) as Instant), grantSeq: c % 3 };
+  if (what === 16) return { kind: "gpu-lost", at, gpu, executor };
+  if (what === 17) return { kind: "model-gone", at, thread };
+  return { kind: "clock-reached", at };
+}
+
+test("RankThread grants what the printed algorithm grants, whatever events come (A4, R1 to R4)", () => {
+  let grantsSeen = 0;
+  fc.assert(
+    fc.property(fc.array(choice, { minLength: 1, maxLength: 150, size: "max" }), (choices) => {
+      const rank = createRankThread({ epoch: 7, ctrl: CTRL as Micros, gpusMax: GPUS });
+      const naive = new NaiveRank();
+      const grants: Grant[] = [];
+      const log: string[] = [];
+      const out: RankEffects = {
+        grant: (g) => {
+          grants.push(g);
+          log.push(`${g.sentAt} grant ${g.thread}/${g.term}.${g.offerSeq} gpu ${g.gpu}.${g.grantSeq} free ${g.freeAt}`);
+          expect([g.epoch, g.validUntil]).toEqual([7, g.sentAt + 4 * CTRL]);
+        },
+        askGpu: (gpu, executor, grantSeq) => log.push(`${rank.now} ask ${gpu} ${executor} ${grantSeq}`),
+      };
+      const seqs = [1, 1, 1, 1];
+      let now = 1000;
+      const both = (event: RankEvent) => {
+        stepRank(rank, event, out);
+        naive.step(event);
+        expect(log).toEqual(naive.log);
+        expect(nextRankWakeAt(rank)).toBe(naive.wakeAt());
+      };
+      for (const gpu of [0, 1, 2]) {
+        const executor = (10 * (gpu + 1)) as ActorKey;
+        both({ kind: "gpu-joined", at: now as Instant, gpu: gpu as GpuId, executor, freeAt: ALWAYS, grantSeq: 0 });
+      }
+      for (const chosen of choices) {
+        for (let until = now + chosen.gap; nextRankWakeAt(rank) < until;) {
+          now = Math.max(now, nextRankWakeAt(rank));
+          both({ kind: "clock-reached", at: now as Instant });
+        }
+        now = Math.max(now, now + chosen.gap);
+        both(toEvent(chosen, now as Instant, grants, seqs));
+        for (const [thread, index] of rank.slotOf) {
+          const slot = rank.slots[index]!;
+          if (rank.waiting.has(index))
+            expect(slot.execAt - slot.delay, `W holds ${thread} before its timer fired`).toBeLessThanOrEqual(now);
+        }
+      }
+      grantsSeen += grants.length;
+    }),
+    { numRuns: 400 },
+  );
+  expect(grantsSeen).toBeGreaterThan(1000); // the random events do reach the interesting states
+});
+
+test("models and accelerators beyond the declared bounds are ignored and counted (T7)", () => {
+  const rank = createRankThread({ epoch: 1, ctrl: 0 as Micros, gpusMax: 2 });
+  const out = { grant() {}, askGpu() {} };
+  stepRank(
+    rank,
+    { kind: "gpu-joined", at: 0 as Instant, gpu: 2 as GpuId, executor: 1 as ActorKey, freeAt: ALWAYS, grantSeq: 0 },
+    out,
+  );
+  expect([rank.ignored, rank.accelerators.joined]).toEqual([1, 0]);
+  const offer = { term: 1, offerSeq: 1, batchSize: 1, execAt: 0 as Instant, latest: 9 as Instant, delay: 0 as Micros };
+  for (let i = 0; i < 65_537; i++)
+    stepRank(
+      rank,
+      { kind: "candidate-offered", at: 0 as Instant, candidate: { ...offer, thread: i as ThreadId } },
+      out,
+    );
+  expect([rank.ignored, rank.slotOf.size]).toEqual([2, 65_536]);
+});
+
+test("an accelerator that does not answer is asked again until it does, and serves again then (R4)", () => {
+  const rank = createRankThread({ epoch: 1, ctrl: 500 as Micros, gpusMax: 1 });
+  const asked: number[] = [];
+  const grants: Grant[] = [];
+  const out: RankEffects = { grant: (g) => grants.push(g), askGpu: () => asked.push(rank.now) };
+  const gpu = { gpu: 0 as GpuId, executor: 5 as ActorKey };
+  stepRank(rank, { kind: "gpu-joined", at: 0 as Instant, ...gpu, freeAt: ALWAYS, grantSeq: 0 }, out);
+  const candidate = {
+    thread: 1 as ThreadId,
+    term: 1,
+    offerSeq: 1,
+    batchSize: 1,
+    execAt: 0 as Instant,
+    latest: 9e6 as Instant,
+    delay: 0 as Micros,
+  };
+  stepRank(rank, { kind: "candidate-offered", at: 0 as Instant, candidate }, out);
+  while (asked.length < 3)
+    stepRank(rank, { kind: "clock-reached", at: Math.max(0, nextRankWakeAt(rank)) as Instant }, out);
+  expect(grants.map((g) => [g.sentAt, g.validUntil])).toEqual([[0, 2000]]);
+  expect(asked).toEqual([2001, 4001, 6001]);
+  const late = {
+    ...gpu,
+    thread: 1 as ThreadId,
+    term: 1,
+    used: true,
+    freeAt: 7000 as Instant,
+    offerSeq: 0,
+    grantSeq: 1,
+  };
+  stepRank(rank, { kind: "grant-answered", at: 6500 as Instant, ...late }, out);
+  expect(rank.accelerators.free.min).toBe(Infinity); // too late to count
+  stepRank(rank, { kind: "gpu-freed", at: 6600 as Instant, ...gpu, grantSeq: 1, freeAt: 6600 as Instant }, out);
+  stepRank(rank, { kind: "clock-reached", at: 6600 as Instant }, out);
+  expect(grants.map((g) => g.grantSeq)).toEqual([1, 2]);
+});
