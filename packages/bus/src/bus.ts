@@ -45,15 +45,19 @@ export interface Subscription {
   stop(): void;
 }
 
-/** A message as it came. `payload` is borrowed: it may be a view of a shared read buffer, so copy what is kept. */
+/** A message as it came. `payload` is borrowed until the handler returns: it may be a view of a shared read buffer, so copy what is kept. */
 export interface Delivery {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly reply: string | undefined;
-  /** A header's first value; names are case-sensitive. */
+  /** A header's first value; names are case-sensitive. A server's own message (503: nobody is there) has its code as `Status`. */
   header(name: string): string | undefined;
 }
 
+/**
+ * Why a request got no answer. Only `no-responders` says that nobody was there; after `timeout` (also: too many requests are waiting) and
+ * `closed` (the connection is away, or went away meanwhile) nothing is known about delivery.
+ */
 export type BusFailure = { readonly failure: "no-responders" | "timeout" | "closed" | "too-large" };
 export const isBusFailure = (result: Delivery | BusFailure): result is BusFailure => "failure" in result;
 
@@ -71,6 +75,8 @@ export interface ServiceInfo {
   readonly version: string;
   readonly description: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Figures for STATS. */
+  /** What it answers besides $SRV, for `nats micro info`. */
+  readonly endpoint?: { readonly subject: string; readonly queue: string };
+  /** Figures for STATS; `requests` and `errors` also fill the protocol's own counters. */
   stats(): Readonly<Record<string, number>>;
 }

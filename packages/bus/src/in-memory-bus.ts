@@ -1,0 +1,200 @@
+import { assert } from "@tutti/units";
+import {
+  type Bus,
+  type BusFailure,
+  type BusStatus,
+  type Delivery,
+  type PublishOptions,
+  type RequestOptions,
+  type ServiceInfo,
+  type SubscribeOptions,
+  type Subscription,
+  isBusFailure,
+} from "./bus.ts";
+import type { InMemoryNetwork } from "./in-memory-network.ts";
+import { answerServices } from "./services.ts";
+import { isPattern, isSubject } from "./subject.ts";
+
+export interface InMemoryBusOptions {
+  readonly name: string;
+  /** Default: `_INBOX.<name>`. */
+  readonly inboxPrefix?: string;
+  /** What this connection may do, as a server's user configuration would say. Default: everything. */
+  readonly mayPublish?: (subject: string) => boolean;
+  readonly maySubscribe?: (pattern: string) => boolean;
+}
+
+/** A subscription as the network sees it. */
+export interface Interest {
+  readonly bus: InMemoryBus;
+  readonly pattern: string;
+  readonly queue: string | undefined;
+  readonly onDelivery: (delivery: Delivery) => void;
+  live: boolean;
+}
+
+/** Requests that wait for an answer at once on one connection; beyond, a request fails as if it had timed out. */
+export const REQUESTS_MAX = 65_536;
+
+/** One connection to an InMemoryNetwork, which makes it (`network.connect`). */
+export class InMemoryBus implements Bus {
+  readonly name: string;
+  readonly inboxPrefix: string;
+  readonly mayPublish: (subject: string) => boolean;
+  readonly maySubscribe: (pattern: string) => boolean;
+  readonly #network: InMemoryNetwork;
+  readonly #listeners = new Set<(status: BusStatus) => void>();
+  readonly #requests = new Map<number, { settle(result: Delivery | BusFailure): void }>();
+  #state: "connected" | "away" | "closed" = "connected";
+  #inboxes = 0;
+  #token = 0;
+
+  constructor(network: InMemoryNetwork, options: InMemoryBusOptions) {
+    this.#network = network;
+    this.name = options.name;
+    this.inboxPrefix = options.inboxPrefix ?? `_INBOX.${options.name}`;
+    this.mayPublish = options.mayPublish ?? (() => true);
+    this.maySubscribe = options.maySubscribe ?? (() => true);
+    assert(isSubject(this.inboxPrefix), `${this.inboxPrefix} is no inbox prefix`);
+    network.add({
+      bus: this,
+      pattern: `${this.inboxPrefix}.r.*`,
+      queue: undefined,
+      onDelivery: (delivery) => this.#onAnswer(delivery),
+      live: true,
+    });
+  }
+
+  get payloadMax(): number {
+    return this.#network.payloadMax;
+  }
+  get connected(): boolean {
+    return this.#state === "connected";
+  }
+
+  publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): boolean {
+    if (!this.connected || payload.length + headerBytes(options) > this.payloadMax) return false;
+    if (!isSubject(subject) || (options.reply !== undefined && !isSubject(options.reply))) {
+      this.tell({ kind: "error", text: `${subject} cannot be published to, or its reply subject cannot` });
+      return false;
+    }
+    if (!this.mayPublish(subject)) {
+      this.tell({ kind: "permission-denied", subject, text: `${this.name} may not publish to ${subject}` });
+      return true; // as on the wire: the refusal comes later
+    }
+    this.#network.route(this, subject, payload, options);
+    return true;
+  }
+
+  subscribe(pattern: string, onDelivery: (delivery: Delivery) => void, options: SubscribeOptions = {}): Subscription {
+    const interest: Interest = { bus: this, pattern, queue: options.queue, onDelivery, live: true };
+    if (this.#state === "closed" || !isPattern(pattern)) {
+      this.tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
+    } else if (!this.maySubscribe(pattern)) {
+      this.tell({ kind: "permission-denied", subject: pattern, text: `${this.name} may not subscribe to ${pattern}` });
+    } else {
+      this.#network.add(interest);
+    }
+    return { stop: () => this.#network.remove(interest) };
+  }
+
+  request(
+    subject: string,
+    payload: Uint8Array,
+    options: RequestOptions,
+    done: (result: Delivery | BusFailure) => void,
+  ): void {
+    const fail = (failure: BusFailure["failure"]) => this.#network.later(() => this.perform(() => done({ failure })));
+    if (!this.connected) return fail("closed");
+    if (payload.length + headerBytes(options) > this.payloadMax) return fail("too-large");
+    if (this.#requests.size >= REQUESTS_MAX) return fail("timeout");
+    const token = ++this.#token;
+    const timer = this.#network.startTimer(options.timeoutMs, () => settle({ failure: "timeout" }));
+    const settle = (result: Delivery | BusFailure): void => {
+      timer.stop();
+      if (!this.#requests.delete(token)) return;
+      if (isBusFailure(result)) this.#network.later(() => this.perform(() => done(result)));
+      else this.perform(() => done(result));
+    };
+    this.#requests.set(token, { settle });
+    const sent = this.publish(subject, payload, { ...options, reply: `${this.inboxPrefix}.r.${token}` });
+    if (!sent) settle({ failure: "closed" });
+  }
+
+  newInbox(): string {
+    return `${this.inboxPrefix}.i.${++this.#inboxes}`;
+  }
+
+  flush(done: (reached: boolean) => void): void {
+    const reached = this.connected;
+    this.#network.later(() => this.perform(() => done(reached && this.connected)));
+  }
+
+  onStatus(listener: (status: BusStatus) => void): Subscription {
+    this.#listeners.add(listener);
+    return { stop: () => this.#listeners.delete(listener) };
+  }
+
+  announce(service: ServiceInfo): Subscription {
+    return answerServices(this, service, this.#network.startedAt);
+  }
+
+  close(done: () => void): void {
+    if (this.#state !== "closed") {
+      this.#state = "closed";
+      this.#network.forget(this);
+      this.#failRequests();
+      this.tell({ kind: "closed", reason: "closed by its owner" });
+    }
+    this.#network.later(done);
+  }
+
+  /** For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for the reconnect. */
+  disconnect(): void {
+    if (this.#state !== "connected") return;
+    this.#state = "away";
+    this.#network.interestChanged();
+    this.#failRequests();
+    this.tell({ kind: "disconnected" });
+  }
+
+  reconnect(): void {
+    if (this.#state !== "away") return;
+    this.#state = "connected";
+    this.#network.interestChanged();
+    this.tell({ kind: "reconnected", server: "in-memory" });
+  }
+
+  /** Runs a callback of the owner; one that throws is reported and nothing else breaks. */
+  perform(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.tell({ kind: "error", text: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    }
+  }
+
+  tell(status: BusStatus): void {
+    this.#network.later(() => {
+      for (const listener of this.#listeners) listener(status);
+    });
+  }
+
+  #onAnswer(delivery: Delivery): void {
+    const token = Number(delivery.subject.slice(this.inboxPrefix.length + 3));
+    const noResponders = delivery.payload.length === 0 && delivery.header("Status") === "503";
+    this.#requests.get(token)?.settle(noResponders ? { failure: "no-responders" } : delivery);
+  }
+
+  #failRequests(): void {
+    for (const request of [...this.#requests.values()]) request.settle({ failure: "closed" });
+  }
+}
+
+/** As NATS counts them: they are part of the message. */
+function headerBytes(options: PublishOptions): number {
+  if (options.headers === undefined) return 0;
+  let bytes = 14; // the version line and the closing empty line
+  for (const [name, value] of Object.entries(options.headers)) bytes += name.length + value.length + 4;
+  return bytes;
+}

@@ -1,0 +1,150 @@
+import { Prng } from "@tutti/units";
+import type { Delivery, PublishOptions } from "./bus.ts";
+import { InMemoryBus, type InMemoryBusOptions, type Interest } from "./in-memory-bus.ts";
+import { isLiteral, matches } from "./subject.ts";
+
+/** One message on its way from one connection to another. */
+export interface Hop {
+  readonly from: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly bytes: number;
+}
+
+export interface InMemoryNetworkOptions {
+  /**
+   * Carries one message over: calls `run` now or later, twice, or never. A simulator delays, repeats, drops and reorders here.
+   * Default: the microtask queue, in order.
+   */
+  readonly deliver?: (run: () => void, hop: Hop) => void;
+  /** Runs what concerns one connection alone (statuses, failures), soon and in order; never dropped. Default: the microtask queue. */
+  readonly later?: (run: () => void) => void;
+  /** For the time-outs of requests. Default: setTimeout. */
+  readonly startTimer?: (delayMs: number, run: () => void) => { stop(): void };
+  /** Chooses a member of a queue group among `count`. Default: a seeded generator. */
+  readonly choose?: (count: number) => number;
+  /** Bytes. Default: 1 MiB, as a NATS server's. */
+  readonly payloadMax?: number;
+  /** What STATS names as the start of every service. */
+  readonly startedAt?: Date;
+}
+
+interface Route {
+  readonly plain: readonly Interest[];
+  readonly groups: readonly (readonly Interest[])[];
+}
+
+/** Routes that are remembered; the memory is emptied when it is full or when any subscription changes. */
+const ROUTES_MAX = 10_000;
+const EMPTY: Readonly<Record<string, string>> = {};
+
+/** A NATS server in memory: connections, subjects, queue groups, 503 for requests to nobody. */
+export class InMemoryNetwork {
+  readonly payloadMax: number;
+  readonly startedAt: Date;
+  readonly later: (run: () => void) => void;
+  readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
+  readonly #deliver: (run: () => void, hop: Hop) => void;
+  readonly #choose: (count: number) => number;
+  readonly #literal = new Map<string, Set<Interest>>();
+  readonly #wild = new Set<Interest>();
+  readonly #routes = new Map<string, Route>();
+
+  constructor(options: InMemoryNetworkOptions = {}) {
+    const prng = new Prng(1);
+    this.#deliver = options.deliver ?? ((run) => queueMicrotask(run));
+    this.later = options.later ?? ((run) => queueMicrotask(run));
+    this.startTimer = options.startTimer ?? startTimeout;
+    this.#choose = options.choose ?? ((count) => prng.nextInt(count));
+    this.payloadMax = options.payloadMax ?? 1_048_576;
+    this.startedAt = options.startedAt ?? new Date(0);
+  }
+
+  connect(options: InMemoryBusOptions): InMemoryBus {
+    return new InMemoryBus(this, options);
+  }
+
+  add(interest: Interest): void {
+    if (!isLiteral(interest.pattern)) this.#wild.add(interest);
+    else {
+      const peers = this.#literal.get(interest.pattern);
+      if (peers === undefined) this.#literal.set(interest.pattern, new Set([interest]));
+      else peers.add(interest);
+    }
+    this.interestChanged();
+  }
+
+  remove(interest: Interest): void {
+    interest.live = false;
+    this.#wild.delete(interest);
+    const peers = this.#literal.get(interest.pattern);
+    if (peers?.delete(interest) === true && peers.size === 0) this.#literal.delete(interest.pattern);
+    this.interestChanged();
+  }
+
+  /** Removes everything that a closed connection had. */
+  forget(bus: InMemoryBus): void {
+    const all = [...this.#wild, ...[...this.#literal.values()].flatMap((peers) => [...peers])];
+    for (const interest of all) if (interest.bus === bus) this.remove(interest);
+  }
+
+  interestChanged(): void {
+    this.#routes.clear();
+  }
+
+  /** Hands a message to whoever is interested now. The payload is copied for each, as separate sockets would. */
+  route(from: InMemoryBus, subject: string, payload: Uint8Array, options: PublishOptions): void {
+    const { plain, groups } = this.#routeOf(subject);
+    for (const interest of plain) this.#carry(from, interest, subject, payload, options);
+    for (const members of groups) {
+      const chosen = members[this.#choose(members.length)];
+      if (chosen !== undefined) this.#carry(from, chosen, subject, payload, options);
+    }
+    if (plain.length + groups.length === 0 && options.reply !== undefined) {
+      this.route(from, options.reply, new Uint8Array(0), { headers: { Status: "503" } });
+    }
+  }
+
+  #carry(from: InMemoryBus, to: Interest, subject: string, payload: Uint8Array, options: PublishOptions): void {
+    const headers = options.headers ?? EMPTY;
+    const delivery: Delivery = {
+      subject,
+      payload: new Uint8Array(payload), // Buffer.slice would share it
+      reply: options.reply,
+      header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    };
+    this.#deliver(
+      () => {
+        if (to.live && to.bus.connected) to.bus.perform(() => to.onDelivery(delivery));
+      },
+      { from: from.name, to: to.bus.name, subject, bytes: payload.length },
+    );
+  }
+
+  #routeOf(subject: string): Route {
+    const known = this.#routes.get(subject);
+    if (known !== undefined) return known;
+    const plain: Interest[] = [];
+    const groups = new Map<string, Interest[]>();
+    const take = (interest: Interest) => {
+      if (!interest.bus.connected) return;
+      if (interest.queue === undefined) plain.push(interest);
+      else {
+        const members = groups.get(interest.queue);
+        if (members === undefined) groups.set(interest.queue, [interest]);
+        else members.push(interest);
+      }
+    };
+    this.#literal.get(subject)?.forEach(take);
+    for (const interest of this.#wild) if (matches(interest.pattern, subject)) take(interest);
+    const route = { plain, groups: [...groups.values()] };
+    if (this.#routes.size >= ROUTES_MAX) this.#routes.clear();
+    this.#routes.set(subject, route);
+    return route;
+  }
+}
+
+function startTimeout(delayMs: number, run: () => void): { stop(): void } {
+  const timer = setTimeout(run, delayMs);
+  return { stop: () => clearTimeout(timer) };
+}
