@@ -18,7 +18,6 @@ import {
   type TensorSpec,
   TuttiError,
   bucketsOf,
-  elementCount,
   isName,
 } from "@tutti/protocol";
 import { BUCKETS_MAX, type Micros, parseDuration } from "@tutti/units";

@@ -1,0 +1,46 @@
+import type ort from "onnxruntime-node";
+
+/** What computes: the CPU, any GPU over Vulkan, or an NVIDIA GPU. */
+export type Provider = "cpu" | "webgpu" | "cuda";
+export const PROVIDERS: readonly Provider[] = ["cpu", "webgpu", "cuda"];
+export const isProvider = (text: string): text is Provider => (PROVIDERS as readonly string[]).includes(text);
+
+const NEEDS: Readonly<Record<Provider, string>> = {
+  cpu: "onnxruntime-node brings everything: install the packages again (npm ci)",
+  webgpu:
+    "it needs a Vulkan driver and libvulkan.so.1: the GPU maker's driver with `apt-get install libvulkan1`, or without a GPU a software " +
+    "driver, Mesa 25 or newer (infra/webgpu/fetch-driver.sh brings one; point VK_ICD_FILENAMES at its .json before the start)",
+  cuda:
+    "it needs an NVIDIA driver, CUDA's libraries and the provider's own, which onnxruntime-node fetches when installed with " +
+    "`npm_config_onnxruntime_node_install=cuda12 npm rebuild onnxruntime-node`; --provider webgpu uses the same GPU with its driver alone",
+};
+
+export const providerProblem = (provider: Provider, detail: string): string =>
+  `the ${provider} provider doesn't work here (${detail.trim()}): ${NEEDS[provider]}`;
+
+export interface SessionSettings {
+  readonly provider: Provider;
+  readonly threads: number;
+}
+
+/**
+ * One thread by default: an executor on a CPU is one core, and more executors are better than wider ones (two threads take 5.1 to
+ * 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome, so the native logger need not print it as well.
+ */
+export function sessionOptions({ provider, threads }: SessionSettings): ort.InferenceSession.SessionOptions {
+  return {
+    executionProviders: [provider],
+    intraOpNumThreads: threads,
+    interOpNumThreads: 1,
+    executionMode: "sequential",
+    graphOptimizationLevel: "all",
+    logSeverityLevel: 4,
+  };
+}
+
+/**
+ * x f32[1, 4] + 1, for trying a provider: written out, since no layer above may be imported here. The bytes are what
+ * `generateAddOne()` of @tutti/onnx-tools gives; a test compares them.
+ */
+export const PROBE_MODEL_BASE64 =
+  "CAgSBXR1dHRpOmMKEwoBeAoDb25lEgF5GgF5IgNBZGQSB2FkZC1vbmUqDwgBEAFCA29uZUoEAACAP1oYCgF4EhMKEQgBEg0KBxIFYmF0Y2gKAggEYhgKAXkSEwoRCAESDQoHEgViYXRjaAoCCARCBAoAEBE=";

@@ -1,0 +1,99 @@
+/**
+ * The session worker: the one thread that onnxruntime runs on, since a run blocks its thread and a worker that is terminated during
+ * a run aborts the whole process. Requests are taken in their order, one at a time; the worker ends itself when told to stop.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import type { EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import { assert } from "@tutti/units";
+import ort from "onnxruntime-node";
+import { LoadRefusal, LoadedModel, textOf } from "./loaded-model.ts";
+import { PROBE_MODEL_BASE64, providerProblem, sessionOptions } from "./provider.ts";
+import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
+
+assert(parentPort !== null, "session-worker.ts runs as a worker thread");
+const port = parentPort;
+const options = workerData as WorkerOptions;
+const models = new Map<string, LoadedModel>();
+
+/** What waits; its length is bounded by the engine, which refuses batches beyond its queue's limit. */
+const requests: WorkerRequest[] = [];
+let busy = true; // until the provider was tried
+port.on("message", (request: WorkerRequest) => {
+  requests.push(request);
+  if (!busy) void drain();
+});
+
+reply({ kind: "ready", reason: await problemWithProvider() });
+await drain();
+
+async function drain(): Promise<void> {
+  busy = true;
+  for (let request = requests.shift(); request !== undefined; request = requests.shift()) await serve(request);
+  busy = false;
+}
+
+async function serve(request: WorkerRequest): Promise<void> {
+  switch (request.kind) {
+    case "load":
+      return reply({ kind: "loaded", id: request.id, outcome: await load(request) });
+    case "unload":
+      await unload(request.name);
+      return reply({ kind: "unloaded", id: request.id });
+    case "run": {
+      const { batch, id } = request;
+      const model = models.get(batch.model);
+      const outcome = model === undefined ? notLoaded(batch.model) : await model.run(batch);
+      return reply({ kind: "ran", id, outcome }, outcome.kind === "ran" ? outcome.outputs.map(bufferOf) : []);
+    }
+    case "stop":
+      for (const name of [...models.keys()]) await unload(name);
+      process.exit(0); // of this thread; its exit is the reply
+  }
+}
+
+async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array }): Promise<LoadOutcome> {
+  const before = process.memoryUsage.rss();
+  try {
+    const model = await LoadedModel.load({ spec, bytes, settings: options });
+    await unload(spec.name); // only now: the old one goes on serving when the new one can't
+    models.set(spec.name, model);
+  } catch (error) {
+    // Anything but a refusal is a mistake of ours, and the engine would go on in a state that nobody foresaw.
+    if (error instanceof LoadRefusal) return { kind: "failed", reason: `${spec.name}: ${error.message}` };
+    throw error;
+  }
+  // The process's growth, which also counts what others did meanwhile; never less than the weights.
+  return { kind: "loaded", memoryBytes: Math.max(bytes.byteLength, process.memoryUsage.rss() - before) };
+}
+
+async function unload(name: string): Promise<void> {
+  const model = models.get(name);
+  models.delete(name);
+  await model?.release();
+}
+
+async function problemWithProvider(): Promise<string | undefined> {
+  try {
+    const probe = Uint8Array.from(Buffer.from(PROBE_MODEL_BASE64, "base64"));
+    const session = await ort.InferenceSession.create(probe, sessionOptions(options));
+    const { y } = await session.run({ x: new ort.Tensor("float32", Float32Array.of(1, 2, 3, 4), [1, 4]) });
+    await session.release();
+    return String(y?.data) === "2,3,4,5"
+      ? undefined
+      : providerProblem(options.provider, `1 + 1 was ${String(y?.data)}`);
+  } catch (error) {
+    return providerProblem(options.provider, textOf(error));
+  }
+}
+
+function notLoaded(name: string): RunOutcome {
+  return { kind: "failed", reason: `model '${name}' isn't loaded on this executor`, fault: false };
+}
+
+function bufferOf({ data }: { readonly data: Uint8Array }): ArrayBuffer {
+  return data.buffer as ArrayBuffer;
+}
+
+function reply(message: WorkerReply, transfer: ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
+}

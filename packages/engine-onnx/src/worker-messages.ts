@@ -1,0 +1,22 @@
+/** What the engine and its session worker say to each other. Every request has an id, and gets exactly one reply with it. */
+import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { ModelSpec } from "@tutti/protocol";
+import type { Provider } from "./provider.ts";
+
+export interface WorkerOptions {
+  readonly provider: Provider;
+  readonly threads: number;
+}
+
+export type WorkerRequest =
+  | { readonly kind: "load"; readonly id: number; readonly spec: ModelSpec; readonly bytes: Uint8Array }
+  | { readonly kind: "unload"; readonly id: number; readonly name: string }
+  | { readonly kind: "run"; readonly id: number; readonly batch: EngineBatch }
+  | { readonly kind: "stop"; readonly id: number };
+
+export type WorkerReply =
+  /** The provider works (`reason` undefined), or why it doesn't. Sent once, before anything else. */
+  | { readonly kind: "ready"; readonly reason: string | undefined }
+  | { readonly kind: "loaded"; readonly id: number; readonly outcome: LoadOutcome }
+  | { readonly kind: "unloaded"; readonly id: number }
+  | { readonly kind: "ran"; readonly id: number; readonly outcome: RunOutcome };
