@@ -1,1 +1,3 @@
+export * from "./emulated-profiles.ts";
+export * from "./emulated.ts";
 export * from "./engine.ts";
