@@ -1,0 +1,117 @@
+/**
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|setup> [arguments]`, as package.json's scripts and
+ * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
+ */
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { constants } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { dependencies } from "./dependencies.mjs";
+import { thisHost } from "./host.mjs";
+import { withLock } from "./lock.mjs";
+import { bringNatsServer, findNatsServer, rememberedNatsServer, rememberNatsServer } from "./nats-server.mjs";
+import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
+import { say, SetupError, step } from "./progress.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const state = join(root, ".tutti");
+
+/**
+ * @typedef {{ script: string | undefined, args: string[], natsServer: boolean }} Command
+ * @typedef {{ node: string, natsServer: import("./nats-server.mjs").NatsServer | undefined }} Ready
+ */
+
+/** @param {string | undefined} name @param {string[]} args @returns {Command} */
+function commandOf(name, args) {
+  const cli = "packages/cli/src/main.ts";
+  const tests = "infra/test/run.ts";
+  switch (name) {
+    case "start":
+      return { script: cli, args: ["up", ...args], natsServer: true };
+    case "tutti":
+      return { script: cli, args, natsServer: args[0] === "up" };
+    case "test":
+      return { script: tests, args, natsServer: needsServer(args) };
+    case "check":
+      return { script: tests, args: ["check", "boundaries", "unit", ...args], natsServer: false };
+    case "setup":
+      return { script: undefined, args: [], natsServer: true };
+    default:
+      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|setup [arguments]");
+  }
+}
+
+/** Suites that run without a nats-server. */
+const withoutServer = new Set(["check", "boundaries", "setup", "unit"]);
+
+/** @param {string[]} args - of the test runner: suites, and paths as filters */
+function needsServer(args) {
+  const suites = args.filter((arg) => !arg.includes("/"));
+  return suites.length === 0 || suites.some((suite) => !withoutServer.has(suite));
+}
+
+/** @param {Command} command @returns {Promise<Ready>} */
+async function setUp(command) {
+  mkdirSync(state, { recursive: true });
+  const host = thisHost();
+  const runtime = nodeRuntime(host, state);
+  const modules = dependencies(root, state);
+  const remembered = command.natsServer ? rememberedNatsServer(host, state) : undefined;
+  const nothingToDo = modules.check() === "fresh" && (!command.natsServer || remembered !== undefined);
+  if (runtime.path !== undefined && nothingToDo) return { node: runtime.path, natsServer: remembered };
+
+  const onWait = (/** @type {{ pid: number } | undefined} */ owner) =>
+    say(`waiting for another setup (process ${owner?.pid ?? "just starting"})`);
+  return await withLock(
+    join(state, "setup.lock"),
+    async () => {
+      const node = nodeRuntime(host, state).path ?? (await runtime.bring());
+      const withNode = { ...host, env: withNodeFirst(host.env, node) };
+      await modules.install(withNode);
+      return { node, natsServer: command.natsServer ? await natsServerFor(withNode) : undefined };
+    },
+    { onWait },
+  );
+}
+
+/** @param {import("./host.mjs").Host} host */
+async function natsServerFor(host) {
+  const found =
+    (await findNatsServer(host, state)) ??
+    (await step(host.say, "no nats-server here", () => bringNatsServer(host, state)));
+  rememberNatsServer(state, found);
+  return found;
+}
+
+/** @param {Command} command @param {Ready} ready */
+function runCommand(command, ready) {
+  if (command.script === undefined) {
+    console.log(`Node ${ready.node}\nnats-server ${ready.natsServer?.path} (${ready.natsServer?.version})`);
+    return;
+  }
+  const env = withNodeFirst(process.env, ready.node);
+  if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
+  const child = spawn(ready.node, [join(root, command.script), ...command.args], { stdio: "inherit", env });
+  child.on("error", (error) => fail(error));
+  // Ctrl-C at a terminal reaches the child without us; a second copy would read as "hurry up".
+  const forward = (/** @type {NodeJS.Signals} */ signal) => {
+    if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+  };
+  for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) process.on(signal, forward);
+  child.on("exit", (code, signal) => process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal]));
+}
+
+/** @param {unknown} error */
+function fail(error) {
+  if (error instanceof SetupError) say(error.message);
+  else console.error(error);
+  process.exit(1);
+}
+
+try {
+  const command = commandOf(process.argv[2], process.argv.slice(3));
+  runCommand(command, await setUp(command));
+} catch (error) {
+  fail(error);
+}

@@ -1,0 +1,269 @@
+/**
+ * A nats-server for this machine: found, or brought by whichever way the machine allows. `TUTTI_NATS_SOURCES` (a list of
+ * the names in `sources`, in the order to try) narrows the ways; `TUTTI_NATS_SERVER` names the one to use.
+ */
+import { createHash } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { compareVersions, findExecutable, lastWords, parseVersion, readJson, searchPath } from "./host.mjs";
+import { SetupError, step } from "./progress.mjs";
+
+/** Debian 12's, the oldest with the JetStream behaviour that the packages rely on. */
+const VERSION_MIN = [2, 9, 10];
+
+/** What to build with a given Go, newest first: each needs at least that Go and no toolchain download. */
+const buildable = [
+  { go: [1, 25, 0], version: "v2.14.0" },
+  { go: [1, 24, 0], version: "v2.11.9" },
+  { go: [1, 23, 0], version: "v2.10.29" },
+  { go: [1, 21, 0], version: "v2.10.22" },
+  { go: [1, 20, 0], version: "v2.10.10" },
+  { go: [1, 19, 0], version: "v2.9.25" },
+];
+
+const RELEASE = "v2.11.9";
+
+/**
+ * @typedef {{ path: string, version: string, source: string }} NatsServer
+ * @typedef {import("./host.mjs").Host} Host
+ * @typedef {(host: Host, state: string) => Promise<string>} Bring - the path of what it brought; throws with the reason
+ */
+
+/** @type {Record<string, { label: string, bring: Bring }>} */
+const bringers = {
+  apt: { label: "from Debian's packages", bring: bringByApt },
+  brew: { label: "by brew", bring: (host) => bringBySystem(host, "brew", ["install", "nats-server"]) },
+  apk: { label: "by apk", bring: (host) => bringBySystem(host, "apk", ["add", "nats-server"]) },
+  dnf: { label: "by dnf", bring: (host) => bringBySystem(host, "dnf", ["install", "-y", "nats-server"]) },
+  go: { label: "by go install", bring: bringByGo },
+  download: { label: "from the project's releases", bring: bringByDownload },
+};
+
+/** Every way to a nats-server, in the order in which they are tried. */
+export const sources = ["path", "cache", ...Object.keys(bringers)];
+
+/** @param {Host} host @returns {string[]} */
+function chosenSources(host) {
+  const chosen = (host.env["TUTTI_NATS_SOURCES"] ?? "").split(",").map((name) => name.trim());
+  const named = chosen.filter((name) => name !== "");
+  const unknown = named.filter((name) => !sources.includes(name));
+  if (unknown.length > 0) throw new SetupError(`TUTTI_NATS_SOURCES: ${unknown} is none of ${sources.join(", ")}`);
+  return named.length > 0 ? named : sources;
+}
+
+/**
+ * One that is here already: the named one, on the path (or where packages put it, often outside a user's path), or brought
+ * by an earlier setup.
+ *
+ * @param {Host} host @param {string} state @returns {Promise<NatsServer | undefined>}
+ */
+export async function findNatsServer(host, state) {
+  const named = host.env["TUTTI_NATS_SERVER"];
+  if (named !== undefined && named !== "") {
+    const version = await versionOf(host, named);
+    if (fits(version)) return { path: named, version: version.join("."), source: "TUTTI_NATS_SERVER" };
+    throw new SetupError(`TUTTI_NATS_SERVER is ${named}: ${whyNot(version)}`);
+  }
+  for (const source of chosenSources(host)) {
+    const folders = source === "path" ? await pathFolders(host) : source === "cache" ? [join(state, "bin")] : [];
+    const path = findExecutable(host, "nats-server", folders);
+    const version = path === undefined ? undefined : await versionOf(host, path);
+    if (path !== undefined && fits(version)) return { path, version: version.join("."), source };
+  }
+  return undefined;
+}
+
+/** @param {Host} host @returns {Promise<string[]>} */
+async function pathFolders(host) {
+  const usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
+  const go = findGo(host);
+  const gopath = go === undefined ? "" : (await host.run(go, ["env", "GOPATH"], { timeoutMs: 10_000 })).stdout.trim();
+  return [...searchPath(host), ...usual, join(gopath === "" ? join(homedir(), "go") : gopath, "bin")];
+}
+
+/** @param {Host} host */
+const findGo = (host) => findExecutable(host, "go", [...searchPath(host), "/usr/local/go/bin"]);
+
+/** @param {Host} host @param {string} path @returns {Promise<number[] | undefined>} */
+async function versionOf(host, path) {
+  const answer = await host.run(path, ["--version"], { timeoutMs: 10_000 });
+  return answer.code === 0 ? parseVersion(answer.stdout + answer.stderr) : undefined;
+}
+
+/** @param {number[] | undefined} version @returns {version is number[]} */
+const fits = (version) => version !== undefined && compareVersions(version, VERSION_MIN) >= 0;
+
+/** @param {number[] | undefined} version */
+const whyNot = (version) =>
+  version === undefined
+    ? "it doesn't answer to --version"
+    : `version ${version.join(".")} is older than ${VERSION_MIN.join(".")}`;
+
+/**
+ * Brings one, trying every way that is left. Called with the setup lock held.
+ *
+ * @param {Host} host @param {string} state @returns {Promise<NatsServer>}
+ */
+export async function bringNatsServer(host, state) {
+  const reasons = [];
+  for (const source of chosenSources(host)) {
+    const bringer = bringers[source];
+    if (bringer === undefined) continue;
+    try {
+      const path = await bringer.bring(host, state);
+      const version = await versionOf(host, path);
+      if (fits(version)) return { path, version: version.join("."), source };
+      reasons.push(`${bringer.label}: ${whyNot(version)}`);
+    } catch (error) {
+      reasons.push(`${bringer.label}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  throw new SetupError(
+    `No nats-server (${VERSION_MIN.join(".")} or newer) is here, and none could be had:\n  ${reasons.join("\n  ")}\n` +
+      "Install one (https://docs.nats.io/running-a-nats-service/introduction/installation), put it on the PATH " +
+      "or name it in TUTTI_NATS_SERVER, and start again.",
+  );
+}
+
+/** Thrown by a way that this machine doesn't have: said quickly, without a progress line. @param {string} reason @returns {never} */
+function notHere(reason) {
+  throw new Error(reason);
+}
+
+/**
+ * Debian and its kin. The package is unpacked, not installed: that needs no root, and starts no service on port 4222.
+ * Where the machine has no package lists (a fresh container), they are fetched into the state folder, also without root.
+ *
+ * @type {Bring}
+ */
+async function bringByApt(host, state) {
+  const apt = findExecutable(host, "apt-get", searchPath(host));
+  const dpkg = findExecutable(host, "dpkg", searchPath(host));
+  if (apt === undefined || dpkg === undefined) return notHere("there is no apt-get here");
+  return await step(host.say, "unpacking nats-server from Debian's packages", async () => {
+    const folder = join(state, "apt");
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(join(folder, "lists", "partial"), { recursive: true });
+    mkdirSync(join(folder, "cache", "archives", "partial"), { recursive: true });
+    const asSelf = host.uid === 0 ? ["-o", "APT::Sandbox::User=root"] : [];
+    const own = [
+      "-o",
+      `Dir::State::Lists=${join(folder, "lists")}`,
+      "-o",
+      `Dir::Cache=${join(folder, "cache")}`,
+      ...asSelf,
+    ];
+    let done = await host.run(apt, [...asSelf, "download", "nats-server"], { cwd: folder });
+    if (done.code !== 0) {
+      await host.run(apt, [...own, "update"], { cwd: folder });
+      done = await host.run(apt, [...own, "download", "nats-server"], { cwd: folder });
+    }
+    const archive = readdirSync(folder).find((name) => name.endsWith(".deb"));
+    if (done.code !== 0 || archive === undefined) throw new Error(lastWords(done));
+    const unpacked = await host.run(dpkg, ["-x", join(folder, archive), join(folder, "root")]);
+    if (unpacked.code !== 0) throw new Error(lastWords(unpacked));
+    const path = findExecutable(host, "nats-server", [join(folder, "root/usr/sbin"), join(folder, "root/usr/bin")]);
+    if (path === undefined) throw new Error("the package holds no nats-server");
+    const kept = keep(path, state);
+    rmSync(folder, { recursive: true, force: true });
+    return kept;
+  });
+}
+
+/**
+ * Package managers that start no service by themselves. All but brew want root, or a sudo that asks nothing.
+ *
+ * @param {Host} host @param {string} manager @param {string[]} args @returns {Promise<string>}
+ */
+async function bringBySystem(host, manager, args) {
+  const path = findExecutable(host, manager, searchPath(host));
+  if (path === undefined) return notHere(`there is no ${manager} here`);
+  const command = manager === "brew" || host.uid === 0 ? [path] : ["sudo", "-n", path];
+  return await step(host.say, `installing nats-server with ${manager}`, async () => {
+    const done = await host.run(String(command[0]), [...command.slice(1), ...args]);
+    if (done.code !== 0) throw new Error(lastWords(done));
+    const installed = findExecutable(host, "nats-server", await pathFolders(host));
+    if (installed === undefined) throw new Error(`${manager} put no nats-server on the path`);
+    return installed;
+  });
+}
+
+/** The newest nats-server that this Go builds. @param {number[] | undefined} go @returns {string | undefined} */
+export const buildableWith = (go) => buildable.find((entry) => compareVersions(go ?? [], entry.go) >= 0)?.version;
+
+/** @type {Bring} */
+async function bringByGo(host, state) {
+  const go = findGo(host);
+  if (go === undefined) return notHere("there is no go here");
+  const found = parseVersion((await host.run(go, ["env", "GOVERSION"], { timeoutMs: 10_000 })).stdout);
+  const version = buildableWith(found);
+  if (version === undefined) return notHere(`go ${found?.join(".")} is too old to build one`);
+  return await step(host.say, `building nats-server ${version} with go ${found?.join(".")} (a minute)`, async () => {
+    const bin = join(state, "go-bin");
+    const env = { ...host.env, GOBIN: bin, GOTOOLCHAIN: "local", GOFLAGS: "-trimpath", CGO_ENABLED: "0" };
+    const done = await host.run(go, ["install", `github.com/nats-io/nats-server/v2@${version}`], { env, cwd: state });
+    const path = findExecutable(host, "nats-server", [bin]);
+    if (done.code !== 0 || path === undefined) throw new Error(lastWords(done));
+    return keep(path, state);
+  });
+}
+
+/** @type {Bring} */
+async function bringByDownload(host, state) {
+  const system = { linux: "linux", darwin: "darwin", freebsd: "freebsd" }[host.platform];
+  const machine = { x64: "amd64", arm64: "arm64", arm: "arm7" }[host.arch];
+  if (system === undefined || machine === undefined) return notHere(`no release for ${host.platform} on ${host.arch}`);
+  const base = `https://github.com/nats-io/nats-server/releases/download/${RELEASE}`;
+  const name = `nats-server-${RELEASE}-${system}-${machine}.tar.gz`;
+  return await step(host.say, `downloading nats-server ${RELEASE}`, async () => {
+    const sums = new TextDecoder().decode(await host.download(`${base}/SHA256SUMS`));
+    const archive = await host.download(`${base}/${name}`);
+    const expected = expectedSum(sums, name);
+    const actual = createHash("sha256").update(archive).digest("hex");
+    if (expected !== actual) throw new Error(`${name} has sha256 ${actual}, and the release says ${expected}`);
+    const folder = join(state, "release");
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, name), archive);
+    const done = await host.run("tar", ["-xzf", name, "--strip-components", "1"], { cwd: folder });
+    if (done.code !== 0) throw new Error(lastWords(done));
+    const kept = keep(join(folder, "nats-server"), state);
+    rmSync(folder, { recursive: true, force: true });
+    return kept;
+  });
+}
+
+/** The sum of one file in the text of `sha256sum`. @param {string} sums @param {string} name @returns {string | undefined} */
+export const expectedSum = (sums, name) =>
+  sums
+    .split("\n")
+    .map((line) => line.trim().split(/\s+\*?/))
+    .find((parts) => parts[1] === name)?.[0];
+
+/** Moves the binary to where the next setup looks first; a rename, so nobody ever sees half a file. @param {string} path @param {string} state */
+function keep(path, state) {
+  const kept = join(state, "bin", "nats-server");
+  mkdirSync(dirname(kept), { recursive: true });
+  chmodSync(path, 0o755);
+  renameSync(path, kept);
+  return kept;
+}
+
+/**
+ * What an earlier setup found, if it still stands and nothing asks for another.
+ *
+ * @param {Host} host @param {string} state @returns {NatsServer | undefined}
+ */
+export function rememberedNatsServer(host, state) {
+  if (host.env["TUTTI_NATS_SERVER"] || host.env["TUTTI_NATS_SOURCES"]) return undefined;
+  const remembered = readJson(join(state, "nats-server.json"));
+  return typeof remembered?.path === "string" && existsSync(remembered.path) ? remembered : undefined;
+}
+
+/** @param {string} state @param {NatsServer} server */
+export function rememberNatsServer(state, server) {
+  const file = join(state, "nats-server.json");
+  writeFileSync(`${file}.${process.pid}`, `${JSON.stringify(server)}\n`);
+  renameSync(`${file}.${process.pid}`, file);
+}

@@ -1,0 +1,26 @@
+/** How the setup calls npm: the npm that started it, else the one on the path. */
+
+/** @param {import("./host.mjs").Host} host @returns {[string, ...string[]]} */
+export function npmCommand(host) {
+  const started = host.env["npm_execpath"];
+  // Under `npm start` that is npm's own script; pnpm and yarn put theirs there too, and neither reads our lockfile.
+  if (started !== undefined && /npm-cli\.c?js$/.test(started)) return [host.nodePath, started];
+  return [host.platform === "win32" ? "npm.cmd" : "npm"];
+}
+
+/**
+ * The environment for an npm inside an npm: what the outer one says about *its* run (its folder, its script, a chosen
+ * workspace, a dry run) must not reach the inner one. Where things come from (registry, proxy, certificates) must.
+ *
+ * @param {Record<string, string | undefined>} env
+ * @returns {Record<string, string | undefined>}
+ */
+export function npmEnvironment(env) {
+  /** @type {Record<string, string | undefined>} */
+  const clean = { ONNXRUNTIME_NODE_INSTALL: "skip", NX_DAEMON: "false" };
+  const outer =
+    /^npm_(package_|lifecycle_|command$|node_execpath$|config_(local_prefix|prefix|global|workspace|workspaces|include_workspace_root|dry_run|package_lock|omit|only|production|save)$)/i;
+  for (const [name, value] of Object.entries(env)) if (!outer.test(name)) clean[name] = value;
+  if (env["NODE_ENV"] === "production") delete clean["NODE_ENV"]; // npm would leave out the tools that the tests need
+  return clean;
+}

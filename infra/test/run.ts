@@ -1,0 +1,120 @@
+/**
+ * `npm test`: every suite, one after the other, each in a process of its own; then what was skipped and why, and one line
+ * that sums it up. Arguments: names of suites, and paths that narrow them. Exit code 0 says that tests ran and none failed.
+ */
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { RESULT_FILE_VARIABLE } from "./reporter.ts";
+import type { SuiteResult } from "./reporter.ts";
+import { allSuites, select } from "./suites.ts";
+import type { Suite } from "./suites.ts";
+
+const root = join(import.meta.dirname, "../..");
+const cache = join(root, ".tutti/cache");
+
+interface Outcome extends SuiteResult {
+  readonly suite: string;
+  readonly note?: string;
+}
+
+const { suites, filters, unknown } = select(allSuites(root), process.argv.slice(2));
+if (unknown.length > 0) {
+  const names = [...new Set(allSuites(root).flatMap((suite) => [suite.group, suite.name]))];
+  console.error(`No such suite: ${unknown.join(", ")}. There are: ${names.join(", ")}; a path narrows them.`);
+  process.exit(2);
+}
+
+mkdirSync(cache, { recursive: true });
+const results = mkdtempSync(join(cache, "results-"));
+const outcomes: Outcome[] = [];
+try {
+  for (const suite of suites) outcomes.push(await runSuite(suite));
+} finally {
+  rmSync(results, { recursive: true, force: true });
+}
+process.exitCode = close(outcomes);
+
+async function runSuite(suite: Suite): Promise<Outcome> {
+  console.log(`\n== ${suite.name}`);
+  const startedAt = performance.now();
+  const outcome = suite.kind === "command" ? await runCheck(suite.name, suite.command) : await runVitest(suite.name);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  const note = outcome.note === undefined ? "" : `: ${outcome.note}`;
+  console.log(`== ${suite.name} ${outcome.failed === 0 ? "passed" : "FAILED"} in ${seconds} s${note}`);
+  return outcome;
+}
+
+async function runCheck(suite: string, command: readonly string[]): Promise<Outcome> {
+  const code = await run(command, {});
+  return { suite, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] };
+}
+
+async function runVitest(suite: string): Promise<Outcome> {
+  const file = join(results, `${suite}.json`);
+  const reporters = ["--reporter", "agent", "--reporter", "./infra/test/reporter.ts"];
+  const args = [
+    "node_modules/vitest/vitest.mjs",
+    "run",
+    "--project",
+    suite,
+    "--passWithNoTests",
+    ...reporters,
+    ...filters,
+  ];
+  const code = await run(args, { [RESULT_FILE_VARIABLE]: file });
+  return judge(suite, code, readResult(file));
+}
+
+/** A run without a result, without a test, or that exits non-zero though no test failed, has failed. */
+function judge(suite: string, code: number, result: SuiteResult | undefined): Outcome {
+  if (result === undefined)
+    return { suite, passed: 0, failed: 1, skipped: [], note: `vitest ended (${code}) without a result` };
+  const counts = `${result.passed} passed, ${result.failed} failed, ${result.skipped.length} skipped`;
+  if (result.failed > 0) return { suite, ...result, note: counts };
+  if (code !== 0) return { suite, ...result, failed: 1, note: `vitest ended with ${code} though no test failed` };
+  if (result.passed > 0 || result.skipped.length > 0) return { suite, ...result, note: counts };
+  if (filters.length > 0) return { suite, ...result, note: "nothing matches here" };
+  return { suite, ...result, failed: 1, note: "it holds no test" };
+}
+
+function readResult(file: string): SuiteResult | undefined {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as SuiteResult;
+  } catch {
+    return undefined; // it died before the end; the caller counts that as a failure
+  }
+}
+
+function run(args: readonly string[], env: Record<string, string>): Promise<number> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, args, {
+      cwd: root,
+      stdio: ["ignore", 1, 1], // one stream, so that the last line is the last line
+      env: { ...process.env, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
+    });
+    const forward = (signal: NodeJS.Signals): void => void child.kill(signal);
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, forward);
+    const done = (code: number): void => {
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, forward);
+      resolve(code);
+    };
+    child.on("error", () => done(127));
+    child.on("exit", (code) => done(code ?? 1));
+  });
+}
+
+/** The closing lines. Returns the exit code. */
+function close(all: readonly Outcome[]): number {
+  const skips = all.flatMap((outcome) => outcome.skipped.map((skip) => ({ suite: outcome.suite, ...skip })));
+  const failures = all.filter((outcome) => outcome.failed > 0);
+  console.log("");
+  for (const skip of skips) console.log(`skipped: ${skip.suite}: ${skip.name}: ${skip.reason}`);
+  for (const outcome of failures)
+    console.log(`failed: ${outcome.suite}${outcome.note === undefined ? "" : `: ${outcome.note}`}`);
+  const passed = all.reduce((sum, outcome) => sum + outcome.passed, 0);
+  const failed =
+    all.reduce((sum, outcome) => sum + outcome.failed, 0) + (passed === 0 && failures.length === 0 ? 1 : 0);
+  console.log(`${passed} passed, ${failed} failed, ${skips.length} skipped`);
+  return failed === 0 ? 0 : 1;
+}

@@ -1,0 +1,62 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+
+/** One part of `npm test`: a command that answers yes or no, or a vitest project whose tests are counted. */
+export type Suite =
+  | { readonly kind: "command"; readonly name: string; readonly group: string; readonly command: readonly string[] }
+  | { readonly kind: "vitest"; readonly name: string; readonly group: string };
+
+/** Cheap and telling first; what starts whole systems or measures comes last, when nothing else runs. */
+const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
+const lastOnes = ["conformance", "e2e", "bench"];
+
+/** Every suite of the repository, in the order in which they run. */
+export function allSuites(root: string): Suite[] {
+  const checks: Suite[] = [
+    command("format", ["node_modules/prettier/bin/prettier.cjs", "--check", "--log-level", "warn", "."]),
+    command("lint", ["infra/lint/run.mjs"]),
+    command("types", ["node_modules/typescript/bin/tsc", "-p", "."]),
+  ];
+  return [...checks, ...orderSuites(["unit", ...testFolders(root)]).map(vitestSuite)];
+}
+
+const command = (name: string, args: string[]): Suite => ({ kind: "command", name, group: "check", command: args });
+const vitestSuite = (name: string): Suite => ({ kind: "vitest", name, group: name });
+
+/** The folders of test/ that hold tests: each is a vitest project of the same name (vitest.config.ts). */
+function testFolders(root: string): string[] {
+  const folder = join(root, "test");
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== "node_modules")
+    .map((entry) => entry.name)
+    .filter((name) =>
+      readdirSync(join(folder, name), { recursive: true }).some((file) => /\.test\.ts$/.test(`${file}`)),
+    );
+}
+
+export function orderSuites(names: readonly string[]): string[] {
+  const place = (name: string): number => {
+    if (firstOnes.includes(name)) return firstOnes.indexOf(name) - firstOnes.length;
+    return lastOnes.indexOf(name) + 1; // 0 for one that neither list names
+  };
+  return [...names].sort((a, b) => place(a) - place(b) || a.localeCompare(b));
+}
+
+export interface Selection {
+  readonly suites: readonly Suite[];
+  /** Paths (they hold a "/") that narrow vitest suites. */
+  readonly filters: readonly string[];
+  readonly unknown: readonly string[];
+}
+
+/** `npm test -- unit packages/units`: names of suites or of the group "check", and paths. Nothing named is everything. */
+export function select(suites: readonly Suite[], args: readonly string[]): Selection {
+  const filters = args.filter((arg) => arg.includes("/"));
+  const names = args.filter((arg) => !arg.includes("/"));
+  const matches = (suite: Suite, name: string): boolean => suite.name === name || suite.group === name;
+  const chosen = suites.filter((suite) =>
+    names.length === 0 ? filters.length === 0 || suite.kind === "vitest" : names.some((name) => matches(suite, name)),
+  );
+  return { suites: chosen, filters, unknown: names.filter((name) => !suites.some((suite) => matches(suite, name))) };
+}
