@@ -2,7 +2,7 @@
 import type { Delivery } from "@tutti/bus";
 import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, TuttiError } from "@tutti/protocol";
 import { decodeAnswer, formOf } from "@tutti/wire";
-import { type TensorValue, fromWire } from "./tensors.ts";
+import { type TensorValue, tensorValue } from "./tensors.ts";
 
 export interface InferResult {
   readonly outputs: Readonly<Record<string, TensorValue>>;
@@ -23,7 +23,7 @@ export function readAnswer(delivery: Delivery, target: string): InferResult | Tu
     if (form === undefined) return internal("the answer has an unknown form");
     const { model, version, outputs } = decodeAnswer(form, new Uint8Array(delivery.payload));
     return {
-      outputs: Object.fromEntries(outputs.map((output) => [output.name, fromWire(output)])),
+      outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])),
       model,
       version,
       batchSize: numberOf(delivery.header(HEADER.batchSize)),

@@ -6,7 +6,7 @@ import type { TensorInput } from "./tensors.ts";
 export interface ConnectOptions extends ClientOptions {
   /** `nats://host:4222`, one or several of a cluster. */
   readonly servers: string | readonly string[];
-  /** File with the application's credentials; its replies then live below `_INBOX_<app>`, where only it may subscribe. */
+  /** File with the application's credentials; its replies then live below `_INBOX.<app>`, where only it may subscribe. */
   readonly credentials?: string;
   /** How this connection is called in the server's lists. */
   readonly name?: string;
@@ -27,7 +27,7 @@ export async function connect(options: ConnectOptions): Promise<Tutti> {
     servers,
     name,
     ...(credentials !== undefined && { credentials }),
-    ...(credentials !== undefined && client.app !== undefined && { inboxPrefix: `_INBOX_${client.app}` }),
+    ...(credentials !== undefined && client.app !== undefined && { inboxPrefix: `_INBOX.${client.app}` }),
   });
   const tutti = new TuttiClient(nats.bulk, client);
   return {

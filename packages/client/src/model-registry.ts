@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { BUCKET, type ModelSpec, type ModelStatus, TuttiError, isName } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { BUCKET, type ModelSpec, type ModelStatus, TuttiError, isName, leaseKeys } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
 import { fromJson, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
@@ -88,39 +88,47 @@ export class ModelRegistry {
     return entry === undefined ? undefined : readSpec(entry.value);
   }
 
-  /** Resolves with the status `ready`, `refused` or `failed`; rejects when none of them comes in time. */
+  /**
+   * Resolves with the status `refused` or `failed`, or with `ready` once a batcher has the model too: from then on requests are answered.
+   * Rejects when none of that comes in time.
+   */
   waitUntilServed(spec: ModelSpec, options: ServedOptions): Promise<ModelStatus> {
     return new Promise((resolve, reject) => {
       let last: ModelStatus | undefined;
-      const stop = (): void => {
+      let leased = false;
+      const end = (settle: () => void): void => {
         clearTimeout(timer);
         options.signal?.removeEventListener("abort", onAbort);
-        queueMicrotask(() => watch.stop());
+        queueMicrotask(() => watches.forEach((watch) => watch.stop()));
+        settle();
       };
-      const fail = (error: TuttiError): void => {
-        stop();
-        reject(error);
+      const fail = (error: TuttiError): void => end(() => reject(error));
+      const look = (): void => {
+        const state = last?.state;
+        if (state === "refused" || state === "failed" || (state === "ready" && leased)) end(() => resolve(last!));
       };
       const onAbort = (): void => fail(new TuttiError("TUTTI_CANCELLED", `stopped waiting for ${spec.name}`));
       const timer = setTimeout(() => fail(tooLate(spec, options.timeoutMs, last)), options.timeoutMs);
       options.signal?.addEventListener("abort", onAbort, { once: true });
-      const watch = this.#store.watch(BUCKET.profiles, spec.name, {
-        onEntry: (entry) => {
-          const status = matching(spec, entry.key === spec.name ? readStatus(entry.value) : undefined);
+      const watch = (bucket: string, key: string, onValue: (value: Uint8Array) => void): { stop(): void } =>
+        this.#store.watch(bucket, key, {
+          onEntry: (entry) => {
+            if (entry.key === key) onValue(entry.value);
+            look();
+          },
+          onDelete: () => undefined,
+          onReady: () => undefined,
+          onFailure: ({ failure }) => fail(new TuttiError("TUTTI_UNAVAILABLE", `watching ${spec.name}: ${failure}`)),
+        });
+      const watches = [
+        watch(BUCKET.profiles, spec.name, (value) => {
+          const status = matching(spec, readStatus(value));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
-          if (!["ready", "refused", "failed"].includes(status.state)) return;
-          stop();
-          resolve(status);
-        },
-        onDelete: () => undefined,
-        onReady: () => undefined,
-        onFailure: (failure) => {
-          if (isStoreFailure(failure))
-            fail(new TuttiError("TUTTI_UNAVAILABLE", `watching ${spec.name}: ${failure.failure}`));
-        },
-      });
+        }),
+        watch(BUCKET.leases, leaseKeys.model(spec.number), () => (leased = true)),
+      ];
     });
   }
 
@@ -201,6 +209,11 @@ const canonical = (value: unknown): string =>
   );
 
 function tooLate(spec: ModelSpec, timeoutMs: number, last: ModelStatus | undefined): TuttiError {
-  const state = last === undefined ? "nobody has begun to load it (does a profiler run?)" : `it is still ${last.state}`;
+  const state =
+    last === undefined
+      ? "nobody has begun to load it (does a profiler run?)"
+      : last.state === "ready"
+        ? "no batcher has taken it (does one run?)"
+        : `it is still ${last.state}`;
   return new TuttiError("TUTTI_NOT_READY", `${spec.name} is not served after ${timeoutMs / 1000} s: ${state}`);
 }

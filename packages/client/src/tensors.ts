@@ -51,7 +51,7 @@ export function toWire(name: string, input: TensorInput): Tensor {
 }
 
 /** The tensor as programs read it: a view of `wire.data` where that is aligned, else a copy. */
-export function fromWire(wire: Tensor): TensorValue {
+export function tensorValue(wire: Tensor): TensorValue {
   const { type, dims, data } = wire;
   const size = bytesOf(type);
   const aligned = data.byteOffset % size === 0 ? data : new Uint8Array(data);

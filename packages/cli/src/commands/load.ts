@@ -1,0 +1,74 @@
+import { type ListedModel, ModelRegistry } from "@tutti/client";
+import type { ModelConfig } from "@tutti/onnx-tools";
+import type { ModelStatus } from "@tutti/protocol";
+import type { ClusterOptions } from "../cluster.ts";
+import { withCluster } from "../connection.ts";
+import { EXIT, usageError } from "../failure.ts";
+import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
+import { modelsAsJson, renderModels } from "../models/model-table.ts";
+
+export interface LoadCommandOptions extends ClusterOptions {
+  readonly slo?: string;
+  readonly maxBatch?: string;
+  readonly patience?: string;
+  readonly name?: string;
+  readonly config?: string;
+  readonly profile?: string;
+  readonly timeout: string;
+  readonly json?: boolean;
+}
+
+/** `tutti load <path>`: a model file, or a folder of models in Triton's layout. Waits until each is served or refused. */
+export async function load(path: string, options: LoadCommandOptions): Promise<void> {
+  const timeoutMs = Number(options.timeout) * 1000;
+  if (!(timeoutMs > 0)) throw usageError(`--timeout ${options.timeout}: a number of seconds`);
+  const loadable = await readModels(path, options);
+  await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
+    const registry = new ModelRegistry(nats.store);
+    const listed: ListedModel[] = [];
+    for (const { model, bytes } of loadable) {
+      const spec = await registry.publish(model, bytes);
+      const status = await registry.waitUntilServed(spec, {
+        timeoutMs,
+        onState: (state) => progress(state, options.json),
+      });
+      listed.push({ spec, status });
+    }
+    process.stdout.write(`${options.json === true ? JSON.stringify(modelsAsJson(listed)) : renderModels(listed)}\n`);
+    if (listed.some(({ status }) => status?.state !== "ready")) process.exitCode = EXIT.failed;
+  });
+}
+
+async function readModels(path: string, options: LoadCommandOptions): Promise<LoadableModel[]> {
+  const flags = flagsOf(options);
+  const one = (file: string): Promise<LoadableModel> =>
+    readModelFile({
+      path: file,
+      flags,
+      ...(options.name !== undefined && { name: options.name }),
+      ...(options.config !== undefined && { config: options.config }),
+      ...(options.profile !== undefined && { profile: options.profile }),
+    });
+  if (path.endsWith(".onnx")) return [await one(path)];
+  const { stat } = await import("node:fs/promises");
+  const folder = await stat(path).then(
+    (entry) => entry.isDirectory(),
+    () => false,
+  );
+  if (!folder) return [await one(path)];
+  if (options.name !== undefined) throw usageError("--name names one model: give the path of its file");
+  return Promise.all((await listRepository(path)).map((model) => one(model.path)));
+}
+
+/** Flags as the configuration's own keys, so that they are checked where those are. */
+function flagsOf(options: LoadCommandOptions): ModelConfig {
+  return {
+    ...(options.slo !== undefined && { slo: options.slo }),
+    ...(options.maxBatch !== undefined && { max_batch_size: Number(options.maxBatch) }),
+    ...(options.patience !== undefined && { patience: Number(options.patience) }),
+  };
+}
+
+function progress({ name, state }: ModelStatus, json: boolean | undefined): void {
+  if (json !== true) process.stderr.write(`${name}: ${state}\n`);
+}

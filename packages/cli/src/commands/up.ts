@@ -1,0 +1,137 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { type ListedModel, ModelRegistry } from "@tutti/client";
+import { type NatsConnections, connectNats } from "@tutti/bus-nats";
+import { StatsReported, subjectsOf } from "@tutti/protocol";
+import { FrameReader } from "@tutti/wire";
+import type { LoadableModel } from "../models/model-repository.ts";
+import { Announcer } from "../up/announcer.ts";
+import { planCluster } from "../up/cluster-plan.ts";
+import { Deployment } from "../up/deployment.ts";
+import { readModelSources } from "../up/model-sources.ts";
+import { type ServingNats, provideNats } from "../up/nats.ts";
+import { StatusBoard } from "../up/status-board.ts";
+import { StopSignal } from "../up/stop-signal.ts";
+import { type UpFlags, type UpOptions, parseUpOptions } from "../up/up-options.ts";
+
+/** Profiling a model on a busy machine takes seconds, and there may be many. */
+const SERVED_MS = 300_000;
+const CLUSTER = "main";
+
+/** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
+export async function up(flags: UpFlags): Promise<void> {
+  const options = parseUpOptions(flags);
+  const loadable = await readModelSources(options);
+  const announcer = new Announcer({ json: options.json, write: (line) => void process.stdout.write(`${line}\n`) });
+  const ending: (() => Promise<void>)[] = [];
+  const kills: (() => void)[] = [];
+  const stop = new StopSignal(() => {
+    for (const kill of kills) kill();
+    process.exit(1);
+  });
+  try {
+    const nats = await provideNats(options);
+    ending.push(() => nats.stop());
+    kills.push(() => nats.kill());
+    announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
+    const deployment = new Deployment(announcer, nats.directory);
+    ending.push(() => deployment.stop());
+    kills.push(() => deployment.kill());
+    const planned = planCluster(options, { url: nats.url, credentials: nats.credentials });
+    const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
+    ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
+    await stop.orUntil(Promise.race([work, deployment.broken]));
+    announcer.say("stopping", "Stopping.");
+  } finally {
+    stop.request();
+    for (const end of ending.reverse()) await end();
+    stop.release();
+    announcer.say("stopped", "Stopped.");
+  }
+}
+
+interface Serving {
+  readonly options: UpOptions;
+  readonly loadable: readonly LoadableModel[];
+  readonly announcer: Announcer;
+  readonly nats: ServingNats;
+  readonly stop: StopSignal;
+  readonly start: () => Promise<void>;
+}
+
+async function serve(serving: Serving): Promise<void> {
+  const { options, loadable, announcer, nats, stop } = serving;
+  await stop.orUntil(serving.start());
+  if (stop.signal.aborted) return;
+  const { admin } = nats.credentials;
+  const connections = await connectNats({
+    servers: nats.url,
+    name: "tutti-up",
+    ...(admin !== undefined && { credentials: admin }),
+  });
+  try {
+    nats.directory.writeState({
+      url: nats.url,
+      cluster: CLUSTER,
+      pid: process.pid,
+      startedAt: new Date().toISOString(),
+      credentials: nats.credentials,
+    });
+    const listed = await loadAll(connections, loadable, serving);
+    if (stop.signal.aborted) return;
+    announcer.models(listed);
+    const watching = watchStatus(connections, announcer);
+    if (options.onceReady !== undefined) await runOnce(options.onceReady, nats);
+    else await once(stop.signal, "abort");
+    watching.stop();
+  } finally {
+    nats.directory.clearState();
+    await connections.close();
+  }
+}
+
+async function loadAll(
+  connections: NatsConnections,
+  loadable: readonly LoadableModel[],
+  { announcer, stop }: Serving,
+): Promise<ListedModel[]> {
+  const registry = new ModelRegistry(connections.store);
+  const wait = async ({ model, bytes }: LoadableModel): Promise<ListedModel> => {
+    const spec = await registry.publish(model, bytes);
+    const status = await registry.waitUntilServed(spec, {
+      timeoutMs: SERVED_MS,
+      signal: stop.signal,
+      onState: ({ name, state, reason }) =>
+        announcer.say("model", `${name}: ${state}${reason === "" ? "" : `, ${reason}`}`, { name, state, reason }),
+    });
+    return { spec, status };
+  };
+  return Promise.all(loadable.map(wait));
+}
+
+function watchStatus({ control }: NatsConnections, announcer: Announcer): { stop(): void } {
+  const board = new StatusBoard(performance.now());
+  const reader = new FrameReader().on(StatsReported, (stats) => board.hear(stats, performance.now()));
+  const subscription = control.subscribe(
+    subjectsOf(CLUSTER).stats("*"),
+    (delivery) => void reader.read(delivery.payload),
+  );
+  const timer = setInterval(() => announcer.status(board.read(performance.now())), 1_000);
+  return {
+    stop() {
+      clearInterval(timer);
+      subscription.stop();
+    },
+  };
+}
+
+async function runOnce(command: string, nats: ServingNats): Promise<void> {
+  const env = {
+    ...process.env,
+    TUTTI_NATS: nats.url,
+    ...(nats.credentials.admin !== undefined && { TUTTI_CREDS: nats.credentials.admin }),
+  };
+  const child = spawn(command, { shell: true, stdio: "inherit", env });
+  const [code] = (await once(child, "exit")) as [number | null];
+  process.exitCode = code ?? 1;
+}

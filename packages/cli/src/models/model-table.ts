@@ -1,0 +1,61 @@
+import type { ListedModel } from "@tutti/client";
+import { type ModelStatus, type ProfilePoints, threadName } from "@tutti/protocol";
+import { formatDuration } from "@tutti/units";
+import { renderTable } from "../table.ts";
+
+const HEADINGS = ["model", "version", "state", "SLO", "max batch", "l(1)", "l(max)", "executors"];
+
+/** What is served where: a row for each bucket of each model, then what stands in the way of those that are not. */
+export function renderModels(models: readonly ListedModel[]): string {
+  const rows = models.flatMap(({ spec, status }) =>
+    spec.buckets.map((_, bucket) => {
+      const points = status?.profiles[bucket] ?? [];
+      return [
+        threadName(spec, bucket),
+        spec.version,
+        status?.state ?? "waiting",
+        formatDuration(spec.slo),
+        String(spec.batchSizeMax),
+        latencyAt(points, "first"),
+        latencyAt(points, "last"),
+        status?.executorTypes.join(", ") ?? "",
+      ];
+    }),
+  );
+  const reasons = models
+    .map(({ spec, status }) => reasonOf(spec.name, status))
+    .filter((reason) => reason !== undefined);
+  return [renderTable(HEADINGS, rows), ...reasons].filter((part) => part !== "").join("\n");
+}
+
+/** For programs: latencies in microseconds, in the form that `--profile` reads again. */
+export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
+  return models.map(({ spec, status }) => ({
+    name: spec.name,
+    version: spec.version,
+    number: spec.number,
+    state: status?.state ?? "waiting",
+    reason: status?.reason ?? "",
+    sloUs: spec.slo,
+    batchSizeMax: spec.batchSizeMax,
+    patience: spec.patience,
+    engine: spec.engine,
+    inputs: spec.inputs,
+    outputs: spec.outputs,
+    buckets: spec.buckets,
+    executorTypes: status?.executorTypes ?? [],
+    profiles: status?.profiles ?? [],
+    means: status?.means ?? [],
+  }));
+}
+
+function latencyAt(points: ProfilePoints, which: "first" | "last"): string {
+  const point = points.at(which === "first" ? 0 : -1);
+  return point === undefined ? "-" : formatDuration(point.latency);
+}
+
+function reasonOf(name: string, status: ModelStatus | undefined): string | undefined {
+  return status !== undefined && status.state !== "ready" && status.reason !== ""
+    ? `${name}: ${status.reason}`
+    : undefined;
+}

@@ -1,0 +1,132 @@
+/** From the file that a person has to the tensors that a model takes: JSON, NumPy, pictures, sound; or random numbers where there is none. */
+import { readFile } from "node:fs/promises";
+import { extname } from "node:path";
+import { type TensorInput, type TensorValue, tensor, tensorValue } from "@tutti/client";
+import {
+  type AudioInput,
+  type ImageInput,
+  audioFrames,
+  imageTensor,
+  parseWav,
+  presentationOf,
+  readNpy,
+  resizedTo,
+} from "@tutti/onnx-tools";
+import { type ModelSpec, type TensorSpec, elementCount, isDataType, rowDims } from "@tutti/protocol";
+import { Prng } from "@tutti/units";
+import { CommandError } from "../failure.ts";
+
+export type Inputs = Readonly<Record<string, TensorInput>>;
+/** One request, or sound cut into frames, each of which needs the state that the one before it left. */
+export type ReadInput =
+  | { readonly kind: "one"; readonly inputs: Inputs }
+  | { readonly kind: "frames"; readonly audio: AudioInput; readonly frames: readonly TensorValue[] };
+
+const PICTURES = new Set([".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".avif"]);
+/** A picture of more is a mistake, and would be decoded into as many bytes three times over. */
+const PIXELS_MAX = 64_000_000;
+
+/** @throws {CommandError | TuttiError} saying what the file lacks */
+export async function readInput(path: string, spec: ModelSpec): Promise<ReadInput> {
+  const kind = extname(path).toLowerCase();
+  const bytes = await readFile(path).catch((error: Error) => {
+    throw new CommandError(`--input ${path}: ${error.message}`);
+  });
+  if (kind === ".json") return { kind: "one", inputs: fromJson(new TextDecoder().decode(bytes), path, spec) };
+  if (kind === ".npy") return { kind: "one", inputs: fromNpy(bytes, spec) };
+  const { input } = presentationOf(spec.presentation);
+  if (PICTURES.has(kind)) {
+    if (input?.kind !== "image")
+      throw new CommandError(`${spec.name} takes no pictures: give ${inputsOf(spec)} as JSON`);
+    return { kind: "one", inputs: { [input.tensor]: await fromPicture(bytes, path, input) } };
+  }
+  if (kind === ".wav") {
+    if (input?.kind !== "audio") throw new CommandError(`${spec.name} takes no sound: give ${inputsOf(spec)} as JSON`);
+    return { kind: "frames", audio: input, frames: audioFrames(parseWav(bytes), input).map(tensorValue) };
+  }
+  throw new CommandError(`--input ${path}: take a .json, .npy, .jpg, .png or .wav file`);
+}
+
+/** Numbers from a seed, in the shapes that the model declares (the smallest where it has several). */
+export function randomInputs(spec: ModelSpec, seed: number): Inputs {
+  const prng = new Prng(seed);
+  const bucket = spec.buckets[0] ?? {};
+  return Object.fromEntries(
+    spec.inputs.map((input) => {
+      const dims = rowDims(input, bucket);
+      const real = input.type === "FP32" || input.type === "FP64";
+      const next = (): number => (real ? prng.nextFloat() * 2 - 1 : prng.nextInt(input.type === "BOOL" ? 2 : 10));
+      if (input.type === "FP16") return [input.name, tensor(new Uint16Array(elementCount(dims)), dims, "FP16")];
+      return [input.name, tensor(Array.from({ length: elementCount(dims) }, next), dims, input.type)];
+    }),
+  );
+}
+
+/** `{ "x": [[…]] }`, or the Open Inference Protocol's `{ "inputs": [{ name, shape, datatype, data }] }`. */
+function fromJson(text: string, path: string, spec: ModelSpec): Inputs {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(`--input ${path} is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== "object" || value === null) throw new CommandError(`--input ${path}: ${jsonForms(spec)}`);
+  if ("inputs" in value && Array.isArray(value.inputs)) return Object.fromEntries(value.inputs.map(fromProtocol));
+  const types = new Map(spec.inputs.map((input) => [input.name, input]));
+  const inputs = Object.entries(value).map(([name, data]): [string, TensorInput] => {
+    const declared = types.get(name);
+    if (declared === undefined) throw new CommandError(`${spec.name} has no input "${name}": ${jsonForms(spec)}`);
+    const list: unknown = Array.isArray(data) ? data : [data];
+    return [name, reshaped(tensor(list as number[], undefined, declared.type), declared)];
+  });
+  if (inputs.length === 0) throw new CommandError(`--input ${path}: ${jsonForms(spec)}`);
+  return Object.fromEntries(inputs);
+}
+
+function fromProtocol(item: unknown): [string, TensorInput] {
+  const { name, shape, datatype, data } = item as Record<string, unknown>;
+  const typed = typeof datatype === "string" && isDataType(datatype) ? datatype : undefined;
+  if (typeof name !== "string" || !Array.isArray(data) || typed === undefined) {
+    throw new CommandError('each of "inputs" needs a name, a datatype such as FP32, a shape and data');
+  }
+  const flat = (data as unknown[]).flat(Infinity) as number[];
+  return [name, tensor(flat, Array.isArray(shape) ? (shape as number[]) : undefined, typed)];
+}
+
+/** Whoever writes 256 numbers for [batch, 16, 16] means the only shape they fit; anything else is for the ingress to judge. */
+function reshaped(value: TensorValue, declared: TensorSpec): TensorValue {
+  const dims = rowDims(declared, {});
+  const fits = value.dims.length === 1 && !dims.includes(-1) && elementCount(dims) === value.data.length;
+  return fits ? { ...value, dims } : value;
+}
+
+function fromNpy(bytes: Uint8Array, spec: ModelSpec): Inputs {
+  const [input, ...others] = spec.inputs;
+  if (input === undefined || others.length > 0) {
+    throw new CommandError(`${spec.name} takes ${inputsOf(spec)}, and a .npy file holds one array: give them as JSON`);
+  }
+  return { [input.name]: tensorValue(readNpy(bytes, { name: input.name, type: input.type })) };
+}
+
+async function fromPicture(bytes: Uint8Array, path: string, input: ImageInput): Promise<TensorValue> {
+  const { default: sharp } = await import("sharp");
+  try {
+    const picture = sharp(bytes, { limitInputPixels: PIXELS_MAX }).rotate();
+    const { autoOrient } = await picture.metadata();
+    const size = resizedTo(input, autoOrient);
+    const { data, info } = await picture
+      .resize({ ...size, fit: "fill" })
+      .toColourspace("srgb")
+      .removeAlpha()
+      .raw()
+      .toBuffer({ resolveWithObject: true });
+    return tensorValue(imageTensor({ rgb: data, width: info.width, height: info.height }, input));
+  } catch (error) {
+    throw new CommandError(`--input ${path} can't be read as a picture: ${(error as Error).message}`);
+  }
+}
+
+const inputsOf = (spec: ModelSpec): string =>
+  spec.inputs.map(({ name, type, dims }) => `${name} (${type} [${dims.join(", ")}])`).join(" and ");
+const jsonForms = (spec: ModelSpec): string =>
+  `write { "${spec.inputs[0]?.name ?? "x"}": [numbers], … } for ${inputsOf(spec)}`;

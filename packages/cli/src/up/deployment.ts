@@ -1,0 +1,106 @@
+/** The processes of one `tutti up`: all of them started, watched and stopped together. */
+import { execPath } from "node:process";
+import { CommandError } from "../failure.ts";
+import { serviceMain } from "../role/service-main.ts";
+import type { Announcer } from "./announcer.ts";
+import type { PlannedRole } from "./cluster-plan.ts";
+import type { LogFile, RunDirectory } from "./run-directory.ts";
+import { Supervisor } from "./supervisor.ts";
+
+/** Until the first message of a child: an executor that loads a provider takes seconds on a busy machine. */
+const READY_MS = 60_000;
+/** Those who take requests stop first, while those who answer them are still there. */
+const DRAIN_MS = 10_000;
+const STOP_MS = 5_000;
+
+export class Deployment {
+  readonly #announcer: Announcer;
+  readonly #directory: RunDirectory;
+  readonly #supervisor: Supervisor;
+  readonly #logs = new Map<string, LogFile>();
+  readonly #waiting = new Set<string>();
+  readonly #ready = Promise.withResolvers<void>();
+  readonly #broken = Promise.withResolvers<never>();
+  #planned: readonly PlannedRole[] = [];
+
+  constructor(announcer: Announcer, directory: RunDirectory) {
+    this.#announcer = announcer;
+    this.#directory = directory;
+    this.#broken.promise.catch(() => undefined); // whoever awaits it hears of it
+    this.#supervisor = new Supervisor({
+      onReady: (name, message) => this.#onReady(name, message),
+      onLine: (name, line) => this.#onLine(name, line),
+      onExit: (name, how, next) => this.#onExit(name, how, next),
+    });
+  }
+
+  /** Rejects when a process could not be kept alive. */
+  get broken(): Promise<never> {
+    return this.#broken.promise;
+  }
+
+  /** Resolves when every process said that it is ready. */
+  async start(planned: readonly PlannedRole[]): Promise<void> {
+    this.#planned = planned;
+    for (const { name } of planned) this.#waiting.add(name);
+    for (const { name, role, argv } of planned) {
+      this.#supervisor.start({ name, command: execPath, args: [serviceMain(role), ...argv] });
+    }
+    const timer = setTimeout(() => {
+      const late = [...this.#waiting].join(", ");
+      this.#broken.reject(
+        new CommandError(`not ready after ${READY_MS / 1000} s: ${late}; see ${this.#directory.logs}`),
+      );
+    }, READY_MS);
+    try {
+      await Promise.race([this.#ready.promise, this.broken]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** First whoever takes requests, then the rest at once. */
+  async stop(): Promise<void> {
+    const named = (roles: readonly string[]): string[] =>
+      this.#planned.filter(({ role }) => roles.includes(role)).map(({ name }) => name);
+    const killed = await this.#supervisor.stop({ names: named(["ingress", "gateway"]), graceMs: DRAIN_MS });
+    killed.push(...(await this.#supervisor.stop({ graceMs: STOP_MS })));
+    for (const name of killed) this.#announcer.say("killed", `${name} did not stop in time and was killed`, { name });
+    for (const log of this.#logs.values()) log.close();
+    this.#logs.clear();
+  }
+
+  /** At once and without asking. */
+  kill(): void {
+    this.#supervisor.kill();
+  }
+
+  #onReady(name: string, message: Readonly<Record<string, unknown>>): void {
+    const { ready: _, ...fields } = message;
+    this.#announcer.say("child-ready", `${name} is ready`, { name, ...fields });
+    this.#waiting.delete(name);
+    if (this.#waiting.size === 0) this.#ready.resolve();
+  }
+
+  #onLine(name: string, line: string): void {
+    let log = this.#logs.get(name);
+    if (log === undefined) {
+      log = this.#directory.openLog(name);
+      this.#logs.set(name, log);
+    }
+    log.write(line);
+    this.#announcer.childLine(name, line);
+  }
+
+  #onExit(name: string, how: string, next: { readonly restartMs: number } | "stopped" | "given-up"): void {
+    if (next === "stopped") return;
+    if (next === "given-up") {
+      this.#broken.reject(
+        new CommandError(`${name} dies at every start (${how}); see ${this.#directory.logs}/${name}.log`),
+      );
+      return;
+    }
+    const text = `${name} ended (${how}) and starts again in ${next.restartMs} ms`;
+    this.#announcer.say("child-exit", text, { name, how, restartMs: next.restartMs });
+  }
+}

@@ -1,0 +1,45 @@
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { DEMO_MODELS, demoModelPath } from "@tutti/onnx-tools";
+import { runRoot } from "../cluster.ts";
+import { CommandError } from "../failure.ts";
+import { desiredModel } from "../models/desired-model.ts";
+import { parseEmulation } from "../models/emulation.ts";
+import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
+import type { UpOptions } from "./up-options.ts";
+
+/** Everything that `tutti up` is to serve, read before anything starts: a mistake in a file should not cost a start. */
+export async function readModelSources(options: UpOptions): Promise<LoadableModel[]> {
+  const emulated = options.emulate === undefined ? [] : await readEmulation(options.emulate);
+  const demo = options.demo ? readDemoModels() : [];
+  const repository = options.models === undefined ? [] : await readRepository(options.models);
+  const models = [...emulated, ...demo, ...repository];
+  const names = models.map(({ model }) => model.name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice === undefined) return models;
+  throw new CommandError(
+    `two models are called "${twice}"; rename the folder, or leave the demo models out with --no-demo`,
+  );
+}
+
+async function readEmulation(path: string): Promise<LoadableModel[]> {
+  const text = await readFile(path, "utf8").catch((error: Error) => {
+    throw new CommandError(`--emulate ${path}: ${error.message}`);
+  });
+  return parseEmulation(text, path).map((model) => ({ model, bytes: undefined }));
+}
+
+/** Generated ones are kept beside the run directories, so that the next start need not make them again. */
+function readDemoModels(): LoadableModel[] {
+  const cacheDir = join(runRoot(), "../models");
+  return DEMO_MODELS.map((demo) => {
+    const bytes = new Uint8Array(readFileSync(demoModelPath(demo, { cacheDir })));
+    return { model: desiredModel(bytes, { serving: demo.config, latencies: undefined }), bytes };
+  });
+}
+
+async function readRepository(folder: string): Promise<LoadableModel[]> {
+  const models = await listRepository(folder);
+  return Promise.all(models.map(({ name, path }) => readModelFile({ path, name, flags: {} })));
+}

@@ -1,0 +1,50 @@
+import type { GpuLoad, Reading, ThreadLoad } from "./status-board.ts";
+
+/** Accelerators that are named one by one; the rest are counted. */
+const GPUS_SHOWN = 16;
+const THREADS_SHOWN = 3;
+/** A run that takes less than this share of the second rounds to nothing. */
+const IDLE = 0.005;
+
+/** One line for people: `  812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63 12 0 %`. */
+export function renderStatus(reading: Reading): string {
+  const parts = [
+    `${count(reading.requests).padStart(6)} requests`,
+    `${count(reading.inTime)} in time${latency(reading)}${reading.late > 0 ? `, ${count(reading.late)} late` : ""}`,
+    `${count(reading.refused)} refused${reasons(reading)}`,
+    `batches ${mean(reading)}${threads(reading.threads)}`,
+    busy(reading.gpus),
+  ];
+  return parts.join(" · ");
+}
+
+const count = (value: number): string => value.toLocaleString("en-US");
+const latency = ({ meanLatencyUs }: Reading): string =>
+  meanLatencyUs > 0 ? ` (${(meanLatencyUs / 1000).toFixed(1)} ms)` : "";
+
+function reasons({ reasons }: Reading): string {
+  const names = Object.entries(reasons).map(([code, times]) => (times === 1 ? code : `${count(times)} ${code}`));
+  return names.length === 0 ? "" : ` (${names.join(", ")})`;
+}
+
+const mean = ({ items, batches }: { readonly items: number; readonly batches: number }): string =>
+  batches === 0 ? "-" : (items / batches).toFixed(1);
+
+function threads(all: readonly ThreadLoad[]): string {
+  const active = all.filter((thread) => thread.batches > 0);
+  if (active.length === 0) return "";
+  const shown = active.slice(0, THREADS_SHOWN).map((thread) => `${thread.name} ${mean(thread)}`);
+  const more = active.length > THREADS_SHOWN ? [`${active.length - THREADS_SHOWN} more`] : [];
+  return ` (${[...shown, ...more].join(", ")})`;
+}
+
+/** Ids rise with idleness under late binding, so the idle ones at the end are what could be given back. */
+function busy(gpus: readonly GpuLoad[]): string {
+  if (gpus.length === 0) return "no executor";
+  const lastBusy = gpus.findLastIndex((gpu) => gpu.busy >= IDLE);
+  const shown = gpus.slice(0, Math.min(GPUS_SHOWN, Math.max(1, lastBusy + 1)));
+  const idle = gpus.length - shown.length;
+  const shares = shown.map((gpu) => Math.round(gpu.busy * 100)).join(" ");
+  if (idle === 0) return `busy ${shares} %`;
+  return `busy ${shares} %, ${idle} more ${lastBusy < shown.length ? "idle" : "not shown"}`;
+}

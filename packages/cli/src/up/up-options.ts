@@ -1,0 +1,95 @@
+/** The flags of `tutti up`, checked before anything starts. */
+import { availableParallelism } from "node:os";
+import { GPUS_MAX } from "@tutti/units";
+import { usageError } from "../failure.ts";
+import {
+  DATA_PLANES,
+  GATHERS,
+  LOG_LEVELS,
+  PROVIDERS,
+  oneOf,
+  parsePatience,
+  parsePolicy,
+  parsePort,
+} from "../role/role-options.ts";
+
+/** As commander gives them: texts. */
+export interface UpFlags {
+  readonly port?: string;
+  readonly nats?: string;
+  readonly creds?: string;
+  readonly executors?: string;
+  readonly emulate?: string;
+  readonly gpus: string;
+  readonly models?: string;
+  readonly demo: boolean;
+  readonly policy: string;
+  readonly gather: string;
+  readonly patience?: string;
+  readonly provider: string;
+  readonly dataPlane: string;
+  readonly httpPort: string;
+  readonly otlp?: string;
+  readonly logLevel: string;
+  readonly onceReady?: string;
+  readonly json?: boolean;
+}
+
+export interface UpOptions {
+  /** Undefined: 4222 where it is free, else any. */
+  readonly port: number | undefined;
+  /** Servers to use instead of starting one. */
+  readonly nats: string | undefined;
+  readonly creds: string | undefined;
+  readonly executors: number;
+  readonly emulate: string | undefined;
+  readonly emulatedGpus: number;
+  readonly models: string | undefined;
+  readonly demo: boolean;
+  readonly onceReady: string | undefined;
+  readonly json: boolean;
+  readonly policy: string;
+  readonly gather: string;
+  readonly patience: string | undefined;
+  readonly provider: string;
+  readonly dataPlane: string;
+  readonly httpPort: string;
+  readonly otlp: string | undefined;
+  readonly logLevel: string;
+}
+
+/** @throws {CommandError} naming the flag and what it takes */
+export function parseUpOptions(flags: UpFlags): UpOptions {
+  // Checked here, where a mistake is one message, and not by eight children.
+  parsePolicy(flags.policy);
+  parsePatience(flags.patience);
+  if (flags.creds !== undefined && flags.nats === undefined) throw usageError("--creds goes with --nats");
+  if (flags.port !== undefined && flags.nats !== undefined)
+    throw usageError("--port is for a server that is started, --nats for one that runs");
+  return {
+    port: flags.port === undefined ? undefined : parsePort("port", flags.port),
+    nats: flags.nats,
+    creds: flags.creds,
+    executors: countOf("executors", flags.executors ?? String(Math.max(1, availableParallelism() - 1)), 256),
+    emulate: flags.emulate,
+    emulatedGpus: countOf("gpus", flags.gpus, GPUS_MAX),
+    models: flags.models,
+    demo: flags.demo && flags.emulate === undefined,
+    onceReady: flags.onceReady,
+    json: flags.json === true,
+    policy: flags.policy,
+    gather: oneOf("gather", GATHERS, flags.gather),
+    patience: flags.patience,
+    provider: oneOf("provider", PROVIDERS, flags.provider),
+    dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
+    httpPort: String(parsePort("http-port", flags.httpPort)),
+    otlp: flags.otlp,
+    logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
+  };
+}
+
+function countOf(flag: string, text: string, max: number): number {
+  const count = Number(text);
+  if (Number.isInteger(count) && count >= 1 && count <= max) return count;
+  throw usageError(`--${flag} ${text}: a number from 1 to ${max}`);
+}

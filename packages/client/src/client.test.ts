@@ -1,0 +1,166 @@
+import { type Delivery, InMemoryNetwork } from "@tutti/bus";
+import { CONTENT, HEADER, type InferRequest, TuttiError, errorBody } from "@tutti/protocol";
+import { decodeRequest, encodeAnswer, encodeTensors, formOf } from "@tutti/wire";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { TuttiClient } from "./client.ts";
+import { tensor } from "./tensors.ts";
+
+const network = () => {
+  const net = new InMemoryNetwork();
+  const server = net.connect({ name: "server" });
+  const client = new TuttiClient(net.connect({ name: "client", inboxPrefix: "_INBOX.shop" }), { app: "shop" });
+  return { net, server, client };
+};
+type Server = ReturnType<typeof network>["server"];
+
+/** Answers each request with what `respond` makes of it. */
+function answering(server: Server, respond: (request: InferRequest, delivery: Delivery) => void): void {
+  server.subscribe("infer.*.*", (delivery) => {
+    const form = formOf(delivery.header(HEADER.contentType), delivery.payload)!;
+    respond(decodeRequest(form, new Uint8Array(delivery.payload)), delivery);
+  });
+}
+
+function echo(server: Server, request: InferRequest, delivery: Delivery, headers: Record<string, string> = {}): void {
+  const form = formOf(delivery.header(HEADER.contentType), delivery.payload)!;
+  const outputs = request.inputs.map((input) => ({ ...input, name: "y" }));
+  const payload = encodeAnswer(form, { model: "mlp", version: "3", tensors: encodeTensors(outputs) });
+  server.publish(delivery.reply!, payload, { headers: { [HEADER.contentType]: CONTENT[form], ...headers } });
+}
+
+function refuse(server: Server, delivery: Delivery, error: TuttiError): void {
+  const headers = { [HEADER.error]: error.message, [HEADER.errorCode]: String(error.status) };
+  server.publish(delivery.reply!, new TextEncoder().encode(JSON.stringify(errorBody(error))), { headers });
+}
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
+test.each(["binary", "json", "msgpack"] as const)("outputs come back as they were sent, in %s form", async (form) => {
+  const { server, client } = network();
+  answering(server, (request, delivery) => echo(server, request, delivery, { [HEADER.batchSize]: "4" }));
+  const result = await client.infer("mlp", { x: tensor([[1.5, -2]]) }, { form });
+  expect(result).toEqual({
+    outputs: { y: { type: "FP32", dims: [1, 2], data: Float32Array.of(1.5, -2) } },
+    model: "mlp",
+    version: "3",
+    batchSize: 4,
+    queueUs: undefined,
+  });
+});
+
+test("a request names its application, its SLO and the outputs that it wants", async () => {
+  const { server, client } = network();
+  const seen: unknown[] = [];
+  answering(server, (request, delivery) => {
+    seen.push(delivery.subject, delivery.header(HEADER.slo), delivery.header(HEADER.outputs), request.outputs);
+    expect(delivery.reply).toMatch(/^_INBOX\.shop\./);
+    echo(server, request, delivery);
+  });
+  await client.infer("mlp", { x: new Float32Array(2) }, { app: "camera-7", slo: "25ms", outputs: ["y"] });
+  expect(seen).toEqual(["infer.mlp.camera-7", "25000us", "y", ["y"]]);
+});
+
+test("a refusal keeps its code, its text and whether to try again", async () => {
+  const { server, client } = network();
+  const refusal = new TuttiError("TUTTI_OVERLOADED", "too much", { retryAfterMs: 20 });
+  answering(server, (_, delivery) => refuse(server, delivery, refusal));
+  const error = await client.infer("mlp", { x: [1] }).catch((failure: unknown) => failure);
+  expect(error).toBeInstanceOf(TuttiError);
+  expect(error).toMatchObject({ code: "TUTTI_OVERLOADED", message: "too much", retryable: true, retryAfterMs: 20 });
+});
+
+test("without any ingress a request fails at once, and may be tried again", async () => {
+  const { client } = network();
+  await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: true });
+});
+
+test("when the answer is lost, that is UNAVAILABLE within the deadline plus 100 ms (T1)", async () => {
+  const { server, client } = network();
+  answering(server, () => undefined);
+  const outcome = client.infer("mlp", { x: [1] }, { slo: "50ms" }).catch((failure: unknown) => failure);
+  let settled = false;
+  void outcome.then(() => (settled = true));
+  await vi.advanceTimersByTimeAsync(50);
+  expect(settled).toBe(false);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(settled).toBe(true);
+  expect(await outcome).toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: true });
+});
+
+test("a second answer, and one after the deadline, reach nobody and are counted", async () => {
+  const { net, server, client } = network();
+  const replies: (() => void)[] = [];
+  answering(server, (request, delivery) => {
+    const kept = { ...delivery, payload: new Uint8Array(delivery.payload), header: delivery.header.bind(delivery) };
+    replies.push(() => echo(server, request, kept));
+  });
+  const first = client.infer("mlp", { x: [1] });
+  const late = client.infer("mlp", { x: [2] }, { slo: 1 }).catch((failure: TuttiError) => failure.code);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(await late).toBe("TUTTI_UNAVAILABLE");
+  replies[0]!();
+  replies[0]!();
+  replies[1]!();
+  expect((await first).outputs["y"]!.data).toEqual(Float32Array.of(1));
+  await new Promise<void>((resolve) => net.connect({ name: "after" }).flush(() => resolve()));
+  expect(client.lateAnswers).toBe(2);
+  expect(client.inFlight).toBe(0);
+});
+
+test("aborting rejects with CANCELLED, whatever comes later", async () => {
+  const { server, client } = network();
+  answering(server, () => undefined);
+  const abort = new AbortController();
+  const outcome = client.infer("mlp", { x: [1] }, { signal: abort.signal });
+  abort.abort();
+  await expect(outcome).rejects.toMatchObject({ code: "TUTTI_CANCELLED" });
+  await expect(client.infer("mlp", { x: [1] }, { signal: abort.signal })).rejects.toMatchObject({
+    code: "TUTTI_CANCELLED",
+  });
+});
+
+test("closing ends what is in flight, and nothing can be asked afterwards", async () => {
+  const { server, client } = network();
+  answering(server, () => undefined);
+  const outcome = client.infer("mlp", { x: [1] });
+  client.close();
+  await expect(outcome).rejects.toMatchObject({ code: "TUTTI_CANCELLED" });
+  await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: false });
+});
+
+test("more in flight than the bound is refused, and nothing else breaks (T7)", async () => {
+  const net = new InMemoryNetwork();
+  net.connect({ name: "server" }).subscribe("infer.*.*", () => undefined);
+  const client = new TuttiClient(net.connect({ name: "client" }), { inFlightMax: 1 });
+  const first = client.infer("mlp", { x: [1] }).catch((failure: TuttiError) => failure.code);
+  await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_OVERLOADED" });
+  client.close();
+  expect(await first).toBe("TUTTI_CANCELLED");
+});
+
+test("a request over the server's limit is TOO_LARGE and says the limit; without a connection it is UNAVAILABLE", async () => {
+  const net = new InMemoryNetwork({ payloadMax: 1_024 });
+  net.connect({ name: "server" }).subscribe("infer.*.*", () => undefined);
+  const bus = net.connect({ name: "client" });
+  const client = new TuttiClient(bus);
+  const large = client.infer("mlp", { x: new Float32Array(1_000) });
+  await expect(large).rejects.toMatchObject({ code: "TUTTI_TOO_LARGE", message: expect.stringContaining("1024") });
+  bus.disconnect();
+  await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+});
+
+test("names that can't be subjects, and an SLO that is no duration, never reach the bus", async () => {
+  const { client } = network();
+  for (const target of ["a.b", "*", "", ">"]) {
+    await expect(client.infer(target, { x: [1] })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+  }
+  await expect(client.infer("mlp", { x: [1] }, { app: "a b" })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+  await expect(client.infer("mlp", { x: [1] }, { slo: "soon" })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+});
+
+test("an answer that can't be read is an error, not a crash (T8)", async () => {
+  const { server, client } = network();
+  answering(server, (_, delivery) => server.publish(delivery.reply!, new TextEncoder().encode("TTN1 but not really")));
+  await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_INTERNAL" });
+});

@@ -1,0 +1,144 @@
+import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
+import { InMemoryStore } from "@tutti/store";
+import { micros } from "@tutti/units";
+import { toJson } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { type DesiredModel, ModelRegistry } from "./model-registry.ts";
+import { getEntry, listEntries, putEntry } from "./store-calls.ts";
+
+const model = (name: string, slo = 30_000): DesiredModel => ({
+  name,
+  engine: "onnx",
+  slo: micros(slo),
+  batchSizeMax: 8,
+  patience: 1,
+  inputs: [{ name: "x", type: "FP32", dims: ["batch", 4] }],
+  outputs: [{ name: "y", type: "FP32", dims: ["batch", 4] }],
+  constants: [],
+  axes: {},
+  buckets: [{}],
+});
+const BYTES = Uint8Array.of(1, 2, 3);
+const statusOf = (spec: ModelSpec, state: ModelStatus["state"], reason = ""): ModelStatus => ({
+  name: spec.name,
+  number: spec.number,
+  version: spec.version,
+  state,
+  reason,
+  profiles: [],
+  means: [],
+  executorTypes: [],
+});
+const tell = (store: InMemoryStore, status: ModelStatus): Promise<number> =>
+  putEntry(store, BUCKET.profiles, status.name, toJson(status));
+
+test("a model gets a number, version 1, and its file under its sha256", async () => {
+  const store = new InMemoryStore();
+  const spec = await new ModelRegistry(store).publish(model("mlp"), BYTES);
+  expect(spec).toMatchObject({ version: "1", file: { bytes: 3, object: `sha256-${spec.file!.sha256}` } });
+  expect(spec.number).toBeGreaterThan(0);
+  const stored = await new Promise((resolve) => store.files.get(spec.file!.object, resolve));
+  expect(stored).toEqual({ bytes: BYTES });
+  expect(await new ModelRegistry(store).list()).toEqual([{ spec, status: undefined }]);
+});
+
+test("the same model again changes nothing; a changed one has a new number and the next version", async () => {
+  const registry = new ModelRegistry(new InMemoryStore());
+  const first = await registry.publish(model("mlp"), BYTES);
+  expect(await registry.publish(model("mlp"), BYTES)).toEqual(first);
+  const slower = await registry.publish(model("mlp", 60_000), BYTES);
+  expect(slower).toMatchObject({ version: "2", slo: 60_000 });
+  expect(slower.number).not.toBe(first.number);
+  const other = await registry.publish(model("mlp", 60_000), Uint8Array.of(9));
+  expect(other).toMatchObject({ version: "3" });
+  expect(await registry.list()).toHaveLength(1);
+});
+
+test("numbers are never given twice, not even after a model is gone", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const numbers = new Set<number>();
+  for (let round = 0; round < 3; round++) {
+    numbers.add((await registry.publish(model("a"), BYTES)).number);
+    numbers.add((await registry.publish(model("a", 40_000 + round), BYTES)).number);
+    numbers.add((await registry.publish(model("b"), BYTES)).number);
+    expect(await registry.remove("a")).toBe(true);
+    expect(await registry.remove("b")).toBe(true);
+  }
+  expect(numbers.size).toBe(9);
+  expect(await listEntries(store, BUCKET.models)).toEqual([]);
+});
+
+test("of several who load one name at the same time all end with the same model", async () => {
+  const registry = new ModelRegistry(new InMemoryStore());
+  const specs = await Promise.all(Array.from({ length: 5 }, () => registry.publish(model("mlp"), BYTES)));
+  expect(new Set(specs.map((spec) => spec.number)).size).toBe(1);
+});
+
+test("whoever died between reserving a name and writing its model does not block the name", async () => {
+  const store = new InMemoryStore();
+  await putEntry(store, BUCKET.models, "mlp", toJson({ reserved: true }));
+  const registry = new ModelRegistry(store);
+  expect(await registry.list()).toEqual([]);
+  expect(await registry.publish(model("mlp"), BYTES)).toMatchObject({ name: "mlp", version: "1" });
+});
+
+test("unloading removes a file only when no other model is made of it", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { file } = await registry.publish(model("a"), BYTES);
+  await registry.publish(model("b"), BYTES);
+  const stored = (): Promise<unknown> => new Promise((resolve) => store.files.get(file!.object, resolve));
+  await registry.remove("a");
+  expect(await stored()).toEqual({ bytes: BYTES });
+  await registry.remove("b");
+  expect(await stored()).toBe("absent");
+  expect(await registry.remove("b")).toBe(false);
+});
+
+test("a model is served when it is ready and a batcher has it", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const spec = await registry.publish(model("mlp"), BYTES);
+  const states: string[] = [];
+  const served = registry.waitUntilServed(spec, { timeoutMs: 10_000, onState: ({ state }) => states.push(state) });
+  await tell(store, { ...statusOf(spec, "ready"), number: spec.number + 1 }); // of another number: says nothing
+  await tell(store, statusOf(spec, "profiling"));
+  await tell(store, statusOf(spec, "ready"));
+  await putEntry(store, BUCKET.leases, leaseKeys.model(spec.number), toJson({ batcher: 1 }));
+  expect(await served).toMatchObject({ state: "ready" });
+  expect(states).toEqual(["profiling", "ready"]);
+});
+
+test("a refusal ends the waiting with its reason, without any batcher", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const spec = await registry.publish(model("mlp"), BYTES);
+  const served = registry.waitUntilServed(spec, { timeoutMs: 10_000 });
+  await tell(store, statusOf(spec, "refused", "l(1) is 40 ms, the SLO 30 ms"));
+  expect(await served).toMatchObject({ state: "refused", reason: "l(1) is 40 ms, the SLO 30 ms" });
+});
+
+test("waiting has an end, and says how far the model was", async () => {
+  const registry = new ModelRegistry(new InMemoryStore());
+  const spec = await registry.publish(model("mlp"), BYTES);
+  await expect(registry.waitUntilServed(spec, { timeoutMs: 1 })).rejects.toMatchObject({
+    code: "TUTTI_NOT_READY",
+    message: expect.stringContaining("does a profiler run"),
+  });
+  const abort = new AbortController();
+  const waiting = registry.waitUntilServed(spec, { timeoutMs: 10_000, signal: abort.signal });
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "TUTTI_CANCELLED" });
+});
+
+test("a store that does not answer is UNAVAILABLE, and what can't be read is left out", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  await putEntry(store, BUCKET.models, "broken", new TextEncoder().encode("{"));
+  expect(await registry.list()).toEqual([]);
+  store.available = false;
+  await expect(registry.get("mlp")).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+  store.available = true;
+  expect(await getEntry(store, BUCKET.models, "none")).toBeUndefined();
+});
