@@ -11,7 +11,7 @@ class HandClock {
     return this.#now;
   }
   alarm(fire: () => void): { set(at: Instant): void } {
-    const alarm = { at: NEVER as Instant, fire };
+    const alarm = { at: NEVER, fire };
     this.#alarms.push(alarm);
     return { set: (at) => void (alarm.at = at) };
   }
@@ -138,7 +138,7 @@ test("what can't run fails with its reason, and the batches around it run", () =
     "echo has no bucket 3",
     "echo takes batches of 1 to 8, not of 9",
     "echo takes 1 inputs, not 0",
-    "input x of echo has 3 bytes instead of 6",
+    "input 0 of echo is x UINT8 [2,3], not x UINT8 [1,3]",
     "ran",
   ]);
 });

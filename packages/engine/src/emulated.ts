@@ -20,7 +20,7 @@ export interface AlarmClock {
 /** Microseconds of one run; undefined for a model that it doesn't know. */
 export type LatencyOf = (model: string, bucket: number, batchSize: number) => Micros | undefined;
 
-/** What goes wrong with a batch, for tests: rows fail, the batch fails, or it never ends. */
+/** What goes wrong with a batch, for tests: rows fail (all of them: the batch does), the batch fails, or it never ends. */
 export type EmulatedFault =
   | { readonly kind: "rows"; readonly failedRows: readonly { readonly row: number; readonly reason: string }[] }
   | { readonly kind: "batch"; readonly reason: string; readonly fault: boolean }
@@ -132,6 +132,10 @@ export class EmulatedEngine implements Engine {
         return this.#runFor(run, job, failed(fault.reason, fault.fault));
       default: {
         const failedRows = fault?.failedRows ?? [];
+        const [first] = failedRows;
+        if (first !== undefined && failedRows.length >= batch.batchSize) {
+          return this.#runFor(run, job, failed(first.reason, false));
+        }
         return this.#runFor(run, job, { kind: "ran", run, outputs: echo(spec, batch), failedRows });
       }
     }
@@ -205,11 +209,15 @@ function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
   if (batch.inputs.length !== spec.inputs.length) {
     return `${spec.name} takes ${spec.inputs.length} inputs, not ${batch.inputs.length}`;
   }
-  for (const [i, { name, type, dims }] of spec.inputs.entries()) {
-    const rowSize = rowDims({ name, type, dims }, bucket).reduce((product, dim) => product * dim, bytesOf(type));
-    const expected = dims.includes(BATCH_AXIS) ? rowSize * batch.batchSize : rowSize;
-    const actual = batch.inputs[i]?.data.byteLength;
-    if (actual !== expected) return `input ${name} of ${spec.name} has ${actual} bytes instead of ${expected}`;
+  for (const [i, expected] of spec.inputs.entries()) {
+    const { name, type, dims, data } = batch.inputs[i] ?? { name: "", type: "", dims: [], data: undefined };
+    const axis = expected.dims.indexOf(BATCH_AXIS);
+    const whole = rowDims(expected, bucket).map((dim, at) => (at === axis ? batch.batchSize : dim));
+    if (name !== expected.name || type !== expected.type || dims.join() !== whole.join()) {
+      return `input ${i} of ${spec.name} is ${expected.name} ${expected.type} [${whole.join()}], not ${name} ${type} [${dims.join()}]`;
+    }
+    const bytes = whole.reduce((product, dim) => product * dim, bytesOf(expected.type));
+    if (data?.byteLength !== bytes) return `input ${name} of ${spec.name} has ${data?.byteLength} bytes, not ${bytes}`;
   }
   return undefined;
 }
