@@ -14,11 +14,11 @@ import {
 const sources = ["**/*.ts"];
 const tests = ["**/*.test.ts", "test/**/*.ts"];
 
-/** @param {"included" | "excluded"} withTests */
-const boundaries = (withTests) => ({
+/** @param {"included" | "excluded"} withTests @param {string[]} [allow] */
+const boundaries = (withTests, allow = []) => ({
   "@nx/enforce-module-boundaries": [
     "error",
-    { allow: [], depConstraints: depConstraints({ tests: withTests }), banTransitiveDependencies: false },
+    { allow, depConstraints: depConstraints({ tests: withTests }), banTransitiveDependencies: false },
   ],
 });
 
@@ -94,9 +94,15 @@ export default tseslint.config(
   },
   {
     files: ["test/**/*.ts"],
-    rules: restrictedImports([
-      { regex: "^(\\.\\./)+services(/|$)|^@tutti/service-", message: "Services are started, never imported (layers)." },
-    ]),
+    rules: {
+      ...boundaries("included", ["../../infra/**"]), // the scripts there belong to no package
+      ...restrictedImports([
+        {
+          regex: "^(\\.\\./)+services(/|$)|^@tutti/service-",
+          message: "Services are started, never imported (layers).",
+        },
+      ]),
+    },
   },
   {
     files: ["**/*.mjs"],

@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { say } from "./progress.mjs";
 
 /**
  * @typedef {{ code: number, stdout: string, stderr: string }} Finished - `code` is 127 where the command doesn't exist
