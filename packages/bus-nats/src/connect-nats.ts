@@ -1,0 +1,143 @@
+import type { Bus } from "@tutti/bus";
+import { FILES_BUCKET, TuttiError } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
+import { type Credentials, authenticatorOf } from "./credentials.ts";
+import { NatsBus } from "./nats-bus.ts";
+import { NatsStore } from "./nats-store.ts";
+
+export interface NatsOptions {
+  /** `nats://host:port`, or several of one cluster. */
+  readonly servers: string | readonly string[];
+  /** As the server's monitoring shows it; the connections add `control`, `bulk` or `answers`. */
+  readonly name: string;
+  /** Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. See `inboxPrefixOf`. */
+  readonly inboxPrefix: string;
+  readonly credentials?: Credentials;
+  /** Opens a third connection whose user may publish only to applications' inboxes. */
+  readonly answersCredentials?: Credentials;
+  readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
+  /** Default false: an unreachable server is an error. True: tries until there is one. */
+  readonly waitForServer?: boolean;
+  /** Default 20 ms; in a fleet of hundreds rather 100 and more. */
+  readonly reconnectMs?: number;
+  /** Default 5 s: two unanswered pings end a connection that hangs. */
+  readonly pingMs?: number;
+  /** Of KV buckets and files that are made here; 3 in a cluster. Default 1. */
+  readonly replicas?: number;
+  /** Behind a mapped port the addresses that servers tell of each other are of no use. Default false. */
+  readonly ignoreClusterUpdates?: boolean;
+}
+
+/**
+ * One actor's NATS: control and bulk data travel on connections of their own, because a consumer that is slow with bulk data stalls the
+ * whole connection of whoever sends it (docs/architecture.md, 8).
+ */
+export interface NatsConnection {
+  readonly control: Bus;
+  readonly bulk: Bus;
+  /** Only with `answersCredentials`. */
+  readonly answers?: Bus;
+  readonly store: Store;
+  readonly serverVersion: string;
+  /** Flushes and closes all connections. */
+  close(): Promise<void>;
+}
+
+export const SERVER_VERSION_MIN = "2.9.10";
+
+/** @throws {TuttiError} UNAVAILABLE: no server there, or an older one; FORBIDDEN: the credentials are not accepted */
+export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
+  const opened: Connection[] = [];
+  try {
+    const open = async (purpose: string, credentials = options.credentials) => {
+      const connection = await openConnection(options, purpose, credentials);
+      opened.push(connection);
+      return { connection, bus: new NatsBus(connection, options.inboxPrefix) };
+    };
+    const control = await open("control");
+    const serverVersion = control.connection.info?.version ?? "0.0.0";
+    if (!isAtLeast(serverVersion, SERVER_VERSION_MIN)) {
+      const text = `nats-server ${SERVER_VERSION_MIN} or newer is needed; ${control.connection.getServer()} runs ${serverVersion}`;
+      throw new TuttiError("TUTTI_UNAVAILABLE", text, { retryable: false });
+    }
+    const bulk = await open("bulk");
+    const answers = options.answersCredentials && (await open("answers", options.answersCredentials));
+    const store = new NatsStore({
+      control,
+      bulk,
+      inboxPrefix: options.inboxPrefix,
+      filesBucket: FILES_BUCKET,
+      replicas: options.replicas ?? 1,
+      onError: throwAside,
+    });
+    const buses = [control.bus, bulk.bus, ...(answers === undefined ? [] : [answers.bus])];
+    return {
+      control: control.bus,
+      bulk: bulk.bus,
+      ...(answers !== undefined && { answers: answers.bus }),
+      store,
+      serverVersion,
+      close: async () => {
+        await Promise.all(buses.map((bus) => new Promise<void>((resolve) => bus.close(resolve))));
+      },
+    };
+  } catch (error) {
+    await Promise.allSettled(opened.map((connection) => connection.close()));
+    throw error instanceof TuttiError ? error : refusalOf(error, options);
+  }
+}
+
+/** Numbers by place; what follows a `-` (a pre-release) is not compared. */
+export function isAtLeast(version: string, least: string): boolean {
+  const parts = (text: string) => text.split("-")[0]!.split(".").map(Number);
+  const have = parts(version);
+  for (const [i, wanted] of parts(least).entries()) {
+    const part = have[i] ?? 0;
+    if (Number.isNaN(part)) return false;
+    if (part !== wanted) return part > wanted;
+  }
+  return true;
+}
+
+function openConnection(
+  options: NatsOptions,
+  purpose: string,
+  credentials: Credentials | undefined,
+): Promise<Connection> {
+  const settings: ConnectionOptions = {
+    servers: typeof options.servers === "string" ? options.servers : [...options.servers],
+    name: `${options.name} ${purpose}`,
+    inboxPrefix: options.inboxPrefix,
+    // A stack trace per request costs as much as the request.
+    noAsyncTraces: true,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: options.reconnectMs ?? 20,
+    reconnectJitter: 10,
+    waitOnFirstConnect: options.waitForServer ?? false,
+    pingInterval: options.pingMs ?? 5_000,
+    maxPingOut: 2,
+    timeout: 5_000,
+    ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
+    ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
+    ...(options.tls !== undefined && { tls: options.tls }),
+  };
+  return connect(settings);
+}
+
+function refusalOf(error: unknown, options: NatsOptions): TuttiError {
+  const reason = error instanceof Error ? error.message : String(error);
+  const servers = typeof options.servers === "string" ? options.servers : options.servers.join(", ");
+  if (/authorization|authentication/i.test(reason)) {
+    const text = `${servers} does not accept the credentials of ${options.name}: ${reason}`;
+    return new TuttiError("TUTTI_FORBIDDEN", text, { cause: error });
+  }
+  return new TuttiError("TUTTI_UNAVAILABLE", `no NATS server answers at ${servers}: ${reason}`, { cause: error });
+}
+
+/** A callback that throws is a bug of its owner: the process must hear of it, but not this turn's other work. */
+function throwAside(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}

@@ -1,0 +1,53 @@
+import { readFileSync } from "node:fs";
+import { TuttiError } from "@tutti/protocol";
+import {
+  type Authenticator,
+  credsAuthenticator,
+  nkeyAuthenticator,
+  tokenAuthenticator,
+  usernamePasswordAuthenticator,
+} from "@nats-io/transport-node";
+
+/**
+ * Who a connection is: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds` file with a JWT), or what a
+ * foreign NATS server may want instead.
+ */
+export type Credentials =
+  | { readonly kind: "file"; readonly text: string }
+  | { readonly kind: "password"; readonly user: string; readonly password: string }
+  | { readonly kind: "token"; readonly token: string };
+
+/** @throws {TuttiError} the file cannot be read, or holds no seed */
+export function readCredentials(path: string): Credentials {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new TuttiError("TUTTI_FORBIDDEN", `the credentials file ${path} cannot be read`, { cause });
+  }
+  const credentials: Credentials = { kind: "file", text };
+  if (seedOf(text) === undefined) {
+    throw new TuttiError("TUTTI_FORBIDDEN", `${path} holds neither an nkey seed (SU…) nor a .creds file`);
+  }
+  return credentials;
+}
+
+export function authenticatorOf(credentials: Credentials): Authenticator {
+  switch (credentials.kind) {
+    case "password":
+      return usernamePasswordAuthenticator(credentials.user, credentials.password);
+    case "token":
+      return tokenAuthenticator(credentials.token);
+    case "file": {
+      const seed = seedOf(credentials.text);
+      if (seed === undefined) throw new TuttiError("TUTTI_FORBIDDEN", "the credentials hold no nkey seed");
+      const bytes = new TextEncoder();
+      return credentials.text.includes("BEGIN NATS USER JWT")
+        ? credsAuthenticator(bytes.encode(credentials.text))
+        : nkeyAuthenticator(bytes.encode(seed));
+    }
+  }
+}
+
+/** A user's seed: `SU` and base 32. */
+const seedOf = (text: string): string | undefined => /^\s*(SU[A-Z2-7]{56})\s*$/m.exec(text)?.[1];

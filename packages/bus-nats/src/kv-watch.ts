@@ -1,0 +1,228 @@
+import { randomBytes } from "node:crypto";
+import type { Watcher } from "@tutti/store";
+import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
+import { type NatsConnection as Connection, type Msg, type Subscription, nanos } from "@nats-io/transport-node";
+
+export interface KvWatchOptions {
+  readonly connection: Connection;
+  readonly inboxPrefix: string;
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly watcher: Watcher;
+  /** Makes the bucket if there is none; `afresh`: even if there was one a moment ago. */
+  readonly open: (afresh: boolean) => Promise<JetStreamManager>;
+  /** Told about a watcher that threw. */
+  readonly onError: (error: unknown) => void;
+}
+
+const HEARTBEAT_MS = 2_000;
+const RETRY_MS_MIN = 50;
+const RETRY_MS_MAX = 2_000;
+
+/**
+ * A watch on a JetStream KV bucket: a push consumer over the newest entry of each key. Whatever goes wrong (a gap in the sequence, two
+ * heartbeats missed, a reconnect, a lost consumer) is repaired in one way: everything is read again, and only what changed is told. The
+ * library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a watch would be blind for a minute after a server of a
+ * cluster died.
+ *
+ *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while the watch was
+ *       interrupted may be left out.
+ */
+export class KvWatch {
+  readonly #options: KvWatchOptions;
+  /** Newest revision told, of present keys. As many as the bucket has below the prefix. */
+  readonly #known = new Map<string, number>();
+  #attempt: Attempt | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #retryMs = RETRY_MS_MIN;
+  #ready = false;
+  #stopped = false;
+
+  constructor(options: KvWatchOptions) {
+    this.#options = options;
+    this.restart();
+  }
+
+  /** Reads everything again: after a reconnect, or when something was missed. */
+  restart(): void {
+    if (this.#stopped) return;
+    clearTimeout(this.#retry);
+    this.#attempt?.stop();
+    const afresh = this.#retryMs > RETRY_MS_MIN;
+    const attempt = new Attempt(this.#options, {
+      onMessage: (key, message, revision) => this.#onMessage(attempt, key, message, revision),
+      onCaughtUp: () => this.#onCaughtUp(attempt),
+      onBroken: (reason) => this.#onBroken(attempt, reason),
+    });
+    this.#attempt = attempt;
+    void attempt.start(afresh);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#retry);
+    this.#attempt?.stop();
+  }
+
+  #onMessage(attempt: Attempt, key: string, message: Msg, revision: number): void {
+    if (this.#attempt !== attempt || !key.startsWith(this.#options.prefix)) return;
+    attempt.seen.add(key);
+    const operation = message.headers?.get("KV-Operation") ?? "";
+    const known = this.#known.get(key);
+    if (operation === "DEL" || operation === "PURGE") {
+      if (!this.#known.delete(key)) return;
+      this.#tell((watcher) => watcher.onDelete(key, revision));
+    } else if (known !== revision) {
+      this.#known.set(key, revision);
+      // The data may be a view of the read buffer.
+      const value = new Uint8Array(message.data);
+      this.#tell((watcher) => watcher.onEntry({ key, value, revision }));
+    }
+  }
+
+  #onCaughtUp(attempt: Attempt): void {
+    if (this.#attempt !== attempt) return;
+    this.#retryMs = RETRY_MS_MIN;
+    // A key that left no delete marker: purged, or the bucket itself was lost.
+    for (const [key, revision] of [...this.#known]) {
+      if (attempt.seen.has(key)) continue;
+      this.#known.delete(key);
+      this.#tell((watcher) => watcher.onDelete(key, revision));
+    }
+    attempt.seen.clear();
+    if (this.#ready) return;
+    this.#ready = true;
+    this.#tell((watcher) => watcher.onReady());
+  }
+
+  #onBroken(attempt: Attempt, reason: string): void {
+    if (this.#stopped || this.#attempt !== attempt) return;
+    attempt.stop();
+    // Told once per outage: the watch itself goes on trying.
+    if (this.#retryMs === RETRY_MS_MIN) this.#tell((watcher) => watcher.onFailure({ failure: reason }));
+    this.#retry = setTimeout(() => this.restart(), this.#retryMs);
+    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX);
+  }
+
+  #tell(call: (watcher: Watcher) => void): void {
+    if (this.#stopped) return;
+    try {
+      call(this.#options.watcher);
+    } catch (error) {
+      this.#options.onError(error);
+    }
+  }
+}
+
+interface AttemptEvents {
+  onMessage(key: string, message: Msg, revision: number): void;
+  onCaughtUp(): void;
+  onBroken(reason: string): void;
+}
+
+/** One push consumer, from its creation until it is given up. */
+class Attempt {
+  /** Keys met before it caught up. */
+  readonly seen = new Set<string>();
+  readonly #options: KvWatchOptions;
+  readonly #events: AttemptEvents;
+  readonly #name = `w${randomBytes(9).toString("hex")}`;
+  readonly #stream: string;
+  #subscription: Subscription | undefined;
+  #manager: JetStreamManager | undefined;
+  #pulse: NodeJS.Timeout | undefined;
+  #silentFor = 0;
+  #delivered = 0;
+  #caughtUp = false;
+  #over = false;
+
+  constructor(options: KvWatchOptions, events: AttemptEvents) {
+    this.#options = options;
+    this.#events = events;
+    this.#stream = `KV_${options.bucket}`;
+  }
+
+  async start(afresh: boolean): Promise<void> {
+    const { connection, bucket, prefix } = this.#options;
+    const deliverTo = `${this.#options.inboxPrefix}.${this.#name}`;
+    try {
+      const manager = await this.#options.open(afresh);
+      if (this.#over) return;
+      this.#manager = manager;
+      this.#subscription = connection.subscribe(deliverTo, {
+        callback: (error, message) => (error === null ? this.#receive(message) : this.#break(error.message)),
+      });
+      const info = await manager.consumers.add(this.#stream, {
+        name: this.#name,
+        deliver_subject: deliverTo,
+        // Wildcards stand for whole tokens; the rest of the prefix is compared here.
+        filter_subject: `$KV.${bucket}.${prefix.slice(0, prefix.lastIndexOf(".") + 1)}>`,
+        deliver_policy: DeliverPolicy.LastPerSubject,
+        ack_policy: AckPolicy.None,
+        max_deliver: 1,
+        mem_storage: true,
+        num_replicas: 1,
+        idle_heartbeat: nanos(HEARTBEAT_MS),
+        inactive_threshold: nanos(30_000),
+      });
+      if (this.#over) return this.#remove();
+      this.#pulse = setInterval(() => this.#checkPulse(), HEARTBEAT_MS);
+      // What was pending at creation may already have come, and its last message has said so.
+      if (info.num_pending === 0 && this.#delivered === 0) this.#reachEnd();
+    } catch (error) {
+      this.#break(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  stop(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearInterval(this.#pulse);
+    this.#subscription?.unsubscribe();
+    this.#remove();
+  }
+
+  #receive(message: Msg): void {
+    this.#silentFor = 0;
+    if (message.headers?.code === 100) {
+      const last = Number(message.headers.get("Nats-Last-Consumer"));
+      if (last !== this.#delivered) this.#break(`${last - this.#delivered} changes were lost on their way`);
+      else if (last === 0 && this.#pulse !== undefined) this.#reachEnd();
+      return;
+    }
+    const position = positionOf(message.reply);
+    if (position === undefined) return;
+    if (position.delivered !== this.#delivered + 1) return this.#break("a change was lost on its way");
+    this.#delivered = position.delivered;
+    this.#events.onMessage(message.subject.slice(this.#options.bucket.length + 5), message, position.revision);
+    if (position.pending === 0) this.#reachEnd();
+  }
+
+  #reachEnd(): void {
+    if (this.#caughtUp || this.#over) return;
+    this.#caughtUp = true;
+    this.#events.onCaughtUp();
+  }
+
+  #checkPulse(): void {
+    if (++this.#silentFor > 2) this.#break("the server stopped sending heartbeats for the watch");
+  }
+
+  #break(reason: string): void {
+    if (!this.#over) this.#events.onBroken(reason);
+  }
+
+  #remove(): void {
+    // Best effort: the server forgets an inactive consumer by itself.
+    if (this.#options.connection.isClosed()) return;
+    this.#manager?.consumers.delete(this.#stream, this.#name).catch(() => {});
+  }
+}
+
+/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<redelivered>.<stream seq>.<consumer seq>.<time>.<pending>[.<token>]` */
+function positionOf(reply: string | undefined): { revision: number; delivered: number; pending: number } | undefined {
+  const tokens = reply?.split(".") ?? [];
+  if (tokens[0] !== "$JS" || tokens[1] !== "ACK" || tokens.length < 9) return undefined;
+  const first = tokens.length > 9 ? 7 : 5;
+  return { revision: Number(tokens[first]), delivered: Number(tokens[first + 1]), pending: Number(tokens[first + 3]) };
+}

@@ -1,0 +1,248 @@
+import { randomBytes } from "node:crypto";
+import {
+  type Bus,
+  type BusFailure,
+  type BusStatus,
+  type Delivery,
+  type PublishOptions,
+  REQUESTS_MAX,
+  type RequestOptions,
+  type ServiceInfo,
+  type SubscribeOptions,
+  type Subscription,
+  answerServices,
+  isPattern,
+} from "@tutti/bus";
+import { type NatsConnection as Connection, type Msg, type Status, errors } from "@nats-io/transport-node";
+import { NatsDelivery, OutgoingHeaders, isNoResponders } from "./nats-delivery.ts";
+
+interface PendingRequest {
+  readonly done: (result: Delivery | BusFailure) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** Longest wait for a server that no longer answers while a connection is being closed. */
+const CLOSE_FLUSH_MS = 2_000;
+
+/** The bus port on one NATS connection. */
+export class NatsBus implements Bus {
+  readonly #connection: Connection;
+  readonly #inbox: string;
+  readonly #startedAt = new Date();
+  readonly #listeners = new Set<(status: BusStatus) => void>();
+  readonly #requests = new Map<number, PendingRequest>();
+  readonly #closed: Promise<void>;
+  #payloadMax: number;
+  #connected = true;
+  #closing = false;
+  #token = 0;
+  #inboxes = 0;
+
+  /** @param connection - connected, made with `noAsyncTraces` */
+  constructor(connection: Connection, inboxPrefix: string) {
+    this.#connection = connection;
+    this.#payloadMax = connection.info?.max_payload ?? 1_048_576;
+    this.#inbox = `${inboxPrefix}.${randomBytes(12).toString("base64url")}`;
+    // One inbox for all requests: a subscription per request costs the server five times as much (docs/architecture.md, 8).
+    connection.subscribe(`${this.#inbox}.r.*`, {
+      callback: (error, message) => {
+        if (error === null) this.#onAnswer(message);
+      },
+    });
+    this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
+    void this.#followStatus();
+  }
+
+  get payloadMax(): number {
+    return this.#payloadMax;
+  }
+  get connected(): boolean {
+    return this.#connected;
+  }
+
+  publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean {
+    if (!this.#connected) return false;
+    try {
+      if (options === undefined) {
+        if (payload.length > this.#payloadMax) return false;
+        this.#connection.publish(subject, payload);
+        return true;
+      }
+      return this.#publishWith(subject, payload, options);
+    } catch (error) {
+      // An impossible subject, or the connection is closing.
+      this.#tell({ kind: "error", text: `publishing to ${subject}: ${textOf(error)}` });
+      return false;
+    }
+  }
+
+  subscribe(pattern: string, onDelivery: (delivery: Delivery) => void, options: SubscribeOptions = {}): Subscription {
+    if (!isPattern(pattern) || this.#connection.isClosed()) {
+      this.#tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
+      return { stop: () => {} };
+    }
+    const subscription = this.#connection.subscribe(pattern, {
+      ...(options.queue !== undefined && { queue: options.queue }),
+      callback: (error, message) => {
+        if (error !== null) return; // a refused subscription: the status says so, once
+        try {
+          onDelivery(new NatsDelivery(message));
+        } catch (thrown) {
+          this.#report(thrown);
+        }
+      },
+    });
+    return { stop: () => subscription.unsubscribe() };
+  }
+
+  request(
+    subject: string,
+    payload: Uint8Array,
+    options: RequestOptions,
+    done: (result: Delivery | BusFailure) => void,
+  ): void {
+    const fail = (failure: BusFailure["failure"]) => queueMicrotask(() => this.#perform(() => done({ failure })));
+    if (!this.#connected) return fail("closed");
+    if (this.#requests.size >= REQUESTS_MAX) return fail("timeout");
+    const token = ++this.#token;
+    const reply = `${this.#inbox}.r.${token.toString(36)}`;
+    if (!this.publish(subject, payload, { ...options, reply })) {
+      return fail(payload.length > this.#payloadMax - 1024 ? "too-large" : "closed");
+    }
+    const timer = setTimeout(() => this.#settle(token, { failure: "timeout" }), options.timeoutMs);
+    this.#requests.set(token, { done, timer });
+  }
+
+  newInbox(): string {
+    return `${this.#inbox}.${(++this.#inboxes).toString(36)}`;
+  }
+
+  flush(done: (reached: boolean) => void): void {
+    const answer = (reached: boolean) => this.#perform(() => done(reached));
+    if (!this.#connected) return queueMicrotask(() => answer(false));
+    this.#connection.flush().then(
+      () => answer(true),
+      () => answer(false),
+    );
+  }
+
+  onStatus(listener: (status: BusStatus) => void): Subscription {
+    this.#listeners.add(listener);
+    return { stop: () => this.#listeners.delete(listener) };
+  }
+
+  announce(service: ServiceInfo): Subscription {
+    return answerServices(this, service, this.#startedAt);
+  }
+
+  close(done: () => void): void {
+    const finished = () => void this.#closed.then(() => this.#perform(done));
+    if (this.#closing) return finished();
+    this.#closing = true;
+    const timer = setTimeout(() => void this.#connection.close(), CLOSE_FLUSH_MS);
+    this.flush(() => {
+      clearTimeout(timer);
+      this.#connection.close().then(finished, finished);
+    });
+  }
+
+  #publishWith(subject: string, payload: Uint8Array, options: PublishOptions): boolean {
+    const { reply, headers } = options;
+    if (headers === undefined) {
+      if (payload.length > this.#payloadMax) return false;
+      this.#connection.publish(subject, payload, reply === undefined ? undefined : { reply });
+      return true;
+    }
+    const outgoing = OutgoingHeaders.of(headers);
+    if (outgoing === undefined) {
+      this.#tell({ kind: "error", text: `a header for ${subject} has a line break, or a name that is none` });
+      return false;
+    }
+    if (payload.length + outgoing.length > this.#payloadMax) return false;
+    this.#connection.publish(subject, payload, {
+      headers: outgoing.asMsgHdrs(),
+      ...(reply !== undefined && { reply }),
+    });
+    return true;
+  }
+
+  #onAnswer(message: Msg): void {
+    const token = parseInt(message.subject.slice(this.#inbox.length + 3), 36);
+    if (this.#requests.has(token)) {
+      this.#settle(token, isNoResponders(message) ? { failure: "no-responders" } : new NatsDelivery(message));
+    }
+  }
+
+  #settle(token: number, result: Delivery | BusFailure): void {
+    const request = this.#requests.get(token);
+    if (request === undefined) return;
+    this.#requests.delete(token);
+    clearTimeout(request.timer);
+    this.#perform(() => request.done(result));
+  }
+
+  /** The library would let them run into their time-outs; their answers cannot come any more. */
+  #failRequests(): void {
+    for (const token of [...this.#requests.keys()]) this.#settle(token, { failure: "closed" });
+  }
+
+  async #followStatus(): Promise<void> {
+    for await (const status of this.#connection.status()) this.#onStatusOf(status);
+  }
+
+  #onStatusOf(status: Status): void {
+    switch (status.type) {
+      case "disconnect":
+        this.#connected = false;
+        this.#failRequests();
+        return this.#tell({ kind: "disconnected" });
+      case "reconnect":
+        this.#connected = true;
+        this.#payloadMax = this.#connection.info?.max_payload ?? this.#payloadMax;
+        return this.#tell({ kind: "reconnected", server: status.server });
+      case "error":
+        if (status.error instanceof errors.PermissionViolationError) {
+          const { subject, message } = status.error;
+          return this.#tell({ kind: "permission-denied", subject, text: message });
+        }
+        return this.#tell({ kind: "error", text: textOf(status.error) });
+      case "ldm":
+        return this.#tell({ kind: "error", text: `${status.server} is about to shut down` });
+      default:
+        return;
+    }
+  }
+
+  #onClosed(error: Error | undefined): void {
+    this.#connected = false;
+    this.#failRequests();
+    this.#tell({ kind: "closed", reason: error === undefined ? "closed by its owner" : textOf(error) });
+  }
+
+  #perform(run: () => void): void {
+    try {
+      run();
+    } catch (thrown) {
+      this.#report(thrown);
+    }
+  }
+
+  /** A callback of the owner threw: told to whoever listens; with nobody listening it is thrown again, out of everyone's way. */
+  #report(thrown: unknown): void {
+    if (this.#listeners.size === 0) {
+      queueMicrotask(() => {
+        throw thrown;
+      });
+    }
+    this.#tell({ kind: "error", text: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) });
+  }
+
+  /** Never within the call that caused it: a listener may publish again. */
+  #tell(status: BusStatus): void {
+    queueMicrotask(() => {
+      for (const listener of this.#listeners) listener(status);
+    });
+  }
+}
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

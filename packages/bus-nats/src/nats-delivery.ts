@@ -1,0 +1,67 @@
+import type { Delivery } from "@tutti/bus";
+import type { Msg, MsgHdrs } from "@nats-io/transport-node";
+
+/** A message as the client library has it; subject, reply and headers are decoded only when asked for (each costs 0.1 to 1 µs). */
+export class NatsDelivery implements Delivery {
+  readonly #message: Msg;
+
+  constructor(message: Msg) {
+    this.#message = message;
+  }
+
+  get subject(): string {
+    return this.#message.subject;
+  }
+  get payload(): Uint8Array {
+    return this.#message.data;
+  }
+  get reply(): string | undefined {
+    const reply = this.#message.reply;
+    return reply === "" ? undefined : reply;
+  }
+
+  header(name: string): string | undefined {
+    const headers = this.#message.headers;
+    if (headers === undefined) return undefined;
+    for (const [key, values] of headers) if (key === name) return values[0];
+    return name === "Status" && headers.code > 0 ? String(headers.code) : undefined;
+  }
+}
+
+export const isNoResponders = (message: Msg): boolean => message.data.length === 0 && message.headers?.code === 503;
+
+/**
+ * Headers on their way out. The library's own class spends 1 µs on a canonical form of each name that nobody uses; it asks of what it sends
+ * only `encode()`.
+ */
+export class OutgoingHeaders {
+  readonly #bytes: Uint8Array;
+
+  /** @returns undefined if a name or value would break the frame (a line break, a colon in a name, an empty name) */
+  static of(headers: Readonly<Record<string, string>>): OutgoingHeaders | undefined {
+    let text = "NATS/1.0\r\n";
+    for (const name of Object.keys(headers)) {
+      const value = headers[name] ?? "";
+      if (!NAME.test(name) || BREAK.test(value)) return undefined;
+      text += `${name}: ${value}\r\n`;
+    }
+    return new OutgoingHeaders(text + "\r\n");
+  }
+
+  private constructor(text: string) {
+    this.#bytes = Buffer.from(text, "utf8");
+  }
+
+  get length(): number {
+    return this.#bytes.length;
+  }
+  encode(): Uint8Array {
+    return this.#bytes;
+  }
+  asMsgHdrs(): MsgHdrs {
+    return this as unknown as MsgHdrs;
+  }
+}
+
+const NAME = /^[!#-9;-~]+$/;
+const BREAK = /[\r\n]/;

@@ -1,0 +1,216 @@
+import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "@tutti/store";
+import { isStoreFailure } from "@tutti/store";
+import {
+  type JetStreamClient,
+  JetStreamApiError,
+  type JetStreamManager,
+  StorageType,
+  jetstream,
+} from "@nats-io/jetstream";
+import { type KV, Kvm } from "@nats-io/kv";
+import { type ObjectStore, Objm } from "@nats-io/obj";
+import type { NatsConnection as Connection } from "@nats-io/transport-node";
+import { KvWatch } from "./kv-watch.ts";
+import type { NatsBus } from "./nats-bus.ts";
+
+export interface NatsStoreOptions {
+  readonly control: { readonly bus: NatsBus; readonly connection: Connection };
+  /** Files travel here, so that they never delay control. */
+  readonly bulk: { readonly bus: NatsBus; readonly connection: Connection };
+  readonly inboxPrefix: string;
+  readonly filesBucket: string;
+  readonly replicas: number;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Operations under way at once; beyond, they fail at once. */
+const OPERATIONS_MAX = 4_096;
+const KV_TIMEOUT_MS = 2_000;
+const FILES_TIMEOUT_MS = 10_000;
+/** Model files; they are held in memory on their way. */
+export const FILE_BYTES_MAX = 2_147_483_647;
+/** "Wrong last sequence": somebody else wrote meanwhile. The second is newer servers' word for it in a cluster. */
+const CONFLICT_CODES: readonly number[] = [10071, 10164];
+
+/** The store port on JetStream: KV buckets and one object bucket, in files, never in memory: revisions must survive a restart (T5). */
+export class NatsStore implements Store {
+  readonly files: Files;
+  readonly #options: NatsStoreOptions;
+  readonly #kv: JetStreamClient;
+  readonly #buckets = new Map<string, Promise<KV>>();
+  readonly #watches = new Set<KvWatch>();
+  #manager: Promise<JetStreamManager> | undefined;
+  #operations = 0;
+
+  constructor(options: NatsStoreOptions) {
+    this.#options = options;
+    // Without the check of the account at the start: it is one more permission, and the first operation says the same.
+    const common = { checkAPI: false, watcherPrefix: options.inboxPrefix };
+    this.#kv = jetstream(options.control.connection, { ...common, timeout: KV_TIMEOUT_MS });
+    const objects = jetstream(options.bulk.connection, { ...common, timeout: FILES_TIMEOUT_MS });
+    this.files = this.#filesIn(cached(() => this.#openObjects(objects)));
+    options.control.bus.onStatus((status) => {
+      if (status.kind === "reconnected") for (const watch of this.#watches) watch.restart();
+      if (status.kind === "closed") for (const watch of this.#watches) watch.stop();
+    });
+  }
+
+  get(bucket: string, key: string, done: (result: Entry | "absent" | StoreFailure) => void): void {
+    this.#perform(done, async () => {
+      const entry = await (await this.#bucket(bucket)).get(key);
+      if (entry === null || entry.operation !== "PUT") return "absent";
+      return { key, value: new Uint8Array(entry.value), revision: entry.revision };
+    });
+  }
+
+  put(bucket: string, key: string, value: Uint8Array, done: (result: Revision | StoreFailure) => void): void {
+    const copy = new Uint8Array(value);
+    this.#perform(done, async () => ({ revision: await (await this.#bucket(bucket)).put(key, copy) }));
+  }
+
+  update(
+    bucket: string,
+    key: string,
+    value: Uint8Array,
+    revision: number,
+    done: (result: Revision | "conflict" | StoreFailure) => void,
+  ): void {
+    const copy = new Uint8Array(value);
+    this.#perform<Revision | "conflict">(done, async () => {
+      const kv = await this.#bucket(bucket);
+      try {
+        return { revision: revision === 0 ? await kv.create(key, copy) : await kv.update(key, copy, revision) };
+      } catch (error) {
+        if (error instanceof JetStreamApiError && CONFLICT_CODES.includes(error.code)) return "conflict";
+        throw error;
+      }
+    });
+  }
+
+  delete(bucket: string, key: string, done: (result: "deleted" | StoreFailure) => void): void {
+    this.#perform<"deleted">(done, async () => {
+      await (await this.#bucket(bucket)).delete(key);
+      return "deleted";
+    });
+  }
+
+  watch(bucket: string, prefix: string, watcher: Watcher): { stop(): void } {
+    const watch = new KvWatch({
+      connection: this.#options.control.connection,
+      inboxPrefix: this.#options.inboxPrefix,
+      bucket,
+      prefix,
+      watcher,
+      open: async (afresh) => {
+        if (afresh) this.#buckets.delete(bucket);
+        await this.#bucket(bucket);
+        return this.#manage();
+      },
+      onError: this.#options.onError,
+    });
+    this.#watches.add(watch);
+    return {
+      stop: () => {
+        watch.stop();
+        this.#watches.delete(watch);
+      },
+    };
+  }
+
+  /** Makes the bucket on its first use. A failure is forgotten, so that the next use tries again. */
+  #bucket(name: string): Promise<KV> {
+    let bucket = this.#buckets.get(name);
+    if (bucket === undefined) {
+      bucket = new Kvm(this.#kv).create(name, {
+        history: 1,
+        storage: StorageType.File,
+        replicas: this.#options.replicas,
+        // Reads go to the stream's leader: a replica may lag, and a starting actor must read the current terms (T5).
+        allow_direct: false,
+      });
+      this.#buckets.set(name, bucket);
+      bucket.catch(() => this.#buckets.delete(name));
+    }
+    return bucket;
+  }
+
+  #manage(): Promise<JetStreamManager> {
+    this.#manager ??= this.#kv.jetstreamManager(false);
+    this.#manager.catch(() => (this.#manager = undefined));
+    return this.#manager;
+  }
+
+  #openObjects(client: JetStreamClient): Promise<ObjectStore> {
+    return new Objm(client).create(this.#options.filesBucket, {
+      storage: StorageType.File,
+      replicas: this.#options.replicas,
+    });
+  }
+
+  #filesIn(objects: () => Promise<ObjectStore>): Files {
+    return {
+      put: (name, bytes, done) => {
+        if (bytes.length > FILE_BYTES_MAX) {
+          return queueMicrotask(() => done({ failure: `${name}: a file has at most ${FILE_BYTES_MAX} bytes` }));
+        }
+        const copy = new Uint8Array(bytes);
+        this.#perform<"stored">(done, async () => {
+          await (await objects()).putBlob({ name }, copy);
+          return "stored";
+        });
+      },
+      get: (name, done) =>
+        this.#perform(done, async () => {
+          const bytes = await (await objects()).getBlob(name);
+          return bytes === null ? "absent" : { bytes };
+        }),
+      delete: (name, done) =>
+        this.#perform<"deleted">(done, async () => {
+          await (await objects()).delete(name);
+          return "deleted";
+        }),
+    };
+  }
+
+  #perform<T>(done: (result: T | StoreFailure) => void, operation: () => Promise<T>): void {
+    const answer = (result: T | StoreFailure) => {
+      try {
+        done(result);
+      } catch (error) {
+        this.#options.onError(error);
+      }
+    };
+    if (!this.#options.control.bus.connected) return queueMicrotask(() => answer({ failure: "not connected to NATS" }));
+    if (this.#operations >= OPERATIONS_MAX) {
+      return queueMicrotask(() => answer({ failure: `${OPERATIONS_MAX} operations are already under way` }));
+    }
+    this.#operations++;
+    operation()
+      .catch((error: unknown): StoreFailure => ({ failure: this.#reasonOf(error) }))
+      .then((result) => {
+        this.#operations--;
+        // The bucket was removed behind our back: make it again at the next use.
+        if (isStoreFailure(result) && result.failure.includes("stream not found")) this.#buckets.clear();
+        answer(result);
+      });
+  }
+
+  #reasonOf(error: unknown): string {
+    if (this.#options.control.connection.info?.jetstream !== true) {
+      return "JetStream is off at this NATS server: start it with a jetstream { store_dir } block";
+    }
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Keeps the first success; a failure is forgotten. */
+function cached<T>(open: () => Promise<T>): () => Promise<T> {
+  let opened: Promise<T> | undefined;
+  return () => {
+    if (opened === undefined) {
+      opened = open();
+      opened.catch(() => (opened = undefined));
+    }
+    return opened;
+  };
+}
