@@ -55,6 +55,8 @@ export interface ModelSpec {
   readonly buckets: readonly BucketSpec[];
   /** Given instead of measured, by bucket index. */
   readonly profile?: readonly ProfilePoints[];
+  /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
+  readonly samples?: string;
   /** How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }

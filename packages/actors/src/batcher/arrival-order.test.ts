@@ -1,0 +1,45 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type ThreadId, actorKey } from "@tutti/units";
+import { ArrivalOrder } from "./arrival-order.ts";
+
+const ingress = actorKey(7);
+const thread = 64 as ThreadId;
+
+test("arrivals in order are fresh, and a gap names what is missing", () => {
+  const order = new ArrivalOrder();
+  expect(order.note(ingress, thread, 1, 1)).toBe("fresh");
+  expect(order.note(ingress, thread, 1, 4)).toEqual({ from: 2, to: 4 });
+  expect(order.note(ingress, thread, 1, 4)).toBe("repeated");
+  expect(order.note(ingress, thread, 1, 3)).toBe("fresh");
+  expect(order.note(ingress, thread, 1, 3)).toBe("repeated");
+  expect(order.note(ingress, thread, 1, 2)).toBe("fresh");
+  expect(order.note(ingress, thread, 1, 5)).toBe("fresh");
+});
+
+test("a lost last arrival is noticed by the heartbeat, and asked for a bounded number of times", () => {
+  const order = new ArrivalOrder();
+  order.note(ingress, thread, 1, 1);
+  expect(order.missing(ingress, thread, 1, 1)).toBeUndefined();
+  const asked = Array.from({ length: 6 }, () => order.missing(ingress, thread, 1, 3));
+  expect(asked[0]).toMatchObject({ from: 2, to: 4 });
+  expect(asked.filter((range) => range !== undefined)).toHaveLength(4);
+});
+
+test("a new term starts the count again, and an older one is not heard any more (T5)", () => {
+  const order = new ArrivalOrder();
+  order.note(ingress, thread, 1, 1);
+  expect(order.note(ingress, thread, 2, 1)).toBe("fresh");
+  expect(order.note(ingress, thread, 1, 2)).toBe("repeated");
+});
+
+test("each arrival is fresh exactly once, in whatever order and however often it comes (M1)", () => {
+  const arrivals = fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 200 });
+  fc.assert(
+    fc.property(arrivals, (seqs) => {
+      const order = new ArrivalOrder();
+      const fresh = seqs.filter((seq) => order.note(ingress, thread, 1, seq) !== "repeated");
+      expect([...fresh].sort((a, b) => a - b)).toEqual([...new Set(seqs)].sort((a, b) => a - b));
+    }),
+  );
+});

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { type ActorKey, Prng, actorKey, instant, micros } from "@tutti/units";
+import { heir } from "./model-leases.ts";
+import { PullCost } from "./pull-cost.ts";
+
+test("d_data is the slope over the batch size and d_ctrl what remains, so that one round trip is not charged per item", () => {
+  const cost = new PullCost({ ctrl: micros(100), perItem: 1 });
+  const prng = new Prng(5);
+  for (let i = 0; i < 2_000; i++) {
+    const batchSize = 1 + prng.nextInt(32);
+    cost.note(instant(1_000_000 + i * 20_000), batchSize, micros(400 + 20 * batchSize + prng.nextInt(40)));
+  }
+  expect(cost.perItem()).toBeGreaterThan(18);
+  expect(cost.perItem()).toBeLessThan(22);
+  const ctrl = cost.ctrl(instant(41_000_000));
+  expect(ctrl).toBeGreaterThan(390);
+  expect(ctrl).toBeLessThan(560);
+});
+
+test("delays never fall below their floors", () => {
+  const cost = new PullCost({ ctrl: micros(300), perItem: 2 });
+  for (let i = 0; i < 100; i++) cost.note(instant(1_000_000 + i), 1 + (i % 8), micros(5));
+  expect(cost.ctrl(instant(1_100_000))).toBe(300);
+  expect(cost.perItem()).toBe(2);
+});
+
+test("when a batcher dies only its own models move, and models spread evenly", () => {
+  const batchers: ActorKey[] = [11, 222, 3333, 44444].map(actorKey);
+  const before = Array.from({ length: 1_000 }, (_, model) => heir(batchers, model));
+  const after = Array.from({ length: 1_000 }, (_, model) => heir(batchers.slice(1), model));
+  for (let model = 0; model < 1_000; model++)
+    if (before[model] !== batchers[0]) expect(after[model]).toBe(before[model]);
+  for (const batcher of batchers) {
+    const share = before.filter((key) => key === batcher).length;
+    expect(share).toBeGreaterThan(150);
+    expect(share).toBeLessThan(350);
+  }
+  expect(heir([], 1)).toBeUndefined();
+});

@@ -1,0 +1,187 @@
+import {
+  BatchAsked,
+  BatchDispatched,
+  CandidateOffered,
+  GrantAnswered,
+  IngressIntroduced,
+  RequestRefused,
+  codeNumber,
+} from "@tutti/protocol";
+import { signToken } from "@tutti/pull";
+import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
+import {
+  type ActorKey,
+  type BatchId,
+  type GpuId,
+  type Instant,
+  type Micros,
+  type ThreadId,
+  after,
+  micros,
+  millis,
+} from "@tutti/units";
+import type { LeaderWatch } from "../leader.ts";
+import type { Station } from "../station.ts";
+import type { ThreadTable } from "./thread-table.ts";
+
+/** A batch that was dispatched and not yet reported done. */
+export interface Outstanding {
+  readonly batchId: BatchId;
+  readonly thread: ThreadId;
+  readonly executor: ActorKey;
+  readonly gpu: GpuId;
+  /** When to ask its executor what became of it. */
+  askAt: Instant;
+  askings: number;
+}
+
+/** How long past its planned end a batch may run before it is asked for. */
+const OVERDUE = millis(50);
+/** An executor that says nothing so often has never got the batch, or is gone. */
+export const ASKINGS_MAX = 4;
+
+/** Turns what ModelThreads decide into messages. */
+export class Dispatcher implements ModelEffects {
+  readonly outstanding = new Map<BatchId, Outstanding>();
+  /** d_resp as the slowest ingress measures it. */
+  respond: Micros = micros(0);
+  readonly #station: Station;
+  readonly #leader: LeaderWatch;
+  readonly #threads: ThreadTable;
+  readonly #self: ActorKey;
+  readonly #now: () => Instant;
+  readonly #secrets = new Map<ActorKey, Uint8Array>();
+
+  constructor(options: {
+    readonly station: Station;
+    readonly leader: LeaderWatch;
+    readonly threads: ThreadTable;
+    readonly self: ActorKey;
+    readonly now: () => Instant;
+  }) {
+    this.#station = options.station;
+    this.#leader = options.leader;
+    this.#threads = options.threads;
+    this.#self = options.self;
+    this.#now = options.now;
+    options.station.reader.on(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
+      if (sender !== ingress) return;
+      this.#secrets.set(ingress, Uint8Array.from(secret));
+      this.respond = respond > this.respond ? respond : this.respond;
+    });
+  }
+
+  forgetIngress(ingress: ActorKey): void {
+    this.#secrets.delete(ingress);
+  }
+
+  offer(candidate: Candidate): void {
+    const leader = this.#leader.leader;
+    // Without a leader nobody listens; the next one is told by "ranker-changed".
+    if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
+  }
+
+  answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+    const leader = this.#leader.leader;
+    if (leader === undefined) return;
+    this.#station.send(leader.key, GrantAnswered, {
+      thread: grant.thread,
+      gpu: grant.gpu,
+      term: grant.term,
+      offerSeq,
+      epoch: grant.epoch,
+      grantSeq: grant.grantSeq,
+      used,
+      freeAt,
+    });
+  }
+
+  dispatch(batch: DispatchedBatch): void {
+    const { grant } = batch;
+    const entry = this.#threads.get(batch.thread);
+    if (entry !== undefined) {
+      entry.batches++;
+      entry.items += batch.requests.length;
+    }
+    const groups = groupByIngress(batch.requests);
+    const ingresses = groups.map(({ ingress, requests }) => ({
+      ingress,
+      token: this.#sign(ingress, batch, requests),
+      count: requests.length,
+    }));
+    this.#station.send(grant.executor, BatchDispatched, {
+      batchId: batch.batchId,
+      thread: batch.thread,
+      gpu: grant.gpu,
+      term: batch.term,
+      epoch: grant.epoch,
+      grantSeq: grant.grantSeq,
+      executor: grant.executor,
+      ranker: this.#leader.leader?.key ?? this.#self,
+      validUntil: grant.validUntil,
+      grantedAt: grant.sentAt,
+      sentAt: this.#now(),
+      startAt: batch.startAt,
+      latest: batch.latest,
+      // Instants travel as float64, and "never too early" is −Infinity.
+      frontrun: batch.frontrun,
+      expectedRun: batch.expectedRun,
+      ingresses,
+      requests: groups.flatMap((group) => group.requests),
+    });
+    const askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
+    this.outstanding.set(batch.batchId, {
+      batchId: batch.batchId,
+      thread: batch.thread,
+      executor: grant.executor,
+      gpu: grant.gpu,
+      askAt,
+      askings: 0,
+    });
+  }
+
+  refuse(request: Request, cause: "infeasible" | "overloaded", feasible: Micros): void {
+    const code = codeNumber(cause === "infeasible" ? "TUTTI_DEADLINE_INFEASIBLE" : "TUTTI_OVERLOADED");
+    const thread = (request as QueuedRequest).thread;
+    const entry = this.#threads.get(thread);
+    if (entry !== undefined) entry[cause]++;
+    this.#station.send(request.ingress, RequestRefused, { thread, code, seq: request.seq, feasible });
+  }
+
+  /** Asks what became of a batch that should have been reported long ago. */
+  ask(batch: Outstanding, now: Instant): void {
+    batch.askings++;
+    batch.askAt = after(now, OVERDUE);
+    const { batchId, thread, gpu, executor } = batch;
+    this.#station.send(executor, BatchAsked, { batchId, thread, gpu, executor });
+  }
+
+  #sign(ingress: ActorKey, batch: DispatchedBatch, requests: readonly Request[]): Uint8Array {
+    const secret = this.#secrets.get(ingress);
+    // An ingress that we don't know refuses the pull, and its requests run into their timers there.
+    if (secret === undefined) return NO_TOKEN;
+    return signToken(secret, {
+      batcher: this.#self,
+      batchId: batch.batchId,
+      executor: batch.grant.executor,
+      seqs: requests.map((request) => request.seq),
+    });
+  }
+}
+
+/** What the queue holds: the core's request, and the thread that it is for. */
+export interface QueuedRequest extends Request {
+  readonly thread: ThreadId;
+}
+
+const NO_TOKEN = new Uint8Array(16);
+
+function groupByIngress(requests: readonly Request[]): { ingress: ActorKey; requests: Request[] }[] {
+  const groups: { ingress: ActorKey; requests: Request[] }[] = [];
+  for (const request of requests) {
+    let group = groups.find((known) => known.ingress === request.ingress);
+    if (group === undefined) groups.push((group = { ingress: request.ingress, requests: [] }));
+    group.requests.push(request);
+  }
+  return groups;
+}

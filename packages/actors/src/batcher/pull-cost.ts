@@ -1,0 +1,59 @@
+import { DelayEstimator } from "@tutti/profile";
+import { type Instant, type Micros, micros, seconds } from "@tutti/units";
+
+/** Samples that count at a time: older ones fade with a factor of 1 − 1/MEMORY. */
+const MEMORY = 512;
+/** Before so many samples the slope says nothing. */
+const SAMPLES_MIN = 32;
+
+export interface DelayFloors {
+  readonly ctrl: Micros;
+  /** Microseconds per item. */
+  readonly perItem: number;
+}
+
+/**
+ * delay(b) = d_ctrl + d_data·b as it really is (docs/architecture.md, 5): from the rank timer's firing until the executor could start, pulls included. d_data is
+ * the slope of a fading least-squares line over (b, delay), since a pull of one item is mostly round trip and must not be charged b times; d_ctrl is a
+ * high quantile of what remains.
+ */
+export class PullCost {
+  readonly #floors: DelayFloors;
+  readonly #ctrl: DelayEstimator;
+  #count = 0;
+  #weight = 0;
+  #meanB = 0;
+  #meanT = 0;
+  #varB = 0;
+  #covBT = 0;
+
+  constructor(floors: DelayFloors) {
+    this.#floors = floors;
+    this.#ctrl = new DelayEstimator({ floor: floors.ctrl, quantile: 0.99, window: seconds(10), capTimes: 5 });
+  }
+
+  note(at: Instant, batchSize: number, delay: Micros): void {
+    this.#count++;
+    this.#weight = Math.min(MEMORY, this.#weight + 1);
+    const share = 1 / this.#weight;
+    const deltaB = batchSize - this.#meanB;
+    const deltaT = delay - this.#meanT;
+    this.#meanB += share * deltaB;
+    this.#meanT += share * deltaT;
+    this.#varB += share * (deltaB * (batchSize - this.#meanB) - this.#varB);
+    this.#covBT += share * (deltaB * (delay - this.#meanT) - this.#covBT);
+    this.#ctrl.note(at, micros(Math.max(0, Math.round(delay - this.perItem() * batchSize))));
+  }
+
+  ctrl(at: Instant): Micros {
+    return this.#ctrl.value(at);
+  }
+  capped(at: Instant): boolean {
+    return this.#ctrl.capped(at);
+  }
+  /** Microseconds per item. */
+  perItem(): number {
+    if (this.#count < SAMPLES_MIN || this.#varB < 0.25) return this.#floors.perItem;
+    return Math.max(this.#floors.perItem, this.#covBT / this.#varB);
+  }
+}

@@ -1,0 +1,69 @@
+import { IndexedHeap } from "@tutti/collections";
+import { MODELS_MAX, type ModelSpec } from "@tutti/protocol";
+import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
+import { BUCKETS_MAX, type Instant, type ThreadId } from "@tutti/units";
+import type { PullCost } from "./pull-cost.ts";
+
+/** One ModelThread of this batcher, with what its shell keeps beside it. */
+export interface ThreadEntry {
+  readonly index: number;
+  readonly id: ThreadId;
+  readonly spec: ModelSpec;
+  readonly bucket: number;
+  readonly term: number;
+  readonly core: ModelThread;
+  readonly pullCost: PullCost;
+  arrivals: number;
+  batches: number;
+  items: number;
+  infeasible: number;
+  overloaded: number;
+}
+
+/** The ModelThreads of one batcher and one heap over their next timers, so that the process needs one alarm. */
+export class ThreadTable {
+  readonly #byId = new Map<ThreadId, ThreadEntry>();
+  readonly #byIndex: (ThreadEntry | undefined)[] = [];
+  readonly #free: number[] = [];
+  readonly #wakes = new IndexedHeap(MODELS_MAX * BUCKETS_MAX);
+
+  get size(): number {
+    return this.#byId.size;
+  }
+  get(id: ThreadId): ThreadEntry | undefined {
+    return this.#byId.get(id);
+  }
+  values(): IterableIterator<ThreadEntry> {
+    return this.#byId.values();
+  }
+  nextIndex(): number {
+    return this.#free.at(-1) ?? this.#byIndex.length;
+  }
+  add(entry: ThreadEntry): void {
+    if (entry.index === this.#byIndex.length) this.#byIndex.push(entry);
+    else {
+      this.#free.pop();
+      this.#byIndex[entry.index] = entry;
+    }
+    this.#byId.set(entry.id, entry);
+  }
+  remove(entry: ThreadEntry): void {
+    this.#byId.delete(entry.id);
+    this.#byIndex[entry.index] = undefined;
+    this.#free.push(entry.index);
+    this.#wakes.remove(entry.index);
+  }
+
+  /** The thread's timer may have changed. */
+  rearm(entry: ThreadEntry): void {
+    const at = nextWakeAt(entry.core);
+    if (at === Infinity) this.#wakes.remove(entry.index);
+    else if (at !== this.#wakes.priority(entry.index)) this.#wakes.set(entry.index, at);
+  }
+  get nextWakeAt(): Instant {
+    return this.#wakes.topPriority as Instant;
+  }
+  due(now: Instant): ThreadEntry | undefined {
+    return this.#wakes.topPriority <= now ? this.#byIndex[this.#wakes.topKey] : undefined;
+  }
+}

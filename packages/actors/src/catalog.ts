@@ -1,0 +1,170 @@
+import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
+import type { Entry, Store } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
+
+/** A model as an actor knows it: what is wanted, how far it is, and which batcher has it under which term. */
+export interface CatalogModel {
+  readonly spec: ModelSpec;
+  readonly status: ModelStatus | undefined;
+  readonly lease: ModelLease | undefined;
+}
+export interface ModelLease {
+  readonly batcher: ActorKey;
+  /** The lease's revision: it fences what an earlier holder still sends (T5). */
+  readonly term: number;
+}
+
+export interface CatalogWatcher {
+  /** Something about the model changed: `before` is what was known. */
+  onChange(model: CatalogModel, before: CatalogModel | undefined): void;
+  onGone?(model: CatalogModel): void;
+}
+
+/**
+ * The models of the cluster, kept current from the buckets of models, profiles and leases. Entries that can't be read are reported and ignored: a bad
+ * one must not take the others down (T8).
+ */
+export class Catalog {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #watcher: CatalogWatcher;
+  readonly #byName = new Map<string, CatalogModel>();
+  readonly #byNumber = new Map<number, CatalogModel>();
+  readonly #statuses = new Map<string, ModelStatus>();
+  readonly #leases = new Map<number, ModelLease>();
+  readonly #watches: { stop(): void }[] = [];
+  #waitingFor = 3;
+  #onReady: () => void = () => undefined;
+
+  constructor(store: Store, log: Logger, watcher: CatalogWatcher) {
+    this.#store = store;
+    this.#log = log;
+    this.#watcher = watcher;
+  }
+
+  /** `ready` is called once all that was there has been delivered: a starting actor reads current terms before it obeys (T5). */
+  open(ready: () => void): void {
+    this.#onReady = ready;
+    this.#watch(
+      BUCKET.leases,
+      "model.",
+      (entry) => this.#onLease(entry),
+      (key) => this.#onLeaseGone(key),
+    );
+    this.#watch(
+      BUCKET.profiles,
+      "",
+      (entry) => this.#onStatus(entry),
+      (key) => this.#onStatusGone(key),
+    );
+    this.#watch(
+      BUCKET.models,
+      "",
+      (entry) => this.#onSpec(entry),
+      (key) => this.#onSpecGone(key),
+    );
+  }
+
+  get ready(): boolean {
+    return this.#waitingFor === 0;
+  }
+  get(name: string): CatalogModel | undefined {
+    return this.#byName.get(name);
+  }
+  ofThread(thread: ThreadId): CatalogModel | undefined {
+    return this.#byNumber.get(modelNumberOf(thread));
+  }
+  models(): IterableIterator<CatalogModel> {
+    return this.#byName.values();
+  }
+  leaseOf(modelNumber: number): ModelLease | undefined {
+    return this.#leases.get(modelNumber);
+  }
+
+  close(): void {
+    for (const watch of this.#watches) watch.stop();
+  }
+
+  #watch(bucket: string, prefix: string, onEntry: (entry: Entry) => void, onDelete: (key: string) => void): void {
+    this.#watches.push(
+      this.#store.watch(bucket, prefix, {
+        onEntry: (entry) => {
+          try {
+            onEntry(entry);
+          } catch (error) {
+            this.#log.warn({ bucket, key: entry.key, error: String(error) }, "ignored an entry that can't be read");
+          }
+        },
+        onDelete,
+        onReady: () => {
+          this.#waitingFor--;
+          if (this.#waitingFor === 0) this.#onReady();
+        },
+        onFailure: (failure) =>
+          this.#log.warn({ bucket, failure: failure.failure }, "watching the store failed; it is tried again"),
+      }),
+    );
+  }
+
+  #onSpec(entry: Entry): void {
+    const spec = fromJson(entry.value) as ModelSpec;
+    // A reservation (a number without a model yet) has no inputs.
+    if (spec.name !== entry.key || !Array.isArray(spec.inputs) || !Number.isSafeInteger(spec.number)) return;
+    const status = this.#statuses.get(spec.name);
+    this.#put({ spec, status: this.#matching(spec, status), lease: this.#leases.get(spec.number) });
+  }
+  #onSpecGone(key: string): void {
+    const model = this.#byName.get(key);
+    if (model === undefined) return;
+    this.#byName.delete(key);
+    this.#byNumber.delete(model.spec.number);
+    this.#watcher.onGone?.(model);
+  }
+
+  #onStatus(entry: Entry): void {
+    const status = fromJson(entry.value) as ModelStatus;
+    if (status.name !== entry.key) return;
+    this.#statuses.set(status.name, status);
+    const model = this.#byName.get(status.name);
+    if (model !== undefined) this.#put({ ...model, status: this.#matching(model.spec, status) });
+  }
+  #onStatusGone(key: string): void {
+    this.#statuses.delete(key);
+    const model = this.#byName.get(key);
+    if (model !== undefined) this.#put({ ...model, status: undefined });
+  }
+
+  #onLease(entry: Entry): void {
+    const modelNumber = Number(entry.key.slice(leaseKeys.model(0).length - 1));
+    const { batcher } = fromJson(entry.value) as { batcher: ActorKey };
+    if (!Number.isSafeInteger(modelNumber) || !Number.isSafeInteger(batcher)) return;
+    this.#leases.set(modelNumber, { batcher, term: entry.revision });
+    this.#relet(modelNumber);
+  }
+  #onLeaseGone(key: string): void {
+    const modelNumber = Number(key.slice(leaseKeys.model(0).length - 1));
+    this.#leases.delete(modelNumber);
+    this.#relet(modelNumber);
+  }
+  #relet(modelNumber: number): void {
+    const model = this.#byNumber.get(modelNumber);
+    if (model !== undefined) this.#put({ ...model, lease: this.#leases.get(modelNumber) });
+  }
+
+  /** A status speaks of one version of one model; that of a predecessor says nothing. */
+  #matching(spec: ModelSpec, status: ModelStatus | undefined): ModelStatus | undefined {
+    return status !== undefined && status.number === spec.number && status.version === spec.version
+      ? status
+      : undefined;
+  }
+
+  #put(model: CatalogModel): void {
+    const before = this.#byName.get(model.spec.name);
+    if (before !== undefined && before.spec.number !== model.spec.number) this.#byNumber.delete(before.spec.number);
+    this.#byName.set(model.spec.name, model);
+    this.#byNumber.set(model.spec.number, model);
+    this.#watcher.onChange(model, before);
+  }
+}

@@ -1,0 +1,67 @@
+import type { Engine } from "@tutti/engine";
+import { type GpuId, type Instant, type Micros, ALWAYS, after, later } from "@tutti/units";
+
+/** Differences below this are not worth a message to the ranker. */
+const NEWS_US = 100;
+
+/** One accelerator of this executor: its engine, and when it will be free as far as anybody can tell. */
+export class GpuDesk {
+  readonly gpu: GpuId;
+  readonly engine: Engine;
+  /** Accepted batches that have not finished: pulling, queued or running. */
+  accepted = 0;
+  busyUs = 0;
+  batches = 0;
+  items = 0;
+  failedItems = 0;
+  refusedBatches = 0;
+  /** Planned time of what is accepted and not finished. */
+  #expectedUs = 0;
+  #projectedEnd: Instant = ALWAYS;
+  /** What the ranker believes: the last end it was told by a grant's answer or by us. */
+  #believedEnd: Instant = ALWAYS;
+
+  constructor(gpu: GpuId, engine: Engine) {
+    this.gpu = gpu;
+    this.engine = engine;
+  }
+
+  freeAt(now: Instant): Instant {
+    return this.accepted === 0 ? later(now, this.#projectedEnd) : later(after(now, 1 as Micros), this.#projectedEnd);
+  }
+
+  /** @returns the projected end when the ranker should be told because it differs from the plan */
+  accept(startAt: Instant, expectedRun: Micros, now: Instant): Instant | undefined {
+    const start = later(later(now, startAt), this.accepted > 0 ? this.#projectedEnd : ALWAYS);
+    this.accepted++;
+    this.#expectedUs += expectedRun;
+    this.#projectedEnd = after(start, expectedRun);
+    this.#believedEnd = after(startAt, expectedRun);
+    return this.#news();
+  }
+
+  /** A batch is done (or came to nothing). @returns the new free time when the ranker should be told */
+  finish(expectedRun: Micros, run: Micros, now: Instant): Instant | undefined {
+    this.accepted--;
+    this.busyUs += run;
+    this.#expectedUs -= expectedRun;
+    this.#projectedEnd = after(now, this.#expectedUs as Micros);
+    return this.#news();
+  }
+
+  /** A probe run occupies the accelerator without a grant. */
+  occupy(until: Instant): void {
+    this.#projectedEnd = later(this.#projectedEnd, until);
+    this.#believedEnd = this.#projectedEnd;
+  }
+  vacate(now: Instant): void {
+    this.#projectedEnd = after(now, this.#expectedUs as Micros);
+    this.#believedEnd = this.#projectedEnd;
+  }
+
+  #news(): Instant | undefined {
+    if (Math.abs(this.#projectedEnd - this.#believedEnd) <= NEWS_US) return undefined;
+    this.#believedEnd = this.#projectedEnd;
+    return this.#projectedEnd;
+  }
+}

@@ -1,0 +1,156 @@
+import type { Alarm, Clock } from "@tutti/clock";
+import {
+  type ModelSpec,
+  type ProfileMeasured,
+  type ProfileWanted,
+  type Tensor,
+  bytesOf,
+  rowLayout,
+} from "@tutti/protocol";
+import { type Instant, type Micros, Prng, after, micros, millis } from "@tutti/units";
+import { BatchBuffer } from "./batch-buffer.ts";
+import type { GpuDesk } from "./gpu-desk.ts";
+
+export interface ProberOptions {
+  readonly clock: Clock;
+  readonly specOf: (model: string) => ModelSpec | undefined;
+  /** Rows to measure with instead of random ones, by model and bucket. */
+  readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
+  readonly done: (measured: Omit<ProfileMeasured, "executor">) => void;
+  /** The accelerator is taken until then without a grant, so that the ranker grants nothing meanwhile. */
+  readonly onOccupied: (desk: GpuDesk, freeAt: Instant) => void;
+}
+
+/** Probes that wait; beyond, new ones are turned away and asked for again (T7). */
+const PROBES_MAX = 1_024;
+
+/**
+ * Measures l(b) in idle time: one run at a time, only when nothing is accepted, and announced to the ranker, since a run can't be cancelled. After each
+ * run it leaves the accelerator free for as long, so that a model which is loaded while others serve takes at most half of what is idle.
+ */
+export class Prober {
+  readonly #options: ProberOptions;
+  readonly #queue: Probe[] = [];
+  readonly #alarm: Alarm;
+  #running = false;
+
+  constructor(options: ProberOptions) {
+    this.#options = options;
+    this.#alarm = options.clock.alarm(() => this.#next());
+  }
+
+  want(wanted: ProfileWanted, desk: GpuDesk): void {
+    const known = this.#queue.some(
+      ({ wanted: other, desk: at }) => at === desk && other.number === wanted.number && other.bucket === wanted.bucket,
+    );
+    if (known || this.#queue.length >= PROBES_MAX) return;
+    this.#queue.push({
+      wanted,
+      desk,
+      samples: [],
+      sizeIndex: 0,
+      spentUs: 0,
+      lastUs: 0,
+      seed: wanted.number * 64 + wanted.bucket,
+    });
+    this.#next();
+  }
+
+  stop(): void {
+    this.#queue.length = 0;
+    this.#alarm.clear();
+  }
+
+  #next(): void {
+    const probe = this.#queue[0];
+    if (probe === undefined || this.#running) return;
+    const spec = this.#options.specOf(probe.wanted.model);
+    if (spec === undefined || spec.number !== probe.wanted.number)
+      return this.#finish(probe, "the model is not loaded here");
+    const batchSize = probe.wanted.batchSizes[probe.sizeIndex];
+    if (batchSize === undefined) return this.#finish(probe, "");
+    const now = this.#options.clock.now();
+    if (probe.desk.accepted > 0) return this.#alarm.set(after(now, millis(2)));
+    this.#running = true;
+    const until = after(now, micros(Math.round(probe.lastUs * 1.5)));
+    probe.desk.occupy(until);
+    this.#options.onOccupied(probe.desk, until);
+    const rows = this.#options.samplesOf(spec.name, probe.wanted.bucket);
+    const inputs = probeInputs(spec, probe.wanted.bucket, batchSize, rows, new Prng(probe.seed++));
+    probe.desk.engine.run({ model: spec.name, bucket: probe.wanted.bucket, batchSize, inputs }, (outcome) => {
+      this.#running = false;
+      const at = this.#options.clock.now();
+      probe.desk.vacate(at);
+      this.#options.onOccupied(probe.desk, probe.desk.freeAt(at));
+      if (outcome.kind === "failed") return this.#finish(probe, outcome.reason);
+      note(probe, batchSize, outcome.run);
+      // The first run of a size warms the engine up and tells nothing.
+      const idle = probe.samples.at(-1)?.runs.length === 0 ? micros(0) : outcome.run;
+      this.#alarm.set(after(at, idle));
+    });
+  }
+
+  #finish(probe: Probe, failure: string): void {
+    this.#queue.shift();
+    const { gpu, model, number, bucket } = probe.wanted;
+    this.#options.done({ gpu, type: probe.desk.engine.type, model, number, bucket, samples: probe.samples, failure });
+    this.#next();
+  }
+}
+
+interface Probe {
+  readonly wanted: ProfileWanted;
+  readonly desk: GpuDesk;
+  readonly samples: { batchSize: number; runs: number[] }[];
+  sizeIndex: number;
+  spentUs: number;
+  lastUs: number;
+  seed: number;
+}
+
+function note(probe: Probe, batchSize: number, run: Micros): void {
+  probe.lastUs = run;
+  let sample = probe.samples.at(-1);
+  if (sample?.batchSize !== batchSize) {
+    sample = { batchSize, runs: [] };
+    probe.samples.push(sample);
+    probe.spentUs = 0;
+    return; // warm-up
+  }
+  sample.runs.push(run);
+  probe.spentUs += run;
+  const enough =
+    sample.runs.length >= probe.wanted.runs || (probe.spentUs >= probe.wanted.budget && sample.runs.length >= 5);
+  if (enough) probe.sizeIndex++;
+}
+
+/** Rows from samples if there are any, else random ones of the declared shapes: floats in [−1, 1), integers 0 or 1, which every vocabulary has. */
+function probeInputs(
+  spec: ModelSpec,
+  bucket: number,
+  batchSize: number,
+  samples: readonly Uint8Array[],
+  prng: Prng,
+): Tensor[] {
+  const buffer = new BatchBuffer(spec, bucket, batchSize);
+  for (let row = 0; row < batchSize; row++)
+    buffer.add(samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng));
+  return buffer.take();
+}
+
+export function randomRow(spec: ModelSpec, bucket: number, prng: Prng): Uint8Array {
+  const layout = rowLayout(spec, bucket);
+  const row = new Uint8Array(layout.byteLength);
+  const view = new DataView(row.buffer);
+  layout.inputs.forEach(({ offset, byteLength }, i) => {
+    const { type } = spec.inputs[i]!;
+    const size = bytesOf(type);
+    for (let at = offset; at < offset + byteLength; at += size) {
+      if (type === "FP32") view.setFloat32(at, prng.nextFloat() * 2 - 1, true);
+      else if (type === "FP64") view.setFloat64(at, prng.nextFloat() * 2 - 1, true);
+      else if (type === "FP16") view.setUint16(at, 0x3000 | (prng.nextUint32() & 0x3ff), true);
+      else view.setUint8(at, prng.nextUint32() & 1);
+    }
+  });
+  return row;
+}

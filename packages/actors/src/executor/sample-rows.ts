@@ -1,0 +1,47 @@
+import type { ModelSpec } from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import { decodeTensors, fillRow, unpack } from "@tutti/wire";
+
+/** Rows of real inputs to profile with, when the model came with samples (`tutti load --sample dir`): a list of binary tensor messages, in msgpack. */
+export class SampleRows {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #rows = new Map<string, Map<number, Uint8Array[]>>();
+  readonly #asked = new Set<string>();
+
+  constructor(store: Store, log: Logger) {
+    this.#store = store;
+    this.#log = log;
+  }
+
+  rows(model: string, bucket: number): readonly Uint8Array[] {
+    return this.#rows.get(model)?.get(bucket) ?? [];
+  }
+
+  want(spec: ModelSpec): void {
+    const object = spec.samples;
+    if (object === undefined || this.#asked.has(object)) return;
+    this.#asked.add(object);
+    this.#store.files.get(object, (result) => {
+      if (result === "absent" || isStoreFailure(result))
+        return this.#log.warn({ model: spec.name, object }, "samples can't be fetched; random inputs are used");
+      try {
+        this.#rows.set(spec.name, rowsByBucket(spec, unpack(result.bytes)));
+      } catch (error) {
+        this.#log.warn({ model: spec.name, error: String(error) }, "samples can't be read; random inputs are used");
+      }
+    });
+  }
+}
+
+function rowsByBucket(spec: ModelSpec, list: unknown): Map<number, Uint8Array[]> {
+  const rows = new Map<number, Uint8Array[]>();
+  if (!Array.isArray(list)) throw new TypeError("the samples are not a list");
+  for (const message of list) {
+    if (!(message instanceof Uint8Array)) throw new TypeError("a sample is not a binary tensor message");
+    const { bucket, row } = fillRow(spec, { inputs: decodeTensors(message) });
+    rows.set(bucket, [...(rows.get(bucket) ?? []), row]);
+  }
+  return rows;
+}

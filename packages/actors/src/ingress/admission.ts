@@ -1,0 +1,146 @@
+import type { Delivery } from "@tutti/bus";
+import { HEADER, REQUEST_BYTES_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
+import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
+import { type Form, formOf } from "@tutti/wire";
+import type { CatalogModel } from "../catalog.ts";
+
+/** `infer.<target>.<app>` taken apart; undefined for names that could not be ours. */
+export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
+  const tokens = subject.split(".");
+  const [, target = "", app = ""] = tokens;
+  return tokens.length === 3 && isName(target) && isName(app) ? { target, app } : undefined;
+}
+
+/**
+ * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name another's inbox: with
+ * application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any` (development on loopback), below `_INBOX.`.
+ */
+export function mayReply(scope: "app" | "any", app: string, reply: string): boolean {
+  return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
+}
+
+/** The model, if it serves; otherwise the error that says why not and what to do. */
+export function servingModel(
+  model: CatalogModel | undefined,
+  target: string,
+  version: string | undefined,
+): CatalogModel {
+  if (model === undefined)
+    throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${target}" is loaded: "tutti models" lists what is`);
+  const { spec, status } = model;
+  if (version !== undefined && version !== spec.version)
+    throw new TuttiError(
+      "TUTTI_NOT_FOUND",
+      `"${target}" is served in version ${spec.version}, not ${version}: leave ${HEADER.version} out to take what is there`,
+    );
+  if (status?.state === "refused" || status?.state === "failed")
+    throw new TuttiError("TUTTI_NOT_READY", `"${target}" is not served: ${status.reason}`, { retryable: false });
+  if (status?.state !== "ready" || model.lease === undefined)
+    throw new TuttiError(
+      "TUTTI_NOT_READY",
+      `"${target}" is still being prepared (${status?.state ?? "waiting for an executor"})`,
+      { retryAfterMs: 500 },
+    );
+  return model;
+}
+
+export interface Timing {
+  readonly deadline: Instant;
+  readonly slo: Micros;
+}
+
+/** The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or the model's own SLO. */
+export function readTiming(delivery: Delivery, model: CatalogModel, arrivedAt: Instant): Timing {
+  const sloText = delivery.header(HEADER.slo);
+  const deadlineText = sloText === undefined ? delivery.header(HEADER.deadline) : undefined;
+  if (deadlineText !== undefined) {
+    const deadline = Math.round(Number(deadlineText) * 1000);
+    if (!Number.isSafeInteger(deadline) || deadline <= 0)
+      throw new TuttiError(
+        "TUTTI_INVALID_INPUT",
+        `${HEADER.deadline} "${shown(deadlineText)}" is not a moment in milliseconds since 1970`,
+      );
+    if (deadline - arrivedAt > SLO_US_MAX) throw tooFar();
+    return { deadline: instant(deadline), slo: micros(Math.max(0, deadline - arrivedAt)) };
+  }
+  const slo = sloText === undefined ? model.spec.slo : parseDuration(sloText);
+  if (slo === undefined || slo === 0)
+    throw new TuttiError(
+      "TUTTI_INVALID_INPUT",
+      `${HEADER.slo} "${shown(sloText ?? "")}" is not a duration above zero such as 25ms or 1.5s`,
+    );
+  if (slo > SLO_US_MAX) throw tooFar();
+  return { deadline: instant(arrivedAt + slo), slo };
+}
+
+/** A deadline that even an empty system could not meet is refused here, before it costs anybody anything. */
+export function checkFeasible(
+  model: CatalogModel,
+  bucket: number,
+  timing: Timing,
+  now: Instant,
+  respond: Micros,
+): void {
+  const alone = model.status?.profiles[bucket]?.[0]?.latency ?? (0 as Micros);
+  if (now + alone <= timing.deadline - respond) return;
+  const least = micros(Math.ceil(alone + respond + (now - timing.deadline + timing.slo)));
+  throw new TuttiError(
+    "TUTTI_DEADLINE_INFEASIBLE",
+    `"${model.spec.name}" can't meet ${formatDuration(timing.slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,
+  );
+}
+
+export function readForm(delivery: Delivery): Form {
+  const contentType = delivery.header(HEADER.contentType);
+  const form = formOf(contentType, delivery.payload);
+  if (form !== undefined) return form;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    contentType === undefined
+      ? "the payload is neither JSON nor binary tensors: set Content-Type"
+      : `Content-Type "${shown(contentType)}" is not served: use application/json, application/msgpack or application/vnd.tutti.tensor`,
+  );
+}
+
+export function checkSize(delivery: Delivery): void {
+  if (delivery.payload.byteLength > REQUEST_BYTES_MAX)
+    throw new TuttiError(
+      "TUTTI_TOO_LARGE",
+      `${delivery.payload.byteLength} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have`,
+    );
+}
+
+/** 0 … 255, default 0; anything else is refused rather than guessed. */
+export function readPriority(delivery: Delivery): number {
+  const text = delivery.header(HEADER.priority);
+  if (text === undefined) return 0;
+  const priority = Number(text);
+  if (Number.isInteger(priority) && priority >= 0 && priority <= 255) return priority;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `${HEADER.priority} "${shown(text)}" is not a whole number from 0 to 255`,
+  );
+}
+
+export function readWanted(
+  header: string | undefined,
+  inBody: readonly string[] | undefined,
+  model: CatalogModel,
+): readonly string[] | undefined {
+  const wanted = inBody ?? header?.split(",").map((name) => name.trim());
+  if (wanted === undefined || wanted.length === 0) return undefined;
+  for (const name of wanted) {
+    if (model.spec.outputs.some((output) => output.name === name)) continue;
+    const names = model.spec.outputs.map((output) => output.name).join(", ");
+    throw new TuttiError("TUTTI_INVALID_INPUT", `"${model.spec.name}" has no output "${shown(name)}": it has ${names}`);
+  }
+  return wanted;
+}
+
+const tooFar = (): TuttiError =>
+  new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one`,
+  );
+/** What came from outside, short enough for an error text. */
+const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);

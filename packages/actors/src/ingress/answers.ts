@@ -1,0 +1,68 @@
+import type { Bus } from "@tutti/bus";
+import { CONTENT, HEADER, TuttiError, errorBody } from "@tutti/protocol";
+import { type Form, encodeAnswer, toJson } from "@tutti/wire";
+import type { Held } from "./held-requests.ts";
+
+/** Room for the subject, the headers and the protocol line beside the payload. */
+const ENVELOPE_BYTES = 1_024;
+
+/** Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. */
+export class Answers {
+  readonly #bus: Bus;
+  /** The bus did not take it: disconnected. */
+  lost = 0;
+
+  constructor(bus: Bus) {
+    this.#bus = bus;
+  }
+
+  /** @returns the error that went out instead, when the answer would not fit into one message */
+  ok(held: Held, tensors: Uint8Array): TuttiError | undefined {
+    const { spec } = held.model;
+    let payload: Uint8Array;
+    try {
+      payload = encodeAnswer(held.form, {
+        model: spec.name,
+        version: spec.version,
+        tensors,
+        ...(held.publisherId === undefined ? {} : { id: held.publisherId }),
+        ...(held.wanted === undefined ? {} : { wanted: held.wanted }),
+      });
+    } catch (error) {
+      const failure = new TuttiError("TUTTI_INTERNAL", "the executor's outputs can't be read", { cause: error });
+      this.refuse(held.reply, failure);
+      return failure;
+    }
+    const room = this.#bus.payloadMax - ENVELOPE_BYTES;
+    if (payload.byteLength > room) {
+      const names = spec.outputs.map((output) => output.name).join(", ");
+      const failure = new TuttiError(
+        "TUTTI_TOO_LARGE",
+        `the answer has ${payload.byteLength} bytes, the server takes ${room}: ask for fewer outputs (${names}) with ${HEADER.outputs}${held.form === "binary" ? "" : `, or in binary form (${CONTENT.binary})`}`,
+      );
+      this.refuse(held.reply, failure);
+      return failure;
+    }
+    // A header costs a microsecond on each side; JSON is what a reader without one assumes.
+    const sent =
+      held.form === "json"
+        ? this.#bus.publish(held.reply, payload)
+        : this.#bus.publish(held.reply, payload, { headers: FORM_HEADERS[held.form] });
+    if (!sent) this.lost++;
+    return undefined;
+  }
+
+  refuse(reply: string, error: TuttiError): void {
+    const headers = { [HEADER.error]: oneLine(error.message), [HEADER.errorCode]: String(error.status) };
+    if (!this.#bus.publish(reply, toJson(errorBody(error)), { headers })) this.lost++;
+  }
+}
+
+const FORM_HEADERS: Readonly<Record<Form, Readonly<Record<string, string>>>> = {
+  json: { [HEADER.contentType]: CONTENT.json },
+  msgpack: { [HEADER.contentType]: CONTENT.msgpack },
+  binary: { [HEADER.contentType]: CONTENT.binary },
+};
+
+/** Header values are single lines of ASCII: a text from outside must not forge another header. */
+const oneLine = (text: string): string => text.replace(/[^\x20-\x7e]+/g, " ").slice(0, 500);

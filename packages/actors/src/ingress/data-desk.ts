@@ -1,0 +1,65 @@
+import { type PullRequest, type PulledItem, type ResultBatch, TuttiError, codeOfNumber } from "@tutti/protocol";
+import { type DataHandlers, verifyToken } from "@tutti/pull";
+import type { ActorKey, BatchId } from "@tutti/units";
+import type { Held, HeldRequests } from "./held-requests.ts";
+import type { IngressFigures } from "./ingress-figures.ts";
+
+export interface DataDeskOptions {
+  readonly held: HeldRequests;
+  readonly secret: Uint8Array;
+  readonly figures: IngressFigures;
+  /** A request has its outcome: outputs, or the error of its own row. */
+  readonly settle: (held: Held, outcome: Uint8Array | TuttiError, results: ResultBatch) => void;
+  readonly onResponded: (results: ResultBatch) => void;
+}
+
+/** Where executors pull inputs and bring results. Nothing they say is believed without a token or a pull on record (T2). */
+export function createDataDesk(options: DataDeskOptions): DataHandlers {
+  const { held, secret, figures } = options;
+  return {
+    onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void {
+      const executor = pull.executor as ActorKey;
+      const claim = { batcher: pull.batcher as ActorKey, batchId: pull.batchId as BatchId, executor, seqs: pull.seqs };
+      if (!verifyToken(secret, claim, pull.token)) {
+        figures.forbiddenPulls++;
+        reply(undefined);
+        return;
+      }
+      const items = new Array<PulledItem>(pull.seqs.length);
+      for (let i = 0; i < items.length; i++) {
+        const seq = pull.seqs[i]!;
+        const request = held.get(seq);
+        if (request !== undefined && request.thread === pull.thread) {
+          notePulled(request, pull.batchId, executor);
+          items[i] = { seq, row: request.row, traceparent: request.traceparent };
+        } else items[i] = { seq, row: undefined, traceparent: "" };
+      }
+      reply(items);
+    },
+
+    onResults(results: ResultBatch): void {
+      options.onResponded(results);
+      for (const item of results.items) {
+        const request = held.get(item.seq);
+        if (request === undefined || !wasPulledBy(request, results.batchId, results.executor)) {
+          figures.strayResults++;
+          continue;
+        }
+        const outcome = item.outputs ?? new TuttiError(codeOfNumber(item.code), item.text);
+        options.settle(request, outcome, results);
+      }
+    },
+  };
+}
+
+/** A request that was put back and dispatched again may be answered by either batch: the first result wins. */
+function notePulled(held: Held, batchId: number, executor: ActorKey): void {
+  if (held.batch === batchId && held.executor === executor) return;
+  held.earlierBatch = held.batch;
+  held.earlierExecutor = held.executor;
+  held.batch = batchId;
+  held.executor = executor;
+}
+const wasPulledBy = (held: Held, batchId: number, executor: number): boolean =>
+  (held.batch === batchId && held.executor === executor) ||
+  (held.earlierBatch === batchId && held.earlierExecutor === executor);

@@ -1,0 +1,95 @@
+import type { CatalogModel } from "../catalog.ts";
+import { IndexedHeap } from "@tutti/collections";
+import type { Form } from "@tutti/wire";
+import type { Span } from "@tutti/telemetry";
+import type { ActorKey, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+
+/** A request that was accepted and not yet answered. The ingress is the arbiter of its fate (T1). */
+export interface Held {
+  readonly seq: RequestSeq;
+  readonly slot: number;
+  readonly model: CatalogModel;
+  readonly thread: ThreadId;
+  readonly app: string;
+  readonly appId: number;
+  readonly reply: string;
+  readonly form: Form;
+  readonly publisherId: string | undefined;
+  readonly wanted: readonly string[] | undefined;
+  readonly row: Uint8Array;
+  readonly arrivedAt: Instant;
+  /** The publisher's. */
+  readonly deadline: Instant;
+  readonly slo: Micros;
+  readonly priority: number;
+  readonly span: Span | undefined;
+  readonly traceparent: string;
+  /** Position among the arrivals told to its thread's batcher, so that a gap can be sent again. */
+  arrivalSeq: number;
+  /** Who pulled it last, and before that: only they may answer it (T2). */
+  batch: number;
+  executor: ActorKey | 0;
+  earlierBatch: number;
+  earlierExecutor: ActorKey | 0;
+}
+
+/** The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7). */
+export class HeldRequests {
+  readonly #bySeq = new Map<number, Held>();
+  readonly #bySlot: (Held | undefined)[] = [];
+  readonly #freeSlots: number[] = [];
+  readonly #timers: IndexedHeap;
+  readonly #requestsMax: number;
+  readonly #bytesMax: number;
+  bytes = 0;
+
+  constructor(options: { readonly requestsMax: number; readonly bytesMax: number }) {
+    this.#requestsMax = options.requestsMax;
+    this.#bytesMax = options.bytesMax;
+    this.#timers = new IndexedHeap(options.requestsMax);
+  }
+
+  get size(): number {
+    return this.#bySeq.size;
+  }
+  get nextTimerAt(): Instant {
+    return this.#timers.topPriority as Instant;
+  }
+  fits(bytes: number): boolean {
+    return this.#bySeq.size < this.#requestsMax && this.bytes + bytes <= this.#bytesMax;
+  }
+  /** The slot that the next `add` must name. */
+  nextSlot(): number {
+    return this.#freeSlots.at(-1) ?? this.#bySlot.length;
+  }
+  get(seq: number): Held | undefined {
+    return this.#bySeq.get(seq);
+  }
+  values(): IterableIterator<Held> {
+    return this.#bySeq.values();
+  }
+
+  add(held: Held, timerAt: Instant): void {
+    if (held.slot === this.#bySlot.length) this.#bySlot.push(held);
+    else {
+      this.#freeSlots.pop();
+      this.#bySlot[held.slot] = held;
+    }
+    this.#bySeq.set(held.seq, held);
+    this.#timers.set(held.slot, timerAt);
+    this.bytes += held.row.byteLength;
+  }
+
+  remove(held: Held): void {
+    if (!this.#bySeq.delete(held.seq)) return;
+    this.#bySlot[held.slot] = undefined;
+    this.#freeSlots.push(held.slot);
+    this.#timers.remove(held.slot);
+    this.bytes -= held.row.byteLength;
+  }
+
+  /** The request whose timer is due at `now`, or undefined. */
+  due(now: Instant): Held | undefined {
+    return this.#timers.topPriority <= now ? this.#bySlot[this.#timers.topKey] : undefined;
+  }
+}

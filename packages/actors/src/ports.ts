@@ -1,0 +1,37 @@
+import type { Bus } from "@tutti/bus";
+import type { Clock } from "@tutti/clock";
+import type { Role } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+import type { Telemetry } from "@tutti/telemetry";
+import type { ActorKey, Micros } from "@tutti/units";
+
+/** What every actor is given. The same actor runs on NATS and real time, or on the simulator's bus and clock (T6). */
+export interface ActorPorts {
+  /** Control messages. */
+  readonly bus: Bus;
+  /** A second connection for publishers' requests and answers, so that one blocked consumer of bulk data never delays control. */
+  readonly bulk: Bus;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+  /** Random bytes for secrets; seeded in the simulator. */
+  readonly randomBytes: (count: number) => Uint8Array;
+}
+
+export interface ActorConfig {
+  readonly key: ActorKey;
+  readonly cluster: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly heartbeatEvery: Micros;
+  /** A peer that is silent for so long is dead. */
+  readonly peerTimeout: Micros;
+}
+
+/** What a service's main.ts holds. */
+export interface Actor {
+  readonly role: Role;
+  readonly key: ActorKey;
+  /** Stops taking work, finishes what it has, says goodbye; then `done`. */
+  drain(done: () => void): void;
+}

@@ -1,0 +1,93 @@
+import { type ModelSpec, type ModelStatus, type ProfileMeasured, type ProfilePoints } from "@tutti/protocol";
+import { LatencyTable } from "@tutti/profile";
+import type { ActorKey, GpuId, Micros } from "@tutti/units";
+import { type MeasuredSize, pointsOf, refusalOf } from "./profile-plan.ts";
+
+/** One accelerator that measures one bucket for us. */
+interface Measurement {
+  readonly executor: ActorKey;
+  readonly gpu: GpuId;
+  readonly bucket: number;
+  result: ProfileMeasured | undefined;
+}
+
+/** What the profiler knows of one model on its way from "wanted" to "ready". */
+export class ModelWork {
+  readonly spec: ModelSpec;
+  /** Executors that reported it, with why they could not load it ("" if they could). */
+  readonly reports = new Map<
+    ActorKey,
+    { readonly type: string; readonly gpus: readonly GpuId[]; readonly failure: string }
+  >();
+  measurements: Measurement[] = [];
+
+  constructor(spec: ModelSpec) {
+    this.spec = spec;
+  }
+
+  get failure(): string {
+    for (const { failure } of this.reports.values()) if (failure !== "") return failure;
+    return "";
+  }
+  get types(): string[] {
+    return [...new Set([...this.reports.values()].map((report) => report.type))].sort();
+  }
+
+  /** Every bucket on up to `gpusMax` accelerators, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5). */
+  planMeasurements(gpusMax: number): void {
+    const gpus = [...this.reports].flatMap(([executor, report]) => report.gpus.map((gpu) => ({ executor, gpu })));
+    this.measurements = gpus
+      .slice(0, gpusMax)
+      .flatMap(({ executor, gpu }) =>
+        this.spec.buckets.map((_, bucket) => ({ executor, gpu, bucket, result: undefined })),
+      );
+  }
+  forget(executor: ActorKey): void {
+    this.reports.delete(executor);
+    this.measurements = this.measurements.filter(
+      (measurement) => measurement.executor !== executor || measurement.result !== undefined,
+    );
+  }
+  note(measured: ProfileMeasured): void {
+    const slot = this.measurements.find(
+      (one) => one.executor === measured.executor && one.gpu === measured.gpu && one.bucket === measured.bucket,
+    );
+    if (slot !== undefined) slot.result = measured;
+  }
+  get missing(): readonly Measurement[] {
+    return this.measurements.filter((measurement) => measurement.result === undefined);
+  }
+
+  /** The outcome of a completed measurement. */
+  conclude(quantile: number, overhead: Micros): ModelStatus {
+    const failure = this.measurements.find((one) => one.result !== undefined && one.result.failure !== "")?.result
+      ?.failure;
+    if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
+    const profiles = this.spec.buckets.map((_, bucket) => this.#points(bucket, { quantile }));
+    const means = this.spec.buckets.map((_, bucket) => this.#points(bucket, "mean"));
+    return this.decide(profiles, means, overhead);
+  }
+  decide(profiles: readonly ProfilePoints[], means: readonly ProfilePoints[], overhead: Micros): ModelStatus {
+    const refusal = refusalOf(this.spec, profiles, overhead);
+    return { ...this.status(refusal === "" ? "ready" : "refused", refusal), profiles, means };
+  }
+  status(state: ModelStatus["state"], reason: string): ModelStatus {
+    const { name, number, version } = this.spec;
+    return { name, number, version, state, reason, profiles: [], means: [], executorTypes: this.types };
+  }
+
+  /** Of several executor types the pointwise slowest counts, since any of them may get the batch (docs/algorithms.md, 0). */
+  #points(bucket: number, summary: { readonly quantile: number } | "mean"): ProfilePoints {
+    const byType = new Map<string, MeasuredSize[]>();
+    for (const { bucket: measured, result } of this.measurements) {
+      if (measured === bucket && result !== undefined)
+        byType.set(result.type, [...(byType.get(result.type) ?? []), ...result.samples]);
+    }
+    const tables = [...byType.values()].map((sizes) =>
+      LatencyTable.fromPoints(pointsOf(sizes, summary), { batchSizeMax: this.spec.batchSizeMax }),
+    );
+    const sizes = new Set([...byType.values()].flat().map((size) => size.batchSize));
+    const slowest = LatencyTable.slowest(tables);
+    return [...sizes].sort((a, b) => a - b).map((batchSize) => ({ batchSize, latency: slowest.latency(batchSize) }));
+  }
+}

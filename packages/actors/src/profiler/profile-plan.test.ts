@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import type { ModelSpec } from "@tutti/protocol";
+import { micros, millis } from "@tutti/units";
+import { batchSizesOf, pointsOf, quantile, refusalOf } from "./profile-plan.ts";
+
+test("sizes are powers of two up to the maximum batch, which is measured itself", () => {
+  expect(batchSizesOf(1)).toEqual([1]);
+  expect(batchSizesOf(8)).toEqual([1, 2, 4, 8]);
+  expect(batchSizesOf(12)).toEqual([1, 2, 4, 8, 12]);
+});
+
+test("the planning profile is a high quantile, the accounting one the mean", () => {
+  const sizes = [{ batchSize: 1, runs: [100, 100, 100, 500] }];
+  expect(pointsOf(sizes, { quantile: 0.99 })).toEqual([{ batchSize: 1, latency: 500 }]);
+  expect(pointsOf(sizes, "mean")).toEqual([{ batchSize: 1, latency: 200 }]);
+  expect(quantile([3, 1, 2], 0.5)).toBe(2);
+});
+
+test("an SLO that even one request alone can't meet is refused, and the reason names one that would do", () => {
+  const spec = { slo: millis(5), buckets: [{ W: 80 }, { W: 160 }] } as unknown as ModelSpec;
+  const fast = [{ batchSize: 1, latency: micros(2_000) }];
+  const slow = [{ batchSize: 1, latency: micros(4_500) }];
+  expect(refusalOf(spec, [fast, fast], millis(1))).toBe("");
+  expect(refusalOf(spec, [fast, slow], millis(1))).toMatch(/4\.5 ms in bucket .*160.*at least 5\.5 ms/);
+});

@@ -1,0 +1,49 @@
+import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
+import { type Micros, formatDuration, micros } from "@tutti/units";
+
+/** 1, 2, 4, … up to the maximum batch, which is always measured itself. */
+export function batchSizesOf(batchSizeMax: number): number[] {
+  const sizes: number[] = [];
+  for (let size = 1; size < batchSizeMax; size *= 2) sizes.push(size);
+  return [...sizes, batchSizeMax];
+}
+
+/** The sample at quantile `q` (0 … 1) of unsorted numbers. */
+export function quantile(samples: readonly number[], q: number): number {
+  const sorted = [...samples].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(q * sorted.length) - 1)] ?? NaN;
+}
+
+export interface MeasuredSize {
+  readonly batchSize: number;
+  readonly runs: readonly number[];
+}
+
+/** Points of l(b) from all samples of one executor type, at a quantile or as means; whole microseconds, rounded up. */
+export function pointsOf(
+  sizes: readonly MeasuredSize[],
+  summary: { readonly quantile: number } | "mean",
+): ProfilePoints {
+  const bySize = new Map<number, number[]>();
+  for (const { batchSize, runs } of sizes) bySize.set(batchSize, [...(bySize.get(batchSize) ?? []), ...runs]);
+  return [...bySize]
+    .filter(([, runs]) => runs.length > 0)
+    .sort(([a], [b]) => a - b)
+    .map(([batchSize, runs]) => {
+      const value =
+        summary === "mean" ? runs.reduce((sum, run) => sum + run, 0) / runs.length : quantile(runs, summary.quantile);
+      return { batchSize, latency: micros(Math.max(1, Math.ceil(value))) };
+    });
+}
+
+/** Why a model can't be served under its SLO; "" if it can. Every bucket must be able to run at least one request in time. */
+export function refusalOf(spec: ModelSpec, profiles: readonly ProfilePoints[], overhead: Micros): string {
+  for (const [bucket, points] of profiles.entries()) {
+    const alone = points[0]?.latency;
+    if (alone === undefined || alone + overhead <= spec.slo) continue;
+    const which = spec.buckets.length > 1 ? ` in bucket ${JSON.stringify(spec.buckets[bucket])}` : "";
+    const least = formatDuration(micros(alone + overhead));
+    return `one request alone takes ${formatDuration(alone)}${which} and ${formatDuration(overhead)} on the way, which its SLO of ${formatDuration(spec.slo)} does not allow: load it with an SLO of at least ${least}, or drop that bucket`;
+  }
+  return "";
+}

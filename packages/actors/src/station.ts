@@ -1,0 +1,137 @@
+import type { Delivery, Subscription } from "@tutti/bus";
+import type { Stop } from "@tutti/clock";
+import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
+import type { Logger } from "@tutti/telemetry";
+import { type ActorKey, actorToken, seconds } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { Directory, type PeerWatcher } from "./directory.ts";
+import { Outbox } from "./outbox.ts";
+import type { ActorConfig, ActorPorts } from "./ports.ts";
+
+export interface StationOptions extends PeerWatcher {
+  readonly role: Role;
+  /** Whose heartbeats matter to this actor. */
+  readonly listensTo: readonly Role[];
+  /** What its own heartbeats carry besides who it is. */
+  readonly beat?: () => Partial<Heartbeat>;
+  readonly stats: () => Omit<StatsReported, "key" | "role" | "at">;
+}
+
+/** What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services protocol. */
+export class Station {
+  readonly subjects: Subjects;
+  readonly reader = new FrameReader();
+  readonly directory: Directory;
+  readonly log: Logger;
+  /** Frames that could not be read: malformed input never stops an actor (T8). */
+  faults = 0;
+  readonly #ports: ActorPorts;
+  readonly #config: ActorConfig;
+  readonly #options: StationOptions;
+  readonly #outbox: Outbox;
+  readonly #subscriptions: Subscription[] = [];
+  readonly #timers: Stop[] = [];
+  readonly #startedAt;
+  #leaving = false;
+
+  constructor(ports: ActorPorts, config: ActorConfig, options: StationOptions) {
+    this.#ports = ports;
+    this.#config = config;
+    this.#options = options;
+    this.#startedAt = ports.clock.now();
+    this.subjects = subjectsOf(config.cluster);
+    this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
+    this.#outbox = new Outbox(ports.bus, ports.clock, config.key);
+    this.directory = new Directory(ports.clock, config.peerTimeout, options);
+    this.reader.on(Heartbeat, (beat) => {
+      if (beat.key !== config.key) this.directory.hear(beat);
+    });
+  }
+
+  /** Starts to listen and to beat; call it when every handler is registered. */
+  open(): void {
+    const { bus, clock } = this.#ports;
+    const { key } = this.#config;
+    const read = (delivery: Delivery): void => this.#read(delivery);
+    this.#subscriptions.push(
+      bus.subscribe(this.subjects.actor(key), read),
+      bus.subscribe(this.subjects.role(this.#options.role), read),
+      ...this.#options.listensTo.map((role) => bus.subscribe(this.subjects.beat(role), read)),
+      bus.announce({
+        name: this.#options.role,
+        id: actorToken(key),
+        version: "0.1.0",
+        description: `Tutti ${this.#options.role}`,
+        metadata: { cluster: this.#config.cluster, host: this.#config.host, pid: String(this.#config.pid) },
+        stats: () => this.#options.stats().figures,
+      }),
+      bus.onStatus((status) => {
+        if (status.kind === "reconnected") this.beat();
+        this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
+      }),
+    );
+    this.beat();
+    this.#timers.push(
+      clock.every(this.#config.heartbeatEvery, () => this.beat()),
+      clock.every(seconds(1), () => this.#report()),
+    );
+  }
+
+  send<T>(to: ActorKey, type: MessageType<T>, value: T): void {
+    this.#outbox.add(this.subjects.actor(to), type, value);
+  }
+
+  broadcast<T>(role: Role, type: MessageType<T>, value: T): void {
+    this.#outbox.add(this.subjects.role(role), type, value);
+  }
+
+  beat(): void {
+    const { key, host, pid } = this.#config;
+    this.#outbox.add(this.subjects.beat(this.#options.role), Heartbeat, {
+      key,
+      role: this.#options.role,
+      host,
+      pid,
+      sentAt: this.#ports.clock.now(),
+      startedAt: this.#startedAt,
+      leaving: this.#leaving,
+      ...this.#options.beat?.(),
+    });
+  }
+
+  get framesLost(): number {
+    return this.#outbox.lost;
+  }
+
+  /** Says goodbye, so that nobody has to wait for a time-out, and stops. */
+  close(done: () => void): void {
+    this.#leaving = true;
+    for (const timer of this.#timers) timer.stop();
+    this.directory.stop();
+    this.beat();
+    this.#outbox.flush();
+    this.#ports.bus.flush(() => {
+      for (const subscription of this.#subscriptions) subscription.stop();
+      done();
+    });
+  }
+
+  #read(delivery: Delivery): void {
+    const fault = this.reader.read(delivery.payload);
+    if (fault === undefined) return;
+    this.faults++;
+    this.log.warn({ subject: delivery.subject, fault: fault.fault }, "dropped a malformed frame");
+  }
+
+  #report(): void {
+    const stats = this.#options.stats();
+    const figures = { ...stats.figures, frameFaults: this.faults, framesLost: this.#outbox.lost };
+    this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
+      key: this.#config.key,
+      role: this.#options.role,
+      at: this.#ports.clock.now(),
+      ...stats,
+      figures,
+    });
+  }
+}

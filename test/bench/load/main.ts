@@ -1,0 +1,51 @@
+/**
+ * An open-loop load generator of its own process.
+ *
+ *   node test/bench/load/main.ts --nats URL --model NAME --rate 2000 --seconds 20 [--warmup 2] [--slo 25ms] [--bytes 16] [--input x] [--seed 1]
+ *                                [--arrivals poisson|uniform] [--app load]
+ *
+ * Prints one JSON object (LoadReport); progress goes to standard error.
+ */
+import { parseArgs } from "node:util";
+import { connectNats } from "@tutti/bus-nats";
+import { NodeClock } from "@tutti/clock-node";
+import { type Micros, parseDuration, seconds } from "@tutti/units";
+import { encodeTensors } from "@tutti/wire";
+import { OpenLoop } from "./open-loop.ts";
+
+const { values } = parseArgs({
+  options: {
+    nats: { type: "string", default: "nats://127.0.0.1:4222" },
+    model: { type: "string", default: "resnet50" },
+    app: { type: "string", default: "load" },
+    rate: { type: "string", default: "2000" },
+    seconds: { type: "string", default: "20" },
+    warmup: { type: "string", default: "2" },
+    slo: { type: "string", default: "25ms" },
+    bytes: { type: "string", default: "16" },
+    input: { type: "string", default: "x" },
+    seed: { type: "string", default: "1" },
+    arrivals: { type: "string", default: "poisson" },
+  },
+});
+
+const data = new Uint8Array(Number(values.bytes));
+const payload = encodeTensors([{ name: values.input, type: "FP32", dims: [1, data.byteLength / 4], data }]);
+const clock = new NodeClock();
+const connections = await connectNats({ servers: values.nats, name: "load" });
+const load = new OpenLoop(connections.control, clock, {
+  model: values.model,
+  app: values.app,
+  rate: Number(values.rate),
+  arrivals: values.arrivals === "uniform" ? "uniform" : "poisson",
+  duration: seconds(Number(values.seconds)),
+  warmup: seconds(Number(values.warmup)),
+  slo: parseDuration(values.slo) ?? (25_000 as Micros),
+  seed: Number(values.seed),
+  payload,
+  grace: seconds(2),
+});
+const report = await load.run((text) => void process.stderr.write(`load: ${text}\n`));
+process.stdout.write(`${JSON.stringify(report)}\n`);
+await connections.close();
+clock.close();

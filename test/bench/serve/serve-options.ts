@@ -1,0 +1,1 @@
+export type PolicyName = "deferred" | "eager";
