@@ -6,6 +6,7 @@ import { dirname, join, relative } from "node:path";
 import { expect, test } from "vitest";
 import * as protocol from "@tutti/protocol";
 import type { MessageType } from "@tutti/protocol";
+import { decodeAnswer, decodeRequest, decodeTensors, encodeTensors } from "@tutti/wire";
 
 const root = join(import.meta.dirname, "..", "..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -53,6 +54,26 @@ test("the tables of headers and of limits have everything that is declared, with
     return `${name} = ${value?.replaceAll(",", "")}`;
   });
   expect(rows.toSorted()).toEqual(limits.toSorted());
+});
+
+test("the documented requests mean the same in JSON and in binary, and the documented answer can be read", () => {
+  const [request = "", answer = ""] = blocksOf("docs/messages.md", "json");
+  const [dump = ""] = blocksOf("docs/messages.md", "hex");
+  const message = Uint8Array.from(dump.split(/\s+/).filter(Boolean), (byte) => Number.parseInt(byte, 16));
+  const { inputs, id, outputs } = decodeRequest("json", new TextEncoder().encode(request));
+  expect(inputs).toEqual(decodeTensors(message));
+  expect(encodeTensors(inputs)).toEqual(message);
+  expect({ id, outputs }).toEqual({ id: "a-17", outputs: ["y"] });
+  expect(read("docs/messages.md")).toContain(`example, ${message.byteLength} bytes`);
+  const { model, version, outputs: answered } = decodeAnswer("json", new TextEncoder().encode(answer));
+  expect([model, version, answered.map(({ name }) => name)]).toEqual(["mlp", "1", ["y"]]);
+});
+
+test("the table of element types has every type with its number and width", () => {
+  const expected = Object.entries(protocol.DATA_TYPES).map(
+    ([type, bytes]) => `| \`${type}\` | ${protocol.dataTypeNumber(type as protocol.DataType)} | ${bytes} |`,
+  );
+  expect(rowsUnder("docs/messages.md", "| `datatype` |")).toEqual(expected);
 });
 
 test("every subject, bucket and content type that is declared is documented", () => {
@@ -135,6 +156,10 @@ function rowsUnder(path: string, header: string): string[] {
 const bare = (cell: string): string => cell.trim().replaceAll("`", "");
 const firstCell = (row: string): string => bare(row.split("|")[1] ?? "");
 
+/** The contents of the fenced blocks of one language, in order. */
+const blocksOf = (path: string, language: string): string[] =>
+  [...read(path).matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(([, text = ""]) => text);
+
 function headingsOf(path: string): string[] {
   if (!statSync(join(root, path)).isFile() || !path.endsWith(".md")) return [];
   return [...withoutCode(read(path)).matchAll(/^#{1,6} (.+)$/gm)].map(([, text = ""]) => text);
@@ -161,6 +186,10 @@ function citationsIn(text: string): Citation[] {
   const citation =
     /docs\/(algorithms|architecture)\.md`?,? (?:sections? )?([A-ET]?\d+|[A-E])\b((?:(?:, | and | to |–)[A-ET]?\d+\b)*)/g;
   return [...joined.matchAll(citation)].flatMap(([, file, first = "", rest = ""]) =>
-    [first, ...(rest.match(/[A-ET]?\d+/g) ?? [])].map((section) => ({ file: file as Citation["file"], section })),
+    // "A10, 8" is case 8 of A10; "4 and 5" are two sections.
+    [first, ...(rest.match(/^\d/.test(first) ? /\d+/g : /[A-ET]\d+/g) ?? [])].map((section) => ({
+      file: file as Citation["file"],
+      section,
+    })),
   );
 }
