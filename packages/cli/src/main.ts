@@ -88,6 +88,10 @@ function addModels(program: Command): void {
     .option("--name <name>", "(default: that of the file)")
     .option("--config <config.yaml>", "(default: the config.yaml beside the file)")
     .option("--profile <file>", "latencies given instead of measured: { 1: 6ms, 8: 12ms }")
+    .option(
+      "--sample <folder>",
+      "inputs to measure with, as `tutti infer --input` reads them (default: random numbers)",
+    )
     .option("--timeout <seconds>", "how long to wait until it is served", "120")
     .action(async (path: string, options) => (await import("./commands/load.ts")).load(path, options));
   toCluster(program.command("unload <model>"))

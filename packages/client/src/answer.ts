@@ -7,7 +7,8 @@ import { type TensorValue, tensorValue } from "./tensors.ts";
 export interface InferResult {
   readonly outputs: Readonly<Record<string, TensorValue>>;
   readonly model: string;
-  readonly version: string;
+  /** Undefined in binary form, which carries tensors alone. */
+  readonly version: string | undefined;
   /** How many requests ran together. */
   readonly batchSize: number | undefined;
   /** From arrival at the ingress to the start of its run, in microseconds. */
@@ -24,8 +25,8 @@ export function readAnswer(delivery: Delivery, target: string): InferResult | Tu
     const { model, version, outputs } = decodeAnswer(form, new Uint8Array(delivery.payload));
     return {
       outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])),
-      model,
-      version,
+      model: model === "" ? target : model,
+      version: version === "" ? undefined : version,
       batchSize: numberOf(delivery.header(HEADER.batchSize)),
       queueUs: numberOf(delivery.header(HEADER.queueUs)),
     };

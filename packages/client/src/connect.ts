@@ -1,4 +1,4 @@
-import { connectNats } from "@tutti/bus-nats";
+import { connectNats, readCredentials } from "@tutti/bus-nats";
 import type { InferResult } from "./answer.ts";
 import { type ClientOptions, type InferOptions, TuttiClient } from "./client.ts";
 import type { TensorInput } from "./tensors.ts";
@@ -6,7 +6,7 @@ import type { TensorInput } from "./tensors.ts";
 export interface ConnectOptions extends ClientOptions {
   /** `nats://host:4222`, one or several of a cluster. */
   readonly servers: string | readonly string[];
-  /** File with the application's credentials; its replies then live below `_INBOX.<app>`, where only it may subscribe. */
+  /** File with the application's credentials: only they may subscribe below `_INBOX.<app>`, where its answers go. */
   readonly credentials?: string;
   /** How this connection is called in the server's lists. */
   readonly name?: string;
@@ -26,8 +26,8 @@ export async function connect(options: ConnectOptions): Promise<Tutti> {
   const nats = await connectNats({
     servers,
     name,
-    ...(credentials !== undefined && { credentials }),
-    ...(credentials !== undefined && client.app !== undefined && { inboxPrefix: `_INBOX.${client.app}` }),
+    inboxPrefix: client.app === undefined ? "_INBOX" : `_INBOX.${client.app}`,
+    ...(credentials !== undefined && { credentials: readCredentials(credentials) }),
   });
   const tutti = new TuttiClient(nats.bulk, client);
   return {

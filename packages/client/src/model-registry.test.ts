@@ -1,7 +1,7 @@
 import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
 import { micros } from "@tutti/units";
-import { toJson } from "@tutti/wire";
+import { toJson, unpack } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type DesiredModel, ModelRegistry } from "./model-registry.ts";
 import { getEntry, listEntries, putEntry } from "./store-calls.ts";
@@ -34,7 +34,7 @@ const tell = (store: InMemoryStore, status: ModelStatus): Promise<number> =>
 
 test("a model gets a number, version 1, and its file under its sha256", async () => {
   const store = new InMemoryStore();
-  const spec = await new ModelRegistry(store).publish(model("mlp"), BYTES);
+  const spec = await new ModelRegistry(store).publish(model("mlp"), { model: BYTES });
   expect(spec).toMatchObject({ version: "1", file: { bytes: 3, object: `sha256-${spec.file!.sha256}` } });
   expect(spec.number).toBeGreaterThan(0);
   const stored = await new Promise((resolve) => store.files.get(spec.file!.object, resolve));
@@ -44,14 +44,28 @@ test("a model gets a number, version 1, and its file under its sha256", async ()
 
 test("the same model again changes nothing; a changed one has a new number and the next version", async () => {
   const registry = new ModelRegistry(new InMemoryStore());
-  const first = await registry.publish(model("mlp"), BYTES);
-  expect(await registry.publish(model("mlp"), BYTES)).toEqual(first);
-  const slower = await registry.publish(model("mlp", 60_000), BYTES);
+  const first = await registry.publish(model("mlp"), { model: BYTES });
+  expect(await registry.publish(model("mlp"), { model: BYTES })).toEqual(first);
+  const slower = await registry.publish(model("mlp", 60_000), { model: BYTES });
   expect(slower).toMatchObject({ version: "2", slo: 60_000 });
   expect(slower.number).not.toBe(first.number);
-  const other = await registry.publish(model("mlp", 60_000), Uint8Array.of(9));
+  const other = await registry.publish(model("mlp", 60_000), { model: Uint8Array.of(9) });
   expect(other).toMatchObject({ version: "3" });
   expect(await registry.list()).toHaveLength(1);
+});
+
+test("samples are a list of tensor messages, in a file of their own that goes with the model", async () => {
+  const store = new InMemoryStore();
+  const registry = new ModelRegistry(store);
+  const { samples } = await registry.publish(model("mlp"), {
+    model: BYTES,
+    samples: [Uint8Array.of(7), Uint8Array.of(8)],
+  });
+  const stored = (): Promise<unknown> => new Promise((resolve) => store.files.get(samples!, resolve));
+  const { bytes } = (await stored()) as { bytes: Uint8Array };
+  expect(unpack(bytes)).toEqual([Uint8Array.of(7), Uint8Array.of(8)]);
+  await registry.remove("mlp");
+  expect(await stored()).toBe("absent");
 });
 
 test("numbers are never given twice, not even after a model is gone", async () => {
@@ -59,9 +73,9 @@ test("numbers are never given twice, not even after a model is gone", async () =
   const registry = new ModelRegistry(store);
   const numbers = new Set<number>();
   for (let round = 0; round < 3; round++) {
-    numbers.add((await registry.publish(model("a"), BYTES)).number);
-    numbers.add((await registry.publish(model("a", 40_000 + round), BYTES)).number);
-    numbers.add((await registry.publish(model("b"), BYTES)).number);
+    numbers.add((await registry.publish(model("a"), { model: BYTES })).number);
+    numbers.add((await registry.publish(model("a", 40_000 + round), { model: BYTES })).number);
+    numbers.add((await registry.publish(model("b"), { model: BYTES })).number);
     expect(await registry.remove("a")).toBe(true);
     expect(await registry.remove("b")).toBe(true);
   }
@@ -71,7 +85,7 @@ test("numbers are never given twice, not even after a model is gone", async () =
 
 test("of several who load one name at the same time all end with the same model", async () => {
   const registry = new ModelRegistry(new InMemoryStore());
-  const specs = await Promise.all(Array.from({ length: 5 }, () => registry.publish(model("mlp"), BYTES)));
+  const specs = await Promise.all(Array.from({ length: 5 }, () => registry.publish(model("mlp"), { model: BYTES })));
   expect(new Set(specs.map((spec) => spec.number)).size).toBe(1);
 });
 
@@ -80,14 +94,14 @@ test("whoever died between reserving a name and writing its model does not block
   await putEntry(store, BUCKET.models, "mlp", toJson({ reserved: true }));
   const registry = new ModelRegistry(store);
   expect(await registry.list()).toEqual([]);
-  expect(await registry.publish(model("mlp"), BYTES)).toMatchObject({ name: "mlp", version: "1" });
+  expect(await registry.publish(model("mlp"), { model: BYTES })).toMatchObject({ name: "mlp", version: "1" });
 });
 
 test("unloading removes a file only when no other model is made of it", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);
-  const { file } = await registry.publish(model("a"), BYTES);
-  await registry.publish(model("b"), BYTES);
+  const { file } = await registry.publish(model("a"), { model: BYTES });
+  await registry.publish(model("b"), { model: BYTES });
   const stored = (): Promise<unknown> => new Promise((resolve) => store.files.get(file!.object, resolve));
   await registry.remove("a");
   expect(await stored()).toEqual({ bytes: BYTES });
@@ -99,7 +113,7 @@ test("unloading removes a file only when no other model is made of it", async ()
 test("a model is served when it is ready and a batcher has it", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);
-  const spec = await registry.publish(model("mlp"), BYTES);
+  const spec = await registry.publish(model("mlp"), { model: BYTES });
   const states: string[] = [];
   const served = registry.waitUntilServed(spec, { timeoutMs: 10_000, onState: ({ state }) => states.push(state) });
   await tell(store, { ...statusOf(spec, "ready"), number: spec.number + 1 }); // of another number: says nothing
@@ -113,7 +127,7 @@ test("a model is served when it is ready and a batcher has it", async () => {
 test("a refusal ends the waiting with its reason, without any batcher", async () => {
   const store = new InMemoryStore();
   const registry = new ModelRegistry(store);
-  const spec = await registry.publish(model("mlp"), BYTES);
+  const spec = await registry.publish(model("mlp"), { model: BYTES });
   const served = registry.waitUntilServed(spec, { timeoutMs: 10_000 });
   await tell(store, statusOf(spec, "refused", "l(1) is 40 ms, the SLO 30 ms"));
   expect(await served).toMatchObject({ state: "refused", reason: "l(1) is 40 ms, the SLO 30 ms" });
@@ -121,7 +135,7 @@ test("a refusal ends the waiting with its reason, without any batcher", async ()
 
 test("waiting has an end, and says how far the model was", async () => {
   const registry = new ModelRegistry(new InMemoryStore());
-  const spec = await registry.publish(model("mlp"), BYTES);
+  const spec = await registry.publish(model("mlp"), { model: BYTES });
   await expect(registry.waitUntilServed(spec, { timeoutMs: 1 })).rejects.toMatchObject({
     code: "TUTTI_NOT_READY",
     message: expect.stringContaining("does a profiler run"),

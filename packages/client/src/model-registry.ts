@@ -1,11 +1,18 @@
 import { createHash } from "node:crypto";
 import { BUCKET, type ModelSpec, type ModelStatus, TuttiError, isName, leaseKeys } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
-import { fromJson, toJson } from "@tutti/wire";
+import { fromJson, pack, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
 /** A model before the cluster has given it its number; without a `version` it gets the next one. */
-export type DesiredModel = Omit<ModelSpec, "number" | "version" | "file"> & { readonly version?: string };
+export type DesiredModel = Omit<ModelSpec, "number" | "version" | "file" | "samples"> & { readonly version?: string };
+
+export interface ModelFiles {
+  /** The model itself; absent for an emulated one. */
+  readonly model?: Uint8Array | undefined;
+  /** Inputs to profile with, each one binary tensor message; random ones are used where there are none. */
+  readonly samples?: readonly Uint8Array[] | undefined;
+}
 
 export interface ListedModel {
   readonly spec: ModelSpec;
@@ -34,18 +41,19 @@ export class ModelRegistry {
     this.#store = store;
   }
 
-  /** Asks the cluster to serve `model`; the same draft and file again change nothing. The file is stored first, under its sha256. */
-  async publish(draft: DesiredModel, bytes?: Uint8Array): Promise<ModelSpec> {
+  /** Asks the cluster to serve `draft`; the same model and files again change nothing. Files are stored first, under their sha256. */
+  async publish(draft: DesiredModel, files: ModelFiles = {}): Promise<ModelSpec> {
     if (!isName(draft.name)) {
       const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
       throw new TuttiError("TUTTI_INVALID_INPUT", `"${draft.name}" is no name for a model: ${rule}`);
     }
-    const file = bytes === undefined ? undefined : await this.#storeFile(bytes);
+    const file = files.model === undefined ? undefined : await this.#storeFile(files.model);
+    const samples = files.samples === undefined ? undefined : await this.#storeFile(pack(files.samples));
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const entry = await getEntry(this.#store, BUCKET.models, draft.name);
       const known = entry === undefined ? undefined : readSpec(entry.value);
       const version = draft.version ?? (known === undefined ? "1" : known.version);
-      const wanted = { ...draft, version, ...(file !== undefined && { file }) };
+      const wanted = { ...draft, version, ...(file && { file }), ...(samples && { samples: samples.object }) };
       if (known !== undefined && equalBut(known, wanted)) return known;
       const next = draft.version ?? nextVersion(known);
       const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
@@ -61,11 +69,8 @@ export class ModelRegistry {
     if (entry === undefined) return false;
     await deleteEntry(this.#store, BUCKET.models, name);
     await deleteEntry(this.#store, BUCKET.profiles, name);
-    const object = spec?.file?.object;
-    const others = await this.list();
-    if (object !== undefined && !others.some((other) => other.spec.file?.object === object)) {
-      await deleteFile(this.#store, object);
-    }
+    const kept = new Set((await this.list()).flatMap((other) => objectsOf(other.spec)));
+    for (const object of objectsOf(spec)) if (!kept.has(object)) await deleteFile(this.#store, object);
     return spec !== undefined;
   }
 
@@ -166,6 +171,9 @@ export class ModelRegistry {
     return written === undefined ? undefined : spec;
   }
 }
+
+const objectsOf = (spec: ModelSpec | undefined): string[] =>
+  [spec?.file?.object, spec?.samples].filter((object) => object !== undefined);
 
 const RESERVATION = new TextEncoder().encode('{"reserved":true}');
 

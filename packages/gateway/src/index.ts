@@ -1,1 +1,2 @@
-export {};
+export * from "./gateway.ts";
+export * from "./health.ts";

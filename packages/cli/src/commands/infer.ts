@@ -1,8 +1,8 @@
 import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, tensorValue } from "@tutti/client";
-import { connectNats } from "@tutti/bus-nats";
 import { initialState } from "@tutti/onnx-tools";
 import { type ModelSpec, isName } from "@tutti/protocol";
 import { type ClusterOptions, credentialsOf, findCluster } from "../cluster.ts";
+import { openConnection } from "../connection.ts";
 import { CommandError, usageError } from "../failure.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
@@ -25,12 +25,11 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   if (form === undefined) throw usageError(`--form ${options.form}: take one of ${FORMS.join(", ")}`);
   if (!isName(options.app)) throw usageError(`--app ${options.app}: letters, digits, "-" and "_" only`);
   const cluster = await findCluster(options);
-  const credentials = credentialsOf(cluster, options.app);
-  const nats = await connectNats({
+  const nats = await openConnection({
     servers: cluster.servers,
+    credentials: credentialsOf(cluster, options.app),
     name: "tutti-infer",
     inboxPrefix: `_INBOX.${options.app}`,
-    ...(credentials !== undefined && { credentials }),
   });
   const client = new TuttiClient(nats.bulk, { app: options.app });
   try {
@@ -63,10 +62,10 @@ async function one(spec: ModelSpec, inputs: Inputs, ask: Ask, json: boolean): Pr
   const latencyMs = Number((performance.now() - startedAt).toFixed(3));
   const meaning = await meaningOf(spec, result);
   if (json) {
-    const { model, version } = result;
+    const version = result.version ?? spec.version;
     print(
       JSON.stringify({
-        model,
+        model: spec.name,
         version,
         latencyMs,
         outputs: outputsAsJson(result),
@@ -76,7 +75,7 @@ async function one(spec: ModelSpec, inputs: Inputs, ask: Ask, json: boolean): Pr
     return;
   }
   print(meaning?.text ?? renderOutputs(result));
-  print(`${result.model} ${result.version}, ${latencyMs.toFixed(1)} ms from here and back`);
+  print(`${spec.name}, version ${result.version ?? spec.version}, ${latencyMs.toFixed(1)} ms from here and back`);
 }
 
 /** Frame after frame: each takes the state that the one before it gave. */

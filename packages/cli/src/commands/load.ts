@@ -5,6 +5,7 @@ import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
 import { EXIT, usageError } from "../failure.ts";
 import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
+import { readSamples } from "../present/samples.ts";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
 export interface LoadCommandOptions extends ClusterOptions {
@@ -14,6 +15,7 @@ export interface LoadCommandOptions extends ClusterOptions {
   readonly name?: string;
   readonly config?: string;
   readonly profile?: string;
+  readonly sample?: string;
   readonly timeout: string;
   readonly json?: boolean;
 }
@@ -26,8 +28,8 @@ export async function load(path: string, options: LoadCommandOptions): Promise<v
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
     const listed: ListedModel[] = [];
-    for (const { model, bytes } of loadable) {
-      const spec = await registry.publish(model, bytes);
+    for (const { model, bytes, samples } of loadable) {
+      const spec = await registry.publish(model, { model: bytes, samples });
       const status = await registry.waitUntilServed(spec, {
         timeoutMs,
         onState: (state) => progress(state, options.json),
@@ -41,14 +43,17 @@ export async function load(path: string, options: LoadCommandOptions): Promise<v
 
 async function readModels(path: string, options: LoadCommandOptions): Promise<LoadableModel[]> {
   const flags = flagsOf(options);
-  const one = (file: string): Promise<LoadableModel> =>
-    readModelFile({
+  const one = async (file: string): Promise<LoadableModel> => {
+    const loadable = await readModelFile({
       path: file,
       flags,
       ...(options.name !== undefined && { name: options.name }),
       ...(options.config !== undefined && { config: options.config }),
       ...(options.profile !== undefined && { profile: options.profile }),
     });
+    if (options.sample === undefined) return loadable;
+    return { ...loadable, samples: await readSamples(options.sample, loadable.model) };
+  };
   if (path.endsWith(".onnx")) return [await one(path)];
   const { stat } = await import("node:fs/promises");
   const folder = await stat(path).then(

@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { type ListedModel, ModelRegistry } from "@tutti/client";
-import { type NatsConnections, connectNats } from "@tutti/bus-nats";
+import type { NatsConnection } from "@tutti/bus-nats";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
+import { openConnection } from "../connection.ts";
 import type { LoadableModel } from "../models/model-repository.ts";
 import { Announcer } from "../up/announcer.ts";
 import { planCluster } from "../up/cluster-plan.ts";
@@ -21,7 +22,7 @@ const CLUSTER = "main";
 /** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
 export async function up(flags: UpFlags): Promise<void> {
   const options = parseUpOptions(flags);
-  const loadable = await readModelSources(options);
+  const { models: loadable, jitter } = await readModelSources(options);
   const announcer = new Announcer({ json: options.json, write: (line) => void process.stdout.write(`${line}\n`) });
   const ending: (() => Promise<void>)[] = [];
   const kills: (() => void)[] = [];
@@ -37,7 +38,7 @@ export async function up(flags: UpFlags): Promise<void> {
     const deployment = new Deployment(announcer, nats.directory);
     ending.push(() => deployment.stop());
     kills.push(() => deployment.kill());
-    const planned = planCluster(options, { url: nats.url, credentials: nats.credentials });
+    const planned = planCluster(options, { url: nats.url, credentials: nats.credentials, jitter });
     const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
     await stop.orUntil(Promise.race([work, deployment.broken]));
@@ -63,11 +64,10 @@ async function serve(serving: Serving): Promise<void> {
   const { options, loadable, announcer, nats, stop } = serving;
   await stop.orUntil(serving.start());
   if (stop.signal.aborted) return;
-  const { admin } = nats.credentials;
-  const connections = await connectNats({
+  const connections = await openConnection({
     servers: nats.url,
+    credentials: nats.credentials.admin,
     name: "tutti-up",
-    ...(admin !== undefined && { credentials: admin }),
   });
   try {
     nats.directory.writeState({
@@ -91,13 +91,13 @@ async function serve(serving: Serving): Promise<void> {
 }
 
 async function loadAll(
-  connections: NatsConnections,
+  connections: NatsConnection,
   loadable: readonly LoadableModel[],
   { announcer, stop }: Serving,
 ): Promise<ListedModel[]> {
   const registry = new ModelRegistry(connections.store);
   const wait = async ({ model, bytes }: LoadableModel): Promise<ListedModel> => {
-    const spec = await registry.publish(model, bytes);
+    const spec = await registry.publish(model, { model: bytes });
     const status = await registry.waitUntilServed(spec, {
       timeoutMs: SERVED_MS,
       signal: stop.signal,
@@ -109,7 +109,7 @@ async function loadAll(
   return Promise.all(loadable.map(wait));
 }
 
-function watchStatus({ control }: NatsConnections, announcer: Announcer): { stop(): void } {
+function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(): void } {
   const board = new StatusBoard(performance.now());
   const reader = new FrameReader().on(StatsReported, (stats) => board.hear(stats, performance.now()));
   const subscription = control.subscribe(

@@ -12,6 +12,8 @@ export interface LoadableModel {
   readonly model: DesiredModel;
   /** Absent for an emulated model. */
   readonly bytes: Uint8Array | undefined;
+  /** Inputs to profile with. */
+  readonly samples?: readonly Uint8Array[];
 }
 
 export interface FileOptions {

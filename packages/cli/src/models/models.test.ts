@@ -93,17 +93,11 @@ test("a given profile is a table, or holds one under latencies or profiles", asy
   }
 });
 
-test("emulated models have small tensors and the profile that was given", () => {
-  const yaml = "resnet50: { slo: 25ms, max_batch_size: 2, latencies: { alpha: 1ms, beta: 5ms } }";
-  const [model] = parseEmulation(yaml, "p.yaml");
-  expect(model).toMatchObject({ name: "resnet50", engine: "emulated", slo: 25_000 });
-  expect(model?.profile).toEqual([
-    [
-      { batchSize: 1, latency: 6_000 },
-      { batchSize: 2, latency: 7_000 },
-    ],
-  ]);
-  expect(() => parseEmulation("resnet50: { slo: 25ms }", "p.yaml")).toThrow(/p.yaml, resnet50: latencies/);
-  expect(() => parseEmulation("a: { slo: 1ms, x: 1 }", "p.yaml")).toThrow(/unknown key "x"/);
-  expect(() => parseEmulation("", "p.yaml")).toThrow(/names no models/);
+test("emulated models have the profile that was given, and no version of their own", () => {
+  const yaml = "models: [{ name: resnet50, sloMs: 25, batchMax: 2, alphaMs: 1, betaMs: 5 }]\njitter: 0.05";
+  const { models, jitter } = parseEmulation(yaml, "p.yaml");
+  expect(jitter).toEqual({ seed: 1, spread: 0.05 });
+  expect(models[0]).toMatchObject({ name: "resnet50", engine: "emulated", slo: 25_000 });
+  expect(models[0]).not.toHaveProperty("version");
+  expect(() => parseEmulation("models: [{ name: a }]", "p.yaml")).toThrow(/p.yaml: .*models\[0\].alphaMs: is missing/s);
 });

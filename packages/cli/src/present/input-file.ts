@@ -17,6 +17,8 @@ import { Prng } from "@tutti/units";
 import { CommandError } from "../failure.ts";
 
 export type Inputs = Readonly<Record<string, TensorInput>>;
+/** What of a model says how to read files for it; a model that is not loaded yet has no more. */
+export type Readable = Pick<ModelSpec, "name" | "inputs" | "buckets" | "presentation">;
 /** One request, or sound cut into frames, each of which needs the state that the one before it left. */
 export type ReadInput =
   | { readonly kind: "one"; readonly inputs: Inputs }
@@ -27,7 +29,7 @@ const PICTURES = new Set([".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".ti
 const PIXELS_MAX = 64_000_000;
 
 /** @throws {CommandError | TuttiError} saying what the file lacks */
-export async function readInput(path: string, spec: ModelSpec): Promise<ReadInput> {
+export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
   const kind = extname(path).toLowerCase();
   const bytes = await readFile(path).catch((error: Error) => {
     throw new CommandError(`--input ${path}: ${error.message}`);
@@ -48,7 +50,7 @@ export async function readInput(path: string, spec: ModelSpec): Promise<ReadInpu
 }
 
 /** Numbers from a seed, in the shapes that the model declares (the smallest where it has several). */
-export function randomInputs(spec: ModelSpec, seed: number): Inputs {
+export function randomInputs(spec: Readable, seed: number): Inputs {
   const prng = new Prng(seed);
   const bucket = spec.buckets[0] ?? {};
   return Object.fromEntries(
@@ -63,7 +65,7 @@ export function randomInputs(spec: ModelSpec, seed: number): Inputs {
 }
 
 /** `{ "x": [[…]] }`, or the Open Inference Protocol's `{ "inputs": [{ name, shape, datatype, data }] }`. */
-function fromJson(text: string, path: string, spec: ModelSpec): Inputs {
+function fromJson(text: string, path: string, spec: Readable): Inputs {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -100,7 +102,7 @@ function reshaped(value: TensorValue, declared: TensorSpec): TensorValue {
   return fits ? { ...value, dims } : value;
 }
 
-function fromNpy(bytes: Uint8Array, spec: ModelSpec): Inputs {
+function fromNpy(bytes: Uint8Array, spec: Readable): Inputs {
   const [input, ...others] = spec.inputs;
   if (input === undefined || others.length > 0) {
     throw new CommandError(`${spec.name} takes ${inputsOf(spec)}, and a .npy file holds one array: give them as JSON`);
@@ -126,7 +128,7 @@ async function fromPicture(bytes: Uint8Array, path: string, input: ImageInput): 
   }
 }
 
-const inputsOf = (spec: ModelSpec): string =>
+const inputsOf = (spec: Readable): string =>
   spec.inputs.map(({ name, type, dims }) => `${name} (${type} [${dims.join(", ")}])`).join(" and ");
-const jsonForms = (spec: ModelSpec): string =>
+const jsonForms = (spec: Readable): string =>
   `write { "${spec.inputs[0]?.name ?? "x"}": [numbers], … } for ${inputsOf(spec)}`;

@@ -24,6 +24,7 @@ export interface RoleOptions {
   readonly gpus: readonly GpuId[];
   readonly engine: (typeof ENGINES)[number];
   readonly provider: (typeof PROVIDERS)[number];
+  readonly jitter: { readonly seed: number; readonly spread: number } | undefined;
   /** batcher. */
   readonly policy: PolicyChoice;
   readonly gather: (typeof GATHERS)[number];
@@ -71,6 +72,12 @@ export const FLAGS: readonly Flag[] = [
     value: PROVIDERS.join("|"),
     roles: ["executor"],
     text: "execution provider of onnxruntime (default: cpu)",
+  },
+  {
+    name: "jitter",
+    value: "spread[:seed]",
+    roles: ["executor"],
+    text: "emulated runs take latency × (1 ± spread) (default: 0)",
   },
   {
     name: "policy",
@@ -130,6 +137,7 @@ export function parseRoleOptions(
     gpus: parseGpus(flag("gpus") ?? "0"),
     engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
     provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
+    jitter: parseJitter(flag("jitter")),
     policy: parsePolicy(flag("policy") ?? "deferred"),
     gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
     patience: parsePatience(flag("patience")),
@@ -174,6 +182,16 @@ export function parsePatience(text: string | undefined): number | undefined {
   const value = Number(text);
   if (text.trim() !== "" && value >= 0 && value <= 1) return value;
   throw usageError(`--patience ${text}: a number from 0 (lowest latency) to 1 (largest batches)`);
+}
+
+/** `0.05`, `0.05:7`. */
+function parseJitter(text: string | undefined): RoleOptions["jitter"] {
+  if (text === undefined) return undefined;
+  const [spread = NaN, seed = 1] = text.split(":").map(Number);
+  if (!(spread >= 0 && spread < 1) || !Number.isSafeInteger(seed)) {
+    throw usageError(`--jitter ${text}: a spread from 0 to below 1, and perhaps a seed, such as 0.05:7`);
+  }
+  return spread === 0 ? undefined : { seed, spread };
 }
 
 export function parsePort(name: string, text: string): number {

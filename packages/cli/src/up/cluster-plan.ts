@@ -8,16 +8,17 @@ export interface PlannedRole {
   readonly argv: readonly string[];
 }
 
-export interface Reachable {
+export interface Surroundings {
+  readonly jitter?: { readonly seed: number; readonly spread: number } | undefined;
   readonly url: string;
   readonly credentials: Readonly<Partial<Record<Role, string>>>;
 }
 
 /** The processes of one machine: an ingress, a batcher, a leading ranker and its spare, the executors, and those that watch. */
-export function planCluster(options: UpOptions, reachable: Reachable): PlannedRole[] {
+export function planCluster(options: UpOptions, around: Surroundings): PlannedRole[] {
   const planned = (name: string, role: Role, ...argv: string[]): PlannedRole => {
-    const credentials = reachable.credentials[role];
-    const common = ["--nats", reachable.url, ...(credentials === undefined ? [] : ["--creds", credentials])];
+    const credentials = around.credentials[role];
+    const common = ["--nats", around.url, ...(credentials === undefined ? [] : ["--creds", credentials])];
     const telemetry = [
       "--log-level",
       options.logLevel,
@@ -31,7 +32,9 @@ export function planCluster(options: UpOptions, reachable: Reachable): PlannedRo
     planned("ranker-0", "ranker"),
     planned("ranker-1", "ranker"),
     planned("batcher", "batcher", "--policy", options.policy, "--gather", options.gather, ...patience),
-    ...planExecutors(options).map((argv, index) => planned(`executor-${index}`, "executor", ...dataPlane, ...argv)),
+    ...planExecutors(options, around.jitter).map((argv, index) =>
+      planned(`executor-${index}`, "executor", ...dataPlane, ...argv),
+    ),
     planned("ingress", "ingress", ...dataPlane),
     planned("profiler", "profiler"),
     planned("planner", "planner"),
@@ -40,7 +43,7 @@ export function planCluster(options: UpOptions, reachable: Reachable): PlannedRo
 }
 
 /** A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share one. */
-function planExecutors(options: UpOptions): string[][] {
+function planExecutors(options: UpOptions, jitter: Surroundings["jitter"]): string[][] {
   if (options.emulate === undefined) {
     return Array.from({ length: options.executors }, (_, gpu) => [
       "--gpus",
@@ -50,5 +53,6 @@ function planExecutors(options: UpOptions): string[][] {
     ]);
   }
   const last = options.emulatedGpus - 1;
-  return [["--engine", "emulated", "--gpus", last === 0 ? "0" : `0-${last}`]];
+  const spread = jitter === undefined ? [] : ["--jitter", `${jitter.spread}:${jitter.seed}`];
+  return [["--engine", "emulated", "--gpus", last === 0 ? "0" : `0-${last}`, ...spread]];
 }

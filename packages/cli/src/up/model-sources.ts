@@ -5,29 +5,36 @@ import { DEMO_MODELS, demoModelPath } from "@tutti/onnx-tools";
 import { runRoot } from "../cluster.ts";
 import { CommandError } from "../failure.ts";
 import { desiredModel } from "../models/desired-model.ts";
-import { parseEmulation } from "../models/emulation.ts";
+import { type Emulation, parseEmulation } from "../models/emulation.ts";
 import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
 import type { UpOptions } from "./up-options.ts";
 
+export interface ModelSources {
+  readonly models: readonly LoadableModel[];
+  /** Of emulated runs. */
+  readonly jitter: Emulation["jitter"];
+}
+
 /** Everything that `tutti up` is to serve, read before anything starts: a mistake in a file should not cost a start. */
-export async function readModelSources(options: UpOptions): Promise<LoadableModel[]> {
-  const emulated = options.emulate === undefined ? [] : await readEmulation(options.emulate);
+export async function readModelSources(options: UpOptions): Promise<ModelSources> {
+  const emulation = options.emulate === undefined ? undefined : await readEmulation(options.emulate);
+  const emulated = (emulation?.models ?? []).map((model) => ({ model, bytes: undefined }));
   const demo = options.demo ? readDemoModels() : [];
   const repository = options.models === undefined ? [] : await readRepository(options.models);
   const models = [...emulated, ...demo, ...repository];
   const names = models.map(({ model }) => model.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice === undefined) return models;
+  if (twice === undefined) return { models, jitter: emulation?.jitter };
   throw new CommandError(
     `two models are called "${twice}"; rename the folder, or leave the demo models out with --no-demo`,
   );
 }
 
-async function readEmulation(path: string): Promise<LoadableModel[]> {
+async function readEmulation(path: string): Promise<Emulation> {
   const text = await readFile(path, "utf8").catch((error: Error) => {
     throw new CommandError(`--emulate ${path}: ${error.message}`);
   });
-  return parseEmulation(text, path).map((model) => ({ model, bytes: undefined }));
+  return parseEmulation(text, path);
 }
 
 /** Generated ones are kept beside the run directories, so that the next start need not make them again. */

@@ -34,11 +34,13 @@ test("every planned process has a command line that its role understands", () =>
 test("emulated accelerators share one process, and no demo model needs them", () => {
   const options = parseUpOptions({ ...FLAGS, emulate: "profiles.yaml", gpus: "8" });
   expect(options.demo).toBe(false);
-  const executors = planCluster(options, { url: "nats://a:1", credentials: {} }).filter(
-    ({ role }) => role === "executor",
-  );
+  const executors = planCluster(options, {
+    url: "nats://a:1",
+    credentials: {},
+    jitter: { seed: 7, spread: 0.05 },
+  }).filter(({ role }) => role === "executor");
   expect(executors.map(({ argv }) => parseRoleOptions("executor", argv, {}))).toMatchObject([
-    { engine: "emulated", gpus: [0, 1, 2, 3, 4, 5, 6, 7] },
+    { engine: "emulated", gpus: [0, 1, 2, 3, 4, 5, 6, 7], jitter: { seed: 7, spread: 0.05 } },
   ]);
 });
 
