@@ -2,7 +2,7 @@ import type { Bus } from "@tutti/bus";
 import { FILES_BUCKET, TuttiError } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
-import { type Credentials, authenticatorOf } from "./credentials.ts";
+import { type Credentials, authenticatorOf, inboxPrefixOf } from "./credentials.ts";
 import { NatsBus } from "./nats-bus.ts";
 import { NatsStore } from "./nats-store.ts";
 
@@ -11,8 +11,11 @@ export interface NatsOptions {
   readonly servers: string | readonly string[];
   /** As the server's monitoring shows it; the connections add `control`, `bulk` or `answers`. */
   readonly name: string;
-  /** Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. See `inboxPrefixOf`. */
-  readonly inboxPrefix: string;
+  /**
+   * Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. Default: what the credentials file names beside the
+   * seed; without one, `_INBOX`.
+   */
+  readonly inboxPrefix?: string;
   readonly credentials?: Credentials;
   /** Opens a third connection whose user may publish only to applications' inboxes. */
   readonly answersCredentials?: Credentials;
@@ -50,23 +53,26 @@ export const SERVER_VERSION_MIN = "2.9.10";
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
   const opened: Connection[] = [];
   try {
-    const open = async (purpose: string, credentials = options.credentials) => {
-      const connection = await openConnection(options, purpose, credentials);
+    const open = async (purpose: string, credentials: Credentials | undefined, inboxPrefix: string) => {
+      const connection = await openConnection(options, purpose, credentials, inboxPrefix);
       opened.push(connection);
-      return { connection, bus: new NatsBus(connection, options.inboxPrefix) };
+      return { connection, bus: new NatsBus(connection, inboxPrefix) };
     };
-    const control = await open("control");
+    const inboxPrefix = options.inboxPrefix ?? inboxPrefixOf(options.credentials) ?? "_INBOX";
+    const control = await open("control", options.credentials, inboxPrefix);
     const serverVersion = control.connection.info?.version ?? "0.0.0";
     if (!isAtLeast(serverVersion, SERVER_VERSION_MIN)) {
       const text = `nats-server ${SERVER_VERSION_MIN} or newer is needed; ${control.connection.getServer()} runs ${serverVersion}`;
       throw new TuttiError("TUTTI_UNAVAILABLE", text, { retryable: false });
     }
-    const bulk = await open("bulk");
-    const answers = options.answersCredentials && (await open("answers", options.answersCredentials));
+    const bulk = await open("bulk", options.credentials, inboxPrefix);
+    const { answersCredentials } = options;
+    const answersPrefix = inboxPrefixOf(answersCredentials) ?? inboxPrefix;
+    const answers = answersCredentials && (await open("answers", answersCredentials, answersPrefix));
     const store = new NatsStore({
       control,
       bulk,
-      inboxPrefix: options.inboxPrefix,
+      inboxPrefix,
       filesBucket: FILES_BUCKET,
       replicas: options.replicas ?? 1,
       onError: throwAside,
@@ -104,11 +110,12 @@ function openConnection(
   options: NatsOptions,
   purpose: string,
   credentials: Credentials | undefined,
+  inboxPrefix: string,
 ): Promise<Connection> {
   const settings: ConnectionOptions = {
     servers: typeof options.servers === "string" ? options.servers : [...options.servers],
     name: `${options.name} ${purpose}`,
-    inboxPrefix: options.inboxPrefix,
+    inboxPrefix,
     // A stack trace per request costs as much as the request.
     noAsyncTraces: true,
     maxReconnectAttempts: -1,

@@ -49,5 +49,9 @@ export function authenticatorOf(credentials: Credentials): Authenticator {
   }
 }
 
+/** The inbox prefix that our own files name beside the seed, as only below it their user may subscribe. */
+export const inboxPrefixOf = (credentials: Credentials | undefined): string | undefined =>
+  credentials?.kind === "file" ? /^# inbox-prefix: (\S+)$/m.exec(credentials.text)?.[1] : undefined;
+
 /** A user's seed: `SU` and base 32. */
 const seedOf = (text: string): string | undefined => /^\s*(SU[A-Z2-7]{56})\s*$/m.exec(text)?.[1];

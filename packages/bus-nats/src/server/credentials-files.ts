@@ -1,0 +1,29 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createUser, fromSeed } from "@nats-io/nkeys";
+import type { NatsUser } from "./users.ts";
+
+export interface UserFile extends NatsUser {
+  readonly publicKey: string;
+  /** Absolute if the directory is. */
+  readonly path: string;
+}
+
+/**
+ * One file a user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it. Keys that are already there
+ * stay, so that actors need no new files when the server is set up again. `nats --nkey <file> --inbox-prefix <prefix>` takes them too.
+ */
+export function writeCredentials(directory: string, users: readonly NatsUser[]): readonly UserFile[] {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return users.map((user) => {
+    const path = join(directory, `${user.name}.nk`);
+    const seed = existsSync(path) ? /^SU[A-Z2-7]+$/m.exec(readFileSync(path, "utf8"))?.[0] : undefined;
+    if (seed !== undefined) {
+      return { ...user, path, publicKey: fromSeed(new TextEncoder().encode(seed)).getPublicKey() };
+    }
+    const keys = createUser();
+    const text = `# ${user.name}\n# inbox-prefix: ${user.inboxPrefix}\n${new TextDecoder().decode(keys.getSeed())}\n`;
+    writeFileSync(path, text, { mode: 0o600 });
+    return { ...user, path, publicKey: keys.getPublicKey() };
+  });
+}

@@ -1,0 +1,211 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { TuttiError } from "@tutti/protocol";
+import { type UserFile, writeCredentials } from "./credentials-files.ts";
+import { findNatsServer } from "./nats-binary.ts";
+import { natsConfig } from "./nats-config.ts";
+import { usersOf } from "./users.ts";
+
+export interface NatsServerOptions {
+  /** Default: `findNatsServer()`. */
+  readonly binary?: string;
+  /** Holds the configuration, the credentials and the store. Made if it is not there. */
+  readonly dir: string;
+  readonly host?: string;
+  /** 0 (the default): a free one, kept over restarts. */
+  readonly port?: number;
+  /** HTTP monitoring on loopback; 0: a free port. Default: none. */
+  readonly monitoringPort?: number;
+  /** Who may do what. Default: no accounts, everyone may do everything: for tests. */
+  readonly access?: { readonly cluster: string; readonly apps: readonly string[]; readonly withLocalUser: boolean };
+  readonly payloadBytesMax?: number;
+  /** Each line of the server's log. */
+  readonly onLog?: (line: string) => void;
+  /** Default 20 s: recovering a large store takes time. */
+  readonly readyWithinMs?: number;
+}
+
+export interface NatsServer {
+  readonly url: string;
+  readonly port: number;
+  readonly monitoringUrl: string | undefined;
+  readonly pid: number | undefined;
+  /** Paths of the credential files by user: the roles, `answers`, `admin`, `app-<app>`. Empty without `access`. */
+  readonly credentials: Readonly<Record<string, string>>;
+  /** Settles when it ends without having been asked to; with the end of its log. */
+  readonly died: Promise<string>;
+  /** SIGTERM, and SIGKILL if that is not enough. The store stays. */
+  stop(): Promise<void>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port and store, after `kill`, `stop`, or while it runs. */
+  restart(): Promise<void>;
+}
+
+/** Large messages make garbage: with GOGC=400 the server spends half the time on them, for some 20 MB (docs/architecture.md, 8). */
+const GOGC = "400";
+const STOP_MS = 5_000;
+const LOG_LINES_KEPT = 30;
+
+/** Starts a nats-server that ends with this process, however that ends. Resolves when it answers. */
+export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
+  const server = new SpawnedServer(options);
+  await server.start();
+  return server;
+}
+
+class SpawnedServer implements NatsServer {
+  readonly credentials: Readonly<Record<string, string>>;
+  readonly died: Promise<string>;
+  readonly #options: NatsServerOptions;
+  readonly #binary: string;
+  readonly #users: readonly UserFile[] | undefined;
+  readonly #killOnExit = (): void => void this.#child?.kill("SIGKILL");
+  #reportDeath: (log: string) => void = () => {};
+  #child: ChildProcess | undefined;
+  #port: number;
+  #monitoringUrl: string | undefined;
+  #log: string[] = [];
+
+  constructor(options: NatsServerOptions) {
+    this.#options = options;
+    this.#binary = options.binary ?? findNatsServer();
+    this.#port = options.port ?? 0;
+    this.#users = options.access && writeCredentials(join(options.dir, "creds"), usersOf(options.access));
+    this.credentials = Object.fromEntries((this.#users ?? []).map(({ name, path }) => [name, path]));
+    this.died = new Promise((resolve) => (this.#reportDeath = resolve));
+  }
+
+  get url(): string {
+    return `nats://${this.#options.host ?? "127.0.0.1"}:${this.#port}`;
+  }
+  get port(): number {
+    return this.#port;
+  }
+  get monitoringUrl(): string | undefined {
+    return this.#monitoringUrl;
+  }
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  async start(): Promise<void> {
+    const child = spawn(this.#binary, ["-c", this.#writeConfig()], {
+      env: { ...process.env, GOGC: process.env["GOGC"] ?? GOGC },
+      stdio: ["ignore", "ignore", "pipe"],
+      // A process group of its own: Ctrl-C is for its owner, who stops it last.
+      detached: true,
+    });
+    this.#child = child;
+    const watchdog = spawnWatchdog(child);
+    process.on("exit", this.#killOnExit);
+    child.once("exit", () => {
+      process.off("exit", this.#killOnExit);
+      watchdog?.kill();
+      if (this.#child !== child) return;
+      this.#child = undefined;
+      this.#reportDeath(this.#log.join("\n"));
+    });
+    try {
+      await this.#ready(child);
+    } catch (error) {
+      await this.kill();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#release();
+    if (child === undefined) return;
+    const ended = once(child, "exit");
+    child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+    await ended;
+    clearTimeout(timer);
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#release();
+    if (child === undefined) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  /** From here on its end is no surprise. */
+  #release(): ChildProcess | undefined {
+    const child = this.#child;
+    this.#child = undefined;
+    return child?.exitCode === null && child.signalCode === null ? child : undefined;
+  }
+
+  #writeConfig(): string {
+    const { dir, host, monitoringPort, access, payloadBytesMax } = this.#options;
+    mkdirSync(dir, { recursive: true });
+    const path = join(dir, "nats.conf");
+    const text = natsConfig({
+      port: this.#port,
+      storeDir: join(dir, "store"),
+      withLocalUser: access?.withLocalUser ?? false,
+      ...(host !== undefined && { host }),
+      ...(monitoringPort !== undefined && { monitoringPort }),
+      ...(payloadBytesMax !== undefined && { payloadBytesMax }),
+      ...(this.#users !== undefined && { users: this.#users }),
+    });
+    writeFileSync(path, text, { mode: 0o600 });
+    return path;
+  }
+
+  /** Its log names the ports that it got, and says when it is ready. */
+  async #ready(child: ChildProcess): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const fail = (what: string) => {
+      const text = `nats-server (${this.#binary}) ${what}:\n${this.#log.join("\n")}`;
+      reject(new TuttiError("TUTTI_UNAVAILABLE", text, { retryable: false }));
+    };
+    const lines = createInterface({ input: child.stderr! });
+    lines.on("line", (line) => {
+      this.#log.push(line);
+      if (this.#log.length > LOG_LINES_KEPT) this.#log.shift();
+      this.#options.onLog?.(line);
+      const port = /Listening for client connections on .*:(\d+)$/.exec(line)?.[1];
+      if (port !== undefined) this.#port = Number(port);
+      this.#monitoringUrl =
+        /Starting http monitor on (\S+)$/.exec(line)?.[1]?.replace(/^/, "http://") ?? this.#monitoringUrl;
+      if (line.endsWith("Server is ready")) resolve();
+    });
+    child.once("error", (error) => fail(`cannot be run (${error.message})`));
+    lines.once("close", () => fail("ended at once"));
+    const timer = setTimeout(() => fail("was not ready in time"), this.#options.readyWithinMs ?? 20_000);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/**
+ * A handler of this process' end does not run when it is killed. The watchdog's input ends then in any case, and it ends the server. Where
+ * there is no shell (Windows), only the handler is left.
+ */
+function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
+  if (child.pid === undefined || process.platform === "win32") return undefined;
+  const watchdog = spawn("/bin/sh", ["-c", 'read -r _; kill -TERM "$0"', String(child.pid)], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  watchdog.once("error", () => {});
+  watchdog.unref();
+  // The pipe must not keep this process alive.
+  (watchdog.stdin as unknown as { unref(): void } | null)?.unref();
+  return watchdog;
+}

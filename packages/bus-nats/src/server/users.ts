@@ -1,0 +1,178 @@
+import {
+  BUCKET,
+  FILES_BUCKET,
+  INFER_QUEUE,
+  INFER_SUBJECT,
+  ROLES,
+  type Role,
+  isName,
+  subjectsOf,
+} from "@tutti/protocol";
+import { assert, unreachable } from "@tutti/units";
+
+/** A user of the NATS server and all that it may do. Subjects are patterns; `<pattern> <queue>` allows subscribing only in that queue group. */
+export interface NatsUser {
+  readonly name: string;
+  /** Its replies come below it; nobody else may subscribe there. */
+  readonly inboxPrefix: string;
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+}
+
+export interface UsersOptions {
+  readonly cluster: string;
+  /** Applications with credentials of their own. */
+  readonly apps: readonly string[];
+}
+
+/** Applications' inboxes. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`, not `_INBOX_<app>`. */
+export const appInboxPrefix = (app: string): string => `_INBOX.${app}`;
+export const roleInboxPrefix = (role: Role): string => `_INBOX_${role}`;
+/** Everyone's who asks from outside: applications, the operator, whoever develops on this machine. */
+const OUTSIDE_INBOXES = "_INBOX.>";
+
+/** Who may write which keys. Everyone inside may read every bucket. */
+const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
+  ingress: [],
+  batcher: [`$KV.${BUCKET.leases}.model.>`],
+  ranker: [`$KV.${BUCKET.leases}.ranker.>`],
+  executor: [`$KV.${BUCKET.leases}.slot.>`],
+  profiler: [`$KV.${BUCKET.profiles}.>`],
+  planner: [`$KV.${BUCKET.plan}.>`],
+  gateway: [],
+  admin: [`$KV.${BUCKET.models}.>`, `$KV.${BUCKET.plan}.>`, `$KV.${BUCKET.profiles}.>`],
+};
+const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
+
+/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `app-<app>` each. */
+export function usersOf(options: UsersOptions): readonly NatsUser[] {
+  for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
+  return [
+    ...ROLES.map((role) => roleUser(options.cluster, role)),
+    { name: "answers", inboxPrefix: "_INBOX_answers", publish: [OUTSIDE_INBOXES], subscribe: ["_INBOX_answers.>"] },
+    adminUser(options.cluster),
+    ...options.apps.map(appUser),
+  ];
+}
+
+/**
+ * Whoever connects to the loopback address without credentials: may ask, and be answered, but neither hears nor says anything inside.
+ * For development: it can read the answers of every application.
+ */
+export const LOCAL_USER: NatsUser = {
+  name: "local",
+  inboxPrefix: "_INBOX",
+  publish: ["infer.>", "$SRV.>"],
+  subscribe: [OUTSIDE_INBOXES],
+};
+
+const appUser = (app: string): NatsUser => ({
+  name: `app-${app}`,
+  inboxPrefix: appInboxPrefix(app),
+  publish: [`infer.*.${app}`],
+  subscribe: [`${appInboxPrefix(app)}.>`],
+});
+
+function adminUser(cluster: string): NatsUser {
+  const { beat, stats } = subjectsOf(cluster);
+  return {
+    name: "admin",
+    inboxPrefix: "_INBOX.admin",
+    publish: ["infer.>", "$SRV.>", ...readsStore(), ...WRITES.admin, ...FILE_WRITES],
+    // An operator may ask in the name of any application.
+    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*")],
+  };
+}
+
+function roleUser(cluster: string, role: Role): NatsUser {
+  const subjects = subjectsOf(cluster);
+  const inboxPrefix = roleInboxPrefix(role);
+  const special = roleSubjects(cluster, role);
+  return {
+    name: role,
+    inboxPrefix,
+    publish: [
+      subjects.beat(role),
+      subjects.stats(role),
+      // Answers to $SRV. Inboxes cannot be guessed (96 random bits), and those who may read them are the ones who asked.
+      OUTSIDE_INBOXES,
+      ...readsStore(),
+      ...WRITES[role],
+      ...special.publish,
+    ],
+    subscribe: [
+      `${inboxPrefix}.>`,
+      subjects.beat("*"),
+      subjects.role(role),
+      // Actors are keyed by random incarnations, which no static configuration can name.
+      `${subjects.prefix}.to.*`,
+      ...["PING", "INFO", "STATS"].flatMap((verb) => [
+        `$SRV.${verb}`,
+        `$SRV.${verb}.${role}`,
+        `$SRV.${verb}.${role}.*`,
+      ]),
+      ...special.subscribe,
+    ],
+  };
+}
+
+function roleSubjects(
+  cluster: string,
+  role: Role,
+): { readonly publish: readonly string[]; readonly subscribe: readonly string[] } {
+  const subjects = subjectsOf(cluster);
+  const toActors = `${subjects.prefix}.to.*`;
+  const bulk = `${subjects.prefix}.bulk.*`;
+  const bulkReply = `${subjects.prefix}.bulkreply.*`;
+  const pings = subjects.rankerPing("*");
+  const toRoles = (...roles: Role[]): string[] => roles.map((to) => subjects.role(to));
+  switch (role) {
+    case "ingress":
+      return {
+        publish: [toActors, bulkReply, ...toRoles("batcher")],
+        subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, bulk],
+      };
+    case "batcher":
+      return { publish: [toActors, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };
+    case "ranker":
+      return {
+        publish: [toActors, pings, `${roleInboxPrefix("ranker")}.>`, ...toRoles("batcher", "executor", "ranker")],
+        subscribe: [pings],
+      };
+    case "executor":
+      return {
+        publish: [toActors, bulk, ...toRoles("ranker", "batcher", "ingress", "profiler")],
+        subscribe: [bulkReply],
+      };
+    case "profiler":
+      return { publish: [toActors, ...toRoles("executor", "batcher", "planner")], subscribe: [] };
+    case "planner":
+      return { publish: [toActors, ...toRoles(...ROLES)], subscribe: [subjects.stats("*")] };
+    case "gateway":
+      return {
+        publish: ["infer.>", "$SRV.>"],
+        // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of the gateway's own.
+        subscribe: ["_INBOX.*.gateway.>", subjects.stats("*")],
+      };
+    default:
+      return unreachable(role);
+  }
+}
+
+/** The JetStream API as far as get, watch and the first use of a bucket need it; the bucket's entries themselves are `$KV` and `$O`. */
+function readsStore(): string[] {
+  const streams = [...Object.values(BUCKET).map((bucket) => `KV_${bucket}`), `OBJ_${FILES_BUCKET}`];
+  return streams.flatMap((stream) => [
+    `$JS.API.STREAM.INFO.${stream}`,
+    `$JS.API.STREAM.CREATE.${stream}`,
+    `$JS.API.STREAM.MSG.GET.${stream}`,
+    `$JS.API.DIRECT.GET.${stream}`,
+    `$JS.API.DIRECT.GET.${stream}.>`,
+    `$JS.API.CONSUMER.CREATE.${stream}`,
+    `$JS.API.CONSUMER.CREATE.${stream}.>`,
+    `$JS.API.CONSUMER.INFO.${stream}.*`,
+    `$JS.API.CONSUMER.DELETE.${stream}.*`,
+    // Flow control of the object store's consumers.
+    `$JS.FC.${stream}.>`,
+  ]);
+}
