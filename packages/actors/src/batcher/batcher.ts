@@ -77,6 +77,7 @@ class Batcher implements Actor {
     this.#station = new Station(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
+      beat: () => ({ offers: this.#dispatcher.currentOffers() }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#onBeat(peer),
       onJoin: (peer) => peer.role === "batcher" && this.#leases.claimAll(),
@@ -307,8 +308,7 @@ class Batcher implements Actor {
       if (entry === undefined) continue;
       this.#threads.remove(entry);
       this.#order.forgetThread(entry.id);
-      for (const batch of this.#dispatcher.outstanding.values())
-        if (batch.thread === entry.id) this.#dispatcher.outstanding.delete(batch.batchId);
+      this.#dispatcher.forgetThread(entry.id);
     }
   }
 

@@ -50,6 +50,7 @@ export class Dispatcher implements ModelEffects {
   readonly #threads: ThreadTable;
   readonly #self: ActorKey;
   readonly #now: () => Instant;
+  readonly #offers = new Map<ThreadId, Candidate>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
 
   constructor(options: {
@@ -71,11 +72,20 @@ export class Dispatcher implements ModelEffects {
     });
   }
 
+  /** For heartbeats: what each thread offers now, so that a lost offer is repaired. */
+  currentOffers(): Candidate[] {
+    return [...this.#offers.values()].filter((candidate) => candidate.batchSize > 0);
+  }
+  forgetThread(thread: ThreadId): void {
+    this.#offers.delete(thread);
+    for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
+  }
   forgetIngress(ingress: ActorKey): void {
     this.#secrets.delete(ingress);
   }
 
   offer(candidate: Candidate): void {
+    this.#offers.set(candidate.thread, { ...candidate });
     const leader = this.#leader.leader;
     // Without a leader nobody listens; the next one is told by "ranker-changed".
     if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);

@@ -1,4 +1,4 @@
-import type { BatchDispatched} from "@tutti/protocol";
+import type { BatchDispatched } from "@tutti/protocol";
 import { type PulledItem, type ResultItem, type Tensor, codeNumber } from "@tutti/protocol";
 import type { RunOutcome } from "@tutti/engine";
 import type { CatalogModel } from "../catalog.ts";

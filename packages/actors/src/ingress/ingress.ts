@@ -6,7 +6,7 @@
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
 import type { Delivery, Subscription } from "@tutti/bus";
-import type { Alarm } from "@tutti/clock";
+import type { Alarm, Stop } from "@tutti/clock";
 import {
   type DataAddress,
   HEADER,
@@ -104,6 +104,7 @@ class Ingress implements Actor {
   readonly #figures = new IngressFigures();
   readonly #respond: DelayEstimator;
   readonly #timer: Alarm;
+  readonly #introducing: Stop;
   readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
   readonly #decoder: Decoder;
   #timerAt: Instant = Infinity as Instant;
@@ -144,18 +145,20 @@ class Ingress implements Actor {
           answersLost: this.#answers.lost,
         }),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
-      onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key, this.#respondNow()),
+      onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
       onLost: (peer) => peer.role === "batcher" && this.#lanes.forget(peer.key),
     });
-    this.#lanes = new Lanes({ station: this.#station, held: this.#held, secret, self: config.key });
+    this.#lanes = new Lanes({
+      station: this.#station,
+      held: this.#held,
+      secret,
+      self: config.key,
+      respond: () => this.#respondNow(),
+    });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => {
         if (model.lease !== undefined && model.lease.term !== before?.lease?.term)
-          this.#lanes.moved(
-            model,
-            (executor) => this.#station.directory.get(executor) !== undefined,
-            this.#respondNow(),
-          );
+          this.#lanes.moved(model, (executor) => this.#station.directory.get(executor) !== undefined);
       },
       onGone: (model) => this.#onModelGone(model),
     });
@@ -165,6 +168,7 @@ class Ingress implements Actor {
         this.#settle(held, refusalError(held, codeOfNumber(refusal.code), refusal.feasible));
     });
     this.#timer = ports.clock.alarm(() => this.#onTimer());
+    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain());
     this.#data = ports.serveData(
       createDataDesk({
         held: this.#held,
@@ -188,6 +192,7 @@ class Ingress implements Actor {
     this.#drained = () => {
       this.#drained = undefined;
       this.#timer.clear();
+      this.#introducing.stop();
       this.#catalog.close();
       this.#data.close(() => this.#ports.bulk.flush(() => this.#station.close(done)));
     };
@@ -284,7 +289,7 @@ class Ingress implements Actor {
       };
       this.#held.add(held, after(timing.deadline, respond));
       this.#armTimer();
-      this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease, respond);
+      this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
     } catch (error) {
       this.#refuseAtTheDoor(reply, error, span);
     }

@@ -1,5 +1,5 @@
 import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
-import { type ActorKey, type Instant, type Micros, type ThreadId, bucketOf, micros, modelNumberOf } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, type ThreadId, bucketOf, modelNumberOf } from "@tutti/units";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import type { Station } from "../station.ts";
 import type { Held, HeldRequests } from "./held-requests.ts";
@@ -20,6 +20,7 @@ export class Lanes {
   readonly #held: HeldRequests;
   readonly #secret: Uint8Array;
   readonly #self: ActorKey;
+  readonly #respond: () => Micros;
   readonly #lanes = new Map<ThreadId, Lane>();
   readonly #introducedTo = new Set<ActorKey>();
 
@@ -28,16 +29,18 @@ export class Lanes {
     readonly held: HeldRequests;
     readonly secret: Uint8Array;
     readonly self: ActorKey;
+    /** d_resp: what an answer needs after its batch has run. */
+    readonly respond: () => Micros;
   }) {
     this.#station = options.station;
     this.#held = options.held;
     this.#secret = options.secret;
     this.#self = options.self;
+    this.#respond = options.respond;
     options.station.reader.on(ArrivalsMissed, (missed, sender) => this.#sendAgain(missed, sender));
   }
 
-  /** @param respond - d_resp: what the answer needs after the batch has run */
-  arrive(held: Held, lease: ModelLease, respond: Micros): void {
+  arrive(held: Held, lease: ModelLease): void {
     let lane = this.#lanes.get(held.thread);
     if (lane === undefined) this.#lanes.set(held.thread, (lane = { thread: held.thread, lease, arrivalSeq: 0 }));
     else if (lease.term > lane.lease.term) {
@@ -45,7 +48,7 @@ export class Lanes {
       lane.arrivalSeq = 0;
     }
     held.arrivalSeq = ++lane.arrivalSeq;
-    this.#tell(lane, held, respond);
+    this.#tell(lane, held);
   }
 
   withdraw(held: Held): void {
@@ -60,7 +63,7 @@ export class Lanes {
   }
 
   /** The lease of a model moved: everything that no executor has pulled is sent to the new holder under its term. */
-  moved(model: CatalogModel, isAlive: (executor: ActorKey) => boolean, respond: Micros): void {
+  moved(model: CatalogModel, isAlive: (executor: ActorKey) => boolean): void {
     if (model.lease === undefined) return;
     const lease = model.lease;
     for (const lane of this.#lanes.values()) {
@@ -70,14 +73,22 @@ export class Lanes {
     }
     for (const held of this.#held.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;
-      if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease, respond);
+      if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);
     }
   }
 
   /** Batchers need the secret to sign the tokens of batches that pull from here. */
-  introduce(batcher: ActorKey, respond: Micros): void {
+  introduce(batcher: ActorKey): void {
     this.#introducedTo.add(batcher);
-    this.#station.send(batcher, IngressIntroduced, { ingress: this.#self, secret: this.#secret, respond });
+    this.#station.send(batcher, IngressIntroduced, {
+      ingress: this.#self,
+      secret: this.#secret,
+      respond: this.#respond(),
+    });
+  }
+  /** Now and then, to everybody: an introduction that was lost would leave every pull from here forbidden. */
+  introduceAgain(): void {
+    for (const batcher of this.#introducedTo) this.introduce(batcher);
   }
   forget(batcher: ActorKey): void {
     this.#introducedTo.delete(batcher);
@@ -88,9 +99,9 @@ export class Lanes {
     return [...this.#lanes.values()].map(({ thread, lease, arrivalSeq }) => ({ thread, term: lease.term, arrivalSeq }));
   }
 
-  #tell(lane: Lane, held: Held, respond: Micros): void {
+  #tell(lane: Lane, held: Held): void {
     const { batcher, term } = lane.lease;
-    if (!this.#introducedTo.has(batcher)) this.introduce(batcher, respond);
+    if (!this.#introducedTo.has(batcher)) this.introduce(batcher);
     this.#station.send(batcher, RequestArrived, {
       thread: held.thread,
       app: held.appId,
@@ -98,7 +109,7 @@ export class Lanes {
       arrivalSeq: held.arrivalSeq,
       seq: held.seq,
       arrivedAt: held.arrivedAt,
-      deadline: (held.deadline - respond) as Instant,
+      deadline: (held.deadline - this.#respond()) as Instant,
       slo: held.slo,
       size: bucketOf(held.thread),
       priority: held.priority,
@@ -111,7 +122,7 @@ export class Lanes {
     for (const held of this.#held.values()) {
       if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
         continue;
-      this.#tell(lane, held, micros(0));
+      this.#tell(lane, held);
     }
   }
 }

@@ -67,7 +67,7 @@ class Ranker implements Actor, RankEffects {
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
   /** Which batcher offers for a thread, and who was asked for a grant's answer. */
-  readonly #batchers = new Map<ThreadId, ActorKey>();
+  readonly #batchers = new Map<ThreadId, { readonly batcher: ActorKey; readonly term: number }>();
   readonly #grantedAt = new Map<GpuId, Instant>();
   #rank: RankThread | undefined;
   #armedFor: Instant = NEVER;
@@ -135,10 +135,7 @@ class Ranker implements Actor, RankEffects {
 
   #listen(): void {
     const { reader } = this.#station;
-    reader.on(CandidateOffered, (candidate, sender) => {
-      this.#batchers.set(candidate.thread, sender);
-      this.#step({ kind: "candidate-offered", at: this.#now(), candidate });
-    });
+    reader.on(CandidateOffered, (candidate, sender) => this.#offer(candidate, sender));
     reader.on(GrantAnswered, (answer) => {
       if (answer.epoch !== this.#lease.epoch) return;
       const at = this.#now();
@@ -153,6 +150,13 @@ class Ranker implements Actor, RankEffects {
     reader.on(GpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender === executor && epoch === this.#lease.epoch) for (const gpu of gpus) this.#onGpu(executor, gpu);
     });
+  }
+
+  #offer(candidate: CandidateOffered, batcher: ActorKey): void {
+    // A batcher that lost the lease may still be talking.
+    if (candidate.term < (this.#batchers.get(candidate.thread)?.term ?? 0)) return;
+    this.#batchers.set(candidate.thread, { batcher, term: candidate.term });
+    this.#step({ kind: "candidate-offered", at: this.#now(), candidate });
   }
 
   #lead(epoch: number): void {
@@ -173,7 +177,9 @@ class Ranker implements Actor, RankEffects {
   }
 
   #onBeat(peer: Heartbeat): void {
-    if (this.#rank === undefined || peer.role !== "executor") return;
+    if (this.#rank === undefined) return;
+    for (const candidate of peer.offers ?? []) this.#offer(candidate, peer.key);
+    if (peer.role !== "executor") return;
     // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the announcement.
     for (const gpu of peer.gpus ?? []) {
       if (gpu.epoch < this.#lease.epoch)
@@ -213,7 +219,7 @@ class Ranker implements Actor, RankEffects {
       if (this.#rank !== undefined)
         this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#lease.epoch });
     } else if (peer.role === "batcher") {
-      for (const [thread, batcher] of this.#batchers) {
+      for (const [thread, { batcher }] of this.#batchers) {
         if (batcher !== peer.key) continue;
         this.#batchers.delete(thread);
         this.#step({ kind: "model-gone", at: this.#now(), thread });
@@ -231,7 +237,7 @@ class Ranker implements Actor, RankEffects {
   }
 
   grant(grant: Grant): void {
-    const batcher = this.#batchers.get(grant.thread);
+    const batcher = this.#batchers.get(grant.thread)?.batcher;
     if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
     this.#grants++;
     this.#grantedAt.set(grant.gpu, grant.sentAt);

@@ -1,0 +1,350 @@
+import {
+  createBatcher,
+  createExecutor,
+  createIngress,
+  createProfiler,
+  createRanker,
+  type Actor,
+  type ActorConfig,
+  type ActorPorts,
+} from "@tutti/actors";
+import { type Bus, InMemoryNetwork } from "@tutti/bus";
+import { VirtualClock } from "@tutti/clock";
+import { EmulatedEngine, type EmulatedFault } from "@tutti/engine";
+import { BUCKET, CONTENT, HEADER, type ModelSpec, inferSubject } from "@tutti/protocol";
+import type { DataClient, DataHandlers } from "@tutti/pull";
+import type { Policy } from "@tutti/scheduling";
+import { InMemoryStore, type Store } from "@tutti/store";
+import type { Telemetry } from "@tutti/telemetry";
+import {
+  type ActorKey,
+  type GpuId,
+  type Instant,
+  type Micros,
+  Prng,
+  actorKey,
+  after,
+  gpuId,
+  micros,
+  millis,
+  seconds,
+} from "@tutti/units";
+import { decodeTensors, encodeTensors, toJson } from "@tutti/wire";
+
+export interface VirtualClusterOptions {
+  readonly seed?: number;
+  readonly gpus?: number;
+  readonly executors?: number;
+  readonly rankers?: number;
+  readonly batchers?: number;
+  readonly policy?: Policy;
+  /** One way, each message. */
+  readonly hop?: Micros;
+  readonly fault?: (gpu: number, runs: number) => EmulatedFault | undefined;
+  /** Messages that vanish: subject → true. */
+  readonly loses?: (subject: string) => boolean;
+}
+
+export interface Outcome {
+  readonly status: "ok" | string;
+  readonly at: Instant;
+  readonly value: number;
+  readonly text: string;
+}
+
+/** One request as its publisher saw it; T1 says that `outcomes` has exactly one member in the end. */
+export interface Asked {
+  readonly at: Instant;
+  readonly deadline: Instant;
+  readonly value: number;
+  readonly outcomes: Outcome[];
+}
+
+/** A whole cluster of production's own actors in virtual time, over the bus and store in memory and emulated accelerators. */
+export class VirtualCluster {
+  readonly clock = new VirtualClock();
+  readonly network: InMemoryNetwork;
+  readonly store: InMemoryStore;
+  readonly actors = new Map<string, { readonly actor: Actor; readonly buses: Bus[]; alive: boolean }>();
+  readonly asked: Asked[] = [];
+  readonly #options: VirtualClusterOptions;
+  readonly #prng: Prng;
+  readonly #data = new Map<ActorKey, DataHandlers>();
+  readonly #publisher: Bus;
+  readonly #latencies = new Map<string, (batchSize: number) => Micros>();
+  #models = 0;
+  #keys = 1;
+
+  constructor(options: VirtualClusterOptions = {}) {
+    this.#options = options;
+    this.#prng = new Prng(options.seed ?? 1);
+    const hop = options.hop ?? micros(50);
+    const soon = (run: () => void): void => this.#later(micros(5), run);
+    this.network = new InMemoryNetwork({
+      deliver: (run, { subject }) => {
+        if (options.loses?.(subject) !== true) this.#later(hop, run);
+      },
+      later: soon,
+      startTimer: (delayMs, run) => {
+        const alarm = this.clock.alarm(run);
+        alarm.set(after(this.clock.now(), millis(delayMs)));
+        return { stop: () => alarm.clear() };
+      },
+      choose: (count) => this.#prng.nextInt(count),
+      payloadMax: 8_388_608,
+    });
+    this.store = new InMemoryStore({ deliver: (run) => this.#later(hop, run) });
+    this.#publisher = this.network.connect({ name: "publisher" });
+    for (let i = 0; i < (options.rankers ?? 2); i++) this.startRanker(`ranker-${i}`);
+    for (let i = 0; i < (options.batchers ?? 1); i++) this.startBatcher(`batcher-${i}`);
+    this.startProfiler("profiler");
+    const executors = options.executors ?? 1;
+    const perExecutor = Math.ceil((options.gpus ?? 2) / executors);
+    for (let i = 0; i < executors; i++)
+      this.startExecutor(
+        `executor-${i}`,
+        Array.from({ length: perExecutor }, (_, j) => gpuId(i * perExecutor + j)),
+      );
+    this.startIngress("ingress");
+  }
+
+  /** Adds a model with l(b) = alpha·b + beta, whose output echoes its one float input. */
+  addModel(model: { name: string; alphaMs: number; betaMs: number; sloMs: number; batchSizeMax?: number }): void {
+    const batchSizeMax = model.batchSizeMax ?? 32;
+    const latency = (batchSize: number): Micros => millis(model.alphaMs * batchSize + model.betaMs);
+    this.#latencies.set(model.name, latency);
+    const spec: ModelSpec = {
+      name: model.name,
+      number: ++this.#models,
+      version: "1",
+      engine: "emulated",
+      slo: millis(model.sloMs),
+      batchSizeMax,
+      patience: 1,
+      inputs: [{ name: "x", type: "FP32", dims: ["batch", 1] }],
+      outputs: [{ name: "y", type: "FP32", dims: ["batch", 1] }],
+      constants: [],
+      axes: {},
+      buckets: [{}],
+      profile: [Array.from({ length: batchSizeMax }, (_, i) => ({ batchSize: i + 1, latency: latency(i + 1) }))],
+    };
+    this.store.put(BUCKET.models, spec.name, toJson(spec), () => undefined);
+  }
+
+  startRanker(name: string): void {
+    this.#start(name, (ports, config, ready) =>
+      createRanker(ports, { ...config, subCluster: "main", pingEvery: millis(10), ctrlFloor: millis(1) }, ready),
+    );
+  }
+  startBatcher(name: string): void {
+    const policy = this.#options.policy ?? { kind: "deferred" };
+    this.#start(name, (ports, config, ready) =>
+      createBatcher(
+        ports,
+        { ...config, policy, gather: "target", delayFloors: { ctrl: micros(400), perItem: 1 } },
+        ready,
+      ),
+    );
+  }
+  startProfiler(name: string): void {
+    this.#start(name, (ports, config, ready) =>
+      createProfiler(
+        ports,
+        {
+          ...config,
+          quantile: 0.99,
+          runs: 10,
+          budget: millis(200),
+          gpusMax: 4,
+          overhead: millis(1),
+          window: seconds(10),
+        },
+        ready,
+      ),
+    );
+  }
+  startIngress(name: string): void {
+    this.#start(name, (ports, config, ready) => {
+      const serveData = (handlers: DataHandlers) => {
+        this.#data.set(config.key, handlers);
+        return { address: () => undefined, close: (done: () => void) => (this.#data.delete(config.key), done()) };
+      };
+      return createIngress({ ...ports, serveData }, { ...config, replyScope: "any", respondFloor: micros(200) }, ready);
+    });
+  }
+  startExecutor(name: string, gpus: readonly GpuId[]): void {
+    this.#start(name, (ports, config, ready) => {
+      const { fault } = this.#options;
+      const engines = gpus.map((gpu) => ({
+        gpu,
+        engine: new EmulatedEngine({
+          clock: this.clock,
+          latency: (model, _, batchSize) => this.#latencies.get(model)?.(batchSize),
+          ...(fault === undefined ? {} : { fault: (_, runs) => fault(gpu, runs) }),
+        }),
+      }));
+      return createExecutor(
+        { ...ports, data: this.#dataClient(), engines, onFault: () => this.kill(name) },
+        config,
+        ready,
+      );
+    });
+  }
+
+  /** As SIGKILL: its connections are gone in mid-word, and nothing it would still do happens. */
+  kill(name: string): void {
+    const entry = this.actors.get(name);
+    if (entry === undefined || !entry.alive) return;
+    entry.alive = false;
+    this.#data.delete(entry.actor.key);
+    for (const bus of entry.buses) bus.close(() => undefined);
+  }
+  /** As SIGTERM. */
+  drain(name: string): void {
+    this.actors.get(name)?.actor.drain(() => this.kill(name));
+  }
+
+  run(duration: Micros): void {
+    this.clock.advanceTo(after(this.clock.now(), duration));
+  }
+  runUntil(done: () => boolean, limit: Micros = seconds(10)): boolean {
+    return this.clock.runUntil(done, after(this.clock.now(), limit));
+  }
+
+  ask(model: string, options: { readonly sloMs?: number; readonly value?: number; readonly app?: string } = {}): Asked {
+    const at = this.clock.now();
+    const value = options.value ?? this.asked.length + 1;
+    const sloMs = options.sloMs ?? 50;
+    const asked: Asked = { at, deadline: after(at, millis(sloMs)), value, outcomes: [] };
+    this.asked.push(asked);
+    const reply = this.#publisher.newInbox();
+    this.#publisher.subscribe(reply, (delivery) => {
+      const code = delivery.header(HEADER.errorCode);
+      const body =
+        code === undefined
+          ? undefined
+          : (JSON.parse(Buffer.from(delivery.payload).toString()) as { code: string; error: string });
+      const output = code === undefined ? readFloat(delivery.payload) : NaN;
+      asked.outcomes.push({ status: body?.code ?? "ok", at: this.clock.now(), value: output, text: body?.error ?? "" });
+    });
+    const data = new Uint8Array(new Float32Array([value]).buffer);
+    const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, 1], data }]);
+    const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${sloMs}ms` };
+    this.#publisher.publish(inferSubject(model, options.app ?? "test"), payload, { reply, headers });
+    return asked;
+  }
+
+  /** Poisson arrivals for a while; returns what was asked. */
+  load(model: string, options: { readonly rate: number; readonly duration: Micros; readonly sloMs: number }): Asked[] {
+    const first = this.asked.length;
+    const end = after(this.clock.now(), options.duration);
+    let next = this.clock.now() as number;
+    for (;;) {
+      next += this.#prng.nextExponential(options.rate / 1e6);
+      if (next >= end) break;
+      this.clock.advanceTo(Math.round(next) as Instant);
+      this.ask(model, { sloMs: options.sloMs });
+    }
+    this.clock.advanceTo(end);
+    return this.asked.slice(first);
+  }
+
+  #start(name: string, create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor): void {
+    const key = actorKey(this.#keys++ * 1_000_003);
+    const [bus, bulk] = [this.network.connect({ name }), this.network.connect({ name: `${name}-bulk` })];
+    const ports: ActorPorts = {
+      bus,
+      bulk,
+      store: gated(this.store, () => this.actors.get(name)?.alive !== false),
+      clock: this.clock,
+      telemetry: silent,
+      randomBytes: (count) => Uint8Array.from({ length: count }, () => this.#prng.nextInt(256)),
+    };
+    const config: ActorConfig = {
+      key,
+      cluster: "main",
+      host: "virtual",
+      pid: 1,
+      heartbeatEvery: millis(20),
+      peerTimeout: millis(100),
+    };
+    this.actors.set(name, { actor: create(ports, config, () => undefined), buses: [bus, bulk], alive: true });
+  }
+
+  #later(delay: Micros, run: () => void): void {
+    const alarm = this.clock.alarm(run);
+    alarm.set(after(this.clock.now(), delay));
+  }
+
+  #dataClient(): DataClient {
+    return {
+      pull: (peer, pull, timeoutMs, done) => {
+        let answered = false;
+        const once: typeof done = (outcome) => {
+          if (answered) return;
+          answered = true;
+          done(outcome);
+        };
+        this.#later(millis(timeoutMs), () => once({ failure: "timeout" }));
+        this.#later(micros(30), () =>
+          this.#data
+            .get(peer.key)
+            ?.onPull(pull, (items) =>
+              this.#later(micros(30), () => once(items === undefined ? { failure: "forbidden" } : { items })),
+            ),
+        );
+      },
+      push: (peer, results) => this.#later(micros(30), () => this.#data.get(peer.key)?.onResults(results)),
+      forget: () => undefined,
+      close: (done) => done(),
+    };
+  }
+}
+
+function readFloat(payload: Uint8Array): number {
+  const [tensor] = decodeTensors(payload);
+  if (tensor === undefined) return NaN;
+  return new DataView(tensor.data.buffer, tensor.data.byteOffset).getFloat32(0, true);
+}
+
+/** The store as a process sees it that may be dead: nothing it would still do happens. */
+function gated(store: Store, alive: () => boolean): Store {
+  const ignore = { stop: () => undefined };
+  return {
+    get: (bucket, key, done) => alive() && store.get(bucket, key, (result) => alive() && done(result)),
+    put: (bucket, key, value, done) => alive() && store.put(bucket, key, value, (result) => alive() && done(result)),
+    update: (bucket, key, value, revision, done) =>
+      alive() && store.update(bucket, key, value, revision, (result) => alive() && done(result)),
+    delete: (bucket, key, done) => alive() && store.delete(bucket, key, (result) => alive() && done(result)),
+    watch: (bucket, prefix, watcher) =>
+      alive()
+        ? store.watch(bucket, prefix, {
+            onEntry: (entry) => alive() && watcher.onEntry(entry),
+            onDelete: (key, revision) => alive() && watcher.onDelete(key, revision),
+            onReady: () => alive() && watcher.onReady(),
+            onFailure: (failure) => alive() && watcher.onFailure(failure),
+          })
+        : ignore,
+    files: store.files,
+  };
+}
+
+const silentLog: Telemetry["log"] = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silentLog,
+};
+const silent: Telemetry = {
+  log: silentLog,
+  tracer: {
+    enabled: false,
+    start: () => ({
+      context: { traceId: "0".repeat(32), spanId: "0".repeat(16), sampled: false },
+      set: () => undefined,
+      event: () => undefined,
+      end: () => undefined,
+    }),
+  },
+};
