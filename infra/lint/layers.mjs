@@ -28,6 +28,7 @@ const layers = [
   layer("adapter", "base", "contract", "port"),
   layer("user", ...everyPackage),
   layer("service", ...everyPackage), // never another service
+  layer("infra", ...everyPackage), // scripts that need a package; what runs before npm ci imports nothing
   layer("test", ...everyPackage, "test"), // plays the outside world; starts services as processes, never imports one
 ];
 

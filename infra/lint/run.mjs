@@ -1,5 +1,5 @@
 /**
- * Lints the whole repository in one process: `node infra/lint/run.mjs [folder or file …]`.
+ * Lints the whole repository in one process: `npm run lint [-- --fix] [folder or file …]`.
  *
  * `@nx/enforce-module-boundaries` reads nx's cached project graph and skips itself, with no more than a warning, where
  * there is none. So the graph is computed first, every time: a package that was added a minute ago is in it.
@@ -12,9 +12,11 @@ const root = new URL("../..", import.meta.url).pathname;
 process.chdir(root);
 
 await createProjectGraphAsync({ exitOnError: true, resetDaemonClient: false });
-const eslint = new ESLint({ cwd: root, errorOnUnmatchedPattern: false });
-const patterns = process.argv.slice(2);
+const fix = process.argv.includes("--fix");
+const eslint = new ESLint({ cwd: root, errorOnUnmatchedPattern: false, fix });
+const patterns = process.argv.slice(2).filter((argument) => argument !== "--fix");
 const results = await eslint.lintFiles(patterns.length > 0 ? patterns : ["."]);
+if (fix) await ESLint.outputFixes(results);
 const formatter = await eslint.loadFormatter("stylish");
 const text = await formatter.format(results);
 if (text !== "") console.log(text);

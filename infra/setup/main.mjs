@@ -12,7 +12,7 @@ import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
 import { bringNatsServer, findNatsServer, rememberedNatsServer, rememberNatsServer } from "./nats-server.mjs";
 import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
-import { say, SetupError, step } from "./progress.mjs";
+import { say, SetupError } from "./progress.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const state = join(root, ".tutti");
@@ -77,9 +77,7 @@ async function setUp(command) {
 
 /** @param {import("./host.mjs").Host} host */
 async function natsServerFor(host) {
-  const found =
-    (await findNatsServer(host, state)) ??
-    (await step(host.say, "no nats-server here", () => bringNatsServer(host, state)));
+  const found = (await findNatsServer(host, state)) ?? (await bringNatsServer(host, state));
   rememberNatsServer(state, found);
   return found;
 }

@@ -199,14 +199,18 @@ async function bringByGo(host, state) {
   const found = parseVersion((await host.run(go, ["env", "GOVERSION"], { timeoutMs: 10_000 })).stdout);
   const version = buildableWith(found);
   if (version === undefined) return notHere(`go ${found?.join(".")} is too old to build one`);
-  return await step(host.say, `building nats-server ${version} with go ${found?.join(".")} (a minute)`, async () => {
-    const bin = join(state, "go-bin");
-    const env = { ...host.env, GOBIN: bin, GOTOOLCHAIN: "local", GOFLAGS: "-trimpath", CGO_ENABLED: "0" };
-    const done = await host.run(go, ["install", `github.com/nats-io/nats-server/v2@${version}`], { env, cwd: state });
-    const path = findExecutable(host, "nats-server", [bin]);
-    if (done.code !== 0 || path === undefined) throw new Error(lastWords(done));
-    return keep(path, state);
-  });
+  return await step(
+    host.say,
+    `building nats-server ${version} with go ${found?.join(".")} (a minute or two)`,
+    async () => {
+      const bin = join(state, "go-bin");
+      const env = { ...host.env, GOBIN: bin, GOTOOLCHAIN: "local", GOFLAGS: "-trimpath", CGO_ENABLED: "0" };
+      const done = await host.run(go, ["install", `github.com/nats-io/nats-server/v2@${version}`], { env, cwd: state });
+      const path = findExecutable(host, "nats-server", [bin]);
+      if (done.code !== 0 || path === undefined) throw new Error(lastWords(done));
+      return keep(path, state);
+    },
+  );
 }
 
 /** @type {Bring} */

@@ -13,6 +13,9 @@ import type { Suite } from "./suites.ts";
 const root = join(import.meta.dirname, "../..");
 const cache = join(root, ".tutti/cache");
 
+/** CI logs and files get no colours, whatever CI=true makes the tools believe. */
+const plainOutput = process.stdout.isTTY ? {} : { NO_COLOR: "1", FORCE_COLOR: undefined };
+
 interface Outcome extends SuiteResult {
   readonly suite: string;
   readonly note?: string;
@@ -91,7 +94,7 @@ function run(args: readonly string[], env: Record<string, string>): Promise<numb
     const child = spawn(process.execPath, args, {
       cwd: root,
       stdio: ["ignore", 1, 1], // one stream, so that the last line is the last line
-      env: { ...process.env, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
+      env: { ...process.env, ...plainOutput, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
     });
     const forward = (signal: NodeJS.Signals): void => void child.kill(signal);
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, forward);

@@ -155,12 +155,16 @@ function importedPackages(text: string): string[] {
     );
 }
 
-test("every package and service names its layer", () => {
-  const untagged = manifests.filter((folder) => {
-    const manifest = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")) as {
-      nx?: { tags?: string[] };
-    };
-    return !manifest.nx?.tags?.some((tag) => tag.startsWith("layer:"));
+test.each(manifests)("%s names its layer, and npm start and npm test work in it", (folder) => {
+  const manifest = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")) as unknown;
+  expect(manifest).toMatchObject({
+    scripts: {
+      start: "node ../../infra/setup/main.mjs start",
+      test: `node ../../infra/setup/main.mjs test unit ${folder}/`,
+    },
+    nx: {
+      tags: [expect.stringMatching(/^layer:/)],
+      includedScripts: [], // the targets come from infra/nx: a script of the same name would hide them
+    },
   });
-  expect(untagged).toEqual([]);
 });
