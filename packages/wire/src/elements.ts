@@ -1,0 +1,187 @@
+/** A tensor's bytes from JSON values and back, one type at a time. */
+import { type DataType, RANK_MAX, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
+import { HALF_OVERFLOW, fromHalf, toHalf } from "./half.ts";
+
+interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+const INTEGERS: Partial<Record<DataType, Range>> = {
+  UINT8: { min: 0, max: 255 },
+  UINT16: { min: 0, max: 65_535 },
+  UINT32: { min: 0, max: 4_294_967_295 },
+  INT8: { min: -128, max: 127 },
+  INT16: { min: -32_768, max: 32_767 },
+  INT32: { min: -2_147_483_648, max: 2_147_483_647 },
+};
+const INT64_MIN = -(2n ** 63n);
+const INT64_MAX = 2n ** 63n - 1n;
+const UINT64_MAX = 2n ** 64n - 1n;
+const INTEGER_TEXT = /^-?\d{1,20}$/;
+/** How JSON, which has no literals for them, spells what is not finite. */
+const NON_FINITE: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };
+
+/**
+ * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major; integers of 64 bits may be strings; floats may be
+ * "NaN", "Infinity" or "-Infinity".
+ * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
+ */
+export function bytesFromJson(
+  name: string,
+  type: DataType,
+  dims: readonly number[],
+  data: readonly unknown[],
+): Uint8Array {
+  const count = elementCount(dims);
+  // Before the allocation, which a shape of a few bytes would otherwise make as large as it likes.
+  const given = countOf(data, 0);
+  if (given !== count)
+    throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
+  const bytes = new Uint8Array(count * bytesOf(type));
+  putAll({ name, type, view: new DataView(bytes.buffer), at: 0 }, data);
+  return bytes;
+}
+
+function countOf(data: readonly unknown[], depth: number): number {
+  if (depth > RANK_MAX) throw invalid(`data is nested more than ${RANK_MAX} deep`);
+  let count = 0;
+  for (const element of data) count += Array.isArray(element) ? countOf(element, depth + 1) : 1;
+  return count;
+}
+
+interface Sink {
+  readonly name: string;
+  readonly type: DataType;
+  readonly view: DataView;
+  at: number;
+}
+
+function putAll(sink: Sink, data: readonly unknown[]): void {
+  for (const element of data) {
+    if (Array.isArray(element)) putAll(sink, element);
+    else put(sink, element);
+  }
+}
+
+function put(sink: Sink, element: unknown): void {
+  const { view, type } = sink;
+  const i = sink.at++;
+  switch (type) {
+    case "FP32":
+      return view.setFloat32(4 * i, float(sink, element), true);
+    case "FP64":
+      return view.setFloat64(8 * i, float(sink, element), true);
+    case "FP16":
+      return view.setUint16(2 * i, toHalf(float(sink, element)), true);
+    case "BOOL":
+      if (element !== true && element !== false && element !== 0 && element !== 1) throw refusal(sink, element);
+      return view.setUint8(i, element ? 1 : 0);
+    case "UINT8":
+      return view.setUint8(i, integer(sink, element));
+    case "INT8":
+      return view.setInt8(i, integer(sink, element));
+    case "UINT16":
+      return view.setUint16(2 * i, integer(sink, element), true);
+    case "INT16":
+      return view.setInt16(2 * i, integer(sink, element), true);
+    case "UINT32":
+      return view.setUint32(4 * i, integer(sink, element), true);
+    case "INT32":
+      return view.setInt32(4 * i, integer(sink, element), true);
+    case "INT64":
+      return view.setBigInt64(8 * i, wide(sink, element, INT64_MIN, INT64_MAX), true);
+    case "UINT64":
+      return view.setBigUint64(8 * i, wide(sink, element, 0n, UINT64_MAX), true);
+  }
+}
+
+function float(sink: Sink, element: unknown): number {
+  const value = typeof element === "string" ? NON_FINITE[element] : element;
+  if (typeof value !== "number") throw refusal(sink, element);
+  // A finite number that would become infinite: 1e39 is no FP32, while 3.4028235e38, as many print the greatest one, is.
+  const becomes =
+    sink.type === "FP32"
+      ? Math.fround(value)
+      : sink.type === "FP16" && Math.abs(value) >= HALF_OVERFLOW
+        ? Infinity
+        : value;
+  if (Math.abs(becomes) === Infinity && Math.abs(value) !== Infinity) throw refusal(sink, element);
+  return value;
+}
+
+function integer(sink: Sink, element: unknown): number {
+  const { min, max } = INTEGERS[sink.type]!;
+  if (typeof element !== "number" || !Number.isInteger(element) || element < min || element > max)
+    throw refusal(sink, element);
+  return element;
+}
+
+function wide(sink: Sink, element: unknown, min: bigint, max: bigint): bigint {
+  let value: bigint;
+  if (typeof element === "bigint") value = element;
+  else if (typeof element === "number" && Number.isSafeInteger(element)) value = BigInt(element);
+  else if (typeof element === "string" && INTEGER_TEXT.test(element)) value = BigInt(element);
+  else throw refusal(sink, element);
+  if (value < min || value > max) throw refusal(sink, element);
+  return value;
+}
+
+function refusal(sink: Sink, element: unknown): TuttiError {
+  const shown = typeof element === "bigint" ? element.toString() : (JSON.stringify(element) ?? "undefined");
+  const hint =
+    (sink.type === "INT64" || sink.type === "UINT64") && typeof element === "number" && Number.isInteger(element)
+      ? " (write integers beyond 2^53 as strings)"
+      : "";
+  return invalid(
+    `tensor "${sink.name}": element ${sink.at - 1} is ${shown.slice(0, 40)}, which is no ${sink.type}${hint}`,
+  );
+}
+
+/** Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite floats become strings. */
+export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const width = bytesOf(type);
+  const elements: (number | boolean | string)[] = new Array<number>(data.byteLength / width);
+  for (let i = 0; i < elements.length; i++) elements[i] = elementAt(type, view, i * width);
+  return elements;
+}
+
+function elementAt(type: DataType, view: DataView, at: number): number | boolean | string {
+  switch (type) {
+    case "FP32":
+      return finite(shortest(view.getFloat32(at, true)));
+    case "FP64":
+      return finite(view.getFloat64(at, true));
+    case "FP16":
+      return finite(fromHalf(view.getUint16(at, true)));
+    case "BOOL":
+      return view.getUint8(at) !== 0;
+    case "UINT8":
+      return view.getUint8(at);
+    case "INT8":
+      return view.getInt8(at);
+    case "UINT16":
+      return view.getUint16(at, true);
+    case "INT16":
+      return view.getInt16(at, true);
+    case "UINT32":
+      return view.getUint32(at, true);
+    case "INT32":
+      return view.getInt32(at, true);
+    case "INT64":
+      return narrow(view.getBigInt64(at, true));
+    case "UINT64":
+      return narrow(view.getBigUint64(at, true));
+  }
+}
+
+const finite = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
+const narrow = (value: bigint): number | string =>
+  value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value.toString();
+/** Nine significant digits identify a float32: 0.1 is sent as 0.1, not as 0.10000000149011612. */
+function shortest(value: number): number {
+  const short = Number(value.toPrecision(7));
+  return Math.fround(short) === value ? short : value;
+}
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

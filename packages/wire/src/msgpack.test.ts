@@ -1,0 +1,85 @@
+import { TuttiError } from "@tutti/protocol";
+import fc from "fast-check";
+import { Packr } from "msgpackr";
+import { expect, test } from "vitest";
+import { fromJson, pack, toJson, unpack } from "./index.ts";
+
+const value = fc.anything({
+  maxDepth: 3,
+  values: [
+    fc.string(),
+    fc.integer(),
+    fc.double({ noNaN: true }),
+    fc.boolean(),
+    fc.constant(null),
+    fc.bigInt({ min: 2n ** 53n, max: 2n ** 63n }),
+    fc.uint8Array(),
+  ],
+});
+const withoutProto = (v: unknown): boolean =>
+  typeof v !== "object" ||
+  v === null ||
+  Object.entries(v).every(([key, member]) => key !== "__proto__" && withoutProto(member));
+
+test("any plain value comes back as it was", () => {
+  fc.assert(
+    fc.property(value.filter(withoutProto), (sent) => {
+      expect(plain(unpack(pack(sent).slice()))).toEqual(plain(sent));
+    }),
+  );
+});
+/** Buffers and their views as plain byte lists, so that only contents count. */
+const plain = (v: unknown): unknown =>
+  v instanceof Uint8Array
+    ? { bytes: [...v] }
+    : Array.isArray(v)
+      ? v.map(plain)
+      : typeof v === "object" && v !== null
+        ? Object.fromEntries(Object.entries(v).map(([key, member]) => [key, plain(member)]))
+        : v;
+
+test("garbage is INVALID_INPUT and nothing else", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
+      try {
+        unpack(bytes);
+      } catch (error) {
+        expect(error).toBeInstanceOf(TuttiError);
+        expect((error as TuttiError).code).toBe("TUTTI_INVALID_INPUT");
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("lengths that the bytes can't hold, extensions that build objects, and deep nesting are refused", () => {
+  const refused = (bytes: number[] | Uint8Array): string => {
+    try {
+      unpack(new Uint8Array(bytes));
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return "read";
+  };
+  expect(refused([0xdd, 0xff, 0xff, 0xff, 0xff])).toMatch("ends early");
+  expect(refused([0xdf, 0x7f, 0xff, 0xff, 0xff])).toMatch("ends early");
+  expect(refused([0xc6, 0x7f, 0xff, 0xff, 0xff, 1])).toMatch("ends early");
+  expect(refused([])).toMatch("ends early");
+  expect(refused([1, 2])).toMatch("1 bytes are left over");
+  expect(refused(new Array(100).fill(0x91))).toMatch("nested");
+  expect(refused(new Packr({ useRecords: true }).pack([{ a: 1 }]))).toMatch("not allowed");
+  expect(refused(new Packr({ moreTypes: true } as object).pack(/a+/))).toMatch("not allowed");
+});
+
+test("binaries in an unpacked value don't alias the bytes they came from", () => {
+  const bytes = pack({ data: new Uint8Array([1, 2, 3]) }).slice();
+  const { data } = unpack(bytes) as { data: Uint8Array };
+  bytes.fill(0);
+  expect([...data]).toEqual([1, 2, 3]);
+});
+
+test("JSON of the store comes back, and what is no JSON says so", () => {
+  expect(fromJson(toJson({ a: [1, "ö", null] }))).toEqual({ a: [1, "ö", null] });
+  expect(() => fromJson(new TextEncoder().encode("{nope"))).toThrow(/unreadable JSON/);
+  expect(() => fromJson(new Uint8Array([0xff, 0xfe]))).toThrow(TuttiError);
+});

@@ -1,0 +1,132 @@
+import { TuttiError } from "@tutti/protocol";
+import { Packr } from "msgpackr";
+
+/**
+ * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers that a double can't hold
+ * come as bigint. `copyBuffers`: what is unpacked may be kept, while the bytes it came from are borrowed.
+ */
+const options = { useRecords: false, int64AsType: "auto" } as object; // "auto" is missing in its declarations
+const packr = new Packr({ ...options, copyBuffers: true });
+const borrowing = new Packr(options);
+
+export const pack = (value: unknown): Uint8Array => packr.pack(value);
+
+/** @throws {TuttiError} INVALID_INPUT for anything that isn't exactly one msgpack value. */
+export const unpack = (bytes: Uint8Array): unknown => unpackWith(packr, bytes);
+/** As unpack, but binary members are views of `bytes`. */
+export const unpackViews = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes);
+
+function unpackWith(codec: Packr, bytes: Uint8Array): unknown {
+  const fault = faultOf(bytes);
+  if (fault !== undefined) throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable msgpack: ${fault}`);
+  try {
+    return codec.unpack(bytes) as unknown;
+  } catch (cause) {
+    throw new TuttiError("TUTTI_INVALID_INPUT", "unreadable msgpack", { cause });
+  }
+}
+
+const DEPTH_MAX = 32;
+
+/**
+ * What keeps msgpackr from reading `bytes` safely. It trusts the lengths it reads, so that five bytes can make it allocate an array of 2^32 places,
+ * and some of its extension types build regular expressions, errors or code: only nil-like `undefined` (type 0) and timestamps pass.
+ */
+function faultOf(bytes: Uint8Array): string | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const left: number[] = [1]; // values still to come, by depth
+  let at = 0;
+  while (left.length > 0) {
+    if (left[left.length - 1]! === 0) {
+      left.pop();
+      continue;
+    }
+    left[left.length - 1]!--;
+    if (at >= bytes.length) return "it ends early";
+    const head = bytes[at]!;
+    const span = spanOf(head, view, at);
+    if (span === undefined) return `byte 0x${head.toString(16)} at ${at} is not allowed`;
+    at += span.bytes;
+    if (at > bytes.length || span.members > bytes.length - at) return "it ends early";
+    if (span.members > 0) {
+      if (left.length >= DEPTH_MAX) return `it is nested more than ${DEPTH_MAX} deep`;
+      left.push(span.members);
+    }
+  }
+  return at === bytes.length ? undefined : `${bytes.length - at} bytes are left over`;
+}
+
+interface Span {
+  bytes: number;
+  members: number;
+}
+const span: Span = { bytes: 0, members: 0 };
+function spanning(bytes: number, members: number): Span {
+  span.bytes = bytes;
+  span.members = members;
+  return span;
+}
+/** Bytes of fixed-width values by head byte − 0xca: float32, float64, uint8 … uint64, int8 … int64. */
+const WIDTHS = [5, 9, 2, 3, 5, 9, 2, 3, 5, 9];
+
+/** A value's own bytes (head and contents) and how many values it holds. */
+function spanOf(head: number, view: DataView, at: number): Span | undefined {
+  if (head <= 0x7f || head >= 0xe0) return spanning(1, 0);
+  if (head <= 0x8f) return spanning(1, (head & 15) * 2);
+  if (head <= 0x9f) return spanning(1, head & 15);
+  if (head <= 0xbf) return spanning(1 + (head & 31), 0);
+  if (head === 0xc0 || head === 0xc2 || head === 0xc3) return spanning(1, 0);
+  if (head >= 0xca && head <= 0xd3) return spanning(WIDTHS[head - 0xca]!, 0);
+  const room = view.byteLength - at - 1;
+  const length = (width: number): number =>
+    room < width
+      ? Infinity
+      : width === 1
+        ? view.getUint8(at + 1)
+        : width === 2
+          ? view.getUint16(at + 1)
+          : view.getUint32(at + 1);
+  switch (head) {
+    case 0xc4: // bin
+    case 0xd9: // str
+      return spanning(2 + length(1), 0);
+    case 0xc5:
+    case 0xda:
+      return spanning(3 + length(2), 0);
+    case 0xc6:
+    case 0xdb:
+      return spanning(5 + length(4), 0);
+    case 0xdc:
+      return spanning(3, length(2));
+    case 0xdd:
+      return spanning(5, length(4));
+    case 0xde:
+      return spanning(3, 2 * length(2));
+    case 0xdf:
+      return spanning(5, 2 * length(4));
+    case 0xd4: // undefined, as msgpackr writes it
+      return room >= 1 && view.getUint8(at + 1) === 0 ? spanning(3, 0) : undefined;
+    case 0xd6: // timestamps of 32 and 64 bits
+      return room >= 1 && view.getInt8(at + 1) === -1 ? spanning(6, 0) : undefined;
+    case 0xd7:
+      return room >= 1 && view.getInt8(at + 1) === -1 ? spanning(10, 0) : undefined;
+    default:
+      return undefined;
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** For the values in the store, which people read. */
+export const toJson = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
+
+/** @throws {TuttiError} INVALID_INPUT */
+export function fromJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes)) as unknown;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : "";
+    throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable JSON: ${reason}`, { cause });
+  }
+}
