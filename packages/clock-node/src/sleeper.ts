@@ -1,0 +1,119 @@
+/**
+ * Sleepers wake the main thread shortly before an alarm is due; the last stretch is the clock's. A wake may come early (the clock asks
+ * again) but not never.
+ */
+import { Worker } from "node:worker_threads";
+import { nodeTimeSources } from "./wall-offset.ts";
+
+export interface Sleeper {
+  /** Replaces the previous setting. `target`: monotonic microseconds. */
+  wakeAt(target: number): void;
+  /** Nothing to wake for. */
+  sleep(): void;
+  close(): void;
+}
+
+/** How long before its target the worker posts its wake: a wake takes about 60 µs to arrive (docs/architecture.md, 8). */
+export const LEAD_US = 110;
+/** A worker that is due within this time may be awake already, so a setting must be told, not only left for it to read. */
+const AWAKE_US = 50;
+/** Targets further away would be taken for past ones by 32-bit differences; waking once in 20 minutes for nothing is no cost. */
+const FAR_US = 1_200_000_000;
+
+const SEQ = 0;
+const TARGET = 1;
+const ARMED = 2;
+
+export interface WorkerSleeperOptions {
+  readonly onWake: () => void;
+  readonly onReady: () => void;
+  /** The worker ended by itself; the sleeper does nothing any more. */
+  readonly onDeath: (reason: string) => void;
+}
+
+/** One thread in Atomics.wait; a setting costs one store, or a store and a futex wake if it comes before what the worker waits for. */
+export class WorkerSleeper implements Sleeper {
+  readonly #shared = new Int32Array(new SharedArrayBuffer(12));
+  readonly #worker: Worker;
+  /** The worker certainly sleeps until then, unless told: monotonic µs. */
+  #asleepUntil = Infinity;
+  #armed = false;
+  #closed = false;
+
+  constructor({ onWake, onReady, onDeath }: WorkerSleeperOptions) {
+    this.#worker = new Worker(new URL("./alarm-worker.js", import.meta.url), {
+      workerData: this.#shared,
+      execArgv: [],
+      name: "tutti-alarm",
+      resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
+    });
+    this.#worker.unref();
+    this.#worker.on("message", (message) => {
+      if (this.#closed) return;
+      if (message === "ready") return onReady();
+      onWake();
+    });
+    this.#worker.on("error", (error) => this.#end(() => onDeath(String(error))));
+    this.#worker.on("exit", (code) => this.#end(() => onDeath(`exit code ${code}`)));
+  }
+
+  wakeAt(target: number): void {
+    const wake = Math.min(target - LEAD_US, nodeTimeSources.monotonicUs() + FAR_US);
+    Atomics.store(this.#shared, TARGET, wake | 0);
+    if (!this.#armed) {
+      Atomics.store(this.#shared, ARMED, 1);
+      this.#armed = true;
+    }
+    // The counter is read after the stores: if the worker still sleeps by now, it will read them when it wakes.
+    if (wake >= this.#asleepUntil && nodeTimeSources.monotonicUs() < this.#asleepUntil - AWAKE_US) return;
+    this.#asleepUntil = wake;
+    Atomics.add(this.#shared, SEQ, 1);
+    Atomics.notify(this.#shared, SEQ);
+  }
+
+  /** No wake: at its old target the worker reads that there is nothing to do, and sleeps without end. */
+  sleep(): void {
+    this.#armed = false;
+    Atomics.store(this.#shared, ARMED, 0);
+  }
+
+  close(): void {
+    this.#end(() => undefined);
+    void this.#worker.terminate();
+  }
+
+  #end(then: () => void): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    then();
+  }
+}
+
+/**
+ * The event loop's own timers, which miss by half a millisecond: for the first milliseconds, until the worker runs, and in case it can't.
+ * It wakes up to 2 ms early and then in every turn of the loop.
+ */
+export class TimeoutSleeper implements Sleeper {
+  readonly #onWake: () => void;
+  readonly #monotonicUs: () => number;
+  #timeout: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
+
+  constructor(onWake: () => void, monotonicUs: () => number) {
+    this.#onWake = onWake;
+    this.#monotonicUs = monotonicUs;
+  }
+  wakeAt(target: number): void {
+    this.sleep();
+    const wait = Math.floor(Math.min(target - this.#monotonicUs(), FAR_US) / 1e3) - 1;
+    if (wait >= 1) this.#timeout = setTimeout(this.#onWake, wait).unref();
+    else this.#immediate = setImmediate(this.#onWake);
+  }
+  sleep(): void {
+    clearTimeout(this.#timeout);
+    clearImmediate(this.#immediate);
+  }
+  close(): void {
+    this.sleep();
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * How far the wall clock is ahead of the monotonic counter, far finer than the wall clock's own millisecond: each reading D between two counter readings
+ * a and b says that the offset lies in (1000·D − b, 1000·(D + 1) − a], and readings on both sides of a tick leave less than a microsecond.
+ */
+
+export interface TimeSources {
+  /** Microseconds of CLOCK_MONOTONIC, the same counter in every process of the host. */
+  readonly monotonicUs: () => number;
+  /** Whole milliseconds since the Unix epoch, as Date.now() gives them. */
+  readonly wallMs: () => number;
+}
+
+export const nodeTimeSources: TimeSources = {
+  monotonicUs: () => {
+    const [s, ns] = process.hrtime();
+    return s * 1e6 + ns / 1e3;
+  },
+  wallMs: Date.now,
+};
+
+const TOLERANCE_US = 5;
+
+export class OffsetBounds {
+  least = -Infinity;
+  most = Infinity;
+
+  sample({ monotonicUs, wallMs }: TimeSources): void {
+    const a = monotonicUs();
+    const wall = wallMs() * 1e3;
+    const b = monotonicUs();
+    this.least = Math.max(this.least, wall - b);
+    this.most = Math.min(this.most, wall + 1e3 - a);
+    // Bounds that contradict each other: the wall clock was set in between. Only the new time counts.
+    if (this.least > this.most) [this.least, this.most] = [wall - b, wall + 1e3 - a];
+  }
+  /** Whether `offset` can be the true one, give or take a few microseconds of measuring. */
+  allow(offset: number): boolean {
+    return offset > this.least - TOLERANCE_US && offset < this.most + TOLERANCE_US;
+  }
+  get width(): number {
+    return this.most - this.least;
+  }
+  get middle(): number {
+    return (this.least + this.most) / 2;
+  }
+}
+
+const GOOD_US = 2;
+
+/** Reads until a tick was seen well (about a millisecond), or until `budgetUs` is used up: then it is as good as it got. */
+export function measureOffset(sources: TimeSources, budgetUs: number): OffsetBounds {
+  const bounds = new OffsetBounds();
+  const start = sources.monotonicUs();
+  do bounds.sample(sources);
+  while (bounds.width > GOOD_US && sources.monotonicUs() - start < budgetUs);
+  return bounds;
+}
