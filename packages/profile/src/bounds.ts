@@ -111,13 +111,16 @@ const slackOver = (limit: number): number => limit + 1e-9 * Math.max(1, Math.abs
 /**
  * The admissible size of largest throughput, the larger on a tie; 0 if none. Where b/l(b) never falls, as it should, that
  * is the largest admissible size; where a profile violates it, section 0 asks for this one.
+ *
+ * Every bound above asks that something that never falls with b stay below a limit (l + min(l, b/λ) for the target
+ * batch), so the admissible sizes are the first ones, and the search ends at the first that isn't.
  */
-function bestBatch(profile: LatencyTable, admissible: (latency: number, batchSize: number) => boolean): number {
+function bestBatch(profile: LatencyTable, isAdmissible: (latency: number, batchSize: number) => boolean): number {
   let best = 0;
   let most = 0;
   for (let b = 1; b <= profile.batchSizeMax; b++) {
-    const l = profile.latency(b);
-    if (!admissible(l, b)) continue;
+    const l = profile.byBatchSize[b]!;
+    if (!isAdmissible(l, b)) break;
     const throughput = b / l;
     if (throughput < most * (1 - 1e-12)) continue;
     best = b;

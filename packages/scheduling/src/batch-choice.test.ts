@@ -74,6 +74,7 @@ test("GetBatch drops and takes what the printed algorithm does, on any rising pr
             perItem: perItem as Micros,
             respond: zero,
             targets,
+            keptHead: undefined,
           },
           base as Instant,
           gpuFree as Instant,

@@ -22,6 +22,8 @@ export interface Gathering {
   /** d_resp. */
   readonly respond: Micros;
   readonly targets: TargetBook;
+  /** A head that isn't dropped for the sake of the target, only when it can't run even alone. */
+  readonly keptHead: Request | undefined;
 }
 
 /**
@@ -44,7 +46,7 @@ export function chooseBatch(
     const head = queue.head()!;
     const deadline = head.deadline;
     const most = waiting < batchSizeMax ? waiting : batchSizeMax;
-    const target = from.targets.forSlo(head.slo);
+    const target = head === from.keptHead ? 1 : from.targets.forSlo(head.slo);
     const window = target < most ? target : most;
     if (finish(latencies, perItem, base, gpuFree, window) <= deadline) {
       return largest(latencies, perItem, base, gpuFree, deadline, window, most);

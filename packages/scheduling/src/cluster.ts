@@ -18,8 +18,7 @@ import type {
   RefusalCause,
   Request,
 } from "./messages.ts";
-import type {
-  ModelThread} from "./model-thread.ts";
+import type { ModelThread } from "./model-thread.ts";
 import {
   type ModelThreadConfig,
   batchFinished,
@@ -29,8 +28,7 @@ import {
   nextWakeAt,
   requestArrived,
 } from "./model-thread.ts";
-import type {
-  RankThread} from "./rank-thread.ts";
+import type { RankThread } from "./rank-thread.ts";
 import {
   candidateOffered,
   createRankThread,

@@ -10,6 +10,9 @@
  *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
  *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
  *   M6. The queue, the held batches and the grants remembered are bounded; at the queue's bound a request is refused.
+ *   M7. What arrives while a plan's grant is on its way must not push the planned head out: for d_ctrl from the moment
+ *       the plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
+ *       shrinks instead. Without delays there is no such moment, and A2 holds as printed. See the README.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
@@ -87,6 +90,10 @@ export class ModelThread {
   /** The head when the last offer was made, and the first offer that was made with it. */
   offeredHead: Request | undefined = undefined;
   headOfferSeq = 0;
+  /** When the ranker's timer for the offered head was or will be due first. */
+  headDueAt: Instant = NEVER;
+  /** The head, while M7 keeps it. */
+  keptHead: Request | undefined = undefined;
 
   constructor(config: ModelThreadConfig) {
     assert(config.patience >= 0 && config.patience <= 1, `patience ${config.patience}`);
@@ -201,6 +208,8 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   const headBefore = model.queue.head();
   // d_ctrl counts from the ranker's timer (docs/architecture.md, section 2), so the grant has used a part of it.
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
+  const isPlanned = headBefore === model.offeredHead && grant.offerSeq >= model.headOfferSeq;
+  model.keptHead = isPlanned ? headBefore : undefined; // M7
   if (!model.held.isFull(at)) choose(model, base, grant.freeAt, out);
   else model.batchSize = 0;
 
@@ -332,6 +341,8 @@ const delay = (model: ModelThread, batchSize: number): number => model.ctrl + mo
 
 /** Chooses anew without an accelerator, arms the invalidation timer, and offers what is news. A3, A4 Publish. */
 function update(model: ModelThread, out: ModelEffects): void {
+  const isDue = model.now >= model.headDueAt && model.now < model.headDueAt + model.ctrl;
+  model.keptHead = isDue ? model.offeredHead : undefined; // M7
   choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
   const b = model.batchSize;
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
@@ -385,7 +396,9 @@ function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   offered.delay = delayNow;
   model.offeredAwaited = model.awaited;
   const head = model.queue.head();
-  if (head !== model.offeredHead) {
+  const isNewHead = head !== model.offeredHead;
+  if (isNewHead || model.now < model.headDueAt) model.headDueAt = (offered.execAt - delayNow) as Instant;
+  if (isNewHead) {
     model.offeredHead = head;
     model.headOfferSeq = offered.offerSeq;
   }

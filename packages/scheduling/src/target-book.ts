@@ -81,8 +81,8 @@ export class TargetBook {
     return targetBatch({ profile, slo, rate: this.#rate, ctrl, perItem, respond });
   }
   #forget(): void {
-    this.#exact.clear();
-    this.#byClass.clear();
+    if (this.#exact.size > 0) this.#exact.clear();
+    if (this.#byClass.size > 0) this.#byClass.clear();
     this.#slo = -1;
   }
 }

@@ -195,7 +195,15 @@ test.for([
     const zero = micros(0);
     const targets = new TargetBook(target, { profile, ctrl: zero, perItem: zero, respond: zero });
     const dropped: Request[] = [];
-    const from = { queue, latencies: profile.byBatchSize, batchSizeMax: 32, perItem: zero, respond: zero, targets };
+    const from = {
+      queue,
+      latencies: profile.byBatchSize,
+      batchSizeMax: 32,
+      perItem: zero,
+      respond: zero,
+      targets,
+      keptHead: undefined,
+    };
     expect(chooseBatch(from, 0 as Instant, gpuFree, { refuse: (r) => dropped.push(r) })).toBe(size);
     expect(dropped.map((r) => r.seq)).toEqual(Array.from({ length: drops }, (_, i) => i));
   },
