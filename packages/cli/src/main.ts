@@ -48,6 +48,7 @@ function addUp(program: Command): void {
     .option("--patience <0..1>", "for all models: 0 is lowest latency, 1 largest batches (default: each model's own)")
     .option("--provider <provider>", "execution provider: cpu, webgpu, cuda", "cpu")
     .option("--data-plane <plane>", "how inputs reach executors: tcp or nats", "tcp")
+    .option("--apps <names>", "give these applications credentials, and take requests with credentials only")
     .option("--http-port <port>", "loopback port of the health pages", "0")
     .option("--otlp <url>", "export traces, such as to http://127.0.0.1:4318")
     .option("--log-level <level>", "of the log files: debug, info, warn, error", "info")

@@ -10,14 +10,13 @@ import { Announcer } from "../up/announcer.ts";
 import { planCluster } from "../up/cluster-plan.ts";
 import { Deployment } from "../up/deployment.ts";
 import { readModelSources } from "../up/model-sources.ts";
-import { type ServingNats, provideNats } from "../up/nats.ts";
+import { CLUSTER, type ServingNats, provideNats } from "../up/nats.ts";
 import { StatusBoard } from "../up/status-board.ts";
 import { StopSignal } from "../up/stop-signal.ts";
 import { type UpFlags, type UpOptions, parseUpOptions } from "../up/up-options.ts";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
 const SERVED_MS = 300_000;
-const CLUSTER = "main";
 
 /** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
 export async function up(flags: UpFlags): Promise<void> {
@@ -31,7 +30,7 @@ export async function up(flags: UpFlags): Promise<void> {
     process.exit(1);
   });
   try {
-    const nats = await provideNats(options);
+    const nats = await provideNats(options, announcer);
     ending.push(() => nats.stop());
     kills.push(() => nats.kill());
     announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
@@ -66,7 +65,7 @@ async function serve(serving: Serving): Promise<void> {
   if (stop.signal.aborted) return;
   const connections = await openConnection({
     servers: nats.url,
-    credentials: nats.credentials.admin,
+    credentials: nats.credentials["admin"],
     name: "tutti-up",
   });
   try {

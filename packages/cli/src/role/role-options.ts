@@ -8,6 +8,7 @@ export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
 export const ENGINES = ["onnx", "emulated"] as const;
 export const GATHERS = ["target", "head"] as const;
 export const DATA_PLANES = ["tcp", "nats"] as const;
+export const REPLY_SCOPES = ["app", "any"] as const;
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 
 export type PolicyChoice =
@@ -33,6 +34,8 @@ export interface RoleOptions {
   readonly dataPlane: (typeof DATA_PLANES)[number];
   /** ingress: where executors connect to. */
   readonly dataHost: string;
+  /** ingress: where answers may go: below the application's own inbox, or below any. */
+  readonly replyScope: (typeof REPLY_SCOPES)[number];
   /** gateway: where health is served; 0 takes a free port. */
   readonly httpPort: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
@@ -105,6 +108,12 @@ export const FLAGS: readonly Flag[] = [
     text: "address that executors connect to (default: 127.0.0.1)",
   },
   {
+    name: "reply-scope",
+    value: REPLY_SCOPES.join("|"),
+    roles: ["ingress"],
+    text: "answers go below _INBOX.<app> only, or for development below any _INBOX (default: app)",
+  },
+  {
     name: "http-port",
     value: "port",
     roles: ["gateway"],
@@ -143,6 +152,7 @@ export function parseRoleOptions(
     patience: parsePatience(flag("patience")),
     dataPlane: oneOf("data-plane", DATA_PLANES, flag("data-plane") ?? "tcp"),
     dataHost: flag("data-host") ?? "127.0.0.1",
+    replyScope: oneOf("reply-scope", REPLY_SCOPES, flag("reply-scope") ?? "app"),
     httpPort: parsePort("http-port", flag("http-port") ?? "0"),
     logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
     otlp: flag("otlp"),

@@ -35,7 +35,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
     ...planExecutors(options, around.jitter).map((argv, index) =>
       planned(`executor-${index}`, "executor", ...dataPlane, ...argv),
     ),
-    planned("ingress", "ingress", ...dataPlane),
+    planned("ingress", "ingress", "--reply-scope", options.apps.length > 0 ? "app" : "any", ...dataPlane),
     planned("profiler", "profiler"),
     planned("planner", "planner"),
     planned("gateway", "gateway", "--http-port", options.httpPort),

@@ -44,7 +44,8 @@ export class Deployment {
     this.#planned = planned;
     for (const { name } of planned) this.#waiting.add(name);
     for (const { name, role, argv } of planned) {
-      this.#supervisor.start({ name, command: execPath, args: [serviceMain(role), ...argv] });
+      const env = { TUTTI_PROCESS: name }; // tells in `ps` and in tests which one it is
+      this.#supervisor.start({ name, command: execPath, args: [serviceMain(role), ...argv], env });
     }
     const timer = setTimeout(() => {
       const late = [...this.#waiting].join(", ");

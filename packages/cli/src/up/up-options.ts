@@ -1,5 +1,6 @@
 /** The flags of `tutti up`, checked before anything starts. */
 import { availableParallelism } from "node:os";
+import { isName } from "@tutti/protocol";
 import { GPUS_MAX } from "@tutti/units";
 import { usageError } from "../failure.ts";
 import {
@@ -29,6 +30,7 @@ export interface UpFlags {
   readonly provider: string;
   readonly dataPlane: string;
   readonly httpPort: string;
+  readonly apps?: string;
   readonly otlp?: string;
   readonly logLevel: string;
   readonly onceReady?: string;
@@ -41,6 +43,8 @@ export interface UpOptions {
   /** Servers to use instead of starting one. */
   readonly nats: string | undefined;
   readonly creds: string | undefined;
+  /** Applications that get credentials; with any, requests without credentials are not taken. */
+  readonly apps: readonly string[];
   readonly executors: number;
   readonly emulate: string | undefined;
   readonly emulatedGpus: number;
@@ -70,6 +74,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     port: flags.port === undefined ? undefined : parsePort("port", flags.port),
     nats: flags.nats,
     creds: flags.creds,
+    apps: appsOf(flags.apps),
     executors: countOf("executors", flags.executors ?? String(Math.max(1, availableParallelism() - 1)), 256),
     emulate: flags.emulate,
     emulatedGpus: countOf("gpus", flags.gpus, GPUS_MAX),
@@ -86,6 +91,13 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     otlp: flags.otlp,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };
+}
+
+function appsOf(text: string | undefined): string[] {
+  const apps = text === undefined ? [] : text.split(",").map((app) => app.trim());
+  const bad = apps.find((app) => !isName(app));
+  if (bad === undefined) return apps;
+  throw usageError(`--apps: "${bad}" is no name of an application: letters, digits, "-" and "_" only`);
 }
 
 function countOf(flag: string, text: string, max: number): number {

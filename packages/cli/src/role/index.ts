@@ -1,0 +1,8 @@
+/** What `services/*` need to be a process of a cluster. */
+export { CommandError } from "../failure.ts";
+export * from "./bystander.ts";
+export * from "./engines.ts";
+export * from "./role-defaults.ts";
+export * from "./role-options.ts";
+export * from "./run-role.ts";
+export * from "./worker-decoder.ts";

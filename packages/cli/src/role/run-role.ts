@@ -1,0 +1,136 @@
+/** What every role's process does: reads its command line, connects, starts its actor, says when it is ready, and ends in order. */
+import { randomBytes, randomInt } from "node:crypto";
+import { hostname } from "node:os";
+import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
+import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
+import { NodeClock } from "@tutti/clock-node";
+import type { Role } from "@tutti/protocol";
+import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
+import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
+import { EXIT, explain } from "../failure.ts";
+import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
+
+export interface RoleContext {
+  readonly options: RoleOptions;
+  readonly ports: ActorPorts;
+  readonly config: ActorConfig;
+  readonly nats: NatsConnection;
+  readonly clock: NodeClock;
+  /** Told to whoever started this process, beside that it is ready. */
+  readonly told: Record<string, unknown>;
+  /** Ends the process at once: what it drives is unusable, and its supervisor starts it again. */
+  readonly fail: (reason: string) => void;
+}
+
+/** Builds the actor on its ports; `ready` is called once it serves. */
+export type StartRole = (context: RoleContext, ready: () => void) => Actor | Promise<Actor>;
+
+/** Several times a second, as T5 and docs/architecture.md, 4 need it; a peer that missed ten is gone. */
+const HEARTBEAT_EVERY = millis(100);
+const PEER_TIMEOUT = millis(1_000);
+/** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
+const DRAIN_MS = 9_000;
+/** Whoever started us is gone, and nobody is left to wait for. */
+const ORPHAN_DRAIN_MS = 1_000;
+
+export async function runRole(role: Role, start: StartRole): Promise<void> {
+  let telemetry: OtelTelemetry | undefined;
+  try {
+    const options = parseRoleOptions(role, process.argv.slice(2));
+    const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));
+    telemetry = createTelemetry({
+      service: `tutti-${role}`,
+      instance: actorToken(key),
+      level: options.logLevel,
+      ...(options.otlp !== undefined && { otlp: options.otlp }),
+    });
+    await serve({ role, options, telemetry, key, start });
+  } catch (error) {
+    const { text, exitCode } = explain(error);
+    process.stderr.write(`tutti run ${role}: ${text}\n`);
+    await telemetry?.close();
+    process.exit(exitCode === EXIT.ok ? EXIT.failed : exitCode);
+  }
+}
+
+interface Serving {
+  readonly role: Role;
+  readonly options: RoleOptions;
+  readonly telemetry: OtelTelemetry;
+  readonly key: ActorConfig["key"];
+  readonly start: StartRole;
+}
+
+async function serve({ role, options, telemetry, key, start }: Serving): Promise<void> {
+  const { log } = telemetry;
+  const nats = await connectNats({
+    servers: options.nats,
+    name: `tutti-${role}`,
+    inboxPrefix: roleInboxPrefix(role),
+    waitForServer: true,
+    ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
+  });
+  const clock = new NodeClock({
+    onSkew: (error) => log.warn({ errorUs: Math.round(error) }, "the wall clock is off; this clock slews towards it"),
+    onDegraded: (reason) => log.warn({ reason }, "alarms are no longer precise"),
+  });
+  await clock.ready();
+  const told: Record<string, unknown> = {};
+  const context: RoleContext = {
+    options,
+    nats,
+    clock,
+    told,
+    ports: { bus: nats.control, bulk: nats.bulk, store: nats.store, clock, telemetry, randomBytes },
+    config: {
+      key,
+      cluster: options.cluster,
+      host: options.host ?? hostname(),
+      pid: process.pid,
+      heartbeatEvery: HEARTBEAT_EVERY,
+      peerTimeout: PEER_TIMEOUT,
+    },
+    fail: (reason) => {
+      log.error({ reason }, "can't go on");
+      process.exit(EXIT.failed);
+    },
+  };
+  nats.control.onStatus((status) => {
+    if (status.kind === "closed") context.fail(`the connection to NATS was closed: ${status.reason}`);
+    if (status.kind === "permission-denied")
+      log.error({ subject: status.subject, text: status.text }, "NATS does not allow it");
+  });
+  const actor = await start(context, () => {
+    log.info({ role, actor: actorToken(key), nats: options.nats.join(","), ...told }, "ready");
+    process.send?.({ ready: true, actor: actorToken(key), ...told });
+  });
+  endInOrder(actor, async () => {
+    await nats.close();
+    clock.close();
+    await telemetry.close();
+  });
+}
+
+/** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */
+function endInOrder(actor: Actor, close: () => Promise<void>): void {
+  let ending = false;
+  const end = (drainMs: number): void => {
+    if (ending) process.exit(EXIT.failed);
+    ending = true;
+    setTimeout(() => process.exit(EXIT.failed), drainMs).unref();
+    actor.drain(() => {
+      close().then(
+        () => process.exit(EXIT.ok),
+        () => process.exit(EXIT.failed),
+      );
+    });
+  };
+  process.on("SIGTERM", () => end(DRAIN_MS));
+  process.on("SIGINT", () => {
+    // A terminal sends Ctrl-C to all of its processes; the supervisor stops us in its own order.
+    if (!process.connected) end(DRAIN_MS);
+  });
+  process.on("disconnect", () => {
+    if (!ending) end(ORPHAN_DRAIN_MS);
+  });
+}

@@ -1,0 +1,123 @@
+/** The NATS server of one `tutti up`: started for it and kept alive, or one that runs already. */
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
+import { ROLES, TuttiError } from "@tutti/protocol";
+import { CommandError } from "../failure.ts";
+import type { Announcer } from "./announcer.ts";
+import { RunDirectory } from "./run-directory.ts";
+import type { UpOptions } from "./up-options.ts";
+
+export interface ServingNats {
+  readonly url: string;
+  /** Undefined for a server that is not ours. */
+  readonly port: number | undefined;
+  readonly directory: RunDirectory;
+  /** Paths of credential files by user: the roles, `admin`, `app-<app>`; empty on a server without accounts. */
+  readonly credentials: Readonly<Record<string, string>>;
+  stop(): Promise<void>;
+  /** At once and without asking. */
+  kill(): void;
+}
+
+export const CLUSTER = "main";
+const PORT_DEFAULT = 4222;
+/** A server that dies more often than this is not kept alive any longer. */
+const RESTARTS_MAX = 5;
+const PORT_ATTEMPTS = 5;
+
+/** @throws {CommandError | TuttiError} saying why there is none, and what to do */
+export async function provideNats(options: UpOptions, announcer: Announcer): Promise<ServingNats> {
+  if (options.nats !== undefined) return existingNats(options.nats, options.creds);
+  for (let attempt = 1; ; attempt++) {
+    const port = options.port ?? (await freePort(attempt === 1 ? PORT_DEFAULT : 0));
+    if (options.port !== undefined && port !== 0 && !(await isFree(port))) {
+      throw new CommandError(`port ${port} is taken: name another with --port, or use what runs there with --nats`);
+    }
+    try {
+      return await ownNats(port === 0 ? await freePort(0) : port, options, announcer);
+    } catch (error) {
+      // Between looking and listening someone else may have taken it.
+      if (options.port !== undefined || attempt >= PORT_ATTEMPTS || !(error instanceof TuttiError)) throw error;
+      if (!/address already in use/.test(error.message)) throw error;
+    }
+  }
+}
+
+function existingNats(url: string, creds: string | undefined): ServingNats {
+  const users = creds === undefined ? [] : [...ROLES, "admin"];
+  return {
+    url,
+    port: undefined,
+    directory: new RunDirectory(`with-${process.pid}`),
+    credentials: Object.fromEntries(users.map((user) => [user, creds ?? ""])),
+    stop: () => Promise.resolve(),
+    kill: () => undefined,
+  };
+}
+
+async function ownNats(port: number, options: UpOptions, announcer: Announcer): Promise<ServingNats> {
+  const directory = new RunDirectory(String(port));
+  const log = directory.openLog("nats-server");
+  const start = (): Promise<NatsServer> =>
+    startNatsServer({
+      dir: directory.path,
+      port,
+      // Applications with credentials of their own mean that nobody may ask without any.
+      access: { users: usersOf({ cluster: CLUSTER, apps: options.apps }), withLocalUser: options.apps.length === 0 },
+      onLog: (line) => log.write(line),
+    });
+  let server = await start();
+  let restarts = 0;
+  let stopping = false;
+  const keepAlive = (): void =>
+    void server.died.then(async () => {
+      if (stopping) return;
+      restarts++;
+      announcer.say("nats-died", `the NATS server ended; see ${directory.logs}/nats-server.log`, { restarts });
+      if (restarts > RESTARTS_MAX) return;
+      try {
+        server = await start();
+        keepAlive();
+      } catch (error) {
+        announcer.say("nats-died", `the NATS server can't be started again: ${(error as Error).message}`);
+      }
+    });
+  keepAlive();
+  return {
+    url: server.url,
+    port,
+    directory,
+    credentials: server.credentials,
+    async stop() {
+      stopping = true;
+      await server.stop();
+      log.close();
+    },
+    kill() {
+      stopping = true;
+      void server.kill();
+    },
+  };
+}
+
+/** `wanted` if it is free, else any. */
+async function freePort(wanted: number): Promise<number> {
+  if (wanted !== 0 && (await isFree(wanted))) return wanted;
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const probe = createServer();
+  const free = new Promise<boolean>((resolve) => {
+    probe.once("error", () => resolve(false));
+    probe.once("listening", () => probe.close(() => resolve(true)));
+  });
+  probe.listen(port, "127.0.0.1");
+  return free;
+}

@@ -1,0 +1,160 @@
+/** `tutti up` as a group of processes: what dies is started again, and in the end nothing is left. Emulated models, so that starts are quick. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Tutti, connect } from "@tutti/client";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { TuttiUp, gone, tutti } from "./tutti-up.ts";
+
+let folder: string;
+let emulate: string[];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tutti-e2e-profiles-"));
+  const path = join(folder, "profiles.yaml");
+  await writeFile(path, "models: [{ name: quick, sloMs: 500, batchMax: 8, alphaMs: 0.5, betaMs: 2 }]\n");
+  emulate = ["--emulate", path, "--gpus", "2"];
+});
+afterAll(async () => {
+  if (folder !== undefined) await rm(folder, { recursive: true });
+});
+
+const ask = (client: Tutti): Promise<unknown> => client.infer("quick", { x: [[1]] });
+
+/** Asks until there is an answer: what was lost while a process was gone is retryable. */
+async function askUntilAnswered(client: Tutti): Promise<void> {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    try {
+      await ask(client);
+      return;
+    } catch (error) {
+      if (!(error as { retryable?: boolean }).retryable) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100)); // as `retryAfterMs` asks a client to
+    }
+  }
+  throw new Error("no answer after 100 attempts");
+}
+
+test.each(["SIGINT", "SIGTERM"] as const)("%s stops everything in order, and no process is left", async (signal) => {
+  const up = await TuttiUp.start(emulate);
+  const processes = up.processes();
+  expect(processes.length).toBeGreaterThanOrEqual(10); // eight roles, the server, and itself
+  up.signal(signal);
+  expect(await up.ended()).toBe(0);
+  expect(up.events.at(-1)).toMatchObject({ event: "stopped" });
+  expect(up.events.filter(({ event }) => event === "killed")).toEqual([]);
+  await gone(processes, 5_000);
+  const { code, stderr } = await up.command("models");
+  expect([code, stderr]).toEqual([3, expect.stringContaining("no cluster runs on this machine")]);
+  await rm(up.runDirectory, { recursive: true });
+});
+
+test("when tutti up itself is killed, its processes and its server end by themselves", async () => {
+  const up = await TuttiUp.start(emulate);
+  const processes = up.processes();
+  up.signal("SIGKILL");
+  await up.ended();
+  await gone(processes, 20_000);
+  await rm(up.runDirectory, { recursive: true });
+});
+
+test.each(["executor-0", "batcher", "ranker-0", "ingress", "profiler", "planner", "gateway"])(
+  "%s is started again when it is killed, and requests are answered",
+  async (name) => {
+    const up = await TuttiUp.start(emulate);
+    const client = await connect({ servers: up.url, app: "e2e" });
+    try {
+      await ask(client);
+      const after = up.events.length;
+      process.kill(up.pidOf(name), "SIGKILL");
+      expect(await up.next("child-exit", (event) => event["name"] === name, after)).toMatchObject({ how: "SIGKILL" });
+      await up.next("child-ready", (event) => event["name"] === name, after);
+      await askUntilAnswered(client);
+    } finally {
+      await client.close();
+      expect(await up.stop()).toBe(0);
+    }
+  },
+);
+
+test("two run at once on one machine, each on its own port, and the second shell finds the later one", async () => {
+  const first = await TuttiUp.start(emulate);
+  const second = await TuttiUp.start(emulate, first.runDirectory);
+  try {
+    expect(second.url).not.toBe(first.url);
+    for (const { url } of [first, second]) {
+      const { code, stdout } = await first.command("infer", "quick", "--nats", url, "--json");
+      expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ model: "quick" })]);
+    }
+    const { stdout } = await first.command("status", "--json");
+    const { pid } = (JSON.parse(stdout) as { role: string; pid: number }[]).find(({ role }) => role === "batcher")!;
+    expect(second.processes()).toContain(pid);
+  } finally {
+    expect(await second.stop()).toBe(0);
+    expect(await first.stop()).toBe(0);
+  }
+});
+
+test("--once-ready runs a command against the cluster, stops it, and ends with the command's exit code", async () => {
+  const runDirectory = await mkdtemp(join(tmpdir(), "tutti-e2e-once-"));
+  const env = { ...process.env, TUTTI_RUN_DIR: runDirectory };
+  const run = (command: string) => tutti(["up", "--json", "--port", "0", ...emulate, "--once-ready", command], env);
+  expect(await run('test -n "$TUTTI_NATS"')).toMatchObject({ code: 0 });
+  expect(await run("exit 7")).toMatchObject({ code: 7 });
+  await rm(runDirectory, { recursive: true });
+});
+
+test("applications with credentials are the only ones that are taken, each in its own name", async () => {
+  const up = await TuttiUp.start([...emulate, "--apps", "camera,shop"]);
+  try {
+    await expect(connect({ servers: up.url, app: "camera" })).rejects.toMatchObject({ code: "TUTTI_FORBIDDEN" });
+    const credentials = join(up.runDirectory, new URL(up.url).port, "creds/app-camera.nk");
+    const camera = await connect({ servers: up.url, app: "camera", credentials });
+    await ask(camera);
+    const other = camera.infer("quick", { x: [[1]] }, { app: "shop", slo: "300ms" });
+    await expect(other).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+    await camera.close();
+    const { code } = await up.command("infer", "quick", "--app", "shop");
+    expect(code).toBe(0);
+  } finally {
+    expect(await up.stop()).toBe(0);
+  }
+});
+
+test("flags and files that make no sense end at once with what to do, before anything is started", async () => {
+  const bad: [string[], number, RegExp][] = [
+    [["up", "--policy", "lazy"], 2, /--policy lazy: take deferred/],
+    [["up", "--emulate", "/nowhere.yaml"], 1, /--emulate \/nowhere.yaml/],
+    [["up", "--models", "/nowhere"], 1, /--models \/nowhere/],
+    [["up", "--frobnicate"], 2, /unknown option/],
+    [["run", "conductor"], 2, /there is no role "conductor"/],
+    [["load", "/nowhere.onnx", "--slo", "30ms"], 1, /there is no model file/],
+    [["frobnicate"], 2, /unknown command/],
+  ];
+  for (const [args, code, text] of bad) {
+    const result = await tutti(args);
+    expect([args, result.code, result.stdout + result.stderr]).toEqual([args, code, expect.stringMatching(text)]);
+  }
+});
+
+test("a role runs alone against a server that is named, and says so when there is none", async () => {
+  const up = await TuttiUp.start(emulate);
+  try {
+    const nats = ["--nats", up.url, "--creds", join(up.runDirectory, new URL(up.url).port, "creds/executor.nk")];
+    const after = up.events.length;
+    const alone = tutti(["run", "executor", ...nats, "--engine", "emulated", "--gpus", "7"]);
+    const status = await up.next(
+      "status",
+      ({ gpus }) => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 7),
+      after,
+    );
+    expect(status).toBeDefined();
+    const { stdout } = await up.command("status", "--json");
+    const actors = JSON.parse(stdout) as { pid: number; gpus?: { gpu: number }[] }[];
+    const { pid } = actors.find(({ gpus }) => gpus?.some(({ gpu }) => gpu === 7))!;
+    process.kill(pid, "SIGTERM");
+    expect(await alone).toMatchObject({ code: 0 });
+  } finally {
+    expect(await up.stop()).toBe(0);
+  }
+});
