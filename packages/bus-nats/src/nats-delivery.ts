@@ -1,9 +1,10 @@
-import type { Delivery } from "@tutti/bus";
+import { type Delivery, isHeader } from "@tutti/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
 /** A message as the client library has it; subject, reply and headers are decoded only when asked for (each costs 0.1 to 1 µs). */
 export class NatsDelivery implements Delivery {
   readonly #message: Msg;
+  #payload: Uint8Array | undefined;
 
   constructor(message: Msg) {
     this.#message = message;
@@ -12,8 +13,9 @@ export class NatsDelivery implements Delivery {
   get subject(): string {
     return this.#message.subject;
   }
+  /** Never a Buffer, whose `slice` shares memory where a Uint8Array's copies: whoever keeps `payload.slice()` must own it. */
   get payload(): Uint8Array {
-    return this.#message.data;
+    return (this.#payload ??= plain(this.#message.data));
   }
   get reply(): string | undefined {
     const reply = this.#message.reply;
@@ -27,6 +29,9 @@ export class NatsDelivery implements Delivery {
     return name === "Status" && headers.code > 0 ? String(headers.code) : undefined;
   }
 }
+
+const plain = (data: Uint8Array): Uint8Array =>
+  data.constructor === Uint8Array ? data : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 export const isNoResponders = (message: Msg): boolean => message.data.length === 0 && message.headers?.code === 503;
 
@@ -42,7 +47,7 @@ export class OutgoingHeaders {
     let text = "NATS/1.0\r\n";
     for (const name of Object.keys(headers)) {
       const value = headers[name] ?? "";
-      if (!NAME.test(name) || BREAK.test(value)) return undefined;
+      if (!isHeader(name, value)) return undefined;
       text += `${name}: ${value}\r\n`;
     }
     return new OutgoingHeaders(text + "\r\n");
@@ -62,6 +67,3 @@ export class OutgoingHeaders {
     return this as unknown as MsgHdrs;
   }
 }
-
-const NAME = /^[!#-9;-~]+$/;
-const BREAK = /[\r\n]/;

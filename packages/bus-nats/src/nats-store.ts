@@ -162,7 +162,9 @@ export class NatsStore implements Store {
       get: (name, done) =>
         this.#perform(done, async () => {
           const bytes = await (await objects()).getBlob(name);
-          return bytes === null ? "absent" : { bytes };
+          if (bytes === null) return "absent";
+          // A file of one chunk is a view of the read buffer; a larger one was put together in a buffer of its own.
+          return { bytes: bytes instanceof Buffer ? new Uint8Array(bytes) : bytes };
         }),
       delete: (name, done) =>
         this.#perform<"deleted">(done, async () => {

@@ -13,7 +13,7 @@ import {
 } from "./bus.ts";
 import type { InMemoryNetwork } from "./in-memory-network.ts";
 import { answerServices } from "./services.ts";
-import { isPattern, isSubject } from "./subject.ts";
+import { isHeader, isPattern, isSubject } from "./subject.ts";
 
 export interface InMemoryBusOptions {
   readonly name: string;
@@ -76,6 +76,11 @@ export class InMemoryBus implements Bus {
     if (!this.connected || payload.length + headerBytes(options) > this.payloadMax) return false;
     if (!isSubject(subject) || (options.reply !== undefined && !isSubject(options.reply))) {
       this.tell({ kind: "error", text: `${subject} cannot be published to, or its reply subject cannot` });
+      return false;
+    }
+    const { headers } = options;
+    if (headers !== undefined && !Object.entries(headers).every(([name, value]) => isHeader(name, value))) {
+      this.tell({ kind: "error", text: `a header for ${subject} has a line break, or a name that is none` });
       return false;
     }
     if (!this.mayPublish(subject)) {
@@ -170,6 +175,11 @@ export class InMemoryBus implements Bus {
     try {
       run();
     } catch (error) {
+      if (this.#listeners.size === 0) {
+        this.#network.later(() => {
+          throw error; // with nobody listening, a bug of the owner must not be swallowed
+        });
+      }
       this.tell({ kind: "error", text: error instanceof Error ? (error.stack ?? error.message) : String(error) });
     }
   }

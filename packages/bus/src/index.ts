@@ -2,4 +2,4 @@ export * from "./bus.ts";
 export { InMemoryBus, type InMemoryBusOptions, REQUESTS_MAX } from "./in-memory-bus.ts";
 export { InMemoryNetwork, type InMemoryNetworkOptions, type Hop } from "./in-memory-network.ts";
 export { type PingAnswer, type StatsAnswer, type Verb, VERBS, answerServices, serviceSubjects } from "./services.ts";
-export { SUBJECT_LENGTH_MAX, covers, isLiteral, isPattern, isSubject, matches } from "./subject.ts";
+export { SUBJECT_LENGTH_MAX, covers, isHeader, isLiteral, isPattern, isSubject, matches } from "./subject.ts";

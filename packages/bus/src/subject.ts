@@ -49,6 +49,10 @@ export function covers(outer: string, inner: string): boolean {
   return outerTokens.length === innerTokens.length;
 }
 
+/** May travel as a header: a name without white space or colon, a value without line breaks, which would make more headers of it. */
+export const isHeader = (name: string, value: string): boolean => HEADER_NAME.test(name) && !/[\r\n]/.test(value);
+const HEADER_NAME = /^[!-9;-~]+$/;
+
 function isWellFormed(subject: string): boolean {
   // eslint-disable-next-line no-control-regex -- control characters are what is kept out
   return (

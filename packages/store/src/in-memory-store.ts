@@ -130,9 +130,12 @@ export class InMemoryStore implements Store {
   #write(bucketName: string, key: string, value: Uint8Array | undefined): Revision {
     const bucket = this.#bucket(bucketName);
     const row: Row = { key, value, revision: ++bucket.revision };
+    const before = bucket.rows.get(key);
     bucket.rows.delete(key);
     bucket.rows.set(key, row);
-    for (const watch of bucket.watches) this.#show(watch, row);
+    // Deleting what is absent takes a revision, as everywhere, but changes nothing that anyone watches.
+    const changed = value !== undefined || before?.value !== undefined;
+    if (changed) for (const watch of bucket.watches) this.#show(watch, row);
     return { revision: row.revision };
   }
 

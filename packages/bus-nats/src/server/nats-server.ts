@@ -7,7 +7,7 @@ import { TuttiError } from "@tutti/protocol";
 import { type UserFile, writeCredentials } from "./credentials-files.ts";
 import { findNatsServer } from "./nats-binary.ts";
 import { natsConfig } from "./nats-config.ts";
-import { usersOf } from "./users.ts";
+import type { NatsUser } from "./users.ts";
 
 export interface NatsServerOptions {
   /** Default: `findNatsServer()`. */
@@ -19,8 +19,8 @@ export interface NatsServerOptions {
   readonly port?: number;
   /** HTTP monitoring on loopback; 0: a free port. Default: none. */
   readonly monitoringPort?: number;
-  /** Who may do what. Default: no accounts, everyone may do everything: for tests. */
-  readonly access?: { readonly cluster: string; readonly apps: readonly string[]; readonly withLocalUser: boolean };
+  /** Who may do what (`usersOf`). Default: no accounts, everyone may do everything: for tests. */
+  readonly access?: { readonly users: readonly NatsUser[]; readonly withLocalUser: boolean };
   readonly payloadBytesMax?: number;
   /** Each line of the server's log. */
   readonly onLog?: (line: string) => void;
@@ -74,7 +74,7 @@ class SpawnedServer implements NatsServer {
     this.#options = options;
     this.#binary = options.binary ?? findNatsServer();
     this.#port = options.port ?? 0;
-    this.#users = options.access && writeCredentials(join(options.dir, "creds"), usersOf(options.access));
+    this.#users = options.access && writeCredentials(join(options.dir, "creds"), options.access.users);
     this.credentials = Object.fromEntries((this.#users ?? []).map(({ name, path }) => [name, path]));
     this.died = new Promise((resolve) => (this.#reportDeath = resolve));
   }

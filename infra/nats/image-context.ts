@@ -1,0 +1,37 @@
+/** Lays out the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries it is linked with. */
+import { execFile } from "node:child_process";
+import { copyFile, mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { findNatsServer } from "@tutti/bus-nats";
+
+/** @param folder - is made; holds Dockerfile and rootfs/ afterwards */
+export async function writeImageContext(folder: string, binary: string = findNatsServer()): Promise<void> {
+  const rootfs = join(folder, "rootfs");
+  const place = async (from: string, to: string) => {
+    const path = join(rootfs, to);
+    await mkdir(dirname(path), { recursive: true });
+    await copyFile(from, path);
+  };
+  await mkdir(join(rootfs, "data"), { recursive: true });
+  await place(binary, "usr/bin/nats-server");
+  await place(join(import.meta.dirname, "nats.conf"), "etc/nats/nats.conf");
+  for (const library of await librariesOf(binary)) await place(library, library);
+  await copyFile(join(import.meta.dirname, "Dockerfile"), join(folder, "Dockerfile"));
+}
+
+/** Absolute paths, the loader among them; none for a static binary. */
+async function librariesOf(binary: string): Promise<string[]> {
+  try {
+    const { stdout } = await promisify(execFile)("ldd", [binary]);
+    return [...stdout.matchAll(/(\/\S+) \(0x/g)].map((match) => match[1]!);
+  } catch {
+    return []; // "not a dynamic executable"
+  }
+}
+
+if (import.meta.main) {
+  const folder = process.argv[2];
+  if (folder === undefined) throw new Error("usage: node infra/nats/image-context.ts <folder>");
+  await writeImageContext(folder);
+}

@@ -1,0 +1,12 @@
+import { beforeAll } from "vitest";
+import { withNats } from "../fixtures/nats.ts";
+import { type BusNetwork, busConformance } from "./bus.suite.ts";
+import { SUITE_USERS, natsNetwork } from "./nats-network.ts";
+
+const nats = withNats({ users: SUITE_USERS });
+let network: BusNetwork;
+beforeAll(() => {
+  network = natsNetwork(nats());
+});
+
+busConformance("nats", () => network);
