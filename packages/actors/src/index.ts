@@ -4,7 +4,6 @@ export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";
 export { createExecutor, type ExecutorConfig, type ExecutorPorts } from "./executor/executor.ts";
 export { randomRow } from "./executor/prober.ts";
 export { createIngress, type IngressConfig, type IngressPorts } from "./ingress/ingress.ts";
-export { type DecodeJob, type Decoded, type Decoder, decodeNow, inlineDecoder } from "./ingress/decoder.ts";
 export { createProfiler, type ProfilerConfig } from "./profiler/profiler.ts";
 export { createRanker, type RankerConfig } from "./ranker/ranker.ts";
 export { Station, type StationOptions } from "./station.ts";

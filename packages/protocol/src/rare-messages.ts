@@ -1,5 +1,6 @@
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
+import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
 
 /** How an executor reaches an ingress' data plane besides NATS; checked by connecting. */
@@ -25,7 +26,7 @@ export const Heartbeat = packed<{
   /** ingress: the last arrival it sent, by thread, so that a lost last one is noticed. */
   readonly arrivals?: readonly { readonly thread: ThreadId; readonly term: number; readonly arrivalSeq: number }[];
   /** batcher: its current candidates. */
-  readonly offers?: readonly MessageOf<typeof import("./hot-messages.ts").CandidateOffered>[];
+  readonly offers?: readonly CandidateOffered[];
   /** executor: its accelerators. */
   readonly gpus?: readonly GpuState[];
 }>({ tag: 64, name: "heartbeat", from: "every actor", to: "every actor", repair: "the next one" });

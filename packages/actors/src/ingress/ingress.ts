@@ -7,6 +7,7 @@
  */
 import type { Delivery, Subscription } from "@tutti/bus";
 import type { Alarm, Stop } from "@tutti/clock";
+import { type Decoded, type Decoder, inlineDecoder } from "@tutti/decode";
 import {
   type DataAddress,
   HEADER,
@@ -51,7 +52,6 @@ import {
 } from "./admission.ts";
 import { Answers } from "./answers.ts";
 import { createDataDesk } from "./data-desk.ts";
-import { type Decoded, type Decoder, inlineDecoder } from "./decoder.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
@@ -137,13 +137,7 @@ class Ingress implements Actor {
         const address = this.#data.address();
         return { arrivals: this.#lanes.lastArrivals(), ...(address === undefined ? {} : { address }) };
       },
-      stats: () =>
-        this.#figures.report({
-          held: this.#held.size,
-          bytes: this.#held.bytes,
-          respondUs: this.#respondNow(),
-          answersLost: this.#answers.lost,
-        }),
+      stats: () => this.#stats(),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
       onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
       onLost: (peer) => peer.role === "batcher" && this.#lanes.forget(peer.key),
@@ -205,6 +199,15 @@ class Ingress implements Actor {
 
   #respondNow(): Micros {
     return this.#respond.value(this.#ports.clock.now());
+  }
+
+  #stats() {
+    return this.#figures.report({
+      held: this.#held.size,
+      bytes: this.#held.bytes,
+      respondUs: this.#respondNow(),
+      answersLost: this.#answers.lost,
+    });
   }
 
   #onRequest(delivery: Delivery): void {
