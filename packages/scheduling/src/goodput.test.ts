@@ -149,13 +149,14 @@ test.for([
   { beta: 15, ratio: 0.88 },
 ])(
   "A10.9: eager scheduling reaches $ratio of the goodput of deferred scheduling at beta $beta ms",
+  { timeout: 120_000 }, // 2 s of CPU; ten times that where the machine is busy otherwise, and more
   ({ beta, ratio }) => {
     const profile = LatencyTable.affine({ alpha: 1000, beta: 1000 * beta, batchSizeMax: 64 });
     const slo = (2 * profile.latency(8)) as Micros;
     const bound = perSecondOf(staggeredBatch({ profile, slo, executors: 32 }).perMicro);
     const goodputOf = (kind: "eager" | "deferred") => {
       const more = { gather: "head" as const, policy: { kind } };
-      return goodput({ seed: 1, models: 10, gpus: 32, runFor: seconds(5), profile, slo, more }, 0.6 * bound, bound);
+      return goodput({ seed: 1, models: 10, gpus: 32, runFor: seconds(4), profile, slo, more }, 0.66 * bound, bound);
     };
     const [eager, deferred] = [goodputOf("eager"), goodputOf("deferred")];
     expect(eager / deferred).toBeGreaterThan(ratio - 0.03);
