@@ -86,7 +86,7 @@ class OnnxEngine implements Engine {
     if (this.#closed !== undefined) return queueMicrotask(fail.bind(null, this.#closed.reason));
     if (bytes === undefined) return queueMicrotask(fail.bind(null, "an ONNX model needs its file"));
     if (this.#waiting.size >= MODELS_MAX) return queueMicrotask(fail.bind(null, "too many loads are under way"));
-    const own = bytes.slice(); // the caller's is borrowed, so it can't be transferred
+    const own = new Uint8Array(bytes); // a copy, since the caller's is borrowed (`slice` of a Buffer copies nothing)
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");
       done(reply.outcome);

@@ -9,14 +9,17 @@ const NEEDS: Readonly<Record<Provider, string>> = {
   cpu: "onnxruntime-node brings everything: install the packages again (npm ci)",
   webgpu:
     "it needs a Vulkan driver and libvulkan.so.1: the GPU maker's driver with `apt-get install libvulkan1`, or without a GPU a software " +
-    "driver, Mesa 25 or newer (infra/webgpu/fetch-driver.sh brings one; point VK_ICD_FILENAMES at its .json before the start)",
+    "driver, Mesa 25 or newer: `export $(infra/webgpu/fetch-driver.sh)` before the start brings one",
   cuda:
-    "it needs an NVIDIA driver, CUDA's libraries and the provider's own, which onnxruntime-node fetches when installed with " +
-    "`npm_config_onnxruntime_node_install=cuda12 npm rebuild onnxruntime-node`; --provider webgpu uses the same GPU with its driver alone",
+    "it needs an NVIDIA driver, CUDA's libraries and the provider's own, which onnxruntime-node's installer fetches: " +
+    "`ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js`; --provider webgpu uses the same GPU with its driver alone",
 };
 
-export const providerProblem = (provider: Provider, detail: string): string =>
-  `the ${provider} provider doesn't work here (${detail.trim()}): ${NEEDS[provider]}`;
+/** @param detail - what onnxruntime said; the C++ source lines that it begins with are left out */
+export function providerProblem(provider: Provider, detail: string): string {
+  const said = detail.replace(/^.*\bwas false\. /s, "").trim();
+  return `the ${provider} provider doesn't work here (${said}): ${NEEDS[provider]}`;
+}
 
 export interface SessionSettings {
   readonly provider: Provider;
@@ -39,8 +42,8 @@ export function sessionOptions({ provider, threads }: SessionSettings): ort.Infe
 }
 
 /**
- * x f32[1, 4] + 1, for trying a provider: written out, since no layer above may be imported here. The bytes are what
- * `generateAddOne()` of @tutti/onnx-tools gives; a test compares them.
+ * x f32[batch, 4] + 1, for trying a provider: what `generateAddOne()` of @tutti/onnx-tools gives, written out because no layer above
+ * may be imported here.
  */
 export const PROBE_MODEL_BASE64 =
   "CAgSBXR1dHRpOmMKEwoBeAoDb25lEgF5GgF5IgNBZGQSB2FkZC1vbmUqDwgBEAFCA29uZUoEAACAP1oYCgF4EhMKEQgBEg0KBxIFYmF0Y2gKAggEYhgKAXkSEwoRCAESDQoHEgViYXRjaAoCCARCBAoAEBE=";

@@ -4,8 +4,20 @@ import ort from "onnxruntime-node";
 type TypedArray = ort.TypedTensor<"float32">["data"] | { readonly buffer: ArrayBufferLike };
 type ArrayOver = new (buffer: ArrayBufferLike, byteOffset: number, length: number) => TypedArray;
 
-// onnxruntime-node takes this one where the runtime has it (Node 24), and 16-bit integers elsewhere.
-const Half = ((globalThis as Record<string, unknown>)["Float16Array"] ?? Uint16Array) as ArrayOver;
+hideHalfArrays();
+
+/**
+ * Where the runtime has Float16Array (Node 24), onnxruntime's JavaScript part chooses it for half floats, and its native part, which
+ * can't read one, then finds no bytes. It looks once, at the first tensor, so that is made while there is none to find: half floats
+ * travel as 16-bit integers, as they do on older Node.
+ */
+function hideHalfArrays(): void {
+  const found = Object.getOwnPropertyDescriptor(globalThis, "Float16Array");
+  if (found === undefined) return;
+  Reflect.deleteProperty(globalThis, "Float16Array");
+  new ort.Tensor("uint8", new Uint8Array(0), [0]);
+  Object.defineProperty(globalThis, "Float16Array", found);
+}
 
 const KINDS: Readonly<Record<DataType, { readonly name: ort.Tensor.Type; readonly array: ArrayOver }>> = {
   BOOL: { name: "bool", array: Uint8Array },
@@ -17,7 +29,7 @@ const KINDS: Readonly<Record<DataType, { readonly name: ort.Tensor.Type; readonl
   INT16: { name: "int16", array: Int16Array },
   INT32: { name: "int32", array: Int32Array },
   INT64: { name: "int64", array: BigInt64Array },
-  FP16: { name: "float16", array: Half },
+  FP16: { name: "float16", array: Uint16Array },
   FP32: { name: "float32", array: Float32Array },
   FP64: { name: "float64", array: Float64Array },
 };
@@ -43,7 +55,7 @@ export function fromOrt(name: string, tensor: ort.Tensor): Tensor {
   const { buffer, byteOffset, byteLength } = tensor.data as unknown as ArrayBufferView;
   const data = new Uint8Array(buffer, byteOffset, byteLength);
   // Outputs come in buffers of their own; one that didn't could not be handed over without taking its neighbours along.
-  return { name, type, dims: tensor.dims, data: byteLength === buffer.byteLength ? data : data.slice() };
+  return { name, type, dims: tensor.dims, data: byteLength === buffer.byteLength ? data : new Uint8Array(data) };
 }
 
 const OVER: Readonly<Record<DataType, (data: Uint8Array) => ArrayLike<number | bigint>>> = {

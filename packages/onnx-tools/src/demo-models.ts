@@ -91,7 +91,7 @@ export const DEMO_MODELS: readonly DemoModel[] = [
     sha256: "30a86f5731181461d08021402766601e4302a9b9b9666be8aff402696339cdff",
     config: {
       name: "ocr-det",
-      slo: "600ms",
+      slo: "1s",
       max_batch_size: 2,
       input: [{ name: "x", dims: ["batch", 3, "H", "W"] }],
       output: [{ name: "sigmoid_0.tmp_0", dims: ["batch", 1, "H", "W"] }],

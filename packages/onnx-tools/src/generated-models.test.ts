@@ -56,7 +56,7 @@ test("a convolution with a channel count that WebGPU computes wrongly is refused
 });
 
 test("damage never changes the bytes it was made from", () => {
-  const whole = generateAddOne();
+  const whole = Buffer.from(generateAddOne()); // what readFileSync gives
   const before = sha256Of(whole);
   const kinds: Damage[] = ["truncated", "flipped-bit", "empty", "text", "unknown-operator"];
   const digests = kinds.map((kind) => sha256Of(damaged(whole, kind)));

@@ -189,9 +189,9 @@ export type Damage = "truncated" | "flipped-bit" | "empty" | "text" | "unknown-o
 export function damaged(bytes: Uint8Array, damage: Damage): Uint8Array {
   switch (damage) {
     case "truncated":
-      return bytes.slice(0, Math.floor(bytes.length / 2));
+      return new Uint8Array(bytes.subarray(0, Math.floor(bytes.length / 2)));
     case "flipped-bit": {
-      const copy = bytes.slice();
+      const copy = new Uint8Array(bytes); // `slice` of a Buffer copies nothing
       const middle = Math.floor(copy.length / 2);
       copy[middle] = (copy[middle] as number) ^ 1;
       return copy;

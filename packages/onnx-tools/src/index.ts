@@ -2,6 +2,7 @@ export * from "./audio-frames.ts";
 export * from "./ctc-text.ts";
 export * from "./demo-models.ts";
 export * from "./generated-models.ts";
+export * as onnxGraph from "./graph-builder.ts";
 export * from "./image-tensor.ts";
 export * from "./model-config.ts";
 export * from "./model-description.ts";

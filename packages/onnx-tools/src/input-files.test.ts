@@ -90,6 +90,8 @@ test("WAV: channels are averaged, unknown chunks passed over, and what can't be 
 test("NumPy arrays are read with their shape and type, and f64 is rounded where f32 is wanted", () => {
   const values = Float64Array.of(1.5, -2, 3, 4, 5, 0.1);
   const file = npy("<f8", "(2, 3)", values);
+  const pooled = Buffer.concat([Buffer.of(0), file]).subarray(1); // at an odd address
+  expect([...floatsOf(readNpy(pooled, { name: "x", type: "FP32" }))]).toEqual([...Float32Array.from(values)]);
   expect(readNpy(file, { name: "x" })).toMatchObject({ name: "x", type: "FP64", dims: [2, 3] });
   expect([...floatsOf(readNpy(file, { name: "x", type: "FP32" }))]).toEqual([...Float32Array.from(values)]);
   expect(readNpy(npy("<i8", "(1,)", BigInt64Array.of(-7n)), { name: "n" })).toMatchObject({ type: "INT64", dims: [1] });

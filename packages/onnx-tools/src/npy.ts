@@ -45,7 +45,7 @@ export function readNpy(bytes: Uint8Array, { name, type }: NpyOptions): Tensor {
       `its shape (${dims.join(", ")}) needs ${length} bytes and ${bytes.byteLength - start} follow: it breaks off or is damaged`,
     );
   }
-  const data = bytes.slice(start); // a copy, so that it is aligned
+  const data = new Uint8Array(bytes.subarray(start)); // a copy, so that it is aligned
   if (type === undefined || type === foundType) return { name, type: foundType, dims, data };
   if (foundType === "FP64" && type === "FP32") {
     const rounded = Float32Array.from(new Float64Array(data.buffer));

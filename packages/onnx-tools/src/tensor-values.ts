@@ -5,7 +5,7 @@ import { assert } from "@tutti/units";
 export function floatsOf(tensor: Tensor): Float32Array {
   assert(tensor.type === "FP32", `${tensor.name} is ${tensor.type}, not FP32`);
   const { data } = tensor;
-  const aligned = data.byteOffset % 4 === 0 ? data : data.slice();
+  const aligned = data.byteOffset % 4 === 0 ? data : new Uint8Array(data);
   return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
 }
 

@@ -1,0 +1,128 @@
+import type { EngineModel, RunOutcome } from "@tutti/engine";
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import ort from "onnxruntime-node";
+import { afterEach, expect, test } from "vitest";
+import { takeRow } from "./batch-rows.ts";
+import { LoadedModel } from "./loaded-model.ts";
+import { sessionOptions } from "./provider.ts";
+import { randomBatch } from "./random-batch.ts";
+import { toOrt } from "./tensor-types.ts";
+import { addOne, ocrRec, sileroVad } from "./test-models.ts";
+
+const settings = { provider: "cpu", threads: 1 } as const;
+const loaded: LoadedModel[] = [];
+afterEach(async () => {
+  for (const model of loaded.splice(0)) await model.release();
+});
+async function load({ spec, bytes }: EngineModel, changes: Partial<ModelSpec> = {}): Promise<LoadedModel> {
+  const model = await LoadedModel.load({ spec: { ...spec, ...changes }, bytes: bytes as Uint8Array, settings });
+  loaded.push(model);
+  return model;
+}
+function outputsOf(outcome: RunOutcome): readonly Tensor[] {
+  expect(outcome).toMatchObject({ kind: "ran", failedRows: [] });
+  return (outcome as Extract<RunOutcome, { kind: "ran" }>).outputs;
+}
+
+for (const make of [sileroVad, ocrRec]) {
+  const given = make();
+  const { spec } = given;
+  const bucket = spec.buckets.length - 1;
+
+  test(`${spec.name}: outputs are byte for byte those of onnxruntime called directly`, async () => {
+    const model = await load(given);
+    const batch = randomBatch(spec, { bucket, batchSize: 3, seed: 1 });
+    const session = await ort.InferenceSession.create(given.bytes as Uint8Array, sessionOptions(settings));
+    const feeds = Object.fromEntries(batch.inputs.map((input) => [input.name, toOrt(input)]));
+    for (const { name, dims, values } of spec.constants) {
+      feeds[name] = new ort.Tensor("int64", BigInt64Array.from(values.map(BigInt)), dims);
+    }
+    const direct = await session.run(feeds);
+    await session.release();
+    for (const output of outputsOf(await model.run(batch))) {
+      const expected = direct[output.name] as ort.TypedTensor<"float32">;
+      expect([...output.dims]).toEqual([...expected.dims]);
+      expect(Buffer.compare(output.data, Buffer.from(expected.data.buffer as ArrayBuffer))).toBe(0);
+    }
+  });
+
+  test(`${spec.name}: row i of a batch is what item i gives alone (T2)`, async () => {
+    const model = await load(given);
+    const batch = randomBatch(spec, { bucket, batchSize: 4, seed: 2 });
+    const together = outputsOf(await model.run(batch));
+    for (let row = 0; row < 4; row++) {
+      const inputs = batch.inputs.map((input, i) => takeRow(input, axisOf(spec.inputs[i]?.dims), row));
+      const alone = outputsOf(await model.run({ ...batch, batchSize: 1, inputs }));
+      for (const [i, output] of together.entries()) {
+        const own = takeRow(output, axisOf(spec.outputs[i]?.dims), row);
+        expect(worstDifference(own, alone[i] as Tensor)).toBeLessThan(1e-5);
+      }
+    }
+  });
+}
+
+test("a file with another sha256 than the spec's is refused, though onnxruntime would load it", async () => {
+  const { spec, bytes } = sileroVad();
+  const flipped = new Uint8Array(bytes as Uint8Array);
+  flipped[600_000] = (flipped[600_000] as number) ^ 1;
+  await expect(load({ spec, bytes: flipped })).rejects.toThrow(`the spec ${spec.file?.sha256}`);
+});
+
+test("a file that onnxruntime can't load is refused with its words", async () => {
+  const whole = addOne();
+  const bytes = (whole.bytes as Uint8Array).slice(0, 50);
+  const { createHash } = await import("node:crypto");
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  const spec = { ...whole.spec, file: { object: "x", sha256, bytes: bytes.length } };
+  await expect(load({ spec, bytes })).rejects.toThrow("onnxruntime can't load the file: ");
+});
+
+test("a spec that speaks of other tensors than the file is refused by the first difference", async () => {
+  const x = { name: "x", type: "FP32", dims: ["batch", 4] } as const;
+  const y = { ...x, name: "y" };
+  const refused = (changes: Partial<ModelSpec>): Promise<unknown> =>
+    load(addOne(), changes).catch((e: Error) => e.message);
+  expect(await refused({ inputs: [{ ...x, name: "z" }] })).toContain("an input 'x' that the spec leaves out");
+  expect(await refused({ inputs: [x, { ...x, name: "z" }] })).toContain("no input 'z'; it has x");
+  expect(await refused({ inputs: [{ ...x, type: "INT64" }] })).toContain(
+    "'x' is float32 in the file, int64 in the spec",
+  );
+  expect(await refused({ inputs: [{ ...x, dims: ["batch", 5] }] })).toContain(
+    "[batch, 4] in the file, [batch, 5] in the spec",
+  );
+  expect(await refused({ outputs: [{ ...y, name: "q" }] })).toContain("no output 'q'; it has y");
+  expect(await refused({ outputs: [{ ...y, dims: ["batch"] }] })).toContain("output 'y' is [batch, 4] in the file");
+});
+
+test("a batch that doesn't fit the spec is refused before onnxruntime sees it", async () => {
+  const model = await load(addOne());
+  const good = randomBatch(model.spec, { bucket: 0, batchSize: 2, seed: 1 });
+  const input = good.inputs[0] as Tensor;
+  const reason = async (changes: object): Promise<string> => {
+    const outcome = await model.run({ ...good, ...changes });
+    expect(outcome).toMatchObject({ kind: "failed", fault: false });
+    return (outcome as { reason: string }).reason;
+  };
+  expect(await reason({ bucket: 1 })).toContain("there is no bucket 1; there are 1");
+  expect(await reason({ batchSize: 0 })).toContain("a batch of 0");
+  expect(await reason({ batchSize: 3 })).toContain("'x' is [2, 4], not [3, 4]");
+  expect(await reason({ inputs: [{ ...input, data: input.data.subarray(4) }] })).toContain("has 28 bytes, not 32");
+  expect(await reason({ inputs: [{ ...input, data: new Uint8Array(33).subarray(1) }] })).toContain("isn't aligned");
+  outputsOf(await model.run(good));
+});
+
+test("values that make no sense are computed, not refused: NaN in one row leaves the others alone (T8)", async () => {
+  const model = await load(addOne());
+  const values = Float32Array.of(1, 2, 3, 4, NaN, Infinity, -0, 7);
+  const inputs: Tensor[] = [{ name: "x", type: "FP32", dims: [2, 4], data: new Uint8Array(values.buffer) }];
+  const [y] = outputsOf(await model.run({ model: "add-one", bucket: 0, batchSize: 2, inputs }));
+  expect([...new Float32Array((y as Tensor).data.buffer)]).toEqual([2, 3, 4, 5, NaN, Infinity, 1, 8]);
+});
+
+const axisOf = (dims: readonly (number | string)[] | undefined): number => dims?.indexOf("batch") ?? -1;
+
+function worstDifference(a: Tensor, b: Tensor): number {
+  expect([...a.dims]).toEqual([...b.dims]);
+  const [one, other] = [new Float32Array(a.data.buffer), new Float32Array(b.data.buffer)];
+  return one.reduce((worst, value, i) => Math.max(worst, Math.abs(value - (other[i] as number))), 0);
+}

@@ -1,0 +1,40 @@
+/** Two small models for the conformance suite, with inputs that follow from an item's number alone. */
+import type { EngineModel } from "@tutti/engine";
+import { completeSpec, damaged, describeModel, draftModel, generateCtr, generateMlp } from "@tutti/onnx-tools";
+import type { Tensor } from "@tutti/protocol";
+import { Prng } from "@tutti/units";
+
+const ROWS = 50;
+const SLOTS = 4;
+
+function modelOf(name: string, bytes: Uint8Array): EngineModel {
+  const draft = draftModel({ name, slo: "50ms" }, describeModel(bytes));
+  return { spec: completeSpec(draft, { number: 1, object: name }), bytes };
+}
+
+export const mlp = modelOf("mlp", generateMlp({ widths: [16, 64, 8] }));
+export const ctr = modelOf("ctr", generateCtr({ rows: ROWS, width: 8, slots: SLOTS, hidden: 16 }));
+/** Loads in silence wherever nobody compares its sha256. */
+export const flipped: EngineModel = {
+  spec: { ...mlp.spec, name: "flipped" },
+  bytes: damaged(mlp.bytes as Uint8Array, "flipped-bit"),
+};
+
+export function inputs(model: EngineModel, batchSize: number, first: number): Tensor[] {
+  return model.spec.inputs.map(({ name, type, dims }) => {
+    const width = dims[1] as number;
+    const items = Array.from({ length: batchSize }, (_, row) => new Prng(first + row + 1));
+    const values =
+      type === "INT64"
+        ? BigInt64Array.from(items.flatMap((prng) => Array.from({ length: width }, () => BigInt(prng.nextInt(ROWS)))))
+        : Float32Array.from(items.flatMap((prng) => Array.from({ length: width }, () => prng.nextFloat() * 2 - 1)));
+    return { name, type, dims: [batchSize, width], data: new Uint8Array(values.buffer) };
+  });
+}
+
+/** An id outside the embedding table: the whole run fails, and only running the rows alone tells which it was. */
+export function poisoned(model: EngineModel, batchSize: number, bad: number): Tensor[] {
+  const batch = inputs(model, batchSize, 0);
+  for (const { data } of batch) new BigInt64Array(data.buffer)[bad * SLOTS] = BigInt(ROWS);
+  return batch;
+}
