@@ -18,7 +18,7 @@ const readmes = ["README.md", ...filesBelow("packages", "README.md"), ...filesBe
 const sources = ["packages", "services", "test"].flatMap((folder) => filesBelow(folder, ".ts"));
 
 test("the table of internal messages has every declared message, and no other", () => {
-  const declared = Object.values(protocol).filter(isMessage);
+  const declared = messages();
   const expected = declared
     .toSorted((a, b) => a.tag - b.tag)
     .map(({ tag, name, from, to, repair }) => `| ${tag} | \`${name}\` | ${from} | ${to} | ${repair} |`);
@@ -27,7 +27,7 @@ test("the table of internal messages has every declared message, and no other", 
 });
 
 test("every message has a tag and a name of its own, and only fixed records have tags below 64", () => {
-  const declared = Object.values(protocol).filter(isMessage);
+  const declared = messages();
   expect(new Set(declared.map(({ tag }) => tag)).size).toBe(declared.length);
   expect(new Set(declared.map(({ name }) => name)).size).toBe(declared.length);
   expect(declared.filter(({ tag, fields }) => tag < 64 !== (fields !== undefined))).toEqual([]);
@@ -46,7 +46,7 @@ test("the tables of headers and of limits have everything that is declared, with
   const headers = rowsUnder("docs/messages.md", "| header |").map(firstCell);
   expect(headers.toSorted()).toEqual(Object.values(protocol.HEADER).toSorted());
 
-  const limits = Object.entries(protocol)
+  const limits = Object.entries<unknown>(protocol)
     .filter((entry): entry is [string, number] => /_MAX$/.test(entry[0]) && typeof entry[1] === "number")
     .map(([name, value]) => `${name} = ${value}`);
   const rows = rowsUnder("docs/messages.md", "| limit |").map((row) => {
@@ -128,6 +128,8 @@ test("docs and READMEs name no path of any one machine", () => {
   );
   expect(named).toEqual([]);
 });
+
+const messages = (): MessageType<unknown>[] => Object.values<unknown>(protocol).filter(isMessage);
 
 function isMessage(value: unknown): value is MessageType<unknown> {
   return typeof value === "object" && value !== null && "tag" in value && "repair" in value;
