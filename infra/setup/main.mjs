@@ -1,9 +1,9 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|setup> [arguments]`, as package.json's scripts and
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|setup> [arguments]`, as package.json's scripts and
  * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -35,11 +35,19 @@ function commandOf(name, args) {
       return { script: tests, args, natsServer: needsServer(args) };
     case "check":
       return { script: tests, args: ["check", "boundaries", "unit", ...args], natsServer: false };
+    case "bench":
+      return { script: `test/bench/${benchmark(args[0])}/main.ts`, args: args.slice(1), natsServer: true };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
-      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|setup [arguments]");
+      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|setup [arguments]");
   }
+}
+
+/** @param {string | undefined} name */
+function benchmark(name) {
+  if (name !== undefined && /^[a-z]+$/.test(name) && existsSync(join(root, "test/bench", name, "main.ts"))) return name;
+  throw new SetupError(`there is no benchmark "${name ?? ""}": package.json names them (bench:…)`);
 }
 
 /** Suites that run without a nats-server. */
