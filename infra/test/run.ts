@@ -3,10 +3,11 @@
  * that sums it up. Arguments: names of suites, and paths that narrow them. Exit code 0 says that tests ran and none failed.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { closingLines, judge, readResult } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
 import { RESULT_FILE_VARIABLE } from "./reporter.ts";
-import type { SuiteResult } from "./reporter.ts";
 import { allSuites, select } from "./suites.ts";
 import type { Suite } from "./suites.ts";
 
@@ -15,11 +16,6 @@ const cache = join(root, ".tutti/cache");
 
 /** CI logs and files get no colours, whatever CI=true makes the tools believe. */
 const plainOutput = process.stdout.isTTY ? {} : { NO_COLOR: "1", FORCE_COLOR: undefined };
-
-interface Outcome extends SuiteResult {
-  readonly suite: string;
-  readonly note?: string;
-}
 
 const { suites, filters, unknown } = select(allSuites(root), process.argv.slice(2));
 if (unknown.length > 0) {
@@ -36,7 +32,9 @@ try {
 } finally {
   rmSync(results, { recursive: true, force: true });
 }
-process.exitCode = close(outcomes);
+const { lines, exitCode } = closingLines(outcomes);
+console.log(`\n${lines.join("\n")}`);
+process.exitCode = exitCode;
 
 async function runSuite(suite: Suite): Promise<Outcome> {
   console.log(`\n== ${suite.name}`);
@@ -66,27 +64,7 @@ async function runVitest(suite: string): Promise<Outcome> {
     ...filters,
   ];
   const code = await run(args, { [RESULT_FILE_VARIABLE]: file });
-  return judge(suite, code, readResult(file));
-}
-
-/** A run without a result, without a test, or that exits non-zero though no test failed, has failed. */
-function judge(suite: string, code: number, result: SuiteResult | undefined): Outcome {
-  if (result === undefined)
-    return { suite, passed: 0, failed: 1, skipped: [], note: `vitest ended (${code}) without a result` };
-  const counts = `${result.passed} passed, ${result.failed} failed, ${result.skipped.length} skipped`;
-  if (result.failed > 0) return { suite, ...result, note: counts };
-  if (code !== 0) return { suite, ...result, failed: 1, note: `vitest ended with ${code} though no test failed` };
-  if (result.passed > 0 || result.skipped.length > 0) return { suite, ...result, note: counts };
-  if (filters.length > 0) return { suite, ...result, note: "nothing matches here" };
-  return { suite, ...result, failed: 1, note: "it holds no test" };
-}
-
-function readResult(file: string): SuiteResult | undefined {
-  try {
-    return JSON.parse(readFileSync(file, "utf8")) as SuiteResult;
-  } catch {
-    return undefined; // it died before the end; the caller counts that as a failure
-  }
+  return judge({ suite, code, result: readResult(file), narrowed: filters.length > 0 ? "yes" : "no" });
 }
 
 function run(args: readonly string[], env: Record<string, string>): Promise<number> {
@@ -105,19 +83,4 @@ function run(args: readonly string[], env: Record<string, string>): Promise<numb
     child.on("error", () => done(127));
     child.on("exit", (code) => done(code ?? 1));
   });
-}
-
-/** The closing lines. Returns the exit code. */
-function close(all: readonly Outcome[]): number {
-  const skips = all.flatMap((outcome) => outcome.skipped.map((skip) => ({ suite: outcome.suite, ...skip })));
-  const failures = all.filter((outcome) => outcome.failed > 0);
-  console.log("");
-  for (const skip of skips) console.log(`skipped: ${skip.suite}: ${skip.name}: ${skip.reason}`);
-  for (const outcome of failures)
-    console.log(`failed: ${outcome.suite}${outcome.note === undefined ? "" : `: ${outcome.note}`}`);
-  const passed = all.reduce((sum, outcome) => sum + outcome.passed, 0);
-  const failed =
-    all.reduce((sum, outcome) => sum + outcome.failed, 0) + (passed === 0 && failures.length === 0 ? 1 : 0);
-  console.log(`${passed} passed, ${failed} failed, ${skips.length} skipped`);
-  return failed === 0 ? 0 : 1;
 }

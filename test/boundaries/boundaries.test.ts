@@ -1,12 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { createProjectGraphAsync } from "@nx/devkit";
 import { ESLint } from "eslint";
 import ts from "typescript";
 import tseslint from "typescript-eslint";
-import { beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { computeProjectGraph, root } from "../../infra/lint/project-graph.mjs";
 
-const root = join(import.meta.dirname, "../..");
 const boundaryRule = "@nx/enforce-module-boundaries";
 const importRule = "@typescript-eslint/no-restricted-imports";
 
@@ -20,14 +19,14 @@ const reachRules = [
 ];
 
 let eslint: ESLint;
+let removeGraph = (): void => {};
 
 beforeAll(async () => {
-  process.env["NX_DAEMON"] = "false";
-  process.chdir(root);
-  await createProjectGraphAsync({ exitOnError: false, resetDaemonClient: false }); // without it nx's rule skips itself
+  removeGraph = await computeProjectGraph();
   // The probes are texts under the names of files that don't exist, so rules that need types can't run on them.
   eslint = new ESLint({ cwd: root, overrideConfig: [tseslint.configs.disableTypeChecked] });
 });
+afterAll(() => removeGraph());
 
 async function broken(file: string, text: string): Promise<string[]> {
   const [result] = await eslint.lintText(`${text}\n`, { filePath: join(root, file) });

@@ -1,0 +1,98 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { closingLines, judge, readResult } from "../../infra/test/outcome.ts";
+import { RESULT_FILE_VARIABLE } from "../../infra/test/reporter.ts";
+import { allSuites, orderSuites, select } from "../../infra/test/suites.ts";
+
+const root = join(import.meta.dirname, "../..");
+const none = { passed: 0, failed: 0, skipped: [] };
+
+let folder: string;
+beforeAll(() => {
+  mkdirSync(join(root, ".tutti/cache"), { recursive: true });
+  folder = mkdtempSync(join(root, ".tutti/cache/runner-")); // inside, so that its tests find vitest
+  mkdirSync(join(folder, "empty"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs one file of tests as the runner does, and judges it. */
+async function outcomeOf(name: string, text: string) {
+  const home = join(folder, name);
+  mkdirSync(home);
+  writeFileSync(join(home, "some.test.ts"), `import { test, expect, beforeAll } from "vitest";\n${text}\n`);
+  writeFileSync(join(home, "vitest.config.ts"), "export default {};\n");
+  const file = join(home, "result.json");
+  const args = ["run", "--root", home, "--passWithNoTests", "--reporter", join(root, "infra/test/reporter.ts")];
+  const code = await new Promise<number>((resolve) => {
+    const env = { ...process.env, [RESULT_FILE_VARIABLE]: file, VITEST: undefined };
+    const child = execFile(process.execPath, [join(root, "node_modules/vitest/vitest.mjs"), ...args], {
+      env,
+      cwd: home,
+    });
+    child.on("exit", (exit) => resolve(exit ?? 1));
+  });
+  return judge({ suite: name, code, result: readResult(file), narrowed: "no" });
+}
+
+test("passed, failed and skipped tests are counted, and the reason of a skip is kept", async () => {
+  const outcome = await outcomeOf(
+    "mixed",
+    'test("a", () => {});\ntest("b", () => expect(1).toBe(2));\ntest("c", (ctx) => ctx.skip("no Docker daemon answers"));',
+  );
+  expect(outcome).toMatchObject({ passed: 1, failed: 1, skipped: [{ name: "c", reason: "no Docker daemon answers" }] });
+  expect(closingLines([outcome])).toEqual({
+    lines: [
+      "skipped: mixed: c: no Docker daemon answers",
+      "failed: mixed: 1 passed, 1 failed, 1 skipped",
+      "1 passed, 1 failed, 1 skipped",
+    ],
+    exitCode: 1,
+  });
+});
+
+test.each([
+  ["a file that doesn't load", 'import "./missing.ts";'],
+  ["a hook that throws", 'beforeAll(() => { throw new Error("x"); });\ntest("a", () => {});'],
+  [
+    "an error outside any test",
+    'test("a", async () => { setTimeout(() => { throw new Error("x"); }, 0); await new Promise((r) => setTimeout(r, 100)); });',
+  ],
+  ["a process that dies", 'test("a", () => process.kill(process.ppid, "SIGKILL"));'],
+  ["a file without tests", "export {};"],
+])("%s fails its suite", async (name, text) => {
+  expect((await outcomeOf(name.replaceAll(/\W/g, "-"), text)).failed).toBeGreaterThan(0);
+});
+
+test("a vitest that exits non-zero though no test failed has failed", () => {
+  expect(judge({ suite: "s", code: 1, result: { ...none, passed: 3 }, narrowed: "no" })).toMatchObject({
+    passed: 3,
+    failed: 1,
+  });
+});
+
+test("a suite may be empty only when it was narrowed, and nothing at all is a failure", () => {
+  expect(judge({ suite: "s", code: 0, result: none, narrowed: "no" }).failed).toBe(1);
+  expect(judge({ suite: "s", code: 0, result: none, narrowed: "yes" }).failed).toBe(0);
+  expect(closingLines([{ suite: "s", ...none }])).toEqual({
+    lines: ["failed: no test ran", "0 passed, 1 failed, 0 skipped"],
+    exitCode: 1,
+  });
+});
+
+test("cheap suites come first, whole systems last, and new folders in between", () => {
+  expect(orderSuites(["bench", "e2e", "new", "conformance", "golden", "unit", "boundaries"])).toEqual([
+    ...["boundaries", "unit", "golden", "new", "conformance", "e2e", "bench"],
+  ]);
+});
+
+test("arguments name suites or the group of checks, and paths narrow them", () => {
+  const suites = allSuites(root);
+  const names = (...args: string[]) => select(suites, args).suites.map((suite) => suite.name);
+  expect(names("check")).toEqual(["format", "lint", "types"]);
+  expect(names("unit", "packages/units/")).toEqual(["unit"]);
+  expect(select(suites, ["unit", "packages/units/"]).filters).toEqual(["packages/units/"]);
+  expect(select(suites, ["units"]).unknown).toEqual(["units"]);
+  expect(names()).toEqual(suites.map((suite) => suite.name));
+});
