@@ -147,10 +147,10 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
   for (const key of ["constants", "axes", "presentation"]) {
     if (key in value && !isRecord(value[key])) fail(`${key}: a mapping is expected`);
   }
-  for (const [axis, config] of Object.entries((value["axes"] ?? {}))) {
+  for (const [axis, config] of Object.entries(value["axes"] ?? {})) {
     if (!isAxisConfig(config)) fail(`axes.${axis}: {mode: bucket, sizes: [80, 160], pad_value: 0} is expected`);
   }
-  for (const [constant, given] of Object.entries((value["constants"] ?? {}))) {
+  for (const [constant, given] of Object.entries(value["constants"] ?? {})) {
     if (!isNumbers(given) && typeof given !== "number")
       fail(`constants.${constant}: a number or a list of numbers is expected`);
   }
