@@ -1,0 +1,68 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { TuttiError } from "@tutti/protocol";
+import { expect, test } from "vitest";
+import { connectNats, isAtLeast } from "./connect-nats.ts";
+import { inboxPrefixOf } from "./credentials.ts";
+import { OutgoingHeaders } from "./nats-delivery.ts";
+
+test("versions are compared number by number", () => {
+  expect(
+    ["2.9.10", "2.9.11", "2.10.0", "2.14.3-beta.1", "3.0.0"].map((version) => isAtLeast(version, "2.9.10")),
+  ).toEqual([true, true, true, true, true]);
+  expect(["2.9.9", "2.8.99", "1.10.10", "", "dev"].map((version) => isAtLeast(version, "2.9.10"))).toEqual([
+    false,
+    false,
+    false,
+    false,
+    false,
+  ]);
+});
+
+test("a server older than 2.9.10 is refused with its version and the one that is needed", async () => {
+  const info = {
+    server_id: "X",
+    version: "2.8.4",
+    go: "go1",
+    host: "127.0.0.1",
+    port: 1,
+    headers: true,
+    max_payload: 1e6,
+    proto: 1,
+  };
+  const server = createServer((socket) => {
+    socket.write(`INFO ${JSON.stringify(info)}\r\n`);
+    socket.on("data", (data) => void (data.includes("PING") && socket.write("PONG\r\n")));
+    socket.on("error", () => {});
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const error = await connectNats({ servers: `nats://127.0.0.1:${port}`, name: "test" }).catch(
+    (caught: unknown) => caught,
+  );
+  expect(error).toBeInstanceOf(TuttiError);
+  expect(error).toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: false });
+  expect((error as Error).message).toMatch(/2\.9\.10 or newer is needed; .* runs 2\.8\.4/);
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("a credentials file names the inbox prefix that goes with it; others name none", () => {
+  const text = "# ranker\n# inbox-prefix: _INBOX_ranker\nSUA\n";
+  expect(inboxPrefixOf({ kind: "file", text })).toBe("_INBOX_ranker");
+  expect(inboxPrefixOf({ kind: "file", text: "SUA\n" })).toBeUndefined();
+  expect(inboxPrefixOf({ kind: "token", token: "x" })).toBeUndefined();
+});
+
+test("headers are framed as NATS frames them, and what would break the frame is refused", () => {
+  const text = (headers: Record<string, string>) => {
+    const outgoing = OutgoingHeaders.of(headers);
+    return outgoing && new TextDecoder().decode(outgoing.encode());
+  };
+  expect(text({ "Tutti-Slo": "25ms", traceparent: "ü" })).toBe("NATS/1.0\r\nTutti-Slo: 25ms\r\ntraceparent: ü\r\n\r\n");
+  expect([text({ "": "x" }), text({ "a b": "x" }), text({ a: "x\n" }), text({ "a:": "x" })]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});

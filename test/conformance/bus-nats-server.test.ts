@@ -1,0 +1,79 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type AddressInfo, createServer, connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { startNatsServer } from "@tutti/bus-nats";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+let dir = "";
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "tutti-server-"));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+test("a server is ready when its start resolves, monitors itself, and frees its port when it stops", async () => {
+  const server = await startNatsServer({ dir, monitoringPort: 0 });
+  expect((await fetch(`${server.monitoringUrl}/healthz`)).status).toBe(200);
+  expect(await reachable(server.port)).toBe(true);
+  await server.stop();
+  await server.stop();
+  expect(await reachable(server.port)).toBe(false);
+  expect(server.pid).toBeUndefined();
+});
+
+test("a server that dies unasked says so with the end of its log, and one that is killed by request does not", async () => {
+  const server = await startNatsServer({ dir });
+  let deaths = 0;
+  void server.died.then(() => deaths++);
+  const { port } = server;
+  await server.kill();
+  await server.restart();
+  expect([server.port, deaths]).toEqual([port, 0]);
+  process.kill(server.pid!, "SIGKILL");
+  expect(await server.died).toContain("Server is ready");
+});
+
+test("a server that cannot start says why", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  await expect(startNatsServer({ dir, port })).rejects.toThrow(/ended at once(.|\n)*address already in use/);
+  await expect(startNatsServer({ dir, binary: join(dir, "absent") })).rejects.toThrow(/cannot be run/);
+  await new Promise((resolve) => taken.close(resolve));
+});
+
+test("a server ends when its owner is killed", async () => {
+  const program = `
+    import { startNatsServer } from "@tutti/bus-nats";
+    const server = await startNatsServer({ dir: ${JSON.stringify(dir)} });
+    console.log(server.port);
+    setInterval(() => {}, 1000);`;
+  const owner = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    cwd: import.meta.dirname,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [line] = (await once(createInterface({ input: owner.stdout }), "line")) as [string];
+  const socket = connect(Number(line), "127.0.0.1");
+  await once(socket, "connect");
+  const gone = once(socket, "close");
+  socket.on("error", () => {});
+  socket.resume();
+  owner.kill("SIGKILL");
+  await gone;
+  expect(await reachable(Number(line))).toBe(false);
+});
+
+async function reachable(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
