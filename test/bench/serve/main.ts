@@ -16,7 +16,7 @@ import { type Prediction, predict } from "./prediction.ts";
 import type { PolicyName } from "./serve-options.ts";
 
 const RESNET50 = { alphaUs: 1_053, betaUs: 5_072, batchSizeMax: 64, slo: millis(25) };
-const PROFILES = "resnet50: { slo: 25ms, max_batch_size: 64, latencies: { alpha: 1.053ms, beta: 5.072ms } }\n";
+const PROFILES = "models: [{ name: resnet50, sloMs: 25, batchMax: 64, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** A share of time below this is a housekeeping run, not use. */
 const USED = 0.01;
 

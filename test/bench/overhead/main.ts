@@ -1,0 +1,138 @@
+/**
+ * What Tutti itself costs, measured around emulated accelerators, whose run time is known exactly.
+ *
+ *   npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large]
+ *
+ * lone:  latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4 ms, p99 ≤ 3 ms)
+ * tiny:  requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000 on two cores, generator included)
+ * large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000)
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import type { ClosedLoopReport } from "../load/closed-loop.ts";
+import { RunningSystem } from "../system/running-system.ts";
+
+interface Result {
+  readonly name: string;
+  readonly what: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly aim: string;
+  readonly latencyMs: ClosedLoopReport["latencyMs"];
+  readonly refused: ClosedLoopReport["refused"];
+  /** Microseconds of processor time per request, by process. */
+  readonly cpuUs: Readonly<Record<string, number>>;
+}
+
+const { values } = parseArgs({
+  options: {
+    json: { type: "boolean", default: false },
+    seconds: { type: "string", default: "5" },
+    only: { type: "string", default: "lone,tiny,large" },
+    window: { type: "string", default: "768" },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write("npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large] [--window 768]\n");
+  process.exit(0);
+}
+
+const folder = mkdtempSync(join(tmpdir(), "tutti-overhead-"));
+const LARGE_FLOATS = 37_632; // 150,528 bytes: uint8[3, 224, 224]
+try {
+  const only = new Set(values.only.split(","));
+  const results: Result[] = [];
+  if (only.has("lone")) results.push(await lone());
+  if (only.has("tiny")) results.push(await tiny());
+  if (only.has("large")) results.push(await large("nats"), await large("tcp"));
+  process.stdout.write(values.json ? `${JSON.stringify({ cores: cpus().length, results })}\n` : render(results));
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function lone(): Promise<Result> {
+  const runMs = 2;
+  const model = `{ name: lone, sloMs: 1000, batchMax: 1, latencyMs: [${runMs}] }`;
+  return measure(
+    model,
+    ["--gpus", "1", "--patience", "0"],
+    ["--model", "lone", "--window", "1", "--pause", "3ms", "--slo", "1s"],
+    (report) => ({
+      name: "lone",
+      what: "latency of a lone request, less its run (p50; p99 beside it)",
+      value: Number((report.latencyMs.p50 - runMs).toFixed(3)),
+      unit: `ms (p99 ${(report.latencyMs.p99 - runMs).toFixed(3)})`,
+      aim: "p50 ≤ 0.4, p99 ≤ 3",
+    }),
+  );
+}
+
+async function tiny(): Promise<Result> {
+  const model = "{ name: tiny, sloMs: 1000, batchMax: 256, alphaMs: 0.001, betaMs: 0.05 }";
+  return measure(
+    model,
+    ["--gpus", "1", "--policy", "eager"],
+    ["--model", "tiny", "--window", values.window, "--slo", "1s"],
+    (report) => ({
+      name: "tiny",
+      what: "requests a second with 4-byte inputs, eager",
+      value: Math.round(report.rps),
+      unit: "r/s",
+      aim: "≥ 50,000",
+    }),
+  );
+}
+
+async function large(plane: "nats" | "tcp"): Promise<Result> {
+  const model = `{ name: large, sloMs: 1000, batchMax: 32, alphaMs: 0.001, betaMs: 0.05, inputs: [{ name: x, type: FP32, dims: [batch, ${LARGE_FLOATS}] }] }`;
+  const load = ["--model", "large", "--window", "64", "--slo", "1s", "--bytes", String(LARGE_FLOATS * 4)];
+  return measure(model, ["--gpus", "1", "--policy", "eager", "--data-plane", plane], load, (report) => ({
+    name: `large-${plane}`,
+    what: `requests a second with 150 KB inputs, data plane over ${plane}`,
+    value: Math.round(report.rps),
+    unit: "r/s",
+    aim: plane === "nats" ? "≥ 3,500" : "≥ 8,000",
+  }));
+}
+
+type Headline = Pick<Result, "name" | "what" | "value" | "unit" | "aim">;
+
+async function measure(
+  model: string,
+  up: readonly string[],
+  load: readonly string[],
+  headline: (report: ClosedLoopReport) => Headline,
+): Promise<Result> {
+  const profiles = join(folder, "profiles.yaml");
+  writeFileSync(profiles, `models: [${model}]\n`);
+  const system = await RunningSystem.start(["--emulate", profiles, ...up]);
+  try {
+    const { report, cpu } = await system.load<ClosedLoopReport>([
+      ...load,
+      "--seconds",
+      values.seconds,
+      "--warmup",
+      "2",
+    ]);
+    // The processors were watched during warm-up too.
+    const requests = report.rps * (Number(values.seconds) + 2);
+    const cpuUs = Object.fromEntries(
+      cpu.map(({ name, seconds }) => [name, Number(((seconds * 1e6) / requests).toFixed(2))]),
+    );
+    return { ...headline(report), latencyMs: report.latencyMs, refused: report.refused, cpuUs };
+  } finally {
+    await system.stop();
+  }
+}
+
+function render(results: readonly Result[]): string {
+  return results
+    .map(({ name, what, value, unit, aim, latencyMs, refused, cpuUs }) => {
+      const cpu = Object.entries(cpuUs).map(([process, us]) => `${process} ${us}`);
+      return `${name}: ${value} ${unit}  — ${what}; aim ${aim}\n  latency ms ${JSON.stringify(latencyMs)}\n  refused ${JSON.stringify(refused)}\n  CPU µs a request: ${cpu.join(", ")}\n`;
+    })
+    .join("");
+}
