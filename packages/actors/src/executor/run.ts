@@ -85,18 +85,21 @@ export class Run {
 
   #resultOf(seq: number, row: number, outcome: RunOutcome | undefined): ResultItem {
     if (outcome?.kind !== "ran") {
+      // Alone in its batch, an item that can't be computed is all that failed: the model is as good as before.
+      if (outcome?.kind === "failed" && !outcome.fault && this.#rows.length === 1) return invalid(seq, outcome.reason);
       const text = outcome === undefined ? "the batch did not run" : `running the batch failed: ${outcome.reason}`;
       return { seq, outputs: undefined, code: codeNumber("TUTTI_INTERNAL"), text };
     }
     const failed = outcome.failedRows.find((candidate) => candidate.row === row);
-    if (failed !== undefined)
-      return {
-        seq,
-        outputs: undefined,
-        code: codeNumber("TUTTI_INVALID_INPUT"),
-        text: `the model can't compute this input: ${failed.reason}`,
-      };
+    if (failed !== undefined) return invalid(seq, failed.reason);
     const tensors = outcome.outputs.map((output) => rowOfOutput(this.model.spec, output, row, this.#rows.length));
     return { seq, outputs: encodeTensors(tensors), code: 0, text: "" };
   }
 }
+
+const invalid = (seq: number, reason: string): ResultItem => ({
+  seq,
+  outputs: undefined,
+  code: codeNumber("TUTTI_INVALID_INPUT"),
+  text: `the model can't compute this input: ${reason}`,
+});
