@@ -137,19 +137,24 @@ function refusal(sink: Sink, element: unknown): TuttiError {
   );
 }
 
+/** Outputs that people look at are printed short; beyond, finding the short form would cost more than sending the long one. */
+const SHORT_ELEMENTS_MAX = 64;
+
 /** Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite floats become strings. */
 export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const width = bytesOf(type);
-  const elements: (number | boolean | string)[] = new Array<number>(data.byteLength / width);
-  for (let i = 0; i < elements.length; i++) elements[i] = elementAt(type, view, i * width);
+  const count = data.byteLength / width;
+  const elements: (number | boolean | string)[] = [];
+  for (let i = 0; i < count; i++) elements.push(elementAt(type, view, i * width));
+  if (type === "FP32" && count <= SHORT_ELEMENTS_MAX) return elements.map(shortest);
   return elements;
 }
 
 function elementAt(type: DataType, view: DataView, at: number): number | boolean | string {
   switch (type) {
     case "FP32":
-      return finite(shortest(view.getFloat32(at, true)));
+      return finite(view.getFloat32(at, true));
     case "FP64":
       return finite(view.getFloat64(at, true));
     case "FP16":
@@ -178,10 +183,14 @@ function elementAt(type: DataType, view: DataView, at: number): number | boolean
 const finite = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
 const narrow = (value: bigint): number | string =>
   value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value.toString();
-/** Nine significant digits identify a float32: 0.1 is sent as 0.1, not as 0.10000000149011612. */
-function shortest(value: number): number {
-  const short = Number(value.toPrecision(7));
-  return Math.fround(short) === value ? short : value;
+/** The shortest text that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine digits always are enough. */
+function shortest(value: number | boolean | string): number | boolean | string {
+  if (typeof value !== "number") return value;
+  for (let digits = 6; digits <= 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return value;
 }
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -6,3 +6,4 @@ export { fromJson, pack, toJson, unpack } from "./msgpack.ts";
 export * from "./rows.ts";
 export * from "./tensor-message.ts";
 export { bytesFromJson, jsonFromBytes } from "./elements.ts";
+export * from "./data-frames.ts";

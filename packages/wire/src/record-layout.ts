@@ -210,23 +210,33 @@ export class RecordLayout {
     const { view } = cursor;
     const slots = this.#slots;
     const ops = this.#ops;
+    // The least bytes of all fields are there; only text and lists can take more than theirs, and check that themselves.
+    let room = cursor.end - cursor.at - this.bytesMin;
+    let { at } = cursor;
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i]!;
-      const width = OP_BYTES[op]!;
-      const { at } = cursor;
-      if (at + width > cursor.end) return cursor.fail("ends early");
-      cursor.at = at + width;
       if (op >= ANY && op <= ACTOR) {
         const number = view.getFloat64(at, true);
         if (!holds(op, number)) return cursor.fail(`${this.#names[i]} is ${number}`);
         slots[i] = number;
-      } else if (op === U32) slots[i] = view.getUint32(at, true);
-      else {
+        at += 8;
+      } else if (op === U32) {
+        slots[i] = view.getUint32(at, true);
+        at += 4;
+      } else {
+        const { end } = cursor;
+        const own = at + OP_BYTES[op]!;
+        cursor.at = own;
+        cursor.end = own + room; // what follows keeps its least bytes
         const member = this.#readRare(i, op, cursor, at);
         if (member === undefined) return undefined;
         slots[i] = member;
+        at = cursor.at;
+        room -= at - own;
+        cursor.end = end;
       }
     }
+    cursor.at = at;
     return this.#gather();
   }
 

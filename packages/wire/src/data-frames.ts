@@ -1,0 +1,389 @@
+/**
+ * Frames of the data plane, the same over TCP and NATS. All little-endian; every part is a multiple of 8 bytes, so that in a stream that starts
+ * aligned every row and every output is aligned.
+ *
+ *   frame = u16 magic · u8 version · u8 kind · u32 headerBytes · u32 bodyBytes · u32 correlation · header · body
+ *
+ * The body is rows or outputs one after another, each padded to a multiple of 8; it stays apart from the head until it is written, so that
+ * a socket can write it from where it lies.
+ *
+ *   D1. Lengths are checked before use, and what a frame claims never makes a reader allocate more than the frame has bytes.
+ */
+import {
+  BATCH_SIZE_MAX,
+  type PullRequest,
+  type PulledItem,
+  type ResultBatch,
+  type ResultItem,
+  alignTo8,
+  codeNumber,
+} from "@tutti/protocol";
+import { FrameCursor, HeadWriter } from "./frame-cursor.ts";
+import type { FrameFault } from "./frame.ts";
+
+export const DATA_PREFIX_BYTES = 16;
+/** A frame holds one row or one set of outputs at least, so this is also their limit. */
+export const DATA_FRAME_BYTES_MAX = 67_108_864;
+/** Runs of items are cut into frames of about this size, so that a large batch needs no large buffer at the other end. */
+export const DATA_RUN_BYTES = 16_777_216;
+
+const MAGIC = 0x4454; // "TD"
+const VERSION = 1;
+const KINDS = ["", "hello", "welcome", "pull", "reply", "results", "fragment"] as const;
+const KIND = { hello: 1, welcome: 2, pull: 3, reply: 4, results: 5, fragment: 6 } as const;
+/** Stands for "no row" and "no outputs", whose length may be 0. */
+const ABSENT = 0xffff_ffff;
+const TEXT_LENGTH_MAX = 1_024;
+
+/** A frame before it is written: `head`, then the segments of `body`, which include the padding. */
+export interface DataFrame {
+  readonly head: Uint8Array;
+  readonly body: readonly Uint8Array[];
+  readonly byteLength: number;
+}
+
+/** The executor says who it is, and whom it believes to talk to: a port may have passed to another ingress. */
+export interface HelloFrame {
+  readonly kind: "hello";
+  readonly executor: number;
+  readonly ingress: number;
+}
+export interface WelcomeFrame {
+  readonly kind: "welcome";
+  readonly ingress: number;
+}
+export interface PullFrame {
+  readonly kind: "pull";
+  readonly correlation: number;
+  readonly pull: PullRequest;
+}
+/** A run of the items of one pull: `first` is its first one's place among `total`. */
+export interface ReplyFrame {
+  readonly kind: "reply";
+  readonly correlation: number;
+  readonly forbidden: boolean;
+  readonly first: number;
+  readonly total: number;
+  /** Rows are views of the frame. */
+  readonly items: readonly PulledItem[];
+}
+export interface ResultsFrame {
+  readonly kind: "results";
+  /** Outputs are views of the frame. */
+  readonly results: ResultBatch;
+}
+/** A piece of a frame that is larger than one message of the carrier. (sender, correlation) names the frame. */
+export interface FragmentFrame {
+  readonly kind: "fragment";
+  readonly sender: number;
+  readonly correlation: number;
+  readonly offset: number;
+  readonly total: number;
+  readonly piece: Uint8Array;
+}
+export type DecodedFrame = HelloFrame | WelcomeFrame | PullFrame | ReplyFrame | ResultsFrame | FragmentFrame;
+
+// ---- writing
+
+export function encodeHello(executor: number, ingress: number): DataFrame {
+  const head = new HeadWriter(DATA_PREFIX_BYTES + 16);
+  return finish(head.f64(executor).f64(ingress), "hello", 0, []);
+}
+
+export function encodeWelcome(ingress: number): DataFrame {
+  return finish(new HeadWriter(DATA_PREFIX_BYTES + 8).f64(ingress), "welcome", 0, []);
+}
+
+/** One allocation: a pull has no body. */
+export function encodePull(pull: PullRequest, correlation: number): DataFrame {
+  const head = new HeadWriter(DATA_PREFIX_BYTES + 56 + 8 * pull.seqs.length);
+  head.f64(pull.executor).f64(pull.batcher).f64(pull.batchId).u32(pull.gpu).u32(pull.thread).bytes(pull.token);
+  head.u32(pull.seqs.length).u32(0);
+  for (let i = 0; i < pull.seqs.length; i++) head.f64(pull.seqs[i]!);
+  return finish(head, "pull", correlation, []);
+}
+
+/**
+ * The answer to a pull, `undefined` = forbidden, in as many frames as its bytes ask for. Rows are referred to, not copied.
+ * A row that no frame can hold is sent as absent.
+ */
+export function encodeReply(
+  items: readonly PulledItem[] | undefined,
+  correlation: number,
+  runBytes = DATA_RUN_BYTES,
+): DataFrame[] {
+  if (items === undefined)
+    return [finish(new HeadWriter(DATA_PREFIX_BYTES + 16).u32(1).u32(0).u32(0).u32(0), "reply", correlation, [])];
+  const frames: DataFrame[] = [];
+  let first = 0;
+  do {
+    const end = runEnd(items, first, runBytes, ({ row }) => row?.byteLength ?? 0);
+    frames.push(replyRun(items, first, end, correlation));
+    first = end;
+  } while (first < items.length);
+  return frames;
+}
+
+function replyRun(items: readonly PulledItem[], first: number, end: number, correlation: number): DataFrame {
+  let traceLength = 0;
+  for (let i = first; i < end; i++) traceLength += items[i]!.traceparent.length;
+  const head = new HeadWriter(DATA_PREFIX_BYTES + 16 + 16 * (end - first) + 3 * traceLength);
+  head
+    .u32(0)
+    .u32(first)
+    .u32(end - first)
+    .u32(items.length);
+  const body: Uint8Array[] = [];
+  for (let i = first; i < end; i++) {
+    const { seq, row, traceparent } = items[i]!;
+    const sent = row !== undefined && row.byteLength <= SEGMENT_BYTES_MAX ? row : undefined;
+    head
+      .f64(seq)
+      .u32(sent === undefined ? ABSENT : sent.byteLength)
+      .u32(textBytes(traceparent));
+    if (sent !== undefined) addSegment(body, sent);
+  }
+  for (let i = first; i < end; i++) head.text(items[i]!.traceparent.slice(0, TEXT_LENGTH_MAX));
+  return finish(head, "reply", correlation, body);
+}
+
+/** Results in as many frames as their bytes ask for, each a whole ResultBatch. Outputs are referred to, not copied. */
+export function encodeResults(results: ResultBatch, runBytes = DATA_RUN_BYTES): DataFrame[] {
+  const frames: DataFrame[] = [];
+  const { items } = results;
+  let first = 0;
+  do {
+    const end = runEnd(items, first, runBytes, ({ outputs }) => outputs?.byteLength ?? 0);
+    frames.push(resultsRun(results, items.slice(first, end).map(sendable)));
+    first = end;
+  } while (first < items.length);
+  return frames;
+}
+
+function resultsRun(results: ResultBatch, items: readonly ResultItem[]): DataFrame {
+  let textLength = 0;
+  for (const { text } of items) textLength += text.length;
+  const head = new HeadWriter(DATA_PREFIX_BYTES + 80 + 24 * items.length + 3 * textLength);
+  head.f64(results.executor).f64(results.batcher).f64(results.batchId);
+  head.f64(results.startedAt).f64(results.finishedAt).f64(results.run);
+  head.u32(results.gpu).u32(results.thread).bytes(results.token).u32(results.batchSize).u32(items.length);
+  const body: Uint8Array[] = [];
+  for (const { seq, outputs, code, text } of items) {
+    head
+      .f64(seq)
+      .u32(outputs === undefined ? ABSENT : outputs.byteLength)
+      .u32(textBytes(text))
+      .u32(code)
+      .u32(0);
+    if (outputs !== undefined) addSegment(body, outputs);
+  }
+  for (const { text } of items) head.text(text.slice(0, TEXT_LENGTH_MAX));
+  return finish(head, "results", 0, body);
+}
+
+const SEGMENT_BYTES_MAX = DATA_FRAME_BYTES_MAX / 2;
+function sendable(item: ResultItem): ResultItem {
+  const bytes = item.outputs?.byteLength ?? 0;
+  if (bytes <= SEGMENT_BYTES_MAX) return item;
+  const text = `the outputs have ${bytes} bytes, the data plane takes ${SEGMENT_BYTES_MAX}`;
+  return { seq: item.seq, outputs: undefined, code: codeNumber("TUTTI_TOO_LARGE"), text };
+}
+
+/** Where a run that starts at `first` ends: before the item that would take it past `runBytes`, but after one at least. */
+function runEnd<T>(items: readonly T[], first: number, runBytes: number, bytesOf: (item: T) => number): number {
+  let bytes = 0;
+  let end = first;
+  while (end < items.length) {
+    bytes += bytesOf(items[end]!);
+    if (bytes > runBytes && end > first) break;
+    end++;
+  }
+  return end;
+}
+
+const PADDING = Array.from({ length: 8 }, (_, bytes) => new Uint8Array(bytes));
+function addSegment(body: Uint8Array[], segment: Uint8Array): void {
+  if (segment.byteLength > 0) body.push(segment);
+  const padding = alignTo8(segment.byteLength) - segment.byteLength;
+  if (padding > 0) body.push(PADDING[padding]!);
+}
+
+const encoder = new TextEncoder();
+const textBytes = (text: string): number =>
+  text === "" ? 0 : encoder.encode(text.slice(0, TEXT_LENGTH_MAX)).byteLength;
+
+function finish(
+  writer: HeadWriter,
+  kind: keyof typeof KIND,
+  correlation: number,
+  body: readonly Uint8Array[],
+): DataFrame {
+  const head = writer.end();
+  let bodyBytes = 0;
+  for (const segment of body) bodyBytes += segment.byteLength;
+  const { view } = writer;
+  view.setUint16(0, MAGIC, true);
+  view.setUint8(2, VERSION);
+  view.setUint8(3, KIND[kind]);
+  view.setUint32(4, head.byteLength - DATA_PREFIX_BYTES, true);
+  view.setUint32(8, bodyBytes, true);
+  view.setUint32(12, correlation, true);
+  return { head, body, byteLength: head.byteLength + bodyBytes };
+}
+
+/** The frame in one piece, freshly allocated unless it has no body. */
+export function joinFrame(frame: DataFrame): Uint8Array {
+  if (frame.body.length === 0) return frame.head;
+  const joined = new Uint8Array(frame.byteLength);
+  writeFrame(frame, joined, 0);
+  return joined;
+}
+
+/** Copies the frame to `target` at `at`. @returns the end */
+export function writeFrame(frame: DataFrame, target: Uint8Array, at: number): number {
+  target.set(frame.head, at);
+  let end = at + frame.head.byteLength;
+  for (const segment of frame.body) {
+    target.set(segment, end);
+    end += segment.byteLength;
+  }
+  return end;
+}
+
+/** The frame as fragments of at most `bytesMax` bytes each, for carriers whose messages are bounded. */
+export function encodeFragments(frame: DataFrame, sender: number, correlation: number, bytesMax: number): Uint8Array[] {
+  const whole = joinFrame(frame);
+  const overhead = DATA_PREFIX_BYTES + 16;
+  const pieceBytes = Math.floor((bytesMax - overhead) / 8) * 8;
+  const fragments: Uint8Array[] = [];
+  for (let offset = 0; offset < whole.byteLength; offset += pieceBytes) {
+    const piece = whole.subarray(offset, offset + pieceBytes);
+    const head = new HeadWriter(overhead).f64(sender).u32(offset).u32(whole.byteLength);
+    fragments.push(joinFrame(finish(head, "fragment", correlation, [piece])));
+  }
+  return fragments;
+}
+
+// ---- reading
+
+/**
+ * The length of the frame that starts at `at`, of which `available` bytes are there.
+ * @returns 0 while the prefix is incomplete; −1 if this can't be a frame
+ */
+export function frameBytesAt(bytes: Uint8Array, at: number, available: number): number {
+  if (available < DATA_PREFIX_BYTES) return 0;
+  if (bytes[at] !== (MAGIC & 0xff) || bytes[at + 1] !== MAGIC >> 8 || bytes[at + 2] !== VERSION) return -1;
+  const kind = bytes[at + 3]!;
+  const headerBytes = u32At(bytes, at + 4);
+  const bodyBytes = u32At(bytes, at + 8);
+  if (kind === 0 || kind >= KINDS.length || ((headerBytes | bodyBytes) & 7) !== 0) return -1;
+  const byteLength = DATA_PREFIX_BYTES + headerBytes + bodyBytes;
+  return byteLength <= DATA_FRAME_BYTES_MAX ? byteLength : -1;
+}
+
+const u32At = (bytes: Uint8Array, at: number): number =>
+  (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
+
+/** Reads exactly one frame. Never throws; rows, outputs and pieces are views of `frame`. */
+export function decodeFrame(frame: Uint8Array): DecodedFrame | FrameFault {
+  const byteLength = frameBytesAt(frame, 0, frame.byteLength);
+  if (byteLength !== frame.byteLength) return { fault: `${frame.byteLength} bytes are no frame of the data plane` };
+  const headEnd = DATA_PREFIX_BYTES + u32At(frame, 4);
+  const cursor = new FrameCursor(frame, DATA_PREFIX_BYTES, headEnd);
+  const kind = KINDS[frame[3]!]!;
+  const decoded = decodeKind(kind, cursor, u32At(frame, 12));
+  if (cursor.fault !== "") return { fault: `${kind}: ${cursor.fault}` };
+  return decoded ?? { fault: `${kind} is no kind of frame` };
+}
+
+function decodeKind(kind: (typeof KINDS)[number], cursor: FrameCursor, correlation: number): DecodedFrame | undefined {
+  switch (kind) {
+    case "hello":
+      return { kind, executor: cursor.actor(), ingress: cursor.actor() };
+    case "welcome":
+      return { kind, ingress: cursor.actor() };
+    case "pull":
+      return { kind, correlation, pull: decodePull(cursor) };
+    case "reply":
+      return decodeReply(cursor, correlation);
+    case "results":
+      return { kind, results: decodeResults(cursor) };
+    case "fragment":
+      return decodeFragment(cursor, correlation);
+    case "":
+      return undefined;
+  }
+}
+
+function decodePull(cursor: FrameCursor): PullRequest {
+  const executor = cursor.actor();
+  const batcher = cursor.actor();
+  const batchId = cursor.count();
+  const gpu = cursor.gpu();
+  const thread = cursor.u32();
+  const token = cursor.token();
+  const count = cursor.itemCount(8);
+  const seqs: number[] = [];
+  for (let i = 0; i < count; i++) seqs.push(cursor.seq());
+  return { executor, gpu, thread, batchId, batcher, token, seqs };
+}
+
+function decodeReply(cursor: FrameCursor, correlation: number): ReplyFrame {
+  const forbidden = cursor.u32() !== 0;
+  const first = cursor.u32();
+  const count = cursor.u32();
+  const total = cursor.u32();
+  if (total > BATCH_SIZE_MAX || first + count > total) cursor.fail(`items ${first} to ${first + count} of ${total}`);
+  if (count * 16 > cursor.left) cursor.fail(`${count} items`);
+  const items: PulledItem[] = [];
+  let texts = cursor.at + 16 * count;
+  for (let i = 0; i < count && cursor.fault === ""; i++) {
+    const seq = cursor.seq();
+    const row = cursor.segment(cursor.u32());
+    const textLength = cursor.u32();
+    const traceparent = cursor.textAt(texts, textLength);
+    texts += textLength;
+    items.push({ seq, row, traceparent });
+  }
+  return { kind: "reply", correlation, forbidden, first, total, items };
+}
+
+function decodeResults(cursor: FrameCursor): ResultBatch {
+  const executor = cursor.actor();
+  const batcher = cursor.actor();
+  const batchId = cursor.count();
+  const startedAt = cursor.count() as ResultBatch["startedAt"];
+  const finishedAt = cursor.count() as ResultBatch["finishedAt"];
+  const run = cursor.count() as ResultBatch["run"];
+  const gpu = cursor.gpu();
+  const thread = cursor.u32();
+  const token = cursor.token();
+  const batchSize = cursor.u32();
+  const count = cursor.u32();
+  if (count > BATCH_SIZE_MAX || count * 24 > cursor.left) cursor.fail(`${count} items`);
+  const items: ResultItem[] = [];
+  let texts = cursor.at + 24 * count;
+  for (let i = 0; i < count && cursor.fault === ""; i++) {
+    const seq = cursor.seq();
+    const outputs = cursor.segment(cursor.u32());
+    const textLength = cursor.u32();
+    const code = cursor.u32();
+    cursor.u32();
+    const text = cursor.textAt(texts, textLength);
+    texts += textLength;
+    items.push({ seq, outputs, code, text });
+  }
+  return { executor, gpu, thread, batchId, batcher, token, batchSize, startedAt, finishedAt, run, items };
+}
+
+function decodeFragment(cursor: FrameCursor, correlation: number): FragmentFrame {
+  const sender = cursor.actor();
+  const offset = cursor.u32();
+  const total = cursor.u32();
+  const piece = cursor.rest();
+  if (total > DATA_FRAME_BYTES_MAX || offset + piece.byteLength > total)
+    cursor.fail(`bytes ${offset} to ${offset + piece.byteLength} of ${total}`);
+  return { kind: "fragment", sender, correlation, offset, total, piece };
+}
+
+export const isFrameFault = (decoded: DecodedFrame | FrameFault): decoded is FrameFault => "fault" in decoded;
