@@ -1,1 +1,2 @@
-export {};
+export { CLOSE_MS, type OtelTelemetry, type TelemetryOptions, createTelemetry } from "./create-telemetry.ts";
+export { LOG_LEVELS, type LogLevel } from "./pino-logger.ts";
