@@ -36,7 +36,6 @@ import {
 import {
   ALWAYS,
   type ActorKey,
-  type BatchId,
   type GpuId,
   type Instant,
   type Micros,
