@@ -35,7 +35,7 @@ const sleepInTest = {
 
 export default tseslint.config(
   {
-    ignores: ["**/node_modules/", "**/dist/", ".tutti/", ".nx/", "test/**/fixtures/", "packages/console/src/page/"],
+    ignores: ["**/node_modules/", "**/dist/", ".tutti/", ".nx/", "test/**/fixtures/"],
   },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
   tseslint.configs.eslintRecommended,

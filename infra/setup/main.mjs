@@ -36,7 +36,11 @@ function commandOf(name, args) {
     case "check":
       return { script: tests, args: ["check", "boundaries", "unit", ...args], natsServer: false };
     case "bench":
-      return { script: `test/bench/${benchmark(args[0])}/main.ts`, args: args.slice(1), natsServer: args[0] !== "scheduler" };
+      return {
+        script: `test/bench/${benchmark(args[0])}/main.ts`,
+        args: args.slice(1),
+        natsServer: args[0] !== "scheduler",
+      };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:

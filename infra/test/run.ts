@@ -27,14 +27,19 @@ if (unknown.length > 0) {
 mkdirSync(cache, { recursive: true });
 const results = mkdtempSync(join(cache, "results-"));
 const outcomes: Outcome[] = [];
+let stoppedBy: NodeJS.Signals | undefined;
 try {
-  for (const suite of suites) outcomes.push(await runSuite(suite));
+  for (const suite of suites) {
+    outcomes.push(await runSuite(suite));
+    if (stoppedBy !== undefined) break;
+  }
 } finally {
   rmSync(results, { recursive: true, force: true });
 }
 const { lines, exitCode } = closingLines(outcomes);
+if (stoppedBy !== undefined) console.log(`\nStopped by ${stoppedBy} before the end.`);
 console.log(`\n${lines.join("\n")}`);
-process.exitCode = exitCode;
+process.exitCode = stoppedBy === undefined ? exitCode : 1;
 
 async function runSuite(suite: Suite): Promise<Outcome> {
   console.log(`\n== ${suite.name}`);
@@ -74,7 +79,10 @@ function run(args: readonly string[], env: Record<string, string>): Promise<numb
       stdio: ["ignore", 1, 1], // one stream, so that the last line is the last line
       env: { ...process.env, ...plainOutput, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
     });
-    const forward = (signal: NodeJS.Signals): void => void child.kill(signal);
+    const forward = (signal: NodeJS.Signals): void => {
+      stoppedBy = signal;
+      child.kill(signal);
+    };
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, forward);
     const done = (code: number): void => {
       for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, forward);

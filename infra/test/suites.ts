@@ -12,8 +12,9 @@ const lastOnes = ["conformance", "e2e", "bench"];
 
 /** Every suite of the repository, in the order in which they run. */
 export function allSuites(root: string): Suite[] {
+  const cached = ["--cache", "--cache-strategy", "content", "--cache-location", ".tutti/cache/prettier.json"];
   const checks: Suite[] = [
-    command("format", ["node_modules/prettier/bin/prettier.cjs", "--check", "--log-level", "warn", "."]),
+    command("format", ["node_modules/prettier/bin/prettier.cjs", "--check", "--log-level", "warn", ...cached, "."]),
     command("lint", ["infra/lint/run.mjs"]),
     command("types", ["node_modules/typescript/bin/tsc", "-p", "."]),
   ];
