@@ -34,7 +34,9 @@ export interface NodeClockOptions {
 
 /** Spinning through the last stretch is what makes an alarm exact; longer would keep messages waiting. */
 export const SPIN_MAX_US = 150;
-const MEASURE_BUDGET_US = 5_000;
+/** About a millisecond on an idle machine. At the start it may take longer: a bad anchor would stay for seconds. */
+const FIRST_MEASURE_US_MAX = 100_000;
+const MEASURE_US_MAX = 5_000;
 /** A tick of the wall clock is looked for this long before and after it is expected. */
 const TICK_BEFORE_US = 20;
 const TICK_AFTER_US = 60;
@@ -65,7 +67,7 @@ export class NodeClock implements Clock {
 
   constructor(options: NodeClockOptions = {}) {
     this.#sources = options.sources ?? nodeTimeSources;
-    this.#time = new AnchoredTime(measureOffset(this.#sources, MEASURE_BUDGET_US).middle);
+    this.#time = new AnchoredTime(measureOffset(this.#sources, FIRST_MEASURE_US_MAX).middle);
     const { latenessFloor: floor = micros(100), latenessWindow: window = seconds(10) } = options;
     this.#meter = new LatenessMeter({ floor, window }, this.now());
     this.#heap = new IndexedHeap(options.alarmsMax ?? 1 << 20);
@@ -246,7 +248,7 @@ export class NodeClock implements Clock {
   #reanchor(tick: Alarm): void {
     const bounds = new OffsetBounds();
     bounds.sample(this.#sources);
-    if (!bounds.allow(this.#time.target)) return this.#correct(measureOffset(this.#sources, MEASURE_BUDGET_US));
+    if (!bounds.allow(this.#time.target)) return this.#correct(measureOffset(this.#sources, MEASURE_US_MAX));
     const monotonic = this.#sources.monotonicUs();
     const wait = 2_000 - ((monotonic + this.#time.target) % 1_000);
     tick.set((this.now() + Math.floor(wait) - TICK_BEFORE_US) as Instant);
@@ -257,7 +259,7 @@ export class NodeClock implements Clock {
     do bounds.sample(this.#sources);
     while (bounds.width > TICK_WIDTH_US && this.#sources.monotonicUs() - start < TICK_BEFORE_US + TICK_AFTER_US);
     if (bounds.width <= TICK_WIDTH_US) this.#correct(bounds);
-    else if (!bounds.allow(this.#time.target)) this.#correct(measureOffset(this.#sources, MEASURE_BUDGET_US));
+    else if (!bounds.allow(this.#time.target)) this.#correct(measureOffset(this.#sources, MEASURE_US_MAX));
     // else the alarm was late, and nothing speaks against the offset: another tick is tried next time.
   }
   #correct(bounds: OffsetBounds): void {
