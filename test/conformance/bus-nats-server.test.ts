@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { startNatsServer } from "@tutti/bus-nats";
+import { connectNats, startNatsServer } from "@tutti/bus-nats";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 let dir = "";
@@ -47,7 +47,7 @@ test("a server that cannot start says why", async () => {
 
 test("a server ends when its owner is killed", async () => {
   const program = `
-    import { startNatsServer } from "@tutti/bus-nats";
+    import { connectNats, startNatsServer } from "@tutti/bus-nats";
     const server = await startNatsServer({ dir: ${JSON.stringify(dir)} });
     console.log(server.port);
     setInterval(() => {}, 1000);`;
@@ -64,6 +64,26 @@ test("a server ends when its owner is killed", async () => {
   owner.kill("SIGKILL");
   await gone;
   expect(await reachable(Number(line))).toBe(false);
+});
+
+test("what was asked of the store when the connection broke fails at once, files too", async () => {
+  const server = await startNatsServer({ dir });
+  const nats = await connectNats({ servers: server.url, name: "test" });
+  const { store } = nats;
+  const stored = await new Promise((resolve) => store.files.put("f", new Uint8Array(30_000_000), resolve));
+  expect(stored).toBe("stored");
+  // Stopped, the server answers nothing, and its connections stay.
+  process.kill(server.pid!, "SIGSTOP");
+  const asked = [
+    new Promise((resolve) => store.get("b", "key", resolve)),
+    new Promise((resolve) => store.files.get("f", resolve)),
+    new Promise((resolve) => store.files.delete("f", resolve)),
+  ];
+  const killedAt = performance.now();
+  await server.kill();
+  expect(await Promise.all(asked)).toEqual(Array(3).fill({ failure: "the connection was lost" }));
+  expect(performance.now() - killedAt).toBeLessThan(1_500); // the library itself would wait for 2 s and more
+  await nats.close();
 });
 
 async function reachable(port: number): Promise<boolean> {

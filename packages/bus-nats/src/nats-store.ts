@@ -1,5 +1,4 @@
 import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "@tutti/store";
-import { isStoreFailure } from "@tutti/store";
 import {
   type JetStreamClient,
   JetStreamApiError,
@@ -23,6 +22,11 @@ export interface NatsStoreOptions {
   readonly onError: (error: unknown) => void;
 }
 
+interface Operation {
+  readonly bus: NatsBus;
+  fail(failure: string): void;
+}
+
 /** Operations under way at once; beyond, they fail at once. */
 const OPERATIONS_MAX = 4_096;
 const KV_TIMEOUT_MS = 2_000;
@@ -39,8 +43,8 @@ export class NatsStore implements Store {
   readonly #kv: JetStreamClient;
   readonly #buckets = new Map<string, Promise<KV>>();
   readonly #watches = new Set<KvWatch>();
+  readonly #underWay = new Set<Operation>();
   #manager: Promise<JetStreamManager> | undefined;
-  #operations = 0;
 
   constructor(options: NatsStoreOptions) {
     this.#options = options;
@@ -49,6 +53,8 @@ export class NatsStore implements Store {
     this.#kv = jetstream(options.control.connection, { ...common, timeout: KV_TIMEOUT_MS });
     const objects = jetstream(options.bulk.connection, { ...common, timeout: FILES_TIMEOUT_MS });
     this.files = this.#filesIn(cached(() => this.#openObjects(objects)));
+    this.#failOn(options.control.bus);
+    this.#failOn(options.bulk.bus);
     options.control.bus.onStatus((status) => {
       if (status.kind === "reconnected") for (const watch of this.#watches) watch.restart();
       if (status.kind === "closed") for (const watch of this.#watches) watch.stop();
@@ -148,33 +154,50 @@ export class NatsStore implements Store {
   }
 
   #filesIn(objects: () => Promise<ObjectStore>): Files {
+    const { bus } = this.#options.bulk;
     return {
       put: (name, bytes, done) => {
         if (bytes.length > FILE_BYTES_MAX) {
           return queueMicrotask(() => done({ failure: `${name}: a file has at most ${FILE_BYTES_MAX} bytes` }));
         }
         const copy = new Uint8Array(bytes);
-        this.#perform<"stored">(done, async () => {
-          await (await objects()).putBlob({ name }, copy);
-          return "stored";
-        });
+        this.#perform<"stored">(
+          done,
+          async () => {
+            await (await objects()).putBlob({ name }, copy);
+            return "stored";
+          },
+          bus,
+        );
       },
       get: (name, done) =>
-        this.#perform(done, async () => {
-          const bytes = await (await objects()).getBlob(name);
-          if (bytes === null) return "absent";
-          // A file of one chunk is a view of the read buffer; a larger one was put together in a buffer of its own.
-          return { bytes: bytes instanceof Buffer ? new Uint8Array(bytes) : bytes };
-        }),
+        this.#perform(
+          done,
+          async () => {
+            const bytes = await (await objects()).getBlob(name);
+            if (bytes === null) return "absent";
+            // A file of one chunk is a view of the read buffer; a larger one was put together in a buffer of its own.
+            return { bytes: bytes instanceof Buffer ? new Uint8Array(bytes) : bytes };
+          },
+          bus,
+        ),
       delete: (name, done) =>
-        this.#perform<"deleted">(done, async () => {
-          await (await objects()).delete(name);
-          return "deleted";
-        }),
+        this.#perform<"deleted">(
+          done,
+          async () => {
+            await (await objects()).delete(name);
+            return "deleted";
+          },
+          bus,
+        ),
     };
   }
 
-  #perform<T>(done: (result: T | StoreFailure) => void, operation: () => Promise<T>): void {
+  #perform<T>(
+    done: (result: T | StoreFailure) => void,
+    operation: () => Promise<T>,
+    bus = this.#options.control.bus,
+  ): void {
     const answer = (result: T | StoreFailure) => {
       try {
         done(result);
@@ -182,19 +205,29 @@ export class NatsStore implements Store {
         this.#options.onError(error);
       }
     };
-    if (!this.#options.control.bus.connected) return queueMicrotask(() => answer({ failure: "not connected to NATS" }));
-    if (this.#operations >= OPERATIONS_MAX) {
+    if (!bus.connected) return queueMicrotask(() => answer({ failure: "not connected to NATS" }));
+    if (this.#underWay.size >= OPERATIONS_MAX) {
       return queueMicrotask(() => answer({ failure: `${OPERATIONS_MAX} operations are already under way` }));
     }
-    this.#operations++;
-    operation()
-      .catch((error: unknown): StoreFailure => ({ failure: this.#reasonOf(error) }))
-      .then((result) => {
-        this.#operations--;
-        // The bucket was removed behind our back: make it again at the next use.
-        if (isStoreFailure(result) && result.failure.includes("stream not found")) this.#buckets.clear();
-        answer(result);
-      });
+    const running: Operation = { bus, fail: (failure) => settle({ failure }) };
+    const settle = (result: T | StoreFailure) => {
+      if (this.#underWay.delete(running)) answer(result);
+    };
+    this.#underWay.add(running);
+    operation().then(settle, (error: unknown) => {
+      const failure = this.#reasonOf(error);
+      // The bucket was removed behind our back: make it again at the next use.
+      if (failure.includes("stream not found")) this.#buckets.clear();
+      settle({ failure });
+    });
+  }
+
+  /** The library would wait for answers that cannot come: seconds for an entry, a minute for a file. */
+  #failOn(bus: NatsBus): void {
+    bus.onStatus((status) => {
+      if (status.kind !== "disconnected" && status.kind !== "closed") return;
+      for (const operation of [...this.#underWay]) if (operation.bus === bus) operation.fail("the connection was lost");
+    });
   }
 
   #reasonOf(error: unknown): string {

@@ -54,7 +54,6 @@ export const isHeader = (name: string, value: string): boolean => HEADER_NAME.te
 const HEADER_NAME = /^[!-9;-~]+$/;
 
 function isWellFormed(subject: string): boolean {
-  // eslint-disable-next-line no-control-regex -- control characters are what is kept out
   return (
     subject.length > 0 && subject.length <= SUBJECT_LENGTH_MAX && !/[\u0000-\u0020\u007f]|^\.|\.\.|\.$/.test(subject)
   );
