@@ -18,10 +18,10 @@ import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
-import { chooseBatch } from "./batch-choice.ts";
+import { choose, delay, update } from "./candidate.ts";
 import { HeldBatches } from "./held-batches.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
-import { type Policy, awaitedStart, withPatience } from "./policy.ts";
+import type { Policy } from "./policy.ts";
 import { TargetBook } from "./target-book.ts";
 
 export interface ModelThreadConfig {
@@ -335,72 +335,4 @@ function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void 
   for (const request of model.held.takeBack(batchId) ?? []) {
     if (model.queue.add(request) === "full") out.refuse(request, "overloaded", Infinity as Micros);
   }
-}
-
-const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
-
-/** Chooses anew without an accelerator, arms the invalidation timer, and offers what is news. A3, A4 Publish. */
-function update(model: ModelThread, out: ModelEffects): void {
-  const isDue = model.now >= model.headDueAt && model.now < model.headDueAt + model.ctrl;
-  model.keptHead = isDue ? model.offeredHead : undefined; // M7
-  choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
-  const b = model.batchSize;
-  model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
-  offer(model, model.held.isFull(model.now) ? 0 : b, out);
-}
-
-function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
-  if (model.targets.isDue(model.now)) model.targets.refresh(model.now, model.rate.perMicro(model.now));
-  const b = chooseBatch(model, base, gpuFree, out);
-  model.batchSize = b;
-  model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
-  if (b === 0) return;
-  const head = model.queue.head()!;
-  const { latencies, batchSizeMax } = model;
-  model.latest = (head.deadline - latencies[b]!) as Instant;
-  model.frontrun =
-    b === batchSizeMax ? ALWAYS : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard) as Instant);
-  if (model.policy.kind === "deferred") model.awaited = model.frontrun;
-  else {
-    const { frontrun, latest } = model;
-    const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax };
-    model.awaited = awaitedStart(model.policy, window, betaTimesRate);
-  }
-  if (model.patience !== 1) {
-    model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
-  }
-}
-
-/** Sends the candidate if it is news: another size, window or delay than the last. That time has passed is no news. */
-function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
-  const { offered } = model;
-  if (batchSize === 0) {
-    if (offered.batchSize === 0) return;
-    offered.batchSize = 0;
-    offered.offerSeq++;
-    return out.offer(offered);
-  }
-  const delayNow = delay(model, batchSize) as Micros;
-  const isSame =
-    offered.batchSize === batchSize &&
-    offered.latest === model.latest &&
-    model.offeredAwaited === model.awaited &&
-    offered.delay === delayNow;
-  if (isSame) return;
-  const earliest = (model.now + delayNow) as Instant;
-  offered.offerSeq++;
-  offered.batchSize = batchSize;
-  offered.execAt = model.awaited > earliest ? model.awaited : earliest;
-  offered.latest = model.latest;
-  offered.delay = delayNow;
-  model.offeredAwaited = model.awaited;
-  const head = model.queue.head();
-  const isNewHead = head !== model.offeredHead;
-  if (isNewHead || model.now < model.headDueAt) model.headDueAt = (offered.execAt - delayNow) as Instant;
-  if (isNewHead) {
-    model.offeredHead = head;
-    model.headOfferSeq = offered.offerSeq;
-  }
-  out.offer(offered);
 }

@@ -1,0 +1,89 @@
+/**
+ * The candidate of a ModelThread: what it would run if an accelerator were free, in which window, and when to tell the
+ * ranker. docs/algorithms.md, A3, and A4's Publish.
+ *
+ *   CA1. awaited ≤ latest, and after a choice without an accelerator the earliest start is ≤ latest too.
+ *   CA2. An offer goes out only when it is news: another size, window or delay. That time has passed is no news, because
+ *        the ranker's timers run by its own clock; so most arrivals behind a limited batch cost no offer.
+ */
+import { ALWAYS, NEVER } from "@tutti/units";
+import type { Instant, Micros } from "@tutti/units";
+import { chooseBatch } from "./batch-choice.ts";
+import type { ModelEffects } from "./messages.ts";
+import type { ModelThread } from "./model-thread.ts";
+import { awaitedStart, withPatience } from "./policy.ts";
+
+/** From sending the plan of a batch until an executor can start it. */
+export const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
+
+/** Chooses anew without an accelerator, arms the invalidation timer, and offers what is news. A3, A4 Publish. */
+export function update(model: ModelThread, out: ModelEffects): void {
+  const isDue = model.now >= model.headDueAt && model.now < model.headDueAt + model.ctrl;
+  model.keptHead = isDue ? model.offeredHead : undefined; // M7
+  choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
+  const b = model.batchSize;
+  model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
+  offer(model, model.held.isFull(model.now) ? 0 : b, out);
+}
+
+/**
+ * Forms the best batch and its window, and leaves them in the model.
+ *
+ * @param base - when an executor could start a batch without inputs
+ * @param gpuFree - when the granted accelerator is free; `ALWAYS` while none is
+ */
+export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
+  if (model.targets.isDue(model.now)) model.targets.refresh(model.now, model.rate.perMicro(model.now));
+  const b = chooseBatch(model, base, gpuFree, out);
+  model.batchSize = b;
+  model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
+  if (b === 0) return;
+  const head = model.queue.head()!;
+  const { latencies, batchSizeMax } = model;
+  model.latest = (head.deadline - latencies[b]!) as Instant;
+  model.frontrun =
+    b === batchSizeMax ? ALWAYS : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard) as Instant);
+  if (model.policy.kind === "deferred") model.awaited = model.frontrun;
+  else {
+    const { frontrun, latest } = model;
+    const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
+    const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax };
+    model.awaited = awaitedStart(model.policy, window, betaTimesRate);
+  }
+  if (model.patience !== 1) {
+    model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
+  }
+}
+
+/** Sends the candidate if it is news: another size, window or delay than the last. That time has passed is no news. */
+function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
+  const { offered } = model;
+  if (batchSize === 0) {
+    if (offered.batchSize === 0) return;
+    offered.batchSize = 0;
+    offered.offerSeq++;
+    return out.offer(offered);
+  }
+  const delayNow = delay(model, batchSize) as Micros;
+  const isSame =
+    offered.batchSize === batchSize &&
+    offered.latest === model.latest &&
+    model.offeredAwaited === model.awaited &&
+    offered.delay === delayNow;
+  if (isSame) return;
+  const earliest = (model.now + delayNow) as Instant;
+  offered.offerSeq++;
+  offered.batchSize = batchSize;
+  offered.execAt = model.awaited > earliest ? model.awaited : earliest;
+  offered.latest = model.latest;
+  offered.delay = delayNow;
+  model.offeredAwaited = model.awaited;
+  const head = model.queue.head();
+  const isNewHead = head !== model.offeredHead;
+  if (isNewHead || model.now < model.headDueAt) model.headDueAt = (offered.execAt - delayNow) as Instant;
+  if (isNewHead) {
+    model.offeredHead = head;
+    model.headOfferSeq = offered.offerSeq;
+  }
+  out.offer(offered);
+}
