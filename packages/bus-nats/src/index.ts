@@ -5,3 +5,10 @@ export { findNatsServer } from "./server/nats-binary.ts";
 export { type NatsConfigOptions, natsConfig } from "./server/nats-config.ts";
 export { type NatsServer, type NatsServerOptions, startNatsServer } from "./server/nats-server.ts";
 export { LOCAL_USER, type NatsUser, appInboxPrefix, roleInboxPrefix, usersOf } from "./server/users.ts";
+export {
+  NatsDataClient,
+  type NatsDataFigures,
+  type NatsDataOptions,
+  type NatsDataServer,
+  serveNats,
+} from "./pull-nats.ts";

@@ -1,1 +1,2 @@
-export {};
+export * from "./tcp-data-client.ts";
+export * from "./tcp-data-server.ts";

@@ -6,14 +6,17 @@ import type { ActorKey } from "@tutti/units";
  * control connection. Two adapters: over NATS (works everywhere) and over a direct TCP connection (the default where it connects).
  */
 export interface DataServer {
-  /** Where executors connect to; undefined when only NATS reaches this ingress. Travels in its heartbeats. */
+  /** Where executors connect to; undefined when only NATS reaches this ingress, or not yet listening. Travels in its heartbeats. */
   readonly address: DataAddress | undefined;
   close(done: () => void): void;
 }
 
 /** What an ingress does with what comes in. Everything in it came from outside: ids and tokens are checked by the handler. */
 export interface DataHandlers {
-  /** Answer once, in the order of `pull.seqs`; rows are borrowed until `reply` returns. An unauthorised pull is answered with `undefined`. */
+  /**
+   * Answer once, an item for each of `pull.seqs` in their order; later answers are ignored. An unauthorised pull is answered with `undefined`.
+   * A row is never changed once it is handed over: a socket that is full still reads it after `reply` has returned.
+   */
   onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void;
   /** Buffers are borrowed until the call returns. */
   onResults(results: ResultBatch): void;
@@ -26,13 +29,19 @@ export interface DataPeer {
 }
 
 export interface DataClient {
-  /** Exactly one call of `done`, by `timeoutMs` at the latest. Rows are valid until `done` returns: they are copied into the batch buffer there. */
+  /** Exactly one call of `done`, after this call and by `timeoutMs` at the latest. Rows are valid until `done` returns: they are copied into the batch buffer there. */
   pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void;
   /** Sends outputs; they may be reused once the call returns. Lost with the connection, as a control message would be. */
   push(peer: DataPeer, results: ResultBatch): void;
   /** A peer is gone: fail what waits for it and close its connection. */
   forget(key: ActorKey): void;
   close(done: () => void): void;
+}
+
+/** A client that knows which peers it is connected to. */
+export interface DirectClient extends DataClient {
+  /** As `push`, but false and nothing sent when there is no connection to the peer. */
+  tryPush(peer: DataPeer, results: ResultBatch): boolean;
 }
 
 export type PullOutcome =

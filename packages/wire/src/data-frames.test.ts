@@ -22,7 +22,7 @@ const seq = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER });
 const u32 = fc.nat(0xffff_ffff);
 const token = fc.uint8Array({ minLength: 16, maxLength: 16 });
 const record = <T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
-  fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
+  fc.record(model, { noNullPrototype: true });
 const bytes = fc.option(fc.uint8Array({ maxLength: 100 }), { nil: undefined });
 const text = fc.oneof(fc.constant(""), fc.string({ maxLength: 60, unit: "grapheme" }));
 

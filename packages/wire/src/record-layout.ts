@@ -169,11 +169,11 @@ export class RecordLayout {
     switch (op) {
       case U8:
         if (((member as number) & 0xff) !== member) this.#refuse(i, member);
-        view.setUint8(at, member as number);
+        view.setUint8(at, member);
         return at + 1;
       case U16:
         if (((member as number) & 0xffff) !== member) this.#refuse(i, member);
-        view.setUint16(at, member as number, true);
+        view.setUint16(at, member, true);
         return at + 2;
       case FLAG:
         if (typeof member !== "boolean") this.#refuse(i, member);

@@ -25,11 +25,11 @@ export interface Shape<T> {
 
 export const SHAPES = new Map<Fields, Shape<unknown>>();
 function shape<T>(type: MessageType<T>, of: Shape<T>): void {
-  if (type.fields !== undefined) SHAPES.set(type.fields, of as Shape<unknown>);
+  if (type.fields !== undefined) SHAPES.set(type.fields, of);
 }
 /** The items of a list field. */
 function itemShape<T>(list: Field<unknown> | undefined, of: Shape<T>): void {
-  if (list?.of !== undefined) SHAPES.set(list.of, of as Shape<unknown>);
+  if (list?.of !== undefined) SHAPES.set(list.of, of);
 }
 
 shape(RequestArrived, {

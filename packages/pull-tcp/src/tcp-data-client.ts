@@ -1,0 +1,246 @@
+import { type Socket, connect as connectTcp } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { DataAddress, PullRequest, ResultBatch } from "@tutti/protocol";
+import { type DataPeer, type DirectClient, PendingPulls, type PullOutcome } from "@tutti/pull";
+import type { ActorKey } from "@tutti/units";
+import { DATA_FRAME_BYTES_MAX, decodeFrame, encodeHello, encodePull, encodeResults, isFrameFault } from "@tutti/wire";
+import { FrameAssembler } from "./frame-assembler.ts";
+import { FrameSocket } from "./frame-socket.ts";
+
+export interface TcpClientOptions {
+  /** The executor's. */
+  readonly key: ActorKey;
+  /** From connecting until the ingress has welcomed us. Default 1,000. */
+  readonly connectTimeoutMs?: number;
+  /** A connection that nothing used for so long is closed. Default 60,000. */
+  readonly idleMs?: number;
+  /** A connection on which pulls time out and nothing came for so long is taken for dead. Default 1,000. */
+  readonly silenceMs?: number;
+  /** The authority that signed the ingresses' certificates, PEM. Default: the system's. */
+  readonly ca?: string;
+  /** Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and told. Default 64 MB. */
+  readonly pendingBytesMax?: number;
+  /** Told of each connection that fails and each push that is dropped. */
+  readonly onFault?: (text: string) => void;
+}
+
+export interface TcpClientFigures {
+  connects: number;
+  /** Connections that could not be made, or broke. */
+  failures: number;
+  pulls: number;
+  pushes: number;
+  /** Results that did not go out: nobody there, or too much waits already. */
+  droppedPushes: number;
+}
+
+/** An executor's way to the ingresses over TCP: one connection each, made when it is first needed. */
+export class TcpDataClient implements DirectClient {
+  readonly figures: TcpClientFigures = { connects: 0, failures: 0, pulls: 0, pushes: 0, droppedPushes: 0 };
+  readonly options: TcpClientOptions;
+  readonly pulls = new PendingPulls((delayMs, run) => {
+    const timer = setTimeout(run, delayMs);
+    return { stop: () => clearTimeout(timer) };
+  });
+  readonly #connections = new Map<ActorKey, IngressConnection>();
+  readonly #idleTimer: NodeJS.Timeout;
+
+  constructor(options: TcpClientOptions) {
+    this.options = options;
+    const idleMs = options.idleMs ?? 60_000;
+    this.#idleTimer = setInterval(() => {
+      for (const connection of this.#connections.values()) connection.closeIfIdle(idleMs);
+    }, idleMs / 2).unref();
+  }
+
+  /** Connections that are up or being made. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void {
+    const connection = this.#connectionTo(peer);
+    const correlation = this.pulls.open(peer.key, pull.seqs, timeoutMs, (outcome) => {
+      if ("failure" in outcome && outcome.failure === "timeout") connection?.onTimeout();
+      done(outcome);
+    });
+    if (correlation === undefined) return queueMicrotask(() => done({ failure: "unreachable" }));
+    this.figures.pulls++;
+    if (connection?.pull(pull, correlation) !== true) queueMicrotask(() => this.pulls.fail(correlation, "unreachable"));
+  }
+
+  push(peer: DataPeer, results: ResultBatch): void {
+    this.#send(this.#connectionTo(peer), results);
+  }
+
+  tryPush(peer: DataPeer, results: ResultBatch): boolean {
+    const connection = this.#connections.get(peer.key);
+    if (connection?.isWelcome !== true) return false;
+    this.#send(connection, results);
+    return true;
+  }
+
+  #send(connection: IngressConnection | undefined, results: ResultBatch): void {
+    this.figures.pushes++;
+    if (connection?.push(results) === true) return;
+    this.figures.droppedPushes++;
+    this.options.onFault?.(`the results of batch ${results.batchId} could not be sent and are dropped`);
+  }
+
+  #connectionTo({ key, address }: DataPeer): IngressConnection | undefined {
+    const known = this.#connections.get(key);
+    if (address === undefined || this.pulls.isClosed) return known;
+    if (known !== undefined && known.address.port === address.port && known.address.host === address.host) return known;
+    const connection = new IngressConnection(this, key, address);
+    this.#connections.set(key, connection);
+    this.figures.connects++;
+    known?.destroy(); // It listens elsewhere now. Last, for what waited there fails now and may pull again at once.
+    return connection;
+  }
+
+  /** Called once by a connection that is gone, however it went. */
+  onGone(connection: IngressConnection, failure: string | undefined): void {
+    if (this.#connections.get(connection.peer) === connection) this.#connections.delete(connection.peer);
+    if (failure !== undefined) {
+      this.figures.failures++;
+      this.options.onFault?.(`${connection.address.host}:${connection.address.port}: ${failure}`);
+    }
+    this.pulls.failPeer(connection.peer, "unreachable");
+  }
+
+  forget(key: ActorKey): void {
+    this.#connections.get(key)?.destroy();
+  }
+
+  close(done: () => void): void {
+    clearInterval(this.#idleTimer);
+    this.pulls.close();
+    let open = this.#connections.size + 1;
+    const closed = (): void => {
+      if (--open === 0) done();
+    };
+    for (const connection of [...this.#connections.values()]) connection.end(closed);
+    queueMicrotask(closed);
+  }
+}
+
+const CLOSE_MS = 1_000;
+
+class IngressConnection {
+  readonly peer: ActorKey;
+  readonly address: DataAddress;
+  readonly #client: TcpDataClient;
+  readonly #frames: FrameSocket;
+  /** We asked for what comes, so the buffer grows to a frame at once and is kept for the next. */
+  readonly #assembler = new FrameAssembler({ claimBytesMax: DATA_FRAME_BYTES_MAX, keptBytesMax: 33_554_432 });
+  readonly #helloTimer: NodeJS.Timeout;
+  #isWelcome = false;
+  #isGone = false;
+  #usedAt = performance.now();
+  /** Since when pulls wait while nothing comes; at most #heardAt when nothing waits. */
+  #waitingSince = 0;
+  #heardAt = 0;
+
+  constructor(client: TcpDataClient, peer: ActorKey, address: DataAddress) {
+    this.#client = client;
+    this.peer = peer;
+    this.address = address;
+    const { options } = client;
+    this.#frames = new FrameSocket(this.#connect(options.ca), options.pendingBytesMax ?? 67_108_864);
+    this.#helloTimer = setTimeout(() => this.#fail("no welcome in time"), options.connectTimeoutMs ?? 1_000);
+    const { socket } = this.#frames;
+    socket.on("error", (error) => this.#fail(error.message));
+    socket.on("close", () => this.#gone(this.#isWelcome ? "the connection was closed" : "the connection was refused"));
+    this.#frames.send(encodeHello(options.key, peer), "kept");
+  }
+
+  /** Over plain TCP the socket reads straight into the assembler: no buffer per read, no copy. */
+  #connect(ca: string | undefined): Socket {
+    const { host, port, tls } = this.address;
+    if (tls) {
+      const socket = connectTls({ host, port, ...(ca !== undefined && { ca }) });
+      return socket.on("data", (chunk: Uint8Array) => {
+        this.#onRead();
+        if (!this.#assembler.take(chunk, this.#onFrame)) this.#fail("no frames");
+      });
+    }
+    const callback = (count: number): boolean => {
+      this.#onRead();
+      if (!this.#assembler.filled(count, this.#onFrame)) this.#fail("no frames");
+      return true;
+    };
+    return connectTcp({ host, port, noDelay: true, onread: { buffer: () => this.#assembler.space(), callback } });
+  }
+
+  get isWelcome(): boolean {
+    return this.#isWelcome && !this.#isGone;
+  }
+
+  #onRead(): void {
+    this.#heardAt = performance.now();
+  }
+
+  readonly #onFrame = (bytes: Uint8Array): boolean => {
+    const frame = decodeFrame(bytes);
+    if (isFrameFault(frame)) this.#fail(frame.fault);
+    else if (frame.kind === "reply" && this.#isWelcome) this.#client.pulls.onReply(this.peer, frame);
+    else if (frame.kind !== "welcome") this.#fail(`${frame.kind} is not for an executor`);
+    else if (frame.ingress !== this.peer) this.#fail(`another ingress, ${frame.ingress}, listens there`);
+    else {
+      this.#isWelcome = true;
+      clearTimeout(this.#helloTimer);
+    }
+    return !this.#isGone;
+  };
+
+  pull(pull: PullRequest, correlation: number): boolean {
+    this.#usedAt = performance.now();
+    if (this.#waitingSince <= this.#heardAt) this.#waitingSince = this.#usedAt;
+    return this.#frames.send(encodePull(pull, correlation), "kept");
+  }
+
+  push(results: ResultBatch): boolean {
+    this.#usedAt = performance.now();
+    for (const frame of encodeResults(results)) if (!this.#frames.send(frame, "borrowed")) return false;
+    return true;
+  }
+
+  /** The other end may be gone without a word: then the next pull finds out by connecting again. */
+  onTimeout(): void {
+    const silentMs = performance.now() - this.#waitingSince;
+    if (this.#waitingSince > this.#heardAt && silentMs >= (this.#client.options.silenceMs ?? 1_000))
+      this.#fail(`nothing came for ${Math.round(silentMs)} ms`);
+  }
+
+  closeIfIdle(idleMs: number): void {
+    if (performance.now() - Math.max(this.#usedAt, this.#heardAt) >= idleMs) this.destroy();
+  }
+
+  end(closed: () => void): void {
+    const timer = setTimeout(() => this.#frames.socket.destroy(), CLOSE_MS);
+    this.#frames.socket.once("close", () => {
+      clearTimeout(timer);
+      closed();
+    });
+    this.#gone(undefined);
+    this.#frames.flush();
+    this.#frames.socket.destroySoon();
+  }
+
+  destroy(): void {
+    this.#frames.socket.destroy();
+    this.#gone(undefined);
+  }
+
+  #fail(failure: string): void {
+    this.#frames.socket.destroy();
+    this.#gone(failure);
+  }
+
+  #gone(failure: string | undefined): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    clearTimeout(this.#helloTimer);
+    this.#client.onGone(this, failure);
+  }
+}
