@@ -97,15 +97,12 @@ class NaiveRank {
   modelTimer(thread: ThreadId, m: NaiveModel, now: number) {
     const c = m.candidate!;
     m.timer = Infinity;
-    if (now + c.delay > c.latest) m.candidate = undefined;
-    else {
-      const execAt = Math.max(c.execAt, now + c.delay);
-      const gpu = [...this.gpus]
-        .filter(([, g]) => g.free <= execAt && g.free < Infinity)
-        .sort((a, b) => a[0] - b[0])[0];
-      if (gpu) this.grant(thread, m, gpu[0], now);
-      else m.isWaiting = true;
-    }
+    const execAt = Math.max(c.execAt, now + c.delay);
+    const gpu = [...this.gpus].filter(([, g]) => g.free <= execAt && g.free < Infinity).sort((a, b) => a[0] - b[0])[0];
+    if (gpu && execAt <= c.latest + CTRL)
+      this.grant(thread, m, gpu[0], now); // R7
+    else if (execAt > c.latest) m.candidate = undefined;
+    else m.isWaiting = true;
   }
   match(now: number) {
     const [gpu, g] = this.leastFree()!;

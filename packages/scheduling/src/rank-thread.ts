@@ -10,6 +10,8 @@
  *       asked itself, again and again until it settles or is lost. A later answer frees nothing.
  *   R5. An effect is the last thing a transition does, so its receiver may answer from within.
  *   R6. With no candidate and no grant in flight no timer is armed.
+ *   R7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch smaller:
+ *       its model has offered anew by now, but that offer would be as late when it is here. See the README.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
@@ -210,15 +212,14 @@ export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects):
   const index = rank.modelTimers.pop();
   const slot = rank.slots[index]!;
   const earliest = at + slot.delay;
-  if (earliest > slot.latest)
+  // A9: the timer may be late, or the offer was long on its way.
+  const execAt = slot.execAt > earliest ? slot.execAt : earliest;
+  const isLate = execAt > slot.latest;
+  const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.free.firstAtMost(execAt); // R7
+  if (gpu >= 0) grant(rank, index, gpu, out);
+  else if (isLate)
     slot.batchSize = 0; // its own invalidation timer offers anew
-  else {
-    // A9: the timer may be late, or the offer was long on its way.
-    const execAt = slot.execAt > earliest ? slot.execAt : earliest;
-    const gpu = rank.accelerators.free.firstAtMost(execAt);
-    if (gpu >= 0) grant(rank, index, gpu, out);
-    else rank.waiting.add(index, slot.thread, slot.latest, slot.delay);
-  }
+  else rank.waiting.add(index, slot.thread, slot.latest, slot.delay);
   return true;
 }
 

@@ -1,9 +1,10 @@
 /** A thread of ModelThreads: see threads.ts. */
 import { parentPort, workerData } from "node:worker_threads";
-import { type ThreadPlan, prepare } from "./threads.ts";
+import { type ThreadPlan, prepare, warmUp } from "./threads.ts";
 import { drawArrivals } from "./workload.ts";
 
 const plan = workerData as ThreadPlan;
+warmUp(plan);
 const run = prepare(plan, drawArrivals(plan.shape, plan.perMicro, plan.requests, plan.seed));
 parentPort!.postMessage("ready");
 const start = new Int32Array(plan.progress);

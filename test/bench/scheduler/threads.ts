@@ -47,6 +47,7 @@ export interface ThreadedResult extends Result {
 }
 
 export async function measureThreaded(o: ThreadedOptions): Promise<ThreadedResult> {
+  warmUp(o);
   const arrivals = drawArrivals(o.shape, o.perMicro, o.requests, o.seed);
   const plan = planFor(o, arrivals);
   const workers = Array.from({ length: o.threads - 1 }, (_, i) => startWorker({ ...plan, host: i + 1 }));
@@ -62,6 +63,15 @@ export async function measureThreaded(o: ThreadedOptions): Promise<ThreadedResul
   const wallSeconds = (performance.now() - begin) / 1000;
   const { user, system } = process.cpuUsage(cpuBefore);
   return summary(o, arrivals, reports, { wallSeconds, cpuSeconds: (user + system) / 1e6 });
+}
+
+const WARM_UP_REQUESTS = 150_000;
+
+/** Every thread has its own compiled code: each runs a smaller load alone first, so that compiling isn't measured. */
+export function warmUp(o: ThreadedOptions): void {
+  const small = { ...o, threads: 1, requests: Math.min(o.requests, WARM_UP_REQUESTS), seed: o.seed + 1 };
+  const arrivals = drawArrivals(small.shape, small.perMicro, small.requests, small.seed);
+  prepare(planFor(small, arrivals), arrivals)();
 }
 
 /** Runs the turns of one host; the first also runs RankThread. Everything that isn't scheduling is done before. */
@@ -96,7 +106,7 @@ export function prepare(plan: ThreadPlan, arrivals: Arrivals): () => ThreadRepor
   };
 }
 
-const SPINS = 200;
+const SPINS = 2_000;
 
 /** Blocks until thread `other` has done `turns`: a short spin, then asleep, so that waiting costs next to no CPU. */
 function waitFor(progress: Int32Array, other: number, turns: number): void {
