@@ -137,7 +137,7 @@ class IngressConnection {
   #isWelcome = false;
   #isGone = false;
   #usedAt = performance.now();
-  /** Since when pulls wait while nothing comes; at most #heardAt when nothing waits. */
+  /** When the first pull since #heardAt was sent. */
   #waitingSince = 0;
   #heardAt = 0;
 
@@ -207,8 +207,8 @@ class IngressConnection {
 
   /** The other end may be gone without a word: then the next pull finds out by connecting again. */
   onTimeout(): void {
-    const silentMs = performance.now() - this.#waitingSince;
-    if (this.#waitingSince > this.#heardAt && silentMs >= (this.#client.options.silenceMs ?? 1_000))
+    const silentMs = performance.now() - Math.max(this.#waitingSince, this.#heardAt);
+    if (silentMs >= (this.#client.options.silenceMs ?? 1_000))
       this.#fail(`nothing came for ${Math.round(silentMs)} ms`);
   }
 
