@@ -1,0 +1,128 @@
+import { InMemoryNetwork } from "@tutti/bus";
+import { type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
+import type { PullOutcome } from "@tutti/pull";
+import { actorKey } from "@tutti/units";
+import { encodeFragments, encodePull, encodeReply, joinFrame } from "@tutti/wire";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { NatsDataClient, serveNats } from "./pull-nats.ts";
+
+const INGRESS = actorKey(1_001);
+const EXECUTOR = actorKey(2_002);
+const subjects = subjectsOf("c");
+const REPLY = `${subjects.bulkReply(EXECUTOR)}-${INGRESS.toString(36)}`;
+const peer = { key: INGRESS, address: undefined };
+const pullOf = (seqs: number[]): PullRequest => ({
+  executor: EXECUTOR,
+  gpu: 0,
+  thread: 64,
+  batchId: 1,
+  batcher: 9,
+  token: new Uint8Array(TOKEN_BYTES),
+  seqs,
+});
+const itemOf = (seq: number, byteLength: number): PulledItem => ({
+  seq,
+  row: new Uint8Array(byteLength).fill(seq),
+  traceparent: "",
+});
+
+function plane(rowBytes = 8, payloadMax = 1_048_576) {
+  const messages: { subject: string; bytes: number }[] = [];
+  const network = new InMemoryNetwork({
+    payloadMax,
+    deliver: (run, { subject, bytes }) => {
+      messages.push({ subject, bytes });
+      queueMicrotask(run);
+    },
+  });
+  const bus = network.connect({ name: "ingress" });
+  const faults: string[] = [];
+  const server = serveNats({
+    bus,
+    cluster: "c",
+    key: INGRESS,
+    onFault: (text) => faults.push(text),
+    handlers: { onPull: (pull, reply) => reply(pull.seqs.map((seq) => itemOf(seq, rowBytes))), onResults: () => {} },
+  });
+  const executorBus = network.connect({ name: "executor" });
+  const client = new NatsDataClient({ bus: executorBus, cluster: "c", key: EXECUTOR });
+  const pull = (seqs: number[], timeoutMs = 5_000): Promise<PullOutcome> =>
+    new Promise((resolve) => client.pull(peer, pullOf(seqs), timeoutMs, resolve));
+  return { network, messages, server, client, executorBus, faults, pull };
+}
+
+test("pulls and results of one turn to one ingress travel as one message", async () => {
+  const { messages, pull } = plane();
+  await Promise.all([pull([1]), pull([2]), pull([3])]);
+  expect(messages.map(({ subject }) => subject)).toEqual([subjects.bulk(INGRESS), REPLY]);
+});
+
+test("nothing that is published to an ingress' or an executor's subject stops it", async () => {
+  const { network, server, client, faults, pull } = plane();
+  expect(await pull([1])).toEqual({ items: [itemOf(1, 8)] });
+  const stranger = network.connect({ name: "stranger" });
+  const frames = [encodePull(pullOf([1]), 1), ...encodeReply([itemOf(1, 40)], 1)].map(joinFrame);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...frames, new Uint8Array(0)),
+      fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 5 }),
+      fc.constantFrom(subjects.bulk(INGRESS), REPLY),
+      async (frame, edits, subject) => {
+        const bytes = new Uint8Array(frame);
+        for (const [at, byte] of edits) bytes[at % Math.max(1, bytes.byteLength)] = byte;
+        stranger.publish(subject, bytes, { reply: "elsewhere" });
+        await new Promise<boolean>((resolve) => stranger.flush(resolve));
+      },
+    ),
+  );
+  expect(await pull([2])).toEqual({ items: [itemOf(2, 8)] });
+  expect(server.figures.faults).toBeGreaterThan(0);
+  expect(client.figures.faults).toBeGreaterThan(0);
+  expect(faults.length).toBe(server.figures.faults);
+});
+
+test("a pull that wants its answer anywhere but at its own executor is not answered", async () => {
+  const { network, messages, server, faults } = plane();
+  const stranger = network.connect({ name: "stranger" });
+  stranger.publish(subjects.bulk(INGRESS), joinFrame(encodePull(pullOf([1]), 1)), { reply: "tutti.v1.c.to.victim" });
+  await new Promise<boolean>((resolve) => stranger.flush(resolve));
+  expect(messages.map(({ subject }) => subject)).toEqual([subjects.bulk(INGRESS)]);
+  expect([server.figures.faults, faults[0]]).toEqual([1, "a pull that wants its answer at tutti.v1.c.to.victim"]);
+});
+
+test("what is larger than a message comes in fragments none of which is larger", async () => {
+  const { messages, pull } = plane(50_000, 4_096);
+  expect(await pull([1, 2])).toEqual({ items: [itemOf(1, 50_000), itemOf(2, 50_000)] });
+  expect(Math.max(...messages.map(({ bytes }) => bytes))).toBeLessThanOrEqual(4_096);
+});
+
+test("a lost fragment costs its own frame only", async () => {
+  const { network, server, client, pull } = plane();
+  await pull([1]);
+  const stranger = network.connect({ name: "stranger" });
+  const fragments = encodeFragments(encodeReply([itemOf(1, 5_000)], 9)[0]!, INGRESS, 1, 1_024);
+  for (const [i, fragment] of fragments.entries()) if (i !== 2) stranger.publish(REPLY, fragment);
+  for (let i = 0; i < 200; i++) {
+    const begun = encodeFragments(encodeReply([itemOf(1, 5_000)], 9)[0]!, INGRESS, 10 + i, 1_024);
+    stranger.publish(REPLY, begun[0]!);
+  }
+  await new Promise<boolean>((resolve) => stranger.flush(resolve));
+  expect(client.figures.faults).toBeGreaterThan(100); // the broken frame, and those that made room for newer ones
+  expect(await pull([2])).toEqual({ items: [itemOf(2, 8)] });
+  expect(server.figures.faults).toBe(0);
+});
+
+test("while the bus is away pulls fail at once, and so does what was in flight", async () => {
+  const { executorBus, server, client, pull } = plane();
+  await pull([1]);
+  server.close(() => {});
+  const began = performance.now();
+  expect(await pull([1])).toEqual({ failure: "unreachable" });
+  const inFlight = new Promise<PullOutcome>((resolve) => client.pull(peer, pullOf([1]), 60_000, resolve));
+  executorBus.disconnect();
+  expect(await inFlight).toEqual({ failure: "unreachable" });
+  expect(await pull([1], 60_000)).toEqual({ failure: "unreachable" });
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(client.figures.dropped).toBe(1);
+});
