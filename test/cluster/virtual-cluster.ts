@@ -43,6 +43,8 @@ export interface VirtualClusterOptions {
   readonly fault?: (gpu: number, runs: number) => EmulatedFault | undefined;
   /** Messages that vanish: subject → true. */
   readonly loses?: (subject: string) => boolean;
+  /** Real run times as a multiple of what the profile says. */
+  readonly runTimes?: number;
 }
 
 export interface Outcome {
@@ -141,7 +143,7 @@ export class VirtualCluster {
     this.#start(name, (ports, config, ready) =>
       createBatcher(
         ports,
-        { ...config, policy, gather: "target", delayFloors: { ctrl: micros(400), perItem: 1 } },
+        { ...config, policy, gather: "target", delayFloors: { ctrl: micros(400), perItem: 1 }, marginShare: 0.05 },
         ready,
       ),
     );
@@ -179,7 +181,10 @@ export class VirtualCluster {
         gpu,
         engine: new EmulatedEngine({
           clock: this.clock,
-          latency: (model, _, batchSize) => this.#latencies.get(model)?.(batchSize),
+          latency: (model, _, batchSize) => {
+            const planned = this.#latencies.get(model)?.(batchSize);
+            return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes ?? 1)));
+          },
           ...(fault === undefined ? {} : { fault: (_, runs) => fault(gpu, runs) }),
         }),
       }));
@@ -202,6 +207,16 @@ export class VirtualCluster {
   /** As SIGTERM. */
   drain(name: string): void {
     this.actors.get(name)?.actor.drain(() => this.kill(name));
+  }
+
+  /** As a host that hangs: its data plane takes pulls and never answers. */
+  hangData(name: string): void {
+    const entry = this.actors.get(name);
+    if (entry !== undefined) this.#data.set(entry.actor.key, { onPull: () => undefined, onResults: () => undefined });
+  }
+  /** What an executor would call: to see what an ingress makes of results that nobody asked for. */
+  dataOf(name: string): DataHandlers | undefined {
+    return this.#data.get(this.actors.get(name)!.actor.key);
   }
 
   run(duration: Micros): void {

@@ -1,5 +1,5 @@
 import { createExecutor } from "@tutti/actors";
-import { CommandError, type RoleContext, createEmulatedEngine, runRole } from "@tutti/cli/role";
+import { CommandError, type RoleContext, createEmulatedEngine, openDataPlane, runRole } from "@tutti/cli/role";
 import type { Engine } from "@tutti/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 
@@ -8,7 +8,7 @@ await runRole("executor", async (context, ready) => {
   const engines = await Promise.all(options.gpus.map(async (gpu) => ({ gpu, engine: await startEngine(context) })));
   context.told["gpus"] = options.gpus;
   context.told["engine"] = engines[0]?.engine.type;
-  return createExecutor({ ...ports, data: openDataClient(context), engines, onFault: fail }, config, ready);
+  return createExecutor({ ...ports, data: openDataPlane(context), engines, onFault: fail }, config, ready);
 });
 
 function startEngine({ clock, options }: RoleContext): Engine | Promise<Engine> {

@@ -23,7 +23,7 @@ import {
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
 import { type ModelEvent, type Policy, createModelThread, inFlight, queueLength, step } from "@tutti/scheduling";
-import { type ActorKey, type BatchId, type Instant, type Micros, NEVER, between, millis } from "@tutti/units";
+import { type ActorKey, type BatchId, type Instant, type Micros, NEVER, between, micros, millis } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
@@ -40,6 +40,11 @@ export interface BatcherConfig extends ActorConfig {
   /** Overrides the models' own patience: 0 eager … 1 full deferral. */
   readonly patience?: number;
   readonly delayFloors: DelayFloors;
+  /**
+   * Share of its SLO that a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b) wide: a machine that is late by more
+   * than that once would turn a deferred request into a refused one.
+   */
+  readonly marginShare: number;
 }
 
 export function createBatcher(ports: ActorPorts, config: BatcherConfig, ready: () => void): Actor {
@@ -276,7 +281,7 @@ class Batcher implements Actor {
       policy: this.#config.policy,
       patience: this.#config.patience ?? spec.patience,
       gather: this.#config.gather,
-      guard: this.#ports.clock.lateness(),
+      guard: this.#guardOf(spec),
       ctrl: pullCost.ctrl(this.#now()),
       perItem: Math.round(pullCost.perItem()) as Micros,
       respond: this.#dispatcher.respond,
@@ -320,13 +325,23 @@ class Batcher implements Actor {
     }
   }
 
+  #guardOf(spec: ModelSpec): Micros {
+    return micros(Math.round(this.#ports.clock.lateness() + this.#config.marginShare * spec.slo));
+  }
+
   #retuneDelays(): void {
-    const guard = this.#ports.clock.lateness();
     const { respond } = this.#dispatcher;
     for (const entry of this.#threads.values()) {
       const at = this.#now();
       const perItem = Math.round(entry.pullCost.perItem()) as Micros;
-      this.#step(entry, { kind: "delays-changed", at, ctrl: entry.pullCost.ctrl(at), perItem, respond, guard });
+      this.#step(entry, {
+        kind: "delays-changed",
+        at,
+        ctrl: entry.pullCost.ctrl(at),
+        perItem,
+        respond,
+        guard: this.#guardOf(entry.spec),
+      });
     }
   }
 

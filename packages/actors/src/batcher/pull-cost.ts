@@ -3,8 +3,9 @@ import { type Instant, type Micros, micros, seconds } from "@tutti/units";
 
 /** Samples that count at a time: older ones fade with a factor of 1 − 1/MEMORY. */
 const MEMORY = 512;
-/** Before so many samples the slope says nothing. */
+/** Before so many samples neither the slope nor a quantile says anything, and this stands for d_ctrl. */
 const SAMPLES_MIN = 32;
+const COLD = micros(1_000);
 
 export interface DelayFloors {
   readonly ctrl: Micros;
@@ -42,10 +43,13 @@ export class PullCost {
     this.#meanT += share * deltaT;
     this.#varB += share * (deltaB * (batchSize - this.#meanB) - this.#varB);
     this.#covBT += share * (deltaB * (delay - this.#meanT) - this.#covBT);
-    this.#ctrl.note(at, micros(Math.max(0, Math.round(delay - this.perItem() * batchSize))));
+    if (this.#count > SAMPLES_MIN / 2)
+      this.#ctrl.note(at, micros(Math.max(0, Math.round(delay - this.perItem() * batchSize))));
   }
 
   ctrl(at: Instant): Micros {
+    // The first samples come from code that is not yet compiled and connections that are not yet made.
+    if (this.#count < SAMPLES_MIN) return COLD > this.#floors.ctrl ? COLD : this.#floors.ctrl;
     return this.#ctrl.value(at);
   }
   capped(at: Instant): boolean {

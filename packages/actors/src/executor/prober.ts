@@ -1,13 +1,7 @@
 import type { Alarm, Clock } from "@tutti/clock";
-import {
-  type ModelSpec,
-  type ProfileMeasured,
-  type ProfileWanted,
-  type Tensor,
-  bytesOf,
-  rowLayout,
-} from "@tutti/protocol";
+import { type ModelSpec, type ProfileMeasured, type ProfileWanted, type Tensor } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, micros, millis } from "@tutti/units";
+import { randomRow } from "../random-row.ts";
 import { BatchBuffer } from "./batch-buffer.ts";
 import type { GpuDesk } from "./gpu-desk.ts";
 
@@ -124,7 +118,7 @@ function note(probe: Probe, batchSize: number, run: Micros): void {
   if (enough) probe.sizeIndex++;
 }
 
-/** Rows from samples if there are any, else random ones of the declared shapes: floats in [−1, 1), integers 0 or 1, which every vocabulary has. */
+/** Rows from samples if there are any, else random ones. */
 function probeInputs(
   spec: ModelSpec,
   bucket: number,
@@ -136,21 +130,4 @@ function probeInputs(
   for (let row = 0; row < batchSize; row++)
     buffer.add(samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng));
   return buffer.take();
-}
-
-export function randomRow(spec: ModelSpec, bucket: number, prng: Prng): Uint8Array {
-  const layout = rowLayout(spec, bucket);
-  const row = new Uint8Array(layout.byteLength);
-  const view = new DataView(row.buffer);
-  layout.inputs.forEach(({ offset, byteLength }, i) => {
-    const { type } = spec.inputs[i]!;
-    const size = bytesOf(type);
-    for (let at = offset; at < offset + byteLength; at += size) {
-      if (type === "FP32") view.setFloat32(at, prng.nextFloat() * 2 - 1, true);
-      else if (type === "FP64") view.setFloat64(at, prng.nextFloat() * 2 - 1, true);
-      else if (type === "FP16") view.setUint16(at, 0x3000 | (prng.nextUint32() & 0x3ff), true);
-      else view.setUint8(at, prng.nextUint32() & 1);
-    }
-  });
-  return row;
 }

@@ -17,7 +17,7 @@ export class Answers {
   }
 
   /** @returns the error that went out instead, when the answer would not fit into one message */
-  ok(held: Held, tensors: Uint8Array): TuttiError | undefined {
+  ok(held: Held, reply: string, tensors: Uint8Array): TuttiError | undefined {
     const { spec } = held.model;
     let payload: Uint8Array;
     try {
@@ -30,7 +30,7 @@ export class Answers {
       });
     } catch (error) {
       const failure = new TuttiError("TUTTI_INTERNAL", "the executor's outputs can't be read", { cause: error });
-      this.refuse(held.reply, failure);
+      this.refuse(reply, failure);
       return failure;
     }
     const room = this.#bus.payloadMax - ENVELOPE_BYTES;
@@ -40,14 +40,14 @@ export class Answers {
         "TUTTI_TOO_LARGE",
         `the answer has ${payload.byteLength} bytes, the server takes ${room}: ask for fewer outputs (${names}) with ${HEADER.outputs}${held.form === "binary" ? "" : `, or in binary form (${CONTENT.binary})`}`,
       );
-      this.refuse(held.reply, failure);
+      this.refuse(reply, failure);
       return failure;
     }
     // A header costs a microsecond on each side; JSON is what a reader without one assumes.
     const sent =
       held.form === "json"
-        ? this.#bus.publish(held.reply, payload)
-        : this.#bus.publish(held.reply, payload, { headers: FORM_HEADERS[held.form] });
+        ? this.#bus.publish(reply, payload)
+        : this.#bus.publish(reply, payload, { headers: FORM_HEADERS[held.form] });
     if (!sent) this.lost++;
     return undefined;
   }

@@ -10,9 +10,11 @@ export interface Held {
   readonly slot: number;
   readonly model: CatalogModel;
   readonly thread: ThreadId;
-  readonly app: string;
   readonly appId: number;
-  readonly reply: string;
+  /** Where the answer goes; undefined for a request of our own (WarmUp), which nobody waits for and nothing counts. */
+  readonly reply: string | undefined;
+  /** For a request of our own: told when it is settled. */
+  readonly onSettled: (() => void) | undefined;
   readonly form: Form;
   readonly publisherId: string | undefined;
   readonly wanted: readonly string[] | undefined;

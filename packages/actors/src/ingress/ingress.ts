@@ -35,7 +35,7 @@ import {
   seconds,
 } from "@tutti/units";
 import { type Form, fnv1a } from "@tutti/wire";
-import { Catalog, type CatalogModel } from "../catalog.ts";
+import { Catalog, type CatalogModel, type ModelLease } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
 import {
@@ -55,6 +55,7 @@ import { createDataDesk } from "./data-desk.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
+import { type OwnRequest, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
   /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
@@ -91,6 +92,18 @@ interface Arrival {
   readonly span: Span | undefined;
 }
 
+/** A request on the threshold: read, feasible, and about to be held. */
+interface Accepted extends Pick<
+  Held,
+  "model" | "reply" | "form" | "publisherId" | "wanted" | "row" | "arrivedAt" | "priority" | "span"
+> {
+  readonly lease: ModelLease;
+  readonly bucket: number;
+  readonly app: string;
+  readonly timing: Timing;
+  readonly onSettled?: () => void;
+}
+
 class Ingress implements Actor {
   readonly role = "ingress" as const;
   readonly key: ActorKey;
@@ -102,6 +115,7 @@ class Ingress implements Actor {
   readonly #lanes: Lanes;
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
+  readonly #warmUp = new WarmUp({ send: (request, done) => this.#sendOwn(request, done) });
   readonly #respond: DelayEstimator;
   readonly #timer: Alarm;
   readonly #introducing: Stop;
@@ -151,6 +165,7 @@ class Ingress implements Actor {
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => {
+        if (model.lease !== undefined && model.status?.state === "ready") this.#warmUp.begin(model);
         if (model.lease !== undefined && model.lease.term !== before?.lease?.term)
           this.#lanes.moved(model, (executor) => this.#station.directory.get(executor) !== undefined);
       },
@@ -256,46 +271,83 @@ class Ingress implements Actor {
   }
 
   #hold(arrival: Arrival, decoded: Decoded): void {
-    const { clock } = this.#ports;
     const { model, timing, span } = arrival;
     const reply = arrival.delivery.reply;
     try {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
-      const respond = this.#respondNow();
-      checkFeasible(model, decoded.bucket, timing, clock.now(), respond);
+      checkFeasible(model, decoded.bucket, timing, this.#ports.clock.now(), this.#respondNow());
       const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
-      const held: Held = {
-        seq: this.#nextSeq++ as RequestSeq,
-        slot: this.#held.nextSlot(),
+      const { app, form, arrivedAt, priority } = arrival;
+      const { row, bucket, id } = decoded;
+      this.#accept({
         model,
-        thread: threadOf(model.spec, decoded.bucket),
-        app: arrival.app,
-        appId: fnv1a(arrival.app),
+        lease,
+        bucket,
+        app,
         reply,
-        form: arrival.form,
-        publisherId: decoded.id,
+        form,
+        publisherId: id,
         wanted,
-        row: decoded.row,
-        arrivedAt: arrival.arrivedAt,
-        deadline: timing.deadline,
-        slo: timing.slo,
-        priority: arrival.priority,
+        row,
+        arrivedAt,
+        timing,
+        priority,
         span,
-        traceparent: span === undefined ? "" : formatTraceparent(span.context),
-        arrivalSeq: 0,
-        batch: 0,
-        executor: 0,
-        earlierBatch: 0,
-        earlierExecutor: 0,
-      };
-      this.#held.add(held, after(timing.deadline, respond));
-      this.#armTimer();
-      this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
+      });
     } catch (error) {
       this.#refuseAtTheDoor(reply, error, span);
     }
+  }
+
+  #accept(accepted: Accepted): void {
+    const { model, timing, span, bucket, lease, app, ...kept } = accepted;
+    const held: Held = {
+      ...kept,
+      seq: this.#nextSeq++ as RequestSeq,
+      slot: this.#held.nextSlot(),
+      model,
+      thread: threadOf(model.spec, bucket),
+      appId: fnv1a(app),
+      deadline: timing.deadline,
+      slo: timing.slo,
+      span,
+      traceparent: span === undefined ? "" : formatTraceparent(span.context),
+      onSettled: accepted.onSettled,
+      arrivalSeq: 0,
+      batch: 0,
+      executor: 0,
+      earlierBatch: 0,
+      earlierExecutor: 0,
+    };
+    this.#held.add(held, after(timing.deadline, this.#respondNow()));
+    this.#armTimer();
+    this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
+  }
+
+  /** A request of our own, which nobody waits for: WarmUp. */
+  #sendOwn(request: OwnRequest, done: () => void): void {
+    const model = this.#catalog.get(request.model.spec.name);
+    if (model?.lease === undefined || model.spec.version !== request.model.spec.version || this.#drained !== undefined)
+      return;
+    const { bucket, row, slo } = request;
+    const arrivedAt = this.#ports.clock.now();
+    const timing = { deadline: after(arrivedAt, slo), slo };
+    const nobody = { reply: undefined, publisherId: undefined, wanted: undefined, span: undefined };
+    this.#accept({
+      ...nobody,
+      model,
+      lease: model.lease,
+      bucket,
+      app: "warm-up",
+      form: "binary",
+      row,
+      arrivedAt,
+      timing,
+      priority: 0,
+      onSettled: done,
+    });
   }
 
   #refuseAtTheDoor(reply: string, cause: unknown, span: Span | undefined): void {
@@ -318,9 +370,21 @@ class Ingress implements Actor {
   #settle(held: Held, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
     const now = this.#ports.clock.now();
     this.#held.remove(held);
+    if (held.reply === undefined) held.onSettled?.();
+    else this.#answer(held, held.reply, outcome, now, results);
+    this.#endIfDrained();
+  }
+
+  #answer(
+    held: Held,
+    reply: string,
+    outcome: Uint8Array | TuttiError,
+    now: Instant,
+    results: ResultBatch | undefined,
+  ): void {
     let error = outcome instanceof TuttiError ? outcome : undefined;
-    if (outcome instanceof TuttiError) this.#answers.refuse(held.reply, outcome);
-    else error = this.#answers.ok(held, outcome);
+    if (outcome instanceof TuttiError) this.#answers.refuse(reply, outcome);
+    else error = this.#answers.ok(held, reply, outcome);
     if (error === undefined) {
       this.#figures.ok++;
       this.#figures.latencyUs += between(held.arrivedAt, now);
@@ -336,7 +400,6 @@ class Ingress implements Actor {
       });
       held.span.end(now, error?.message);
     }
-    this.#endIfDrained();
   }
 
   #armTimer(): void {

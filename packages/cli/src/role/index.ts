@@ -5,4 +5,4 @@ export * from "./engines.ts";
 export * from "./role-defaults.ts";
 export * from "./role-options.ts";
 export * from "./run-role.ts";
-export * from "./worker-decoder.ts";
+export * from "./data-plane.ts";

@@ -3,8 +3,12 @@ import { micros, millis, seconds } from "@tutti/units";
 
 /** Lower bound of d_ctrl: two hops over loopback take 40 µs when nobody else runs, and a scheduler's slice when somebody does. */
 export const CTRL_FLOOR = micros(300);
+/** As the ranker takes it, which reckons a grant's validity of four times this: long enough for a process that waits for its turn on a busy machine. */
+export const GRANT_CTRL_FLOOR = millis(2.5);
+/** Of the SLO: what deferred batches start earlier than they could, so that a machine which is late once does not miss the window. */
+export const MARGIN_SHARE = 0.05;
 /** Lower bound of d_data in microseconds per item; what pulls really cost is measured. */
-export const PER_ITEM_FLOOR_US = 5;
+export const PER_ITEM_FLOOR_US = 2;
 /** Lower bound of d_resp: outputs over a socket, and the answer over NATS. */
 export const RESPOND_FLOOR = micros(300);
 /** Spares notice a dead leader within about two of these. Each ping costs some 60 µs of CPU over its three processes. */
@@ -12,8 +16,8 @@ export const PING_EVERY = millis(5);
 
 export const PROFILING = {
   quantile: 0.99,
-  runs: 30,
-  budget: millis(250),
+  runs: 100,
+  budget: millis(200),
   gpusMax: 4,
   overhead: millis(1),
   window: seconds(30),

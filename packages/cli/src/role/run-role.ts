@@ -76,6 +76,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
   });
   await clock.ready();
   const told: Record<string, unknown> = {};
+  const ending = { begun: false };
   const context: RoleContext = {
     options,
     nats,
@@ -96,7 +97,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     },
   };
   nats.control.onStatus((status) => {
-    if (status.kind === "closed") context.fail(`the connection to NATS was closed: ${status.reason}`);
+    if (status.kind === "closed" && !ending.begun) context.fail(`the connection to NATS was closed: ${status.reason}`);
     if (status.kind === "permission-denied")
       log.error({ subject: status.subject, text: status.text }, "NATS does not allow it");
   });
@@ -104,7 +105,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     log.info({ role, actor: actorToken(key), nats: options.nats.join(","), ...told }, "ready");
     process.send?.({ ready: true, actor: actorToken(key), ...told });
   });
-  endInOrder(actor, async () => {
+  endInOrder(actor, ending, async () => {
     await nats.close();
     clock.close();
     await telemetry.close();
@@ -112,11 +113,10 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
 }
 
 /** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */
-function endInOrder(actor: Actor, close: () => Promise<void>): void {
-  let ending = false;
+function endInOrder(actor: Actor, ending: { begun: boolean }, close: () => Promise<void>): void {
   const end = (drainMs: number): void => {
-    if (ending) process.exit(EXIT.failed);
-    ending = true;
+    if (ending.begun) process.exit(EXIT.failed);
+    ending.begun = true;
     setTimeout(() => process.exit(EXIT.failed), drainMs).unref();
     actor.drain(() => {
       close().then(
@@ -131,6 +131,6 @@ function endInOrder(actor: Actor, close: () => Promise<void>): void {
     if (!process.connected) end(DRAIN_MS);
   });
   process.on("disconnect", () => {
-    if (!ending) end(ORPHAN_DRAIN_MS);
+    if (!ending.begun) end(ORPHAN_DRAIN_MS);
   });
 }

@@ -1,0 +1,247 @@
+import {
+  BUCKET,
+  type Heartbeat as Beat,
+  ExecutorLost,
+  GpuJoined,
+  Heartbeat,
+  IngressIntroduced,
+  type MessageType,
+  type ModelSpec,
+  ModelReported,
+  ProfileMeasured,
+  ProfileWanted,
+  RankerAnnounced,
+  leaseKeys,
+  subjectsOf,
+} from "@tutti/protocol";
+import { type ActorKey, type Instant, actorKey, millis, seconds } from "@tutti/units";
+import { FrameWriter, fromJson, toJson } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+
+const FAST = { name: "fast", alphaMs: 1, betaMs: 4, sloMs: 50 };
+
+function serving(options: VirtualClusterOptions = {}, ...models: string[]): VirtualCluster {
+  const cluster = new VirtualCluster(options);
+  for (const name of models.length === 0 ? ["fast"] : models) cluster.addModel({ ...FAST, name });
+  cluster.run(seconds(2));
+  return cluster;
+}
+const statuses = (asked: readonly Asked[]): string[] => asked.map((one) => one.outcomes.map((o) => o.status).join());
+const notOk = (asked: readonly Asked[]): string[] => statuses(asked).filter((status) => status !== "ok");
+
+function leaseOf(cluster: VirtualCluster, model: number): { batcher: ActorKey; revision: number } {
+  let lease: { batcher: ActorKey; revision: number } | undefined;
+  cluster.store.get(BUCKET.leases, leaseKeys.model(model), (entry) => {
+    if (entry === "absent" || "failure" in entry) return;
+    lease = { ...(fromJson(entry.value) as { batcher: ActorKey }), revision: entry.revision };
+  });
+  cluster.run(millis(1));
+  return lease!;
+}
+
+test("two batchers number their batches alike, and an executor keeps them apart (T1)", () => {
+  const names = Array.from({ length: 8 }, (_, i) => `model-${i}`);
+  const cluster = serving({ gpus: 8, batchers: 2 }, ...names);
+  const asked = names.map((name) => cluster.ask(name, { sloMs: 50 }));
+  cluster.run(millis(200));
+  expect(new Set(names.map((_, i) => leaseOf(cluster, i + 1).batcher)).size).toBe(2);
+  expect(notOk(asked)).toEqual([]);
+});
+
+test("a batcher that starts does not take the models of one that lives (T9)", () => {
+  const cluster = serving({ batchers: 1 }, "a", "b", "c");
+  const before = [1, 2, 3].map((model) => leaseOf(cluster, model));
+  cluster.startBatcher("batcher-1");
+  cluster.run(seconds(1));
+  expect([1, 2, 3].map((model) => leaseOf(cluster, model))).toEqual(before);
+});
+
+test("a model whose version changes is served again at once, however often it was offered before", () => {
+  const cluster = serving({ gpus: 2 });
+  cluster.load("fast", { rate: 500, duration: seconds(1), sloMs: 50 });
+  cluster.store.get(BUCKET.models, "fast", (entry) => {
+    if (entry === "absent" || "failure" in entry) throw new Error("no model");
+    const spec = fromJson(entry.value) as ModelSpec;
+    cluster.store.put(BUCKET.models, "fast", toJson({ ...spec, version: "2" }), () => undefined);
+  });
+  cluster.run(seconds(3));
+  const after = cluster.load("fast", { rate: 100, duration: millis(500), sloMs: 50 });
+  cluster.run(millis(200));
+  expect(notOk(after)).toEqual([]);
+});
+
+for (const role of ["executor-0", "batcher-0", "ranker-0", "ingress"]) {
+  test(`stopping ${role} while another one can take over loses and refuses nothing (T9)`, () => {
+    const cluster = new VirtualCluster({ gpus: 8, executors: 2, batchers: 2, rankers: 2 });
+    cluster.startIngress("ingress-1");
+    for (const name of ["a", "b", "c"]) cluster.addModel({ ...FAST, name });
+    cluster.run(seconds(2));
+    const before = ["a", "b", "c"].flatMap((name) =>
+      cluster.load(name, { rate: 400, duration: millis(200), sloMs: 200 }),
+    );
+    cluster.drain(role);
+    const after = ["a", "b", "c"].flatMap((name) =>
+      cluster.load(name, { rate: 400, duration: millis(200), sloMs: 200 }),
+    );
+    cluster.run(seconds(1));
+    expect(notOk([...before, ...after])).toEqual([]);
+  });
+}
+
+test("a grant that is on its way when its executor stops costs no request (T9)", () => {
+  const cluster = serving({ gpus: 2, executors: 2 });
+  const asked: Asked[] = [];
+  // Again and again at another phase of the path from candidate to batch.
+  for (let i = 0; i < 20; i++) {
+    const name = `executor-${i % 2}`;
+    asked.push(cluster.ask("fast", { sloMs: 80 }));
+    cluster.run((70_000 + i * 60) as never);
+    cluster.drain(name);
+    cluster.run(millis(300));
+    const gpu = i % 2;
+    cluster.kill(name);
+    cluster.startExecutor(name, [gpu as never]);
+    cluster.run(seconds(1));
+  }
+  expect(notOk(asked)).toEqual([]);
+});
+
+test("an ingress that hangs costs only its own rows: who shares a batch with them is in time (T8)", () => {
+  const cluster = new VirtualCluster({ gpus: 4 });
+  cluster.startIngress("ingress-1");
+  cluster.addModel(FAST);
+  cluster.run(seconds(2));
+  cluster.hangData("ingress-1");
+  const asked = cluster.load("fast", { rate: 1_000, duration: millis(300), sloMs: 50 });
+  cluster.run(millis(300));
+  const late = asked.filter((one) => one.outcomes[0]?.status !== "ok");
+  // The queue group gives each ingress a half.
+  expect(late.length / asked.length).toBeGreaterThan(0.4);
+  expect(late.length / asked.length).toBeLessThan(0.6);
+});
+
+test("an ingress that was falsely given up is believed again with its next heartbeat (T2)", () => {
+  let silent = false;
+  const cluster = serving({ gpus: 2, loses: (subject) => silent && subject.includes(".beat.ingress") });
+  cluster.run(millis(500));
+  silent = true;
+  cluster.run(millis(150));
+  silent = false;
+  cluster.run(millis(30));
+  const asked = cluster.load("fast", { rate: 200, duration: millis(200), sloMs: 50 });
+  cluster.run(millis(200));
+  expect(notOk(asked)).toEqual([]);
+});
+
+test("heartbeats tell when an accelerator is free when its own report was lost", () => {
+  let deaf = "";
+  const cluster = new VirtualCluster({
+    gpus: 1,
+    rankers: 1,
+    policy: { kind: "eager" },
+    runTimes: 0.05,
+    loses: (subject) => deaf !== "" && subject.endsWith(deaf),
+  });
+  cluster.addModel({ name: "slow", alphaMs: 1, betaMs: 199, sloMs: 900 });
+  cluster.run(seconds(2));
+  const first = cluster.ask("slow", { sloMs: 900 });
+  cluster.run(millis(6));
+  deaf = `.to.${cluster.actors.get("ranker-0")!.actor.key.toString(36)}`;
+  cluster.run(millis(14));
+  deaf = "";
+  expect(statuses([first])).toEqual(["ok"]);
+  cluster.run(millis(40));
+  const second = cluster.ask("slow", { sloMs: 900 });
+  cluster.run(millis(400));
+  expect(second.outcomes[0]!.at - second.at).toBeLessThan(millis(50));
+});
+
+test("a batch that runs longer than planned is not run a second time", () => {
+  const runs: number[] = [];
+  const cluster = serving({
+    gpus: 1,
+    runTimes: 80,
+    fault: (_, count) => (runs.push(count), undefined),
+  });
+  const asked = cluster.ask("fast", { sloMs: 3_000 });
+  cluster.run(seconds(4));
+  expect(statuses([asked])).toEqual(["ok"]);
+  expect(runs.length).toBe(1);
+});
+
+test("packed messages of any shape stop nobody and poison nothing (T8)", () => {
+  const cluster = serving({ gpus: 2, executors: 2 });
+  const stranger = cluster.network.connect({ name: "stranger" });
+  const { beat, actor, role } = subjectsOf("main");
+  const junk: unknown[] = [undefined, null, NaN, -1, 1.5, "x", {}, [], 2 ** 60, new Uint8Array(3)];
+  const keys: ActorKey[] = [...cluster.actors.values()].map((one) => one.actor.key);
+  const publish = (subject: string, type: MessageType<unknown>, value: unknown): void => {
+    const writer = new FrameWriter(actorKey(77));
+    writer.add(type, value);
+    stranger.publish(subject, writer.take().slice());
+  };
+  const beats: Partial<Beat> = { key: actorKey(77), host: "h", pid: 1, sentAt: 1 as Instant, startedAt: 1 as Instant };
+  for (const bad of junk) {
+    for (const kind of ["ingress", "batcher", "ranker", "executor"] as const) {
+      const good = { ...beats, role: kind, leaving: false };
+      for (const field of ["key", "role", "sentAt", "epoch", "address", "arrivals", "offers", "gpus"])
+        publish(beat(kind), Heartbeat as MessageType<unknown>, { ...good, [field]: bad });
+      publish(beat(kind), Heartbeat as MessageType<unknown>, {
+        ...good,
+        offers: [{ thread: 64, batchSize: 1, term: 1e9, offerSeq: 1, execAt: bad, latest: bad, delay: bad }],
+        gpus: [{ gpu: bad, freeAt: bad, epoch: bad, grantSeq: bad, serving: true, type: "emulated" }, bad],
+        arrivals: [{ thread: bad, term: bad, arrivalSeq: bad }, bad],
+      });
+      const packed: [MessageType<never>, object][] = [
+        [RankerAnnounced, { key: bad, epoch: bad, subCluster: bad }],
+        [GpuJoined, { executor: actorKey(77), epoch: bad, gpus: bad }],
+        [GpuJoined, { executor: actorKey(77), epoch: bad, gpus: [bad] }],
+        [ExecutorLost, { executor: bad, gpus: bad, epoch: bad }],
+        [IngressIntroduced, { ingress: actorKey(77), secret: bad, respond: bad }],
+        [ModelReported, { executor: bad, gpus: bad, model: "fast", number: 1, version: "1", state: bad }],
+        [ProfileMeasured, { executor: bad, gpu: 0, model: "fast", number: 1, bucket: bad, samples: bad }],
+        [ProfileWanted, { profiler: bad, gpu: 0, model: "fast", number: 1, bucket: bad, batchSizes: bad, runs: bad }],
+        [ProfileWanted, { gpu: 0, model: "fast", number: 1, bucket: 0, batchSizes: [bad], runs: bad, budget: bad }],
+      ];
+      for (const [type, value] of packed) {
+        publish(role(kind), type as MessageType<unknown>, value);
+        for (const key of keys) publish(actor(key), type as MessageType<unknown>, value);
+      }
+    }
+  }
+  cluster.run(seconds(2));
+  const asked = cluster.load("fast", { rate: 200, duration: millis(500), sloMs: 50 });
+  cluster.run(seconds(1));
+  expect(notOk(asked)).toEqual([]);
+  cluster.kill("ranker-0");
+  cluster.run(millis(200));
+  const after = cluster.load("fast", { rate: 200, duration: millis(500), sloMs: 50 });
+  cluster.run(seconds(1));
+  expect(notOk(after)).toEqual([]);
+});
+
+test("results without the token of the pull are not believed, whatever else they know (T2)", () => {
+  const cluster = serving({ gpus: 1 });
+  const executor = cluster.actors.get("executor-0")!.actor.key;
+  const asked = cluster.ask("fast", { sloMs: 50 });
+  for (let i = 0; i < 400 && asked.outcomes.length === 0; i++) {
+    cluster.run(100 as never);
+    for (const batchId of [1, 2, 3])
+      cluster.dataOf("ingress")!.onResults({
+        executor,
+        gpu: 0,
+        thread: 64,
+        batchId,
+        batcher: cluster.actors.get("batcher-0")!.actor.key,
+        token: new Uint8Array(16),
+        batchSize: 1,
+        startedAt: cluster.clock.now(),
+        finishedAt: cluster.clock.now(),
+        run: millis(1),
+        items: [{ seq: 1, outputs: undefined, code: 1, text: "forged" }],
+      });
+  }
+  cluster.run(millis(100));
+  expect(statuses([asked])).toEqual(["ok"]);
+});
