@@ -62,6 +62,7 @@ export class Deployment {
 
   /** First whoever takes requests, then the rest at once. */
   async stop(): Promise<void> {
+    this.#supervisor.expectEnds();
     const named = (roles: readonly string[]): string[] =>
       this.#planned.filter(({ role }) => roles.includes(role)).map(({ name }) => name);
     const killed = await this.#supervisor.stop({ names: named(["ingress", "gateway"]), graceMs: DRAIN_MS });

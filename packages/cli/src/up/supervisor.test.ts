@@ -50,7 +50,7 @@ test("a child that is killed is started again", async () => {
 
 test("a child that dies at every start is given up after the attempts it has, each later than the one before", async () => {
   const recorder = new Recorder();
-  const supervisor = new Supervisor(recorder, { firstMs: 1, maxMs: 2, attemptsMax: 3 });
+  const supervisor = new Supervisor(recorder, { firstMs: 1, maxMs: 2, firstAttemptsMax: 4 });
   supervisor.start(script("broken", `console.error("no such file"); process.exit(7)`));
   const exits = [];
   for (let i = 0; i < 4; i++) exits.push((await recorder.next("exit")).detail);
@@ -67,7 +67,7 @@ test("a child that dies at every start is given up after the attempts it has, ea
 
 test("a command that does not exist is reported as an end, not thrown", async () => {
   const recorder = new Recorder();
-  const supervisor = new Supervisor(recorder, { attemptsMax: 0 });
+  const supervisor = new Supervisor(recorder, { firstAttemptsMax: 1 });
   supervisor.start({ name: "missing", command: "/nowhere/at-all", args: [] });
   expect(await recorder.next("exit")).toMatchObject({ detail: { next: "given-up" } });
 });

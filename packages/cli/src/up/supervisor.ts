@@ -25,17 +25,20 @@ export interface RestartPolicy {
   readonly maxMs: number;
   /** A child that lived for so long starts again at `firstMs`. */
   readonly healthyMs: number;
-  /** Deaths in a row, each before `healthyMs`, after which it is given up. */
+  /** Starts in a row, each dead before `healthyMs`, after which it is given up. */
   readonly attemptsMax: number;
+  /** The same for a child that has never been ready: it is started wrongly rather than unlucky. */
+  readonly firstAttemptsMax: number;
 }
 
-const RESTART: RestartPolicy = { firstMs: 100, maxMs: 5_000, healthyMs: 10_000, attemptsMax: 8 };
+const RESTART: RestartPolicy = { firstMs: 100, maxMs: 5_000, healthyMs: 10_000, attemptsMax: 8, firstAttemptsMax: 3 };
 
 interface Child {
   readonly spec: ChildSpec;
   process: ChildProcess | undefined;
   startedAt: number;
   deaths: number;
+  everReady: boolean;
   timer: NodeJS.Timeout | undefined;
   stopping: boolean;
 }
@@ -51,7 +54,15 @@ export class Supervisor {
   }
 
   start(spec: ChildSpec): void {
-    const child: Child = { spec, process: undefined, startedAt: 0, deaths: 0, timer: undefined, stopping: false };
+    const child: Child = {
+      spec,
+      process: undefined,
+      startedAt: 0,
+      deaths: 0,
+      everReady: false,
+      timer: undefined,
+      stopping: false,
+    };
     this.#children.set(spec.name, child);
     this.#spawn(child);
   }
@@ -59,6 +70,14 @@ export class Supervisor {
   /** By name; undefined between a death and the next start. */
   pidOf(name: string): number | undefined {
     return this.#children.get(name)?.process?.pid;
+  }
+
+  /** From now on nobody is started again: a signal to the whole group of processes ends children before they are asked. */
+  expectEnds(): void {
+    for (const child of this.#children.values()) {
+      child.stopping = true;
+      clearTimeout(child.timer);
+    }
   }
 
   /**
@@ -95,11 +114,8 @@ export class Supervisor {
 
   /** At once and without asking. */
   kill(): void {
-    for (const child of this.#children.values()) {
-      child.stopping = true;
-      clearTimeout(child.timer);
-      child.process?.kill("SIGKILL");
-    }
+    this.expectEnds();
+    for (const child of this.#children.values()) child.process?.kill("SIGKILL");
   }
 
   #spawn(child: Child): void {
@@ -114,6 +130,7 @@ export class Supervisor {
     this.#gather(name, process_.stderr, "stderr");
     process_.on("message", (message) => {
       if (typeof message !== "object" || message === null || !("ready" in message)) return;
+      child.everReady = true;
       this.#events.onReady(name, message as Record<string, unknown>);
     });
     process_.on("error", (error) => this.#events.onLine(name, `can't be started: ${error.message}`, "stderr"));
@@ -130,9 +147,10 @@ export class Supervisor {
     child.process = undefined;
     const { name } = child.spec;
     if (child.stopping) return this.#events.onExit(name, how, "stopped");
-    const { firstMs, maxMs, healthyMs, attemptsMax } = this.#restart;
+    const { firstMs, maxMs, healthyMs } = this.#restart;
+    const attemptsMax = child.everReady ? this.#restart.attemptsMax : this.#restart.firstAttemptsMax;
     child.deaths = performance.now() - child.startedAt >= healthyMs ? 1 : child.deaths + 1;
-    if (child.deaths > attemptsMax) return this.#events.onExit(name, how, "given-up");
+    if (child.deaths >= attemptsMax) return this.#events.onExit(name, how, "given-up");
     const restartMs = Math.min(maxMs, firstMs * 2 ** (child.deaths - 1));
     child.timer = setTimeout(() => this.#spawn(child), restartMs);
     this.#events.onExit(name, how, { restartMs });

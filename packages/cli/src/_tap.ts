@@ -1,0 +1,10 @@
+import { readFileSync } from "node:fs";
+import { connectNats, readCredentials } from "@tutti/bus-nats";
+import { FrameReader } from "@tutti/wire";
+import * as P from "@tutti/protocol";
+const state = JSON.parse(readFileSync(".tutti/run/current.json","utf8"));
+const c = await connectNats({ servers: state.url, name: "tap", credentials: readCredentials(state.credentials.profiler), inboxPrefix: "_INBOX.profiler" } as never);
+const reader = new FrameReader();
+reader.on(P.BatchFinished as never, (f: any) => console.log(`thread ${f.thread} b${f.batchSize} granted 0 recv ${f.receivedAt-f.grantedAt} ready ${f.readyAt-f.grantedAt} start ${Math.round(f.startedAt-f.grantedAt)} fin ${f.finishedAt-f.grantedAt} run ${f.run}`));
+c.control.subscribe("tutti.v1.main.all.profiler", (d) => { reader.read(d.payload); });
+setTimeout(()=>process.exit(0), 12000);
