@@ -130,7 +130,7 @@ function planFor(o: ThreadedOptions, arrivals: Arrivals): ThreadPlan {
 }
 
 /** Share of the work that RankThread is, measured: the first thread gets so many models less. */
-const RANK_SHARE = 0.16;
+const RANK_SHARE = 0.24;
 
 function spread(models: number, threads: number): Uint8Array {
   const share = (1 + RANK_SHARE) / threads;

@@ -5,7 +5,8 @@
  * that it was sent in: as on a network, and as messages do that are flushed once per turn of the event loop
  * (docs/architecture.md, section 2). So a thread may run ahead of the others by up to HOP − 1 turns, and needs no lock.
  *
- *   TU1. Within a turn a model sends at most one offer, its newest (a mailbox of size one: docs/algorithms.md, A5).
+ *   TU1. Within a turn a model sends at most one offer, its newest (a mailbox of size one: docs/algorithms.md, A5), and an
+ *        offer that isn't due before it could be sent a turn later waits: most are overtaken by the next arrival.
  *   TU2. Messages of one turn to one receiver commute: they are about different models and accelerators. So the decisions
  *        don't depend on how models are spread over threads.
  */
@@ -87,6 +88,8 @@ export class ModelHost implements ModelEffects {
   readonly #spare: number[] = [];
   readonly #hasNews: Uint8Array;
   readonly #news: number[] = [];
+  /** When the offer that the ranker has is due; +Infinity if it has none. A later one must not wait. */
+  readonly #sentDueAt: Float64Array;
   #turn = 0;
   #current = 0;
   #now = 0;
@@ -110,6 +113,7 @@ export class ModelHost implements ModelEffects {
     this.#wakes = new IndexedHeap(Math.max(1, o.models.length));
     this.#ends = new IndexedHeap(64 * o.gpus);
     this.#hasNews = new Uint8Array(o.models.length);
+    this.#sentDueAt = new Float64Array(o.models.length).fill(Infinity);
   }
 
   runTurn(turn: number): void {
@@ -191,12 +195,21 @@ export class ModelHost implements ModelEffects {
     this.#fromRank.release();
   }
   #flush(): void {
-    for (const local of this.#news) {
-      this.#hasNews[local] = 0;
+    // What is sent at the end of the next turn arrives at this moment.
+    const nextArrives = (this.#turn + 1 + HOP) * TURN;
+    let kept = 0;
+    for (let i = 0; i < this.#news.length; i++) {
+      const local = this.#news[i]!;
       const { thread, offerSeq, batchSize, execAt, latest, delay } = offeredCandidate(this.#models[local]!);
-      this.#toRank.write(this.#turn, OFFER, thread, offerSeq, batchSize, execAt, latest, delay);
+      const dueAt = batchSize === 0 ? Infinity : execAt - delay;
+      if (dueAt > nextArrives && dueAt <= this.#sentDueAt[local]!) this.#news[kept++] = local;
+      else {
+        this.#hasNews[local] = 0;
+        this.#sentDueAt[local] = dueAt;
+        this.#toRank.write(this.#turn, OFFER, thread, offerSeq, batchSize, execAt, latest, delay);
+      }
     }
-    this.#news.length = 0;
+    this.#news.length = kept;
     this.#toRank.publish();
   }
 
@@ -206,6 +219,7 @@ export class ModelHost implements ModelEffects {
     this.#news.push(this.#current);
   }
   answerGrant({ thread, gpu, grantSeq }: Grant, _used: boolean, freeAt: Instant, offerSeq: number): void {
+    this.#sentDueAt[this.#current] = Infinity;
     this.#toRank.write(this.#turn, ANSWER, thread, offerSeq, gpu, grantSeq, freeAt, 0);
   }
   dispatch(batch: DispatchedBatch): void {
