@@ -4,13 +4,17 @@
  *
  *   O1. A size with fewer than SAMPLES_MIN runs in the window plans with the seed, scaled by how much slower than its
  *       seed the nearest measured sizes run, but never below the seed: what wasn't measured isn't assumed to be faster.
- *   O2. A size with enough runs plans with its own quantile, faster or slower than the seed.
+ *   O2. Planning never takes more than PLANNING_CAP medians: a run that was descheduled for a moment must not make a model
+ *       infeasible for as long as the window remembers it.
+ *   O3. A size with enough runs plans with its own quantile, faster or slower than the seed.
  */
 import { assert, type Instant, type Micros } from "@tutti/units";
 import { LatencyTable } from "./latency-table.ts";
 import { SlidingHistogram } from "./log-histogram.ts";
 
 const SAMPLES_MIN = 20;
+/** With busy neighbours a run takes up to three times as long (docs/architecture.md, section 8); what takes longer is an accident. */
+export const PLANNING_CAP = 3;
 
 export class LatencyObserver {
   readonly #seed: LatencyTable;
@@ -35,7 +39,7 @@ export class LatencyObserver {
 
   /** What to plan with. */
   planning(at: Instant): LatencyTable {
-    return this.#table(at, (runs) => runs.quantile(at, this.#quantile), 1);
+    return this.#table(at, (runs) => cappedQuantile(runs, at, this.#quantile), 1);
   }
   /** What batches take on average. */
   mean(at: Instant): LatencyTable {
@@ -60,4 +64,8 @@ export class LatencyObserver {
     });
     return LatencyTable.fromPoints(points);
   }
+}
+
+function cappedQuantile(runs: SlidingHistogram, at: Instant, quantile: number): number {
+  return Math.min(runs.quantile(at, quantile), PLANNING_CAP * runs.quantile(at, 0.5));
 }

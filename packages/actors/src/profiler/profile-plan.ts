@@ -1,4 +1,5 @@
 import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
+import { PLANNING_CAP } from "@tutti/profile";
 import { type Micros, formatDuration, micros } from "@tutti/units";
 
 /** 1, 2, 4, … up to the maximum batch, which is always measured itself. */
@@ -31,7 +32,9 @@ export function pointsOf(
     .sort(([a], [b]) => a - b)
     .map(([batchSize, runs]) => {
       const value =
-        summary === "mean" ? runs.reduce((sum, run) => sum + run, 0) / runs.length : quantile(runs, summary.quantile);
+        summary === "mean"
+          ? runs.reduce((sum, run) => sum + run, 0) / runs.length
+          : Math.min(quantile(runs, summary.quantile), PLANNING_CAP * quantile(runs, 0.5));
       return { batchSize, latency: micros(Math.max(1, Math.ceil(value))) };
     });
 }
