@@ -27,6 +27,7 @@ import { type ActorKey, type BatchId, type Instant, type Micros, NEVER, between,
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
@@ -282,9 +283,9 @@ class Batcher implements Actor {
       patience: this.#config.patience ?? spec.patience,
       gather: this.#config.gather,
       guard: this.#guardOf(spec),
-      ctrl: pullCost.ctrl(this.#now()),
+      ctrl: reserve(pullCost.ctrl(this.#now()), spec.slo),
       perItem: Math.round(pullCost.perItem()) as Micros,
-      respond: this.#dispatcher.respond,
+      respond: reserve(this.#dispatcher.respond, spec.slo),
       queueMax: THREAD_REQUESTS_MAX,
       batchesInFlightMax: THREAD_BATCHES_MAX,
       batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
@@ -326,22 +327,17 @@ class Batcher implements Actor {
   }
 
   #guardOf(spec: ModelSpec): Micros {
-    return micros(Math.round(this.#ports.clock.lateness() + this.#config.marginShare * spec.slo));
+    return micros(reserve(this.#ports.clock.lateness(), spec.slo) + Math.round(this.#config.marginShare * spec.slo));
   }
 
   #retuneDelays(): void {
-    const { respond } = this.#dispatcher;
     for (const entry of this.#threads.values()) {
       const at = this.#now();
-      const perItem = Math.round(entry.pullCost.perItem()) as Micros;
-      this.#step(entry, {
-        kind: "delays-changed",
-        at,
-        ctrl: entry.pullCost.ctrl(at),
-        perItem,
-        respond,
-        guard: this.#guardOf(entry.spec),
-      });
+      const { slo } = entry.spec;
+      const perItem = micros(Math.round(entry.pullCost.perItem()));
+      const ctrl = reserve(entry.pullCost.ctrl(at), slo);
+      const respond = reserve(this.#dispatcher.respond, slo);
+      this.#step(entry, { kind: "delays-changed", at, ctrl, perItem, respond, guard: this.#guardOf(entry.spec) });
     }
   }
 

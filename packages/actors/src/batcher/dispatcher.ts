@@ -43,14 +43,13 @@ export const ASKINGS_MAX = 4;
 /** Turns what ModelThreads decide into messages. */
 export class Dispatcher implements ModelEffects {
   readonly outstanding = new Map<BatchId, Outstanding>();
-  /** d_resp as the slowest ingress measures it. */
-  respond: Micros = micros(0);
   readonly #station: Station;
   readonly #leader: LeaderWatch;
   readonly #threads: ThreadTable;
   readonly #self: ActorKey;
   readonly #now: () => Instant;
   readonly #offers = new Map<ThreadId, Candidate>();
+  readonly #responds = new Map<ActorKey, Micros>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
 
   constructor(options: {
@@ -68,7 +67,7 @@ export class Dispatcher implements ModelEffects {
     options.station.reader.on(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
       if (sender !== ingress) return;
       this.#secrets.set(ingress, Uint8Array.from(secret));
-      this.respond = respond > this.respond ? respond : this.respond;
+      this.#responds.set(ingress, respond);
     });
   }
 
@@ -80,7 +79,14 @@ export class Dispatcher implements ModelEffects {
     this.#offers.delete(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
+  /** d_resp as the slowest ingress measures it. */
+  get respond(): Micros {
+    let slowest = micros(0);
+    for (const respond of this.#responds.values()) if (respond > slowest) slowest = respond;
+    return slowest;
+  }
   forgetIngress(ingress: ActorKey): void {
+    this.#responds.delete(ingress);
     this.#secrets.delete(ingress);
   }
 

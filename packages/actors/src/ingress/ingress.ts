@@ -37,6 +37,7 @@ import {
 import { type Form, fnv1a } from "@tutti/wire";
 import { Catalog, type CatalogModel, type ModelLease } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
 import {
   type Timing,
@@ -277,7 +278,7 @@ class Ingress implements Actor {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
-      checkFeasible(model, decoded.bucket, timing, this.#ports.clock.now(), this.#respondNow());
+      checkFeasible(model, decoded.bucket, timing, this.#ports.clock.now(), reserve(this.#respondNow(), timing.slo));
       const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
       const { app, form, arrivedAt, priority } = arrival;
       const { row, bucket, id } = decoded;

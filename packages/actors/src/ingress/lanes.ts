@@ -1,6 +1,7 @@
 import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
-import { type ActorKey, type Instant, type Micros, type ThreadId, bucketOf, modelNumberOf } from "@tutti/units";
+import { type ActorKey, type Micros, type ThreadId, before, bucketOf, modelNumberOf } from "@tutti/units";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
+import { reserve } from "../reserve.ts";
 import type { Station } from "../station.ts";
 import type { Held, HeldRequests } from "./held-requests.ts";
 
@@ -109,7 +110,7 @@ export class Lanes {
       arrivalSeq: held.arrivalSeq,
       seq: held.seq,
       arrivedAt: held.arrivedAt,
-      deadline: (held.deadline - this.#respond()) as Instant,
+      deadline: before(held.deadline, reserve(this.#respond(), held.slo)),
       slo: held.slo,
       size: bucketOf(held.thread),
       priority: held.priority,
