@@ -143,7 +143,14 @@ function cutData(
   return tensors;
 }
 
+/** Names are nearly always short ASCII, for which a loop takes a third of a TextDecoder's time. */
 function readName(bytes: Uint8Array, i: number): string {
+  if (bytes.byteLength <= 24) {
+    let name = "";
+    let at = 0;
+    while (at < bytes.byteLength && bytes[at]! < 0x80) name += String.fromCharCode(bytes[at++]!);
+    if (at === bytes.byteLength) return name;
+  }
   try {
     return decoder.decode(bytes);
   } catch (cause) {
