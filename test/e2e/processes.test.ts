@@ -4,18 +4,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Tutti, connect } from "@tutti/client";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { TuttiUp, gone, tutti } from "./tutti-up.ts";
+import { TuttiUp, type UpEvent, gone, tutti } from "./tutti-up.ts";
 
 let folder: string;
 let emulate: string[];
+/** Most tests share one: starting ten processes takes seconds. */
+let shared: TuttiUp;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-profiles-"));
   const path = join(folder, "profiles.yaml");
   await writeFile(path, "models: [{ name: quick, sloMs: 500, batchMax: 8, alphaMs: 0.5, betaMs: 2 }]\n");
   emulate = ["--emulate", path, "--gpus", "2"];
+  shared = await TuttiUp.start(emulate);
 });
 afterAll(async () => {
+  await shared?.stop();
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
@@ -35,20 +39,6 @@ async function askUntilAnswered(client: Tutti): Promise<void> {
   throw new Error("no answer after 100 attempts");
 }
 
-test.each(["SIGINT", "SIGTERM"] as const)("%s stops everything in order, and no process is left", async (signal) => {
-  const up = await TuttiUp.start(emulate);
-  const processes = up.processes();
-  expect(processes.length).toBeGreaterThanOrEqual(10); // eight roles, the server, and itself
-  up.signal(signal);
-  expect(await up.ended()).toBe(0);
-  expect(up.events.at(-1)).toMatchObject({ event: "stopped" });
-  expect(up.events.filter(({ event }) => event === "killed")).toEqual([]);
-  await gone(processes, 5_000);
-  const { code, stderr } = await up.command("models");
-  expect([code, stderr]).toEqual([3, expect.stringContaining("no cluster runs on this machine")]);
-  await rm(up.runDirectory, { recursive: true });
-});
-
 test("when tutti up itself is killed, its processes and its server end by themselves", async () => {
   const up = await TuttiUp.start(emulate);
   const processes = up.processes();
@@ -58,27 +48,22 @@ test("when tutti up itself is killed, its processes and its server end by themse
   await rm(up.runDirectory, { recursive: true });
 });
 
-test.each(["executor-0", "batcher", "ranker-0", "ingress", "profiler", "planner", "gateway"])(
+test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler", "planner", "gateway"])(
   "%s is started again when it is killed, and requests are answered",
   async (name) => {
-    const up = await TuttiUp.start(emulate);
-    const client = await connect({ servers: up.url, app: "e2e" });
-    try {
-      await ask(client);
-      const after = up.events.length;
-      process.kill(up.pidOf(name), "SIGKILL");
-      expect(await up.next("child-exit", (event) => event["name"] === name, after)).toMatchObject({ how: "SIGKILL" });
-      await up.next("child-ready", (event) => event["name"] === name, after);
-      await askUntilAnswered(client);
-    } finally {
-      await client.close();
-      expect(await up.stop()).toBe(0);
-    }
+    const client = await connect({ servers: shared.url, app: "e2e" });
+    await askUntilAnswered(client);
+    const after = shared.events.length;
+    process.kill(shared.pidOf(name), "SIGKILL");
+    expect(await shared.next("child-exit", (event) => event["name"] === name, after)).toMatchObject({ how: "SIGKILL" });
+    await shared.next("child-ready", (event) => event["name"] === name, after);
+    await askUntilAnswered(client);
+    await client.close();
   },
 );
 
 test("two run at once on one machine, each on its own port, and the second shell finds the later one", async () => {
-  const first = await TuttiUp.start(emulate);
+  const first = shared;
   const second = await TuttiUp.start(emulate, first.runDirectory);
   try {
     expect(second.url).not.toBe(first.url);
@@ -90,17 +75,16 @@ test("two run at once on one machine, each on its own port, and the second shell
     const { pid } = (JSON.parse(stdout) as { role: string; pid: number }[]).find(({ role }) => role === "batcher")!;
     expect(second.processes()).toContain(pid);
   } finally {
-    expect(await second.stop()).toBe(0);
-    expect(await first.stop()).toBe(0);
+    expect(await second.stop("keep")).toBe(0);
   }
 });
 
 test("--once-ready runs a command against the cluster, stops it, and ends with the command's exit code", async () => {
   const runDirectory = await mkdtemp(join(tmpdir(), "tutti-e2e-once-"));
   const env = { ...process.env, TUTTI_RUN_DIR: runDirectory };
-  const run = (command: string) => tutti(["up", "--json", "--port", "0", ...emulate, "--once-ready", command], env);
-  expect(await run('test -n "$TUTTI_NATS"')).toMatchObject({ code: 0 });
-  expect(await run("exit 7")).toMatchObject({ code: 7 });
+  const command = 'test -n "$TUTTI_NATS" && test -r "$TUTTI_CREDS" && exit 7';
+  const { code } = await tutti(["up", "--json", "--port", "0", ...emulate, "--once-ready", command], env);
+  expect(code).toBe(7);
   await rm(runDirectory, { recursive: true });
 });
 
@@ -114,8 +98,7 @@ test("applications with credentials are the only ones that are taken, each in it
     const other = camera.infer("quick", { x: [[1]] }, { app: "shop", slo: "300ms" });
     await expect(other).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
     await camera.close();
-    const { code } = await up.command("infer", "quick", "--app", "shop");
-    expect(code).toBe(0);
+    expect(await up.command("infer", "quick", "--app", "shop")).toMatchObject({ code: 0 });
   } finally {
     expect(await up.stop()).toBe(0);
   }
@@ -137,24 +120,38 @@ test("flags and files that make no sense end at once with what to do, before any
   }
 });
 
-test("a role runs alone against a server that is named, and says so when there is none", async () => {
-  const up = await TuttiUp.start(emulate);
-  try {
-    const nats = ["--nats", up.url, "--creds", join(up.runDirectory, new URL(up.url).port, "creds/executor.nk")];
-    const after = up.events.length;
-    const alone = tutti(["run", "executor", ...nats, "--engine", "emulated", "--gpus", "7"]);
-    const status = await up.next(
-      "status",
-      ({ gpus }) => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 7),
-      after,
-    );
-    expect(status).toBeDefined();
-    const { stdout } = await up.command("status", "--json");
-    const actors = JSON.parse(stdout) as { pid: number; gpus?: { gpu: number }[] }[];
-    const { pid } = actors.find(({ gpus }) => gpus?.some(({ gpu }) => gpu === 7))!;
-    process.kill(pid, "SIGTERM");
-    expect(await alone).toMatchObject({ code: 0 });
-  } finally {
-    expect(await up.stop()).toBe(0);
-  }
+test("a role runs alone against a server that is named, and joins the cluster there", async () => {
+  const credentials = join(shared.runDirectory, new URL(shared.url).port, "creds/executor.nk");
+  const after = shared.events.length;
+  const flags = ["--nats", shared.url, "--creds", credentials, "--engine", "emulated", "--gpus", "7"];
+  const alone = tutti(["run", "executor", ...flags]);
+  const isThere = ({ gpus }: UpEvent): boolean => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 7);
+  await shared.next("status", isThere, after);
+  const { stdout } = await shared.command("status", "--json");
+  const actors = JSON.parse(stdout) as { pid: number; gpus?: { gpu: number }[] }[];
+  const { pid } = actors.find(({ gpus }) => gpus?.some(({ gpu }) => gpu === 7))!;
+  process.kill(pid, "SIGTERM");
+  expect(await alone).toMatchObject({ code: 0 });
 });
+
+/** The last to use the shared one. */
+test("SIGTERM stops everything in order, and no process is left", async () => {
+  await stopsInOrder(shared, "SIGTERM");
+});
+
+test("Ctrl-C stops everything in order, and no process is left", async () => {
+  await stopsInOrder(await TuttiUp.start(emulate), "SIGINT");
+});
+
+async function stopsInOrder(up: TuttiUp, signal: NodeJS.Signals): Promise<void> {
+  const processes = up.processes();
+  expect(processes.length).toBeGreaterThanOrEqual(10); // eight roles, the server, and itself
+  up.signal(signal);
+  expect(await up.ended()).toBe(0);
+  expect(up.events.at(-1)).toMatchObject({ event: "stopped" });
+  expect(up.events.filter(({ event }) => event === "killed")).toEqual([]);
+  await gone(processes, 5_000);
+  const { code, stderr } = await up.command("models");
+  expect([code, stderr]).toEqual([3, expect.stringContaining("no cluster runs on this machine")]);
+  await rm(up.runDirectory, { recursive: true });
+}

@@ -115,10 +115,11 @@ export class TuttiUp {
     return this.#child.exitCode;
   }
 
-  async stop(): Promise<number | null> {
+  /** @param directory - `keep` it when another uses it too */
+  async stop(directory: "remove" | "keep" = "remove"): Promise<number | null> {
     this.#child.kill("SIGTERM");
     const code = await this.ended();
-    await rm(this.runDirectory, { recursive: true, force: true });
+    if (directory === "remove") await rm(this.runDirectory, { recursive: true, force: true });
     return code;
   }
 }

@@ -54,10 +54,6 @@ export async function findCluster(options: ClusterOptions, env: NodeJS.ProcessEn
   };
 }
 
-/** The credentials of an application, where `tutti up` made some; else those of commands. */
-export const credentialsOf = (cluster: Cluster, app: string): string | undefined =>
-  cluster.running?.credentials?.[`app-${app}`] ?? cluster.credentials;
-
 /** Newest first; those whose process is gone are not there any more. */
 export async function livingClusters(root: string): Promise<RunningCluster[]> {
   const names = await readdir(root).catch(() => []);

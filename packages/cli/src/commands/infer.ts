@@ -1,7 +1,7 @@
 import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, tensorValue } from "@tutti/client";
 import { initialState } from "@tutti/onnx-tools";
-import { type ModelSpec, isName } from "@tutti/protocol";
-import { type ClusterOptions, credentialsOf, findCluster } from "../cluster.ts";
+import { type ErrorCode, type ModelSpec, TuttiError, isName } from "@tutti/protocol";
+import { type ClusterOptions, findCluster } from "../cluster.ts";
 import { openConnection } from "../connection.ts";
 import { CommandError, usageError } from "../failure.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
@@ -27,7 +27,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const cluster = await findCluster(options);
   const nats = await openConnection({
     servers: cluster.servers,
-    credentials: credentialsOf(cluster, options.app),
+    credentials: cluster.credentials, // an operator's: an application's may not read what models there are
     name: "tutti-infer",
     inboxPrefix: `_INBOX.${options.app}`,
   });
@@ -88,7 +88,7 @@ async function frames(
   let state: TensorValue = tensorValue(initialState(audio));
   const meanings: { readonly atMs: number; readonly meaning: Meaning | undefined }[] = [];
   for (const [index, frame] of frames.entries()) {
-    const result = await ask({ [audio.tensor]: frame, [audio.state.input]: state });
+    const result = await persistent(() => ask({ [audio.tensor]: frame, [audio.state.input]: state }));
     const next = result.outputs[audio.state.output];
     if (next === undefined) throw new CommandError(`${spec.name} gave no "${audio.state.output}" for the next frame`);
     state = next;
@@ -101,6 +101,26 @@ async function frames(
     print(
       JSON.stringify({ model: spec.name, frames: meanings.map(({ atMs, meaning }) => ({ atMs, ...meaning?.value })) }),
     );
+}
+
+const ATTEMPTS_MAX = 4;
+/** Refusals for time: the same frame with a new deadline may well be served. */
+const FOR_TIME: ReadonlySet<string> = new Set<ErrorCode>([
+  "TUTTI_DEADLINE_INFEASIBLE",
+  "TUTTI_DEADLINE_EXCEEDED",
+  "TUTTI_OVERLOADED",
+  "TUTTI_UNAVAILABLE",
+]);
+
+/** A sound is hundreds of requests in a row, each of which needs the one before it: one that a busy machine refused is asked again. */
+async function persistent(ask: () => Promise<InferResult>): Promise<InferResult> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX || !(error instanceof TuttiError) || !FOR_TIME.has(error.code)) throw error;
+    }
+  }
 }
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
