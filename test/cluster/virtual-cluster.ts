@@ -44,7 +44,7 @@ export interface VirtualClusterOptions {
   /** Messages that vanish: subject → true. */
   readonly loses?: (subject: string) => boolean;
   /** Real run times as a multiple of what the profile says. */
-  readonly runTimes?: number;
+  readonly runTimes?: () => number;
 }
 
 export interface Outcome {
@@ -183,7 +183,7 @@ export class VirtualCluster {
           clock: this.clock,
           latency: (model, _, batchSize) => {
             const planned = this.#latencies.get(model)?.(batchSize);
-            return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes ?? 1)));
+            return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes?.() ?? 1)));
           },
           ...(fault === undefined ? {} : { fault: (_, runs) => fault(gpu, runs) }),
         }),

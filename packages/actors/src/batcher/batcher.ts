@@ -8,6 +8,7 @@
 import type { Alarm, Stop } from "@tutti/clock";
 import {
   ArrivalsMissed,
+  BUCKET,
   BatchFinished,
   BatchRefused,
   ExecutorLost,
@@ -18,18 +19,30 @@ import {
   RequestWithdrawn,
   THREAD_BATCHES_MAX,
   THREAD_REQUESTS_MAX,
+  leaseKeys,
   threadName,
   threadOf,
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
-import { type ModelEvent, type Policy, createModelThread, inFlight, queueLength, step } from "@tutti/scheduling";
-import { type ActorKey, type BatchId, type Instant, type Micros, NEVER, between, micros, millis } from "@tutti/units";
+import { type ModelEvent, type Policy, createModelThread, step } from "@tutti/scheduling";
+import {
+  type ActorKey,
+  type BatchId,
+  type Instant,
+  type Micros,
+  NEVER,
+  after,
+  between,
+  micros,
+  millis,
+} from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
+import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
 import { ModelLeases } from "./model-leases.ts";
 import { type DelayFloors, PullCost } from "./pull-cost.ts";
@@ -70,10 +83,15 @@ class Batcher implements Actor {
   readonly #leader: LeaderWatch;
   readonly #dispatcher: Dispatcher;
   readonly #alarm: Alarm;
+  readonly #inheriting: Alarm;
   readonly #timers: Stop[];
   #early: { arrival: RequestArrived; sender: ActorKey }[] = [];
   #armedFor: Instant = NEVER;
   #threadsStarted = 0;
+  /** The term under which each model's threads were started last: B1. */
+  readonly #startedUnder = new Map<number, number>();
+  /** From then on every living peer must have been heard. */
+  #knowsPeersAt: Instant = NEVER;
   #leaving = false;
 
   constructor(ports: ActorPorts, config: BatcherConfig, ready: () => void) {
@@ -101,7 +119,7 @@ class Batcher implements Actor {
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => this.#onModel(model, before),
-      onGone: (model) => this.#endThreads(model),
+      onGone: (model) => this.#onModelGone(model),
     });
     this.#leases = new ModelLeases({
       store: ports.store,
@@ -109,16 +127,20 @@ class Batcher implements Actor {
       self: config.key,
       alive: () =>
         this.#leaving ? [] : [config.key, ...[...this.#station.directory.ofRole("batcher")].map((peer) => peer.key)],
+      knowsPeers: () => this.#now() >= this.#knowsPeersAt,
     });
+    this.#inheriting = ports.clock.alarm(() => this.#leases.claimAll());
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#listen();
     this.#timers = [
       ports.clock.every(millis(20), () => this.#askForOverdue()),
       ports.clock.every(millis(250), () => this.#retuneDelays()),
-      ports.clock.every(millis(500), () => this.#leases.claimAll()),
+      ports.clock.every(millis(500), () => this.#catchUp()),
     ];
     this.#catalog.open(() => {
       this.#station.open();
+      this.#knowsPeersAt = after(this.#now(), config.peerTimeout);
+      this.#inheriting.set(this.#knowsPeersAt);
       this.#leases.claimAll();
       ports.bus.flush(() => ready());
     });
@@ -127,6 +149,7 @@ class Batcher implements Actor {
   drain(done: () => void): void {
     this.#leaving = true;
     this.#alarm.clear();
+    this.#inheriting.clear();
     for (const timer of this.#timers) timer.stop();
     this.#catalog.close();
     this.#station.close(done);
@@ -233,7 +256,9 @@ class Batcher implements Actor {
     const now = this.#now();
     for (const batch of this.#dispatcher.outstanding.values()) {
       if (batch.askAt > now) continue;
-      if (batch.askings < ASKINGS_MAX) this.#dispatcher.ask(batch, now);
+      // Silence of a living executor says that the batch still runs: putting it back would run it twice.
+      const mayRun = now <= batch.lastDeadline && this.#station.directory.get(batch.executor) !== undefined;
+      if (batch.askings < ASKINGS_MAX || mayRun) this.#dispatcher.ask(batch, now);
       else {
         this.#dispatcher.outstanding.delete(batch.batchId);
         this.#station.log.warn(
@@ -253,9 +278,36 @@ class Batcher implements Actor {
       model.status?.state !== before?.status?.state;
     if (changed) {
       this.#endThreads(before ?? model);
-      if (held && model.status?.state === "ready") this.#startThreads(model);
+      if (held && model.status?.state === "ready") this.#begin(model);
     } else if (held && model.status !== before?.status) this.#reprofile(model);
     this.#leases.claim(model);
+  }
+
+  /** B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be taken for old ones. */
+  #begin(model: CatalogModel): void {
+    const { number } = model.spec;
+    const term = model.lease?.term ?? 0;
+    if (this.#startedUnder.get(number) === term) return this.#leases.renew(model);
+    this.#startedUnder.set(number, term);
+    this.#startThreads(model);
+  }
+
+  /** What a store that did not answer has left undone. */
+  #catchUp(): void {
+    this.#leases.claimAll();
+    for (const model of this.#catalog.models()) {
+      if (model.lease?.batcher !== this.key || model.status?.state !== "ready") continue;
+      if (this.#threads.get(threadOf(model.spec, 0)) === undefined && profileOf(model, 0) !== undefined)
+        this.#begin(model);
+    }
+  }
+
+  #onModelGone(model: CatalogModel): void {
+    this.#endThreads(model);
+    this.#startedUnder.delete(model.spec.number);
+    // Numbers are never given again, so nobody will miss it.
+    if (model.lease?.batcher === this.key && !this.#leaving)
+      this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
   }
 
   #startThreads(model: CatalogModel): void {
@@ -371,40 +423,8 @@ class Batcher implements Actor {
   }
 
   #stats() {
-    const at = this.#now();
-    let arrivals = 0;
-    let batches = 0;
-    let items = 0;
-    const perThread = [...this.#threads.values()].map((entry) => {
-      arrivals += entry.arrivals;
-      batches += entry.batches;
-      items += entry.items;
-      const figures = {
-        arrivals: entry.arrivals,
-        batches: entry.batches,
-        items: entry.items,
-        infeasible: entry.infeasible,
-        overloaded: entry.overloaded,
-        queued: queueLength(entry.core),
-        inFlight: inFlight(entry.core),
-        ctrlUs: entry.pullCost.ctrl(at),
-        perItemUs: entry.pullCost.perItem(),
-        delayCapped: entry.pullCost.capped(at) ? 1 : 0,
-      };
-      return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };
-    });
-    const guard = this.#ports.clock.lateness();
-    return {
-      figures: {
-        threads: this.#threads.size,
-        arrivals,
-        batches,
-        items,
-        outstanding: this.#dispatcher.outstanding.size,
-        guardUs: guard,
-      },
-      perThread,
-    };
+    const { size: outstanding } = this.#dispatcher.outstanding;
+    return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness());
   }
 }
 

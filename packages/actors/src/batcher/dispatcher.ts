@@ -33,7 +33,12 @@ export interface Outstanding {
   /** When to ask its executor what became of it. */
   askAt: Instant;
   askings: number;
+  /** Of its requests: later nobody waits for any of them. */
+  readonly lastDeadline: Instant;
 }
+
+/** Secrets kept, also of ingresses that are silent: one that was falsely given up must not have its pulls refused until it introduces itself anew. */
+const SECRETS_MAX = 1_024;
 
 /** How long past its planned end a batch may run before it is asked for. */
 const OVERDUE = millis(50);
@@ -66,7 +71,12 @@ export class Dispatcher implements ModelEffects {
     this.#now = options.now;
     options.station.reader.on(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
       if (sender !== ingress) return;
+      this.#secrets.delete(ingress); // The newest come last.
       this.#secrets.set(ingress, Uint8Array.from(secret));
+      for (const oldest of this.#secrets.keys()) {
+        if (this.#secrets.size <= SECRETS_MAX) break;
+        this.#secrets.delete(oldest);
+      }
       this.#responds.set(ingress, respond);
     });
   }
@@ -76,6 +86,11 @@ export class Dispatcher implements ModelEffects {
     return [...this.#offers.values()].filter((candidate) => candidate.batchSize > 0);
   }
   forgetThread(thread: ThreadId): void {
+    const last = this.#offers.get(thread);
+    const leader = this.#leader.leader;
+    // Otherwise the ranker would grant accelerators to nobody until the offer is stale.
+    if (last !== undefined && last.batchSize > 0 && leader !== undefined)
+      this.#station.send(leader.key, CandidateOffered, { ...last, offerSeq: last.offerSeq + 1, batchSize: 0 });
     this.#offers.delete(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
@@ -87,7 +102,6 @@ export class Dispatcher implements ModelEffects {
   }
   forgetIngress(ingress: ActorKey): void {
     this.#responds.delete(ingress);
-    this.#secrets.delete(ingress);
   }
 
   offer(candidate: Candidate): void {
@@ -153,6 +167,7 @@ export class Dispatcher implements ModelEffects {
       gpu: grant.gpu,
       askAt,
       askings: 0,
+      lastDeadline: batch.requests[batch.requests.length - 1]!.deadline,
     });
   }
 

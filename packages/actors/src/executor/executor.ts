@@ -74,7 +74,8 @@ class Executor implements Actor {
   readonly #leader: LeaderWatch;
   readonly #fence: Fence;
   readonly #desks = new Map<GpuId, GpuDesk>();
-  readonly #runs = new Map<BatchId, Run>();
+  /** By batcher and batch: each batcher counts its own. */
+  readonly #runs = new Map<string, Run>();
   readonly #reporting: Stop;
   /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
   #starting = true;
@@ -167,7 +168,7 @@ class Executor implements Actor {
     reader.on(BatchDispatched, (batch, sender) => this.#onBatch(batch, sender));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
-      if (!this.#runs.has(batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
+      if (!this.#runs.has(runKey(sender, batchId))) this.#refuse({ batchId, thread, gpu }, "expired", sender);
     });
     reader.on(GpuAsked, ({ gpu, epoch, grantSeq }, sender) => {
       const desk = this.#desks.get(gpu);
@@ -201,7 +202,7 @@ class Executor implements Actor {
     const loaded = model === undefined ? undefined : this.#keeper.get(model.spec.name);
     if (desk === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
     if (this.#draining) return this.#refuse(batch, "draining", sender);
-    if (this.#runs.has(batch.batchId)) return; // Repeated on the way.
+    if (this.#runs.has(runKey(sender, batch.batchId))) return; // Repeated on the way.
     if (loaded === undefined) return this.#refuse(batch, "model-not-loaded", sender);
     if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#refuse(batch, "full", sender);
     const refusal = this.#fence.admit(batch, now);
@@ -210,7 +211,7 @@ class Executor implements Actor {
       return this.#refuse(batch, refusal, sender);
     }
     const run = new Run({ batch, batcher: sender, desk, model: loaded, at: now });
-    this.#runs.set(batch.batchId, run);
+    this.#runs.set(runKey(sender, batch.batchId), run);
     const news = desk.accept(batch.startAt, batch.expectedRun, now);
     if (news !== undefined) this.#tellFree(desk, news);
     this.#pull(run);
@@ -292,7 +293,7 @@ class Executor implements Actor {
     desk.batches++;
     desk.items += run.rows;
     desk.failedItems += failed;
-    this.#runs.delete(batch.batchId);
+    this.#runs.delete(runKey(run.batcher, batch.batchId));
     const news = desk.finish(batch.expectedRun, took, finishedAt);
     if (news !== undefined) this.#tellFree(desk, news);
     this.#reportFinished(run, { startedAt, finishedAt, took, failed });
@@ -401,3 +402,5 @@ class Executor implements Actor {
     };
   }
 }
+
+const runKey = (batcher: ActorKey, batchId: BatchId): string => `${batcher}/${batchId}`;

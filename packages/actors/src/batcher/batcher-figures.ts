@@ -1,0 +1,45 @@
+import { type StatsReported, threadName } from "@tutti/protocol";
+import { inFlight, queueLength } from "@tutti/scheduling";
+import type { Instant, Micros } from "@tutti/units";
+import type { ThreadTable } from "./thread-table.ts";
+
+/** What a batcher counts: totals since its start, and what it plans with now. */
+export function batcherFigures(
+  threads: ThreadTable,
+  at: Instant,
+  outstanding: number,
+  guardUs: Micros,
+): Omit<StatsReported, "key" | "role" | "at"> {
+  let arrivals = 0;
+  let batches = 0;
+  let items = 0;
+  const perThread = [...threads.values()].map((entry) => {
+    arrivals += entry.arrivals;
+    batches += entry.batches;
+    items += entry.items;
+    const figures = {
+      arrivals: entry.arrivals,
+      batches: entry.batches,
+      items: entry.items,
+      infeasible: entry.infeasible,
+      overloaded: entry.overloaded,
+      queued: queueLength(entry.core),
+      inFlight: inFlight(entry.core),
+      ctrlUs: entry.pullCost.ctrl(at),
+      perItemUs: entry.pullCost.perItem(),
+      delayCapped: entry.pullCost.capped(at) ? 1 : 0,
+    };
+    return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };
+  });
+  return {
+    figures: {
+      threads: threads.size,
+      arrivals,
+      batches,
+      items,
+      outstanding,
+      guardUs,
+    },
+    perThread,
+  };
+}
