@@ -67,7 +67,10 @@ export class VirtualCluster {
   readonly clock = new VirtualClock();
   readonly network: InMemoryNetwork;
   readonly store: InMemoryStore;
-  readonly actors = new Map<string, { readonly actor: Actor; readonly buses: Bus[]; alive: boolean }>();
+  readonly actors = new Map<
+    string,
+    { readonly actor: Actor; readonly buses: Bus[]; readonly life: { alive: boolean } }
+  >();
   readonly asked: Asked[] = [];
   readonly #options: VirtualClusterOptions;
   readonly #prng: Prng;
@@ -143,7 +146,13 @@ export class VirtualCluster {
     this.#start(name, (ports, config, ready) =>
       createBatcher(
         ports,
-        { ...config, policy, gather: "target", delayFloors: { ctrl: micros(400), perItem: 1 }, marginShare: 0.05 },
+        {
+          ...config,
+          policy,
+          gather: "target",
+          delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
+          marginShare: 0.05,
+        },
         ready,
       ),
     );
@@ -199,8 +208,8 @@ export class VirtualCluster {
   /** As SIGKILL: its connections are gone in mid-word, and nothing it would still do happens. */
   kill(name: string): void {
     const entry = this.actors.get(name);
-    if (entry === undefined || !entry.alive) return;
-    entry.alive = false;
+    if (entry === undefined || !entry.life.alive) return;
+    entry.life.alive = false;
     this.#data.delete(entry.actor.key);
     for (const bus of entry.buses) bus.close(() => undefined);
   }
@@ -267,10 +276,11 @@ export class VirtualCluster {
   #start(name: string, create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor): void {
     const key = actorKey(this.#keys++ * 1_000_003);
     const [bus, bulk] = [this.network.connect({ name }), this.network.connect({ name: `${name}-bulk` })];
+    const life = { alive: true };
     const ports: ActorPorts = {
       bus,
       bulk,
-      store: gated(this.store, () => this.actors.get(name)?.alive !== false),
+      store: gated(this.store, () => life.alive),
       clock: this.clock,
       telemetry: silent,
       randomBytes: (count) => Uint8Array.from({ length: count }, () => this.#prng.nextInt(256)),
@@ -283,7 +293,7 @@ export class VirtualCluster {
       heartbeatEvery: millis(20),
       peerTimeout: millis(100),
     };
-    this.actors.set(name, { actor: create(ports, config, () => undefined), buses: [bus, bulk], alive: true });
+    this.actors.set(name, { actor: create(ports, config, () => undefined), buses: [bus, bulk], life });
   }
 
   #later(delay: Micros, run: () => void): void {

@@ -4,7 +4,7 @@ import { heir } from "./model-leases.ts";
 import { PullCost } from "./pull-cost.ts";
 
 test("d_data is the slope over the batch size and d_ctrl what remains, so that one round trip is not charged per item", () => {
-  const cost = new PullCost({ ctrl: micros(100), perItem: 1 });
+  const cost = new PullCost({ ctrl: micros(100), perItem: 5, perKilobyte: 1 }, 1_024);
   const prng = new Prng(5);
   for (let i = 0; i < 2_000; i++) {
     const batchSize = 1 + prng.nextInt(32);
@@ -17,8 +17,17 @@ test("d_data is the slope over the batch size and d_ctrl what remains, so that o
   expect(ctrl).toBeLessThan(560);
 });
 
+test("a shortage of processors, which comes with large batches, is not blamed on the items", () => {
+  const cost = new PullCost({ ctrl: micros(100), perItem: 2, perKilobyte: 0 }, 4);
+  for (let i = 0; i < 2_000; i++) {
+    const short = i % 100 < 30;
+    cost.note(instant(1_000_000 + i * 20_000), short ? 16 : 2, micros(short ? 30_000 : 500));
+  }
+  expect(cost.perItem()).toBeLessThanOrEqual(8);
+});
+
 test("delays never fall below their floors", () => {
-  const cost = new PullCost({ ctrl: micros(300), perItem: 2 });
+  const cost = new PullCost({ ctrl: micros(300), perItem: 2, perKilobyte: 0 }, 4);
   for (let i = 0; i < 100; i++) cost.note(instant(1_000_000 + i), 1 + (i % 8), micros(5));
   expect(cost.ctrl(instant(1_100_000))).toBe(300);
   expect(cost.perItem()).toBe(2);

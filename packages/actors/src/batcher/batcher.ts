@@ -20,6 +20,7 @@ import {
   THREAD_BATCHES_MAX,
   THREAD_REQUESTS_MAX,
   leaseKeys,
+  rowLayout,
   threadName,
   threadOf,
 } from "@tutti/protocol";
@@ -323,7 +324,7 @@ class Batcher implements Actor {
   }
 
   #startThread(spec: ModelSpec, bucket: number, profile: LatencyTable, term: number): void {
-    const pullCost = new PullCost(this.#config.delayFloors);
+    const pullCost = new PullCost(this.#config.delayFloors, rowLayout(spec, bucket).byteLength);
     const id = threadOf(spec, bucket);
     const core = createModelThread({
       thread: id,

@@ -6,20 +6,28 @@ const MEMORY = 512;
 /** Before so many samples neither the slope nor a quantile says anything, and this stands for d_ctrl. */
 const SAMPLES_MIN = 32;
 const COLD = micros(1_000);
+const SLOPE_MAX = 4;
 
 export interface DelayFloors {
   readonly ctrl: Micros;
-  /** Microseconds per item. */
+  /** Microseconds per item, for what is not its bytes. */
   readonly perItem: number;
+  /** Microseconds per kilobyte of an item. */
+  readonly perKilobyte: number;
 }
 
 /**
  * delay(b) = d_ctrl + d_data·b as it really is (docs/architecture.md, 5): from the rank timer's firing until the executor could start, pulls included. d_data is
  * the slope of a fading least-squares line over (b, delay), since a pull of one item is mostly round trip and must not be charged b times; d_ctrl is a
  * high quantile of what remains.
+ *
+ * The slope is believed between its floor and SLOPE_MAX floors. When the machine is short of processors, batches grow and everything is late at the
+ * same time; a line through that blames the items (seen: 2 ms each), which makes batches of more than a few infeasible, and the shortage worse.
  */
 export class PullCost {
-  readonly #floors: DelayFloors;
+  readonly #ctrlFloor: Micros;
+  /** Microseconds per item, bytes included. */
+  readonly #perItemFloor: number;
   readonly #ctrl: DelayEstimator;
   #count = 0;
   #weight = 0;
@@ -28,8 +36,9 @@ export class PullCost {
   #varB = 0;
   #covBT = 0;
 
-  constructor(floors: DelayFloors) {
-    this.#floors = floors;
+  constructor(floors: DelayFloors, itemBytes: number) {
+    this.#ctrlFloor = floors.ctrl;
+    this.#perItemFloor = floors.perItem + (floors.perKilobyte * itemBytes) / 1_024;
     this.#ctrl = new DelayEstimator({ floor: floors.ctrl, quantile: 0.99, window: seconds(10), capTimes: 5 });
   }
 
@@ -49,7 +58,7 @@ export class PullCost {
 
   ctrl(at: Instant): Micros {
     // The first samples come from code that is not yet compiled and connections that are not yet made.
-    if (this.#count < SAMPLES_MIN) return COLD > this.#floors.ctrl ? COLD : this.#floors.ctrl;
+    if (this.#count < SAMPLES_MIN) return COLD > this.#ctrlFloor ? COLD : this.#ctrlFloor;
     return this.#ctrl.value(at);
   }
   capped(at: Instant): boolean {
@@ -57,7 +66,7 @@ export class PullCost {
   }
   /** Microseconds per item. */
   perItem(): number {
-    if (this.#count < SAMPLES_MIN || this.#varB < 0.25) return this.#floors.perItem;
-    return Math.max(this.#floors.perItem, this.#covBT / this.#varB);
+    if (this.#count < SAMPLES_MIN || this.#varB < 0.25) return this.#perItemFloor;
+    return Math.min(SLOPE_MAX * this.#perItemFloor, Math.max(this.#perItemFloor, this.#covBT / this.#varB));
   }
 }

@@ -9,6 +9,8 @@ export const GRANT_CTRL_FLOOR = millis(2.5);
 export const MARGIN_SHARE = 0.05;
 /** Lower bound of d_data in microseconds per item; what pulls really cost is measured. */
 export const PER_ITEM_FLOOR_US = 2;
+/** 150 KB take 25 µs over TCP. */
+export const PER_KILOBYTE_FLOOR_US = 0.2;
 /** Lower bound of d_resp: outputs over a socket, and the answer over NATS. */
 export const RESPOND_FLOOR = micros(300);
 /** Spares notice a dead leader within about two of these. Each ping costs some 60 µs of CPU over its three processes. */
