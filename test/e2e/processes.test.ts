@@ -1,10 +1,11 @@
 /** `tutti up` as a group of processes: what dies is started again, and in the end nothing is left. Emulated models, so that starts are quick. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Tutti, connect } from "@tutti/client";
+import { generateAddOne } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { TuttiUp, type UpEvent, gone, tutti } from "./tutti-up.ts";
+import { TuttiUp, type UpEvent, commandOf, gone, tutti } from "./tutti-up.ts";
 
 let folder: string;
 let emulate: string[];
@@ -132,6 +133,38 @@ test("a role runs alone against a server that is named, and joins the cluster th
   const { pid } = actors.find(({ gpus }) => gpus?.some(({ gpu }) => gpu === 7))!;
   process.kill(pid, "SIGTERM");
   expect(await alone).toMatchObject({ code: 0 });
+});
+
+test("the NATS server is started again when it dies, with what it stored, and requests are answered", async () => {
+  const client = await connect({ servers: shared.url, app: "e2e" });
+  await askUntilAnswered(client);
+  const after = shared.events.length;
+  process.kill(
+    shared.processes().find((pid) => commandOf(pid).includes("nats-server"))!,
+    "SIGKILL",
+  );
+  await shared.next("nats-died", () => true, after);
+  await askUntilAnswered(client);
+  expect(JSON.parse((await shared.command("models", "--json")).stdout)).toMatchObject([
+    { name: "quick", state: "ready" },
+  ]);
+  await client.close();
+});
+
+test("a folder in Triton's layout is served from the start, with its configuration", async () => {
+  const repository = join(folder, "repository");
+  await mkdir(join(repository, "add/3"), { recursive: true });
+  await writeFile(join(repository, "add/3/model.onnx"), generateAddOne());
+  await writeFile(join(repository, "add/config.yaml"), "{ slo: 500ms, max_batch_size: 4, patience: 0.2 }");
+  const up = await TuttiUp.start(["--no-demo", "--models", repository]);
+  try {
+    const { models } = await up.next("ready");
+    expect(models).toMatchObject([{ name: "add", state: "ready", sloUs: 500_000, batchSizeMax: 4 }]);
+    const { code, stdout } = await up.command("infer", "add", "--json");
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { model: "add", outputs: [{ name: "y", shape: [1, 4] }] }]);
+  } finally {
+    expect(await up.stop()).toBe(0);
+  }
 });
 
 /** The last to use the shared one. */

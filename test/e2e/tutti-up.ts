@@ -190,4 +190,4 @@ const procFile = (pid: number, name: string): string[] => {
   }
 };
 const environmentOf = (pid: number): string[] => procFile(pid, "environ");
-const commandOf = (pid: number): string => procFile(pid, "cmdline").join(" ");
+export const commandOf = (pid: number): string => procFile(pid, "cmdline").join(" ");

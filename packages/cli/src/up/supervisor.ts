@@ -89,13 +89,13 @@ export class Supervisor {
   async stop(options: { readonly names?: readonly string[]; readonly graceMs: number }): Promise<string[]> {
     const names = options.names ?? [...this.#children.keys()];
     const killed: string[] = [];
-    const ended = names.map((name) => {
+    const ended = names.map((name): Promise<void> => {
       const child = this.#children.get(name);
-      if (child === undefined) return undefined;
+      if (child === undefined) return Promise.resolve();
       child.stopping = true;
       clearTimeout(child.timer);
       const { process } = child;
-      if (process === undefined || process.exitCode !== null || process.signalCode !== null) return undefined;
+      if (process === undefined || process.exitCode !== null || process.signalCode !== null) return Promise.resolve();
       process.kill("SIGTERM");
       return new Promise<void>((resolve) => {
         const timer = setTimeout(() => {
@@ -121,21 +121,21 @@ export class Supervisor {
   #spawn(child: Child): void {
     const { name, command, args, env } = child.spec;
     child.startedAt = performance.now();
-    const process_ = spawn(command, args, {
+    const spawned = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       env: { ...process.env, ...env },
     });
-    child.process = process_;
-    this.#gather(name, process_.stdout, "stdout");
-    this.#gather(name, process_.stderr, "stderr");
-    process_.on("message", (message) => {
+    child.process = spawned;
+    this.#gather(name, spawned.stdout, "stdout");
+    this.#gather(name, spawned.stderr, "stderr");
+    spawned.on("message", (message) => {
       if (typeof message !== "object" || message === null || !("ready" in message)) return;
       child.everReady = true;
-      this.#events.onReady(name, message as Record<string, unknown>);
+      this.#events.onReady(name, { ...message });
     });
-    process_.on("error", (error) => this.#events.onLine(name, `can't be started: ${error.message}`, "stderr"));
+    spawned.on("error", (error) => this.#events.onLine(name, `can't be started: ${error.message}`, "stderr"));
     // "close" comes after the last line was read, and also after a failed start; "exit" comes too early for both.
-    process_.once("close", (code, signal) => this.#onEnd(child, signal ?? `exit code ${code}`));
+    spawned.once("close", (code, signal) => this.#onEnd(child, signal ?? `exit code ${code}`));
   }
 
   #gather(name: string, stream: Readable | null, kind: "stdout" | "stderr"): void {
