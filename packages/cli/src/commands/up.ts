@@ -41,8 +41,8 @@ export async function up(flags: UpFlags): Promise<void> {
     const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
     await stop.orUntil(Promise.race([work, deployment.broken]));
-    announcer.say("stopping", "Stopping.");
   } finally {
+    announcer.stopping();
     stop.request();
     for (const end of ending.reverse()) await end();
     stop.release();

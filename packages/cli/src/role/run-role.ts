@@ -33,6 +33,10 @@ const DRAIN_MS = 9_000;
 /** Whoever started us is gone, and nobody is left to wait for. */
 const ORPHAN_DRAIN_MS = 1_000;
 
+const WAITING_SAID_MS = 3_000;
+
+const exitNow = (): void => process.exit(EXIT.failed);
+
 export async function runRole(role: Role, start: StartRole): Promise<void> {
   let telemetry: OtelTelemetry | undefined;
   try {
@@ -63,6 +67,11 @@ interface Serving {
 
 async function serve({ role, options, telemetry, key, start }: Serving): Promise<void> {
   const { log } = telemetry;
+  // Until there is something to drain; `endInOrder` takes over.
+  process.on("disconnect", exitNow);
+  const waiting = setInterval(() => {
+    log.warn({ nats: options.nats.join(",") }, "waits for a NATS server to answer");
+  }, WAITING_SAID_MS);
   const nats = await connectNats({
     servers: options.nats,
     name: `tutti-${role}`,
@@ -70,6 +79,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     waitForServer: true,
     ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
   });
+  clearInterval(waiting);
   const clock = new NodeClock({
     onSkew: (error) => log.warn({ errorUs: Math.round(error) }, "the wall clock is off; this clock slews towards it"),
     onDegraded: (reason) => log.warn({ reason }, "alarms are no longer precise"),
@@ -125,6 +135,7 @@ function endInOrder(actor: Actor, ending: { begun: boolean }, close: () => Promi
       );
     });
   };
+  process.off("disconnect", exitNow);
   process.on("SIGTERM", () => end(DRAIN_MS));
   process.on("SIGINT", () => {
     // A terminal sends Ctrl-C to all of its processes; the supervisor stops us in its own order.

@@ -6,13 +6,13 @@ import { renderStatus } from "./status-line.ts";
 
 /** Lines of children shown a second; the rest stand in their logs. */
 const CHILD_LINES_MAX = 20;
-const WARN = 40;
 
 export class Announcer {
   readonly #json: boolean;
   readonly #write: (line: string) => void;
   #childLines = 0;
   #hidden = 0;
+  #stopping = false;
 
   constructor(options: { readonly json: boolean; readonly write: (line: string) => void }) {
     this.#json = options.json;
@@ -21,6 +21,12 @@ export class Announcer {
 
   say(event: string, text: string, fields: Readonly<Record<string, unknown>> = {}): void {
     this.#write(this.#json ? JSON.stringify({ event, ...fields }) : text);
+  }
+
+  /** From now on what children complain of stands in their logs only: their peers are going one after the other. */
+  stopping(): void {
+    this.#stopping = true;
+    this.say("stopping", "Stopping.");
   }
 
   models(listed: readonly ListedModel[]): void {
@@ -39,7 +45,7 @@ export class Announcer {
   /** A line that a child printed: structured ones from "warn" on, and everything that is not structured, such as a stack. */
   childLine(name: string, line: string): void {
     const text = worthShowing(line);
-    if (text === undefined) return;
+    if (text === undefined || this.#stopping) return;
     if (++this.#childLines > CHILD_LINES_MAX) {
       this.#hidden++;
       return;
@@ -48,24 +54,18 @@ export class Announcer {
   }
 }
 
+/** What every line of an actor says anyway. */
+const COMMON = new Set(["level", "time", "msg", "service", "instance", "pid", "hostname", "role", "actor"]);
+const LEVELS = new Set(["warn", "error", "fatal"]);
+
 function worthShowing(line: string): string | undefined {
   if (!line.startsWith("{")) return line.trim() === "" ? undefined : line;
   try {
-    const {
-      level,
-      msg,
-      time: _,
-      pid: __,
-      hostname: ___,
-      role: ____,
-      actor: _____,
-      ...rest
-    } = JSON.parse(line) as Record<string, unknown>;
-    if (typeof level !== "number" || level < WARN) return undefined;
-    const fields = Object.entries(rest).map(
-      ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-    );
-    return [String(msg ?? ""), ...fields].join(" ");
+    const entry = JSON.parse(line) as Record<string, unknown>;
+    if (!LEVELS.has(String(entry["level"]))) return undefined;
+    const fields = Object.entries(entry).filter(([key]) => !COMMON.has(key));
+    const shown = fields.map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+    return [String(entry["msg"] ?? ""), ...shown].join(" ");
   } catch {
     return line;
   }

@@ -79,7 +79,8 @@ export class Deployment {
 
   #onReady(name: string, message: Readonly<Record<string, unknown>>): void {
     const { ready: _, ...fields } = message;
-    this.#announcer.say("child-ready", `${name} is ready`, { name, ...fields });
+    const where = typeof fields["http"] === "string" ? `: ${fields["http"]}/v2/health/ready` : "";
+    this.#announcer.say("child-ready", `${name} is ready${where}`, { name, ...fields });
     this.#waiting.delete(name);
     if (this.#waiting.size === 0) this.#ready.resolve();
   }

@@ -1,4 +1,4 @@
-import type { GpuLoad, Reading, ThreadLoad } from "./status-board.ts";
+import type { GpuLoad, Reading } from "./status-board.ts";
 
 /** Accelerators that are named one by one; the rest are counted. */
 const GPUS_SHOWN = 16;
@@ -12,7 +12,7 @@ export function renderStatus(reading: Reading): string {
     `${count(reading.requests).padStart(6)} requests`,
     `${count(reading.inTime)} in time${latency(reading)}${reading.late > 0 ? `, ${count(reading.late)} late` : ""}`,
     `${count(reading.refused)} refused${reasons(reading)}`,
-    `batches ${mean(reading)}${threads(reading.threads)}`,
+    `batches ${batches(reading)}`,
     busy(reading.gpus),
   ];
   return parts.join(" · ");
@@ -28,14 +28,16 @@ function reasons({ reasons }: Reading): string {
 }
 
 const mean = ({ items, batches }: { readonly items: number; readonly batches: number }): string =>
-  batches === 0 ? "-" : (items / batches).toFixed(1);
+  (items / batches).toFixed(1);
 
-function threads(all: readonly ThreadLoad[]): string {
-  const active = all.filter((thread) => thread.batches > 0);
-  if (active.length === 0) return "";
+/** As the batchers count them: executors report at another moment of the second, so their figures may belong to the next line. */
+function batches({ threads }: Reading): string {
+  const active = threads.filter((thread) => thread.batches > 0);
+  if (active.length === 0) return "-";
+  const sum = (name: "items" | "batches"): number => active.reduce((total, thread) => total + thread[name], 0);
   const shown = active.slice(0, THREADS_SHOWN).map((thread) => `${thread.name} ${mean(thread)}`);
   const more = active.length > THREADS_SHOWN ? [`${active.length - THREADS_SHOWN} more`] : [];
-  return ` (${[...shown, ...more].join(", ")})`;
+  return `${mean({ items: sum("items"), batches: sum("batches") })} (${[...shown, ...more].join(", ")})`;
 }
 
 /** Ids rise with idleness under late binding, so the idle ones at the end are what could be given back. */

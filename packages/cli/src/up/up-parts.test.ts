@@ -71,10 +71,13 @@ test("only its owner can read what a run keeps, and an earlier run on the port l
 test("of a child's lines, warnings and stacks reach the terminal, and a flood of them is counted", () => {
   const lines: string[] = [];
   const announcer = new Announcer({ json: false, write: (line) => lines.push(line) });
-  announcer.childLine("ingress", '{"level":30,"msg":"ready"}');
-  announcer.childLine("ingress", '{"level":40,"time":1,"actor":"x","msg":"slow","ms":7}');
+  announcer.childLine("ingress", '{"level":"info","msg":"ready"}');
+  announcer.childLine("ingress", '{"level":"warn","time":"2026","actor":"x","msg":"slow","ms":7}');
   announcer.childLine("ingress", "Error: broken");
   expect(lines).toEqual(["ingress | slow ms=7", "ingress | Error: broken"]);
   for (let i = 0; i < 100; i++) announcer.childLine("ingress", "again");
   expect(lines).toHaveLength(20);
+  announcer.stopping();
+  announcer.childLine("ingress", "Error: my peer is gone");
+  expect(lines.at(-1)).toBe("Stopping.");
 });
