@@ -5,7 +5,7 @@ import type { Logger } from "@tutti/telemetry";
 import { type ActorKey, actorToken, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { Directory, type PeerWatcher } from "./directory.ts";
-import { Outbox } from "./outbox.ts";
+import { Outbox, type Urgency } from "./outbox.ts";
 import type { ActorConfig, ActorPorts } from "./ports.ts";
 
 export interface StationOptions extends PeerWatcher {
@@ -77,8 +77,8 @@ export class Station {
     );
   }
 
-  send<T>(to: ActorKey, type: MessageType<T>, value: T): void {
-    this.#outbox.add(this.subjects.actor(to), type, value);
+  send<T>(to: ActorKey, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
+    this.#outbox.add(this.subjects.actor(to), type, value, urgency);
   }
 
   broadcast<T>(role: Role, type: MessageType<T>, value: T): void {
@@ -109,7 +109,7 @@ export class Station {
     for (const timer of this.#timers) timer.stop();
     this.directory.stop();
     this.beat();
-    this.#outbox.flush();
+    this.#outbox.close();
     this.#ports.bus.flush(() => {
       for (const subscription of this.#subscriptions) subscription.stop();
       done();

@@ -40,7 +40,11 @@ export class TuttiError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(code: ErrorCode, text: string, options: TuttiErrorOptions = {}) {
+    // A refusal is an answer, and an overloaded system gives thousands a second: only faults of our own need a stack, which takes 50 µs to gather.
+    const { stackTraceLimit } = Error;
+    if (code !== "TUTTI_INTERNAL") Error.stackTraceLimit = 0;
     super(text, options.cause === undefined ? undefined : { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.retryable = options.retryable ?? isRetryable(code);
     this.retryAfterMs = options.retryAfterMs;

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { type KeyObject, createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import { TOKEN_BYTES } from "@tutti/protocol";
 import type { ActorKey, BatchId, RequestSeq } from "@tutti/units";
 
@@ -19,9 +19,17 @@ export function signToken(secret: Uint8Array, claim: TokenClaim): Uint8Array {
   numbers[1] = claim.batchId;
   numbers[2] = claim.executor;
   numbers.set(claim.seqs, 3);
-  return createHmac("sha256", secret).update(new Uint8Array(numbers.buffer)).digest().subarray(0, TOKEN_BYTES);
+  return createHmac("sha256", keyOf(secret)).update(new Uint8Array(numbers.buffer)).digest().subarray(0, TOKEN_BYTES);
 }
 
 export function verifyToken(secret: Uint8Array, claim: TokenClaim, token: Uint8Array): boolean {
   return token.byteLength === TOKEN_BYTES && timingSafeEqual(signToken(secret, claim), token);
+}
+
+/** Making a key of bytes costs as much as signing with it, and a secret serves as long as its ingress. */
+const keys = new WeakMap<Uint8Array, KeyObject>();
+function keyOf(secret: Uint8Array): KeyObject {
+  let key = keys.get(secret);
+  if (key === undefined) keys.set(secret, (key = createSecretKey(secret)));
+  return key;
 }

@@ -108,15 +108,16 @@ class Batcher implements Actor {
       onJoin: (peer) => peer.role === "batcher" && this.#leases.claimAll(),
       onLost: (peer) => this.#onLost(peer),
     });
-    this.#leader = new LeaderWatch(this.#station, ({ epoch }) =>
-      this.#stepAll((at) => ({ kind: "ranker-changed", at, epoch })),
-    );
+    this.#leader = new LeaderWatch(this.#station, ({ epoch }) => {
+      this.#dispatcher.leaderChanged();
+      this.#stepAll((at) => ({ kind: "ranker-changed", at, epoch }));
+    });
     this.#dispatcher = new Dispatcher({
       station: this.#station,
       leader: this.#leader,
       threads: this.#threads,
       self: config.key,
-      now: () => ports.clock.now(),
+      clock: ports.clock,
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => this.#onModel(model, before),
@@ -150,6 +151,7 @@ class Batcher implements Actor {
   drain(done: () => void): void {
     this.#leaving = true;
     this.#alarm.clear();
+    this.#dispatcher.close();
     this.#inheriting.clear();
     for (const timer of this.#timers) timer.stop();
     this.#catalog.close();

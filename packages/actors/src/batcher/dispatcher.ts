@@ -7,6 +7,7 @@ import {
   RequestRefused,
   codeNumber,
 } from "@tutti/protocol";
+import type { Clock } from "@tutti/clock";
 import { signToken } from "@tutti/pull";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
 import {
@@ -22,6 +23,7 @@ import {
 } from "@tutti/units";
 import type { LeaderWatch } from "../leader.ts";
 import type { Station } from "../station.ts";
+import { OfferGate } from "./offer-gate.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
 /** A batch that was dispatched and not yet reported done. */
@@ -53,7 +55,7 @@ export class Dispatcher implements ModelEffects {
   readonly #threads: ThreadTable;
   readonly #self: ActorKey;
   readonly #now: () => Instant;
-  readonly #offers = new Map<ThreadId, Candidate>();
+  readonly #gate: OfferGate;
   readonly #responds = new Map<ActorKey, Micros>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
 
@@ -62,13 +64,18 @@ export class Dispatcher implements ModelEffects {
     readonly leader: LeaderWatch;
     readonly threads: ThreadTable;
     readonly self: ActorKey;
-    readonly now: () => Instant;
+    readonly clock: Clock;
   }) {
     this.#station = options.station;
     this.#leader = options.leader;
     this.#threads = options.threads;
     this.#self = options.self;
-    this.#now = options.now;
+    this.#now = () => options.clock.now();
+    this.#gate = new OfferGate(options.clock, (candidate) => {
+      const leader = this.#leader.leader;
+      // Without a leader nobody listens; the next one is told by "ranker-changed".
+      if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
+    });
     options.station.reader.on(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
       if (sender !== ingress) return;
       this.#secrets.delete(ingress); // The newest come last.
@@ -81,17 +88,19 @@ export class Dispatcher implements ModelEffects {
     });
   }
 
+  /** A new leader has seen no offer of ours. */
+  leaderChanged(): void {
+    this.#gate.reset();
+  }
+  close(): void {
+    this.#gate.close();
+  }
   /** For heartbeats: what each thread offers now, so that a lost offer is repaired. */
   currentOffers(): Candidate[] {
-    return [...this.#offers.values()].filter((candidate) => candidate.batchSize > 0);
+    return this.#gate.sent();
   }
   forgetThread(thread: ThreadId): void {
-    const last = this.#offers.get(thread);
-    const leader = this.#leader.leader;
-    // Otherwise the ranker would grant accelerators to nobody until the offer is stale.
-    if (last !== undefined && last.batchSize > 0 && leader !== undefined)
-      this.#station.send(leader.key, CandidateOffered, { ...last, offerSeq: last.offerSeq + 1, batchSize: 0 });
-    this.#offers.delete(thread);
+    this.#gate.forget(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
   /** d_resp as the slowest ingress measures it. */
@@ -105,13 +114,11 @@ export class Dispatcher implements ModelEffects {
   }
 
   offer(candidate: Candidate): void {
-    this.#offers.set(candidate.thread, { ...candidate });
-    const leader = this.#leader.leader;
-    // Without a leader nobody listens; the next one is told by "ranker-changed".
-    if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
+    this.#gate.offer(candidate);
   }
 
   answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
+    this.#gate.voided(grant.thread);
     const leader = this.#leader.leader;
     if (leader === undefined) return;
     this.#station.send(leader.key, GrantAnswered, {
@@ -176,7 +183,7 @@ export class Dispatcher implements ModelEffects {
     const thread = (request as QueuedRequest).thread;
     const entry = this.#threads.get(thread);
     if (entry !== undefined) entry[cause]++;
-    this.#station.send(request.ingress, RequestRefused, { thread, code, seq: request.seq, feasible });
+    this.#station.send(request.ingress, RequestRefused, { thread, code, seq: request.seq, feasible }, "soon");
   }
 
   /** Asks what became of a batch that should have been reported long ago. */

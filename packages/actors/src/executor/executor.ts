@@ -29,8 +29,12 @@ import {
   type GpuId,
   type Instant,
   type Micros,
+  after,
   before,
+  bucketOf,
+  later,
   micros,
+  millis,
   seconds,
 } from "@tutti/units";
 import type { Stop } from "@tutti/clock";
@@ -57,9 +61,17 @@ export interface ExecutorPorts extends ActorPorts {
   readonly onFault: (reason: string) => void;
 }
 
+/** How long an ingress may be late with its rows before a batch that is due starts without them. */
+const PULL_GRACE = millis(2);
+/** Longer than any grant is valid, which is four times d_ctrl. */
+const LINGER = millis(50);
+
 export function createExecutor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void): Actor {
   return new Executor(ports, config, ready);
 }
+
+/** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
+const OBSERVED_MAX = 4_096;
 
 class Executor implements Actor {
   readonly role = "executor" as const;
@@ -77,10 +89,12 @@ class Executor implements Actor {
   /** By batcher and batch: each batcher counts its own. */
   readonly #runs = new Map<string, Run>();
   readonly #reporting: Stop;
+  readonly #observed: BatchFinished[] = [];
   /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
   #starting = true;
   #loading = false;
   #draining = false;
+  #lingering = false;
   #drained: (() => void) | undefined;
 
   constructor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void) {
@@ -127,7 +141,10 @@ class Executor implements Actor {
       onGone: (model) => this.#keeper.drop(model.spec.name),
     });
     this.#listen();
-    this.#reporting = ports.clock.every(seconds(1), () => this.#reportUnready());
+    this.#reporting = ports.clock.every(seconds(1), () => {
+      this.#reportUnready();
+      this.#tellObserved();
+    });
     this.#catalog.open(() => {
       this.#station.open();
       this.#keeper.whenIdle(() => {
@@ -153,7 +170,16 @@ class Executor implements Actor {
       };
       for (const desk of this.#desks.values()) desk.engine.stop(stopped);
     };
-    if (this.#runs.size === 0) this.#drained();
+    // Batches of grants that were on their way are refused, so that their requests run elsewhere: whoever is gone refuses nothing (T9).
+    const lingering = this.#ports.clock.alarm(() => {
+      this.#lingering = false;
+      this.#endIfDrained();
+    });
+    this.#lingering = true;
+    lingering.set(after(this.#now(), LINGER));
+  }
+  #endIfDrained(): void {
+    if (this.#runs.size === 0 && !this.#lingering) this.#drained?.();
   }
 
   #now(): Instant {
@@ -201,20 +227,29 @@ class Executor implements Actor {
     const model = this.#catalog.ofThread(batch.thread);
     const loaded = model === undefined ? undefined : this.#keeper.get(model.spec.name);
     if (desk === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
-    if (this.#draining) return this.#refuse(batch, "draining", sender);
+    if (this.#draining) return this.#turnAway(batch, desk, "draining", sender);
     if (this.#runs.has(runKey(sender, batch.batchId))) return; // Repeated on the way.
-    if (loaded === undefined) return this.#refuse(batch, "model-not-loaded", sender);
-    if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#refuse(batch, "full", sender);
+    // Also for another version of it, with other buckets or smaller batches.
+    if (loaded === undefined || !fits(batch, loaded.spec))
+      return this.#turnAway(batch, desk, "model-not-loaded", sender);
+    if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, desk, "full", sender);
     const refusal = this.#fence.admit(batch, now);
-    if (refusal !== undefined) {
-      desk.refusedBatches++;
-      return this.#refuse(batch, refusal, sender);
-    }
+    if (refusal !== undefined) return this.#turnAway(batch, desk, refusal, sender);
     const run = new Run({ batch, batcher: sender, desk, model: loaded, at: now });
     this.#runs.set(runKey(sender, batch.batchId), run);
     const news = desk.accept(batch.startAt, batch.expectedRun, now);
     if (news !== undefined) this.#tellFree(desk, news);
     this.#pull(run);
+  }
+
+  /** Refuses a batch whose grant is used up by that: the ranker counts on the time that it would have taken. */
+  #turnAway(batch: BatchDispatched, desk: GpuDesk, reason: BatchRefusal, to: ActorKey): void {
+    desk.refusedBatches++;
+    this.#refuse(batch, reason, to);
+    if (batch.executor !== this.key || batch.epoch < this.#fence.epoch) return;
+    if (batch.grantSeq <= this.#fence.sequence(batch.gpu)) return;
+    this.#fence.raiseSequence(batch.gpu, batch.grantSeq);
+    this.#tellFree(desk, desk.freeAt(this.#now()));
   }
 
   #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {
@@ -227,6 +262,11 @@ class Executor implements Actor {
     const { batch } = run;
     const timeoutMs = Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20);
     if (run.waiting === 0) return this.#start(run);
+    if (run.waiting > 1) {
+      // T8: an ingress that hangs must not make the rows of the others late.
+      run.cutOff = this.#ports.clock.alarm(() => run.rows > 0 && this.#start(run));
+      run.cutOff.set(later(batch.latest, after(run.receivedAt, PULL_GRACE)));
+    }
     batch.ingresses.forEach(({ ingress, token }, i) => {
       const peer = { key: ingress, address: this.#station.directory.get(ingress)?.address };
       const seqs = run.seqsOf(i);
@@ -240,6 +280,7 @@ class Executor implements Actor {
         seqs,
       };
       this.#ports.data.pull(peer, pull, timeoutMs, (outcome) => {
+        if (run.started) return; // Too late: the batch runs without these rows.
         if ("items" in outcome) run.take(i, outcome.items);
         else
           this.#station.log.warn(
@@ -253,6 +294,8 @@ class Executor implements Actor {
   }
 
   #start(run: Run): void {
+    run.started = true;
+    run.cutOff?.clear();
     run.readyAt = this.#now();
     if (run.rows === 0) return this.#finish(run, undefined);
     const { spec } = run.model;
@@ -303,7 +346,7 @@ class Executor implements Actor {
       error: outcome?.kind === "failed" ? outcome.reason : undefined,
     });
     if (outcome?.kind === "failed" && outcome.fault) this.#ports.onFault(outcome.reason);
-    if (this.#runs.size === 0) this.#drained?.();
+    this.#endIfDrained();
   }
 
   #reportFinished(run: Run, ran: { startedAt: Instant; finishedAt: Instant; took: Micros; failed: number }): void {
@@ -322,8 +365,13 @@ class Executor implements Actor {
       finishedAt: ran.finishedAt,
       run: ran.took,
     };
-    this.#station.send(run.batcher, BatchFinished, finished);
-    if (run.rows > 0 && ran.took > 0) this.#station.broadcast("profiler", BatchFinished, finished);
+    this.#station.send(run.batcher, BatchFinished, finished, "soon");
+    if (run.rows > 0 && ran.took > 0 && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
+  }
+
+  /** Nobody waits for observations, so they travel together. */
+  #tellObserved(): void {
+    for (const finished of this.#observed.splice(0)) this.#station.broadcast("profiler", BatchFinished, finished);
   }
 
   #tellFree(desk: GpuDesk, freeAt: Instant): void {
@@ -402,5 +450,10 @@ class Executor implements Actor {
     };
   }
 }
+
+const fits = ({ thread, ingresses, requests }: BatchDispatched, spec: ModelSpec): boolean =>
+  bucketOf(thread) < spec.buckets.length &&
+  requests.length <= spec.batchSizeMax &&
+  requests.length === ingresses.reduce((sum, { count }) => sum + count, 0);
 
 const runKey = (batcher: ActorKey, batchId: BatchId): string => `${batcher}/${batchId}`;

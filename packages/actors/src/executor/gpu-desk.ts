@@ -2,7 +2,7 @@ import type { Engine } from "@tutti/engine";
 import { type GpuId, type Instant, type Micros, ALWAYS, after, later } from "@tutti/units";
 
 /** Differences below this are not worth a message to the ranker. */
-const NEWS_US = 100;
+const NEWS_US = 250;
 
 /** One accelerator of this executor: its engine, and when it will be free as far as anybody can tell. */
 export class GpuDesk {

@@ -1,5 +1,6 @@
 import type { BatchDispatched } from "@tutti/protocol";
 import { type PulledItem, type ResultItem, type Tensor, codeNumber } from "@tutti/protocol";
+import type { Alarm } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
 import type { CatalogModel } from "../catalog.ts";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
@@ -23,6 +24,10 @@ export class Run {
   readyAt: Instant;
   /** Ingresses that have not answered the pull. */
   waiting: number;
+  /** Given to the engine: rows that come now come too late. */
+  started = false;
+  /** When it starts with the rows that are there. */
+  cutOff: Alarm | undefined;
   readonly traceparents: string[] = [];
   readonly #buffer: BatchBuffer;
   readonly #rows: RowOwner[] = [];

@@ -103,7 +103,7 @@ export class Lanes {
   #tell(lane: Lane, held: Held): void {
     const { batcher, term } = lane.lease;
     if (!this.#introducedTo.has(batcher)) this.introduce(batcher);
-    this.#station.send(batcher, RequestArrived, {
+    const arrival = {
       thread: held.thread,
       app: held.appId,
       term,
@@ -114,7 +114,8 @@ export class Lanes {
       slo: held.slo,
       size: bucketOf(held.thread),
       priority: held.priority,
-    });
+    };
+    this.#station.send(batcher, RequestArrived, arrival, "soon");
   }
 
   #sendAgain(missed: { thread: ThreadId; term: number; fromSeq: number; toSeq: number }, sender: ActorKey): void {

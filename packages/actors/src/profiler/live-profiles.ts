@@ -1,7 +1,10 @@
 import { LatencyObserver, LatencyTable } from "@tutti/profile";
 import type { ModelSpec, ModelStatus, ProfilePoints } from "@tutti/protocol";
-import type { Instant, Micros } from "@tutti/units";
+import { type Instant, type Micros, micros } from "@tutti/units";
 import { batchSizesOf } from "./profile-plan.ts";
+
+/** Of the SLO: what live runs may add to the seed's latency in plans. */
+const INFLATION_SHARE_MAX = 0.2;
 
 export interface LiveProfileOptions {
   readonly quantile: number;
@@ -14,40 +17,45 @@ export interface LiveProfileOptions {
 export class LiveProfiles {
   readonly spec: ModelSpec;
   readonly #options: LiveProfileOptions;
-  readonly #observers: LatencyObserver[];
+  readonly #seeds: readonly LatencyTable[];
+  readonly #observers: readonly LatencyObserver[];
   #published: ModelStatus;
-  #noted = false;
 
   constructor(spec: ModelSpec, status: ModelStatus, options: LiveProfileOptions) {
     this.spec = spec;
     this.#options = options;
     this.#published = status;
-    this.#observers = status.profiles.map(
-      (points) =>
-        new LatencyObserver({
-          seed: LatencyTable.fromPoints(points, { batchSizeMax: spec.batchSizeMax }),
-          quantile: options.quantile,
-          window: options.window,
-        }),
-    );
+    // A given profile is what its owner believes, also after a restart of ours; a measured one is what was last published.
+    const seeds = spec.profile ?? status.profiles;
+    this.#seeds = seeds.map((points) => LatencyTable.fromPoints(points, { batchSizeMax: spec.batchSizeMax }));
+    const { quantile, window } = options;
+    this.#observers = this.#seeds.map((seed) => new LatencyObserver({ seed, quantile, window }));
   }
 
   note(at: Instant, bucket: number, batchSize: number, run: Micros): void {
     this.#observers[bucket]?.note(at, batchSize, run);
-    this.#noted = true;
   }
 
   /** The status to publish when something moved enough to matter to a plan; undefined otherwise. */
   news(at: Instant): ModelStatus | undefined {
-    if (!this.#noted) return undefined;
-    this.#noted = false;
     const sizes = batchSizesOf(this.spec.batchSizeMax);
-    const profiles = this.#observers.map((observer) => pointsAt(observer.planning(at), sizes));
+    const profiles = this.#observers.map((observer, bucket) =>
+      pointsAt(observer.planning(at), sizes).map(({ batchSize, latency }) => ({
+        batchSize,
+        latency: this.#bounded(bucket, batchSize, latency),
+      })),
+    );
     if (!profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? [])))
       return undefined;
     const means = this.#observers.map((observer) => pointsAt(observer.mean(at), sizes));
     this.#published = { ...this.#published, profiles, means };
     return this.#published;
+  }
+
+  /** However slow runs are for a while, a model that could be served stays so: what is refused as infeasible would never be measured again. */
+  #bounded(bucket: number, batchSize: number, latency: Micros): Micros {
+    const seed = this.#seeds[bucket]?.latency(batchSize) ?? latency;
+    return micros(Math.min(latency, seed + Math.round(INFLATION_SHARE_MAX * this.spec.slo)));
   }
 
   #moved(points: ProfilePoints, before: ProfilePoints): boolean {

@@ -200,7 +200,11 @@ class Ranker implements Actor, RankEffects {
       if (driver === executor) this.#leave(gpu, executor);
       return;
     }
-    if (driver === executor) return;
+    if (driver === executor) {
+      // A gpu-freed that was lost is repaired by this; one of an older grant is ignored.
+      const { freeAt, grantSeq } = state;
+      return this.#step({ kind: "gpu-freed", at: this.#now(), gpu, executor, freeAt, grantSeq });
+    }
     if (driver !== undefined) this.#leave(gpu, driver);
     this.#gpus.set(gpu, executor);
     this.#step({ kind: "gpu-joined", at: this.#now(), gpu, executor, freeAt: state.freeAt, grantSeq: state.grantSeq });

@@ -14,7 +14,7 @@ export const PER_KILOBYTE_FLOOR_US = 0.2;
 /** Lower bound of d_resp: outputs over a socket, and the answer over NATS. */
 export const RESPOND_FLOOR = micros(300);
 /** Spares notice a dead leader within about two of these. Each ping costs some 60 µs of CPU over its three processes. */
-export const PING_EVERY = millis(5);
+export const PING_EVERY = millis(20);
 
 export const PROFILING = {
   quantile: 0.99,
