@@ -25,6 +25,7 @@ export class TuttiUp {
   readonly #child: ChildProcess;
   readonly #events: UpEvent[];
   readonly #waiting: Set<() => void>;
+  readonly #errors: () => string;
 
   private constructor(parts: {
     readonly url: string;
@@ -32,12 +33,14 @@ export class TuttiUp {
     readonly child: ChildProcess;
     readonly events: UpEvent[];
     readonly waiting: Set<() => void>;
+    readonly errors: () => string;
   }) {
     this.url = parts.url;
     this.runDirectory = parts.runDirectory;
     this.#child = parts.child;
     this.#events = parts.events;
     this.#waiting = parts.waiting;
+    this.#errors = parts.errors;
   }
 
   /** Resolves when everything is served. */
@@ -51,20 +54,24 @@ export class TuttiUp {
     const waiting = new Set<() => void>();
     let errors = "";
     child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
+    const lookAll = (): void => {
+      for (const look of [...waiting]) look();
+    };
     createInterface({ input: child.stdout }).on("line", (line) => {
       events.push(JSON.parse(line) as UpEvent);
-      for (const look of [...waiting]) look();
+      lookAll();
     });
-    const died = once(child, "exit").then(([code]) => {
-      throw new Error(
-        `tutti up ended with ${code}:\n${errors}\n${events.map((event) => JSON.stringify(event)).join("\n")}`,
-      );
-    });
-    const running = new TuttiUp({ url: "", runDirectory: directory, child, events, waiting });
-    await Promise.race([running.next("ready"), died]);
-    died.catch(() => undefined);
-    const { url } = await running.next("nats");
-    return new TuttiUp({ url: String(url), runDirectory: directory, child, events, waiting });
+    child.on("close", lookAll);
+    const parts = { runDirectory: directory, child, events, waiting, errors: () => errors };
+    const starting = new TuttiUp({ ...parts, url: "" });
+    await starting.next("ready");
+    const { url } = await starting.next("nats");
+    return new TuttiUp({ ...parts, url: String(url) });
+  }
+
+  #said(): string {
+    const lines = this.#events.filter(({ event }) => event !== "status").map((event) => JSON.stringify(event));
+    return [...lines, this.#errors()].join("\n");
   }
 
   get pid(): number {
@@ -75,14 +82,16 @@ export class TuttiUp {
     return this.#events;
   }
 
-  /** The first event of that name (that fits), from `after` on in the list of events, past or to come. */
+  /** The first event of that name (that fits), from `after` on in the list of events, past or to come; rejects when it ends without. */
   next(name: string, fits: (event: UpEvent) => boolean = () => true, after = 0): Promise<UpEvent> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const look = (): void => {
         const found = this.#events.slice(after).find((event) => event.event === name && fits(event));
-        if (found === undefined) return;
+        const ended = this.#child.exitCode ?? this.#child.signalCode;
+        if (found === undefined && ended === null) return;
         this.#waiting.delete(look);
-        resolve(found);
+        if (found !== undefined) resolve(found);
+        else reject(new Error(`tutti up ended with ${ended}:\n${this.#said().slice(-4_000)}`));
       };
       this.#waiting.add(look);
       look();
