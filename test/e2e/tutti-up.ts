@@ -50,6 +50,7 @@ export class TuttiUp {
       stdio: ["ignore", "pipe", "pipe"],
       env: environment(directory),
     });
+    endWithUs(child);
     const events: UpEvent[] = [];
     const waiting = new Set<() => void>();
     let errors = "";
@@ -136,12 +137,20 @@ export class TuttiUp {
 /** Runs `tutti` to its end. */
 export async function tutti(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<CommandResult> {
   const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "pipe", "pipe"], env });
+  endWithUs(child);
   let stdout = "";
   let stderr = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
   const [code] = (await once(child, "close")) as [number | null];
   return { code: code ?? -1, stdout, stderr };
+}
+
+/** A test that failed halfway must not leave a cluster behind. */
+function endWithUs(child: ChildProcess): void {
+  const end = (): void => void child.kill("SIGTERM");
+  process.on("exit", end);
+  child.once("exit", () => process.off("exit", end));
 }
 
 /** Resolves when none of the processes is left; rejects when some outlive `withinMs`. A zombie has ended. */
