@@ -63,8 +63,6 @@ export interface ExecutorPorts extends ActorPorts {
 
 /** How long an ingress may be late with its rows before a batch that is due starts without them. */
 const PULL_GRACE = millis(2);
-/** Longer than any grant is valid, which is four times d_ctrl. */
-const LINGER = millis(50);
 
 export function createExecutor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void): Actor {
   return new Executor(ports, config, ready);
@@ -94,7 +92,6 @@ class Executor implements Actor {
   #starting = true;
   #loading = false;
   #draining = false;
-  #lingering = false;
   #drained: (() => void) | undefined;
 
   constructor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void) {
@@ -170,16 +167,7 @@ class Executor implements Actor {
       };
       for (const desk of this.#desks.values()) desk.engine.stop(stopped);
     };
-    // Batches of grants that were on their way are refused, so that their requests run elsewhere: whoever is gone refuses nothing (T9).
-    const lingering = this.#ports.clock.alarm(() => {
-      this.#lingering = false;
-      this.#endIfDrained();
-    });
-    this.#lingering = true;
-    lingering.set(after(this.#now(), LINGER));
-  }
-  #endIfDrained(): void {
-    if (this.#runs.size === 0 && !this.#lingering) this.#drained?.();
+    if (this.#runs.size === 0) this.#drained();
   }
 
   #now(): Instant {
@@ -346,7 +334,7 @@ class Executor implements Actor {
       error: outcome?.kind === "failed" ? outcome.reason : undefined,
     });
     if (outcome?.kind === "failed" && outcome.fault) this.#ports.onFault(outcome.reason);
-    this.#endIfDrained();
+    if (this.#runs.size === 0) this.#drained?.();
   }
 
   #reportFinished(run: Run, ran: { startedAt: Instant; finishedAt: Instant; took: Micros; failed: number }): void {

@@ -30,7 +30,7 @@ export function createDataDesk(options: DataDeskOptions): DataHandlers {
         const seq = pull.seqs[i]!;
         const request = held.get(seq);
         if (request !== undefined && request.thread === pull.thread) {
-          notePulled(request, pull.batchId, executor);
+          notePulled(request, pull, executor);
           items[i] = { seq, row: request.row, traceparent: request.traceparent };
         } else items[i] = { seq, row: undefined, traceparent: "" };
       }
@@ -38,28 +38,42 @@ export function createDataDesk(options: DataDeskOptions): DataHandlers {
     },
 
     onResults(results: ResultBatch): void {
-      options.onResponded(results);
+      let isTheirs = false;
       for (const item of results.items) {
         const request = held.get(item.seq);
-        if (request === undefined || !wasPulledBy(request, results.batchId, results.executor)) {
+        if (request === undefined || !wasPulledBy(request, results)) {
           figures.strayResults++;
           continue;
         }
+        isTheirs = true;
         const outcome = item.outputs ?? new TuttiError(codeOfNumber(item.code), item.text);
         options.settle(request, outcome, results);
       }
+      // A stranger's times would be taken for d_resp.
+      if (isTheirs) options.onResponded(results);
     },
   };
 }
 
 /** A request that was put back and dispatched again may be answered by either batch: the first result wins. */
-function notePulled(held: Held, batchId: number, executor: ActorKey): void {
-  if (held.batch === batchId && held.executor === executor) return;
+function notePulled(held: Held, { batchId, token }: PullRequest, executor: ActorKey): void {
+  if (held.batch === batchId && held.executor === executor && sameBytes(held.token, token)) return;
   held.earlierBatch = held.batch;
   held.earlierExecutor = held.executor;
+  held.earlierToken = held.token;
   held.batch = batchId;
   held.executor = executor;
+  held.token = token;
 }
-const wasPulledBy = (held: Held, batchId: number, executor: number): boolean =>
-  (held.batch === batchId && held.executor === executor) ||
-  (held.earlierBatch === batchId && held.earlierExecutor === executor);
+/** The token is the proof: batches and executors can be guessed or overheard. */
+const wasPulledBy = (held: Held, { batchId, executor, token }: ResultBatch): boolean =>
+  (held.batch === batchId && held.executor === executor && sameBytes(held.token, token)) ||
+  (held.earlierBatch === batchId && held.earlierExecutor === executor && sameBytes(held.earlierToken, token));
+
+/** False without a token. Its time does not depend on where the bytes differ. */
+function sameBytes(a: Uint8Array | undefined, b: Uint8Array): boolean {
+  if (a === undefined || a.byteLength !== b.byteLength) return false;
+  let difference = 0;
+  for (let i = 0; i < a.byteLength; i++) difference |= a[i]! ^ b[i]!;
+  return difference === 0;
+}

@@ -31,8 +31,10 @@ export interface Held {
   /** Who pulled it last, and before that: only they may answer it (T2). */
   batch: number;
   executor: ActorKey | 0;
+  token: Uint8Array | undefined;
   earlierBatch: number;
   earlierExecutor: ActorKey | 0;
+  earlierToken: Uint8Array | undefined;
 }
 
 /** The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7). */

@@ -319,8 +319,10 @@ class Ingress implements Actor {
       arrivalSeq: 0,
       batch: 0,
       executor: 0,
+      token: undefined,
       earlierBatch: 0,
       earlierExecutor: 0,
+      earlierToken: undefined,
     };
     this.#held.add(held, after(timing.deadline, this.#respondNow()));
     this.#armTimer();
