@@ -1,6 +1,7 @@
 import { type Heartbeat, RankerAnnounced } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import type { Station } from "./station.ts";
+import { wellFormed } from "./well-formed.ts";
 
 export interface Leader {
   readonly key: ActorKey;
@@ -14,7 +15,7 @@ export class LeaderWatch {
 
   constructor(station: Station, onChange: (leader: Leader) => void) {
     this.#onChange = onChange;
-    station.reader.on(RankerAnnounced, ({ key, epoch }) => this.#hear(key, epoch));
+    station.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, ({ key, epoch }) => this.#hear(key, epoch));
   }
 
   get leader(): Leader | undefined {

@@ -7,6 +7,7 @@ import { FrameReader } from "@tutti/wire";
 import { Directory, type PeerWatcher } from "./directory.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
 import type { ActorConfig, ActorPorts } from "./ports.ts";
+import { wellFormed } from "./well-formed.ts";
 
 export interface StationOptions extends PeerWatcher {
   readonly role: Role;
@@ -43,8 +44,21 @@ export class Station {
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key);
     this.directory = new Directory(ports.clock, config.peerTimeout, options);
-    this.reader.on(Heartbeat, (beat) => {
-      if (beat.key !== config.key) this.directory.hear(beat);
+    this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
+      if (sender === beat.key && sender !== config.key) this.directory.hear(beat);
+    });
+  }
+
+  /** As `reader.on`, for messages that can carry any value: a malformed one is counted and dropped (T8). */
+  onPacked<T extends object>(
+    type: MessageType<T>,
+    isWellFormed: (value: T) => boolean,
+    handler: (value: T, sender: ActorKey) => void,
+  ): void {
+    this.reader.on(type, (value, sender) => {
+      if (isWellFormed(value)) return handler(value, sender);
+      this.faults++;
+      this.log.warn({ message: type.name, sender: actorToken(sender) }, "dropped a malformed message");
     });
   }
 

@@ -42,6 +42,7 @@ import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
@@ -174,7 +175,7 @@ class Batcher implements Actor {
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
       if (this.#release(batchId, sender)) this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
-    reader.on(ExecutorLost, ({ executor }) => this.#onExecutorLost(executor));
+    this.#station.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
   }
 
   #now(): Instant {

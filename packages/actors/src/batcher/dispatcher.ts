@@ -23,6 +23,7 @@ import {
 } from "@tutti/units";
 import type { LeaderWatch } from "../leader.ts";
 import type { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
 import { OfferGate } from "./offer-gate.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
@@ -76,16 +77,20 @@ export class Dispatcher implements ModelEffects {
       // Without a leader nobody listens; the next one is told by "ranker-changed".
       if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
     });
-    options.station.reader.on(IngressIntroduced, ({ ingress, secret, respond }, sender) => {
-      if (sender !== ingress) return;
-      this.#secrets.delete(ingress); // The newest come last.
-      this.#secrets.set(ingress, Uint8Array.from(secret));
-      for (const oldest of this.#secrets.keys()) {
-        if (this.#secrets.size <= SECRETS_MAX) break;
-        this.#secrets.delete(oldest);
-      }
-      this.#responds.set(ingress, respond);
-    });
+    options.station.onPacked(
+      IngressIntroduced,
+      wellFormed.ingressIntroduced,
+      ({ ingress, secret, respond }, sender) => {
+        if (sender !== ingress) return;
+        this.#secrets.delete(ingress); // The newest come last.
+        this.#secrets.set(ingress, Uint8Array.from(secret));
+        for (const oldest of this.#secrets.keys()) {
+          if (this.#secrets.size <= SECRETS_MAX) break;
+          this.#secrets.delete(oldest);
+        }
+        this.#responds.set(ingress, respond);
+      },
+    );
   }
 
   /** A new leader has seen no offer of ours. */

@@ -42,6 +42,7 @@ import { Catalog } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
 import { traceBatch } from "./batch-spans.ts";
 import { Fence } from "./fence.ts";
 import { GpuDesk } from "./gpu-desk.ts";
@@ -199,7 +200,7 @@ class Executor implements Actor {
         freeAt,
       });
     });
-    reader.on(ProfileWanted, (wanted) => {
+    this.#station.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
       const desk = this.#desks.get(wanted.gpu);
       if (desk !== undefined && !this.#draining) this.#prober.want(wanted, desk);
     });

@@ -61,6 +61,8 @@ export class Prober {
     const spec = this.#options.specOf(probe.wanted.model);
     if (spec === undefined || spec.number !== probe.wanted.number)
       return this.#finish(probe, "the model is not loaded here");
+    if (probe.wanted.bucket >= spec.buckets.length || Math.max(...probe.wanted.batchSizes) > spec.batchSizeMax)
+      return this.#finish(probe, "another version of the model is loaded here");
     const batchSize = probe.wanted.batchSizes[probe.sizeIndex];
     if (batchSize === undefined) return this.#finish(probe, "");
     const now = this.#options.clock.now();

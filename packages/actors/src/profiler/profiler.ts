@@ -17,6 +17,7 @@ import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "./profile-plan.ts";
@@ -77,8 +78,8 @@ class Profiler implements Actor {
       },
     });
     const { reader } = this.#station;
-    reader.on(ModelReported, (report) => this.#onReport(report));
-    reader.on(ProfileMeasured, (measured) => {
+    this.#station.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
+    this.#station.onPacked(ProfileMeasured, wellFormed.profileMeasured, (measured) => {
       const work = this.#works.get(measured.model);
       if (work === undefined || work.spec.number !== measured.number) return;
       work.note(measured);

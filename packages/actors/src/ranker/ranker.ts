@@ -41,6 +41,7 @@ import {
 } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 
 export interface RankerConfig extends ActorConfig {
@@ -147,7 +148,7 @@ class Ranker implements Actor, RankEffects {
       if (freed.epoch === this.#lease.epoch && this.#gpus.get(freed.gpu) === sender)
         this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
-    reader.on(GpuJoined, ({ executor, epoch, gpus }, sender) => {
+    this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender === executor && epoch === this.#lease.epoch) for (const gpu of gpus) this.#onGpu(executor, gpu);
     });
   }

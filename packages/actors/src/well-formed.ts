@@ -1,0 +1,112 @@
+/**
+ * What packed messages must look like before a handler sees them: msgpack carries any value, and one that is believed once would stay in a directory, a
+ * heap or an average (T8). Fixed messages are checked as they are read.
+ */
+import {
+  BATCH_SIZE_MAX,
+  type ExecutorLost,
+  type GpuJoined,
+  type GpuState,
+  type Heartbeat,
+  type IngressIntroduced,
+  type ModelReported,
+  type ProfileMeasured,
+  type ProfileWanted,
+  type RankerAnnounced,
+  isRole,
+} from "@tutti/protocol";
+import { ACTOR_KEY_MAX, BUCKETS_MAX, GPUS_MAX } from "@tutti/units";
+
+type Unknown<T> = { readonly [K in keyof T]?: unknown };
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isKey = (value: unknown): boolean => isCount(value) && value > 0 && value < ACTOR_KEY_MAX;
+const isGpu = (value: unknown): boolean => isCount(value) && value < GPUS_MAX;
+const isBucket = (value: unknown): boolean => isCount(value) && value < BUCKETS_MAX;
+const isBatchSize = (value: unknown): boolean => isCount(value) && value > 0 && value <= BATCH_SIZE_MAX;
+const isText = (value: unknown): boolean => typeof value === "string";
+const isThread = (value: unknown): boolean => isCount(value) && value < 2 ** 32;
+/** NEVER and ALWAYS are moments too. */
+const isInstant = (value: unknown): boolean => typeof value === "number" && Math.floor(value) === value;
+const isMicros = (value: unknown): boolean => isInstant(value) && (value as number) >= 0;
+
+function isList<T>(value: unknown, isItem: (item: Unknown<T>) => boolean): boolean {
+  return Array.isArray(value) && value.every((item: unknown) => isMap(item) && isItem(item as Unknown<T>));
+}
+const isMap = (value: unknown): boolean => typeof value === "object" && value !== null;
+const isListOf = (value: unknown, isItem: (item: unknown) => boolean): boolean =>
+  Array.isArray(value) && value.every(isItem);
+const isAbsentOr = (value: unknown, isGood: (value: unknown) => boolean): boolean =>
+  value === undefined || isGood(value);
+
+type Listed<K extends keyof Heartbeat> = NonNullable<Heartbeat[K]> extends readonly (infer Item)[] ? Item : never;
+
+const isGpuState = (state: Unknown<GpuState>): boolean =>
+  isGpu(state.gpu) &&
+  isInstant(state.freeAt) &&
+  isCount(state.epoch) &&
+  isCount(state.grantSeq) &&
+  typeof state.serving === "boolean" &&
+  isText(state.type);
+const isLastArrival = (last: Unknown<Listed<"arrivals">>): boolean =>
+  isThread(last.thread) && isCount(last.term) && isCount(last.arrivalSeq);
+const isOffer = (offer: Unknown<Listed<"offers">>): boolean =>
+  isThread(offer.thread) &&
+  isCount(offer.batchSize) &&
+  isCount(offer.term) &&
+  isCount(offer.offerSeq) &&
+  isInstant(offer.execAt) &&
+  isInstant(offer.latest) &&
+  isMicros(offer.delay);
+const isAddress = (address: Unknown<NonNullable<Heartbeat["address"]>>): boolean =>
+  isText(address.host) && isCount(address.port) && address.port < 65_536 && typeof address.tls === "boolean";
+
+export const wellFormed = {
+  heartbeat: (beat: Unknown<Heartbeat>): boolean =>
+    isKey(beat.key) &&
+    typeof beat.role === "string" &&
+    isRole(beat.role) &&
+    isText(beat.host) &&
+    isInstant(beat.sentAt) &&
+    typeof beat.leaving === "boolean" &&
+    isAbsentOr(beat.epoch, isCount) &&
+    isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
+    isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
+    isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
+    isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
+  rankerAnnounced: ({ key, epoch }: Unknown<RankerAnnounced>): boolean => isKey(key) && isCount(epoch),
+  gpuJoined: ({ executor, epoch, gpus }: Unknown<GpuJoined>): boolean =>
+    isKey(executor) && isCount(epoch) && isList<GpuState>(gpus, isGpuState),
+  executorLost: ({ executor }: Unknown<ExecutorLost>): boolean => isKey(executor),
+  ingressIntroduced: ({ ingress, secret, respond }: Unknown<IngressIntroduced>): boolean =>
+    isKey(ingress) && secret instanceof Uint8Array && secret.byteLength === 32 && isCount(respond),
+  modelReported: (report: Unknown<ModelReported>): boolean =>
+    isKey(report.executor) &&
+    isListOf(report.gpus, isGpu) &&
+    isText(report.type) &&
+    isText(report.model) &&
+    isCount(report.number) &&
+    isText(report.version) &&
+    (report.state === "loaded" || report.state === "failed" || report.state === "unloaded") &&
+    isText(report.reason),
+  profileWanted: (wanted: Unknown<ProfileWanted>): boolean =>
+    isGpu(wanted.gpu) &&
+    isText(wanted.model) &&
+    isCount(wanted.number) &&
+    isBucket(wanted.bucket) &&
+    isListOf(wanted.batchSizes, isBatchSize) &&
+    isCount(wanted.runs) &&
+    isCount(wanted.budget),
+  profileMeasured: (measured: Unknown<ProfileMeasured>): boolean =>
+    isKey(measured.executor) &&
+    isGpu(measured.gpu) &&
+    isText(measured.type) &&
+    isText(measured.model) &&
+    isCount(measured.number) &&
+    isBucket(measured.bucket) &&
+    isText(measured.failure) &&
+    isList<ProfileMeasured["samples"][number]>(
+      measured.samples,
+      ({ batchSize, runs }) => isBatchSize(batchSize) && isListOf(runs, isCount),
+    ),
+};
