@@ -1,11 +1,13 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/clock";
 import { IndexedHeap } from "@tutti/collections";
 import type { Candidate } from "@tutti/scheduling";
-import { BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId, millis } from "@tutti/units";
+import { BUCKETS_MAX, type Micros, type ThreadId, millis } from "@tutti/units";
 import { MODELS_MAX } from "@tutti/protocol";
 
 /** How long before its plan is due an offer leaves, beside twice its delay. */
-const LEAD: Micros = millis(1);
+const LEAD: Micros = millis(2);
+/** A coarse timer will do for what leaves two milliseconds early; a precise one costs a wake-up and a spin. */
+const TICK: Micros = millis(1);
 
 interface Gated {
   readonly index: number;
@@ -25,13 +27,11 @@ export class OfferGate {
   readonly #gated = new Map<ThreadId, Gated>();
   readonly #byIndex: (Gated | undefined)[] = [];
   readonly #due = new IndexedHeap(MODELS_MAX * BUCKETS_MAX);
-  readonly #alarm: Alarm;
-  #armedFor: Instant = NEVER;
+  #ticking: Stop | undefined;
 
   constructor(clock: Clock, send: (candidate: Candidate) => void) {
     this.#clock = clock;
     this.#send = send;
-    this.#alarm = clock.alarm(() => this.#onAlarm());
   }
 
   /** The candidate is borrowed. */
@@ -49,7 +49,7 @@ export class OfferGate {
     if (gated.isSent || dueAt <= this.#clock.now()) this.#release(gated);
     else {
       this.#due.set(gated.index, dueAt);
-      this.#arm();
+      this.#ticking ??= this.#clock.every(TICK, () => this.#onTick());
     }
   }
 
@@ -76,7 +76,8 @@ export class OfferGate {
     return [...this.#gated.values()].filter(({ isSent }) => isSent).map(({ candidate }) => candidate);
   }
   close(): void {
-    this.#alarm.clear();
+    this.#ticking?.stop();
+    this.#ticking = undefined;
   }
 
   #of(candidate: Candidate): Gated {
@@ -94,16 +95,9 @@ export class OfferGate {
     gated.isSent = true;
     this.#send(gated.candidate);
   }
-  #arm(): void {
-    const next = this.#due.topPriority as Instant;
-    if (next >= this.#armedFor) return; // One that fires too early is cheaper than moving it with every arrival.
-    this.#armedFor = next;
-    this.#alarm.set(next);
-  }
-  #onAlarm(): void {
-    this.#armedFor = NEVER;
+  #onTick(): void {
     const now = this.#clock.now();
     while (this.#due.topPriority <= now) this.#release(this.#byIndex[this.#due.topKey]!);
-    this.#arm();
+    if (this.#due.size === 0) this.close();
   }
 }
