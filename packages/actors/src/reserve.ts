@@ -1,7 +1,7 @@
 import { type Micros, micros } from "@tutti/units";
 
 /** Of a request's SLO, for each of d_ctrl, d_resp and the timer guard. */
-const RESERVE_SHARE_MAX = 0.15;
+const RESERVE_SHARE_MAX = 0.12;
 
 /**
  * What is set aside of an SLO for a measured delay. On a machine that is overloaded for a while a high quantile of any delay outgrows the SLO; taken at its

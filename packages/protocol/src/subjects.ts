@@ -7,6 +7,8 @@ export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "p
 export type Role = (typeof ROLES)[number];
 export const isRole = (text: string): text is Role => (ROLES as readonly string[]).includes(text);
 
+const ACTORS_KEPT = 4_096;
+
 /** `infer.<target>.<app>`: publisher to ingress (queue group `ingress`). */
 export const INFER_SUBJECT = "infer.*.*";
 export const INFER_QUEUE = "ingress";
@@ -14,10 +16,19 @@ export const inferSubject = (target: string, app: string): string => `infer.${ta
 
 export const subjectsOf = (cluster: string) => {
   const prefix = `tutti.${PROTOCOL_VERSION}.${cluster}`;
+  // One is needed for every record that is sent, and writing a key in base 36 costs more than looking it up.
+  const actors = new Map<ActorKey, string>();
   return {
     prefix,
     /** Control frames for one actor. */
-    actor: (key: ActorKey): string => `${prefix}.to.${actorToken(key)}`,
+    actor: (key: ActorKey): string => {
+      let subject = actors.get(key);
+      if (subject === undefined) {
+        if (actors.size >= ACTORS_KEPT) actors.clear();
+        actors.set(key, (subject = `${prefix}.to.${actorToken(key)}`));
+      }
+      return subject;
+    },
     /** Control frames for every actor of a role. */
     role: (role: Role): string => `${prefix}.all.${role}`,
     /** Heartbeats of a role (frames of Heartbeat records). */

@@ -39,7 +39,7 @@ export class PullCost {
   constructor(floors: DelayFloors, itemBytes: number) {
     this.#ctrlFloor = floors.ctrl;
     this.#perItemFloor = floors.perItem + (floors.perKilobyte * itemBytes) / 1_024;
-    this.#ctrl = new DelayEstimator({ floor: floors.ctrl, quantile: 0.99, window: seconds(10), capTimes: 5 });
+    this.#ctrl = new DelayEstimator({ floor: floors.ctrl, quantile: 0.95, window: seconds(10), capTimes: 5 });
   }
 
   note(at: Instant, batchSize: number, delay: Micros): void {

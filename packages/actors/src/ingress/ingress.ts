@@ -140,7 +140,7 @@ class Ingress implements Actor {
     this.#answers = new Answers(ports.bulk);
     this.#respond = new DelayEstimator({
       floor: config.respondFloor,
-      quantile: 0.99,
+      quantile: 0.95,
       window: seconds(10),
       capTimes: 5,
     });
