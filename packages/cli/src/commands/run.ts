@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { isRole, ROLES } from "@tutti/protocol";
 import { usageError } from "../failure.ts";
 import { roleHelp } from "../role/role-options.ts";
-import { serviceMain } from "../role/service-main.ts";
+import { serviceArguments } from "../role/service-main.ts";
 
 /** `tutti run <role> [flags]`: one role in the foreground, on this host, in a process of its own; it ends as the role does. */
 export async function run(role: string, argv: readonly string[]): Promise<void> {
@@ -11,7 +11,7 @@ export async function run(role: string, argv: readonly string[]): Promise<void> 
     process.stdout.write(`tutti run ${role} [flags]\n\n${roleHelp(role)}\n`);
     return;
   }
-  const child = spawn(process.execPath, [serviceMain(role), ...argv], { stdio: "inherit" });
+  const child = spawn(process.execPath, [...serviceArguments(role), ...argv], { stdio: "inherit" });
   const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
   process.on("SIGTERM", pass);
   process.on("SIGINT", () => undefined); // the terminal sends it to the child as well

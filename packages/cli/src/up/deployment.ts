@@ -1,7 +1,7 @@
 /** The processes of one `tutti up`: all of them started, watched and stopped together. */
 import { execPath } from "node:process";
 import { CommandError } from "../failure.ts";
-import { serviceMain } from "../role/service-main.ts";
+import { serviceArguments } from "../role/service-main.ts";
 import type { Announcer } from "./announcer.ts";
 import type { PlannedRole } from "./cluster-plan.ts";
 import type { LogFile, RunDirectory } from "./run-directory.ts";
@@ -45,7 +45,7 @@ export class Deployment {
     for (const { name } of planned) this.#waiting.add(name);
     for (const { name, role, argv } of planned) {
       const env = { TUTTI_PROCESS: name }; // tells in `ps` and in tests which one it is
-      this.#supervisor.start({ name, command: execPath, args: [serviceMain(role), ...argv], env });
+      this.#supervisor.start({ name, command: execPath, args: [...serviceArguments(role), ...argv], env });
     }
     const timer = setTimeout(() => {
       const late = [...this.#waiting].join(", ");
