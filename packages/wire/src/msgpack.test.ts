@@ -12,7 +12,8 @@ const value = fc.anything({
     fc.double({ noNaN: true }),
     fc.boolean(),
     fc.constant(null),
-    fc.bigInt({ min: 2n ** 53n, max: 2n ** 63n }),
+    fc.bigInt({ min: 2n ** 53n + 1n, max: 2n ** 64n - 1n }),
+    fc.bigInt({ min: -(2n ** 63n), max: -(2n ** 53n) - 1n }),
     fc.uint8Array(),
   ],
 });
@@ -28,15 +29,22 @@ test("any plain value comes back as it was", () => {
     }),
   );
 });
-/** Buffers and their views as plain byte lists, so that only contents count. */
+
+test("a 64-bit integer that a double holds exactly comes back as a number", () => {
+  for (const sent of [2n ** 53n, 2n ** 53n - 1n, -(2n ** 53n), 5n]) expect(unpack(pack(sent))).toBe(Number(sent));
+});
+
+/** Buffers and their views as plain byte lists, so that only contents count; -0 travels as the integer 0. */
 const plain = (v: unknown): unknown =>
-  v instanceof Uint8Array
-    ? { bytes: [...v] }
-    : Array.isArray(v)
-      ? v.map(plain)
-      : typeof v === "object" && v !== null
-        ? Object.fromEntries(Object.entries(v).map(([key, member]) => [key, plain(member)]))
-        : v;
+  v === 0
+    ? 0
+    : v instanceof Uint8Array
+      ? { bytes: [...v] }
+      : Array.isArray(v)
+        ? v.map(plain)
+        : typeof v === "object" && v !== null
+          ? Object.fromEntries(Object.entries(v).map(([key, member]) => [key, plain(member)]))
+          : v;
 
 test("garbage is INVALID_INPUT and nothing else", () => {
   fc.assert(
