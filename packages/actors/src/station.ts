@@ -87,7 +87,7 @@ export class Station {
     this.beat();
     this.#timers.push(
       clock.every(this.#config.heartbeatEvery, () => this.beat()),
-      clock.every(seconds(1), () => this.#report()),
+      clock.every(seconds(1), () => this.report()),
     );
   }
 
@@ -137,7 +137,8 @@ export class Station {
     this.log.warn({ subject: delivery.subject, fault: fault.fault }, "dropped a malformed frame");
   }
 
-  #report(): void {
+  /** Figures, which otherwise go once a second. */
+  report(): void {
     const stats = this.#options.stats();
     const figures = { ...stats.figures, frameFaults: this.faults, framesLost: this.#outbox.lost };
     this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {

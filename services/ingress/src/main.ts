@@ -1,12 +1,12 @@
 import { createIngress } from "@tutti/actors";
-import { RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
+import { REHEARSAL, RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
 import { WorkerDecoder } from "@tutti/decode-worker";
 
 await runRole("ingress", (context, ready) => {
   const { ports, config, options } = context;
   return createIngress(
     { ...ports, decoder: new WorkerDecoder(), serveData: serveDataPlane(context) },
-    { ...config, replyScope: options.replyScope, respondFloor: RESPOND_FLOOR },
+    { ...config, replyScope: options.replyScope, respondFloor: RESPOND_FLOOR, rehearsal: REHEARSAL },
     ready,
   );
 });

@@ -9,9 +9,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { micros, millis } from "@tutti/units";
+import { type Micros, micros, millis } from "@tutti/units";
 import type { LoadReport } from "../load/open-loop.ts";
-import { RunningSystem, type StatusEvent } from "../system/running-system.ts";
+import { type Delay, RunningSystem, type StatusEvent } from "../system/running-system.ts";
 import { type Prediction, predict } from "./prediction.ts";
 import type { PolicyName } from "./serve-options.ts";
 
@@ -27,6 +27,8 @@ interface Measured {
   readonly busyShare: readonly number[];
   readonly gpusUsed: number;
   readonly cpuSeconds: Readonly<Record<string, number>>;
+  /** What the scheduler set aside, on average over the run: the prediction is made with the same. */
+  readonly delaysUs: Readonly<Record<Delay, number>>;
   readonly predicted: Prediction;
 }
 
@@ -77,6 +79,7 @@ async function measure(policy: PolicyName): Promise<Measured> {
     const { report, during, cpu } = await system.load<LoadReport>(args);
     const steady = during.slice(3, 3 + Number(values.seconds));
     const busyShare = meanBusy(steady, gpus);
+    const delays = meanDelays(steady);
     const predicted = predict({
       ...RESNET50,
       policy,
@@ -84,14 +87,12 @@ async function measure(policy: PolicyName): Promise<Measured> {
       rate: Number(values.rate),
       seconds: Number(values.seconds),
       seed: 7,
-      ctrl: micros(1_000),
-      perItem: micros(2),
-      respond: micros(1_000),
-      guard: micros(100),
+      ...delays,
     });
     return {
       policy,
       load: report,
+      delaysUs: delays,
       batchMean: sum(steady, "items") / Math.max(1, sum(steady, "batches")),
       busyShare,
       gpusUsed: busyShare.filter((share) => share >= USED).length,
@@ -110,6 +111,13 @@ function meanBusy(statuses: readonly StatusEvent[], gpus: number): number[] {
   });
 }
 
+function meanDelays(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
+  const all = statuses.flatMap(({ threads }) => threads.map(({ delaysUs }) => delaysUs));
+  const mean = (delay: Delay): Micros =>
+    micros(Math.round(all.reduce((total, delays) => total + delays[delay], 0) / Math.max(1, all.length)));
+  return { ctrl: mean("ctrl"), perItem: mean("perItem"), respond: mean("respond"), guard: mean("guard") };
+}
+
 function sum(statuses: readonly StatusEvent[], name: "items" | "batches"): number {
   return statuses.reduce((total, status) => total + status[name], 0);
 }
@@ -117,6 +125,9 @@ function sum(statuses: readonly StatusEvent[], name: "items" | "batches"): numbe
 function render(results: readonly Measured[]): string {
   const lines = results.flatMap((result) => [
     `${result.policy}: ${result.load.offeredRps.toFixed(0)} r/s offered, ${(100 * result.load.inTimeShare).toFixed(2)} % in time (predicted ${(100 * result.predicted.inTimeShare).toFixed(2)} %)`,
+    `  set aside    ${Object.entries(result.delaysUs)
+      .map(([name, us]) => `${name} ${us} µs`)
+      .join(", ")}`,
     `  batch size   ${result.batchMean.toFixed(2)} on average (predicted ${result.predicted.batchMean.toFixed(2)})`,
     `  busy share   ${result.busyShare.join("  ")}`,
     `  predicted    ${result.predicted.busyShare.join("  ")}`,

@@ -21,7 +21,9 @@ export interface StatusEvent {
     readonly batches: number;
     readonly items: number;
   }[];
+  readonly threads: readonly { readonly name: string; readonly delaysUs: Readonly<Record<Delay, number>> }[];
 }
+export type Delay = "ctrl" | "perItem" | "respond" | "guard";
 
 /** `tutti up` as a user starts it, watched through its JSON lines. */
 export class RunningSystem {

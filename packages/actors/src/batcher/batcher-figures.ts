@@ -25,8 +25,12 @@ export function batcherFigures(
       overloaded: entry.overloaded,
       queued: queueLength(entry.core),
       inFlight: inFlight(entry.core),
-      ctrlUs: entry.pullCost.ctrl(at),
-      perItemUs: entry.pullCost.perItem(),
+      // What is planned with; the measured control delay may be more than may be set aside of an SLO.
+      ctrlUs: entry.core.ctrl,
+      perItemUs: entry.core.perItem,
+      respondUs: entry.core.respond,
+      guardUs: entry.core.guard,
+      ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
     };
     return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };

@@ -1,11 +1,13 @@
 import type { Clock, Stop } from "@tutti/clock";
 import { IndexedHeap } from "@tutti/collections";
 import type { Candidate } from "@tutti/scheduling";
-import { BUCKETS_MAX, type Micros, type ThreadId, millis } from "@tutti/units";
+import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";
 import { MODELS_MAX } from "@tutti/protocol";
 
-/** How long before its plan is due an offer leaves, beside twice its delay. */
+/** How long before the ranker's timer for it an offer leaves, beside its delay once more. */
 const LEAD: Micros = millis(2);
+/** The same for one that replaces an offer which the ranker has: should it come late, the ranker grants for the smaller batch, and the grant takes the larger. */
+const REPLACE_LEAD: Micros = millis(1);
 /** A coarse timer will do for what leaves two milliseconds early; a precise one costs a wake-up and a spin. */
 const TICK: Micros = millis(1);
 
@@ -14,12 +16,15 @@ interface Gated {
   readonly candidate: Candidate;
   /** The ranker has an offer of this thread that no answer has voided. */
   isSent: boolean;
+  /** When the ranker's timer for that fires. */
+  sentDueAt: Instant;
 }
 
 /**
  * The ranker does nothing with a candidate before its model timer, and while requests arrive each changes the candidate: so an offer is held back until
- * shortly before its plan is due, and only the newest leaves (docs/algorithms.md, A5: only the newest candidate need reach the rank logic). At 2,000 r/s and
- * an SLO of 25 ms that saves four of five messages to the ranker.
+ * shortly before its plan is due, and only the newest leaves (docs/algorithms.md, A5: only the newest candidate need reach the rank logic). One that the ranker has
+ * already is replaced at once where it would act on it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due
+ * earlier with each request.
  */
 export class OfferGate {
   readonly #clock: Clock;
@@ -44,11 +49,12 @@ export class OfferGate {
       gated.isSent = false;
       return;
     }
-    const dueAt = candidate.execAt - 2 * candidate.delay - LEAD;
-    // What the ranker has would be wrong until then, so it is replaced at once.
-    if (gated.isSent || dueAt <= this.#clock.now()) this.#release(gated);
+    const dueAt = dueAtRanker(candidate);
+    const lead = gated.isSent ? REPLACE_LEAD : candidate.delay + LEAD;
+    const actsTooEarly = gated.isSent && gated.sentDueAt < dueAt;
+    if (actsTooEarly || dueAt - lead <= this.#clock.now()) this.#release(gated);
     else {
-      this.#due.set(gated.index, dueAt);
+      this.#due.set(gated.index, dueAt - lead);
       this.#ticking ??= this.#clock.every(TICK, () => this.#onTick());
     }
   }
@@ -84,7 +90,8 @@ export class OfferGate {
     let gated = this.#gated.get(candidate.thread);
     if (gated === undefined) {
       const free = this.#byIndex.indexOf(undefined);
-      gated = { index: free < 0 ? this.#byIndex.length : free, candidate: { ...candidate }, isSent: false };
+      const index = free < 0 ? this.#byIndex.length : free;
+      gated = { index, candidate: { ...candidate }, isSent: false, sentDueAt: ALWAYS };
       this.#gated.set(candidate.thread, gated);
       this.#byIndex[gated.index] = gated;
     }
@@ -93,6 +100,7 @@ export class OfferGate {
   #release(gated: Gated): void {
     this.#due.remove(gated.index);
     gated.isSent = true;
+    gated.sentDueAt = dueAtRanker(gated.candidate);
     this.#send(gated.candidate);
   }
   #onTick(): void {
@@ -101,3 +109,6 @@ export class OfferGate {
     if (this.#due.size === 0) this.close();
   }
 }
+
+/** When the ranker's model timer for a candidate fires (docs/algorithms.md, A4). */
+const dueAtRanker = (candidate: Candidate): Instant => (candidate.execAt - candidate.delay) as Instant;

@@ -11,9 +11,9 @@ export interface Held {
   readonly model: CatalogModel;
   readonly thread: ThreadId;
   readonly appId: number;
-  /** Where the answer goes; undefined for a request of our own (WarmUp), which nobody waits for and nothing counts. */
-  readonly reply: string | undefined;
-  /** For a request of our own: told when it is settled. */
+  /** Where the answer goes. */
+  readonly reply: string;
+  /** Of a request of our own (WarmUp), which no figure counts: told when it is settled. */
   readonly onSettled: (() => void) | undefined;
   readonly form: Form;
   readonly publisherId: string | undefined;

@@ -25,6 +25,8 @@ export class IngressFigures {
     readonly bytes: number;
     readonly respondUs: number;
     readonly answersLost: number;
+    /** Models that had their warm-up. */
+    readonly warmModels: number;
   }): Pick<StatsReported, "figures"> {
     const figures: Record<string, number> = {
       requests: this.requests,

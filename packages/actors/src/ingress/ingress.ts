@@ -32,6 +32,7 @@ import {
   after,
   between,
   formatDuration,
+  micros,
   seconds,
 } from "@tutti/units";
 import { type Form, fnv1a } from "@tutti/wire";
@@ -56,13 +57,15 @@ import { createDataDesk } from "./data-desk.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
-import { type OwnRequest, WarmUp } from "./warm-up.ts";
+import { type Rehearsal, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
   /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
   readonly replyScope: "app" | "any";
   /** Lower bound of d_resp, what an answer takes after its batch has run. */
   readonly respondFloor: Micros;
+  /** Requests of its own that it may send when it starts: WarmUp. */
+  readonly rehearsal?: Rehearsal;
   readonly requestsMax?: number;
   readonly bytesMax?: number;
 }
@@ -82,7 +85,7 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
 
 /** What is known of a request before it is held. */
 interface Arrival {
-  readonly delivery: { readonly reply: string };
+  readonly reply: string;
   readonly app: string;
   readonly model: CatalogModel;
   readonly arrivedAt: Instant;
@@ -91,19 +94,22 @@ interface Arrival {
   readonly priority: number;
   readonly wantedText: string | undefined;
   readonly span: Span | undefined;
+  /** Of a request of our own. */
+  readonly onSettled: (() => void) | undefined;
 }
 
 /** A request on the threshold: read, feasible, and about to be held. */
 interface Accepted extends Pick<
   Held,
-  "model" | "reply" | "form" | "publisherId" | "wanted" | "row" | "arrivedAt" | "priority" | "span"
+  "model" | "reply" | "form" | "publisherId" | "wanted" | "row" | "arrivedAt" | "priority" | "span" | "onSettled"
 > {
   readonly lease: ModelLease;
   readonly bucket: number;
   readonly app: string;
   readonly timing: Timing;
-  readonly onSettled?: () => void;
 }
+
+const NO_REHEARSAL: Rehearsal = { requests: 0, perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
   readonly role = "ingress" as const;
@@ -116,7 +122,7 @@ class Ingress implements Actor {
   readonly #lanes: Lanes;
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
-  readonly #warmUp = new WarmUp({ send: (request, done) => this.#sendOwn(request, done) });
+  readonly #warmUp: WarmUp;
   readonly #respond: DelayEstimator;
   readonly #timer: Alarm;
   readonly #introducing: Stop;
@@ -143,6 +149,13 @@ class Ingress implements Actor {
       quantile: 0.95,
       window: seconds(10),
       capTimes: 5,
+    });
+    this.#warmUp = new WarmUp({
+      clock: ports.clock,
+      rehearsal: config.rehearsal ?? NO_REHEARSAL,
+      gpus: () => this.#gpus(),
+      send: (request, done) => (this.#drained === undefined ? this.#receive(request, done) : undefined),
+      onWarm: () => this.#station.report(),
     });
     const secret = ports.randomBytes(32);
     this.#station = new Station(ports, config, {
@@ -223,11 +236,23 @@ class Ingress implements Actor {
       bytes: this.#held.bytes,
       respondUs: this.#respondNow(),
       answersLost: this.#answers.lost,
+      warmModels: this.#warmUp.warmModels,
     });
   }
 
+  #gpus(): number {
+    let count = 0;
+    for (const { gpus } of this.#station.directory.ofRole("executor")) count += gpus?.length ?? 0;
+    return count;
+  }
+
   #onRequest(delivery: Delivery): void {
-    this.#figures.requests++;
+    if (this.#figures.requests++ === 0) this.#warmUp.end();
+    this.#receive(delivery);
+  }
+
+  /** `onSettled`: it is a request of our own. */
+  #receive(delivery: Delivery, onSettled?: () => void): void {
     const arrivedAt = this.#ports.clock.now();
     const names = readSubject(delivery.subject);
     if (
@@ -239,12 +264,12 @@ class Ingress implements Actor {
       return;
     }
     const reply = delivery.reply;
-    const span = this.#startSpan(delivery, names.target, names.app, arrivedAt);
+    const span = onSettled === undefined ? this.#startSpan(delivery, names.target, names.app, arrivedAt) : undefined;
     try {
       const model = servingModel(this.#catalog.get(names.target), names.target, delivery.header(HEADER.version));
       checkSize(delivery);
       const arrival: Arrival = {
-        delivery: { reply },
+        reply,
         app: names.app,
         model,
         arrivedAt,
@@ -253,6 +278,7 @@ class Ingress implements Actor {
         priority: readPriority(delivery),
         wantedText: delivery.header(HEADER.outputs),
         span,
+        onSettled,
       };
       if (!this.#held.fits(delivery.payload.byteLength))
         throw new TuttiError(
@@ -263,17 +289,16 @@ class Ingress implements Actor {
       this.#decoding++;
       this.#decoder.decode({ form: arrival.form, payload: delivery.payload, spec: model.spec }, (outcome) => {
         this.#decoding--;
-        if (outcome instanceof Error) this.#refuseAtTheDoor(reply, outcome, span);
+        if (outcome instanceof Error) this.#refuseAtTheDoor(outcome, { reply, span, onSettled });
         else this.#hold(arrival, outcome);
       });
     } catch (error) {
-      this.#refuseAtTheDoor(reply, error, span);
+      this.#refuseAtTheDoor(error, { reply, span, onSettled });
     }
   }
 
   #hold(arrival: Arrival, decoded: Decoded): void {
-    const { model, timing, span } = arrival;
-    const reply = arrival.delivery.reply;
+    const { model, timing, reply, span, onSettled } = arrival;
     try {
       const lease = model.lease;
       if (lease === undefined)
@@ -296,9 +321,10 @@ class Ingress implements Actor {
         timing,
         priority,
         span,
+        onSettled,
       });
     } catch (error) {
-      this.#refuseAtTheDoor(reply, error, span);
+      this.#refuseAtTheDoor(error, arrival);
     }
   }
 
@@ -315,7 +341,6 @@ class Ingress implements Actor {
       slo: timing.slo,
       span,
       traceparent: span === undefined ? "" : formatTraceparent(span.context),
-      onSettled: accepted.onSettled,
       arrivalSeq: 0,
       batch: 0,
       executor: 0,
@@ -329,31 +354,7 @@ class Ingress implements Actor {
     this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
   }
 
-  /** A request of our own, which nobody waits for: WarmUp. */
-  #sendOwn(request: OwnRequest, done: () => void): void {
-    const model = this.#catalog.get(request.model.spec.name);
-    if (model?.lease === undefined || model.spec.version !== request.model.spec.version || this.#drained !== undefined)
-      return;
-    const { bucket, row, slo } = request;
-    const arrivedAt = this.#ports.clock.now();
-    const timing = { deadline: after(arrivedAt, slo), slo };
-    const nobody = { reply: undefined, publisherId: undefined, wanted: undefined, span: undefined };
-    this.#accept({
-      ...nobody,
-      model,
-      lease: model.lease,
-      bucket,
-      app: "warm-up",
-      form: "binary",
-      row,
-      arrivedAt,
-      timing,
-      priority: 0,
-      onSettled: done,
-    });
-  }
-
-  #refuseAtTheDoor(reply: string, cause: unknown, span: Span | undefined): void {
+  #refuseAtTheDoor(cause: unknown, { reply, span, onSettled }: Pick<Arrival, "reply" | "span" | "onSettled">): void {
     let error: TuttiError;
     if (cause instanceof TuttiError) error = cause;
     else {
@@ -362,8 +363,9 @@ class Ingress implements Actor {
       });
       this.#station.log.error({ error: String(cause) }, "reading a request failed");
     }
-    this.#figures.refuse(error.code);
     this.#answers.refuse(reply, error);
+    if (onSettled === undefined) this.#figures.refuse(error.code);
+    else onSettled();
     span?.set({ "tutti.outcome": error.code });
     span?.end(this.#ports.clock.now(), error.message);
     this.#endIfDrained();
@@ -373,36 +375,25 @@ class Ingress implements Actor {
   #settle(held: Held, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
     const now = this.#ports.clock.now();
     this.#held.remove(held);
-    if (held.reply === undefined) held.onSettled?.();
-    else this.#answer(held, held.reply, outcome, now, results);
+    const error = this.#answer(held, outcome);
+    if (held.onSettled === undefined) this.#count(held, error, now);
+    else held.onSettled();
+    if (held.span !== undefined) endSpan(held.span, { error, late: now > held.deadline, now, results });
     this.#endIfDrained();
   }
 
-  #answer(
-    held: Held,
-    reply: string,
-    outcome: Uint8Array | TuttiError,
-    now: Instant,
-    results: ResultBatch | undefined,
-  ): void {
-    let error = outcome instanceof TuttiError ? outcome : undefined;
-    if (outcome instanceof TuttiError) this.#answers.refuse(reply, outcome);
-    else error = this.#answers.ok(held, reply, outcome);
-    if (error === undefined) {
-      this.#figures.ok++;
-      this.#figures.latencyUs += between(held.arrivedAt, now);
-      if (now > held.deadline) this.#figures.late++;
-    } else this.#figures.refuse(error.code);
-    if (held.span !== undefined) {
-      held.span.set({
-        "tutti.outcome": error?.code ?? "ok",
-        "tutti.late": now > held.deadline,
-        "tutti.batch": results?.batchId,
-        "tutti.batch_size": results?.batchSize,
-        "tutti.gpu": results?.gpu,
-      });
-      held.span.end(now, error?.message);
-    }
+  /** @returns the error that went out */
+  #answer(held: Held, outcome: Uint8Array | TuttiError): TuttiError | undefined {
+    if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
+    this.#answers.refuse(held.reply, outcome);
+    return outcome;
+  }
+
+  #count(held: Held, error: TuttiError | undefined, now: Instant): void {
+    if (error !== undefined) return this.#figures.refuse(error.code);
+    this.#figures.ok++;
+    this.#figures.latencyUs += between(held.arrivedAt, now);
+    if (now > held.deadline) this.#figures.late++;
   }
 
   #armTimer(): void {
@@ -431,6 +422,7 @@ class Ingress implements Actor {
   }
 
   #onModelGone(model: CatalogModel): void {
+    this.#warmUp.forget(model);
     for (const held of [...this.#held.values()]) {
       if (held.model.spec.number === model.spec.number && held.batch === 0)
         this.#settle(held, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
@@ -455,6 +447,20 @@ class Ingress implements Actor {
       ...(parent === undefined ? {} : { parent }),
     });
   }
+}
+
+function endSpan(
+  span: Span,
+  end: { error: TuttiError | undefined; late: boolean; now: Instant; results: ResultBatch | undefined },
+): void {
+  span.set({
+    "tutti.outcome": end.error?.code ?? "ok",
+    "tutti.late": end.late,
+    "tutti.batch": end.results?.batchId,
+    "tutti.batch_size": end.results?.batchSize,
+    "tutti.gpu": end.results?.gpu,
+  });
+  span.end(end.now, end.error?.message);
 }
 
 function refusalError(held: Held, code: ReturnType<typeof codeOfNumber>, feasible: Micros): TuttiError {

@@ -1,50 +1,145 @@
-import { type Micros, Prng, micros, millis } from "@tutti/units";
+import type { Clock, Stop } from "@tutti/clock";
+import { type Instant, type Micros, after, micros, millis } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
-import { randomRow } from "../random-row.ts";
+import { OwnRequest } from "./own-request.ts";
 
-/** Enough for every actor on the way to have compiled its code, made its connections and measured its delays. */
+/** Enough for every connection on the way to be made and every delay to be measured. */
 const ROUNDS = 40;
+/** Of the rehearsal: how often it sends, and how many wait for their outcome at most. */
+const TICK = millis(2);
+const IN_FLIGHT_MAX = 64;
+/** Of what a model's accelerators could carry at most. */
+const LOAD_SHARE = 0.4;
+/** A model that carries fewer requests a second rehearses little in the time there is, and would keep a real machine busy. */
+const RATE_MIN = 200;
 
-export interface OwnRequest {
-  readonly model: CatalogModel;
-  readonly bucket: number;
-  readonly row: Uint8Array;
-  readonly slo: Micros;
+/** Bounds of the rehearsal, over all models of this ingress. */
+export interface Rehearsal {
+  readonly requests: number;
+  readonly perSecond: number;
+  readonly time: Micros;
 }
 export interface WarmUpOptions {
+  readonly clock: Clock;
+  readonly rehearsal: Rehearsal;
+  /** Accelerators there are now. */
+  readonly gpus: () => number;
   /** Sends one request that nobody asked for through the whole system; `done` when it is settled, whatever its outcome. */
   readonly send: (request: OwnRequest, done: () => void) => void;
+  /** Another model is warm. */
+  readonly onWarm: () => void;
 }
 
 /**
- * The first request on a path pays for connections and for code that is not yet compiled, tens of milliseconds that a deferred batch does not have. So a
- * model that becomes ready gets a few requests of ours first, one after another per bucket.
+ * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch does not have. So a model that becomes
+ * ready gets a few requests of ours first, one after another per bucket; and an ingress that starts rehearses: V8 optimises a function after hundreds
+ * to thousands of calls, and until then every actor on the way takes two to three times the processor time for each message (seen: 1,000 r/s on two
+ * cores filled both of them in the first seconds and one after half a minute). A request from outside ends the rehearsal: it is the real thing.
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
-  readonly #warmed = new Set<string>();
+  readonly #begun = new Set<string>();
+  readonly #warm = new Set<number>();
+  readonly #rehearsing: { readonly model: CatalogModel; readonly request: OwnRequest }[] = [];
+  #ticking: Stop | undefined;
+  #endAt: Instant | undefined;
+  #left: number;
+  #inFlight = 0;
+  /** Requests that the rate has earned and that were not yet sent. */
+  #due = 0;
 
   constructor(options: WarmUpOptions) {
     this.#options = options;
+    this.#left = options.rehearsal.requests;
+  }
+
+  /** Models that had their warm-up. */
+  get warmModels(): number {
+    return this.#warm.size;
   }
 
   /** Once per model, version and term: after a takeover another batcher and other connections are on the way. */
   begin(model: CatalogModel): void {
     const { spec } = model;
     const id = `${spec.number}/${spec.version}/${model.lease?.term}`;
-    if (this.#warmed.has(id)) return;
-    for (const known of this.#warmed) if (known.startsWith(`${spec.number}/`)) this.#warmed.delete(known);
-    this.#warmed.add(id);
-    for (let bucket = 0; bucket < spec.buckets.length; bucket++) this.#round(model, bucket, 0);
+    if (this.#begun.has(id)) return;
+    for (const known of this.#begun) if (known.startsWith(`${spec.number}/`)) this.#begun.delete(known);
+    this.#begun.add(id);
+    let cold = spec.buckets.length;
+    const bucketDone = (): void => {
+      if (--cold === 0 && this.#begun.has(id)) this.#rehearse(model);
+    };
+    for (let bucket = 0; bucket < spec.buckets.length; bucket++) this.#round(model, bucket, 0, bucketDone);
   }
 
-  #round(model: CatalogModel, bucket: number, round: number): void {
-    const alone = model.status?.profiles[bucket]?.[0]?.latency ?? micros(0);
+  forget(model: CatalogModel): void {
+    const { number } = model.spec;
+    this.#warm.delete(number);
+    for (const known of this.#begun) if (known.startsWith(`${number}/`)) this.#begun.delete(known);
+    this.#drop(number);
+  }
+
+  /** Ends the rehearsal for good. */
+  end(): void {
+    if (this.#left === 0 && this.#rehearsing.length === 0) return;
+    this.#left = 0;
+    this.#ticking?.stop();
+    this.#ticking = undefined;
+    for (const { model } of this.#rehearsing) this.#warm.add(model.spec.number);
+    this.#rehearsing.length = 0;
+    this.#options.onWarm();
+  }
+
+  /** Rehearsals of an earlier version or term of the model end. */
+  #drop(number: number): void {
+    const at = this.#rehearsing.findIndex(({ model }) => model.spec.number === number);
+    if (at >= 0) this.#rehearsing.splice(at, 1);
+  }
+
+  #round(model: CatalogModel, bucket: number, round: number, done: () => void): void {
+    const alone = aloneOf(model, bucket);
     // A slow model has time to be cold in: a tenth of a second of rounds is enough.
-    if (round >= ROUNDS || round * alone > millis(100)) return;
-    const row = randomRow(model.spec, bucket, new Prng(round));
+    if (round >= ROUNDS || round * alone > millis(100)) return done();
     // Far enough away to be met when everything is cold, near enough not to be deferred for long.
     const slo = micros(alone * 2 + (round < 4 ? millis(100) : millis(10)));
-    this.#options.send({ model, bucket, row, slo }, () => this.#round(model, bucket, round + 1));
+    this.#options.send(new OwnRequest(model.spec, bucket, slo), () => this.#round(model, bucket, round + 1, done));
+  }
+
+  #rehearse(model: CatalogModel): void {
+    if (this.#left === 0 || this.#rateOf(model) < RATE_MIN) {
+      this.#warm.add(model.spec.number);
+      this.#options.onWarm();
+      return;
+    }
+    this.#drop(model.spec.number);
+    this.#rehearsing.push({ model, request: new OwnRequest(model.spec, 0, model.spec.slo) });
+    const { clock, rehearsal } = this.#options;
+    this.#endAt ??= after(clock.now(), rehearsal.time);
+    this.#ticking ??= clock.every(TICK, () => this.#tick());
+  }
+
+  /** Every rehearsing model in turn, so that those that came early and late share what there is. */
+  #tick(): void {
+    if (this.#left <= 0 || this.#options.clock.now() >= this.#endAt!) return this.end();
+    const next = this.#rehearsing.shift();
+    if (next === undefined) return;
+    this.#rehearsing.push(next);
+    const { model, request } = next;
+    this.#due += (this.#rateOf(model) * TICK) / 1e6;
+    for (; this.#due >= 1 && this.#left > 0 && this.#inFlight < IN_FLIGHT_MAX; this.#due--) {
+      this.#left--;
+      this.#inFlight++;
+      this.#options.send(request, () => this.#inFlight--);
+    }
+    this.#due = Math.min(this.#due, IN_FLIGHT_MAX);
+  }
+
+  /** Requests per second of a rehearsal. */
+  #rateOf(model: CatalogModel): number {
+    const points = model.status?.profiles[0] ?? [];
+    const perGpu = points.reduce((best, { batchSize, latency }) => Math.max(best, (batchSize * 1e6) / latency), 0);
+    return Math.min(this.#options.rehearsal.perSecond, LOAD_SHARE * perGpu * this.#options.gpus());
   }
 }
+
+const aloneOf = (model: CatalogModel, bucket: number): number => model.status?.profiles[bucket]?.[0]?.latency ?? 0;

@@ -13,6 +13,7 @@ import { readModelSources } from "../up/model-sources.ts";
 import { CLUSTER, type ServingNats, provideNats } from "../up/nats.ts";
 import { StatusBoard } from "../up/status-board.ts";
 import { StopSignal } from "../up/stop-signal.ts";
+import { WarmWatch } from "../up/warm-watch.ts";
 import { type UpFlags, type UpOptions, parseUpOptions } from "../up/up-options.ts";
 
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
@@ -76,7 +77,12 @@ async function serve(serving: Serving): Promise<void> {
       startedAt: new Date().toISOString(),
       credentials: nats.credentials,
     });
+    const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable, serving);
+    if (stop.signal.aborted) return;
+    announcer.say("warming", "Warming up with requests of its own.", {});
+    await warm.until(loadable.length, stop.signal);
+    warm.stop();
     if (stop.signal.aborted) return;
     announcer.models(listed);
     const watching = watchStatus(connections, announcer);

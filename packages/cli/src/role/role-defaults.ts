@@ -24,3 +24,6 @@ export const PROFILING = {
   overhead: millis(1),
   window: seconds(30),
 } as const;
+
+/** What an ingress sends itself when it starts, so that everything on the way is compiled before the first request of a publisher. */
+export const REHEARSAL = { requests: 4_000, perSecond: 1_000, time: seconds(4) } as const;

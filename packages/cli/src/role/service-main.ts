@@ -7,8 +7,20 @@ import type { Role } from "@tutti/protocol";
  */
 const LARGE_HEAP: ReadonlySet<Role> = new Set<Role>(["ingress", "executor"]);
 
+/**
+ * V8 optimises a function for good after 3,000 calls and 500 without a change of its types. A scheduler that decides 200 times a second reaches that after
+ * a quarter of a minute, in which it takes twice the processor time for each message; a third of that is enough to know a function by.
+ */
+const EARLY_OPTIMISATION = [
+  "--invocation-count-for-maglev=100",
+  "--minimum-invocations-after-ic-update=100",
+  "--invocation-count-for-turbofan=1000",
+];
+
 /** What Node is started with for a role: its flags, and the file that it runs. Services are started, never imported. */
 export const serviceArguments = (role: Role): string[] => [
   ...(LARGE_HEAP.has(role) ? ["--initial-old-space-size=512"] : []),
+  ...EARLY_OPTIMISATION,
+  ...(process.env["TF"] ?? "").split(" ").filter(Boolean),
   join(import.meta.dirname, "../../../../services", role, "src/main.ts"),
 ];

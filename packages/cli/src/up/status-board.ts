@@ -15,6 +15,13 @@ export interface ThreadLoad {
   readonly batches: number;
   readonly items: number;
   readonly queued: number;
+  /** What the scheduler sets aside now, in microseconds. */
+  readonly delaysUs: {
+    readonly ctrl: number;
+    readonly perItem: number;
+    readonly respond: number;
+    readonly guard: number;
+  };
 }
 
 /** Counts since the last reading. */
@@ -134,6 +141,12 @@ function threadLoads(now: StatsReported, before: StatsReported | undefined): Thr
       batches: difference("batches", figures, earlier),
       items: difference("items", figures, earlier),
       queued: figures["queued"] ?? 0,
+      delaysUs: {
+        ctrl: figures["ctrlUs"] ?? 0,
+        perItem: figures["perItemUs"] ?? 0,
+        respond: figures["respondUs"] ?? 0,
+        guard: figures["guardUs"] ?? 0,
+      },
     };
   });
 }

@@ -1,0 +1,47 @@
+import type { Bus } from "@tutti/bus";
+import { StatsReported, subjectsOf } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { CLUSTER } from "./nats.ts";
+
+/** A rehearsal takes a few seconds; a system that is slower serves all the same, only not at its best yet. */
+const PATIENCE_MS = 15_000;
+
+/** Hears from the ingresses how many models had their warm-up. */
+export class WarmWatch {
+  readonly #warm = new Map<ActorKey, number>();
+  readonly #subscription: { stop(): void };
+  #hearers: (() => void)[] = [];
+
+  constructor(bus: Bus) {
+    const reader = new FrameReader().on(StatsReported, ({ key, figures }) => {
+      this.#warm.set(key, figures["warmModels"] ?? 0);
+      for (const hear of this.#hearers) hear();
+    });
+    this.#subscription = bus.subscribe(
+      subjectsOf(CLUSTER).stats("ingress"),
+      (delivery) => void reader.read(delivery.payload),
+    );
+  }
+
+  /** Resolves once every ingress that was heard of has warmed so many models, when `signal` aborts, or when patience ends. */
+  async until(models: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const check = (): void => {
+      if (this.#warm.size > 0 && [...this.#warm.values()].every((warm) => warm >= models)) resolve();
+    };
+    const timer = setTimeout(resolve, PATIENCE_MS);
+    const onAbort = (): void => resolve();
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#hearers.push(check);
+    check();
+    await promise;
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+    this.#hearers = this.#hearers.filter((hear) => hear !== check);
+  }
+
+  stop(): void {
+    this.#subscription.stop();
+  }
+}
