@@ -50,6 +50,7 @@ function addUp(program: Command): void {
     .option("--data-plane <plane>", "how inputs reach executors: tcp or nats", "tcp")
     .option("--apps <names>", "give these applications credentials, and take requests with credentials only")
     .option("--http-port <port>", "loopback port of the health pages", "0")
+    .option("--rehearsal <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")
     .option("--otlp <url>", "export traces, such as to http://127.0.0.1:4318")
     .option("--log-level <level>", "of the log files: debug, info, warn, error", "info")
     .option("--once-ready <command>", "run this shell command when everything is served, then stop with its exit code")

@@ -1,12 +1,17 @@
 import { createIngress } from "@tutti/actors";
-import { REHEARSAL, RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
+import { REHEARSALS_PER_SECOND, RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
 import { WorkerDecoder } from "@tutti/decode-worker";
 
 await runRole("ingress", (context, ready) => {
   const { ports, config, options } = context;
   return createIngress(
     { ...ports, decoder: new WorkerDecoder(), serveData: serveDataPlane(context) },
-    { ...config, replyScope: options.replyScope, respondFloor: RESPOND_FLOOR, rehearsal: REHEARSAL },
+    {
+      ...config,
+      replyScope: options.replyScope,
+      respondFloor: RESPOND_FLOOR,
+      rehearsal: { perSecond: REHEARSALS_PER_SECOND, time: options.rehearsal },
+    },
     ready,
   );
 });

@@ -109,7 +109,7 @@ interface Accepted extends Pick<
   readonly timing: Timing;
 }
 
-const NO_REHEARSAL: Rehearsal = { requests: 0, perSecond: 0, time: micros(0) };
+const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
   readonly role = "ingress" as const;

@@ -15,7 +15,6 @@ const RATE_MIN = 200;
 
 /** Bounds of the rehearsal, over all models of this ingress. */
 export interface Rehearsal {
-  readonly requests: number;
   readonly perSecond: number;
   readonly time: Micros;
 }
@@ -50,7 +49,8 @@ export class WarmUp {
 
   constructor(options: WarmUpOptions) {
     this.#options = options;
-    this.#left = options.rehearsal.requests;
+    const { perSecond, time } = options.rehearsal;
+    this.#left = Math.floor((perSecond * time) / 1e6);
   }
 
   /** Models that had their warm-up. */

@@ -80,8 +80,8 @@ async function serve(serving: Serving): Promise<void> {
     const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable, serving);
     if (stop.signal.aborted) return;
-    announcer.say("warming", "Warming up with requests of its own.", {});
-    await warm.until(loadable.length, stop.signal);
+    announcer.say("warming", "Everything is loaded; warming up.");
+    await warm.until(loadable.length, options.rehearsal, stop.signal);
     warm.stop();
     if (stop.signal.aborted) return;
     announcer.models(listed);

@@ -26,4 +26,6 @@ export const PROFILING = {
 } as const;
 
 /** What an ingress sends itself when it starts, so that everything on the way is compiled before the first request of a publisher. */
-export const REHEARSAL = { requests: 4_000, perSecond: 1_000, time: seconds(4) } as const;
+export const REHEARSALS_PER_SECOND = 1_000;
+export const REHEARSAL_TIME = seconds(4);
+export const REHEARSAL_TIME_MAX = seconds(60);

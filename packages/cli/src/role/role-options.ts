@@ -1,8 +1,9 @@
 /** The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines. */
 import { parseArgs } from "node:util";
 import { ROLES, type Role, isName } from "@tutti/protocol";
-import { GPUS_MAX, type GpuId, type Micros, gpuId, parseDuration } from "@tutti/units";
+import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseDuration } from "@tutti/units";
 import { usageError } from "../failure.ts";
+import { REHEARSAL_TIME, REHEARSAL_TIME_MAX } from "./role-defaults.ts";
 
 export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
 export const ENGINES = ["onnx", "emulated"] as const;
@@ -36,6 +37,8 @@ export interface RoleOptions {
   readonly dataHost: string;
   /** ingress: where answers may go: below the application's own inbox, or below any. */
   readonly replyScope: (typeof REPLY_SCOPES)[number];
+  /** ingress: how long it may send itself requests when it starts; 0: not at all. */
+  readonly rehearsal: Micros;
   /** gateway: where health is served; 0 takes a free port. */
   readonly httpPort: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
@@ -114,6 +117,12 @@ export const FLAGS: readonly Flag[] = [
     text: "answers go below _INBOX.<app> only, or for development below any _INBOX (default: app)",
   },
   {
+    name: "rehearsal",
+    value: "duration",
+    roles: ["ingress"],
+    text: "how long to warm up with requests of its own at the start, or until the first of a publisher; 0 for none (default: 4s)",
+  },
+  {
     name: "http-port",
     value: "port",
     roles: ["gateway"],
@@ -153,6 +162,7 @@ export function parseRoleOptions(
     dataPlane: oneOf("data-plane", DATA_PLANES, flag("data-plane") ?? "tcp"),
     dataHost: flag("data-host") ?? "127.0.0.1",
     replyScope: oneOf("reply-scope", REPLY_SCOPES, flag("reply-scope") ?? "app"),
+    rehearsal: parseRehearsal(flag("rehearsal")),
     httpPort: parsePort("http-port", flag("http-port") ?? "0"),
     logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
     otlp: flag("otlp"),
@@ -192,6 +202,12 @@ export function parsePatience(text: string | undefined): number | undefined {
   const value = Number(text);
   if (text.trim() !== "" && value >= 0 && value <= 1) return value;
   throw usageError(`--patience ${text}: a number from 0 (lowest latency) to 1 (largest batches)`);
+}
+
+export function parseRehearsal(text: string | undefined): Micros {
+  const time = text === undefined ? REHEARSAL_TIME : parseDuration(text);
+  if (time !== undefined && time <= REHEARSAL_TIME_MAX) return time;
+  throw usageError(`--rehearsal ${text}: a duration up to ${formatDuration(REHEARSAL_TIME_MAX)}, such as 4s, or 0`);
 }
 
 /** `0.05`, `0.05:7`. */

@@ -21,6 +21,5 @@ const EARLY_OPTIMISATION = [
 export const serviceArguments = (role: Role): string[] => [
   ...(LARGE_HEAP.has(role) ? ["--initial-old-space-size=512"] : []),
   ...EARLY_OPTIMISATION,
-  ...(process.env["TF"] ?? "").split(" ").filter(Boolean),
   join(import.meta.dirname, "../../../../services", role, "src/main.ts"),
 ];

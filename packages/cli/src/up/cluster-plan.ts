@@ -27,6 +27,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
     return { name, role, argv: [...common, ...telemetry, ...argv] };
   };
   const patience = options.patience === undefined ? [] : ["--patience", options.patience];
+  const replyScope = options.apps.length > 0 ? "app" : "any";
   const dataPlane = ["--data-plane", options.dataPlane];
   return [
     planned("ranker-0", "ranker"),
@@ -35,7 +36,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
     ...planExecutors(options, around.jitter).map((argv, index) =>
       planned(`executor-${index}`, "executor", ...dataPlane, ...argv),
     ),
-    planned("ingress", "ingress", "--reply-scope", options.apps.length > 0 ? "app" : "any", ...dataPlane),
+    planned("ingress", "ingress", "--reply-scope", replyScope, "--rehearsal", `${options.rehearsal}us`, ...dataPlane),
     planned("profiler", "profiler"),
     planned("planner", "planner"),
     planned("gateway", "gateway", "--http-port", options.httpPort),

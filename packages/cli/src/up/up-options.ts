@@ -1,7 +1,7 @@
 /** The flags of `tutti up`, checked before anything starts. */
 import { availableParallelism } from "node:os";
 import { isName } from "@tutti/protocol";
-import { GPUS_MAX } from "@tutti/units";
+import { GPUS_MAX, type Micros } from "@tutti/units";
 import { usageError } from "../failure.ts";
 import {
   DATA_PLANES,
@@ -10,6 +10,7 @@ import {
   PROVIDERS,
   oneOf,
   parsePatience,
+  parseRehearsal,
   parsePolicy,
   parsePort,
 } from "../role/role-options.ts";
@@ -31,6 +32,7 @@ export interface UpFlags {
   readonly dataPlane: string;
   readonly httpPort: string;
   readonly apps?: string;
+  readonly rehearsal?: string;
   readonly otlp?: string;
   readonly logLevel: string;
   readonly onceReady?: string;
@@ -58,6 +60,7 @@ export interface UpOptions {
   readonly provider: string;
   readonly dataPlane: string;
   readonly httpPort: string;
+  readonly rehearsal: Micros;
   readonly otlp: string | undefined;
   readonly logLevel: string;
 }
@@ -88,6 +91,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     provider: oneOf("provider", PROVIDERS, flags.provider),
     dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
     httpPort: String(parsePort("http-port", flags.httpPort)),
+    rehearsal: parseRehearsal(flags.rehearsal),
     otlp: flags.otlp,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };

@@ -1,0 +1,53 @@
+/**
+ * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each rival implement it, so that all of them see the
+ * same arrivals, the same accelerators and the same judge.
+ */
+import type { Instant, Micros } from "@tutti/units";
+import type { Network, ScenarioModel } from "./scenario.ts";
+
+export interface SimRequest {
+  /** 1, 2, 3 … in order of arrival over all models. */
+  readonly id: number;
+  readonly model: number;
+  readonly arrivedAt: Instant;
+  /** When the publisher must have its answer. */
+  readonly deadline: Instant;
+  readonly slo: Micros;
+}
+
+export interface SimBatch {
+  readonly id: number;
+  readonly model: number;
+  readonly gpu: number;
+  readonly requests: readonly SimRequest[];
+}
+
+/** Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its batch was thrown away. */
+export type SimRefusal = "infeasible" | "overloaded" | "preempted";
+
+/** Hears what happens, in the order of virtual time. Batches and requests may be kept. Every request is refused once, or finished once. */
+export interface SimListener {
+  dispatched?(batch: SimBatch, at: Instant): void;
+  refused(request: SimRequest, cause: SimRefusal, at: Instant): void;
+  /** `completed` is false where the batch was preempted: the accelerator was busy for nothing, and its requests are told of separately. */
+  finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void;
+}
+
+export interface SimClusterOptions {
+  readonly models: readonly ScenarioModel[];
+  readonly gpus: number;
+  readonly gather: "target" | "head";
+  readonly network: Network;
+  readonly seed: number;
+  readonly listener: SimListener;
+}
+
+export interface SimCluster {
+  /** In order of `arrivedAt`; everything due before that moment happens first. */
+  arrive(request: SimRequest): void;
+  /** Runs until nothing waits or runs. */
+  runUntilIdle(): void;
+}
+
+/** A policy by name: our own and the rivals. */
+export type SimClusterFactory = (options: SimClusterOptions) => SimCluster;
