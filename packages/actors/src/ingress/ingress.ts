@@ -23,7 +23,7 @@ import {
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
 import type { DataHandlers } from "@tutti/pull";
-import { type Span, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import { type Span, formatTraceparent } from "@tutti/telemetry";
 import {
   type ActorKey,
   type Instant,
@@ -57,6 +57,8 @@ import { createDataDesk } from "./data-desk.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
+import { refusalError } from "./refusal-error.ts";
+import { endRequestSpan, startRequestSpan } from "./request-spans.ts";
 import { type Rehearsal, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
@@ -150,13 +152,7 @@ class Ingress implements Actor {
       window: seconds(10),
       capTimes: 5,
     });
-    this.#warmUp = new WarmUp({
-      clock: ports.clock,
-      rehearsal: config.rehearsal ?? NO_REHEARSAL,
-      gpus: () => this.#gpus(),
-      send: (request, done) => (this.#drained === undefined ? this.#receive(request, done) : undefined),
-      onWarm: () => this.#station.report(),
-    });
+    this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
     this.#station = new Station(ports, config, {
       role: "ingress",
@@ -207,6 +203,16 @@ class Ingress implements Actor {
         queue: INFER_QUEUE,
       });
       ports.bulk.flush(() => ready());
+    });
+  }
+
+  #createWarmUp(): WarmUp {
+    return new WarmUp({
+      clock: this.#ports.clock,
+      rehearsal: this.#config.rehearsal ?? NO_REHEARSAL,
+      gpus: () => this.#gpus(),
+      send: (request, done) => (this.#drained === undefined ? this.#receive(request, done) : undefined),
+      onWarm: () => this.#station.report(),
     });
   }
 
@@ -264,7 +270,10 @@ class Ingress implements Actor {
       return;
     }
     const reply = delivery.reply;
-    const span = onSettled === undefined ? this.#startSpan(delivery, names.target, names.app, arrivedAt) : undefined;
+    const span =
+      onSettled === undefined
+        ? startRequestSpan(this.#ports.telemetry.tracer, delivery, { ...names, at: arrivedAt })
+        : undefined;
     try {
       const model = servingModel(this.#catalog.get(names.target), names.target, delivery.header(HEADER.version));
       checkSize(delivery);
@@ -378,7 +387,7 @@ class Ingress implements Actor {
     const error = this.#answer(held, outcome);
     if (held.onSettled === undefined) this.#count(held, error, now);
     else held.onSettled();
-    if (held.span !== undefined) endSpan(held.span, { error, late: now > held.deadline, now, results });
+    if (held.span !== undefined) endRequestSpan(held.span, { error, late: now > held.deadline, now, results });
     this.#endIfDrained();
   }
 
@@ -428,52 +437,4 @@ class Ingress implements Actor {
         this.#settle(held, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
     }
   }
-
-  #startSpan(delivery: Delivery, target: string, app: string, at: Instant): Span | undefined {
-    const { tracer } = this.#ports.telemetry;
-    const parent = parseTraceparent(delivery.header(HEADER.traceparent));
-    if (!tracer.enabled && parent?.sampled !== true) return undefined;
-    const attributes = {
-      "messaging.system": "nats",
-      "messaging.destination.name": delivery.subject,
-      "messaging.message.id": delivery.header(HEADER.messageId),
-      "tutti.model": target,
-      "tutti.app": app,
-    };
-    return tracer.start(`infer ${target}`, {
-      kind: "consumer",
-      at,
-      attributes,
-      ...(parent === undefined ? {} : { parent }),
-    });
-  }
-}
-
-function endSpan(
-  span: Span,
-  end: { error: TuttiError | undefined; late: boolean; now: Instant; results: ResultBatch | undefined },
-): void {
-  span.set({
-    "tutti.outcome": end.error?.code ?? "ok",
-    "tutti.late": end.late,
-    "tutti.batch": end.results?.batchId,
-    "tutti.batch_size": end.results?.batchSize,
-    "tutti.gpu": end.results?.gpu,
-  });
-  span.end(end.now, end.error?.message);
-}
-
-function refusalError(held: Held, code: ReturnType<typeof codeOfNumber>, feasible: Micros): TuttiError {
-  const name = held.model.spec.name;
-  const least =
-    feasible > 0 && Number.isFinite(feasible) ? `; at least ${formatDuration(feasible)} would have been feasible` : "";
-  if (code === "TUTTI_DEADLINE_INFEASIBLE")
-    return new TuttiError(code, `"${name}" couldn't have met ${formatDuration(held.slo)} even alone${least}`);
-  if (code === "TUTTI_OVERLOADED")
-    return new TuttiError(
-      code,
-      `"${name}" is overloaded: the request was dropped to keep the batches behind it in time${least}`,
-      { retryAfterMs: Math.ceil(held.slo / 1000) },
-    );
-  return new TuttiError(code, `"${name}" could not be served now`);
 }

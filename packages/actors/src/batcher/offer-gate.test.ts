@@ -1,0 +1,64 @@
+import { VirtualClock } from "@tutti/clock";
+import type { Candidate } from "@tutti/scheduling";
+import { type Instant, instant, micros, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import { OfferGate } from "./offer-gate.ts";
+
+const START = 1_000_000;
+const DELAY = micros(1_000);
+const candidate = (offerSeq: number, dueInMs: number, batchSize = offerSeq): Candidate => ({
+  thread: threadId(1, 0),
+  term: 1,
+  offerSeq,
+  batchSize,
+  execAt: (START + dueInMs * 1_000 + DELAY) as Instant,
+  latest: (START + dueInMs * 1_000 + 2 * DELAY) as Instant,
+  delay: DELAY,
+});
+
+function watched(): { clock: VirtualClock; gate: OfferGate; sent: { at: number; offerSeq: number }[] } {
+  const clock = new VirtualClock({ startAt: instant(START) });
+  const sent: { at: number; offerSeq: number }[] = [];
+  const gate = new OfferGate(clock, ({ offerSeq }) => sent.push({ at: (clock.now() - START) / 1_000, offerSeq }));
+  return { clock, gate, sent };
+}
+
+test("an offer waits until shortly before the ranker's timer for it, and only the newest leaves", () => {
+  const { clock, gate, sent } = watched();
+  gate.offer(candidate(1, 20));
+  clock.advanceTo(instant(START + 5_000));
+  gate.offer(candidate(2, 19));
+  clock.advanceTo(instant(START + 15_000));
+  expect(sent).toEqual([]);
+  clock.advanceTo(instant(START + 19_000));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([2]);
+  expect(sent[0]!.at).toBeLessThanOrEqual(17);
+});
+
+test("a batch that grew replaces what the ranker has only shortly before it is due itself", () => {
+  const { clock, gate, sent } = watched();
+  gate.offer(candidate(1, 3)); // due within its lead: it leaves at once
+  gate.offer(candidate(2, 2.5));
+  gate.offer(candidate(3, 2));
+  expect(sent).toEqual([{ at: 0, offerSeq: 1 }]);
+  clock.advanceTo(instant(START + 2_000));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 3]);
+  expect(sent[1]!.at).toBeLessThanOrEqual(2);
+});
+
+test("what the ranker would act on too early is replaced at once, and what is withdrawn is withdrawn at once", () => {
+  const { gate, sent } = watched();
+  gate.offer(candidate(1, 3));
+  gate.offer(candidate(2, 9));
+  gate.offer(candidate(3, 9, 0));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 2, 3]);
+});
+
+test("after an answer to a grant the next offer waits for its time again", () => {
+  const { gate, sent } = watched();
+  gate.offer(candidate(1, 3));
+  gate.voided(threadId(1, 0));
+  gate.offer(candidate(2, 20));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1]);
+  expect(gate.sent()).toEqual([]);
+});
