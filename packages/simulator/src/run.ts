@@ -1,11 +1,62 @@
+/** Runs scenarios: a workload into a cluster, under the eyes of a judge. */
+import { Judge, type StreamResult } from "./metrics.ts";
+import { policyNamed } from "./policies.ts";
 import type { SimulationResult } from "./result.ts";
 import type { Scenario } from "./scenario.ts";
-import type { SimListener } from "./simulated-cluster.ts";
+import type { SimClusterFactory, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { createWorkload } from "./workload.ts";
+
+/** Hears of arrivals too, each as it is handed to the cluster, which then tells what was due before it. */
+export interface RunListener extends SimListener {
+  arrived?(request: SimRequest): void;
+}
 
 export interface RunOptions {
   /** Hears everything, for logs, stories and pictures. */
-  readonly listener?: SimListener;
+  readonly listener?: RunListener;
+  /** Instead of the scenario's policy by name. */
+  readonly cluster?: SimClusterFactory;
+}
+
+export interface DetailedRun {
+  readonly result: SimulationResult;
+  /** One for each (model, SLO class) that had requests. */
+  readonly streams: readonly StreamResult[];
 }
 
 /** Runs a scenario to its end. Deterministic: equal scenarios, equal results, whatever the machine. */
-export declare function simulate(scenario: Scenario, options?: RunOptions): SimulationResult;
+export function simulate(scenario: Scenario, options: RunOptions = {}): SimulationResult {
+  return simulateDetailed(scenario, options).result;
+}
+
+/** As `simulate`, with what goodput is judged by. */
+export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
+  const { models, gpus, gather, network, seed, policy } = scenario;
+  const judge = new Judge(scenario);
+  const { listener } = options;
+  const create = options.cluster ?? policyNamed(policy);
+  const cluster = create({ models, gpus, gather, network, seed, listener: both(judge, listener) });
+  const workload = createWorkload(scenario);
+  for (let request = workload.next(); request !== undefined; request = workload.next()) {
+    judge.arrived(request);
+    listener?.arrived?.(request);
+    cluster.arrive(request);
+  }
+  cluster.runUntilIdle();
+  return { result: judge.result(), streams: judge.streams() };
+}
+
+function both(judge: Judge, listener: RunListener | undefined): SimListener {
+  if (listener === undefined) return judge;
+  return {
+    dispatched: (batch, at) => listener.dispatched?.(batch, at),
+    refused: (request, cause, at) => {
+      judge.refused(request);
+      listener.refused(request, cause, at);
+    },
+    finished: (batch, begin, end, completed) => {
+      judge.finished(batch, begin, end, completed);
+      listener.finished(batch, begin, end, completed);
+    },
+  };
+}

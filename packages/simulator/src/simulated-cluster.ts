@@ -20,6 +20,18 @@ export interface SimBatch {
   readonly model: number;
   readonly gpu: number;
   readonly requests: readonly SimRequest[];
+  /** Where the scheduler plans starts: for stories and logs. */
+  readonly plan?: SimPlan;
+}
+
+export interface SimPlan {
+  readonly startAt: Instant;
+  /** Last start that meets the head's deadline. */
+  readonly latest: Instant;
+  /** Start until which one request more could have joined; `ALWAYS` for a full batch. */
+  readonly frontrun: Instant;
+  /** When the accelerator ends what it was given before; `ALWAYS` if that was nothing. */
+  readonly freeAt: Instant;
 }
 
 /** Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its batch was thrown away. */

@@ -1,0 +1,192 @@
+/**
+ * The judge: what became of each request, per (model, SLO class), and what the accelerators did meanwhile.
+ *
+ *   J1. A request counts if it arrived within the window: after the warm-up, before the end. It is good if its answer
+ *       reaches its publisher by its deadline, bad if it was refused or late.
+ *   J2. Batches count if they began within the window; busy time counts as far as it lies in it.
+ *   J3. A batch's answers travel for respond ± jitter, one draw a batch.
+ */
+import { sloClass } from "@tutti/scheduling";
+import { type Instant, type Micros, Prng, assert } from "@tutti/units";
+import type { ModelResult, SimulationResult } from "./result.ts";
+import type { Network, Scenario } from "./scenario.ts";
+import type { SimBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { TimeCounts } from "./time-counts.ts";
+
+/** One (model, SLO class): goodput judges each by itself. docs/algorithms.md, A7. */
+export interface StreamResult {
+  /** Place of the model in the scenario. */
+  readonly model: number;
+  /** The shortest of its class that occurred. */
+  readonly slo: Micros;
+  readonly offered: number;
+  /** Refused or late. */
+  readonly bad: number;
+}
+
+/** Share of time from which an accelerator counts as used. */
+const USED_FROM = 0.01;
+
+export class Judge implements SimListener {
+  readonly #scenario: Scenario;
+  readonly #window: { readonly from: number; readonly until: number };
+  readonly #models: readonly ModelTally[];
+  readonly #flight: () => number;
+  readonly #busy: Float64Array;
+  readonly #queueDelays = new TimeCounts();
+  /** Batches by size. */
+  readonly #sizes = new TimeCounts();
+  #items = 0;
+  /** All requests, the warm-up's too: what comes in goes out once. */
+  #open = 0;
+
+  constructor(scenario: Scenario) {
+    this.#scenario = scenario;
+    this.#window = { from: scenario.warmup, until: scenario.duration };
+    this.#models = scenario.models.map(() => new ModelTally());
+    this.#busy = new Float64Array(scenario.gpus);
+    this.#flight = answerFlight(scenario.network, new Prng(scenario.seed).fork());
+  }
+
+  arrived(request: SimRequest): void {
+    this.#open++;
+    if (this.#counts(request)) this.#models[request.model]!.streamOf(request.slo).offered++;
+  }
+
+  refused(request: SimRequest): void {
+    this.#open--;
+    if (this.#counts(request)) this.#models[request.model]!.streamOf(request.slo).bad++;
+  }
+
+  finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
+    const { from, until } = this.#window;
+    const busy = Math.min(end, until) - Math.max(begin, from);
+    if (busy > 0) this.#busy[batch.gpu]! += busy;
+    if (!completed) return;
+    const { requests } = batch;
+    const tally = this.#models[batch.model]!;
+    const answeredAt = end + this.#flight();
+    this.#open -= requests.length;
+    for (let i = 0; i < requests.length; i++) {
+      const request = requests[i]!;
+      if (!this.#counts(request)) continue;
+      if (answeredAt > request.deadline) tally.streamOf(request.slo).bad++;
+      tally.answers.note(answeredAt - request.arrivedAt);
+      this.#queueDelays.note(begin - request.arrivedAt);
+    }
+    if (begin < from || begin >= until) return;
+    this.#sizes.note(requests.length);
+    this.#items += requests.length;
+    tally.batches++;
+    tally.items += requests.length;
+  }
+
+  /** Once nothing waits or runs. */
+  result(): SimulationResult {
+    assert(this.#open === 0, `${this.#open} requests more came in than went out`);
+    const { seed, policy, gpus, models } = this.#scenario;
+    const seconds = this.#seconds();
+    const time = gpus * seconds * 1e6;
+    const told = models.map(({ name }, i) => this.#models[i]!.result(name, seconds));
+    const streams = this.streams();
+    const offered = sum(streams.map((stream) => stream.offered));
+    const bad = sum(streams.map((stream) => stream.bad));
+    return {
+      seed,
+      policy,
+      ...shares(offered, bad, seconds),
+      gpu: {
+        count: gpus,
+        used: this.#busy.filter((busy) => busy > USED_FROM * seconds * 1e6).length,
+        busyFraction: time > 0 ? sum([...this.#busy]) / time : 0,
+      },
+      batchSize: {
+        mean: this.#sizes.count > 0 ? this.#items / this.#sizes.count : 0,
+        p50: this.#sizes.quantile(0.5) || 0,
+        p99: this.#sizes.quantile(0.99) || 0,
+      },
+      queueDelayMs: {
+        p50: (this.#queueDelays.quantile(0.5) || 0) / 1000,
+        p99: (this.#queueDelays.quantile(0.99) || 0) / 1000,
+      },
+      models: told,
+    };
+  }
+
+  streams(): StreamResult[] {
+    return this.#models.flatMap((tally, model) =>
+      tally.streams.map(({ slo, offered, bad }) => ({ model, slo, offered, bad })),
+    );
+  }
+
+  #counts({ arrivedAt }: SimRequest): boolean {
+    return arrivedAt >= this.#window.from && arrivedAt < this.#window.until;
+  }
+  #seconds(): number {
+    return Math.max(0, this.#window.until - this.#window.from) / 1e6;
+  }
+}
+
+class StreamTally {
+  readonly class: number;
+  slo: Micros;
+  offered = 0;
+  bad = 0;
+  constructor(slo: Micros) {
+    this.class = sloClass(slo);
+    this.slo = slo;
+  }
+}
+
+class ModelTally {
+  readonly streams: StreamTally[] = [];
+  readonly answers = new TimeCounts();
+  batches = 0;
+  items = 0;
+  #lastSlo = -1;
+  #last: StreamTally | undefined;
+
+  /** Most models have one SLO, and most others two or three: the last answer first, then a look through the classes. */
+  streamOf(slo: Micros): StreamTally {
+    if (slo === this.#lastSlo) return this.#last!;
+    const its = sloClass(slo);
+    let stream = this.streams.find((one) => one.class === its);
+    if (stream === undefined) this.streams.push((stream = new StreamTally(slo)));
+    if (slo < stream.slo) stream.slo = slo;
+    this.#lastSlo = slo;
+    this.#last = stream;
+    return stream;
+  }
+
+  result(name: string, seconds: number): ModelResult {
+    const offered = sum(this.streams.map((stream) => stream.offered));
+    const bad = sum(this.streams.map((stream) => stream.bad));
+    const inMillis = (share: number): number | null => {
+      const time = this.answers.quantile(share, offered);
+      return Number.isFinite(time) ? time / 1000 : null;
+    };
+    return {
+      name,
+      ...shares(offered, bad, seconds),
+      p50Ms: inMillis(0.5),
+      p99Ms: inMillis(0.99),
+      batchMean: this.batches > 0 ? this.items / this.batches : 0,
+    };
+  }
+}
+
+function shares(offered: number, bad: number, seconds: number) {
+  return {
+    offeredRps: seconds > 0 ? offered / seconds : 0,
+    goodRps: seconds > 0 ? (offered - bad) / seconds : 0,
+    badRate: offered > 0 ? bad / offered : 0,
+  };
+}
+
+/** Draws the time that a batch's answers travel. */
+function answerFlight({ respond, jitter }: Network, prng: Prng): () => number {
+  if (respond === 0 || jitter === 0) return () => respond;
+  return () => Math.round(respond * (1 + jitter * (2 * prng.nextFloat() - 1)));
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

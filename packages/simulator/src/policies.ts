@@ -1,0 +1,54 @@
+/** Policies by name: Tutti's own cores under each rule of docs/algorithms.md, A6, and the rivals. */
+import type { Policy } from "@tutti/scheduling";
+import { parseDuration } from "@tutti/units";
+import { rivals } from "./rivals/index.ts";
+import type { SimClusterFactory } from "./simulated-cluster.ts";
+import { type Tuning, TuttiCluster } from "./tutti-cluster.ts";
+
+/** Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target whatever the scenario says. */
+const DEFAULT: Tuning = { policy: { kind: "deferred" }, gather: "target" };
+
+type FromParameter = (parameter: string | undefined) => SimClusterFactory;
+
+const own: Readonly<Record<string, FromParameter>> = {
+  default: (parameter) => {
+    if (parameter !== undefined) throw new Error(`policy 'default' has no parameter, but was given '${parameter}'`);
+    return (options) => new TuttiCluster(options, DEFAULT);
+  },
+  deferred: gathering({ kind: "deferred" }),
+  eager: gathering({ kind: "eager" }),
+  timeout: (parameter) => {
+    const wait = parseDuration(parameter ?? "");
+    if (wait === undefined) throw new Error(`policy 'timeout' needs a time, as in 'timeout:5ms'`);
+    return (options) => new TuttiCluster(options, { policy: { kind: "timeout", wait }, gather: options.gather });
+  },
+  latest: gathering({ kind: "latest" }),
+  "beta-lambda": gathering({ kind: "beta-lambda" }),
+};
+
+/** As the scenario gathers, or as the parameter says: `deferred:head`. */
+function gathering(policy: Policy): FromParameter {
+  return (parameter) => {
+    if (parameter !== undefined && parameter !== "head" && parameter !== "target") {
+      throw new Error(`policy '${policy.kind}' takes 'head' or 'target', but was given '${parameter}'`);
+    }
+    return (options) => new TuttiCluster(options, { policy, gather: parameter ?? options.gather });
+  };
+}
+
+/** What `policyNamed` knows, without parameters. */
+export function policyNames(): string[] {
+  return [...Object.keys(own), ...Object.keys(rivals)];
+}
+
+/**
+ * @param text - a name of `policyNames()`, with its parameter after a colon where it takes one: `timeout:5ms`
+ * @throws Error that lists what exists, or says what the parameter may be
+ */
+export function policyNamed(text: string): SimClusterFactory {
+  const [name, ...rest] = text.split(":");
+  const parameter = rest.length === 0 ? undefined : rest.join(":");
+  const known = [own, rivals].find((policies) => Object.hasOwn(policies, name!));
+  if (known === undefined) throw new Error(`there is no policy '${name}'; there are ${policyNames().join(", ")}`);
+  return known[name!]!(parameter);
+}

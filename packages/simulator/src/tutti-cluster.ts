@@ -1,0 +1,116 @@
+/**
+ * Tutti's own schedulers, production's pure cores in virtual time, behind the port of the simulator.
+ *
+ * The network: a plan leaves so early that it can start on time although every delay is at its upper end, ±jitter
+ * included, as production plans with a high percentile of what it measured. Plans are therefore never late, and jitter
+ * costs what it costs production: earlier plans and earlier deadlines. The deadline given to the cores is less d_resp.
+ */
+import {
+  Cluster,
+  type DispatchedBatch,
+  type ModelThreadConfig,
+  type Policy,
+  type RefusalCause,
+  type Request,
+} from "@tutti/scheduling";
+import { type ActorKey, type Instant, type Micros, type RequestSeq, micros, threadId } from "@tutti/units";
+import type { Network } from "./scenario.ts";
+import type { SimBatch, SimCluster, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
+
+/** As production's batchers bound it. */
+const QUEUE_MAX = 65_536;
+const IN_FLIGHT_MIN = 4_096;
+
+/** What a policy may set of the cores; the rest comes from the scenario. */
+export type Tuning = Partial<
+  Omit<ModelThreadConfig, "thread" | "term" | "epoch" | "profile" | "slo" | "ctrl" | "perItem" | "respond">
+> & { readonly policy: Policy };
+
+/** The longest that each delay can take: what is planned with. */
+export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
+  ctrl: Micros;
+  perItem: Micros;
+  respond: Micros;
+} {
+  const longest = (delay: Micros): Micros => micros(Math.ceil(delay * (1 + jitter) - 1e-9));
+  return { ctrl: longest(ctrl), perItem: longest(data), respond: longest(respond) };
+}
+
+/** What the cores see of a request; the batch that comes back leads to the request itself. */
+class CoreRequest implements Request {
+  readonly ingress = 1 as ActorKey;
+  readonly seq: RequestSeq;
+  readonly deadline: Instant;
+  readonly arrivedAt: Instant;
+  readonly slo: Micros;
+  readonly app = 0;
+  readonly size = 0;
+  readonly origin: SimRequest;
+
+  constructor(origin: SimRequest, respond: Micros) {
+    this.seq = origin.id as RequestSeq;
+    this.deadline = (origin.deadline - respond) as Instant;
+    this.arrivedAt = origin.arrivedAt;
+    this.slo = origin.slo;
+    this.origin = origin;
+  }
+}
+
+const originOf = (request: Request): SimRequest => (request as CoreRequest).origin;
+
+export class TuttiCluster implements SimCluster {
+  readonly #cluster: Cluster;
+  readonly #listener: SimListener;
+  readonly #respond: Micros;
+  /** From dispatch to completion: bounded by the accelerators. */
+  readonly #running = new Map<DispatchedBatch, SimBatch>();
+  #batches = 0;
+
+  constructor({ models, gpus, network, listener }: SimClusterOptions, tuning: Tuning) {
+    const delays = plannedDelays(network);
+    this.#listener = listener;
+    this.#respond = delays.respond;
+    this.#cluster = new Cluster({
+      gpus,
+      models: models.map(({ profile, slo }, i) => ({
+        patience: 1,
+        gather: "target",
+        guard: 0 as Micros, // virtual timers are never late
+        queueMax: QUEUE_MAX,
+        batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
+        ...tuning,
+        ...{ thread: threadId(i, 0), term: 1, epoch: 1, profile, slo, ...delays },
+      })),
+      listener: {
+        dispatched: (batch, at) => this.#dispatched(batch, at),
+        refused: (request, cause, at) => this.#refused(request, cause, at),
+        finished: (batch, begin, end) => this.#finished(batch, begin, end),
+      },
+    });
+  }
+
+  arrive(request: SimRequest): void {
+    this.#cluster.arrive(request.model, new CoreRequest(request, this.#respond));
+  }
+  runUntilIdle(): void {
+    this.#cluster.runUntilIdle();
+  }
+
+  #dispatched(batch: DispatchedBatch, at: Instant): void {
+    const requests = batch.requests.map(originOf);
+    const { gpu, freeAt } = batch.grant;
+    const { startAt, latest, frontrun } = batch;
+    const plan = { startAt, latest, frontrun, freeAt };
+    const told: SimBatch = { id: ++this.#batches, model: requests[0]!.model, gpu, requests, plan };
+    this.#running.set(batch, told);
+    this.#listener.dispatched?.(told, at);
+  }
+  #refused(request: Request, cause: RefusalCause, at: Instant): void {
+    this.#listener.refused(originOf(request), cause, at);
+  }
+  #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
+    const told = this.#running.get(batch)!;
+    this.#running.delete(batch);
+    this.#listener.finished(told, begin, end, true);
+  }
+}
