@@ -1,0 +1,3 @@
+export * from "./comparison-page.ts";
+export * from "./simulation-page.ts";
+export * from "./timeline-recorder.ts";

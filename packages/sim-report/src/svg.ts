@@ -1,0 +1,20 @@
+/** Charts to SVG without a browser: the same options as in pages. */
+import { BarChart, BoxplotChart, LineChart, ScatterChart } from "echarts/charts";
+import { GridComponent, LegendComponent, MarkLineComponent, TitleComponent } from "echarts/components";
+import { type EChartsCoreOption, init, use } from "echarts/core";
+import { SVGRenderer } from "echarts/renderers";
+
+use([BarChart, BoxplotChart, LineChart, ScatterChart]);
+use([GridComponent, LegendComponent, MarkLineComponent, TitleComponent, SVGRenderer]);
+
+export const SVG_SIZE = { width: 860, height: 460 };
+
+export function toSvg(option: EChartsCoreOption, size: { width: number; height: number } = SVG_SIZE): string {
+  const drawing = init(null, null, { renderer: "svg", ssr: true, ...size });
+  try {
+    drawing.setOption(option);
+    return drawing.renderToSVGString();
+  } finally {
+    drawing.dispose();
+  }
+}
