@@ -1,0 +1,222 @@
+/**
+ * What a cluster could carry at most: the two closed bounds of docs/algorithms.md, A7, for mixes of fixed proportions, and a clairvoyant one
+ * from the very arrivals that the simulator would play. Rates in requests per second, all models together.
+ */
+import { perSecond, uncoordinatedBatch } from "@tutti/profile";
+import type { Micros } from "@tutti/units";
+import { type BatchCosts, type ClairvoyantStream, leastTime } from "./clairvoyant.ts";
+import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
+import { createWorkload } from "./workload.ts";
+
+export interface GoodputBound {
+  /** Batches of each model evenly spaced, arrivals evenly spaced. */
+  readonly staggeredRps: number;
+  /** Accelerators that know nothing of one another. */
+  readonly uncoordinatedRps: number;
+  /** Beyond any scheduler that serves a model's requests in order of deadline. 0 where a model can't meet its SLO even alone. */
+  readonly clairvoyantRps: number;
+}
+
+/** Of a model's requests (of each of its SLO classes), so many may be bad: docs/algorithms.md, A7. */
+export const BAD_RATE_MAX = 0.01;
+
+/** The scenario's `rate` doesn't matter; its seed, duration and arrival process do, for the clairvoyant bound. */
+export function boundOf(scenario: Scenario): GoodputBound {
+  return {
+    staggeredRps: staggeredRate(scenario),
+    uncoordinatedRps: uncoordinatedRate(scenario),
+    clairvoyantRps: clairvoyantRate(scenario),
+  };
+}
+
+/** A share of the total rate with one SLO. */
+interface Class {
+  readonly model: ScenarioModel;
+  readonly slo: Micros;
+  readonly share: number;
+}
+
+function classesOf({ models }: Scenario): Class[] {
+  return models.flatMap((model) => {
+    const others = model.classes.map(({ slo, share }) => ({ model, slo, share: share * model.share }));
+    const first = model.share - others.reduce((sum, { share }) => sum + share, 0);
+    return [{ model, slo: model.slo, share: first }, ...others].filter(({ share }) => share > 1e-12);
+  });
+}
+
+function canRunAlone(scenario: Scenario): boolean {
+  const { ctrl, data, respond } = atBest(scenario.network);
+  return classesOf(scenario).every(({ model, slo }) => ctrl + data + model.profile.latency(1) + respond <= slo);
+}
+
+/**
+ * The largest rate at which the models' parts of the accelerators add up to no more than there are. A part of N accelerators starts a batch
+ * every l(b)/N, so it suffices for batches of b where (1+1/N)·l(b) ≤ SLO and N·b/l(b) ≥ the rate; N needn't be whole.
+ */
+export function staggeredRate(scenario: Scenario): number {
+  if (!canRunAlone(scenario)) return 0;
+  const { gpus, network } = scenario;
+  const classes = classesOf(scenario);
+  const needed = (perMicro: number): number => {
+    return classes.reduce((sum, one) => sum + partNeeded(one, perMicro * one.share, network), 0);
+  };
+  let below = 0;
+  let above = gpus / classes.reduce((sum, { model, share }) => sum + share * leastPerItem(model), 0);
+  for (let i = 0; i < 60; i++) {
+    const middle = (below + above) / 2;
+    if (needed(middle) <= gpus * (1 + 1e-9)) below = middle;
+    else above = middle;
+  }
+  return perSecond(below);
+}
+
+/** In accelerators; rising with the rate (requests per µs). */
+function partNeeded({ model: { profile }, slo }: Class, rate: number, { ctrl, data, respond }: Network): number {
+  let least = rate * profile.latency(1); // one by one, at once
+  for (let b = 1; b <= profile.batchSizeMax; b++) {
+    const l = profile.byBatchSize[b]!;
+    const wait = slo - ctrl - respond - data * b - l;
+    if (wait <= 0) break;
+    least = Math.min(least, Math.max((rate * l) / b, l / wait));
+  }
+  return least;
+}
+
+/** Least accelerator time per request, over all batch sizes. */
+function leastPerItem({ profile }: ScenarioModel): number {
+  let least = Infinity;
+  for (let b = 1; b <= profile.batchSizeMax; b++) least = Math.min(least, profile.latency(b) / b);
+  return least;
+}
+
+/** A batch waits for a whole other one; a model whose SLO doesn't allow that even alone runs requests one by one. */
+function uncoordinatedRate(scenario: Scenario): number {
+  if (!canRunAlone(scenario)) return 0;
+  let perRequest = 0;
+  for (const { model, slo, share } of classesOf(scenario)) {
+    const { batchSize } = uncoordinatedBatch({ profile: model.profile, slo, executors: scenario.gpus });
+    const batch = Math.max(1, batchSize);
+    perRequest += (share * model.profile.latency(batch)) / batch;
+  }
+  return perSecond(scenario.gpus / perRequest);
+}
+
+/** The rate at which the least accelerator time, averaged over the arrivals, is all that the accelerators have. */
+function clairvoyantRate(scenario: Scenario): number {
+  if (!canRunAlone(scenario)) return 0;
+  const prices: number[] = [];
+  const loadAt = (logRate: number): number =>
+    Math.log(leastBusy({ ...scenario, rate: Math.exp(logRate) }, prices) / scenario.gpus);
+  return Math.exp(risingRoot(loadAt, Math.log(staggeredRate(scenario))));
+}
+
+/**
+ * How many accelerators are busy on average, at least, when 99 % of each model's requests are served in time. Found with accelerators
+ * without end: clairvoyant.ts says how.
+ *
+ * @param prices - kept between calls for similar scenarios: where the search for the price of a skip begins
+ */
+export function leastBusy(scenario: Scenario, prices: number[] = []): number {
+  const { span, requests } = collect(scenario);
+  let total = 0;
+  let found = 0;
+  const time = (stream: ClairvoyantStream, costs: BatchCosts): number => {
+    const price = prices[found];
+    const skippable = BAD_RATE_MAX * stream.arrivals.length;
+    const least = leastTime(stream, costs, { skippable, ...(price === undefined ? {} : { price }) });
+    prices[found++] = least.price;
+    return least.time;
+  };
+  for (const [i, model] of scenario.models.entries()) {
+    const costs = costsOf(model, scenario.network);
+    const streams = streamsOf(requests[i]!, scenario.network);
+    // Several SLOs in one queue, or a queue for each: whichever takes less.
+    const joint = time(streams.joint, costs);
+    const apart = streams.bySlo.reduce((sum, stream) => sum + time(stream, costs), 0);
+    total += streams.bySlo.length > 0 ? Math.min(joint, apart) : joint;
+  }
+  return total / span;
+}
+
+interface Drawn {
+  readonly arrivals: number[];
+  readonly deadlines: number[];
+  readonly slos: number[];
+}
+
+/** All requests of a scenario by model, and the µs that they arrive in. */
+function collect(scenario: Scenario): { readonly span: number; readonly requests: readonly Drawn[] } {
+  const requests: Drawn[] = scenario.models.map(() => ({ arrivals: [], deadlines: [], slos: [] }));
+  const workload = createWorkload(scenario);
+  let last = 1;
+  for (let request = workload.next(); request !== undefined; request = workload.next()) {
+    const drawn = requests[request.model]!;
+    drawn.arrivals.push(request.arrivedAt);
+    drawn.deadlines.push(request.deadline);
+    drawn.slos.push(request.slo);
+    last = Math.max(last, request.arrivedAt);
+  }
+  // A trace that is played faster is over sooner.
+  return {
+    span: scenario.arrivals.process === "trace" ? Math.min(last, scenario.duration) : scenario.duration,
+    requests,
+  };
+}
+
+/** Beyond so many SLOs of one model (a trace may have any number) they are looked at together only. */
+const SLOS_MAX = 8;
+
+interface Streams {
+  readonly joint: ClairvoyantStream;
+  /** Empty where all have one SLO. */
+  readonly bySlo: readonly ClairvoyantStream[];
+}
+
+function streamsOf({ arrivals, deadlines, slos }: Drawn, network: Network): Streams {
+  const { respond } = atBest(network);
+  const pick = (order: readonly number[]): ClairvoyantStream => ({
+    arrivals: Float64Array.from(order, (k) => arrivals[k]!),
+    deadlines: Float64Array.from(order, (k) => deadlines[k]! - respond),
+  });
+  const all = Array.from(arrivals.keys());
+  const distinct = [...new Set(slos)];
+  if (distinct.length <= 1) return { joint: pick(all), bySlo: [] };
+  const joint = pick(all.toSorted((a, b) => deadlines[a]! - deadlines[b]! || a - b));
+  if (distinct.length > SLOS_MAX) return { joint, bySlo: [] };
+  return { joint, bySlo: distinct.map((slo) => pick(all.filter((k) => slos[k] === slo))) };
+}
+
+function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
+  const { ctrl, data } = atBest(network);
+  const run = profile.byBatchSize.slice(0, profile.batchSizeMax + 1);
+  return { run, finish: run.map((latency, b) => latency + ctrl + data * b) };
+}
+
+/** Every delay as short as the jitter allows: a bound may not rest on bad luck. */
+function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
+  const factor = Math.max(0, 1 - jitter);
+  return { ctrl: ctrl * factor, data: data * factor, respond: respond * factor };
+}
+
+const ROOT_PRECISION = 5e-4;
+
+/** Where f, which rises with a slope of about 1, is 0: steps along the slope until both sides are known, then false position. */
+function risingRoot(f: (x: number) => number, start: number): number {
+  let low: readonly [number, number] | undefined;
+  let high: readonly [number, number] | undefined;
+  let x = start;
+  for (let i = 0; i < 24; i++) {
+    const y = f(x);
+    if (Math.abs(y) <= ROOT_PRECISION) return x;
+    if (y < 0) low = [x, y];
+    else high = [x, y];
+    if (low === undefined || high === undefined) x -= 1.2 * y;
+    else {
+      // Draws differ a little from rate to rate, so f isn't quite smooth: stay off the ends.
+      const share = Math.min(0.9, Math.max(0.1, -low[1] / (high[1] - low[1])));
+      x = low[0] + share * (high[0] - low[0]);
+      if (high[0] - low[0] <= ROOT_PRECISION) return x;
+    }
+  }
+  return x;
+}

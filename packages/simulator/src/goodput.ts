@@ -1,0 +1,159 @@
+/**
+ * Goodput: the highest total rate at which every model, and every SLO class of it, keeps at most 1 % bad requests (docs/algorithms.md, A7);
+ * and its inverse, the fewest accelerators for a rate. Both try scenarios one after the other, and whoever calls runs them.
+ */
+import { type Micros, assert, seconds } from "@tutti/units";
+import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds.ts";
+import type { SimulationResult } from "./result.ts";
+import type { Scenario } from "./scenario.ts";
+
+/** Runs a scenario, here or on another thread. */
+export type Evaluate = (scenario: Scenario) => Promise<Judged>;
+/** What of a result counts. */
+export type Judged = { readonly models: readonly Pick<SimulationResult["models"][number], "name" | "badRate">[] };
+
+export interface Trial {
+  readonly seed: number;
+  readonly gpus: number;
+  readonly rateRps: number;
+  /** Of all models, the worst: 0 … 1. */
+  readonly worstModelBadRate: number;
+  readonly worstModel: string;
+  /** At most 1 % bad, for every model. */
+  readonly good: boolean;
+}
+
+export interface Goodput {
+  /** 0 where even a thousandth of the bound is too much. */
+  readonly goodputRps: number;
+  /** At that rate. */
+  readonly worstModelBadRate: number;
+  readonly bound: GoodputBound;
+  /** In the order in which they were made. Good rate isn't monotone under every policy: a good trial above `goodputRps` says so. */
+  readonly trials: readonly Trial[];
+}
+
+export interface GoodputOptions {
+  /** Hears of every trial as it ends. */
+  readonly onTrial?: (trial: Trial) => void;
+  /** The search ends when a bad rate is this share above a good one. */
+  readonly precision?: number;
+  /** Runs are at least so long, warm-up excluded. */
+  readonly arrivalsMin?: Micros;
+  /** Where it was computed already. */
+  readonly bound?: GoodputBound;
+}
+
+/** A shorter run says too little about 1 %. */
+export const ARRIVALS_MIN = seconds(20);
+/** Where the first trial is, as a share of the clairvoyant bound; from there in growing steps until a good and a bad rate are known. */
+const FIRST = 0.9;
+const FIRST_STEP = 1.06;
+/** As a share of the bound: below, the goodput is called 0. */
+const HOPELESS = 1e-3;
+/** Beyond, whoever evaluates calls everything good. */
+const ABSURD = 4;
+
+/** The scenario with at least so many arrivals after its warm-up. */
+export function withArrivals(scenario: Scenario, arrivalsMin: Micros): Scenario {
+  return { ...scenario, duration: Math.max(scenario.duration, scenario.warmup + arrivalsMin) as Micros };
+}
+
+/** Geometric bisection from the bound. The scenario's own rate doesn't matter. */
+export async function goodput(given: Scenario, evaluate: Evaluate, options: GoodputOptions = {}): Promise<Goodput> {
+  const { onTrial, precision = BISECTION_PRECISION, arrivalsMin = ARRIVALS_MIN } = options;
+  const scenario = withArrivals(given, arrivalsMin);
+  const bound = options.bound ?? boundOf(scenario);
+  const { trials, attempt } = recorder(evaluate, onTrial);
+  const top = bound.clairvoyantRps;
+  let good: Trial | undefined;
+  let bad: Trial | undefined;
+  let rate = top * FIRST;
+  let step = FIRST_STEP;
+  while (rate > top * HOPELESS && rate < top * ABSURD) {
+    const trial = await attempt({ ...scenario, rate });
+    if (trial.good) good = trial;
+    else bad = trial;
+    if (good !== undefined && bad !== undefined) {
+      if (bad.rateRps <= good.rateRps * (1 + precision)) break;
+      rate = Math.sqrt(good.rateRps * bad.rateRps);
+    } else {
+      rate = good === undefined ? rate / step : rate * step;
+      step **= 1.5;
+    }
+  }
+  const { rateRps: goodputRps, worstModelBadRate } = good ?? {
+    rateRps: 0,
+    worstModelBadRate: bad?.worstModelBadRate ?? 1,
+  };
+  return { goodputRps, worstModelBadRate, bound, trials };
+}
+
+export const BISECTION_PRECISION = 0.01;
+/** About so many trials does a search take: for progress bars. */
+export const TRIALS_EXPECTED = 7;
+
+export interface MinGpus {
+  /** Undefined where `gpusMax` are too few. */
+  readonly minGpus: number | undefined;
+  readonly worstModelBadRate: number;
+  /** Of a cluster of so many. */
+  readonly bound: GoodputBound;
+  readonly trials: readonly Trial[];
+}
+
+export interface MinGpusOptions {
+  readonly onTrial?: (trial: Trial) => void;
+  readonly arrivalsMin?: Micros;
+  readonly gpusMax?: number;
+}
+
+const GPUS_MAX = 4096;
+
+/** The fewest accelerators that carry the scenario's rate with every model in bounds. The scenario's own number doesn't matter. */
+export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinGpusOptions = {}): Promise<MinGpus> {
+  assert(given.rate > 0, "a rate to be carried");
+  const { onTrial, arrivalsMin = ARRIVALS_MIN, gpusMax = GPUS_MAX } = options;
+  const scenario = withArrivals(given, arrivalsMin);
+  const { trials, attempt } = recorder(evaluate, onTrial);
+  // Fewer can't be enough: not even for one who knows every arrival.
+  const least = Math.max(1, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
+  let few = least - 1;
+  let enough: Trial | undefined;
+  let gpus = least;
+  let step = Math.max(1, Math.ceil(least * 0.06));
+  while (few < gpusMax && (enough === undefined || enough.gpus - few > 1)) {
+    const trial = await attempt({ ...scenario, gpus });
+    if (trial.good) enough = trial;
+    else few = gpus;
+    if (enough === undefined) {
+      gpus = Math.min(gpusMax, gpus + step);
+      step = Math.ceil(step * 1.5);
+    } else gpus = Math.floor((few + enough.gpus) / 2);
+  }
+  const bound = boundOf({ ...scenario, gpus: enough?.gpus ?? gpusMax });
+  const { worstModelBadRate } = enough ?? trials.at(-1) ?? { worstModelBadRate: 1 };
+  return { minGpus: enough?.gpus, worstModelBadRate, bound, trials };
+}
+
+function recorder(evaluate: Evaluate, onTrial: ((trial: Trial) => void) | undefined) {
+  const trials: Trial[] = [];
+  const attempt = async (scenario: Scenario): Promise<Trial> => {
+    const { models } = await evaluate(scenario);
+    assert(models.length > 0, "a result without models");
+    const worst = models.reduce((a, b) => (b.badRate > a.badRate ? b : a));
+    const { seed, gpus, rate } = scenario;
+    const trial: Trial = {
+      seed,
+      gpus,
+      rateRps: rate,
+      worstModelBadRate: worst.badRate,
+      worstModel: worst.name,
+      good: worst.badRate <= BAD_RATE_MAX,
+    };
+    trials.push(trial);
+    onTrial?.(trial);
+    return trial;
+  };
+  return { trials, attempt };
+}
