@@ -1,0 +1,55 @@
+/**
+ * The pending requests of one queue in order of (deadline, id). Unlike `DeadlineQueue` of @tutti/collections it can be
+ * looked into at any place, which the largest feasible batch (shepherd-like) is found by, and needs no identities.
+ *
+ * Requests of one SLO come in deadline order, so nearly all of them are appended in O(1); one that comes before the end
+ * (another SLO, a preempted batch) is inserted by O(n) moves. Bounded by its owner: see WAITING_MAX.
+ */
+import type { SimRequest } from "../simulated-cluster.ts";
+
+export class DeadlineRun {
+  #items: SimRequest[] = [];
+  /** What is before this place has left already. */
+  #head = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+  /** 0 is the request of least (deadline, id). */
+  at(index: number): SimRequest {
+    return this.#items[this.#head + index]!;
+  }
+
+  push(request: SimRequest): void {
+    const items = this.#items;
+    let place = items.length;
+    while (place > this.#head && precedes(request, items[place - 1]!)) place--;
+    if (place === items.length) items.push(request);
+    else items.splice(place, 0, request);
+  }
+
+  shift(): SimRequest {
+    const first = this.#items[this.#head++]!;
+    this.#reclaim();
+    return first;
+  }
+
+  /** Takes `count` requests out, from the place `from` on. */
+  take(from: number, count: number): SimRequest[] {
+    if (from > 0) return this.#items.splice(this.#head + from, count);
+    const taken = this.#items.slice(this.#head, this.#head + count);
+    this.#head += count;
+    this.#reclaim();
+    return taken;
+  }
+
+  /** Moves what is left to the front once at least half has left: O(1) a request, all in all. */
+  #reclaim(): void {
+    if (this.#head < 64 || this.#head * 2 < this.#items.length) return;
+    this.#items = this.#items.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+const precedes = (a: SimRequest, b: SimRequest): boolean =>
+  a.deadline !== b.deadline ? a.deadline < b.deadline : a.id < b.id;
