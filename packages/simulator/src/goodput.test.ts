@@ -4,6 +4,13 @@ import { expect, test } from "vitest";
 import { type Judged, goodput, minGpus } from "./goodput.ts";
 import type { Scenario } from "./scenario.ts";
 
+const model = {
+  name: "ResNet50",
+  profile: LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 64 }),
+  slo: millis(25),
+  classes: [],
+  share: 0.5,
+};
 const scenario: Scenario = {
   seed: 5,
   duration: seconds(3),
@@ -14,21 +21,13 @@ const scenario: Scenario = {
   rate: 1000,
   arrivals: { process: "uniform" },
   network: { ctrl: micros(0), data: micros(0), respond: micros(0), jitter: 0 },
-  models: [
-    {
-      name: "ResNet50",
-      profile: LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 64 }),
-      slo: millis(25),
-      classes: [],
-      share: 1,
-    },
-  ],
+  models: [model, { ...model, name: "second" }],
   phases: [],
 };
 const short = { arrivalsMin: seconds(2) };
 const bound = { staggeredRps: 5839, uncoordinatedRps: 4500, clairvoyantRps: 5912 };
 const bad = (...rates: number[]): Promise<Judged> =>
-  Promise.resolve({ models: rates.map((badRate, i) => ({ name: `m${i}`, badRate })) });
+  Promise.resolve({ streams: rates.map((badRate, model) => ({ model, offered: 1e6, bad: badRate * 1e6 })) });
 
 test.for([5800, 5321, 3000, 400, 20])(
   "where bad requests begin at %i r/s, the search ends within 1 % below it",
@@ -44,13 +43,13 @@ test.for([5800, 5321, 3000, 400, 20])(
 
 test("every trial is told of, with its worst model, in order", async () => {
   const told: unknown[] = [];
-  const { trials } = await goodput(scenario, ({ rate }) => bad(0, rate / 1e6, 0.001), {
+  const { trials } = await goodput(scenario, ({ rate }) => bad(0, rate / 6e5), {
     ...short,
     bound,
     onTrial: (trial) => told.push(trial),
   });
   expect(told).toEqual(trials);
-  expect(trials[0]).toMatchObject({ seed: 5, gpus: 8, worstModel: "m1", good: true });
+  expect(trials[0]).toMatchObject({ seed: 5, gpus: 8, worstModel: "second", good: true });
   expect(trials.every(({ good, worstModelBadRate }) => good === worstModelBadRate <= 0.01)).toBe(true);
 });
 

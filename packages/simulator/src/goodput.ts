@@ -4,19 +4,21 @@
  */
 import { type Micros, assert, seconds } from "@tutti/units";
 import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds.ts";
-import type { SimulationResult } from "./result.ts";
+import type { StreamResult } from "./metrics.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Runs a scenario, here or on another thread. */
 export type Evaluate = (scenario: Scenario) => Promise<Judged>;
-/** What of a result counts. */
-export type Judged = { readonly models: readonly Pick<SimulationResult["models"][number], "name" | "badRate">[] };
+/** What of a result counts: each (model, SLO class) by itself. */
+export interface Judged {
+  readonly streams: readonly Pick<StreamResult, "model" | "offered" | "bad">[];
+}
 
 export interface Trial {
   readonly seed: number;
   readonly gpus: number;
   readonly rateRps: number;
-  /** Of all models, the worst: 0 … 1. */
+  /** Of all models, and of all SLO classes of one, the worst: 0 … 1. */
   readonly worstModelBadRate: number;
   readonly worstModel: string;
   /** At most 1 % bad, for every model. */
@@ -139,17 +141,21 @@ export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinG
 function recorder(evaluate: Evaluate, onTrial: ((trial: Trial) => void) | undefined) {
   const trials: Trial[] = [];
   const attempt = async (scenario: Scenario): Promise<Trial> => {
-    const { models } = await evaluate(scenario);
-    assert(models.length > 0, "a result without models");
-    const worst = models.reduce((a, b) => (b.badRate > a.badRate ? b : a));
+    const { streams } = await evaluate(scenario);
+    let worst = 0;
+    let worstModel = 0;
+    for (const { model, offered, bad } of streams) {
+      const badRate = offered > 0 ? bad / offered : 0;
+      if (badRate > worst) [worst, worstModel] = [badRate, model];
+    }
     const { seed, gpus, rate } = scenario;
     const trial: Trial = {
       seed,
       gpus,
       rateRps: rate,
-      worstModelBadRate: worst.badRate,
-      worstModel: worst.name,
-      good: worst.badRate <= BAD_RATE_MAX,
+      worstModelBadRate: worst,
+      worstModel: scenario.models[worstModel]!.name,
+      good: worst <= BAD_RATE_MAX,
     };
     trials.push(trial);
     onTrial?.(trial);

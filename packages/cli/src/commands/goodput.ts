@@ -1,0 +1,49 @@
+import type { Scenario } from "@tutti/simulator";
+import { usageError } from "../failure.ts";
+import { findGoodput, findMinGpus } from "../simulate/goodput-search.ts";
+import { renderGoodput, renderMinGpus } from "../simulate/goodput-text.ts";
+import { Progress } from "../simulate/progress.ts";
+import { type ScenarioFlags, scenarioFrom, whole } from "../simulate/scenario-options.ts";
+import { Sweep } from "../simulate/sweep.ts";
+
+export interface GoodputCommandOptions extends ScenarioFlags {
+  readonly policy?: string;
+  readonly seeds: string;
+  readonly minGpus?: boolean;
+  readonly workers?: string;
+  readonly json?: boolean;
+}
+
+/** `tutti goodput`: the highest rate at which every model keeps its SLO, or the fewest accelerators for a rate. */
+export async function goodput(path: string, options: GoodputCommandOptions): Promise<void> {
+  const inverse = options.minGpus === true;
+  if (inverse && options.gpus !== undefined)
+    throw usageError("--gpus is what --min-gpus looks for: leave one of them out");
+  if (!inverse && options.rate !== undefined) {
+    throw usageError("--rate goes with --min-gpus: without that the rate is what is looked for");
+  }
+  const seeds = whole("--seeds", options.seeds, { min: 1, max: 1000 });
+  const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
+  // What is looked for may be missing from the file.
+  const given = await scenarioFrom(path, options, { policy: options.policy, ...(!inverse && { rateDefault: 1 }) });
+  const scenarios = Array.from({ length: seeds }, (_, i): Scenario => ({ ...given, seed: given.seed + i }));
+  const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
+  const progress = new Progress();
+  try {
+    const how = { sweep, progress, short: options.duration !== undefined };
+    if (inverse) {
+      const result = await findMinGpus(scenarios, how);
+      progress.end();
+      print(options.json === true ? JSON.stringify(result.found) : renderMinGpus(given, result));
+    } else {
+      const result = await findGoodput(scenarios, how);
+      progress.end();
+      print(options.json === true ? JSON.stringify(result.found) : renderGoodput(given, result));
+    }
+  } finally {
+    progress.end();
+    await sweep.close();
+  }
+}
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`);

@@ -1,0 +1,13 @@
+import type { DetailedRun, GoodputBound } from "@tutti/simulator";
+import type { PortableScenario } from "./portable-scenario.ts";
+
+/** One at a time: a worker answers before it is asked again. */
+export interface ToSweepWorker {
+  readonly kind: "run" | "bound";
+  readonly scenario: PortableScenario;
+}
+
+export type FromSweepWorker =
+  | { readonly kind: "run"; readonly run: DetailedRun }
+  | { readonly kind: "bound"; readonly bound: GoodputBound }
+  | { readonly kind: "failed"; readonly text: string };
