@@ -10,7 +10,7 @@ import { until } from "./bus.suite.ts";
 const nats = withNats({ users: usersOf({ cluster: "main", apps: ["camera", "robot"] }), withLocalUser: true });
 const subjects = subjectsOf("main");
 const NOTHING = new Uint8Array(0);
-const USERS = [...ROLES, "answers", "admin", "app-camera", "app-robot"];
+const USERS = [...ROLES, "answers", "admin", "recorder", "app-camera", "app-robot"];
 
 const open: NatsConnection[] = [];
 afterEach(async () => {
@@ -83,8 +83,8 @@ test("whoever has no credentials may ask and be answered, and neither hears nor 
   expect(await deniedSubscribing(undefined, ["_INBOX.>", ...outside])).toEqual(outside);
 });
 
-test("only an ingress hears requests, and it only as a member of the queue group", async () => {
-  for (const user of USERS.filter((name) => name !== "ingress")) {
+test("an ingress hears requests as a member of the queue group, the recorder beside it, and nobody else", async () => {
+  for (const user of USERS.filter((name) => name !== "ingress" && name !== "recorder")) {
     expect(await deniedSubscribing(user, ["infer.*.*"]), user).toEqual(["infer.*.*"]);
   }
   expect(await deniedSubscribing("ingress", ["infer.*.*"])).toEqual(["infer.*.*"]);
@@ -98,6 +98,19 @@ test("only an ingress hears requests, and it only as a member of the queue group
   const answer = await ask(app.nats, inferSubject("mlp", "camera"));
   expect(isBusFailure(answer) ? answer : new TextDecoder().decode(answer.payload)).toBe("infer.mlp.camera");
   expect([...ingress.denied, ...answers.denied, ...app.denied]).toEqual([]);
+});
+
+test("the recorder hears requests, takes none from the ingresses, and neither says nor reads anything else", async () => {
+  expect(await deniedSubscribing("recorder", ["infer.*.*", "infer.mlp.*"])).toEqual([]);
+  const others = ["infer.>", "_INBOX.>", "_INBOX.camera.>", "tutti.>", "$SRV.>", "$KV.>", "$JS.>"];
+  expect(await deniedSubscribing("recorder", others)).toEqual(others);
+  const says = ["infer.mlp.camera", "_INBOX.camera.x", "tutti.v1.main.all.batcher", "$SRV.PING", "$KV.tutti_models.x"];
+  expect(await deniedPublishing("recorder", says)).toEqual(says);
+  const { nats: connection, denied } = await as("recorder");
+  for (const queue of ["ingress", "any"]) connection.control.subscribe("infer.*.*", () => {}, { queue });
+  connection.control.subscribe("infer.mlp.*", () => {}, { queue: "ingress" });
+  await flushed(connection);
+  expect(denied).toEqual(["infer.*.*", "infer.*.*", "infer.mlp.*"]);
 });
 
 test("the connection for answers reaches applications' inboxes and nothing else", async () => {

@@ -20,6 +20,11 @@ function createProgram(): Command {
   addRun(program);
   addInfer(program);
   addModels(program);
+  addSimulate(program);
+  addCompare(program);
+  addGoodput(program);
+  addFigures(program);
+  addRecord(program);
   return program;
 }
 
@@ -107,6 +112,81 @@ function addModels(program: Command): void {
     .option("--wait <seconds>", "how long to listen", "1.2")
     .action(async (options) => (await import("./commands/status.ts")).status(options));
 }
+
+function addRecord(program: Command): void {
+  toCluster(program.command("record"))
+    .description("write down requests as they pass (when, which model and application, how large) until Ctrl-C")
+    .requiredOption("--out <trace.jsonl>", "the file, which must not be there yet; `tutti simulate` replays it")
+    .option("--seconds <n>", "stop after so long")
+    .option("--models <names>", "only these models, separated by commas")
+    .option("--payloads", "keep the inputs as well, in base64")
+    .action(async (options) => (await import("./commands/record.ts")).record(options));
+}
+
+function addSimulate(program: Command): void {
+  inScenario(program.command("simulate <scenario.yaml>"))
+    .description("run a workload on emulated accelerators in virtual time, and say what became of its requests")
+    .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
+    .option("--log <file.jsonl>", "write every decision as a line of JSON")
+    .option("--explain <requestId>", "tell the story of one request instead; they are numbered from 1 as they arrive")
+    .option("--html <out.html>", "draw what happened: a page that needs nothing else")
+    .option("--json", "print JSON")
+    .addHelpText("after", SCENARIOS)
+    .action(async (path: string, options) => (await import("./commands/simulate.ts")).simulate(path, options));
+}
+
+function addCompare(program: Command): void {
+  inScenario(program.command("compare <scenario.yaml>"))
+    .description("run the same arrivals under several policies")
+    .option("--policies <a,b,c>", "which, separated by commas", "default,deferred,eager")
+    .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
+    .option("--html <out.html>", "draw them side by side: a page that needs nothing else")
+    .option("--json", "print JSON")
+    .addHelpText("after", SCENARIOS)
+    .action(async (path: string, options) => (await import("./commands/compare.ts")).compare(path, options));
+}
+
+const SCENARIOS = `
+Scenario files are described in docs/simulator.md; test/bench/scenarios has those of the papers.`;
+
+/** What a command line may say in place of a scenario file. */
+const inScenario = (command: Command): Command =>
+  command
+    .option("--rate <r/s>", "requests per second of all models together")
+    .option("--seed <n>", "equal seeds, equal results")
+    .option("--gpus <n>", "accelerators")
+    .option("--duration <seconds>", "of arrivals, warm-up included")
+    .option("--gather <how>", "target or head")
+    .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect, []);
+
+function addGoodput(program: Command): void {
+  inScenario(program.command("goodput <scenario.yaml>"))
+    .description("find the highest rate at which every model has at most 1 % bad requests")
+    .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
+    .option("--seeds <n>", "so many seeds from the scenario's on: the mean of their goodputs", "1")
+    .option("--min-gpus", "find the fewest accelerators for the scenario's rate, or that of --rate, instead")
+    .option("--workers <n>", "threads (default: one per core)")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `${SCENARIOS}\nTrials have at least 20 s of arrivals after the warm-up, unless --duration says otherwise.`,
+    )
+    .action(async (path: string, options) => (await import("./commands/goodput.ts")).goodput(path, options));
+}
+
+function addFigures(program: Command): void {
+  program
+    .command("figures")
+    .description("redraw the papers' figures from our own simulations, with a table of the papers' numbers beside ours")
+    .requiredOption("--out <folder>", "for the pictures, results.html, results.md and results.json")
+    .option("--only <names>", "only these, separated by commas (a wrong name lists them)")
+    .option("--quick", "few points and short runs: shows in minutes what the figures look like")
+    .option("--scenarios <folder>", "(default: test/bench/scenarios)")
+    .option("--workers <n>", "threads (default: one per core)")
+    .action(async (options) => (await import("./commands/figures.ts")).figures(options));
+}
+
+const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();

@@ -60,9 +60,12 @@ const userBlock = (user: NatsUser, identity: string): string => `    # ${user.na
     { ${identity}
       permissions: {
         publish: { allow: [${user.publish.map(quoted).join(", ")}] }
-        subscribe: { allow: [${user.subscribe.map(quoted).join(", ")}] }
+        subscribe: { allow: [${user.subscribe.map(quoted).join(", ")}]${neverOf(user)} }
       }
     }`;
+
+const neverOf = ({ neverSubscribe = [] }: NatsUser): string =>
+  neverSubscribe.length === 0 ? "" : `, deny: [${neverSubscribe.map(quoted).join(", ")}]`;
 
 const quoted = (text: string): string => JSON.stringify(text);
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");

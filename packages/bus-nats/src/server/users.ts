@@ -17,6 +17,8 @@ export interface NatsUser {
   readonly inboxPrefix: string;
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];
+  /** Taken from what `subscribe` allows; `<pattern> <queue>` only for that queue group, `>` for any. */
+  readonly neverSubscribe?: readonly string[];
 }
 
 export interface UsersOptions {
@@ -44,13 +46,26 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
 };
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
 
-/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `app-<app>` each. */
+/**
+ * Hears every request, inputs included, and nothing else; says nothing to anybody. Apart from the operator, who has no business with inputs.
+ * It may not join a queue group, such as that of the ingresses, from whom it would take requests. (A server takes an empty list for no limit at all.)
+ */
+const RECORDER: NatsUser = {
+  name: "recorder",
+  inboxPrefix: "_INBOX_recorder",
+  publish: ["_INBOX_recorder.>"],
+  subscribe: [INFER_SUBJECT, "_INBOX_recorder.>"],
+  neverSubscribe: [`${INFER_SUBJECT} >`],
+};
+
+/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `recorder`, `app-<app>` each. */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
   return [
     ...ROLES.map((role) => roleUser(options.cluster, role)),
     { name: "answers", inboxPrefix: "_INBOX_answers", publish: [OUTSIDE_INBOXES], subscribe: ["_INBOX_answers.>"] },
     adminUser(options.cluster),
+    RECORDER,
     ...options.apps.map(appUser),
   ];
 }

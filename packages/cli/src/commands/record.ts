@@ -1,0 +1,156 @@
+import { once } from "node:events";
+import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
+import { isName } from "@tutti/protocol";
+import { type Cluster, type ClusterOptions, findCluster } from "../cluster.ts";
+import { CommandError, EXIT, usageError } from "../failure.ts";
+import { Recorder } from "../record/recorder.ts";
+import { TraceWriter } from "../record/trace-writer.ts";
+import { TRACE_FORMAT, TRACE_VERSION } from "../simulate/trace-file.ts";
+import { StopSignal } from "../up/stop-signal.ts";
+
+export interface RecordCommandOptions extends ClusterOptions {
+  readonly out: string;
+  readonly seconds?: string;
+  readonly models?: string;
+  readonly payloads?: boolean;
+  readonly json?: boolean;
+}
+
+const SECONDS_MAX = 2_000_000;
+/** Between two progress lines on a terminal, which each overwrite the last, and elsewhere, where they pile up. */
+const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
+
+/** `tutti record`: requests as they pass, until Ctrl-C or for so many seconds. Fails if the recording is empty or has gaps. */
+export async function record(options: RecordCommandOptions): Promise<void> {
+  const models = modelsOf(options.models);
+  const runForMs = secondsOf(options.seconds);
+  const cluster = await findCluster(options);
+  const stop = new StopSignal(() => process.exit(EXIT.failed));
+  const ending: (() => Promise<void>)[] = [];
+  try {
+    const nats = await connect(options, cluster);
+    ending.push(() => nats.close());
+    const writer = await TraceWriter.create(options.out, {
+      format: TRACE_FORMAT,
+      version: TRACE_VERSION,
+      startedAt: new Date().toISOString(),
+      cluster: cluster.cluster,
+      ...(models.length > 0 && { models }),
+      payloads: options.payloads === true,
+    });
+    const recorder = new Recorder({
+      writer,
+      models,
+      payloads: options.payloads === true,
+      nowMs: () => performance.now(),
+      wallMs: () => Date.now(),
+    });
+    const failed = failureOf(nats, writer);
+    const listening = recorder.listen(nats.bulk);
+    try {
+      await Promise.race([new Promise((resolve) => nats.bulk.flush(resolve)), failed]);
+      const progress = showProgress(recorder, writer, options.out);
+      const timer = runForMs === undefined ? undefined : setTimeout(() => stop.request(), runForMs);
+      try {
+        if (!stop.signal.aborted) await Promise.race([once(stop.signal, "abort"), failed]);
+      } finally {
+        clearTimeout(timer);
+        progress.stop();
+      }
+    } finally {
+      listening.stop();
+      await writer.close(recorder.t);
+    }
+    conclude(recorder, writer, options);
+  } finally {
+    for (const end of ending.reverse()) await end();
+    stop.release();
+  }
+}
+
+/** As the recorder that a started cluster has for this: it may hear requests and do nothing else. An operator may not hear them. */
+function connect({ creds }: RecordCommandOptions, { servers, credentials, running }: Cluster): Promise<NatsConnection> {
+  const path = creds ?? running?.credentials?.["recorder"] ?? credentials;
+  return connectNats({
+    servers,
+    name: "tutti-record",
+    ...(path !== undefined && { credentials: readCredentials(path) }),
+  });
+}
+
+/** Rejects when nothing more will be recorded: the server forbids it, the connection is closed, or the file takes no more. */
+function failureOf(nats: NatsConnection, writer: TraceWriter): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => undefined); // whoever awaits it hears of it
+  nats.bulk.onStatus((status) => {
+    if (status.kind === "permission-denied")
+      reject(
+        new CommandError(
+          `these credentials may not listen to ${status.subject}: take those of the user "recorder" (creds/recorder.nk of a started cluster)`,
+        ),
+      );
+    else if (status.kind === "closed") reject(new CommandError(`the connection ended: ${status.reason}`));
+  });
+  writer.onFailure(reject);
+  return promise;
+}
+
+function showProgress(recorder: Recorder, writer: TraceWriter, path: string): { stop(): void } {
+  const { isTTY } = process.stderr;
+  const show = (): void => {
+    writer.flush();
+    const seconds = (recorder.t / 1e6).toFixed(0);
+    const missed = writer.missed > 0 ? `, ${writer.missed} missed` : "";
+    const text = `recording to ${path}: ${writer.count} requests in ${seconds} s, ${megabytes(writer.bytes)} MB${missed}`;
+    process.stderr.write(isTTY ? `\r\u001b[K${text}` : `${text}\n`);
+  };
+  show();
+  const timer = setInterval(show, isTTY ? PROGRESS_MS.terminal : PROGRESS_MS.log);
+  return {
+    stop() {
+      clearInterval(timer);
+      if (isTTY) process.stderr.write("\r\u001b[K");
+    },
+  };
+}
+
+function conclude(recorder: Recorder, writer: TraceWriter, { out, json }: RecordCommandOptions): void {
+  const summary = {
+    out,
+    requests: writer.count,
+    seconds: Number((recorder.t / 1e6).toFixed(3)),
+    models: Object.fromEntries(recorder.models),
+    bytes: writer.bytes,
+    missed: writer.missed,
+    awayMs: Number((recorder.awayUs / 1e3).toFixed(3)),
+  };
+  const isWhole = writer.missed === 0 && recorder.awayUs === 0;
+  if (json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+  else {
+    const models = [...recorder.models].map(([model, count]) => `${model} ${count}`).join(", ");
+    const what = writer.count === 0 ? "no requests" : `${writer.count} requests (${models})`;
+    process.stdout.write(`${out}: ${what} in ${summary.seconds} s, ${megabytes(writer.bytes)} MB\n`);
+    if (writer.missed > 0)
+      process.stderr.write(`tutti: the file could not keep up: ${writer.missed} requests are not in it\n`);
+    if (recorder.awayUs > 0)
+      process.stderr.write(`tutti: there was no connection for ${summary.awayMs} ms; what was asked then is missing\n`);
+    if (writer.count === 0) process.stderr.write("tutti: nobody asked for anything, so the recording is empty\n");
+  }
+  process.exitCode = isWhole && writer.count > 0 ? EXIT.ok : EXIT.failed;
+}
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+
+function modelsOf(text: string | undefined): string[] {
+  const models = text === undefined ? [] : [...new Set(text.split(",").map((model) => model.trim()))];
+  const bad = models.find((model) => !isName(model));
+  if (bad === undefined) return models;
+  throw usageError(`--models: "${bad}" is no name of a model: letters, digits, "-" and "_" only`);
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const count = Number(text);
+  if (count > 0 && count <= SECONDS_MAX) return count * 1000;
+  throw usageError(`--seconds ${text}: a number above 0, at most ${SECONDS_MAX}`);
+}
