@@ -28,10 +28,11 @@ test("the bar is drawn at most ten times a second, but for the end", () => {
   expect(stream.written.length).toBe(2);
 });
 
-test("where stderr is no terminal, no bar is drawn", () => {
+test("where stderr is no terminal, only lines are written", () => {
   const stream = terminal(false);
   const progress = new Progress(stream, () => 0);
   progress.update({ done: 1, total: 2, note: "" });
+  progress.line("figure 2");
   progress.end();
-  expect(stream.written).toEqual([]);
+  expect(stream.written).toEqual(["figure 2\n"]);
 });

@@ -35,6 +35,12 @@ export class Progress {
     this.#stream.write(`\r\x1b[2K${text.slice(0, (this.#stream.columns ?? 80) - 1)}`);
   }
 
+  /** A line that stays, on a terminal or not; the bar goes on below it. */
+  line(text: string): void {
+    this.end();
+    this.#stream.write(`${text}\n`);
+  }
+
   /** Leaves no trace of the bar. */
   end(): void {
     if (this.#drawnAt > -Infinity) this.#stream.write("\r\x1b[2K");
