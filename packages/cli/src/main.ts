@@ -157,7 +157,7 @@ const inScenario = (command: Command): Command =>
     .option("--gpus <n>", "accelerators")
     .option("--duration <seconds>", "of arrivals, warm-up included")
     .option("--gather <how>", "target or head")
-    .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect, []);
+    .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect);
 
 function addGoodput(program: Command): void {
   inScenario(program.command("goodput <scenario.yaml>"))
@@ -186,7 +186,7 @@ function addFigures(program: Command): void {
     .action(async (options) => (await import("./commands/figures.ts")).figures(options));
 }
 
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();

@@ -1,0 +1,14 @@
+import { writeFileSync } from "node:fs";
+import { CommandError } from "../failure.ts";
+
+/** @throws {CommandError} where it can't be written */
+export function writePage(path: string, html: string): void {
+  try {
+    writeFileSync(path, html);
+  } catch (error) {
+    throw new CommandError(`${path} can't be written (${(error as NodeJS.ErrnoException).code})`, undefined, error);
+  }
+}
+
+/** The command as it was typed, for whoever finds the page later. */
+export const typedCommand = (): string => `tutti ${process.argv.slice(2).join(" ")}`;

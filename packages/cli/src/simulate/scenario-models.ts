@@ -1,0 +1,212 @@
+/** The `models` of a scenario file as the simulator's streams: zoos are looked up, counts spread out, shares computed. */
+import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { LatencyTable } from "@tutti/profile";
+import type { ScenarioModel } from "@tutti/simulator";
+import { type Micros, millis } from "@tutti/units";
+import type { Problem, YamlPath } from "./located-yaml.ts";
+import { type ZooModel, parseZoo } from "./model-zoo.ts";
+
+/** The schema has checked these. */
+export interface ModelEntry extends Common {
+  readonly name: string;
+  readonly alphaMs?: number;
+  readonly betaMs?: number;
+  readonly latencyMs?: readonly number[] | Readonly<Record<string, number>>;
+}
+
+export interface ZooEntry extends Common {
+  readonly zoo: string;
+  readonly only?: readonly string[];
+  readonly batching?: "strong" | "weak";
+}
+
+interface Common {
+  readonly sloMs?: number;
+  readonly batchMax?: number;
+  readonly weight?: number;
+  readonly count?: number;
+  readonly classes?: readonly { readonly sloMs: number; readonly share: number }[];
+}
+
+export type Popularity = "equal" | "weights" | `zipf:${string}` | readonly number[];
+
+/** A model before popularity gives it its share. */
+export interface Stream {
+  readonly model: Omit<ScenarioModel, "share">;
+  readonly weight: number;
+  readonly path: YamlPath;
+}
+
+export const STREAMS_MAX = 4096;
+/** Where neither `batchMax` nor a table nor the SLO limits a batch before. */
+const BATCH_MAX = 1024;
+
+/** Reads the zoos that `models` names, relative to `origin`. What can't be used is reported, and left out. */
+export async function readStreams(
+  models: ZooEntry | readonly (ModelEntry | ZooEntry)[],
+  origin: string,
+  problems: Problem[],
+): Promise<readonly Stream[]> {
+  const entries = Array.isArray(models) ? (models as readonly (ModelEntry | ZooEntry)[]) : [models as ZooEntry];
+  const streams: Stream[] = [];
+  for (const [i, entry] of entries.entries()) {
+    const path = Array.isArray(models) ? ["models", i] : ["models"];
+    if (!("zoo" in entry)) streams.push(...streamsOf(entry, path, problems));
+    else
+      for (const model of await zooModels(entry, path, origin, problems))
+        streams.push(...streamsOf(model, path, problems));
+    if (streams.length > STREAMS_MAX) {
+      problems.push({ path, text: `there are over ${STREAMS_MAX} models from here on; lower count` });
+      return [];
+    }
+  }
+  const firsts = new Set<string>();
+  for (const { model, path } of streams) {
+    if (firsts.has(model.name))
+      problems.push({ path, text: `there are two models "${model.name}"; give one another name` });
+    firsts.add(model.name);
+  }
+  return streams;
+}
+
+async function zooModels(entry: ZooEntry, path: YamlPath, origin: string, problems: Problem[]): Promise<ModelEntry[]> {
+  const { zoo, only, batching, ...common } = entry;
+  const file = join(dirname(origin), zoo);
+  let models: readonly ZooModel[];
+  try {
+    models = parseZoo(await readFile(file, "utf8"), file);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const text = code === undefined ? message : `${file} can't be read (${code}); give a path relative to this file`;
+    problems.push({ path: [...path, "zoo"], text });
+    return [];
+  }
+  for (const [i, name] of (only ?? []).entries()) {
+    if (models.some((model) => model.name === name)) continue;
+    const known = models.map((model) => model.name).join(", ");
+    problems.push({ path: [...path, "only", i], text: `${zoo} has no "${name}"; it has ${known}` });
+  }
+  const chosen = models.filter(
+    ({ name, alphaMs, betaMs }) =>
+      (only === undefined || only.includes(name)) &&
+      (batching === undefined || betaMs / alphaMs > 2 === (batching === "strong")),
+  );
+  return chosen.map((model) => ({ ...model, ...common }));
+}
+
+function streamsOf(entry: ModelEntry, path: YamlPath, problems: Problem[]): Stream[] {
+  const before = problems.length;
+  const classes = classesOf(entry, path, problems);
+  const slos = [classes.slo, ...classes.classes.map(({ slo }) => slo)];
+  const profile = profileOf(entry, Math.max(...slos) as Micros, path, problems);
+  if (profile === undefined || problems.length > before) return [];
+  const { name, count = 1, weight = 1 } = entry;
+  return Array.from({ length: count }, (_, i) => ({
+    model: { name: count === 1 ? name : `${name}-${i + 1}`, profile, ...classes },
+    weight,
+    path,
+  }));
+}
+
+function classesOf(
+  { sloMs, classes = [] }: ModelEntry,
+  path: YamlPath,
+  problems: Problem[],
+): { slo: Micros; classes: { slo: Micros; share: number }[] } {
+  const total = classes.reduce((sum, { share }) => sum + share, 0);
+  if (total > 1 + 1e-9) {
+    problems.push({ path: [...path, "classes"], text: `the shares come to ${round(total)}; they can't exceed 1` });
+  }
+  const all = classes.map((each) => ({ slo: millis(each.sloMs), share: each.share }));
+  if (sloMs !== undefined) return { slo: millis(sloMs), classes: all };
+  const [first, ...rest] = all;
+  if (first === undefined) {
+    problems.push({ path, text: `"sloMs" is missing; give milliseconds from arrival to answer, such as 25` });
+  } else if (total < 1 - 1e-9) {
+    const text = `the shares come to ${round(total)}; give the rest's SLO as sloMs of the model, or shares that come to 1`;
+    problems.push({ path: [...path, "classes"], text });
+  }
+  // What the other classes leave is the first one's.
+  return { slo: first?.slo ?? millis(1), classes: rest };
+}
+
+function profileOf(entry: ModelEntry, sloMax: Micros, path: YamlPath, problems: Problem[]): LatencyTable | undefined {
+  const { alphaMs, betaMs, latencyMs, batchMax } = entry;
+  if (latencyMs !== undefined) {
+    if (alphaMs === undefined && betaMs === undefined) return tableOf(latencyMs, batchMax, path, problems);
+    problems.push({ path: [...path, "latencyMs"], text: "give either latencyMs, or alphaMs and betaMs" });
+    return undefined;
+  }
+  if (alphaMs === undefined || betaMs === undefined) {
+    const missing = alphaMs === undefined ? "alphaMs" : "betaMs";
+    problems.push({ path, text: `"${missing}" is missing; a model needs alphaMs and betaMs, or latencyMs` });
+    return undefined;
+  }
+  if (alphaMs + betaMs <= 0) {
+    problems.push({ path: [...path, "alphaMs"], text: "a batch can't take no time; give alphaMs or betaMs above 0" });
+    return undefined;
+  }
+  const line = { alpha: 1000 * alphaMs, beta: 1000 * betaMs };
+  return LatencyTable.affine({ ...line, batchSizeMax: batchMax ?? largestWithin(line, sloMax) });
+}
+
+/** Larger batches can't meet any SLO, so a longer table would change nothing. */
+function largestWithin({ alpha, beta }: { alpha: number; beta: number }, sloMax: Micros): number {
+  const largest = alpha === 0 ? BATCH_MAX : Math.floor((sloMax - beta) / alpha);
+  return Math.max(1, Math.min(BATCH_MAX, largest));
+}
+
+function tableOf(
+  latencyMs: NonNullable<ModelEntry["latencyMs"]>,
+  batchMax: number | undefined,
+  path: YamlPath,
+  problems: Problem[],
+): LatencyTable | undefined {
+  const sizes = Array.isArray(latencyMs) ? latencyMs.map((_, i) => i + 1) : Object.keys(latencyMs).map(Number);
+  const latencies = Object.values<number>(latencyMs);
+  const largest = Math.max(...sizes);
+  if (batchMax !== undefined && batchMax > largest) {
+    const text = `${batchMax} is beyond the table, which ends at ${largest}; nothing is extrapolated`;
+    problems.push({ path: [...path, "batchMax"], text });
+    return undefined;
+  }
+  if (largest > 65_536) {
+    problems.push({ path: [...path, "latencyMs"], text: `a batch of ${largest} is too large; 65536 is the limit` });
+    return undefined;
+  }
+  const points = sizes.map((batchSize, i) => ({ batchSize, latency: millis(latencies[i]!) }));
+  return LatencyTable.fromPoints(points, batchMax === undefined ? {} : { batchSizeMax: batchMax });
+}
+
+/** Shares that sum to 1, in the order of the streams; reported and equal where they can't be had. */
+export function sharesOf(
+  popularity: Popularity,
+  streams: readonly Stream[],
+  path: YamlPath,
+  problems: Problem[],
+): readonly number[] {
+  const weights = weightsOf(popularity, streams, path, problems);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  if (total > 0) return weights.map((weight) => weight / total);
+  if (streams.length > 0) problems.push({ path, text: "every weight is 0; give one model a weight above 0" });
+  return streams.map(() => 1 / streams.length);
+}
+
+function weightsOf(
+  popularity: Popularity,
+  streams: readonly Stream[],
+  path: YamlPath,
+  problems: Problem[],
+): readonly number[] {
+  if (typeof popularity !== "string") {
+    if (popularity.length === streams.length) return popularity;
+    problems.push({ path, text: `${popularity.length} numbers for ${streams.length} models; give one for each` });
+    return streams.map(() => 1);
+  }
+  if (popularity === "weights") return streams.map(({ weight }) => weight);
+  const exponent = popularity === "equal" ? 0 : Number(popularity.slice("zipf:".length));
+  return streams.map((_, i) => (i + 1) ** -exponent);
+}
+
+const round = (value: number): number => Number(value.toPrecision(6));

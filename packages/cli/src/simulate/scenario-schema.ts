@@ -1,0 +1,97 @@
+/** The JSON Schema of scenario files, and its findings as sentences that say what to write instead. */
+import { readFileSync } from "node:fs";
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import type { Problem, YamlPath } from "./located-yaml.ts";
+
+export const SCENARIO_SCHEMA = new URL("./scenario.schema.json", import.meta.url);
+
+let validator: ValidateFunction | undefined;
+
+/** What is wrong with `document`; empty if nothing is. */
+export function checkAgainstSchema(document: unknown): readonly Problem[] {
+  validator ??= new Ajv2020({
+    allErrors: true,
+    verbose: true,
+    strict: true,
+    strictTypes: false,
+    allowUnionTypes: true,
+    strictRequired: false,
+  }).compile(JSON.parse(readFileSync(SCENARIO_SCHEMA, "utf8")) as object);
+  if (validator(document)) return [];
+  const errors = (validator.errors ?? []).filter(({ keyword }) => keyword !== "if" && keyword !== "propertyNames");
+  return errors.map((error) => asProblem(error, document));
+}
+
+function asProblem(error: ErrorObject, document: unknown): Problem {
+  const path = pathOf(error.instancePath, document);
+  const schema = (error.parentSchema ?? {}) as Described;
+  const { params } = error as { params: Readonly<Record<string, unknown>> };
+  switch (error.keyword) {
+    case "additionalProperties": {
+      const key = String(params["additionalProperty"]);
+      return { path: [...path, key], at: "key", text: unknownKey(key, Object.keys(schema.properties ?? {})) };
+    }
+    case "required": {
+      const key = String(params["missingProperty"]);
+      const description = schema.properties?.[key]?.description;
+      return { path, text: `"${key}" is missing${description === undefined ? "" : `; give ${description}`}` };
+    }
+    case "pattern":
+      if (error.propertyName !== undefined) {
+        const text = `"${error.propertyName}" is no batch size; write { 1: 6, 8: 12 }`;
+        return { path: [...path, error.propertyName], at: "key", text };
+      }
+      return { path, text: `${show(error.data)} isn't understood${hint(schema)}` };
+    case "enum":
+      return { path, text: `${show(error.data)} is not known${hint(schema)}` };
+    default:
+      return { path, text: `${show(error.data)} ${error.message ?? "is wrong"}${hint(schema)}` };
+  }
+}
+
+interface Described {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Described>>;
+}
+
+const hint = ({ description }: Described): string => (description === undefined ? "" : `; give ${description}`);
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const close = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2);
+  const guess = close === undefined ? "remove it" : `did you mean "${close}"?`;
+  return `unknown key; ${guess} Known here: ${known.filter((name) => name !== "$schema").join(", ")}`;
+}
+
+/** A JSON pointer's tokens; those of lists as numbers. */
+function pathOf(pointer: string, document: unknown): YamlPath {
+  let value = document;
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((token) => {
+      const key = token.replaceAll("~1", "/").replaceAll("~0", "~");
+      const step = Array.isArray(value) ? Number(key) : key;
+      value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
+      return step;
+    });
+}
+
+const SHOWN_CHARACTERS_MAX = 60;
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length <= SHOWN_CHARACTERS_MAX ? text : `${text.slice(0, SHOWN_CHARACTERS_MAX)}…`;
+}
+
+/** Levenshtein's, for guessing what a misspelt key meant. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
