@@ -19,6 +19,9 @@ export function batcherFigures(
     items += entry.items;
     const figures = {
       arrivals: entry.arrivals,
+      arrivalLagUs: entry.arrivalLagUs,
+      finished: entry.finished,
+      startDelayUs: entry.startDelayUs,
       batches: entry.batches,
       items: entry.items,
       infeasible: entry.infeasible,

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
-import { type ActorKey, Prng, actorKey, instant, micros } from "@tutti/units";
-import { heir } from "./model-leases.ts";
+import { VirtualClock } from "@tutti/clock";
+import type { ModelSpec, ModelStatus } from "@tutti/protocol";
+import { InMemoryStore } from "@tutti/store";
+import { type ActorKey, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
+import { Catalog, type CatalogModel } from "../catalog.ts";
+import { ModelLeases, heir } from "./model-leases.ts";
 import { PullCost } from "./pull-cost.ts";
 
 test("d_data is the slope over the batch size and d_ctrl what remains, so that one round trip is not charged per item", () => {
@@ -45,4 +49,36 @@ test("when a batcher dies only its own models move, and models spread evenly", (
     expect(share).toBeLessThan(350);
   }
   expect(heir([], 1)).toBeUndefined();
+});
+
+test("two batchers that hear the store but not each other take a model from one another once in a time-out, not at every write", () => {
+  const clock = new VirtualClock();
+  const later = (run: () => void): void => clock.alarm(run).set(after(clock.now(), micros(50)));
+  const store = new InMemoryStore({ deliver: later });
+  const spec = { name: "m", number: 1, version: "1", inputs: [], buckets: [{}] } as unknown as ModelSpec;
+  const status = { name: "m", number: 1, version: "1", state: "ready" } as ModelStatus;
+  const log = { child: () => log } as never;
+  let moves = 0;
+  for (const self of [11, 222].map(actorKey)) {
+    const onChange = (model: CatalogModel): void => {
+      if (self === 11) moves = model.lease?.term ?? 0;
+      leases.claim(model);
+    };
+    const catalog = new Catalog(store, log, { onChange });
+    const leases = new ModelLeases({
+      clock,
+      peerTimeout: millis(100),
+      store,
+      catalog: () => catalog,
+      self,
+      alive: () => [self],
+      knowsPeers: () => true,
+    });
+    catalog.open(() => undefined);
+  }
+  store.put("tutti_models", "m", new TextEncoder().encode(JSON.stringify(spec)), () => undefined);
+  store.put("tutti_profiles", "m", new TextEncoder().encode(JSON.stringify(status)), () => undefined);
+  clock.advanceBy(millis(1_000));
+  expect(moves).toBeGreaterThan(1);
+  expect(moves).toBeLessThanOrEqual(11);
 });

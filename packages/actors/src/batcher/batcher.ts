@@ -48,7 +48,7 @@ import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
 import { ModelLeases } from "./model-leases.ts";
 import { type DelayFloors, PullCost } from "./pull-cost.ts";
-import { type ThreadEntry, ThreadTable } from "./thread-table.ts";
+import { NO_COUNTS, type ThreadEntry, ThreadTable } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
@@ -125,6 +125,8 @@ class Batcher implements Actor {
       onGone: (model) => this.#onModelGone(model),
     });
     this.#leases = new ModelLeases({
+      clock: ports.clock,
+      peerTimeout: config.peerTimeout,
       store: ports.store,
       catalog: () => this.#catalog,
       self: config.key,
@@ -154,6 +156,7 @@ class Batcher implements Actor {
     this.#alarm.clear();
     this.#dispatcher.close();
     this.#inheriting.clear();
+    this.#leases.close();
     for (const timer of this.#timers) timer.stop();
     this.#catalog.close();
     this.#station.close(done);
@@ -192,7 +195,9 @@ class Batcher implements Actor {
     const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
     if (verdict === "repeated") return;
     if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
+    const now = this.#now();
     entry.arrivals++;
+    entry.arrivalLagUs += between(arrival.arrivedAt, now);
     const request: QueuedRequest = {
       ingress: sender,
       seq: arrival.seq,
@@ -203,7 +208,7 @@ class Batcher implements Actor {
       size: arrival.size,
       thread: arrival.thread,
     };
-    this.#step(entry, { kind: "request-arrived", at: this.#now(), request });
+    this.#step(entry, { kind: "request-arrived", at: now, request });
   }
 
   #askAgain(
@@ -245,8 +250,12 @@ class Batcher implements Actor {
     const entry = this.#threads.get(finished.thread);
     if (entry === undefined) return;
     const now = this.#now();
-    if (finished.batchSize > 0)
-      entry.pullCost.note(now, finished.batchSize, between(finished.grantedAt, finished.readyAt));
+    if (finished.batchSize > 0) {
+      const startDelay = between(finished.grantedAt, finished.readyAt);
+      entry.finished++;
+      entry.startDelayUs += startDelay;
+      entry.pullCost.note(now, finished.batchSize, startDelay);
+    }
     this.#step(entry, { kind: "batch-finished", at: now, batchId: finished.batchId });
   }
 
@@ -309,6 +318,7 @@ class Batcher implements Actor {
   #onModelGone(model: CatalogModel): void {
     this.#endThreads(model);
     this.#startedUnder.delete(model.spec.number);
+    this.#leases.forget(model.spec.number);
     // Numbers are never given again, so nobody will miss it.
     if (model.lease?.batcher === this.key && !this.#leaving)
       this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
@@ -355,11 +365,7 @@ class Batcher implements Actor {
       term,
       core,
       pullCost,
-      arrivals: 0,
-      batches: 0,
-      items: 0,
-      infeasible: 0,
-      overloaded: 0,
+      ...NO_COUNTS,
     });
     this.#station.log.info({ model: threadName(spec, bucket), term }, "took a ModelThread");
   }

@@ -1,10 +1,14 @@
+import type { Alarm, Clock } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
-import type { ActorKey } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
 import { fnv1a, toJson } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 
 export interface ModelLeasesOptions {
+  readonly clock: Clock;
+  /** A peer that is silent for so long is dead. */
+  readonly peerTimeout: Micros;
   readonly store: Store;
   readonly catalog: () => Catalog;
   readonly self: ActorKey;
@@ -17,24 +21,55 @@ export interface ModelLeasesOptions {
 /**
  * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is the term. A free or orphaned
  * model goes to the living batcher of highest rendezvous weight, so that models spread without anybody deciding.
+ *
+ * Who writes a lease is alive: it is left alone for a time-out, also by who does not hear its holder. Two batchers that hear the store and not each other
+ * would otherwise take every model from one another as fast as the store answers, and each move costs all that waits.
  */
 export class ModelLeases {
   readonly #options: ModelLeasesOptions;
   readonly #trying = new Set<number>();
+  /** Since when each model's present term is known here. */
+  readonly #terms = new Map<number, { readonly term: number; readonly since: Instant }>();
+  readonly #retry: Alarm;
+  #retryAt: Instant = NEVER;
 
   constructor(options: ModelLeasesOptions) {
     this.#options = options;
+    this.#retry = options.clock.alarm(() => {
+      this.#retryAt = NEVER;
+      this.claimAll();
+    });
+  }
+
+  close(): void {
+    this.#retry.clear();
+  }
+  /** The model is no more. */
+  forget(modelNumber: number): void {
+    this.#terms.delete(modelNumber);
   }
 
   /** Takes what is ours to take; call it when a model becomes ready, a lease is lost, or a batcher joins or dies. */
   claim(model: CatalogModel): void {
     const { self } = this.#options;
     const { number } = model.spec;
+    const mayTakeAt = this.#mayTakeAt(model);
     if (model.status?.state !== "ready" || this.#trying.has(number)) return;
     const alive = this.#options.alive();
     if (model.lease !== undefined && (!this.#options.knowsPeers() || alive.includes(model.lease.batcher))) return;
     if (heir(alive, number) !== self) return;
-    this.#take(model);
+    if (mayTakeAt <= this.#options.clock.now()) return this.#take(model);
+    if (mayTakeAt >= this.#retryAt) return;
+    this.#retryAt = mayTakeAt;
+    this.#retry.set(mayTakeAt);
+  }
+
+  #mayTakeAt({ spec, lease }: CatalogModel): Instant {
+    const now = this.#options.clock.now();
+    if (lease === undefined) return now;
+    let known = this.#terms.get(spec.number);
+    if (known?.term !== lease.term) this.#terms.set(spec.number, (known = { term: lease.term, since: now }));
+    return after(known.since, this.#options.peerTimeout);
   }
 
   /** A new term of a model that we hold: what was said of it under the old one is void for everybody. */
@@ -47,9 +82,15 @@ export class ModelLeases {
     const { number } = model.spec;
     this.#trying.add(number);
     const value = toJson({ batcher: self });
-    store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, () => {
+    store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, (result) => {
       // Won or lost, the watch tells everybody, ourselves included, who holds it; a store that did not answer is asked again by the next claimAll.
       this.#trying.delete(number);
+      if (result !== "conflict") return;
+      // Who won may have been told while we were still trying, and may be nobody that we hear.
+      const lost = this.#options.catalog().get(model.spec.name);
+      if (lost?.lease === undefined) return;
+      this.#terms.set(number, { term: lost.lease.term, since: this.#options.clock.now() });
+      this.claim(lost);
     });
   }
 

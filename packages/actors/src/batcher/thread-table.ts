@@ -14,11 +14,28 @@ export interface ThreadEntry {
   readonly core: ModelThread;
   readonly pullCost: PullCost;
   arrivals: number;
+  /** Total of what fresh arrivals took from their ingress to here: so much of each SLO is gone before a batch can be planned. */
+  arrivalLagUs: number;
+  /** Batches reported done, and the total from their grants until they could start. */
+  finished: number;
+  startDelayUs: number;
   batches: number;
   items: number;
   infeasible: number;
   overloaded: number;
 }
+
+/** Of a thread that has just begun. */
+export const NO_COUNTS = {
+  arrivals: 0,
+  arrivalLagUs: 0,
+  finished: 0,
+  startDelayUs: 0,
+  batches: 0,
+  items: 0,
+  infeasible: 0,
+  overloaded: 0,
+} as const;
 
 /** The ModelThreads of one batcher and one heap over their next timers, so that the process needs one alarm. */
 export class ThreadTable {

@@ -56,6 +56,14 @@ test("a model gets its rounds one after another, then the rehearsal at the rate 
   expect(warmUp.warmModels).toBe(1);
 });
 
+test("a lease that moves often has one warm-up under way, not one for each move", () => {
+  const { warmUp, sent, run } = warming(1);
+  for (let term = 1; term <= 50; term++) warmUp.begin({ ...model(1, 1), lease: { batcher: actorKey(5), term } });
+  sent.length = 0;
+  run(millis(20));
+  expect(sent.length).toBeLessThanOrEqual(20);
+});
+
 test("a request from outside ends the rehearsal at once", () => {
   const { warmUp, sent, run, warmings } = warming(8);
   warmUp.begin(model(1, 1));

@@ -29,6 +29,15 @@ export interface WarmUpOptions {
   readonly onWarm: () => void;
 }
 
+/** The warm-up of one bucket. */
+interface Rounds {
+  readonly model: CatalogModel;
+  readonly bucket: number;
+  /** No other version or term of the model has begun since. */
+  readonly isCurrent: () => boolean;
+  readonly done: () => void;
+}
+
 /**
  * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch does not have. So a model that becomes
  * ready gets a few requests of ours first, one after another per bucket; and an ingress that starts rehearses: V8 optimises a function after hundreds
@@ -67,9 +76,11 @@ export class WarmUp {
     this.#begun.add(id);
     let cold = spec.buckets.length;
     const bucketDone = (): void => {
-      if (--cold === 0 && this.#begun.has(id)) this.#rehearse(model);
+      if (--cold === 0) this.#rehearse(model);
     };
-    for (let bucket = 0; bucket < spec.buckets.length; bucket++) this.#round(model, bucket, 0, bucketDone);
+    const isCurrent = (): boolean => this.#begun.has(id);
+    for (let bucket = 0; bucket < spec.buckets.length; bucket++)
+      this.#round({ model, bucket, isCurrent, done: bucketDone }, 0);
   }
 
   forget(model: CatalogModel): void {
@@ -96,13 +107,16 @@ export class WarmUp {
     if (at >= 0) this.#rehearsing.splice(at, 1);
   }
 
-  #round(model: CatalogModel, bucket: number, round: number, done: () => void): void {
+  #round(rounds: Rounds, round: number): void {
+    const { model, bucket } = rounds;
+    // Rounds of earlier terms end: a lease that moves often would otherwise have each move load the system for as long as its rounds take.
+    if (!rounds.isCurrent()) return;
     const alone = aloneOf(model, bucket);
     // A slow model has time to be cold in: a tenth of a second of rounds is enough.
-    if (round >= ROUNDS || round * alone > millis(100)) return done();
+    if (round >= ROUNDS || round * alone > millis(100)) return rounds.done();
     // Far enough away to be met when everything is cold, near enough not to be deferred for long.
     const slo = micros(alone * 2 + (round < 4 ? millis(100) : millis(10)));
-    this.#options.send(new OwnRequest(model.spec, bucket, slo), () => this.#round(model, bucket, round + 1, done));
+    this.#options.send(new OwnRequest(model.spec, bucket, slo), () => this.#round(rounds, round + 1));
   }
 
   #rehearse(model: CatalogModel): void {
