@@ -1,6 +1,6 @@
 /** Policies by name: Tutti's own cores under each rule of docs/algorithms.md, A6, and the rivals. */
 import type { Policy } from "@tutti/scheduling";
-import { parseDuration } from "@tutti/units";
+import { type Micros, micros, parseDuration } from "@tutti/units";
 import { rivals } from "./rivals/index.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { type Tuning, TuttiCluster } from "./tutti-cluster.ts";
@@ -17,14 +17,26 @@ const own: Readonly<Record<string, FromParameter>> = {
   },
   deferred: gathering({ kind: "deferred" }),
   eager: gathering({ kind: "eager" }),
-  timeout: (parameter) => {
-    const wait = parseDuration(parameter ?? "");
-    if (wait === undefined) throw new Error(`policy 'timeout' needs a time, as in 'timeout:5ms'`);
-    return (options) => new TuttiCluster(options, { policy: { kind: "timeout", wait }, gather: options.gather });
+  timeout: (parameter = "") => {
+    const wait = waitOf(parameter);
+    if (wait === undefined)
+      throw new Error(`policy 'timeout' needs a time or a share of the SLO, as in 'timeout:5ms' or 'timeout:20%'`);
+    return (options) => {
+      const { gather } = options;
+      return new TuttiCluster(options, (slo) => ({ policy: { kind: "timeout", wait: wait(slo) }, gather }));
+    };
   },
   latest: gathering({ kind: "latest" }),
   "beta-lambda": gathering({ kind: "beta-lambda" }),
 };
+
+/** `5ms`, or a share of each model's own SLO: `20%`. */
+function waitOf(text: string): ((slo: Micros) => Micros) | undefined {
+  const percent = /^(\d+(?:\.\d+)?)%$/.exec(text)?.[1];
+  if (percent !== undefined) return (slo) => micros(Math.round((slo * Number(percent)) / 100));
+  const wait = parseDuration(text);
+  return wait === undefined ? undefined : () => wait;
+}
 
 /** As the scenario gathers, or as the parameter says: `deferred:head`. */
 function gathering(policy: Policy): FromParameter {

@@ -13,7 +13,8 @@ import {
   type RefusalCause,
   type Request,
 } from "@tutti/scheduling";
-import { type ActorKey, type Instant, type Micros, type RequestSeq, micros, threadId } from "@tutti/units";
+import { type Instant, type Micros, micros, threadId } from "@tutti/units";
+import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import type { Network } from "./scenario.ts";
 import type { SimBatch, SimCluster, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
 
@@ -36,39 +37,21 @@ export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
   return { ctrl: longest(ctrl), perItem: longest(data), respond: longest(respond) };
 }
 
-/** What the cores see of a request; the batch that comes back leads to the request itself. */
-class CoreRequest implements Request {
-  readonly ingress = 1 as ActorKey;
-  readonly seq: RequestSeq;
-  readonly deadline: Instant;
-  readonly arrivedAt: Instant;
-  readonly slo: Micros;
-  readonly app = 0;
-  readonly size = 0;
-  readonly origin: SimRequest;
-
-  constructor(origin: SimRequest, respond: Micros) {
-    this.seq = origin.id as RequestSeq;
-    this.deadline = (origin.deadline - respond) as Instant;
-    this.arrivedAt = origin.arrivedAt;
-    this.slo = origin.slo;
-    this.origin = origin;
-  }
-}
-
-const originOf = (request: Request): SimRequest => (request as CoreRequest).origin;
-
 export class TuttiCluster implements SimCluster {
   readonly #cluster: Cluster;
   readonly #listener: SimListener;
+  readonly #arrive: Micros;
   readonly #respond: Micros;
   /** From dispatch to completion: bounded by the accelerators. */
   readonly #running = new Map<DispatchedBatch, SimBatch>();
   #batches = 0;
+  /** The cores saw the workload's own requests and no others, so batches need no translation. */
+  #isPlain = true;
 
-  constructor({ models, gpus, network, listener }: SimClusterOptions, tuning: Tuning) {
+  constructor({ models, gpus, network, listener }: SimClusterOptions, tuning: Tuning | ((slo: Micros) => Tuning)) {
     const delays = plannedDelays(network);
     this.#listener = listener;
+    this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
     this.#cluster = new Cluster({
       gpus,
@@ -78,7 +61,7 @@ export class TuttiCluster implements SimCluster {
         guard: 0 as Micros, // virtual timers are never late
         queueMax: QUEUE_MAX,
         batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
-        ...tuning,
+        ...(typeof tuning === "function" ? tuning(slo) : tuning),
         ...{ thread: threadId(i, 0), term: 1, epoch: 1, profile, slo, ...delays },
       })),
       listener: {
@@ -90,14 +73,16 @@ export class TuttiCluster implements SimCluster {
   }
 
   arrive(request: SimRequest): void {
-    this.#cluster.arrive(request.model, new CoreRequest(request, this.#respond));
+    const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
+    if (!isPlain) this.#isPlain = false;
+    this.#cluster.arrive(request.model, isPlain ? request : new EarlierRequest(request, this.#arrive, this.#respond));
   }
   runUntilIdle(): void {
     this.#cluster.runUntilIdle();
   }
 
   #dispatched(batch: DispatchedBatch, at: Instant): void {
-    const requests = batch.requests.map(originOf);
+    const requests = this.#isPlain ? (batch.requests as unknown as ArrivedRequest[]) : batch.requests.map(originOf);
     const { gpu, freeAt } = batch.grant;
     const { startAt, latest, frontrun } = batch;
     const plan = { startAt, latest, frontrun, freeAt };
@@ -114,3 +99,6 @@ export class TuttiCluster implements SimCluster {
     this.#listener.finished(told, begin, end, true);
   }
 }
+
+const originOf = (request: Request): SimRequest =>
+  request instanceof EarlierRequest ? request.origin : (request as ArrivedRequest);

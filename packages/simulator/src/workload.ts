@@ -8,6 +8,7 @@
  */
 import { IndexedHeap } from "@tutti/collections";
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
+import { ArrivedRequest } from "./arrived-request.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import type { Arrivals, Scenario, ScenarioModel, TraceEntry } from "./scenario.ts";
 import type { SimRequest } from "./simulated-cluster.ts";
@@ -53,7 +54,7 @@ class DrawnWorkload implements Workload {
     const slo = stream.drawSlo();
     stream.advance();
     this.#next.set(model, stream.at);
-    return { id: ++this.#id, model, arrivedAt: at as Instant, deadline: (at + slo) as Instant, slo };
+    return new ArrivedRequest(++this.#id, model, at as Instant, slo);
   }
 }
 
@@ -166,7 +167,7 @@ class TraceWorkload implements Workload {
     if (!(at < this.#duration)) return undefined;
     const model = this.#indexOf.get(entry.model)!;
     const slo = entry.slo ?? this.#models[model]!.slo;
-    return { id: ++this.#next, model, arrivedAt: at as Instant, deadline: (at + slo) as Instant, slo };
+    return new ArrivedRequest(++this.#next, model, at as Instant, slo);
   }
 }
 
