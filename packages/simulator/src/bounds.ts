@@ -117,8 +117,8 @@ function clairvoyantRate(scenario: Scenario): number {
  * @param prices - kept between calls for similar scenarios: where the search for the price of a skip begins
  */
 export function leastBusy(scenario: Scenario, prices: number[] = []): number {
-  const { span, requests } = collect(scenario);
   let total = 0;
+  let last = 0;
   let found = 0;
   const time = (stream: ClairvoyantStream, costs: BatchCosts): number => {
     const price = prices[found];
@@ -127,40 +127,50 @@ export function leastBusy(scenario: Scenario, prices: number[] = []): number {
     prices[found++] = least.price;
     return least.time;
   };
-  for (const [i, model] of scenario.models.entries()) {
+  for (const { model, drawn } of drawnByModel(scenario)) {
     const costs = costsOf(model, scenario.network);
-    const streams = streamsOf(requests[i]!, scenario.network);
+    const { joint, bySlo } = streamsOf(drawn, scenario.network);
     // Several SLOs in one queue, or a queue for each: whichever takes less.
-    const joint = time(streams.joint, costs);
-    const apart = streams.bySlo.reduce((sum, stream) => sum + time(stream, costs), 0);
-    total += streams.bySlo.length > 0 ? Math.min(joint, apart) : joint;
+    const together = time(joint, costs);
+    const apart = bySlo.reduce((sum, stream) => sum + time(stream, costs), 0);
+    total += bySlo.length > 0 ? Math.min(together, apart) : together;
+    last = Math.max(last, drawn.arrivals.at(-1) ?? 0);
   }
+  // A trace that is played faster is over sooner.
+  const span =
+    scenario.arrivals.process === "trace" ? Math.min(Math.max(1, last), scenario.duration) : scenario.duration;
   return total / span;
 }
 
+/** Requests of one model in order of arrival. */
 interface Drawn {
   readonly arrivals: number[];
-  readonly deadlines: number[];
   readonly slos: number[];
 }
 
-/** All requests of a scenario by model, and the µs that they arrive in. */
-function collect(scenario: Scenario): { readonly span: number; readonly requests: readonly Drawn[] } {
-  const requests: Drawn[] = scenario.models.map(() => ({ arrivals: [], deadlines: [], slos: [] }));
-  const workload = createWorkload(scenario);
-  let last = 1;
-  for (let request = workload.next(); request !== undefined; request = workload.next()) {
-    const drawn = requests[request.model]!;
-    drawn.arrivals.push(request.arrivedAt);
-    drawn.deadlines.push(request.deadline);
-    drawn.slos.push(request.slo);
-    last = Math.max(last, request.arrivedAt);
+/** One model after the other, since its draws don't depend on the others (workload.ts, W1): a large scenario's requests are many. */
+function* drawnByModel(scenario: Scenario): Generator<{ readonly model: ScenarioModel; readonly drawn: Drawn }> {
+  const { models, phases, arrivals } = scenario;
+  if (arrivals.process === "trace") {
+    const drawn = draw(scenario);
+    for (const [i, model] of models.entries()) yield { model, drawn: drawn[i]! };
+    return;
   }
-  // A trace that is played faster is over sooner.
-  return {
-    span: scenario.arrivals.process === "trace" ? Math.min(last, scenario.duration) : scenario.duration,
-    requests,
-  };
+  for (const [i, model] of models.entries()) {
+    const its = phases.map((phase) => (phase.shares === undefined ? phase : { ...phase, shares: [phase.shares[i]!] }));
+    yield { model, drawn: draw({ ...scenario, models: [model], phases: its })[0]! };
+  }
+}
+
+function draw(scenario: Scenario): readonly Drawn[] {
+  const drawn: Drawn[] = scenario.models.map(() => ({ arrivals: [], slos: [] }));
+  const workload = createWorkload(scenario);
+  for (let request = workload.next(); request !== undefined; request = workload.next()) {
+    const { arrivals, slos } = drawn[request.model]!;
+    arrivals.push(request.arrivedAt);
+    slos.push(request.slo);
+  }
+  return drawn;
 }
 
 /** Beyond so many SLOs of one model (a trace may have any number) they are looked at together only. */
@@ -172,15 +182,17 @@ interface Streams {
   readonly bySlo: readonly ClairvoyantStream[];
 }
 
-function streamsOf({ arrivals, deadlines, slos }: Drawn, network: Network): Streams {
+function streamsOf({ arrivals, slos }: Drawn, network: Network): Streams {
   const { respond } = atBest(network);
+  const at = new Float64Array(arrivals);
+  const deadlines = at.map((arrival, k) => arrival + slos[k]! - respond);
+  const distinct = [...new Set(slos)];
+  if (distinct.length <= 1) return { joint: { arrivals: at, deadlines }, bySlo: [] };
   const pick = (order: readonly number[]): ClairvoyantStream => ({
-    arrivals: Float64Array.from(order, (k) => arrivals[k]!),
-    deadlines: Float64Array.from(order, (k) => deadlines[k]! - respond),
+    arrivals: Float64Array.from(order, (k) => at[k]!),
+    deadlines: Float64Array.from(order, (k) => deadlines[k]!),
   });
   const all = Array.from(arrivals.keys());
-  const distinct = [...new Set(slos)];
-  if (distinct.length <= 1) return { joint: pick(all), bySlo: [] };
   const joint = pick(all.toSorted((a, b) => deadlines[a]! - deadlines[b]! || a - b));
   if (distinct.length > SLOS_MAX) return { joint, bySlo: [] };
   return { joint, bySlo: distinct.map((slo) => pick(all.filter((k) => slos[k] === slo))) };
