@@ -51,7 +51,8 @@ export interface PageOptions {
   readonly title: string;
   /** HTML. */
   readonly body: string;
-  readonly data: PageData;
+  /** Undefined where nothing moves: such a page needs neither library nor script. */
+  readonly data: PageData | undefined;
 }
 
 export function htmlPage({ title, body, data }: PageOptions): string {
@@ -68,13 +69,15 @@ export function htmlPage({ title, body, data }: PageOptions): string {
 <main>
 ${body}
 </main>
-<script type="application/json" id="page-data">${embedJson(data)}</script>
-<script>${script(LIBRARY)}</script>
-<script>${script(new URL("browser/page.js", import.meta.url))}</script>
+${data === undefined ? "" : scripts(data)}
 </body>
 </html>
 `;
 }
+
+const scripts = (data: PageData): string => `<script type="application/json" id="page-data">${embedJson(data)}</script>
+<script>${script(LIBRARY)}</script>
+<script>${script(new URL("browser/page.js", import.meta.url))}</script>`;
 
 const LIBRARY = createRequire(import.meta.url).resolve("echarts/dist/echarts.min.js");
 
@@ -97,7 +100,10 @@ export function htmlTable<Row>(
   columns: readonly Column<Row>[],
   attributes: (row: Row, index: number) => string = () => "",
 ): string {
-  const head = columns.map(({ title }) => `<th>${escapeHtml(title)}</th>`).join("");
+  const isNumber = ({ cell }: Column<Row>): boolean => rows.length > 0 && typeof cell(rows[0]!, 0) === "number";
+  const head = columns
+    .map((column) => `<th${isNumber(column) ? ' class="number"' : ""}>${escapeHtml(column.title)}</th>`)
+    .join("");
   const body = rows.map((row, index) => {
     const cells = columns.map(({ cell }) => tableCell(cell(row, index))).join("");
     return `<tr${attributes(row, index)}>${cells}</tr>`;
@@ -134,8 +140,8 @@ p { margin: 4px 0; } .note { color: #5f6b76; } .cut { color: #a3342f; }
 .chart { background: #fff; border: 1px solid #dfe3e7; border-radius: 6px; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 16px; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; background: #fff; width: 100%; }
-th, td { padding: 4px 10px; border-bottom: 1px solid #e6e9ec; text-align: left; white-space: nowrap; }
-th { background: #eef1f3; font-weight: 600; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
+th, td { padding: 4px 8px; border-bottom: 1px solid #e6e9ec; text-align: left; white-space: nowrap; }
+th { background: #eef1f3; font-weight: 600; } th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr[data-model] { cursor: pointer; } tr.chosen td { background: #e8f0fa; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 7px; vertical-align: -1px; }
 figure { margin: 0 0 28px; } figure svg { width: 100%; height: auto; background: #fff; border: 1px solid #dfe3e7; border-radius: 6px; }

@@ -46,7 +46,7 @@ export function simulationPage({ scenario, result, recording, source }: Simulati
 }
 
 export function describe({ models, gpus, rate, arrivals, duration, warmup, seed, network }: Scenario): string {
-  const shape = arrivals.process === "gamma" ? `gamma (shape ${arrivals.shape})` : arrivals.process;
+  const shape = arrivals.process === "gamma" ? `Gamma (shape ${arrivals.shape})` : PROCESSES[arrivals.process];
   const delays = `network ${network.ctrl} µs control, ${network.data} µs a request's data, ${network.respond} µs answer`;
   const instant = network.ctrl + network.data + network.respond === 0;
   return [
@@ -58,6 +58,8 @@ export function describe({ models, gpus, rate, arrivals, duration, warmup, seed,
     `seed ${seed}`,
   ].join(" · ");
 }
+
+const PROCESSES = { poisson: "Poisson", uniform: "evenly spaced", trace: "recorded" };
 
 function tiles({ offeredRps, goodRps, badRate, gpu, batchSize, queueDelayMs }: SimulationResult): string {
   const tile = (value: string, meaning: string): string =>

@@ -7,7 +7,7 @@ export interface AxisOptions {
   readonly name: string;
   readonly min?: number;
   readonly max?: number;
-  readonly scale?: "linear" | "log";
+  readonly scale?: "linear" | "log" | "log2";
   /** Names instead of numbers. */
   readonly categories?: readonly string[];
 }
@@ -23,7 +23,9 @@ export interface ChartOptions {
 }
 
 export function chart({ x, y, series, legend = series.length > 1, title, note }: ChartOptions): EChartsCoreOption {
-  const top = (title === undefined ? 16 : 40) + (note === undefined ? 0 : 20) + (legend ? 26 : 6);
+  const names = series.map((one) => ("name" in one ? String(one.name) : ""));
+  const rows = !legend ? 0 : title === undefined ? 1 : legendRows(names);
+  const above = (title === undefined ? 8 : 36) + (note === undefined ? 0 : 20);
   return {
     animation: false,
     backgroundColor: "#fff",
@@ -38,13 +40,51 @@ export function chart({ x, y, series, legend = series.length > 1, title, note }:
               : { subtext: note, subtextStyle: { fontSize: 12, color: NEUTRAL }, itemGap: 4 }),
           },
         }),
-    ...(legend ? { legend: { top: top - 30, left: "center", type: "scroll", itemHeight: 10 } } : {}),
-    grid: { left: 78, right: 26, top: top + 6, bottom: 56, containLabel: false },
+    ...(legend ? { legend: legendAt(above, title === undefined ? "scroll" : "plain") } : {}),
+    grid: { left: 78, right: 26, top: above + rows * LEGEND_ROW + 14, bottom: 56, containLabel: false },
     xAxis: { ...axis(x), nameGap: 32 },
     yAxis: { ...axis(y), nameGap: 56 },
     series,
   };
 }
+
+/** Pictures on paper can't scroll: there the legend takes as many rows as it needs. */
+const legendAt = (top: number, type: "scroll" | "plain"): object => ({
+  ...{
+    top,
+    type,
+    left: "center",
+    width: LEGEND_WIDTH,
+    itemHeight: 10,
+    itemGap: LEGEND_GAP,
+    textStyle: { fontSize: 12 },
+  },
+});
+
+const LEGEND_WIDTH = "92%";
+const LEGEND_ROW = 24;
+const LEGEND_GAP = 14;
+const LEGEND_MARK = 30;
+
+function legendRows(names: readonly string[]): number {
+  const room = 0.92 * SVG_SIZE.width;
+  let rows = 1;
+  let used = 0;
+  for (const name of names) {
+    const width = LEGEND_MARK + textWidth(name, 12) + LEGEND_GAP;
+    if (used > 0 && used + width > room) {
+      rows++;
+      used = 0;
+    }
+    used += width;
+  }
+  return rows;
+}
+
+/** In pixels, rather too wide than too narrow: there is no font to ask where SVG is drawn. */
+export const textWidth = (text: string, fontSize: number): number => 0.6 * fontSize * text.length;
+
+export const SVG_SIZE = { width: 860, height: 480 };
 
 function axis({ name, min, max, scale, categories }: AxisOptions): object {
   const shared = { name, nameLocation: "middle", nameTextStyle: { color: "#20262c" } };
@@ -65,9 +105,14 @@ export interface LineOptions {
   readonly colour: string;
   readonly marks?: boolean;
   readonly dashed?: boolean;
+  /** Of the first series 0: it lies on top, and each has a mark of its own, because curves often coincide. */
+  readonly place?: number;
 }
 
-export const line = ({ name, points, colour, marks = true, dashed = false }: LineOptions): object => ({
-  ...{ type: "line", name, data: points, color: colour, showSymbol: marks, symbol: "circle", symbolSize: 6 },
+const MARKS = ["circle", "triangle", "diamond", "rect", "roundRect", "arrow"];
+
+export const line = ({ name, points, colour, marks = true, dashed = false, place = 0 }: LineOptions): object => ({
+  ...{ type: "line", name, data: points, color: colour, showSymbol: marks, z: 20 - place },
+  ...{ symbol: MARKS[place % MARKS.length], symbolSize: 7 + place },
   lineStyle: { width: 2, color: colour, type: dashed ? "dashed" : "solid" },
 });

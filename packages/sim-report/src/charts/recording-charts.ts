@@ -4,6 +4,11 @@ import { BAD, GOOD, LATE, NEUTRAL, colourOf } from "../palette.ts";
 import type { DelayBins, TimelineRecording } from "../timeline-recorder.ts";
 import { chart, line } from "./axes.ts";
 
+export interface Heading {
+  readonly title?: string;
+  readonly note?: string;
+}
+
 export interface NamedRecording {
   readonly name: string;
   readonly recording: TimelineRecording;
@@ -69,14 +74,15 @@ export function busyChart({ busy }: TimelineRecording, windowS: number): ECharts
   const shares = [...busy].map((time) => round((100 * time) / (windowS * 1e6)));
   return chart({
     x: { name: "accelerator", categories: shares.map((_, gpu) => `#${gpu}`) },
-    y: { name: "busy (% of the time after the warm-up)", min: 0, max: 100 },
+    y: { name: "busy (% of the time)", min: 0, max: 100 },
     series: [{ type: "bar", name: "busy", color: colourOf(0, 1), data: shares }],
   });
 }
 
 /** What share of requests ran in a batch of at most that size. */
-export function batchSizeCurves(runs: readonly NamedRecording[]): EChartsCoreOption {
+export function batchSizeCurves(runs: readonly NamedRecording[], heading: Heading = {}): EChartsCoreOption {
   return chart({
+    ...heading,
     x: { name: "batch size (requests)", min: 0 },
     y: { name: "requests in batches of at most that size (%)", min: 0, max: 100 },
     legend: true,
@@ -88,8 +94,9 @@ export function batchSizeCurves(runs: readonly NamedRecording[]): EChartsCoreOpt
   });
 }
 
-export function queueDelayCurves(runs: readonly NamedRecording[]): EChartsCoreOption {
+export function queueDelayCurves(runs: readonly NamedRecording[], heading: Heading = {}): EChartsCoreOption {
   return chart({
+    ...heading,
     x: { name: "from arrival to the start of the batch (ms)", min: 0 },
     y: { name: "requests that waited at most that long (%)", min: 0, max: 100 },
     legend: true,

@@ -1,0 +1,83 @@
+import { fileURLToPath } from "node:url";
+import { FIGURES, FULL, type Figure, type Point, QUICK, createBench, writeFigures } from "@tutti/sim-report/figures";
+import type { Scenario } from "@tutti/simulator";
+import { usageError } from "../failure.ts";
+import { typedCommand } from "../simulate/page-file.ts";
+import { Progress } from "../simulate/progress.ts";
+import { readScenario } from "../simulate/scenario-file.ts";
+import { whole } from "../simulate/scenario-options.ts";
+import { Sweep } from "../simulate/sweep.ts";
+
+export interface FiguresOptions {
+  readonly out: string;
+  readonly only?: string;
+  readonly quick?: boolean;
+  readonly workers?: string;
+  readonly scenarios?: string;
+}
+
+/** The shipped scenarios, beside this code in the repository. */
+const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", import.meta.url));
+
+/** `tutti figures --out <folder>`: the papers' figures from our own runs. */
+export async function figures(options: FiguresOptions): Promise<void> {
+  const chosen = chosenFigures(options.only);
+  const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
+  const scale = options.quick === true ? QUICK : FULL;
+  const folder = options.scenarios ?? SCENARIOS;
+  const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
+  const progress = new Progress();
+  let runs = 0;
+  let done = 0;
+  const show = (): void => progress.update({ done, total: chosen.length, note: `figures, ${runs} simulations` });
+  const bench = createBench({
+    scale,
+    load: (point) => scenarioOf(folder, point),
+    pool: {
+      run: (scenario) => sweep.run(scenario),
+      bound: (scenario) => sweep.bound(scenario),
+    },
+    onRun: (count) => {
+      runs = count;
+      show();
+    },
+  });
+  const onFigure = ({ name }: Figure, files: readonly string[]): void => {
+    done++;
+    progress.end(); // the bar goes on below the line
+    process.stdout.write(`${name}: ${files.join(", ")}\n`);
+    show();
+  };
+  show();
+  try {
+    await writeFigures({ figures: chosen, bench, scale, folder: options.out, source: typedCommand(), onFigure });
+  } finally {
+    progress.end();
+    await sweep.close();
+  }
+  process.stdout.write(`${options.out}/results.html\n`);
+}
+
+/** @throws {CommandError} that lists the figures */
+function chosenFigures(only: string | undefined): readonly Figure[] {
+  if (only === undefined) return FIGURES;
+  const names = only.split(",").map((name) => name.trim());
+  const unknown = names.find((name) => FIGURES.every((figure) => figure.name !== name));
+  if (unknown !== undefined) {
+    const known = FIGURES.map(({ name }) => name).join(", ");
+    throw usageError(`--only: there is no figure '${unknown}'; there are ${known}`);
+  }
+  return FIGURES.filter(({ name }) => names.includes(name));
+}
+
+function scenarioOf(folder: string, point: Point): Promise<Scenario> {
+  const { file, set = {}, policy, rate, gpus, seed, durationS } = point;
+  const overrides = {
+    policy,
+    ...(rate !== undefined && { rate }),
+    ...(gpus !== undefined && { gpus }),
+    ...(seed !== undefined && { seed }),
+    ...(durationS !== undefined && { durationS }),
+  };
+  return readScenario(`${folder}/${file}.yaml`, { choice: set, overrides });
+}

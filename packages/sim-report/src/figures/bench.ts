@@ -1,0 +1,101 @@
+/** Runs points of figures: scenarios come from whoever reads files, runs go to whoever has the cores. */
+import {
+  type Goodput,
+  type MinGpus,
+  type Scenario,
+  type SimulationResult,
+  type DetailedRun,
+  type GoodputBound,
+  boundOf,
+  goodput,
+  minGpus,
+  simulate,
+  simulateDetailed,
+} from "@tutti/simulator";
+import type { Micros } from "@tutti/units";
+import { TimelineRecorder } from "../timeline-recorder.ts";
+import { type Bench, type Point, type RecordedRun, type Scale, type Verb, commandOf } from "./figure.ts";
+
+/** Threads, as a rule. */
+export interface Pool {
+  run(scenario: Scenario): Promise<DetailedRun>;
+  bound(scenario: Scenario): Promise<GoodputBound>;
+}
+
+export interface BenchOptions {
+  readonly scale: Scale;
+  /** Reads the scenario of a point; the scale's duration is in it. */
+  readonly load: (point: Point & { readonly durationS: number }) => Promise<Scenario>;
+  /** Many runs at a time are asked of it. Where it is left out they are made here, one after the other. */
+  readonly pool?: Pool;
+  /** Hears of every run as it ends, searches count each of theirs. */
+  readonly onRun?: (runs: number) => void;
+}
+
+/** Recordings stay on this thread, and only their tallies are drawn. */
+const RECORDED = { batchesMax: 0, refusalsMax: 0 };
+/** So many searches go on at a time: enough to keep every core busy, few enough to have their bounds computed when they are due. */
+const SEARCHES = 32;
+
+const HERE: Pool = {
+  run: (scenario) => Promise.resolve(simulateDetailed(scenario)),
+  bound: (scenario) => Promise.resolve(boundOf(scenario)),
+};
+
+export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): Bench {
+  const known = new Map<string, Promise<unknown>>();
+  let runs = 0;
+  const run = async (scenario: Scenario): Promise<DetailedRun> => {
+    const ended = await pool.run(scenario);
+    onRun?.(++runs);
+    return ended;
+  };
+  const turns = limited(SEARCHES);
+  const once = <T>(kind: string, verb: Verb, points: readonly Point[], work: (scenario: Scenario) => Promise<T>) =>
+    Promise.all(
+      points.map((point) => {
+        const key = `${kind} ${commandOf(verb, point, scale)}`;
+        const before = known.get(key) as Promise<T> | undefined;
+        if (before !== undefined) return before;
+        const answer = turns(async () => work(await load({ durationS: scale.durationS, ...point })));
+        known.set(key, answer);
+        return answer;
+      }),
+    );
+  const arrivals = ({ duration, warmup }: Scenario) => ({ arrivalsMin: (duration - warmup) as Micros });
+  return {
+    simulate: (points) =>
+      once<SimulationResult>("simulate", "simulate", points, async (scenario) => (await run(scenario)).result),
+    goodput: (points) =>
+      once<Goodput>("goodput", "goodput", points, async (scenario) => {
+        const bound = await pool.bound(scenario);
+        return goodput(scenario, run, { ...arrivals(scenario), bound });
+      }),
+    minGpus: (points) =>
+      once<MinGpus>("min-gpus", "min-gpus", points, (scenario) => minGpus(scenario, run, arrivals(scenario))),
+    record: (points) =>
+      once<RecordedRun>("record", "simulate", points, async (scenario) => {
+        const recorder = new TimelineRecorder(scenario, RECORDED);
+        const result = simulate(scenario, { listener: recorder });
+        onRun?.(++runs);
+        return { result, recording: recorder.recording() };
+      }),
+  };
+}
+
+/** At most `most` of the tasks at a time, in the order of the calls. */
+function limited(most: number): <T>(task: () => Promise<T>) => Promise<T> {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (task) => {
+    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    try {
+      return await task();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running--;
+      else next();
+    }
+  };
+}

@@ -1,0 +1,141 @@
+/**
+ * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader can run every one of them
+ * by hand: `commandOf` is what stands beside each result.
+ */
+import { type Goodput, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
+import type { EChartsCoreOption } from "echarts/core";
+import type { TimelineRecording } from "../timeline-recorder.ts";
+
+/** A scenario of a file, with what a command line would say in its place. */
+export interface Point {
+  /** Without `.yaml`. */
+  readonly file: string;
+  /** A label for each axis of the file's family. */
+  readonly set?: Readonly<Record<string, string>>;
+  readonly policy: string;
+  readonly rate?: number;
+  readonly gpus?: number;
+  readonly seed?: number;
+  /** Arrivals in seconds, warm-up included; that of the scale where left out. */
+  readonly durationS?: number;
+}
+
+export interface RecordedRun {
+  readonly result: SimulationResult;
+  readonly recording: TimelineRecording;
+}
+
+/** Runs points, as many at a time as there are cores; equal points only once. Answers are in the order of the points. */
+export interface Bench {
+  simulate(points: readonly Point[]): Promise<readonly SimulationResult[]>;
+  goodput(points: readonly Point[]): Promise<readonly Goodput[]>;
+  minGpus(points: readonly Point[]): Promise<readonly MinGpus[]>;
+  record(points: readonly Point[]): Promise<readonly RecordedRun[]>;
+}
+
+/** How much work a figure may be: `quick` shows that it can be drawn, `full` is what may be quoted. */
+export interface Scale {
+  readonly name: "full" | "quick";
+  /** Of points that don't say how long. */
+  readonly durationS: number;
+}
+
+export const FULL: Scale = { name: "full", durationS: 21 };
+export const QUICK: Scale = { name: "quick", durationS: 2 };
+
+export const pick = <T>(scale: Scale, full: T, quick: T): T => (scale.name === "full" ? full : quick);
+
+export type Verb = "simulate" | "goodput" | "min-gpus";
+
+export interface Row {
+  /** What was measured, in words that make sense without the figure. */
+  readonly what: string;
+  readonly policy: string;
+  /** Null where nothing could be found: no rate is good, or no number of accelerators suffices. */
+  readonly ours: number | null;
+  readonly unit: string;
+  /** What the paper says of it; empty where it says nothing. */
+  readonly paper: string;
+  readonly verb: Verb;
+  readonly point: Point;
+}
+
+export interface Chart {
+  /** Of the SVG file, without `.svg`. */
+  readonly name: string;
+  readonly option: EChartsCoreOption;
+}
+
+export interface Drawing {
+  readonly charts: readonly Chart[];
+  readonly rows: readonly Row[];
+}
+
+export interface Figure {
+  /** For `--only`. */
+  readonly name: string;
+  readonly title: string;
+  /** Which of the paper's, and what it shows there. */
+  readonly paper: string;
+  draw(bench: Bench, scale: Scale): Promise<Drawing>;
+}
+
+/** Where the command finds the scenarios, seen from the root of the repository. */
+export const SCENARIOS = "test/bench/scenarios";
+
+export function commandOf(verb: Verb, point: Point, scale: Scale): string {
+  const { file, set = {}, policy, rate, gpus, seed } = point;
+  const options: string[] = [];
+  for (const [axis, label] of Object.entries(set)) options.push(`--set ${quoted(`${axis}=${label}`)}`);
+  options.push(`--policy ${policy}`);
+  if (gpus !== undefined) options.push(`--gpus ${gpus}`);
+  if (rate !== undefined) options.push(`--rate ${rate}`);
+  if (seed !== undefined) options.push(`--seed ${seed}`);
+  options.push(`--duration ${point.durationS ?? scale.durationS}`);
+  const command = verb === "simulate" ? "simulate" : "goodput";
+  return `tutti ${command} ${SCENARIOS}/${file}.yaml ${verb === "min-gpus" ? "--min-gpus " : ""}${options.join(" ")}`;
+}
+
+const quoted = (text: string): string => (/^[\w=.:-]+$/.test(text) ? text : `'${text}'`);
+
+export interface System {
+  readonly policy: string;
+  /** As a reader knows it. */
+  readonly label: string;
+}
+
+const SYSTEMS: readonly System[] = [
+  { policy: "default", label: "Tutti" },
+  { policy: "deferred", label: "deferred (Symphony)" },
+  { policy: "eager", label: "eager" },
+  { policy: "clockwork", label: "Clockwork-like" },
+  { policy: "nexus", label: "Nexus-like" },
+  { policy: "nexus:8", label: "Nexus-like, 8 frontends" },
+  { policy: "shepherd", label: "Shepherd-like" },
+  { policy: "clipper", label: "Clipper-like" },
+  { policy: "triton", label: "Triton-like" },
+];
+
+/** Those of the policies that this build has, in the given order. */
+export function systems(...policies: readonly string[]): readonly System[] {
+  const known = new Set(policyNames());
+  return policies
+    .filter((policy) => known.has(policy.split(":")[0]!))
+    .map((policy) => SYSTEMS.find((system) => system.policy === policy) ?? { policy, label: policy });
+}
+
+/** The systems of most of the paper's figures. */
+export const rivals = (): readonly System[] =>
+  systems("default", "deferred", "eager", "clockwork", "nexus", "shepherd");
+
+export interface Series {
+  readonly system: System;
+  readonly points: readonly Point[];
+}
+
+/** One search for goodput a point: answers by series. */
+export async function goodputs(bench: Bench, series: readonly Series[]): Promise<readonly (readonly Goodput[])[]> {
+  const all = await bench.goodput(series.flatMap(({ points }) => points));
+  let next = 0;
+  return series.map(({ points }) => all.slice(next, (next += points.length)));
+}
