@@ -26,6 +26,14 @@ test("a lost last arrival is noticed by the heartbeat, and asked for a bounded n
   expect(asked.filter((range) => range !== undefined)).toHaveLength(4);
 });
 
+test("what comes for the last asking is fresh, like what came for the first", () => {
+  const order = new ArrivalOrder();
+  order.note(ingress, thread, 1, 1);
+  for (let asking = 0; asking < 4; asking++)
+    expect(order.missing(ingress, thread, 1, 2)).toMatchObject({ from: 2, to: 3 });
+  expect(order.note(ingress, thread, 1, 2)).toBe("fresh");
+});
+
 test("a new term starts the count again, and an older one is not heard any more (T5)", () => {
   const order = new ArrivalOrder();
   order.note(ingress, thread, 1, 1);

@@ -3,7 +3,7 @@ import type { ActorKey, ThreadId } from "@tutti/units";
 /** Gaps remembered per lane. More than that is a broken connection, and ends with a new lease or a new ingress. */
 const GAPS_MAX = 64;
 /** What was asked for so often and did not come is no longer held by its ingress. */
-const ASKINGS_MAX = 3;
+const ASKINGS_MAX = 4;
 
 interface Gap {
   readonly from: number;
@@ -49,10 +49,10 @@ export class ArrivalOrder {
       addGap(lane, { from: lane.next, to: last + 1 });
       lane.next = last + 1;
     }
+    // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would pass for a repetition.
+    while (lane.gaps[0] !== undefined && lane.gaps[0].askings >= ASKINGS_MAX) lane.gaps.shift();
     const gap = lane.gaps[0];
-    if (gap === undefined) return undefined;
-    gap.askings++;
-    if (gap.askings > ASKINGS_MAX) lane.gaps.shift();
+    if (gap !== undefined) gap.askings++;
     return gap;
   }
 
