@@ -1,0 +1,139 @@
+/** `tutti simulate` and `tutti compare` as they are typed: processes, their output, and the files that they write. */
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type SimulationResult, decisionLines, simulate as runScenario, tellStory } from "@tutti/simulator";
+import { afterAll, expect, test } from "vitest";
+import { compare } from "../commands/compare.ts";
+import { simulate } from "../commands/simulate.ts";
+import { readScenario } from "./scenario-file.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "tutti-simulate-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const scenario = join(folder, "scenario.yaml");
+writeFileSync(
+  scenario,
+  `durationS: 3\ngpus: 4\nrate: 500\nmodels:\n  - { name: a, count: 2, alphaMs: 1, betaMs: 5, sloMs: 30 }\n`,
+);
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const main = join(import.meta.dirname, "..", "main.ts");
+
+const tutti = (...args: string[]): Promise<Ended> =>
+  new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], { cwd: folder }, (error, stdout, stderr) =>
+      resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
+    );
+  });
+
+/** Processes that share two cores with other tests. */
+const PATIENCE_MS = 120_000;
+
+test(
+  "simulate prints a table for people, and with --json exactly the documented fields of that run",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const [text, json] = await Promise.all([
+      tutti("simulate", scenario),
+      tutti("simulate", scenario, "--json", "--seed", "2", "--policy", "eager", "--rate", "800", "--gpus", "3"),
+    ]);
+    expect(text).toMatchObject({ code: 0, stderr: "" });
+    expect(text.stdout).toMatch(
+      /^default: 4 accelerators, 2 models, poisson arrivals, 3 s with 1 s of warm-up, seed 1\n/,
+    );
+    expect(text.stdout).toMatch(/^a-2 +\d+ +\d+ +[\d.]+ % +[\d.]+ ms +[\d.]+ ms +[\d.]+$/m);
+
+    const result = JSON.parse(json.stdout) as Record<string, unknown>;
+    const overrides = { seed: 2, policy: "eager", rate: 800, gpus: 3 };
+    expect(result).toEqual(runScenario(await readScenario(scenario, { overrides })));
+    expect(Object.keys(result)).toEqual(
+      "seed policy offeredRps goodRps badRate gpu batchSize queueDelayMs models".split(" "),
+    );
+    expect(Object.keys(result["gpu"] as object)).toEqual(["count", "used", "busyFraction"]);
+    expect(Object.keys(result["batchSize"] as object)).toEqual(["mean", "p50", "p99"]);
+    expect(Object.keys(result["queueDelayMs"] as object)).toEqual(["p50", "p99"]);
+    const [model] = result["models"] as object[];
+    expect(Object.keys(model!)).toEqual("name offeredRps goodRps badRate p50Ms p99Ms batchMean".split(" "));
+  },
+);
+
+test(
+  "simulate writes the decision log and the page, and tells a request's story",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const [log, page] = [join(folder, "log.jsonl"), join(folder, "page.html")];
+    const [story, nobody] = await Promise.all([
+      tutti("simulate", scenario, "--log", log, "--html", page, "--explain", "12"),
+      tutti("simulate", scenario, "--explain", "123456"),
+    ]);
+    expect(readFileSync(log, "utf8").trimEnd().split("\n")).toEqual(decisionLines(await readScenario(scenario)));
+    const html = readFileSync(page, "utf8");
+    expect(html).toContain(`tutti simulate ${scenario} --log`);
+    expect(html.trimEnd().endsWith("</html>")).toBe(true);
+    expect(story).toMatchObject({ code: 0, stdout: `${tellStory(await readScenario(scenario), 12)}\n` });
+    expect(nobody).toMatchObject({ code: 1, stdout: "" });
+    expect(nobody.stderr).toContain("no request 123456 arrived");
+  },
+);
+
+test(
+  "compare runs the same arrivals under each policy and rates them by the best, goodput included",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const page = join(folder, "compare.html");
+    const policies = ["--policies", "default,eager,nexus", "--duration", "2"];
+    const [text, json] = await Promise.all([
+      tutti("compare", scenario, ...policies, "--html", page),
+      tutti("compare", scenario, ...policies, "--goodput", "--json"),
+    ]);
+    expect(text.stdout).toMatch(/^4 accelerators, 2 models, .* r\/s offered\n\npolicy +of the best +good r\/s/);
+    expect(text.stdout).toMatch(/^nexus +[\d.]+ /m);
+    expect(readFileSync(page, "utf8")).toContain("3 policies");
+
+    const runs = JSON.parse(json.stdout) as (SimulationResult & { goodputRps: number; ratioToBest: number })[];
+    const best = Math.max(...runs.map(({ goodputRps }) => goodputRps));
+    expect(best).toBeGreaterThan(0);
+    expect(runs.map(({ policy }) => policy)).toEqual(["default", "eager", "nexus"]);
+    for (const { goodputRps, ratioToBest, ...result } of runs) {
+      expect(ratioToBest).toBeCloseTo(goodputRps / best, 9);
+      const overrides = { durationS: 2, policy: result.policy };
+      expect(result).toEqual(runScenario(await readScenario(scenario, { overrides })));
+    }
+  },
+);
+
+test(
+  "what can't be run says why, with exit code 2 for a wrong command line and 1 for a wrong file",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const broken = join(folder, "broken.yaml");
+    writeFileSync(broken, "gpus: 4\nrate: 500\nmodles: []\n");
+    const [missing, file] = await Promise.all([tutti("simulate", "nothing.yaml"), tutti("simulate", broken, "--json")]);
+    expect(missing).toMatchObject({ code: 2, stdout: "" });
+    expect(missing.stderr).toContain("nothing.yaml can't be read (there is no such file)");
+    expect(file.code).toBe(1);
+    const { error, code } = JSON.parse(file.stdout) as { error: string; code: string };
+    expect(code).toBe("TUTTI_COMMAND");
+    expect(error).toContain(`${broken}:3:1: modles: unknown key; did you mean "models"?`);
+
+    const refused = (options: Parameters<typeof simulate>[1]) => expect(simulate(scenario, options)).rejects;
+    const usage = (text: string) =>
+      expect.objectContaining({ exitCode: 2, message: expect.stringContaining(text) as string });
+    await refused({ policy: "fastest" }).toEqual(usage("there is no policy 'fastest'; there are default,"));
+    await refused({ rate: "many" }).toEqual(usage("--rate many: requests per second, such as 5000"));
+    await refused({ seed: "1.5" }).toEqual(usage("--seed 1.5: a whole number from 0 to 4294967295"));
+    await refused({ duration: "soon" }).toEqual(usage("--duration soon: seconds, such as 20"));
+    await refused({ gather: "tail" }).toEqual(usage("--gather tail: target or head"));
+    await refused({ set: ["slo"] }).toEqual(usage("--set slo: write --set axis=value"));
+    await refused({ explain: "0" }).toEqual(usage("--explain 0: a whole number from 1"));
+    await refused({ log: join(folder, "no", "log") }).toThrow("can't be written (ENOENT)");
+    await expect(compare(scenario, { policies: "default,,eager" })).rejects.toEqual(usage("there is no policy ''"));
+  },
+);
