@@ -1,11 +1,11 @@
 /**
  * Clockwork-like: predictable execution, earliest latest start first.
  *
- * Source: Gujarati et al., OSDI '20, as Symphony v2, §2.1, describes it: a candidate for every batch size; a free
+ * Source: Gujarati et al., OSDI '20, as Symphony v2, §2.2, describes it: a candidate for every batch size; a free
  * accelerator runs the one "whose latest executable moment is the earliest". docs/algorithms.md, A6 (deadline-first).
  * Same: one central controller; eager; sizes 1, 2, 4, … compete, each full and still on time, by d − l(size), d being the
  *   deadline of the first request in it; the winner grows to the largest size of any kind that is full and on time, as the
- *   authors of Symphony extended it (§5.1); a request is dropped only when it can't run even alone.
+ *   authors of Symphony extended it (§5); a request is dropped only when it can't run even alone.
  * Chosen: of accelerators that are free at once the one of smallest id. Every model is loaded everywhere. The description
  *   above commits a batch when an accelerator *is* free, so that is the default; `clockwork:5ms` commits up to 5 ms ahead
  *   of it, as its controller does to keep executors fed. Where the network has delays, work is always committed so far

@@ -24,7 +24,7 @@ test("one Nexus frontend carries on Table 2 what Symphony's authors measured, wi
   expect(badRate("nexus", 1.1 * 618, "InceptionResNetV2")).toBeGreaterThan(0.01);
 });
 
-test("on Table 2 Shepherd loses less than Nexus, and eight frontends more than one, as measured there", () => {
+test("on Table 2 Shepherd loses less than Nexus, as measured there, and eight frontends lose more than one", () => {
   const [shepherd, one, eight] = ["shepherd", "nexus", "nexus:8"].map((policy) => badRate(policy, 4445));
   expect(shepherd).toBeLessThan(0.01);
   expect(one).toBeGreaterThan(0.01);

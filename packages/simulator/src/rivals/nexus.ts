@@ -2,8 +2,8 @@
  * Nexus-like: a plan per epoch, frontends that spread requests without a word to one another, nodes that drop early.
  *
  * Source: Shen et al., SOSP '19: §6.1 (squishy bin packing, here nexus-plan.ts), §6.3 (batch-aware dispatch, early drop);
- * docs/algorithms.md, C1 to C3 and C6; Symphony v2, §2.1 (epochs of 10 s; a node runs its models round robin, eagerly; "either
- * runs with the actual smaller batch size or drops excess requests"), §5.2 (one and eight frontends).
+ * docs/algorithms.md, C1 to C3 and C6; Symphony v2, §2.2 (epochs of 10 s; a node runs its models round robin, eagerly; "either
+ * runs with the actual smaller batch size or drops excess requests"), §5.1 (one and eight frontends).
  * Same: a session is a (model, SLO); a frontend looks its sessions' accelerators up in the plan and goes round them in
  *   proportion to their planned rates; a node takes its sessions in turn, an empty one costs nothing, drops heads that can't
  *   wait for a batch of the planned size, and never runs a larger one.

@@ -1,7 +1,7 @@
 /**
  * Shepherd-like: the largest feasible batch first, and preemption when a much larger one turns up.
  *
- * Source: Zhang et al., NSDI '23, its online algorithm Flex, as Symphony v2, §2.1 and §5.1, describes and re-implements it:
+ * Source: Zhang et al., NSDI '23, its online algorithm Flex, as Symphony v2, §2.2, describes it (and §5 re-implements it):
  * "only maintains one outstanding batch candidate for each model and dispatches the candidate with the biggest batch size
  * when a GPU becomes free"; a running batch is preempted by one at least three times as large.
  * Same: central, eager; a model's candidate is its largest feasible batch: requests next to one another in deadline order
