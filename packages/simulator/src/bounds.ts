@@ -204,7 +204,7 @@ function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
   return { run, finish: run.map((latency, b) => latency + ctrl + data * b) };
 }
 
-/** Every delay as short as the jitter allows: a bound may not rest on bad luck. */
+/** Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since rivals hear of requests at once. */
 function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
   const factor = Math.max(0, 1 - jitter);
   return { ctrl: ctrl * factor, data: data * factor, respond: respond * factor };

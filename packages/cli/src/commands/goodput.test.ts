@@ -1,0 +1,56 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { goodput } from "./goodput.ts";
+
+const main = fileURLToPath(new URL("../main.ts", import.meta.url));
+const SCENARIO = `
+durationS: 2
+warmupS: 0.5
+gpus: 2
+policy: deferred
+models:
+  - { name: ResNet50, alphaMs: 1.053, betaMs: 5.072, sloMs: 25 }
+`;
+let folder: string;
+let scenario: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tutti-goodput-"));
+  scenario = join(folder, "scenario.yaml");
+  await writeFile(scenario, SCENARIO);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const tutti = (...args: readonly string[]) => promisify(execFile)(process.execPath, [main, "goodput", ...args]);
+
+test("the JSON has exactly the public fields, and a rate between nothing and the bound", async () => {
+  const { stdout, stderr } = await tutti(scenario, "--json", "--duration", "2", "--seeds", "2", "--seed", "7");
+  const found = JSON.parse(stdout) as Record<string, unknown> & { goodputRps: number; trials: { seed: number }[] };
+  expect(Object.keys(found)).toEqual(["goodputRps", "worstModelBadRate", "bound", "trials"]);
+  const bound = found["bound"] as Record<string, number>;
+  expect(Object.keys(bound)).toEqual(["staggeredRps", "uncoordinatedRps", "clairvoyantRps"]);
+  expect(found.goodputRps).toBeGreaterThan(0.6 * bound["clairvoyantRps"]!);
+  expect(found.goodputRps).toBeLessThan(bound["clairvoyantRps"]!);
+  expect([...new Set(found.trials.map(({ seed }) => seed))].sort()).toEqual([7, 8]);
+  expect(stderr).toBe("");
+});
+
+test("people are told the fewest accelerators for a rate", async () => {
+  const { stdout } = await tutti(scenario, "--min-gpus", "--rate", "1500", "--duration", "2", "--workers", "1");
+  expect(stdout).toMatch(/^ResNet50, policy deferred, 1,500 r\/s: \d+ trials of 1 seed\n\n3 accelerators are enough/);
+});
+
+test.for([
+  [{ rate: "100" }, "--rate goes with --min-gpus"],
+  [{ minGpus: true, gpus: "3" }, "--gpus is what --min-gpus looks for"],
+  [{ seeds: "0" }, "--seeds 0"],
+  [{ workers: "many" }, "--workers many"],
+  [{ policy: "nonsense" }, "there is no policy 'nonsense'"],
+] as const)("%j is wrong usage, and the error says why", async ([options, text]) => {
+  const ended = goodput(scenario, { seeds: "1", ...options });
+  await expect(ended).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining(text) });
+});
