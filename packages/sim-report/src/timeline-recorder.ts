@@ -109,7 +109,7 @@ export class TimelineRecorder implements SimListener {
     const busy = Math.min(end, duration) - Math.max(begin, warmup);
     if (busy > 0 && batch.gpu < this.#busy.length) this.#busy[batch.gpu]! += busy;
     if (!completed) return; // its requests are told of separately
-    if (begin >= warmup) this.#countSize(batch.requests.length);
+    if (begin >= warmup && begin < duration) this.#countSize(batch.requests.length);
     for (const { arrivedAt, deadline } of batch.requests) {
       if (arrivedAt >= warmup) count(this.#queueDelays.counts, (begin - arrivedAt) / this.#queueDelays.width);
       const bins = end + network.respond <= deadline ? this.#rates.good : this.#rates.late;

@@ -1,0 +1,51 @@
+import { fileURLToPath } from "node:url";
+import { FIGURES, FULL, type Bench, type Point } from "@tutti/sim-report/figures";
+import type { Goodput, MinGpus } from "@tutti/simulator";
+import { expect, test } from "vitest";
+import { readScenario } from "../simulate/scenario-file.ts";
+import { figures } from "./figures.ts";
+
+const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", import.meta.url));
+
+/** Notes what is asked for; enough of an answer for figures that search. */
+function listeningBench(asked: Point[]): Bench {
+  const bound = { staggeredRps: 1, uncoordinatedRps: 1, clairvoyantRps: 1 };
+  const each = <T>(answer: T) => {
+    return (points: readonly Point[]): Promise<readonly T[]> => {
+      asked.push(...points);
+      return Promise.resolve(points.map(() => answer));
+    };
+  };
+  return {
+    goodput: each<Goodput>({ goodputRps: 0, worstModelBadRate: 1, bound, trials: [] }),
+    minGpus: each<MinGpus>({ minGpus: undefined, worstModelBadRate: 1, bound, trials: [] }),
+    simulate: (points) => {
+      asked.push(...points);
+      return Promise.reject(new Error("heard"));
+    },
+    record: () => Promise.resolve([]),
+  };
+}
+
+test("every point of every figure is a scenario that is shipped, with axes and labels that it has", async () => {
+  const asked: Point[] = [];
+  for (const figure of FIGURES) {
+    await figure.draw(listeningBench(asked), FULL).catch((error: Error) => expect(error.message).toBe("heard"));
+  }
+  expect(new Set(asked.map(({ file }) => file)).size).toBeGreaterThan(14);
+  const seen = new Set<string>();
+  for (const { file, set = {}, policy } of asked) {
+    // Each label of each axis and each policy once: the grid alone has a thousand points.
+    const parts = [file, policy, ...Object.entries(set).map(([axis, label]) => `${file} ${axis}=${label}`)];
+    if (parts.every((part) => seen.has(part))) continue;
+    for (const part of parts) seen.add(part);
+    const scenario = await readScenario(`${SCENARIOS}/${file}.yaml`, { choice: set, overrides: { policy } });
+    expect(scenario.policy).toBe(policy);
+  }
+});
+
+test("a wrong name of a figure is answered with the names that there are", async () => {
+  await expect(figures({ out: "unused", only: "slo,nonsense" })).rejects.toThrow(
+    /no figure 'nonsense'; there are goodput, batch-sizes/,
+  );
+});

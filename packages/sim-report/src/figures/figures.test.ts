@@ -1,0 +1,133 @@
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LatencyTable } from "@tutti/profile";
+import type { Goodput, MinGpus, Scenario, SimulationResult } from "@tutti/simulator";
+import { type Micros, micros } from "@tutti/units";
+import { expect, test } from "vitest";
+import { TimelineRecorder } from "../timeline-recorder.ts";
+import { toSvg } from "../svg.ts";
+import { type Bench, type Drawing, FULL, type Point, QUICK, commandOf } from "./figure.ts";
+import { gridSample } from "./grid.ts";
+import { FIGURES, createBench, writeFigures } from "./index.ts";
+
+const DELAYS = { ctrl: 0 as Micros, data: 0 as Micros, respond: 0 as Micros, jitter: 0 };
+
+/** Every file is this workload: figures ask for the right points elsewhere, here they are drawn. */
+const scenarioOf = ({ policy, rate = 300, gpus = 2, durationS = 0.4, seed = 1 }: Point): Scenario => ({
+  ...{ seed, policy, rate, gpus, gather: "target", arrivals: { process: "poisson" }, network: DELAYS, phases: [] },
+  duration: micros(durationS * 1e6),
+  warmup: micros(100_000),
+  models: [
+    {
+      name: "ResNet50",
+      profile: LatencyTable.affine({ alpha: 1053, beta: 5072, batchSizeMax: 32 }),
+      ...{ slo: 25_000 as Micros, classes: [], share: 1 },
+    },
+  ],
+});
+
+/** Answers at once: a number that depends on the point. */
+function inventedBench(asked: Point[] = []): Bench {
+  const each = <T>(answer: (point: Point, value: number) => T) => {
+    return (points: readonly Point[]): Promise<readonly T[]> => {
+      asked.push(...points);
+      return Promise.resolve(points.map((point) => answer(point, 1000 + JSON.stringify(point).length)));
+    };
+  };
+  const bound = { staggeredRps: 2000, uncoordinatedRps: 1500, clairvoyantRps: 2200 };
+  const result = (point: Point, value: number): SimulationResult => ({
+    ...{ seed: 1, policy: point.policy, offeredRps: point.rate ?? value, goodRps: value, badRate: 0.1 },
+    gpu: { count: 8, used: 8, busyFraction: 0.5 },
+    batchSize: { mean: 4, p50: 4, p99: 9 },
+    queueDelayMs: { p50: 2, p99: 9 },
+    models: [],
+  });
+  return {
+    simulate: each(result),
+    goodput: each((_, goodputRps): Goodput => ({ goodputRps, worstModelBadRate: 0.009, bound, trials: [] })),
+    minGpus: each((_, value): MinGpus => ({ minGpus: value, worstModelBadRate: 0.009, bound, trials: [] })),
+    record: each((point, value) => {
+      const scenario = scenarioOf(point);
+      return { result: result(point, value), recording: new TimelineRecorder(scenario).recording() };
+    }),
+  };
+}
+
+test.for(FIGURES.map((figure) => [figure.name, figure] as const))(
+  "%s is drawn, with titles and units, and each of its rows names the command that made it",
+  async ([, figure]) => {
+    const { charts, rows } = await figure.draw(inventedBench(), QUICK);
+    expect(charts.length).toBeGreaterThan(0);
+    expect(rows.length).toBeGreaterThan(0);
+    for (const { option } of charts) {
+      const svg = toSvg(option);
+      expect(svg).toMatch(/^<svg [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"[\s\S]*<\/svg>$/);
+      expect(svg).not.toMatch(/NaN|undefined/);
+      for (const name of axisNames(option)) expect(svg).toContain(name.split(" ")[0]);
+    }
+    for (const { verb, point } of rows) {
+      expect(commandOf(verb, point, QUICK)).toMatch(/^tutti (simulate|goodput) test\/bench\/scenarios\/[\w.-]+\.yaml /);
+    }
+  },
+);
+
+const axisNames = (option: Drawing["charts"][number]["option"]): string[] =>
+  [option["xAxis"], option["yAxis"]]
+    .map((axis) => String((axis as { name: string }).name))
+    .filter((name) => name !== "");
+
+test("a full figure asks for at least what the papers show: 500 of the grid, and 8 to 1,000 accelerators", async () => {
+  const asked: Point[] = [];
+  for (const name of ["grid", "accelerators"]) {
+    await FIGURES.find((figure) => figure.name === name)!.draw(inventedBench(asked), FULL);
+  }
+  const members = new Set(
+    asked.filter(({ file }) => file.startsWith("table1")).map(({ set, seed }) => JSON.stringify([set, seed])),
+  );
+  expect(members.size).toBe(500);
+  const counts = asked.flatMap(({ set }) => (set?.["gpus"] === undefined ? [] : [Number(set["gpus"])]));
+  expect([Math.min(...counts), Math.max(...counts)]).toEqual([8, 1000]);
+});
+
+test("the sample of the grid is the same every time, and a smaller one is its beginning", () => {
+  expect(gridSample(50)).toEqual(gridSample(500).slice(0, 50));
+});
+
+test("a bench runs a point once however many figures ask for it, and answers in the order of the points", async () => {
+  const loaded: string[] = [];
+  const load = (point: Point): Promise<Scenario> => {
+    loaded.push(point.policy);
+    return Promise.resolve(scenarioOf(point));
+  };
+  const bench = createBench({ scale: { name: "quick", durationS: 0.3 }, load });
+  const points = ["eager", "deferred", "eager"].map((policy) => ({ file: "any", policy }));
+  const first = await bench.simulate(points);
+  const again = await bench.simulate(points.slice(1));
+  expect(first.map(({ policy }) => policy)).toEqual(["eager", "deferred", "eager"]);
+  expect(again).toEqual(first.slice(1));
+  expect(loaded).toEqual(["eager", "deferred"]);
+});
+
+test("figures of real runs leave their pictures, and results that can be read and checked", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tutti-figures-"));
+  try {
+    const scale = { name: "quick", durationS: 0.4 } as const;
+    const bench = createBench({ scale, load: (point) => Promise.resolve(scenarioOf(point)) });
+    const figures = FIGURES.filter(({ name }) => ["batch-sizes", "queue-delays"].includes(name));
+    await writeFigures({ figures, bench, scale, folder, source: "tutti figures <here>" });
+    const results = JSON.parse(readFileSync(join(folder, "results.json"), "utf8")) as {
+      figures: { files: string[]; rows: { ours: number; command: string }[] }[];
+    };
+    const files = results.figures.flatMap((figure) => figure.files);
+    expect(readdirSync(folder).toSorted()).toEqual([...files, "results.html", "results.json", "results.md"].toSorted());
+    expect(results.figures[0]!.rows[0]!.ours).toBeGreaterThan(0);
+    const html = readFileSync(join(folder, "results.html"), "utf8");
+    expect(html).toContain("tutti figures &lt;here&gt;");
+    expect(html.match(/<svg /g)!.length).toBe(files.length);
+    expect(html).not.toMatch(/<script|\b(src|href)=/);
+    expect(readFileSync(join(folder, "results.md"), "utf8")).toContain(results.figures[0]!.rows[0]!.command);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
