@@ -107,7 +107,7 @@ test("applications with credentials are the only ones that are taken, each in it
 
 test("flags and files that make no sense end at once with what to do, before anything is started", async () => {
   const bad: [string[], number, RegExp][] = [
-    [["up", "--policy", "lazy"], 2, /--policy lazy: take deferred/],
+    [["up", "--policy", "lazy"], 2, /--policy lazy: take adaptive/],
     [["up", "--emulate", "/nowhere.yaml"], 1, /--emulate \/nowhere.yaml/],
     [["up", "--models", "/nowhere"], 1, /--models \/nowhere/],
     [["up", "--frobnicate"], 2, /unknown option/],

@@ -1,10 +1,12 @@
-/** The measured arrival rate λ of a model: a count over a 5 s window of 50 ms slots. docs/algorithms.md, A6. */
+/** The measured arrival rate λ of a model and how it varies: counts over a 5 s window of 50 ms slots. docs/algorithms.md, A6. */
 import type { Instant } from "@tutti/units";
 
 const SLOT = 50_000;
 const SLOTS = 100;
 /** A rate from less than this would take two requests that happen to come together for a flood. */
 const SPAN_MIN = 250_000;
+/** A variance from fewer slots says nothing. */
+const SLOTS_MIN = 10;
 
 export class ArrivalRate {
   readonly #counts = new Float64Array(SLOTS);
@@ -28,6 +30,27 @@ export class ArrivalRate {
     if (at >= this.#slotEnd) this.#advance(at);
     const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
     return this.#total / Math.max(at - windowStart, SPAN_MIN);
+  }
+
+  /**
+   * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1. The variance is taken from
+   * successive differences (von Neumann), so that a rate that rises or steps does not pass for bursts. NaN before anything is known.
+   */
+  dispersion(at: Instant): number {
+    if (this.#slot < 0) return NaN;
+    if (at >= this.#slotEnd) this.#advance(at);
+    // The current slot is not over, and the first one began in the middle.
+    const first = Math.max(this.#slot - SLOTS + 1, Math.floor(this.#since / SLOT) + 1);
+    let [sum, squares, pairs] = [0, 0, 0];
+    for (let slot = first; slot < this.#slot; slot++) {
+      const count = this.#counts[slot % SLOTS]!;
+      sum += count;
+      if (slot === first) continue;
+      const difference = count - this.#counts[(slot - 1) % SLOTS]!;
+      squares += difference * difference;
+      pairs++;
+    }
+    return pairs < SLOTS_MIN || sum === 0 ? NaN : squares / (2 * pairs) / (sum / (pairs + 1));
   }
 
   #advance(at: Instant): void {

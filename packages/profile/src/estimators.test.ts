@@ -70,3 +70,26 @@ test("a latency observer plans with the seed until a size has run often enough, 
   expect(observer.planning(at(60e6)).latency(3)).toBe(millis(8)); // its seed: unmeasured sizes aren't assumed faster
   expect(observer.mean(at(60e6)).latency(4)).toBe(7500 as Micros);
 });
+
+test("the dispersion of counts is 0 for even arrivals, 1 for Poisson ones, and high for bursts; a rate that steps is no burst", () => {
+  const dispersionOf = (gap: (at: number) => number, until = 5_000_000): number => {
+    const rate = new ArrivalRate();
+    let at = 1_000_000;
+    for (const end = at + until; at < end; at += gap(at)) rate.note(Math.round(at) as Instant);
+    return rate.dispersion(Math.round(at) as Instant);
+  };
+  const prng = new Prng(11);
+  const poisson = (perSecond: number) => () => prng.nextExponential(perSecond / 1e6);
+  expect(dispersionOf(() => 1_000)).toBeLessThan(0.05);
+  for (const perSecond of [100, 1_000, 10_000]) {
+    const dispersion = dispersionOf(poisson(perSecond));
+    expect(dispersion).toBeGreaterThan(0.5);
+    expect(dispersion).toBeLessThan(1.6);
+  }
+  let left = 0;
+  expect(dispersionOf(() => (left-- > 0 ? 10 : ((left = 19), prng.nextExponential(50 / 1e6))))).toBeGreaterThan(5);
+  const step = (at: number): number => prng.nextExponential((at < 3_500_000 ? 2_000 : 4_000) / 1e6);
+  expect(dispersionOf(step)).toBeLessThan(3);
+  expect(dispersionOf(poisson(1_000), 300_000)).toBeNaN();
+  expect(new ArrivalRate().dispersion(5 as Instant)).toBeNaN();
+});

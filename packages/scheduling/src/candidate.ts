@@ -8,6 +8,7 @@
  */
 import { ALWAYS, NEVER } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
+import { adaptationTo } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread.ts";
@@ -33,7 +34,7 @@ export function update(model: ModelThread, out: ModelEffects): void {
  * @param gpuFree - when the granted accelerator is free; `ALWAYS` while none is
  */
 export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
-  if (model.targets.isDue(model.now)) model.targets.refresh(model.now, model.rate.perMicro(model.now));
+  if (model.targets.isDue(model.now)) refreshTargets(model);
   const b = chooseBatch(model, base, gpuFree, out);
   model.batchSize = b;
   model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
@@ -47,12 +48,19 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax };
+    const early = Math.round(model.adaptation.early * head.slo);
+    const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
   }
+}
+
+function refreshTargets(model: ModelThread): void {
+  const { now, rate, targets } = model;
+  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(rate.dispersion(now));
+  targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 
 /** Sends the candidate if it is news: another size, window or delay than the last. That time has passed is no news. */

@@ -18,6 +18,7 @@ import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import { type Adaptation, NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
 import { choose, delay, update } from "./candidate.ts";
 import { HeldBatches } from "./held-batches.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
@@ -75,6 +76,8 @@ export class ModelThread {
   now: Instant = ALWAYS;
   wakeAt: Instant = NEVER;
   nextBatchId: number;
+  /** What the adaptive policy has made of the arrivals so far. */
+  adaptation: Adaptation;
 
   /** The chosen batch: 0 is none. */
   batchSize = 0;
@@ -112,6 +115,7 @@ export class ModelThread {
     this.latencies = profile.byBatchSize;
     this.batchSizeMax = profile.batchSizeMax;
     this.epoch = config.epoch;
+    this.adaptation = config.policy.kind === "adaptive" ? adaptationTo(NaN) : NO_ADAPTATION;
     this.guard = config.guard;
     this.ctrl = ctrl;
     this.perItem = perItem;

@@ -5,7 +5,9 @@ import type { Instant, Micros } from "@tutti/units";
 import { ALWAYS } from "@tutti/units";
 
 export type Policy =
-  /** The last start at which a request arriving meanwhile could still join. The default. */
+  /** Deferred, but earlier and with smaller targets, by how bursty arrivals are measured to be: Tutti's default. */
+  | { readonly kind: "adaptive" }
+  /** The last start at which a request arriving meanwhile could still join: as published. */
   | { readonly kind: "deferred" }
   /** At once. */
   | { readonly kind: "eager" }
@@ -23,6 +25,8 @@ export interface Window {
   readonly headArrivedAt: number;
   readonly batchSize: number;
   readonly batchSizeMax: number;
+  /** How much earlier than frontrun the adaptive policy starts. */
+  readonly early: number;
 }
 
 /**
@@ -34,6 +38,8 @@ export interface Window {
 export function awaitedStart(policy: Policy, window: Window, betaTimesRate: number): Instant {
   const isFull = window.batchSize === window.batchSizeMax;
   switch (policy.kind) {
+    case "adaptive":
+      return (window.frontrun - window.early) as Instant;
     case "deferred":
       return window.frontrun as Instant;
     case "eager":

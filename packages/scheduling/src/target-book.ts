@@ -27,6 +27,8 @@ export class TargetBook {
   readonly #fixed: number;
   #inputs: TargetInputs;
   #rate = 0;
+  /** Of b*. */
+  #share = 1;
   #refreshDue = -Infinity;
   /** The last answer: most models have one SLO. */
   #slo = -1;
@@ -43,8 +45,10 @@ export class TargetBook {
   isDue(now: Instant): boolean {
     return this.#fixed === 0 && now >= this.#refreshDue;
   }
-  refresh(now: Instant, rate: number): void {
+  /** @param share - of b*: the ideal batch is too greedy where arrivals vary */
+  refresh(now: Instant, rate: number, share: number): void {
     this.#rate = rate;
+    this.#share = share;
     this.#refreshDue = now + REFRESH_EVERY;
     this.#forget();
   }
@@ -78,7 +82,8 @@ export class TargetBook {
   }
   #compute(slo: Micros): number {
     const { profile, ctrl, perItem, respond } = this.#inputs;
-    return targetBatch({ profile, slo, rate: this.#rate, ctrl, perItem, respond });
+    const ideal = targetBatch({ profile, slo, rate: this.#rate, ctrl, perItem, respond });
+    return this.#share === 1 ? ideal : Math.max(1, Math.round(this.#share * ideal));
   }
   #forget(): void {
     if (this.#exact.size > 0) this.#exact.clear();

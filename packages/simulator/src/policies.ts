@@ -6,7 +6,7 @@ import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { type Tuning, TuttiCluster } from "./tutti-cluster.ts";
 
 /** Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target whatever the scenario says. */
-const DEFAULT: Tuning = { policy: { kind: "deferred" }, gather: "target" };
+const DEFAULT: Tuning = { policy: { kind: "adaptive" }, gather: "target" };
 
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 

@@ -1,7 +1,7 @@
 /**
  * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside what the scheduler's own arithmetic predicts.
  *
- *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies deferred,eager] [--json]
+ *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]
  *
  * The model is ResNet50 of Symphony's Table 2: l(b) = 1.053·b + 5.072 ms, SLO 25 ms.
  */
@@ -38,14 +38,14 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "20" },
     gpus: { type: "string", default: "8" },
     rehearsal: { type: "string", default: "10s" },
-    policies: { type: "string", default: "deferred,eager" },
+    policies: { type: "string", default: "adaptive,deferred,eager" },
     json: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
 if (values.help) {
   process.stdout.write(
-    "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies deferred,eager] [--json]\n",
+    "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]\n",
   );
   process.exit(0);
 }

@@ -1,1 +1,1 @@
-export type PolicyName = "deferred" | "eager";
+export type PolicyName = "adaptive" | "deferred" | "eager";

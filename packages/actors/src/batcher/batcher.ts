@@ -48,7 +48,7 @@ import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
 import { ModelLeases } from "./model-leases.ts";
 import { type DelayFloors, PullCost } from "./pull-cost.ts";
-import { NO_COUNTS, type ThreadEntry, ThreadTable } from "./thread-table.ts";
+import { NO_COUNTS, type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
@@ -171,8 +171,11 @@ class Batcher implements Actor {
     });
     reader.on(GpuGranted, (grant) => {
       const entry = this.#threads.get(grant.thread);
-      if (entry !== undefined && grant.term === entry.term)
-        this.#step(entry, { kind: "gpu-granted", at: this.#now(), grant });
+      if (entry === undefined || grant.term !== entry.term) return;
+      const at = this.#now();
+      entry.grants++;
+      entry.grantLagUs += between(grant.sentAt, at);
+      this.#step(entry, { kind: "gpu-granted", at, grant });
     });
     reader.on(BatchFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
@@ -252,8 +255,7 @@ class Batcher implements Actor {
     const now = this.#now();
     if (finished.batchSize > 0) {
       const startDelay = between(finished.grantedAt, finished.readyAt);
-      entry.finished++;
-      entry.startDelayUs += startDelay;
+      countStart(entry, finished.batchSize, startDelay);
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }
     this.#step(entry, { kind: "batch-finished", at: now, batchId: finished.batchId });
@@ -389,7 +391,9 @@ class Batcher implements Actor {
   }
 
   #guardOf(spec: ModelSpec): Micros {
-    return micros(reserve(this.#ports.clock.lateness(), spec.slo) + Math.round(this.#config.marginShare * spec.slo));
+    // The adaptive policy starts earlier than that already.
+    const marginShare = this.#config.policy.kind === "adaptive" ? 0 : this.#config.marginShare;
+    return micros(reserve(this.#ports.clock.lateness(), spec.slo) + Math.round(marginShare * spec.slo));
   }
 
   #retuneDelays(): void {

@@ -1,7 +1,7 @@
 import { IndexedHeap } from "@tutti/collections";
 import { MODELS_MAX, type ModelSpec } from "@tutti/protocol";
 import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
-import { BUCKETS_MAX, type Instant, type ThreadId } from "@tutti/units";
+import { BUCKETS_MAX, type Instant, type Micros, type ThreadId } from "@tutti/units";
 import type { PullCost } from "./pull-cost.ts";
 
 /** One ModelThread of this batcher, with what its shell keeps beside it. */
@@ -19,6 +19,11 @@ export interface ThreadEntry {
   /** Batches reported done, and the total from their grants until they could start. */
   finished: number;
   startDelayUs: number;
+  /** Of those finished, the ones that could start only after more than was set aside for it. */
+  lateStarts: number;
+  /** Grants, and the total of what they took from the ranker to here. */
+  grants: number;
+  grantLagUs: number;
   batches: number;
   items: number;
   infeasible: number;
@@ -31,11 +36,21 @@ export const NO_COUNTS = {
   arrivalLagUs: 0,
   finished: 0,
   startDelayUs: 0,
+  lateStarts: 0,
+  grants: 0,
+  grantLagUs: 0,
   batches: 0,
   items: 0,
   infeasible: 0,
   overloaded: 0,
 } as const;
+
+/** A batch was reported done that could start so long after its grant was sent. */
+export function countStart(entry: ThreadEntry, batchSize: number, startDelay: Micros): void {
+  entry.finished++;
+  entry.startDelayUs += startDelay;
+  if (startDelay > entry.core.ctrl + entry.core.perItem * batchSize) entry.lateStarts++;
+}
 
 /** The ModelThreads of one batcher and one heap over their next timers, so that the process needs one alarm. */
 export class ThreadTable {

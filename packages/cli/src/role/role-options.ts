@@ -13,7 +13,7 @@ export const REPLY_SCOPES = ["app", "any"] as const;
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 
 export type PolicyChoice =
-  | { readonly kind: "deferred" | "eager" | "latest" | "beta-lambda" }
+  | { readonly kind: "adaptive" | "deferred" | "eager" | "latest" | "beta-lambda" }
   | { readonly kind: "timeout"; readonly wait: Micros };
 
 export interface RoleOptions {
@@ -87,9 +87,9 @@ export const FLAGS: readonly Flag[] = [
   },
   {
     name: "policy",
-    value: "deferred|eager|timeout:5ms|latest|beta-lambda",
+    value: "adaptive|deferred|eager|timeout:5ms|latest|beta-lambda",
     roles: ["batcher"],
-    text: "when batches start (default: deferred)",
+    text: "when batches start (default: adaptive, which is deferred, and earlier where arrivals are bursty)",
   },
   { name: "gather", value: GATHERS.join("|"), roles: ["batcher"], text: "how batches are gathered (default: target)" },
   {
@@ -156,7 +156,7 @@ export function parseRoleOptions(
     engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
     provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
     jitter: parseJitter(flag("jitter")),
-    policy: parsePolicy(flag("policy") ?? "deferred"),
+    policy: parsePolicy(flag("policy") ?? "adaptive"),
     gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
     patience: parsePatience(flag("patience")),
     dataPlane: oneOf("data-plane", DATA_PLANES, flag("data-plane") ?? "tcp"),
@@ -176,12 +176,18 @@ export function roleHelp(role: Role): string {
 }
 
 export function parsePolicy(text: string): PolicyChoice {
-  if (text === "deferred" || text === "eager" || text === "latest" || text === "beta-lambda") return { kind: text };
+  if (isPlainPolicy(text)) return { kind: text };
   const [kind, wait] = text.split(":", 2);
   const duration = kind === "timeout" && wait !== undefined ? parseDuration(wait) : undefined;
   if (duration !== undefined) return { kind: "timeout", wait: duration };
-  throw usageError(`--policy ${text}: take deferred, eager, timeout:<how long> (timeout:5ms), latest or beta-lambda`);
+  throw usageError(
+    `--policy ${text}: take adaptive, deferred, eager, timeout:<how long> (timeout:5ms), latest or beta-lambda`,
+  );
 }
+
+const PLAIN_POLICIES = ["adaptive", "deferred", "eager", "latest", "beta-lambda"] as const;
+const isPlainPolicy = (text: string): text is (typeof PLAIN_POLICIES)[number] =>
+  (PLAIN_POLICIES as readonly string[]).includes(text);
 
 /** `0`, `0,2`, `0-7`. */
 export function parseGpus(text: string): GpuId[] {
