@@ -48,7 +48,11 @@ function addUp(program: Command): void {
     .option("--gpus <n>", "emulated accelerators, with --emulate", "8")
     .option("--models <folder>", "load a model repository: name/1/model.onnx, optional name/config.yaml")
     .option("--no-demo", "don't load the demo models")
-    .option("--policy <policy>", "when batches start: deferred, eager, timeout:5ms, latest, beta-lambda", "deferred")
+    .option(
+      "--policy <policy>",
+      "when batches start: adaptive, deferred, eager, timeout:5ms, latest, beta-lambda",
+      "adaptive",
+    )
     .option("--gather <how>", "target or head", "target")
     .option("--patience <0..1>", "for all models: 0 is lowest latency, 1 largest batches (default: each model's own)")
     .option("--provider <provider>", "execution provider: cpu, webgpu, cuda", "cpu")
