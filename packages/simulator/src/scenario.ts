@@ -58,6 +58,8 @@ export interface Phase {
 
 /** Delays of the network in µs; jitter 0.1: each within ±10 %, evenly. */
 export interface Network {
+  /** From the publisher until the scheduler knows of a request, which is so much of its SLO: 0 where it is left out. Rivals hear at once. */
+  readonly arrive?: Micros;
   readonly ctrl: Micros;
   /** Per item of a batch. */
   readonly data: Micros;

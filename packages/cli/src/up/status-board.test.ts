@@ -56,6 +56,20 @@ test("an accelerator's busy share is its running time over the time between its 
   expect([batches, items]).toEqual([4, 10]);
 });
 
+test("delays that passed are means since the line before", () => {
+  const board = new StatusBoard(0);
+  const thread = (figures: Record<string, number>) => ({
+    perThread: [{ thread: threadId(1, 0), name: "mlp", figures }],
+  });
+  board.hear(stats(1, "batcher", 0, thread({ arrivals: 10, arrivalLagUs: 9_000, grants: 1, grantLagUs: 70 })), 0);
+  board.read(1_000);
+  const later = { arrivals: 30, arrivalLagUs: 13_000, grants: 1, grantLagUs: 70, finished: 4, startDelayUs: 2_002 };
+  board.hear(stats(1, "batcher", 1e6, thread({ ...later, lateStarts: 1 })), 1_000);
+  expect(board.read(2_000).threads).toMatchObject([
+    { measuredUs: { arrive: 200, grant: 0, start: 501 }, lateStarts: 1 },
+  ]);
+});
+
 test("actors that have been silent for long are forgotten", () => {
   const board = new StatusBoard(0);
   board.hear(stats(1, "executor", 0, { perGpu: [gpu(0, 0, 0, 0)] }), 0);

@@ -22,6 +22,17 @@ export interface ThreadLoad {
     readonly respond: number;
     readonly guard: number;
   };
+  /** What really passed, on average since the last reading, in microseconds; 0 where nothing did. */
+  readonly measuredUs: {
+    /** From an ingress that has a request until its batcher knows. */
+    readonly arrive: number;
+    /** From a grant until its batch could start, pulls included. */
+    readonly start: number;
+    /** From the ranker to the batcher. */
+    readonly grant: number;
+  };
+  /** Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were. */
+  readonly lateStarts: number;
 }
 
 /** Counts since the last reading. */
@@ -108,6 +119,12 @@ type Figures = Readonly<Record<string, number>>;
 const difference = (name: string, now: Figures, before: Figures | undefined): number =>
   Math.max(0, (now[name] ?? 0) - (before?.[name] ?? 0));
 
+/** A total over the count that it belongs to, both since the last reading. */
+function meanOf(total: string, count: string, now: Figures, before: Figures | undefined): number {
+  const counted = difference(count, now, before);
+  return counted === 0 ? 0 : Math.round(difference(total, now, before) / counted);
+}
+
 function addDifferences(total: Record<string, number>, now: Figures, before: Figures | undefined): void {
   for (const name of Object.keys(now)) total[name] = (total[name] ?? 0) + difference(name, now, before);
 }
@@ -147,6 +164,12 @@ function threadLoads(now: StatsReported, before: StatsReported | undefined): Thr
         respond: figures["respondUs"] ?? 0,
         guard: figures["guardUs"] ?? 0,
       },
+      measuredUs: {
+        arrive: meanOf("arrivalLagUs", "arrivals", figures, earlier),
+        start: meanOf("startDelayUs", "finished", figures, earlier),
+        grant: meanOf("grantLagUs", "grants", figures, earlier),
+      },
+      lateStarts: difference("lateStarts", figures, earlier),
     };
   });
 }
