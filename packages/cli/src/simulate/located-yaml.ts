@@ -34,8 +34,11 @@ export class LocatedYaml {
   /** @throws {CommandError} naming file, line and column where the text is no YAML */
   constructor(text: string, origin: string) {
     this.origin = origin;
-    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
-    const problems = this.#document.errors.map(({ pos, message }) => `${this.#place(pos[0])}: ${message}`);
+    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, logLevel: "error" });
+    const problems = this.#document.errors.map(({ pos, code, message }) => {
+      const text = code === "MULTIPLE_DOCS" ? "a second document begins here; keep one in a file" : message;
+      return `${this.#place(pos[0])}: ${text}`;
+    });
     if (problems.length > 0) throw new CommandError(problems.slice(0, PROBLEMS_SHOWN_MAX).join("\n"));
     try {
       this.value = this.#document.toJS();

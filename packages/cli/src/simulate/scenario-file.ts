@@ -52,7 +52,7 @@ interface ScenarioDocument {
   readonly rate?: number;
   readonly arrivals?: { readonly process: Arrivals["process"]; readonly shape?: number; readonly file?: string };
   readonly popularity?: Popularity;
-  readonly network?: Readonly<Record<"dCtrlUs" | "dDataUs" | "dRespUs" | "jitter", number | undefined>>;
+  readonly network?: Readonly<Record<"dArriveUs" | "dCtrlUs" | "dDataUs" | "dRespUs" | "jitter", number | undefined>>;
   readonly models: ZooEntry | readonly (ModelEntry | ZooEntry)[];
   readonly phases?: readonly { readonly fromS: number; readonly factor?: number; readonly popularity?: Popularity }[];
 }
@@ -93,6 +93,7 @@ export class ScenarioFile {
   async scenario({ overrides = {}, choice = {}, rateDefault }: ScenarioOptions = {}): Promise<Scenario> {
     const { origin, value } = this.#yaml;
     const problems: Problem[] = [];
+    this.#giveUpOn(checkAgainstSchema(value).filter(({ path }) => path[0] === "vary"));
     const variables = resolveChoice(this.axes, choice, origin);
     const filled = fillIn(value, variables, problems);
     this.#giveUpOn(problems);
@@ -241,6 +242,7 @@ function gpusOf(document: ScenarioDocument, overrides: ScenarioOverrides, models
 function networkOf({ network }: ScenarioDocument): Scenario["network"] {
   const delay = (us: number | undefined): Micros => micros(Math.ceil(us ?? 0));
   return {
+    ...(network?.dArriveUs !== undefined && { arrive: delay(network.dArriveUs) }),
     ctrl: delay(network?.dCtrlUs),
     data: delay(network?.dDataUs),
     respond: delay(network?.dRespUs),

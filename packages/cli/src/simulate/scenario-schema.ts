@@ -58,7 +58,7 @@ const hint = ({ description }: Described): string => (description === undefined 
 
 function unknownKey(key: string, known: readonly string[]): string {
   const close = known.find((name) => distance(name.toLowerCase(), key.toLowerCase()) <= 2);
-  const guess = close === undefined ? "remove it" : `did you mean "${close}"?`;
+  const guess = close === undefined ? "remove it." : `did you mean "${close}"?`;
   return `unknown key; ${guess} Known here: ${known.filter((name) => name !== "$schema").join(", ")}`;
 }
 
@@ -79,7 +79,7 @@ function pathOf(pointer: string, document: unknown): YamlPath {
 const SHOWN_CHARACTERS_MAX = 60;
 
 function show(value: unknown): string {
-  const text = JSON.stringify(value);
+  const text = typeof value === "number" ? String(value) : JSON.stringify(value); // JSON has no infinity
   return text.length <= SHOWN_CHARACTERS_MAX ? text : `${text.slice(0, SHOWN_CHARACTERS_MAX)}…`;
 }
 
