@@ -139,7 +139,7 @@ p { margin: 4px 0; } .note { color: #5f6b76; } .cut { color: #a3342f; }
 .tile b { display: block; font-size: 20px; font-weight: 600; } .tile span { color: #5f6b76; font-size: 12px; }
 .chart { background: #fff; border: 1px solid #dfe3e7; border-radius: 6px; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 16px; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; background: #fff; width: 100%; }
+.wide { overflow: auto; max-height: 460px; } thead th { position: sticky; top: 0; } table { border-collapse: collapse; background: #fff; width: 100%; }
 th, td { padding: 4px 8px; border-bottom: 1px solid #e6e9ec; text-align: left; white-space: nowrap; }
 th { background: #eef1f3; font-weight: 600; } th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr[data-model] { cursor: pointer; } tr.chosen td { background: #e8f0fa; }

@@ -25,7 +25,7 @@ export function simulationPage({ scenario, result, recording, source }: Simulati
     source === undefined ? "" : `<p class="note"><code>${escapeHtml(source)}</code></p>`,
     tiles(result),
     "<h2>Accelerators</h2>",
-    `<p class="note">A bar is a batch, its number the batch size, its colour the model; a dashed one was preempted. Crosses are refused requests, at the moment they were given up. Wheel or slider zooms, dragging moves, a click on a model's row below picks it out.</p>`,
+    `<p class="note">A bar is a batch, its number the batch size, its colour the model; a dashed one was preempted. Crosses are refused requests, at the moment they were given up; the warm-up is shaded. Wheel or slider zooms, dragging moves, a click on a model's row below picks it out.</p>`,
     cutNote(recording),
     chartBox("timeline", timelineHeight(scenario.gpus)),
     `<h2>Models</h2>`,
@@ -112,12 +112,12 @@ function cutNote({ batches, refusals }: TimelineRecording): string {
 const ROWS_SHOWN = 32;
 const timelineHeight = (gpus: number): number => 110 + 24 * (Math.min(gpus, ROWS_SHOWN) + 1);
 
-/** So many SLOs are shown first: enough to see batches follow each other, few enough to read their sizes. */
+/** So many of the models' median SLO are shown first: enough to see batches follow each other, few enough to read their sizes. */
 const SLOS_SHOWN = 8;
 
 export function timelineData(scenario: Scenario, { batches, refusals }: TimelineRecording): TimelineData {
   const ms = (times: Float64Array): number[] => Array.from(times, (time) => time / 1000);
-  const slo = Math.max(...scenario.models.map((model) => model.slo));
+  const slo = scenario.models.map((model) => model.slo).toSorted((a, b) => a - b)[scenario.models.length >> 1]!;
   const end = batches.end.reduce((latest, at) => Math.max(latest, at), 0);
   const until = Math.max(end, refusals.at.at(-1) ?? 0, 1) / 1000;
   const from = Math.min(scenario.warmup, end) / 1000;

@@ -8,6 +8,8 @@
   const page = JSON.parse(document.getElementById("page-data").textContent);
   /** @type {any[]} */
   const charts = [];
+  /** Above the accelerators, so that it is seen before anything is scrolled. */
+  const REFUSED_ROW = 0;
 
   /** @param {number} value */
   const short = (value) =>
@@ -46,7 +48,7 @@
     const zoomY =
       data.gpus <= 40
         ? []
-        : [{ type: "slider", yAxisIndex: 0, right: 8, width: 16, startValue: 0, endValue: 31, filterMode: "none" }];
+        : [{ type: "slider", yAxisIndex: 0, right: 8, width: 16, startValue: 0, endValue: 32, filterMode: "none" }];
     return {
       animation: false,
       grid: { left: 64, right: data.gpus <= 40 ? 24 : 48, top: 16, bottom: 84 },
@@ -59,7 +61,7 @@
         nameGap: 28,
         axisLabel: { formatter: short },
       },
-      yAxis: { type: "category", data: [...rows, "refused"], inverse: true, axisTick: { show: false } },
+      yAxis: { type: "category", data: ["refused", ...rows], inverse: true, axisTick: { show: false } },
       dataZoom: [
         { type: "slider", xAxisIndex: 0, bottom: 12, height: 20, filterMode: "weakFilter", labelFormatter: short },
         { type: "inside", xAxisIndex: 0, filterMode: "weakFilter" },
@@ -83,12 +85,11 @@
         type: "custom",
         clip: true,
         encode: { x: [0, 1], y: 2 },
-        data: batches.begin.map((begin, i) => [begin, batches.end[i], batches.gpu[i]]),
+        data: batches.begin.map((begin, i) => [begin, batches.end[i], REFUSED_ROW + 1 + (batches.gpu[i] ?? 0)]),
         markArea: {
           silent: true,
           itemStyle: { color: "rgba(95, 107, 118, 0.10)" },
-          label: { color: "#5f6b76", position: "insideTopLeft" },
-          data: data.warmup > 0 ? [[{ name: "warm-up", xAxis: 0 }, { xAxis: data.warmup }]] : [],
+          data: data.warmup > 0 ? [[{ xAxis: 0 }, { xAxis: data.warmup }]] : [],
         },
         renderItem: (/** @type {any} */ params, /** @type {any} */ api) => {
           const i = params.dataIndex;
@@ -103,7 +104,7 @@
         type: "custom",
         clip: true,
         encode: { x: 0, y: 1 },
-        data: refusals.at.map((at) => [at, data.gpus]),
+        data: refusals.at.map((at) => [at, REFUSED_ROW]),
         renderItem: (/** @type {any} */ params, /** @type {any} */ api) => {
           const [x, y] = api.coord([api.value(0), api.value(1)]);
           const height = Math.min(18, api.size([0, 1])[1] * 0.8);
