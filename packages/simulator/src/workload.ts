@@ -4,9 +4,8 @@
  *   W1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order change nothing.
  *   W2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
  *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
- *   W4. Memory doesn't grow with the number of requests.
+ *   W4. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
  */
-import { IndexedHeap } from "@tutti/collections";
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
 import { ArrivedRequest } from "./arrived-request.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
@@ -26,35 +25,72 @@ export function createWorkload(scenario: Scenario): Workload {
   return new DrawnWorkload(scenario, arrivals);
 }
 
+/** As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests. */
+const SLICE = 4096;
+
 class DrawnWorkload implements Workload {
   readonly #duration: Micros;
   readonly #streams: readonly Stream[];
-  readonly #next: IndexedHeap;
+  /** moment · models + place of the model, sorted: exact, because it is a whole number below 2^53. */
+  #slice = new Float64Array(SLICE);
+  #drawn = 0;
+  #taken = 0;
+  readonly #sliceTime: number;
+  #drawnUntil = 0;
   #id = 0;
 
   constructor(scenario: Scenario, arrivals: Exclude<Arrivals, { process: "trace" }>) {
-    const { models, seed, duration } = scenario;
+    const { models, seed, duration, rate } = scenario;
     const names = new Set(models.map(({ name }) => name));
     assert(names.size === models.length, "two models of one name would draw the same arrivals");
+    assert(duration * models.length < Number.MAX_SAFE_INTEGER, "moments and models fit into one number");
     const root = new Prng(seed).nextUint32();
     this.#duration = duration;
+    this.#sliceTime = Math.max(1, Math.round((SLICE / rate) * 1e6));
     this.#streams = models.map((model, i) => {
       const prng = new Prng(root ^ hashOf(model.name));
       return new Stream(model, ratesOf(scenario, i), gapsOf(arrivals, prng.fork()), prng.fork());
     });
-    this.#next = new IndexedHeap(models.length);
-    for (const [i, stream] of this.#streams.entries()) this.#next.set(i, stream.at);
   }
 
   next(): SimRequest | undefined {
-    const at = this.#next.topPriority;
-    if (!(at < this.#duration)) return undefined;
-    const model = this.#next.topKey;
-    const stream = this.#streams[model]!;
-    const slo = stream.drawSlo();
-    stream.advance();
-    this.#next.set(model, stream.at);
-    return new ArrivedRequest(++this.#id, model, at as Instant, slo);
+    if (this.#taken === this.#drawn && !this.#draw()) return undefined;
+    const code = this.#slice[this.#taken++]!;
+    const at = Math.floor(code / this.#streams.length);
+    const model = code - at * this.#streams.length;
+    return new ArrivedRequest(++this.#id, model, at as Instant, this.#streams[model]!.drawSlo());
+  }
+
+  /** The next slice of time that has requests; false where none has. */
+  #draw(): boolean {
+    const streams = this.#streams;
+    this.#taken = this.#drawn = 0;
+    while (this.#drawn === 0 && this.#drawnUntil < this.#duration) {
+      const until = Math.min(this.#drawnUntil + this.#sliceTime, this.#duration);
+      let next: number = NEVER;
+      for (let i = 0; i < streams.length; i++) next = Math.min(next, this.#drawStream(i, until));
+      this.#drawnUntil = Math.max(until, next);
+    }
+    if (streams.length > 1) this.#slice.subarray(0, this.#drawn).sort();
+    return this.#drawn > 0;
+  }
+
+  #drawStream(i: number, until: number): Instant {
+    const stream = this.#streams[i]!;
+    const models = this.#streams.length;
+    while (stream.at < until) {
+      if (this.#drawn === this.#slice.length) this.#grow();
+      this.#slice[this.#drawn++] = stream.at * models + i;
+      stream.advance();
+    }
+    return stream.at;
+  }
+
+  /** A burst: the slice has the rate's mean only on average. */
+  #grow(): void {
+    const larger = new Float64Array(2 * this.#slice.length);
+    larger.set(this.#slice);
+    this.#slice = larger;
   }
 }
 
