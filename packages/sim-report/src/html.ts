@@ -145,5 +145,6 @@ th { background: #eef1f3; font-weight: 600; } th.number, td.number { text-align:
 tr[data-model] { cursor: pointer; } tr.chosen td { background: #e8f0fa; }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 7px; vertical-align: -1px; }
 figure { margin: 0 0 28px; } figure svg { width: 100%; height: auto; background: #fff; border: 1px solid #dfe3e7; border-radius: 6px; }
+td code { white-space: normal; display: inline-block; min-width: 340px; }
 code { background: #eceff1; padding: 1px 4px; border-radius: 3px; overflow-wrap: anywhere; }
 `;

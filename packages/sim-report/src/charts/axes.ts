@@ -110,10 +110,10 @@ export interface LineOptions {
   readonly place?: number;
 }
 
-const MARKS = ["circle", "triangle", "diamond", "rect", "roundRect", "arrow"];
+const MARKS = ["circle", "triangle", "diamond", "rect", "roundRect", "pin"];
 
 export const line = ({ name, points, colour, marks = true, dashed = false, place = 0 }: LineOptions): object => ({
   ...{ type: "line", name, data: points, color: colour, showSymbol: marks, z: 20 - place },
-  ...{ symbol: MARKS[place % MARKS.length], symbolSize: 7 + place },
+  ...{ symbol: MARKS[place % MARKS.length], symbolSize: 8 },
   lineStyle: { width: 2, color: colour, type: dashed ? "dashed" : "solid" },
 });
