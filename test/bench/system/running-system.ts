@@ -18,11 +18,22 @@ export interface StatusEvent {
   readonly gpus: readonly {
     readonly gpu: number;
     readonly busy: number;
+    readonly busyUs: number;
     readonly batches: number;
     readonly items: number;
   }[];
-  readonly threads: readonly { readonly name: string; readonly delaysUs: Readonly<Record<Delay, number>> }[];
+  readonly threads: readonly {
+    readonly name: string;
+    readonly batches: number;
+    readonly items: number;
+    readonly lateStarts: number;
+    readonly delaysUs: Readonly<Record<Delay, number>>;
+    readonly measuredUs: Readonly<Record<Measure, number>>;
+  }[];
 }
+/** What passed: until a batcher knows of a request, until it has a grant, and from a grant's sending until its batch could start. */
+export type Measure = "arrive" | "grant" | "start";
+/** What is set aside. */
 export type Delay = "ctrl" | "perItem" | "respond" | "guard";
 
 /** `tutti up` as a user starts it, watched through its JSON lines. */

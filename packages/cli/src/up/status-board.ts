@@ -6,6 +6,8 @@ export interface GpuLoad {
   readonly gpu: GpuId;
   /** Share of the time spent running batches, 0 … 1. */
   readonly busy: number;
+  /** The same as time: it adds up over lines, however late some reports came. */
+  readonly busyUs: number;
   readonly batches: number;
   readonly items: number;
 }
@@ -144,6 +146,7 @@ function gpuLoads(now: StatsReported, before: StatsReported | undefined): GpuLoa
     return {
       gpu,
       busy: passedUs > 0 ? Math.min(1, busyUs / passedUs) : 0,
+      busyUs,
       batches: difference("batches", figures, earlier),
       items: difference("items", figures, earlier),
     };
