@@ -6,23 +6,15 @@
  *   J2. Batches count if they began within the window; busy time counts as far as it lies in it.
  *   J3. A batch's answers travel for respond ± jitter, one draw a batch.
  */
-import { sloClass } from "@tutti/scheduling";
-import { type Instant, type Micros, Prng, assert } from "@tutti/units";
+import { type Instant, Prng, assert } from "@tutti/units";
 import type { ModelResult, SimulationResult } from "./result.ts";
 import type { Network, Scenario } from "./scenario.ts";
 import type { SimBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { StreamTallies, type StreamTally } from "./stream-tallies.ts";
 import { TimeCounts } from "./time-counts.ts";
 
 /** One (model, SLO class): goodput judges each by itself. docs/algorithms.md, A7. */
-export interface StreamResult {
-  /** Place of the model in the scenario. */
-  readonly model: number;
-  /** The shortest of its class that occurred. */
-  readonly slo: Micros;
-  readonly offered: number;
-  /** Refused or late. */
-  readonly bad: number;
-}
+export type StreamResult = StreamTally;
 
 /** Share of time from which an accelerator counts as used. */
 const USED_FROM = 0.01;
@@ -31,6 +23,7 @@ export class Judge implements SimListener {
   readonly #scenario: Scenario;
   readonly #window: { readonly from: number; readonly until: number };
   readonly #models: readonly ModelTally[];
+  readonly #streams: StreamTallies;
   readonly #flight: () => number;
   readonly #busy: Float64Array;
   readonly #queueDelays = new TimeCounts();
@@ -44,18 +37,19 @@ export class Judge implements SimListener {
     this.#scenario = scenario;
     this.#window = { from: scenario.warmup, until: scenario.duration };
     this.#models = scenario.models.map(() => new ModelTally());
+    this.#streams = new StreamTallies(scenario.models.length);
     this.#busy = new Float64Array(scenario.gpus);
     this.#flight = answerFlight(scenario.network, new Prng(scenario.seed).fork());
   }
 
   arrived(request: SimRequest): void {
     this.#open++;
-    if (this.#counts(request)) this.#models[request.model]!.streamOf(request.slo).offered++;
+    if (this.#counts(request)) this.#streams.noteOffered(request.model, request.slo);
   }
 
   refused(request: SimRequest): void {
     this.#open--;
-    if (this.#counts(request)) this.#models[request.model]!.streamOf(request.slo).bad++;
+    if (this.#counts(request)) this.#streams.noteBad(request.model, request.slo);
   }
 
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
@@ -70,7 +64,7 @@ export class Judge implements SimListener {
     for (let i = 0; i < requests.length; i++) {
       const request = requests[i]!;
       if (!this.#counts(request)) continue;
-      if (answeredAt > request.deadline) tally.streamOf(request.slo).bad++;
+      if (answeredAt > request.deadline) this.#streams.noteBad(request.model, request.slo);
       tally.answers.note(answeredAt - request.arrivedAt);
       this.#queueDelays.note(begin - request.arrivedAt);
     }
@@ -87,7 +81,7 @@ export class Judge implements SimListener {
     const { seed, policy, gpus, models } = this.#scenario;
     const seconds = this.#seconds();
     const time = gpus * seconds * 1e6;
-    const told = models.map(({ name }, i) => this.#models[i]!.result(name, seconds));
+    const told = models.map(({ name }, i) => this.#models[i]!.result(name, this.#streams.of(i), seconds));
     const streams = this.streams();
     const offered = sum(streams.map((stream) => stream.offered));
     const bad = sum(streams.map((stream) => stream.bad));
@@ -114,9 +108,7 @@ export class Judge implements SimListener {
   }
 
   streams(): StreamResult[] {
-    return this.#models.flatMap((tally, model) =>
-      tally.streams.map(({ slo, offered, bad }) => ({ model, slo, offered, bad })),
-    );
+    return this.#streams.all();
   }
 
   #counts({ arrivedAt }: SimRequest): boolean {
@@ -127,40 +119,13 @@ export class Judge implements SimListener {
   }
 }
 
-class StreamTally {
-  readonly class: number;
-  slo: Micros;
-  offered = 0;
-  bad = 0;
-  constructor(slo: Micros) {
-    this.class = sloClass(slo);
-    this.slo = slo;
-  }
-}
-
 class ModelTally {
-  readonly streams: StreamTally[] = [];
   readonly answers = new TimeCounts();
   batches = 0;
   items = 0;
-  #lastSlo = -1;
-  #last: StreamTally | undefined;
-
-  /** Most models have one SLO, and most others two or three: the last answer first, then a look through the classes. */
-  streamOf(slo: Micros): StreamTally {
-    if (slo === this.#lastSlo) return this.#last!;
-    const its = sloClass(slo);
-    let stream = this.streams.find((one) => one.class === its);
-    if (stream === undefined) this.streams.push((stream = new StreamTally(slo)));
-    if (slo < stream.slo) stream.slo = slo;
-    this.#lastSlo = slo;
-    this.#last = stream;
-    return stream;
-  }
-
-  result(name: string, seconds: number): ModelResult {
-    const offered = sum(this.streams.map((stream) => stream.offered));
-    const bad = sum(this.streams.map((stream) => stream.bad));
+  result(name: string, streams: readonly StreamTally[], seconds: number): ModelResult {
+    const offered = sum(streams.map((stream) => stream.offered));
+    const bad = sum(streams.map((stream) => stream.bad));
     const inMillis = (share: number): number | null => {
       const time = this.answers.quantile(share, offered);
       return Number.isFinite(time) ? time / 1000 : null;

@@ -42,8 +42,8 @@ export class TuttiCluster implements SimCluster {
   readonly #listener: SimListener;
   readonly #arrive: Micros;
   readonly #respond: Micros;
-  /** From dispatch to completion: bounded by the accelerators. */
-  readonly #running = new Map<DispatchedBatch, SimBatch>();
+  /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). */
+  readonly #onGpu: readonly SimBatch[][];
   #batches = 0;
   /** The cores saw the workload's own requests and no others, so batches need no translation. */
   #isPlain = true;
@@ -53,6 +53,7 @@ export class TuttiCluster implements SimCluster {
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
+    this.#onGpu = Array.from({ length: gpus }, () => []);
     this.#cluster = new Cluster({
       gpus,
       models: models.map(({ profile, slo }, i) => ({
@@ -87,15 +88,14 @@ export class TuttiCluster implements SimCluster {
     const { startAt, latest, frontrun } = batch;
     const plan = { startAt, latest, frontrun, freeAt };
     const told: SimBatch = { id: ++this.#batches, model: requests[0]!.model, gpu, requests, plan };
-    this.#running.set(batch, told);
+    this.#onGpu[gpu]!.push(told);
     this.#listener.dispatched?.(told, at);
   }
   #refused(request: Request, cause: RefusalCause, at: Instant): void {
     this.#listener.refused(originOf(request), cause, at);
   }
   #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
-    const told = this.#running.get(batch)!;
-    this.#running.delete(batch);
+    const told = this.#onGpu[batch.grant.gpu]!.shift()!;
     this.#listener.finished(told, begin, end, true);
   }
 }
