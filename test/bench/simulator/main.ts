@@ -1,7 +1,7 @@
 /** `npm run bench:simulator`: simulated requests per second of wall time on one core. */
 import { parseArgs } from "node:util";
 import { profiled } from "../scheduler/cpu-profile.ts";
-import { type Measurement, measure } from "./measurement.ts";
+import { measure } from "./measurement.ts";
 import { type Shape, boundOf } from "./workload.ts";
 
 const HELP = `Usage: npm run bench:simulator -- [options]
@@ -13,8 +13,8 @@ Whole simulations (workload, schedulers, judge), policy 'default', no listener:
 
   --json               print JSON instead of a table
   --requests 1000000   requests per run
-  --repeat 3           runs of each; the fastest counts
-  --profile            also print the functions that the large shape's time goes into
+  --repeat 3           runs of each, in turn; the least time counts
+  --profile            also print the functions that the time goes into
   --help               this text
 `;
 
@@ -37,34 +37,37 @@ function positive(text: string): number {
 
 const LOAD = 0.85;
 const at = (models: number, gpus: number): Shape => ({ models, gpus, rate: Math.round(LOAD * boundOf(gpus)) });
-const SHAPES: Readonly<Record<"table2" | "small" | "large", Shape>> = {
+const SHAPES = {
   table2: { models: 1, gpus: 8, rate: 5000 },
   small: at(1, 8),
   large: at(400, 1000),
-};
+} satisfies Record<string, Shape>;
 
 async function main(): Promise<void> {
-  const requests = positive(values.requests);
-  const of = (shape: Shape): Measurement => measure(shape, requests, positive(values.repeat));
-  const table2 = of(SHAPES.table2);
-  const small = of(SHAPES.small);
-  const { result: large, hot } = values.profile
-    ? await profiled(() => of(SHAPES.large), 20)
-    : { result: of(SHAPES.large), hot: [] };
-  const costOfSize = small.requestsPerWallSecond / large.requestsPerWallSecond;
-  if (values.json) return void process.stdout.write(`${JSON.stringify({ table2, small, large, costOfSize })}\n`);
-  for (const [name, m] of Object.entries({ table2, small, large })) {
-    const cells = [name, `${m.models} models`, `${m.gpus} gpus`, `${m.rate.toLocaleString("en")} r/s`];
-    const figures = [
-      `${m.requestsPerWallSecond.toLocaleString("en")} requests/s`,
-      `bad ${(100 * m.badRate).toFixed(2)} %`,
-    ];
-    process.stdout.write(`${[...cells, ...figures].map((cell) => cell.padStart(18)).join("")}\n`);
+  const work = () => measure(SHAPES, positive(values.requests), positive(values.repeat));
+  const { result, hot } = values.profile ? await profiled(work, 20) : { result: work(), hot: [] };
+  const costOfSize = {
+    byWall: result.small.requestsPerWallSecond / result.large.requestsPerWallSecond,
+    byCpu: result.small.requestsPerCpuSecond / result.large.requestsPerCpuSecond,
+  };
+  if (values.json) return void process.stdout.write(`${JSON.stringify({ ...result, costOfSize })}\n`);
+  row(["", "models", "accelerators", "offered/s", "bad", "requests/s", "requests/CPU s"]);
+  for (const [name, m] of Object.entries(result)) {
+    const bad = `${(100 * m.badRate).toFixed(2)} %`;
+    row([name, m.models, m.gpus, m.rate, bad, m.requestsPerWallSecond, m.requestsPerCpuSecond]);
   }
-  process.stdout.write(`cost per request, large against small: ${costOfSize.toFixed(2)}\n`);
+  const { byWall, byCpu } = costOfSize;
+  process.stdout.write(
+    `cost of a request, large against small: ${byWall.toFixed(2)} by the clock, ${byCpu.toFixed(2)} by CPU\n`,
+  );
   for (const { name, place, share } of hot) {
     process.stdout.write(`${(100 * share).toFixed(1).padStart(8)} %  ${name} (${place})\n`);
   }
+}
+
+function row(cells: readonly (string | number)[]): void {
+  const texts = cells.map((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell).padStart(15));
+  process.stdout.write(`${texts.join("")}\n`);
 }
 
 if (values.help) process.stdout.write(HELP);

@@ -6,18 +6,39 @@ export interface Measurement extends Shape {
   readonly requests: number;
   readonly badRate: number;
   readonly batchMean: number;
-  /** Of the fastest run; CPU includes the collector's threads. */
+  /** The least of any run: what the machine does besides only ever adds. CPU includes the collector's threads. */
   readonly wallSeconds: number;
   readonly cpuSeconds: number;
   readonly requestsPerWallSecond: number;
   readonly requestsPerCpuSecond: number;
 }
 
-/** Runs a shape `repeat` times and keeps the fastest: what the machine does besides only ever slows a run. */
-export function measure(shape: Shape, requests: number, repeat: number): Measurement {
-  simulate(scenarioOf(shape, Math.min(requests, 50_000), 1)); // compiled before it is measured
-  const runs = Array.from({ length: repeat }, (_, i) => measureOnce(shape, requests, i + 1));
-  return runs.toSorted((a, b) => a.wallSeconds - b.wallSeconds)[0]!;
+/** Runs the shapes in turn, `repeat` times, so that a busy minute of the machine doesn't fall on one of them alone. */
+export function measure<Name extends string>(
+  shapes: Readonly<Record<Name, Shape>>,
+  requests: number,
+  repeat: number,
+): Record<Name, Measurement> {
+  const names = Object.keys(shapes) as Name[];
+  const best = {} as Record<Name, Measurement>;
+  for (const name of names) simulate(scenarioOf(shapes[name], Math.min(requests, 50_000), 1)); // compiled before it is measured
+  for (let i = 0; i < repeat; i++) {
+    for (const name of names) {
+      const run = measureOnce(shapes[name], requests, i + 1);
+      best[name] = i === 0 ? run : better(best[name], run);
+    }
+  }
+  return best;
+}
+
+function better(a: Measurement, b: Measurement): Measurement {
+  return {
+    ...a,
+    wallSeconds: Math.min(a.wallSeconds, b.wallSeconds),
+    cpuSeconds: Math.min(a.cpuSeconds, b.cpuSeconds),
+    requestsPerWallSecond: Math.max(a.requestsPerWallSecond, b.requestsPerWallSecond),
+    requestsPerCpuSecond: Math.max(a.requestsPerCpuSecond, b.requestsPerCpuSecond),
+  };
 }
 
 function measureOnce(shape: Shape, requests: number, seed: number): Measurement {
