@@ -1,5 +1,5 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|setup> [arguments]`, as package.json's scripts and
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|fuzz|setup> [arguments]`, as package.json's scripts and
  * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
@@ -41,10 +41,12 @@ function commandOf(name, args) {
         args: args.slice(1),
         natsServer: args[0] !== "scheduler",
       };
+    case "fuzz":
+      return { script: "test/simulation/fuzz.ts", args, natsServer: false };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
-      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|setup [arguments]");
+      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|setup [arguments]");
   }
 }
 
@@ -55,7 +57,7 @@ function benchmark(name) {
 }
 
 /** Suites that run without a nats-server. */
-const withoutServer = new Set(["check", "boundaries", "setup", "unit"]);
+const withoutServer = new Set(["check", "boundaries", "setup", "unit", "simulation"]);
 
 /** @param {string[]} args - of the test runner: suites, and paths as filters */
 function needsServer(args) {

@@ -175,9 +175,10 @@ class Ingress implements Actor {
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => {
-        if (model.lease !== undefined && model.status?.state === "ready") this.#warmUp.begin(model);
         if (model.lease !== undefined && model.lease.term !== before?.lease?.term)
           this.#lanes.moved(model, (executor) => this.#station.directory.get(executor) !== undefined);
+        // Afterwards: what is told under the new term already must not be told again under another number.
+        if (model.lease !== undefined && model.status?.state === "ready") this.#warmUp.begin(model);
       },
       onGone: (model) => this.#onModelGone(model),
     });

@@ -1,0 +1,100 @@
+/**
+ * T1: each request that an ingress got is answered once, by its deadline plus what an answer may take, unless that ingress died.
+ * T2: an answer carries the outputs of its request, and executors are handed rows of requests that still wait.
+ */
+import type { DataHandlers } from "@tutti/pull";
+import type { Instant } from "@tutti/units";
+import { floatOf } from "./echo-model.ts";
+import type { Host } from "./host.ts";
+import type { Report } from "./violation.ts";
+import type { Asked, Outcome } from "./watcher.ts";
+
+/** An ingress waits d_resp longer than the deadline, which is at most five times its median; links are late by 8 ms at most. */
+const ANSWER_US_MAX = 45_000;
+
+const CODES = new Set([
+  "ok",
+  "no-responders",
+  "TUTTI_DEADLINE_INFEASIBLE",
+  "TUTTI_OVERLOADED",
+  "TUTTI_DEADLINE_EXCEEDED",
+  "TUTTI_NOT_READY",
+  "TUTTI_NOT_FOUND",
+  "TUTTI_INTERNAL",
+  "TUTTI_INVALID_INPUT",
+]);
+
+export class AnswerChecker {
+  readonly #report: Report;
+  readonly #now: () => Instant;
+  readonly #byReply = new Map<string, Asked>();
+  readonly #byId: Asked[] = [];
+  readonly #answered = new Set<Asked>();
+
+  constructor(report: Report, now: () => Instant) {
+    this.#report = report;
+    this.#now = now;
+  }
+
+  asked(asked: Asked): void {
+    this.#byReply.set(asked.reply, asked);
+    this.#byId[asked.id] = asked;
+  }
+
+  accepted(host: Host, reply: string | undefined): void {
+    const asked = reply === undefined ? undefined : this.#byReply.get(reply);
+    if (asked === undefined) return;
+    asked.acceptedBy = host;
+    asked.acceptedAt = this.#now();
+  }
+
+  /** An ingress publishes to a reply subject. */
+  sent(host: Host, reply: string): void {
+    const asked = this.#byReply.get(reply);
+    if (asked === undefined) return;
+    if (asked.acceptedBy !== host) this.#report("T2", `${host.name} answers request ${asked.id}, which it never got`);
+    if (this.#answered.has(asked)) this.#report("T1", `request ${asked.id} is answered a second time`);
+    this.#answered.add(asked);
+    const latest = Math.max(this.#timeLimit(asked), host.wokenAt + 5_000);
+    if (this.#now() > latest) this.#report("T1", `request ${asked.id} is answered ${this.#now() - latest} µs too late`);
+  }
+
+  outcome(asked: Asked, { status, value, text }: Outcome): void {
+    if (status === "ok" && value !== Math.fround(asked.id))
+      this.#report("T2", `request ${asked.id} got the output ${value}`);
+    if (!CODES.has(status))
+      this.#report("T1", `request ${asked.id} ends with ${status} (${text}), which nothing explains`);
+  }
+
+  /** Rows name their requests: they are what was asked. */
+  watch(host: Host, handlers: DataHandlers): DataHandlers {
+    return {
+      onResults: (results) => handlers.onResults(results),
+      onPull: (pull, reply) =>
+        handlers.onPull(pull, (items) => {
+          for (const { row } of items ?? []) {
+            const asked = row === undefined ? undefined : this.#byId[floatOf(row)];
+            if (asked === undefined) continue; // A warm-up's.
+            if (asked.acceptedBy !== host) this.#report("T2", `${host.name} hands out the input of ${asked.id}`);
+            if (this.#answered.has(asked))
+              this.#report("T2", `the input of ${asked.id} is handed out after its answer`);
+          }
+          reply(items);
+        }),
+    };
+  }
+
+  /** Whatever should have been answered by now. */
+  check(): void {
+    for (const asked of this.#byReply.values()) {
+      const host = asked.acceptedBy;
+      if (host === undefined || !host.alive || host.paused || this.#answered.has(asked)) continue;
+      if (this.#now() > Math.max(this.#timeLimit(asked), host.wokenAt + 5_000))
+        this.#report("T1", `request ${asked.id}, accepted by ${host.name}, has no answer`);
+    }
+  }
+
+  #timeLimit(asked: Asked): number {
+    return asked.acceptedAt + asked.slo + ANSWER_US_MAX;
+  }
+}

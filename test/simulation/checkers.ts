@@ -1,0 +1,185 @@
+import type { Delivery } from "@tutti/bus";
+import {
+  ArrivalsMissed,
+  BUCKET,
+  BatchDispatched,
+  BatchFinished,
+  BatchRefused,
+  CandidateOffered,
+  ExecutorLost,
+  GpuFreed,
+  GpuGranted,
+  GpuJoined,
+  GrantAnswered,
+  type MessageType,
+  RequestArrived,
+  RequestRefused,
+  RequestWithdrawn,
+} from "@tutti/protocol";
+import type { DataHandlers } from "@tutti/pull";
+import { type ActorKey, type Instant, actorKey } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { AnswerChecker } from "./answer-checker.ts";
+import { FenceChecker } from "./fence-checker.ts";
+import { type Host, type Pull, TIMERS_MAX } from "./host.ts";
+import { QueueChecker } from "./queue-checker.ts";
+import type { StoryLog } from "./story-log.ts";
+import type { Report, Violation } from "./violation.ts";
+import type { Asked, Outcome, Watcher } from "./watcher.ts";
+
+const ACTOR_SUBJECT = "tutti.v1.main.to.";
+const BEAT_SUBJECT = "tutti.v1.main.beat.";
+const TO_BATCHERS = "tutti.v1.main.all.batcher";
+
+/** Sees all that a cluster does, and tells each checker what concerns it. */
+export class Checkers implements Watcher {
+  readonly violations: Violation[] = [];
+  readonly story: StoryLog;
+  readonly answers: AnswerChecker;
+  readonly fence: FenceChecker;
+  readonly queues: QueueChecker;
+  readonly #now: () => Instant;
+  readonly #sent = new FrameReader();
+  readonly #received = new FrameReader();
+  /** Of the frame that is being read. */
+  #host!: Host;
+  #to: ActorKey = actorKey(1);
+
+  constructor(now: () => Instant, story: StoryLog) {
+    this.#now = now;
+    this.story = story;
+    const report: Report = (invariant, text) => {
+      this.violations.push({ invariant, text });
+      story.tell(now(), "!!!", `${invariant}: ${text}`);
+    };
+    this.#report = report;
+    this.answers = new AnswerChecker(report, now);
+    this.fence = new FenceChecker(report, now);
+    this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model));
+    this.#watchSent();
+    this.#watchReceived();
+  }
+  readonly #report: Report;
+
+  #watchSent(): void {
+    const on = <T>(type: MessageType<T>, run: (value: T) => void): void => {
+      this.#sent.on(type, (value) => {
+        this.story.tell(this.#now(), this.#host.name, `sends ${type.name} to ${this.#to.toString(36)}`, value);
+        run(value);
+      });
+    };
+    on(GpuGranted, (grant) => this.fence.granted(this.#host, grant));
+    on(BatchDispatched, (batch) => {
+      this.fence.dispatched(this.#host, batch);
+      this.queues.dispatched(this.#host, batch);
+      this.queues.served(this.#host, batch.thread, batch.term);
+    });
+    on(CandidateOffered, ({ thread, term }) => this.queues.served(this.#host, thread, term));
+    on(GrantAnswered, ({ thread, term }) => this.queues.served(this.#host, thread, term));
+    on(RequestRefused, (refusal) => this.queues.refused(this.#host, refusal, this.#to));
+    on(RequestWithdrawn, (withdrawal) => this.queues.givenUp(this.#host, withdrawal, this.#to));
+    on(BatchFinished, (finished) => this.fence.finished(this.#host, finished, this.#to));
+    on(GpuFreed, (freed) => this.fence.promised(this.#host, freed));
+    on(GpuJoined, (joined) => this.fence.promised(this.#host, joined));
+    on(BatchRefused, () => undefined);
+    on(RequestArrived, () => undefined);
+    on(ArrivalsMissed, () => undefined);
+  }
+
+  #watchReceived(): void {
+    const on = <T>(type: MessageType<T>, run: (value: T, sender: ActorKey) => void): void => {
+      this.#received.on(type, (value, sender) => {
+        this.story.tell(this.#now(), this.#host.name, `gets ${type.name} from ${sender.toString(36)}`, value);
+        run(value, sender);
+      });
+    };
+    on(RequestArrived, (arrival, sender) => this.queues.arrived(this.#host, arrival, sender));
+    on(RequestWithdrawn, (withdrawal, sender) => this.queues.withdrawn(this.#host, withdrawal, sender));
+    on(BatchRefused, (refusal, sender) => this.queues.batchRefused(this.#host, refusal, sender));
+    on(BatchFinished, ({ batchId }) => this.queues.batchFinished(this.#host, batchId));
+    on(ExecutorLost, ({ executor }) => this.queues.executorLost(this.#host, executor));
+    on(GpuGranted, () => undefined);
+    on(BatchDispatched, () => undefined);
+  }
+
+  onSent(host: Host, subject: string, payload: Uint8Array): void {
+    if (host.armed > TIMERS_MAX) this.#report("T7", `${host.name} has ${host.armed} timers`);
+    if (subject.startsWith("_INBOX.")) return this.answers.sent(host, subject);
+    this.#host = host;
+    if (!subject.startsWith(ACTOR_SUBJECT)) return;
+    this.#to = Number.parseInt(subject.slice(ACTOR_SUBJECT.length), 36) as ActorKey;
+    this.#sent.read(payload);
+  }
+
+  onReceived(host: Host, delivery: Delivery): void {
+    const { subject, payload } = delivery;
+    if (subject.startsWith("infer.")) return this.answers.accepted(host, delivery.reply);
+    if (payload.byteLength < 16) return;
+    this.#host = host;
+    if (subject.startsWith(BEAT_SUBJECT)) this.queues.heard(host, senderOf(payload));
+    else if (subject.startsWith(ACTOR_SUBJECT) || subject === TO_BATCHERS) this.#received.read(payload);
+  }
+
+  onCrash(host: Host, error: unknown): void {
+    this.#report("T8", `${host.name} threw ${error instanceof Error ? error.stack : String(error)}`);
+  }
+  onStarted(host: Host): void {
+    this.story.tell(this.#now(), host.name, "starts");
+    if (host.slot.startsWith("batcher")) this.queues.started(host);
+  }
+  onEnded(host: Host): void {
+    this.story.tell(this.#now(), host.name, "is gone");
+  }
+  onAsked(asked: Asked): void {
+    this.answers.asked(asked);
+    this.story.tell(this.#now(), "publisher", `asks ${asked.model}, request ${asked.id} within ${asked.slo} µs`);
+  }
+  onOutcome(asked: Asked, outcome: Outcome): void {
+    this.story.tell(this.#now(), "publisher", `gets request ${asked.id}: ${outcome.status} ${outcome.text}`);
+    this.answers.outcome(asked, outcome);
+  }
+  onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void {
+    this.story.count(this.#now(), hop);
+  }
+  onPull(host: Host, pull: Pull): void {
+    this.story.tell(this.#now(), host.name, "pulls the inputs of a batch", pull);
+    this.fence.accepted(host, pull);
+  }
+  watchRows(host: Host, handlers: DataHandlers): DataHandlers {
+    return this.answers.watch(host, handlers);
+  }
+  onEntry(host: Host, bucket: string, key: string, revision: number): void {
+    if (bucket !== BUCKET.leases) return;
+    this.story.tell(this.#now(), host.name, `is shown revision ${revision} of ${key}`);
+    if (host.slot.startsWith("executor") && key.startsWith("model."))
+      this.fence.termSeen(host, Number(key.slice(6)), revision);
+  }
+  onRun(host: Host, gpu: number, batchSize: number): void {
+    this.story.tell(this.#now(), host.name, `runs ${batchSize} items on accelerator ${gpu}`);
+    this.fence.ran(host, gpu, 1);
+  }
+  onRan(host: Host, gpu: number): void {
+    this.fence.ran(host, gpu, -1);
+  }
+  onLogged(host: Host, level: string, fields: unknown, text: string | undefined): void {
+    this.story.tell(this.#now(), host.name, `${level}: ${text}`, fields);
+    if (level === "error") this.#report("T8", `${host.name} reports ${text} ${JSON.stringify(fields)}`);
+  }
+
+  /** A plan's own event. */
+  note(text: string): void {
+    this.story.tell(this.#now(), "plan", text);
+  }
+  fail(invariant: string, text: string): void {
+    this.#report(invariant, text);
+  }
+  /** What must have happened by now. */
+  check(): void {
+    this.answers.check();
+    this.fence.check();
+  }
+}
+
+/** Of a control frame. */
+const senderOf = (frame: Uint8Array): ActorKey =>
+  new DataView(frame.buffer, frame.byteOffset).getFloat64(8, true) as ActorKey;

@@ -1,0 +1,175 @@
+/**
+ * T4 and T5, from what is sent: grants come from who holds the epoch; a batch comes from who holds its model's term, for a grant that it was given and that
+ * nobody used before; an executor accepts one batch per grant, of its own incarnation, never of an older epoch, sequence or term, never after validUntil,
+ * and reports each once.
+ */
+import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
+import { type ActorKey, modelNumberOf } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
+import type { Host, Pull } from "./host.ts";
+import type { Report } from "./violation.ts";
+
+/** What an executor takes at once: `acceptedMax` of its own accord, and a probe. */
+const RUNS_MAX = 5;
+/** An accepted batch waits for others and for inputs that don't come, then runs. */
+const RUN_US_MAX = 900_000;
+
+/** Writes of one model's lease in a trial: whoever wrote it is left alone for a peer's time-out, and batchers are restarted a few times. */
+const MOVES_MAX = 40;
+
+interface Grant extends GpuGranted {
+  usedBy: string | undefined;
+}
+interface Accepted {
+  readonly at: number;
+  readonly host: Host;
+  finished: boolean;
+}
+/** What one executor has obeyed or promised. */
+interface Obeyed {
+  epoch: number;
+  readonly sequences: Map<number, number>;
+  readonly terms: Map<number, number>;
+}
+
+export class FenceChecker {
+  readonly #report: Report;
+  readonly #now: () => number;
+  readonly #rankerOf = new Map<number, ActorKey>();
+  readonly #batcherOf = new Map<string, ActorKey>();
+  readonly #termOf = new Map<number, number>();
+  readonly #moves = new Map<number, number>();
+  readonly #grants = new Map<string, Grant>();
+  readonly #batches = new Map<string, BatchDispatched>();
+  readonly #accepted = new Map<string, Accepted>();
+  readonly #obeyed = new Map<ActorKey, Obeyed>();
+  readonly #running = new Map<string, number>();
+  readonly #drivers = new Map<number, Host>();
+
+  constructor(report: Report, now: () => number) {
+    this.#report = report;
+    this.#now = now;
+  }
+
+  /** As the store has it, at the moment of the write. */
+  leaseWritten(key: string, value: Uint8Array, revision: number): void {
+    const lease = fromJson(value) as { ranker?: ActorKey; batcher?: ActorKey };
+    if (lease.ranker !== undefined) this.#rankerOf.set(revision, lease.ranker);
+    const model = Number(key.slice(leaseKeys.model(0).length - 1));
+    if (lease.batcher === undefined) return;
+    const moves = (this.#moves.get(model) ?? 0) + 1;
+    this.#moves.set(model, moves);
+    if (moves > MOVES_MAX) this.#report("T7", `the lease of model ${model} is written ${moves} times`);
+    this.#batcherOf.set(`${model}/${revision}`, lease.batcher);
+    this.#termOf.set(model, revision);
+  }
+  /** The term that a model's lease has now. */
+  termOf(model: number): number {
+    return this.#termOf.get(model) ?? 0;
+  }
+  /** As an executor is shown it. */
+  termSeen(host: Host, model: number, term: number): void {
+    raise(this.#of(host.key).terms, model, term);
+  }
+
+  granted(host: Host, grant: GpuGranted): void {
+    if (this.#rankerOf.get(grant.epoch) !== host.key)
+      this.#report("T5", `${host.name} grants under epoch ${grant.epoch}, which it does not hold`);
+    const id = grantId(grant);
+    if (this.#grants.has(id)) this.#report("T5", `grant ${id} is given twice`);
+    this.#grants.set(id, { ...grant, usedBy: undefined });
+  }
+
+  dispatched(host: Host, batch: BatchDispatched): void {
+    const id = `${host.key}/${batch.batchId}`;
+    if (this.#batches.has(id)) this.#report("T4", `${host.name} numbers two batches ${batch.batchId}`);
+    this.#batches.set(id, batch);
+    const model = modelNumberOf(batch.thread);
+    if (this.#batcherOf.get(`${model}/${batch.term}`) !== host.key)
+      this.#report(
+        "T5",
+        `${host.name} sends a batch under term ${batch.term} of model ${model}, which it does not hold`,
+      );
+    const grant = this.#grants.get(grantId(batch));
+    if (grant === undefined) return this.#report("T5", `batch ${batch.batchId} names a grant that nobody gave`);
+    if (grant.usedBy !== undefined) this.#report("T5", `grant ${grantId(batch)} is used by two batches`);
+    grant.usedBy = id;
+    if (grant.thread !== batch.thread || grant.term !== batch.term || grant.executor !== batch.executor)
+      this.#report("T5", `batch ${batch.batchId} of thread ${batch.thread} uses a grant of thread ${grant.thread}`);
+    if (batch.sentAt > batch.validUntil)
+      this.#report("T5", `batch ${batch.batchId} is sent after its grant's validity`);
+    if (batch.startAt > batch.latest)
+      this.#report("M4", `batch ${batch.batchId} is planned ${batch.startAt - batch.latest} µs after its latest start`);
+  }
+
+  /** The pull of its inputs shows that an executor has accepted a batch. */
+  accepted(host: Host, { batcher, batchId }: Pull): void {
+    const id = `${batcher}/${batchId}`;
+    const acceptance = `${host.key} ${id}`;
+    const isFirstPull = this.#accepted.get(acceptance)?.at !== this.#now();
+    if (!isFirstPull) return;
+    const batch = this.#batches.get(id);
+    if (batch === undefined) return this.#report("T5", `${host.name} runs batch ${id}, which nobody sent`);
+    if (this.#accepted.has(acceptance)) this.#report("T4", `${host.name} accepts batch ${batchId} a second time`);
+    this.#accepted.set(acceptance, { at: this.#now(), host, finished: false });
+    const obeyed = this.#of(host.key);
+    const says = (what: string): void => this.#report("T5", `${host.name} accepts batch ${batchId} ${what}`);
+    if (batch.executor !== host.key) says("of another incarnation");
+    if (batch.epoch < obeyed.epoch) says(`of epoch ${batch.epoch} after ${obeyed.epoch}`);
+    const sequence = obeyed.sequences.get(batch.gpu) ?? 0;
+    if (batch.grantSeq <= sequence) says(`of sequence ${batch.grantSeq} after ${sequence}`);
+    const model = modelNumberOf(batch.thread);
+    if (batch.term < (obeyed.terms.get(model) ?? 0)) says(`of term ${batch.term} after ${obeyed.terms.get(model)}`);
+    if (this.#now() + host.skew > batch.validUntil) says("after its grant's validity");
+    obeyed.epoch = Math.max(obeyed.epoch, batch.epoch);
+    raise(obeyed.sequences, batch.gpu, batch.grantSeq);
+    raise(obeyed.terms, model, batch.term);
+  }
+
+  /** By telling epoch e when it is free, an executor promises to obey nothing older. */
+  promised(host: Host, { epoch }: Pick<GpuFreed, "epoch">): void {
+    const obeyed = this.#of(host.key);
+    obeyed.epoch = Math.max(obeyed.epoch, epoch);
+  }
+
+  finished(host: Host, { batchId }: BatchFinished, batcher: ActorKey): void {
+    const accepted = this.#accepted.get(`${host.key} ${batcher}/${batchId}`);
+    if (accepted === undefined) return this.#report("T4", `${host.name} reports batch ${batchId}, which it never ran`);
+    if (accepted.finished) this.#report("T4", `${host.name} reports batch ${batchId} twice`);
+    accepted.finished = true;
+  }
+
+  ran(host: Host, gpu: number, change: 1 | -1): void {
+    const driver = this.#drivers.get(gpu);
+    if (driver !== undefined && driver !== host && driver.alive)
+      this.#report("T4", `${host.name} and ${driver.name} drive accelerator ${gpu}`);
+    this.#drivers.set(gpu, host);
+    const id = `${host.key}/${gpu}`;
+    const running = (this.#running.get(id) ?? 0) + change;
+    this.#running.set(id, running);
+    if (running > RUNS_MAX) this.#report("T7", `${running} batches wait for accelerator ${gpu}`);
+  }
+
+  /** T4: an accepted batch runs. */
+  check(): void {
+    for (const [id, { at, host, finished }] of this.#accepted) {
+      if (finished || !host.alive || host.paused) continue;
+      if (this.#now() > Math.max(at, host.wokenAt) + RUN_US_MAX)
+        this.#report("T4", `${host.name} has accepted batch ${id} and never reported it`);
+    }
+  }
+
+  #of(executor: ActorKey): Obeyed {
+    let obeyed = this.#obeyed.get(executor);
+    if (obeyed === undefined)
+      this.#obeyed.set(executor, (obeyed = { epoch: 0, sequences: new Map(), terms: new Map() }));
+    return obeyed;
+  }
+}
+
+const grantId = ({ epoch, gpu, grantSeq }: { epoch: number; gpu: number; grantSeq: number }): string =>
+  `${epoch}/${gpu}/${grantSeq}`;
+
+function raise(map: Map<number, number>, key: number, value: number): void {
+  if (value > (map.get(key) ?? 0)) map.set(key, value);
+}

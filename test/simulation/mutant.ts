@@ -1,0 +1,78 @@
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { Mutation } from "./mutations.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+/** A copy of what the simulation runs: sources only, with names of packages that lead to the copies. */
+export class Copy {
+  readonly #folder: string;
+
+  constructor() {
+    const cache = join(root, ".tutti/cache");
+    mkdirSync(cache, { recursive: true });
+    // Inside the repository: packages from elsewhere are found where they are.
+    this.#folder = mkdtempSync(join(cache, "mutant-"));
+    mkdirSync(join(this.#folder, "node_modules/@tutti"), { recursive: true });
+    for (const name of neededPackages()) {
+      for (const part of ["package.json", "src"]) copySources(`packages/${name}/${part}`, this.#folder);
+      symlinkSync(join(this.#folder, "packages", name), join(this.#folder, "node_modules/@tutti", name));
+    }
+    copySources("test/simulation", this.#folder);
+  }
+
+  /** Plants a bug, runs seeds, and takes it out again. @returns the first violation, or why there is none */
+  async find(mutation: Mutation, seeds: number): Promise<{ found: boolean; output: string }> {
+    const path = join(this.#folder, "packages", mutation.file);
+    const source = readFileSync(path, "utf8");
+    writeFileSync(path, patched(source, mutation));
+    try {
+      const from = mutation.from ?? 1;
+      const args = [join(this.#folder, "test/simulation/fuzz.ts"), "--count", `${seeds}`, "--from", `${from}`];
+      const { code, output } = await run(args);
+      return { found: code === 1 && output.startsWith("seed "), output };
+    } finally {
+      writeFileSync(path, source);
+    }
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** A patch that does not apply is worse than none: it would pass for a bug that was found, or never. */
+export function patched(source: string, { name, file, find, replace }: Mutation): string {
+  const parts = source.split(find);
+  if (parts.length !== 2) throw new Error(`"${name}" fits ${parts.length - 1} places of ${file}, not one: renew it`);
+  return parts.join(replace);
+}
+
+/** What the actors and the suite import, directly or not. */
+function neededPackages(): string[] {
+  const needed = new Set(["actors"]);
+  for (const name of needed) {
+    const { dependencies = {} } = JSON.parse(readFileSync(join(root, "packages", name, "package.json"), "utf8")) as {
+      dependencies?: Record<string, string>;
+    };
+    for (const dependency of Object.keys(dependencies))
+      if (dependency.startsWith("@tutti/")) needed.add(basename(dependency));
+  }
+  return [...needed];
+}
+
+function copySources(path: string, folder: string): void {
+  cpSync(join(root, path), join(folder, path), { recursive: true, filter: (source) => !source.endsWith(".test.ts") });
+}
+
+function run(args: readonly string[]): Promise<{ code: number; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    child.on("error", reject);
+    child.on("exit", (code) => resolve({ code: code ?? -1, output }));
+  });
+}

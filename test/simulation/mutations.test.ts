@@ -1,0 +1,33 @@
+import { availableParallelism } from "node:os";
+import { afterAll, expect, test } from "vitest";
+import { Copy, patched } from "./mutant.ts";
+import { MUTATIONS, type Mutation } from "./mutations.ts";
+
+/** Each bug must show within so many seeds. */
+const SEEDS = 60;
+const copies: Copy[] = [];
+afterAll(() => copies.forEach((copy) => copy.remove()));
+
+test("every planted bug is found by some seed, each in a copy of the packages", async () => {
+  const left = [...MUTATIONS];
+  const missed: string[] = [];
+  const work = async (copy: Copy): Promise<void> => {
+    for (let mutation = left.shift(); mutation !== undefined; mutation = left.shift()) {
+      const { found, output } = await copy.find(mutation, SEEDS);
+      if (!found) missed.push(`${mutation.name}: ${output.slice(-500)}`);
+    }
+  };
+  // The seeds without a bug run beside this file.
+  const workers = Math.min(4, Math.max(1, availableParallelism() - 1));
+  for (let i = 0; i < workers; i++) copies.push(new Copy());
+  await Promise.all(copies.map(work));
+  expect(missed).toEqual([]);
+  expect(MUTATIONS.length).toBeGreaterThanOrEqual(8);
+});
+
+test("a patch that no longer applies, or in two places, is an error and no found bug", () => {
+  const mutation: Mutation = { name: "m", file: "f", find: "a", replace: "b" };
+  expect(patched("xax", mutation)).toBe("xbx");
+  expect(() => patched("xxx", mutation)).toThrow("fits 0 places");
+  expect(() => patched("aa", mutation)).toThrow("fits 2 places");
+});

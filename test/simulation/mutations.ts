@@ -1,0 +1,118 @@
+/** Bugs that somebody might make. Each is planted in a copy of the packages, and some seed must find it. */
+export interface Mutation {
+  readonly name: string;
+  /** Below packages/. */
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+  /** The first seed to try: near one that finds it, so that the suite stays short. A guess, not a promise. */
+  readonly from?: number;
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "the fence lets a sequence pass twice: < instead of <=",
+    file: "actors/src/executor/fence.ts",
+    find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
+    replace: `if (batch.grantSeq < this.sequence(batch.gpu)) return "old-sequence";`,
+  },
+  {
+    name: "no fence on the sequence of grants",
+    file: "actors/src/executor/fence.ts",
+    find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
+    replace: ``,
+  },
+  {
+    name: "no epoch check at the executor",
+    file: "actors/src/executor/fence.ts",
+    find: `if (batch.epoch < this.#epoch) return "old-epoch";`,
+    replace: ``,
+  },
+  {
+    name: "no term check at the executor",
+    file: "actors/src/executor/fence.ts",
+    find: `if (batch.term < (this.#terms.get(batch.thread) ?? 0)) return "old-term";`,
+    replace: ``,
+  },
+  {
+    name: "batches are accepted after their grant's validity",
+    file: "actors/src/executor/fence.ts",
+    find: `if (now > batch.validUntil) return "expired";`,
+    replace: ``,
+  },
+  {
+    name: "a batcher obeys a grant that was repeated on the way",
+    file: "scheduling/src/model-thread.ts",
+    find: `if (last !== undefined && grant.grantSeq <= last) return false;`,
+    replace: `if (last !== undefined && grant.grantSeq < last) return false;`,
+  },
+  {
+    name: "a batcher obeys grants that are over",
+    file: "scheduling/src/model-thread.ts",
+    find: `if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;`,
+    replace: `if (grant.epoch < model.epoch) return false;`,
+  },
+  {
+    name: "lost put-back: the requests of a refused batch are forgotten",
+    file: "scheduling/src/model-thread.ts",
+    find: `for (const request of model.held.takeBack(batchId) ?? []) {`,
+    replace: `for (const request of (model.held.takeBack(batchId) ?? []).slice(0, 0)) {`,
+  },
+  {
+    name: "no invalidation timer",
+    file: "scheduling/src/candidate.ts",
+    find: `model.wakeAt = b === 0 ? NEVER :`,
+    replace: `model.wakeAt = b >= 0 ? NEVER :`,
+  },
+  {
+    name: "no filter for repeated arrivals",
+    file: "actors/src/batcher/batcher.ts",
+    find: `const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);`,
+    replace: `const noted = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
+    const verdict = noted === "repeated" ? "fresh" : noted;`,
+  },
+  {
+    name: "no timer at the ingress",
+    file: "actors/src/ingress/ingress.ts",
+    find: `    this.#timer.set(next);`,
+    replace: ``,
+  },
+  {
+    name: "rows of a batch are answered in the wrong order",
+    file: "actors/src/executor/run.ts",
+    find: `rowOfOutput(this.model.spec, output, row, this.#rows.length)`,
+    replace: `rowOfOutput(this.model.spec, output, this.#rows.length - 1 - row, this.#rows.length)`,
+  },
+  {
+    name: "an ingress that is stopped does not wait for its answers",
+    file: "actors/src/ingress/ingress.ts",
+    find: `if (this.#held.size === 0 && this.#decoding === 0) this.#drained?.();`,
+    replace: `this.#drained?.();`,
+  },
+  {
+    name: "requests are not sent again when a lease moves",
+    file: "actors/src/ingress/lanes.ts",
+    find: `if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);`,
+    replace: `if (held.executor !== 0 && !isAlive(held.executor)) this.arrive(held, lease);`,
+  },
+  {
+    name: "the answer to the last asking for a lost arrival is dropped",
+    file: "actors/src/batcher/arrival-order.ts",
+    find: `if (gap !== undefined) gap.askings++;`,
+    replace: `if (gap !== undefined && ++gap.askings > 1) lane.gaps.shift();`,
+  },
+  {
+    name: "a lease that moves has the requests told twice that come under its new term",
+    file: "actors/src/ingress/lanes.ts",
+    find: `    for (const held of this.#held.values()) {
+      if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
+    replace: `    for (const held of [...this.#held.values(), ...this.#held.values()]) {
+      if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
+  },
+  {
+    name: "batchers that do not hear each other take their models from one another",
+    file: "actors/src/batcher/model-leases.ts",
+    find: `return after(known.since, this.#options.peerTimeout);`,
+    replace: `return now;`,
+  },
+];

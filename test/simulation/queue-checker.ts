@@ -1,0 +1,198 @@
+/**
+ * What a batcher does with each request, from what it gets and sends (M1 of packages/scheduling, T1, T3): a request that it has queued leaves in a
+ * batch, refused or withdrawn, once; one that comes back from a batch that was turned away leaves again; and none stays until its ingress gives up.
+ */
+import {
+  type BatchDispatched,
+  type BatchRefused,
+  type RequestArrived,
+  type RequestRefused,
+  type RequestWithdrawn,
+} from "@tutti/protocol";
+import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
+import { PEER_TIMEOUT } from "./cluster.ts";
+import type { Host } from "./host.ts";
+import type { Report } from "./violation.ts";
+
+/** A request that came at least so long before its deadline was plannable. */
+const PLANNABLE_US = 8_000;
+
+/** Refusals are gathered for so long at most. */
+const RELAXED_US = 1_000;
+
+interface Entry {
+  readonly term: number;
+  readonly thread: ThreadId;
+  readonly since: number;
+  readonly deadline: number;
+  state: "queued" | "out" | "left";
+  batch: BatchDispatched | undefined;
+  outAt: number;
+  withdrawnAt: number;
+  /** Its ingress was silent for so long that the batcher may have given it up, and have dropped what it had of it. */
+  isLoose: boolean;
+}
+
+/** One batcher's requests, by `ingress/seq`. */
+class Ledger {
+  readonly entries = new Map<string, Entry>();
+  readonly batches = new Map<number, { readonly batch: BatchDispatched; readonly requests: readonly string[] }>();
+  /** When each executor was last heard. */
+  readonly heard = new Map<ActorKey, number>();
+  /** Until when each executor may have been given up: by a ranker's word, or because it was silent. */
+  readonly lost = new Map<ActorKey, number>();
+  /** Threads that it has served, by term: evidence that it knows of its lease. */
+  readonly served = new Map<ThreadId, number>();
+}
+
+export class QueueChecker {
+  readonly #report: Report;
+  readonly #now: () => number;
+  readonly #termOf: (model: number) => number;
+  readonly #ledgers = new Map<Host, Ledger>();
+  readonly #batchers = new Map<ActorKey, Host>();
+
+  constructor(report: Report, now: () => number, termOf: (model: number) => number) {
+    this.#report = report;
+    this.#now = now;
+    this.#termOf = termOf;
+  }
+
+  started(host: Host): void {
+    this.#batchers.set(host.key, host);
+  }
+
+  arrived(host: Host, arrival: RequestArrived, ingress: ActorKey): void {
+    const ledger = this.#of(host);
+    this.#loosen(ledger, ingress);
+    const id = `${ingress}/${arrival.seq}`;
+    const known = ledger.entries.get(id);
+    if (known !== undefined && known.term >= arrival.term && !known.isLoose) return;
+    const { term, thread, deadline } = arrival;
+    const entry: Entry = {
+      term,
+      thread,
+      since: this.#now(),
+      deadline,
+      state: "queued",
+      batch: undefined,
+      outAt: 0,
+      withdrawnAt: -Infinity,
+      isLoose: false,
+    };
+    ledger.entries.set(id, entry);
+  }
+
+  /** It has said something of the thread under that term. */
+  served(host: Host, thread: ThreadId, term: number): void {
+    this.#of(host).served.set(thread, term);
+  }
+
+  dispatched(host: Host, batch: BatchDispatched): void {
+    const ledger = this.#of(host);
+    const requests: string[] = [];
+    let next = 0;
+    for (const { ingress, count } of batch.ingresses)
+      for (let i = 0; i < count; i++) requests.push(`${ingress}/${batch.requests[next++]!.seq}`);
+    if (new Set(requests).size < requests.length) this.#report("M1", `a request is twice in batch ${batch.batchId}`);
+    ledger.batches.set(batch.batchId, { batch, requests });
+    for (const id of requests) {
+      const entry = ledger.entries.get(id);
+      if (entry === undefined || entry.thread !== batch.thread) {
+        this.#report("M1", `batch ${batch.batchId} of ${host.name} has request ${id}, which never came to its thread`);
+        continue;
+      }
+      if (entry.state === "left" && !entry.isLoose)
+        this.#report("M1", `request ${id} is dispatched after it was refused or withdrawn`);
+      if (entry.state === "out" && !entry.isLoose && !this.#mayComeBack(ledger, entry))
+        this.#report("M1", `request ${id} is in batches ${entry.batch?.batchId} and ${batch.batchId} of ${host.name}`);
+      if (batch.startAt + batch.expectedRun > entry.deadline)
+        this.#report("M4", `batch ${batch.batchId} is planned to end after the deadline of request ${id}`);
+      entry.state = "out";
+      entry.batch = batch;
+      entry.outAt = this.#now();
+    }
+  }
+
+  /** Without a refusal a batch is put back when its executor is given up, or never answers. */
+  #mayComeBack(ledger: Ledger, { batch, outAt }: Entry): boolean {
+    if (batch === undefined) return false;
+    return (
+      this.#isSilent(ledger, batch.executor) ||
+      outAt <= (ledger.lost.get(batch.executor) ?? -Infinity) ||
+      this.#now() - outAt > PEER_TIMEOUT
+    );
+  }
+
+  batchRefused(host: Host, { batchId }: BatchRefused, executor: ActorKey): void {
+    const ledger = this.#of(host);
+    const known = ledger.batches.get(batchId);
+    if (known === undefined || known.batch.executor !== executor) return;
+    ledger.batches.delete(batchId);
+    for (const id of known.requests) {
+      const entry = ledger.entries.get(id);
+      if (entry?.state === "out" && entry.batch === known.batch)
+        ledger.entries.set(id, { ...entry, state: "queued", since: this.#now() });
+    }
+  }
+  batchFinished(host: Host, batchId: number): void {
+    this.#of(host).batches.delete(batchId);
+  }
+  executorLost(host: Host, executor: ActorKey): void {
+    this.#of(host).lost.set(executor, this.#now());
+  }
+  heard(host: Host, sender: ActorKey): void {
+    const ledger = this.#of(host);
+    this.#loosen(ledger, sender);
+    ledger.heard.set(sender, this.#now());
+  }
+  #loosen(ledger: Ledger, peer: ActorKey): void {
+    if (!this.#isSilent(ledger, peer)) return;
+    ledger.lost.set(peer, this.#now());
+    for (const [id, entry] of ledger.entries) if (id.startsWith(`${peer}/`)) entry.isLoose = true;
+  }
+  #isSilent(ledger: Ledger, sender: ActorKey): boolean {
+    const heardAt = ledger.heard.get(sender);
+    return heardAt !== undefined && this.#now() - heardAt >= PEER_TIMEOUT * 0.9;
+  }
+
+  refused(host: Host, { seq }: RequestRefused, ingress: ActorKey): void {
+    const entry = this.#of(host).entries.get(`${ingress}/${seq}`);
+    if (entry === undefined) return this.#report("M1", `${host.name} refuses a request that never came`);
+    // A refusal decided just before the withdrawal came may leave together with others a moment later.
+    const isCrossing = this.#now() - entry.withdrawnAt <= RELAXED_US;
+    if (entry.state === "left" && !isCrossing && !entry.isLoose)
+      this.#report("M1", `${host.name} refuses request ${ingress}/${seq} a second time`);
+    entry.state = "left";
+  }
+
+  withdrawn(host: Host, { seq }: RequestWithdrawn, ingress: ActorKey): void {
+    const ledger = this.#of(host);
+    const entry = ledger.entries.get(`${ingress}/${seq}`);
+    if (entry?.state !== "queued") return;
+    // An arrival that waits for the batcher to hear of its lease can't be withdrawn: it is refused, to nobody, when the thread starts.
+    if (ledger.served.get(entry.thread) !== entry.term) entry.isLoose = true;
+    entry.state = "left";
+    entry.withdrawnAt = this.#now();
+  }
+
+  /** T3: its ingress gives a request up that nobody has pulled. Its batcher must have let it go before. */
+  givenUp(ingress: Host, { seq }: RequestWithdrawn, batcher: ActorKey): void {
+    const host = this.#batchers.get(batcher);
+    if (host === undefined || !host.alive || host.paused) return;
+    const ledger = this.#of(host);
+    const entry = ledger.entries.get(`${ingress.key}/${seq}`);
+    if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;
+    const planned = entry.deadline - PLANNABLE_US;
+    const isHeld =
+      ledger.served.get(entry.thread) === entry.term && this.#termOf(modelNumberOf(entry.thread)) === entry.term;
+    if (isHeld && entry.since < planned && host.wokenAt < planned)
+      this.#report("T3", `${host.name} has kept request ${ingress.key}/${seq} until its ingress gave it up`);
+  }
+
+  #of(host: Host): Ledger {
+    let ledger = this.#ledgers.get(host);
+    if (ledger === undefined) this.#ledgers.set(host, (ledger = new Ledger()));
+    return ledger;
+  }
+}

@@ -1,0 +1,308 @@
+/**
+ * One seed: a cluster starts, faults come and go while requests arrive, then faults stop and service must come back. Checkers look on after every event.
+ */
+import { BUCKET } from "@tutti/protocol";
+import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
+import { Checkers } from "./checkers.ts";
+import { Cluster } from "./cluster.ts";
+import type { Cut } from "./links.ts";
+import { type Action, type ModelPlan, type Plan, planOf } from "./plan.ts";
+import { StoryLog } from "./story-log.ts";
+import type { Violation } from "./violation.ts";
+import type { Asked } from "./watcher.ts";
+
+export interface TrialResult {
+  readonly seed: number;
+  /** Undefined: all is well. */
+  readonly violation: Violation | undefined;
+  /** Of every message, in order (T6). */
+  readonly digest: string;
+  readonly events: number;
+  readonly asked: number;
+  readonly ok: number;
+  /** From the end of the faults until every model was served again. */
+  readonly recovery: Micros;
+  /** The last events; empty unless asked for. */
+  readonly story: readonly string[];
+}
+
+/** Once faults stop every model is served again by then: a peer's time-out, a lease, and an introduction that was lost, which is repeated every second. */
+export const LIVENESS_BOUND: Micros = seconds(2.5);
+/** After the faults, until everything that was asked under them must be answered. */
+const SETTLED_US = 270_000;
+/** Enough for a probe of any model while nothing is wrong. */
+const PROBE_SLO_MS = 100;
+
+/** Runs a seed; one that fails is worth a second run that tells its story. */
+export function runTrial(seed: number, story: "told" | "silent" = "silent"): TrialResult {
+  const trial = new Trial(planOf(seed), story);
+  trial.run();
+  return trial.result();
+}
+
+class Trial {
+  readonly #plan: Plan;
+  readonly #checkers: Checkers;
+  readonly #cluster: Cluster;
+  readonly #prng: Prng;
+  readonly #draining = new Map<string, number>();
+  #recovery: Micros = micros(0);
+
+  constructor(plan: Plan, story: "told" | "silent") {
+    this.#plan = plan;
+    this.#prng = new Prng(plan.seed + 1_000_003);
+    const log = new StoryLog(story);
+    this.#checkers = new Checkers(() => this.#cluster.now, log);
+    this.#cluster = new Cluster(plan, this.#checkers);
+    this.#cluster.store.watch(BUCKET.leases, "", {
+      onEntry: ({ key, value, revision }) => this.#checkers.fence.leaseWritten(key, value, revision),
+      onDelete: () => undefined,
+      onReady: () => undefined,
+      onFailure: () => undefined,
+    });
+  }
+
+  run(): void {
+    const { durationUs } = this.#plan;
+    this.#cluster.open();
+    if (!this.#awaitService("a cluster that starts is served", 1)) return;
+    this.#checkers.note(`faults begin: ${describe(this.#plan)}`);
+    this.#cluster.links.faulty = true;
+    this.#cluster.enginesFaulty = true;
+    for (const { atUs, action } of this.#plan.actions) this.#cluster.later(atUs, () => this.#perform(action));
+    this.#startLoad(durationUs);
+    if (!this.#advance(micros(durationUs))) return;
+    this.#stopFaults();
+    const stoppedAt = this.#cluster.now;
+    if (!this.#awaitService("service comes back once faults stop", 2)) return;
+    this.#recovery = micros(this.#cluster.now - stoppedAt);
+    if (!this.#serveAll()) return;
+    if (!this.#advance(micros(Math.max(20_000, stoppedAt + SETTLED_US - this.#cluster.now)))) return;
+    this.#checkRest();
+  }
+
+  result(): TrialResult {
+    const { asked } = this.#cluster;
+    return {
+      seed: this.#plan.seed,
+      violation: this.#checkers.violations[0],
+      digest: this.#checkers.story.digest(),
+      events: this.#checkers.story.events,
+      asked: asked.length,
+      ok: asked.filter((one) => one.outcomes[0]?.status === "ok").length,
+      recovery: this.#recovery,
+      story: this.#checkers.story.last(6000),
+    };
+  }
+
+  /** False as soon as something is wrong. */
+  #advance(duration: Micros): boolean {
+    const end = after(this.#cluster.now, duration);
+    const checkEvery = millis(20);
+    while (this.#cluster.now < end) {
+      const next = Math.min(end, after(this.#cluster.now, checkEvery));
+      this.#cluster.clock.runUntil(() => this.#isBad, next as typeof end);
+      if (this.#isBad) return false;
+      this.#checkers.check();
+    }
+    return !this.#isBad;
+  }
+  get #isBad(): boolean {
+    return this.#checkers.violations.length > 0;
+  }
+
+  /** Probes every model, as often as there are ingresses, until all are served so many times in a row. */
+  #awaitService(what: string, rounds: number): boolean {
+    const limit = after(this.#cluster.now, LIVENESS_BOUND);
+    let good = 0;
+    while (good < rounds) {
+      const probes: Asked[] = [];
+      for (const model of this.#plan.models) {
+        for (let i = 0; i < 2 * this.#plan.ingresses; i++) probes.push(this.#cluster.ask(model, PROBE_SLO_MS));
+        if (!this.#advance(millis(8))) return false;
+      }
+      const isDone = (): boolean => probes.every(({ outcomes }) => outcomes.length > 0);
+      this.#cluster.clock.runUntil(() => this.#isBad || isDone(), after(this.#cluster.now, millis(PROBE_SLO_MS + 100)));
+      if (this.#isBad) return false;
+      good = this.#isServed(probes) ? good + 1 : 0;
+      if (good === 0 && !this.#advance(millis(10))) return false;
+      if (this.#cluster.now > limit) {
+        this.#checkers.fail("liveness", `${what} within ${LIVENESS_BOUND} µs, but: ${summary(probes)}`);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * Each model has been served, and nothing was lost on the way. A2 may refuse some of them on a cluster of one accelerator: deferred batches of several
+   * models that fall due together have no slack.
+   */
+  #isServed(asked: readonly Asked[]): boolean {
+    return (
+      asked.every(isDecided) &&
+      this.#plan.models.every(({ name }) => asked.some((one) => one.model === name && isOk(one)))
+    );
+  }
+
+  /** With all well, light load is served. */
+  #serveAll(): boolean {
+    const first = this.#cluster.asked.length;
+    for (const model of this.#plan.models)
+      for (let i = 0; i < 5; i++) this.#cluster.later(i * 10_000, () => this.#cluster.ask(model, PROBE_SLO_MS));
+    if (!this.#advance(millis(PROBE_SLO_MS + 60))) return false;
+    const asked = this.#cluster.asked.slice(first);
+    if (!this.#isServed(asked)) this.#checkers.fail("liveness", `after service came back: ${summary(asked)}`);
+    return !this.#isBad;
+  }
+
+  /** T7, and T9 of a calm plan: what is left when all is answered. */
+  #checkRest(): void {
+    for (const { host } of this.#cluster.running.values()) {
+      const { held = 0, outstanding = 0 } = host.figures?.() ?? {};
+      // An ingress sends requests of its own to a model that moved, one at a time: they need not be over.
+      const own = this.#plan.models.length * this.#plan.ingresses;
+      if (held > own) this.#checkers.fail("T7", `${host.name} holds ${held} requests when all are answered`);
+      if (outstanding > own)
+        this.#checkers.fail("T7", `${host.name} waits for ${outstanding} batches when all are done`);
+    }
+    if (!this.#plan.calm) return;
+    const bad = this.#cluster.asked.filter(({ at, outcomes }) => at >= this.#loadedAt && outcomes[0]?.status !== "ok");
+    if (bad.length > 0) this.#checkers.fail("T9", `restarts cost ${bad.length} requests: ${summary(bad)}`);
+  }
+  #loadedAt = Infinity;
+
+  /** Open loop: what is asked does not wait for what is answered. */
+  #startLoad(durationUs: number): void {
+    this.#loadedAt = this.#cluster.now;
+    const prng = this.#prng.fork();
+    for (const model of this.#plan.models) {
+      let at = 0;
+      for (;;) {
+        at += prng.nextExponential(model.ratePerSecond / 1e6);
+        if (at >= durationUs) break;
+        const sloMs = this.#plan.calm ? model.sloMs : Math.ceil(model.sloMs * (0.7 + prng.nextFloat()));
+        this.#cluster.later(Math.round(at), () => this.#cluster.ask(model, sloMs));
+      }
+    }
+  }
+
+  #perform(action: Action): void {
+    const cluster = this.#cluster;
+    this.#checkers.note(JSON.stringify(action, (_, value: unknown) => value));
+    switch (action.kind) {
+      case "kill":
+        cluster.kill(action.slot);
+        return cluster.later(action.backAfterUs, () => this.#isFaulty && cluster.start(action.slot));
+      case "drain":
+        return this.#drain(action.slot, action.backAfterUs);
+      case "pause":
+        return this.#pause(action.slot, action.forUs);
+      case "cut":
+        return this.#cut(this.#partition(action.slots, action.hearing), action.forUs);
+      case "usurp":
+        return this.#cut(this.#usurpation(action.slot), action.forUs);
+      case "disconnect":
+        return this.#disconnect(action.slot, action.forUs);
+      case "store-out":
+        cluster.store.available = false;
+        return cluster.later(action.forUs, () => (cluster.store.available = true));
+      case "junk":
+        return cluster.junk();
+      case "burst": {
+        const model = this.#plan.models[action.model]!;
+        for (let i = 0; i < action.count; i++) cluster.ask(model, model.sloMs);
+      }
+    }
+  }
+  get #isFaulty(): boolean {
+    return this.#cluster.links.faulty;
+  }
+
+  #drain(slot: string, backAfterUs: number): void {
+    const entry = this.#cluster.running.get(slot);
+    if (entry === undefined || this.#draining.has(slot)) return;
+    this.#draining.set(slot, this.#cluster.now);
+    const done = (): void => {
+      this.#draining.delete(slot);
+      if (!entry.host.alive) return;
+      this.#cluster.kill(slot);
+      this.#cluster.later(backAfterUs, () => this.#cluster.start(slot));
+    };
+    entry.host.perform(() => entry.actor.drain(done));
+  }
+
+  #pause(slot: string, forUs: number): void {
+    const host = this.#cluster.running.get(slot)?.host;
+    if (host === undefined || host.paused) return;
+    host.paused = true;
+    this.#cluster.later(forUs, () => this.#wake(slot));
+  }
+  #wake(slot: string): void {
+    const host = this.#cluster.running.get(slot)?.host;
+    if (host?.paused !== true) return;
+    this.#checkers.note(`${host.name} wakes`);
+    host.wake(this.#cluster.now);
+  }
+
+  #partition(slots: readonly string[], hearing: boolean): Cut {
+    const inside = new Set(slots);
+    const outside = new Set([...this.#cluster.slots, "store"].filter((slot) => !inside.has(slot)));
+    const block = { from: outside, to: inside };
+    return hearing ? [block] : [block, { from: inside, to: outside }];
+  }
+
+  #usurpation(slot: string): Cut {
+    const of = (role: string, but = ""): Set<string> =>
+      new Set(this.#cluster.slots.filter((one) => one.startsWith(role) && one !== but));
+    const old = new Set([slot]);
+    const role = slot.startsWith("ranker") ? "ranker" : "batcher";
+    const cut = [
+      { from: old, to: of(role, slot) },
+      { from: new Set(["store"]), to: old },
+      { from: of(role, slot), to: old },
+    ];
+    return role === "ranker" ? [...cut, { from: of(role, slot), to: of("batcher") }] : cut;
+  }
+
+  #cut(cut: Cut, forUs: number): void {
+    this.#cluster.links.cut(cut);
+    this.#cluster.later(forUs, () => {
+      this.#cluster.links.mend(cut);
+      this.#cluster.showHeld();
+    });
+  }
+
+  /** Not an ingress' bulk connection: answers that it publishes while disconnected are lost, see the README. */
+  #disconnect(slot: string, forUs: number): void {
+    const bus = this.#cluster.running.get(slot)?.buses[0];
+    if (bus === undefined) return;
+    bus.disconnect();
+    this.#cluster.later(forUs, () => bus.reconnect());
+  }
+
+  #stopFaults(): void {
+    this.#checkers.note("faults stop");
+    const cluster = this.#cluster;
+    cluster.links.heal();
+    cluster.enginesFaulty = false;
+    cluster.store.available = true;
+    cluster.showHeld();
+    for (const [slot, { buses }] of [...cluster.running]) {
+      this.#wake(slot);
+      buses[0]?.reconnect();
+    }
+    for (const slot of cluster.slots) cluster.start(slot);
+  }
+}
+
+const DECIDED = ["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];
+const isDecided = ({ outcomes }: Asked): boolean => DECIDED.includes(outcomes[0]?.status ?? "");
+const isOk = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "ok";
+const summary = (asked: readonly Asked[]): string =>
+  asked.map(({ id, model, outcomes }) => `request ${id} of ${model}: ${outcomes[0]?.status ?? "nothing"}`).join(", ");
+
+function describe({ models, actions, link: _, ...plan }: Plan): string {
+  const names = models.map((model: ModelPlan) => JSON.stringify(model)).join(" ");
+  return `${JSON.stringify(plan)} ${names} ${actions.length} actions`;
+}
