@@ -129,6 +129,7 @@ export class Checkers implements Watcher {
   }
   onEnded(host: Host): void {
     this.story.tell(this.#now(), host.name, "is gone");
+    this.queues.ended(host);
   }
   onAsked(asked: Asked): void {
     this.answers.asked(asked);

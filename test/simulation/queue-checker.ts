@@ -51,6 +51,7 @@ export class QueueChecker {
   readonly #termOf: (model: number) => number;
   readonly #ledgers = new Map<Host, Ledger>();
   readonly #batchers = new Map<ActorKey, Host>();
+  readonly #ended = new Set<ActorKey>();
 
   constructor(report: Report, now: () => number, termOf: (model: number) => number) {
     this.#report = report;
@@ -60,6 +61,9 @@ export class QueueChecker {
 
   started(host: Host): void {
     this.#batchers.set(host.key, host);
+  }
+  ended(host: Host): void {
+    this.#ended.add(host.key);
   }
 
   arrived(host: Host, arrival: RequestArrived, ingress: ActorKey): void {
@@ -117,6 +121,8 @@ export class QueueChecker {
   /** Without a refusal a batch is put back when its executor is given up, or never answers. */
   #mayComeBack(ledger: Ledger, { batch, outAt }: Entry): boolean {
     if (batch === undefined) return false;
+    // Its goodbye may overtake its last reports, which went over another subject.
+    if (this.#ended.has(batch.executor)) return true;
     return (
       this.#isSilent(ledger, batch.executor) ||
       outAt <= (ledger.lost.get(batch.executor) ?? -Infinity) ||

@@ -262,7 +262,8 @@ class Trial {
       { from: new Set(["store"]), to: old },
       { from: of(role, slot), to: old },
     ];
-    return role === "ranker" ? [...cut, { from: of(role, slot), to: of("batcher") }] : cut;
+    // Who acts on their word: batchers on a ranker's, rankers on a batcher's.
+    return [...cut, { from: of(role, slot), to: of(role === "ranker" ? "batcher" : "ranker") }];
   }
 
   #cut(cut: Cut, forUs: number): void {
