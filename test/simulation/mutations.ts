@@ -15,18 +15,21 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/executor/fence.ts",
     find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
     replace: `if (batch.grantSeq < this.sequence(batch.gpu)) return "old-sequence";`,
+    from: 22,
   },
   {
     name: "no fence on the sequence of grants",
     file: "actors/src/executor/fence.ts",
     find: `if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";`,
     replace: ``,
+    from: 15,
   },
   {
     name: "no epoch check at the executor",
     file: "actors/src/executor/fence.ts",
     find: `if (batch.epoch < this.#epoch) return "old-epoch";`,
     replace: ``,
+    from: 11,
   },
   {
     name: "no term check at the executor",
@@ -39,24 +42,28 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/executor/fence.ts",
     find: `if (now > batch.validUntil) return "expired";`,
     replace: ``,
+    from: 13,
   },
   {
     name: "a batcher obeys a grant that was repeated on the way",
     file: "scheduling/src/model-thread.ts",
     find: `if (last !== undefined && grant.grantSeq <= last) return false;`,
     replace: `if (last !== undefined && grant.grantSeq < last) return false;`,
+    from: 11,
   },
   {
     name: "a batcher obeys grants that are over",
     file: "scheduling/src/model-thread.ts",
     find: `if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;`,
     replace: `if (grant.epoch < model.epoch) return false;`,
+    from: 62,
   },
   {
     name: "lost put-back: the requests of a refused batch are forgotten",
     file: "scheduling/src/model-thread.ts",
     find: `for (const request of model.held.takeBack(batchId) ?? []) {`,
     replace: `for (const request of (model.held.takeBack(batchId) ?? []).slice(0, 0)) {`,
+    from: 4,
   },
   {
     name: "no invalidation timer",
@@ -88,18 +95,21 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/ingress/ingress.ts",
     find: `if (this.#held.size === 0 && this.#decoding === 0) this.#drained?.();`,
     replace: `this.#drained?.();`,
+    from: 56,
   },
   {
     name: "requests are not sent again when a lease moves",
     file: "actors/src/ingress/lanes.ts",
     find: `if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);`,
     replace: `if (held.executor !== 0 && !isAlive(held.executor)) this.arrive(held, lease);`,
+    from: 14,
   },
   {
     name: "the answer to the last asking for a lost arrival is dropped",
     file: "actors/src/batcher/arrival-order.ts",
     find: `if (gap !== undefined) gap.askings++;`,
     replace: `if (gap !== undefined && ++gap.askings > 1) lane.gaps.shift();`,
+    from: 13,
   },
   {
     name: "a lease that moves has the requests told twice that come under its new term",
@@ -108,6 +118,7 @@ export const MUTATIONS: readonly Mutation[] = [
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
     replace: `    for (const held of [...this.#held.values(), ...this.#held.values()]) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
+    from: 18,
   },
   {
     name: "batchers that do not hear each other take their models from one another",
