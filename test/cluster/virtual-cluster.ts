@@ -11,7 +11,7 @@ import {
 import { type Bus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
 import { EmulatedEngine, type EmulatedFault } from "@tutti/engine";
-import { BUCKET, CONTENT, HEADER, type ModelSpec, inferSubject } from "@tutti/protocol";
+import { BUCKET, inferSubject } from "@tutti/protocol";
 import type { DataClient, DataHandlers } from "@tutti/pull";
 import type { Policy } from "@tutti/scheduling";
 import { InMemoryStore, type Store } from "@tutti/store";
@@ -29,7 +29,8 @@ import {
   millis,
   seconds,
 } from "@tutti/units";
-import { decodeTensors, encodeTensors, toJson } from "@tutti/wire";
+import { toJson } from "@tutti/wire";
+import { echoModel, echoRequest, readEcho } from "../simulation/echo-model.ts";
 
 export interface VirtualClusterOptions {
   readonly seed?: number;
@@ -118,21 +119,13 @@ export class VirtualCluster {
     const batchSizeMax = model.batchSizeMax ?? 32;
     const latency = (batchSize: number): Micros => millis(model.alphaMs * batchSize + model.betaMs);
     this.#latencies.set(model.name, latency);
-    const spec: ModelSpec = {
+    const spec = echoModel({
       name: model.name,
       number: ++this.#models,
-      version: "1",
-      engine: "emulated",
       slo: millis(model.sloMs),
       batchSizeMax,
-      patience: 1,
-      inputs: [{ name: "x", type: "FP32", dims: ["batch", 1] }],
-      outputs: [{ name: "y", type: "FP32", dims: ["batch", 1] }],
-      constants: [],
-      axes: {},
-      buckets: [{}],
-      profile: [Array.from({ length: batchSizeMax }, (_, i) => ({ batchSize: i + 1, latency: latency(i + 1) }))],
-    };
+      latency,
+    });
     this.store.put(BUCKET.models, spec.name, toJson(spec), () => undefined);
   }
 
@@ -243,17 +236,9 @@ export class VirtualCluster {
     this.asked.push(asked);
     const reply = this.#publisher.newInbox();
     this.#publisher.subscribe(reply, (delivery) => {
-      const code = delivery.header(HEADER.errorCode);
-      const body =
-        code === undefined
-          ? undefined
-          : (JSON.parse(Buffer.from(delivery.payload).toString()) as { code: string; error: string });
-      const output = code === undefined ? readFloat(delivery.payload) : NaN;
-      asked.outcomes.push({ status: body?.code ?? "ok", at: this.clock.now(), value: output, text: body?.error ?? "" });
+      asked.outcomes.push({ ...readEcho(delivery), at: this.clock.now() });
     });
-    const data = new Uint8Array(new Float32Array([value]).buffer);
-    const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, 1], data }]);
-    const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${sloMs}ms` };
+    const { payload, headers } = echoRequest(value, millis(sloMs));
     this.#publisher.publish(inferSubject(model, options.app ?? "test"), payload, { reply, headers });
     return asked;
   }
@@ -324,12 +309,6 @@ export class VirtualCluster {
       close: (done) => done(),
     };
   }
-}
-
-function readFloat(payload: Uint8Array): number {
-  const [tensor] = decodeTensors(payload);
-  if (tensor === undefined) return NaN;
-  return new DataView(tensor.data.buffer, tensor.data.byteOffset).getFloat32(0, true);
 }
 
 /** The store as a process sees it that may be dead: nothing it would still do happens. */
