@@ -24,7 +24,10 @@ export interface Scenario {
 
 export interface ScenarioModel {
   readonly name: string;
+  /** What is planned with. */
   readonly profile: LatencyTable;
+  /** How long batches really run under Tutti's own schedulers; as planned where it is left out. */
+  readonly runs?: LatencyTable;
   readonly slo: Micros;
   /** Further SLO classes of the same model, with their shares of its requests; empty where there is one. */
   readonly classes: readonly { readonly slo: Micros; readonly share: number }[];

@@ -13,7 +13,7 @@ import {
   type RefusalCause,
   type Request,
 } from "@tutti/scheduling";
-import { type Instant, type Micros, micros, threadId } from "@tutti/units";
+import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import type { Network } from "./scenario.ts";
 import type { SimBatch, SimCluster, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
@@ -65,6 +65,10 @@ export class TuttiCluster implements SimCluster {
         ...(typeof tuning === "function" ? tuning(slo) : tuning),
         ...{ thread: threadId(i, 0), term: 1, epoch: 1, profile, slo, ...delays },
       })),
+      ...(models.some(({ runs }) => runs !== undefined) && {
+        runTime: ({ thread, requests, expectedRun }: DispatchedBatch) =>
+          models[modelNumberOf(thread)]?.runs?.latency(requests.length) ?? expectedRun,
+      }),
       listener: {
         dispatched: (batch, at) => this.#dispatched(batch, at),
         refused: (request, cause, at) => this.#refused(request, cause, at),

@@ -2,7 +2,8 @@ import type { Agreement } from "./agreement.ts";
 
 /** Both side by side, and what both were made with. */
 export function renderAgreement(agreement: Agreement): string {
-  const { slowdown, live, simulated, differences, reservedUs, measuredUs, lateStarts, sendLagMs } = agreement;
+  const { slowdown, inflationUs, live, simulated, differences, reservedUs, measuredUs, lateStarts, sendLagMs } =
+    agreement;
   const row = (name: string, digits: number, key: keyof Agreement["live"]): string =>
     [
       name.padEnd(20),
@@ -22,6 +23,7 @@ export function renderAgreement(agreement: Agreement): string {
     row("busy share", 3, "busyShare"),
     `set aside (µs)       ${delays(reservedUs)}`,
     `passed (µs)          ${delays(measuredUs)}`,
+    `l(8) planned (µs)    ${inflationUs} more than the profile says`,
     `started late         ${(100 * lateStarts).toFixed(1)} % of batches`,
     `load generator late  p50 ${sendLagMs.p50} ms, p99 ${sendLagMs.p99} ms`,
     "",

@@ -2,19 +2,25 @@ import { expect, test } from "vitest";
 import { type Agreement, measureAgreement } from "./agreement.ts";
 import { renderAgreement } from "./agreement-text.ts";
 
-/** Of what the scheduler planned 5 % is late by how it measures; beyond this the machine had no processor for it. */
-const LATE_STARTS_MAX = 0.15;
-const SEND_LAG_MS_MAX = 5;
 /** As it is and, where the machine is too busy for that, in slow motion, where the same delays are a smaller share of the SLO. */
-const SLOWDOWNS = [1, 4, 16];
+const SLOWDOWNS = [1, 8, 32];
+/** By how the delay is measured, 5 % are late; much more means that it changes faster than it is measured. */
+const LATE_STARTS_MAX = 0.08;
+/** Of an SLO no more than 12 % is set aside for control, and live runs add no more than 20 % of it to l(b): near these bounds plans are wrong knowingly. */
+const CTRL_SHARE_MAX = 0.06;
+const INFLATION_SHARE_MAX = 0.19;
+const SLO_US = 25_000;
 
-const isDisturbed = ({ lateStarts, sendLagMs, slowdown }: Agreement): boolean =>
-  lateStarts > LATE_STARTS_MAX || sendLagMs.p99 > SEND_LAG_MS_MAX * slowdown;
+/** Judged by what the system says of its delays alone, not by how well the two agree. */
+const isDisturbed = ({ lateStarts, reservedUs, inflationUs, slowdown }: Agreement): boolean =>
+  lateStarts > LATE_STARTS_MAX ||
+  reservedUs.ctrl > CTRL_SHARE_MAX * SLO_US * slowdown ||
+  inflationUs > INFLATION_SHARE_MAX * SLO_US * slowdown;
 
 test("the simulator says of a recorded load what serving it did: batches and busy share within 15 %", async () => {
   let agreement: Agreement | undefined;
   for (const slowdown of SLOWDOWNS) {
-    const seconds = slowdown === 1 ? 6 : 12;
+    const seconds = slowdown === 1 ? 6 : slowdown === 8 ? 12 : 20;
     const settings = { rate: 1_000, gpus: 8, policy: "adaptive", rehearsal: "4s" } as const;
     agreement = await measureAgreement({ ...settings, slowdown, seconds });
     process.stdout.write(renderAgreement(agreement));

@@ -12,6 +12,7 @@ import { type Scenario, type SimulationResult, TuttiCluster, simulate } from "@t
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import type { LoadReport } from "../load/open-loop.ts";
 import { type Delay, type Measure, RunningSystem, type StatusEvent } from "../system/running-system.ts";
+import { watchLatencies } from "./planned-latencies.ts";
 import { startRecording } from "./recording.ts";
 
 /** ResNet50 of Symphony's Table 2. */
@@ -22,6 +23,8 @@ const RESNET50 = { name: "resnet50", alphaMs: 1.053, betaMs: 5.072, batchMax: 64
  * knows nothing of: until they are out of sight the live scheduler plans for other arrivals than the simulated one.
  */
 const WARMUP_S = 6;
+
+const TYPICAL = 8;
 
 export interface AgreementOptions {
   readonly rate: number;
@@ -46,6 +49,8 @@ export interface Seen {
 export interface Agreement {
   readonly offeredRps: number;
   readonly slowdown: number;
+  /** What live runs have added to l(b) in plans, at a batch of 8: the quantile that is planned with includes every stall of an executor's process. */
+  readonly inflationUs: number;
   /** What the scheduler set aside, on average. */
   readonly reservedUs: Readonly<Record<Delay, number>>;
   /** What passed, on average. */
@@ -90,11 +95,13 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
   ]);
   try {
     const recording = await startRecording(system.url, trace);
+    const latencies = await watchLatencies(system.url, model.name);
     const { report, during } = await system.load<LoadReport>([
       ...["--model", model.name, "--rate", `${rate}`, "--seconds", `${options.seconds}`, "--warmup", `${WARMUP_S}`],
       ...["--slo", `${model.sloMs}ms`],
     ]);
     await recording.stop();
+    const planned = await latencies.stop(performance.now() - 1000 * options.seconds);
     const steady = during.slice(WARMUP_S, WARMUP_S + options.seconds);
     const live: Seen = {
       goodRps: report.inTime / options.seconds,
@@ -103,7 +110,7 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
     };
     const reservedUs = reservedIn(steady);
     const measuredUs = measuredIn(steady);
-    const { simulated, offeredRps } = await simulateTrace(trace, options, { reservedUs, measuredUs });
+    const { simulated, offeredRps } = await simulateTrace(trace, options, { reservedUs, measuredUs, planned });
     const differences = {
       goodRps: live.goodRps / simulated.goodRps - 1,
       batchMean: live.batchMean / simulated.batchMean - 1,
@@ -112,7 +119,8 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
     const { sendLagMs, refused, late } = report;
     const lateStarts = lateStartsIn(steady);
     const both = { live, simulated, differences };
-    return { slowdown, offeredRps, reservedUs, measuredUs, lateStarts, ...both, sendLagMs, refused, late };
+    const inflationUs = Math.round(planned.latency(TYPICAL) - 1000 * (model.alphaMs * TYPICAL + model.betaMs));
+    return { slowdown, inflationUs, offeredRps, reservedUs, measuredUs, lateStarts, ...both, sendLagMs, refused, late };
   } finally {
     await system.stop();
   }
@@ -125,7 +133,8 @@ const modelOf = (slowdown: number): typeof RESNET50 => ({
   sloMs: slowdown * RESNET50.sloMs,
 });
 
-interface Delays {
+interface Given {
+  readonly planned: LatencyTable;
   readonly reservedUs: Readonly<Record<Delay, Micros>>;
   readonly measuredUs: Readonly<Record<Measure, Micros>>;
 }
@@ -133,11 +142,11 @@ interface Delays {
 async function simulateTrace(
   path: string,
   options: AgreementOptions,
-  { reservedUs, measuredUs }: Delays,
+  { reservedUs, measuredUs, planned }: Given,
 ): Promise<{ readonly simulated: Seen; readonly offeredRps: number }> {
   const policy: Policy = { kind: options.policy };
   const { name, alphaMs, betaMs, batchMax, sloMs } = modelOf(options.slowdown);
-  const profile = LatencyTable.affine({ alpha: 1000 * alphaMs, beta: 1000 * betaMs, batchSizeMax: batchMax });
+  const runs = LatencyTable.affine({ alpha: 1000 * alphaMs, beta: 1000 * betaMs, batchSizeMax: batchMax });
   const scenario: Scenario = {
     seed: 1,
     duration: seconds(WARMUP_S + options.seconds),
@@ -155,7 +164,7 @@ async function simulateTrace(
       respond: reservedUs.respond,
       jitter: 0,
     },
-    models: [{ name, slo: millis(sloMs), profile, classes: [], share: 1 }],
+    models: [{ name, slo: millis(sloMs), profile: planned, runs, classes: [], share: 1 }],
     phases: [],
   };
   const result: SimulationResult = simulate(scenario, {
