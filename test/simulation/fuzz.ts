@@ -20,18 +20,11 @@ export function failureText({ seed, violation, story }: TrialResult): string {
 }
 
 function main(): number {
-  const { values } = parseArgs({
-    options: {
-      minutes: { type: "string" },
-      count: { type: "string" },
-      seed: { type: "string" },
-      from: { type: "string" },
-    },
-  });
-  const [minutes, count, seed, from] = [values.minutes, values.count, values.seed, values.from].map((text) =>
+  const values = readOptions();
+  const [minutes, count, seed, from] = [values?.minutes, values?.count, values?.seed, values?.from].map((text) =>
     text === undefined ? undefined : Number(text),
   );
-  if ([minutes, count, seed, from].some((value) => value !== undefined && !(value >= 0))) {
+  if (values === undefined || [minutes, count, seed, from].some((value) => value !== undefined && !(value >= 0))) {
     console.error(`usage: ${USAGE}`);
     return 2;
   }
@@ -53,6 +46,16 @@ function main(): number {
   const perSeed = Math.round((performance.now() - started) / Math.max(1, next - first));
   console.log(`\r${next - first} seeds from ${first} and ${asked} requests without a violation, ${perSeed} ms a seed`);
   return 0;
+}
+
+/** Undefined for anything that it does not know. */
+function readOptions() {
+  const text = { type: "string" } as const;
+  try {
+    return parseArgs({ options: { minutes: text, count: text, seed: text, from: text } }).values;
+  } catch {
+    return undefined;
+  }
 }
 
 function replay(seed: number): number {

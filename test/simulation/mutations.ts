@@ -42,21 +42,21 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/executor/fence.ts",
     find: `if (now > batch.validUntil) return "expired";`,
     replace: ``,
-    from: 13,
+    from: 20,
   },
   {
     name: "a batcher obeys a grant that was repeated on the way",
     file: "scheduling/src/model-thread.ts",
     find: `if (last !== undefined && grant.grantSeq <= last) return false;`,
     replace: `if (last !== undefined && grant.grantSeq < last) return false;`,
-    from: 11,
+    from: 26,
   },
   {
     name: "a batcher obeys grants that are over",
     file: "scheduling/src/model-thread.ts",
     find: `if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;`,
     replace: `if (grant.epoch < model.epoch) return false;`,
-    from: 62,
+    from: 160,
   },
   {
     name: "lost put-back: the requests of a refused batch are forgotten",
@@ -109,7 +109,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/batcher/arrival-order.ts",
     find: `if (gap !== undefined) gap.askings++;`,
     replace: `if (gap !== undefined && ++gap.askings > 1) lane.gaps.shift();`,
-    from: 13,
+    from: 50,
   },
   {
     name: "a lease that moves has the requests told twice that come under its new term",

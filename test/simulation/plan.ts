@@ -56,7 +56,7 @@ export interface Plan {
   readonly executors: number;
   readonly gpusPerExecutor: number;
   readonly models: readonly ModelPlan[];
-  readonly policy: "deferred" | "eager";
+  readonly policy: "adaptive" | "deferred" | "eager";
   readonly gather: "target" | "head";
   readonly hopUs: number;
   readonly hopJitterUs: number;
@@ -96,7 +96,7 @@ export function planOf(seed: number): Plan {
     calm,
     gpusPerExecutor: count(calm ? 2 : 1, 3),
     models,
-    policy: prng.nextFloat() < 0.7 ? ("deferred" as const) : ("eager" as const),
+    policy: policyOf(prng.nextFloat()),
     gather: prng.nextFloat() < 0.7 ? ("target" as const) : ("head" as const),
     hopUs: Math.round(between(20, 120)),
     hopJitterUs: chance(0.5) ? Math.round(between(10, 200)) : 0,
@@ -113,6 +113,9 @@ export function planOf(seed: number): Plan {
   };
   return { ...plan, actions: calm ? calmActions(prng, size, durationUs) : actionsOf(prng, plan) };
 }
+
+/** Half of the seeds have the product's default. */
+const policyOf = (draw: number): Plan["policy"] => (draw < 0.5 ? "adaptive" : draw < 0.8 ? "deferred" : "eager");
 
 function modelPlan(prng: Prng, index: number, calm: boolean): ModelPlan {
   const alphaUs = Math.round(200 + 800 * prng.nextFloat());
