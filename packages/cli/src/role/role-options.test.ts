@@ -26,7 +26,8 @@ test("accelerators are written as ids and ranges, each named once", () => {
 test("a policy with a waiting time carries it, and anything else is named with what is possible", () => {
   expect(parsePolicy("timeout:5ms")).toEqual({ kind: "timeout", wait: 5_000 });
   expect(parsePolicy("beta-lambda")).toEqual({ kind: "beta-lambda" });
-  for (const bad of ["timeout", "timeout:soon", "lazy"]) expect(() => parsePolicy(bad)).toThrow(/take adaptive, deferred, eager/);
+  for (const bad of ["timeout", "timeout:soon", "lazy"])
+    expect(() => parsePolicy(bad)).toThrow(/take adaptive, deferred, eager/);
 });
 
 test("a flag of another role is refused with the flags that this one has", () => {
