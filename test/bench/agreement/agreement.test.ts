@@ -17,7 +17,7 @@ const isDisturbed = ({ lateStarts, reservedUs, inflationUs, slowdown }: Agreemen
   reservedUs.ctrl > CTRL_SHARE_MAX * SLO_US * slowdown ||
   inflationUs > INFLATION_SHARE_MAX * SLO_US * slowdown;
 
-test("the simulator says of a recorded load what serving it did: batches and busy share within 15 %", async () => {
+test("the simulator says of a recorded load what serving it did: batches and busy share within 15 %", async ({ skip }) => {
   let agreement: Agreement | undefined;
   for (const slowdown of SLOWDOWNS) {
     const seconds = slowdown === 1 ? 6 : slowdown === 8 ? 12 : 20;
@@ -26,6 +26,8 @@ test("the simulator says of a recorded load what serving it did: batches and bus
     process.stdout.write(renderAgreement(agreement));
     if (!isDisturbed(agreement)) break;
   }
+  // Not judged by whether the two agree: then there is nothing to compare.
+  if (isDisturbed(agreement!)) skip("the machine is too busy even in slow motion: delays outgrew what may be set aside");
   const { live, simulated } = agreement!;
   expect(Math.abs(live.batchMean / simulated.batchMean - 1)).toBeLessThan(0.15);
   expect(Math.abs(live.busyShare / simulated.busyShare - 1)).toBeLessThan(0.15);
