@@ -17,7 +17,9 @@ const isDisturbed = ({ lateStarts, reservedUs, inflationUs, slowdown }: Agreemen
   reservedUs.ctrl > CTRL_SHARE_MAX * SLO_US * slowdown ||
   inflationUs > INFLATION_SHARE_MAX * SLO_US * slowdown;
 
-test("the simulator says of a recorded load what serving it did: batches and busy share within 15 %", async ({ skip }) => {
+test("the simulator says of a recorded load what serving it did: batches and busy share within 15 %", async ({
+  skip,
+}) => {
   let agreement: Agreement | undefined;
   for (const slowdown of SLOWDOWNS) {
     const seconds = slowdown === 1 ? 6 : slowdown === 8 ? 12 : 20;
@@ -27,7 +29,8 @@ test("the simulator says of a recorded load what serving it did: batches and bus
     if (!isDisturbed(agreement)) break;
   }
   // Not judged by whether the two agree: then there is nothing to compare.
-  if (isDisturbed(agreement!)) skip("the machine is too busy even in slow motion: delays outgrew what may be set aside");
+  if (isDisturbed(agreement!))
+    skip("the machine is too busy even in slow motion: delays outgrew what may be set aside");
   const { live, simulated } = agreement!;
   expect(Math.abs(live.batchMean / simulated.batchMean - 1)).toBeLessThan(0.15);
   expect(Math.abs(live.busyShare / simulated.busyShare - 1)).toBeLessThan(0.15);
