@@ -14,7 +14,7 @@ export interface Surroundings {
   readonly credentials: Readonly<Partial<Record<Role, string>>>;
 }
 
-/** The processes of one machine: an ingress, a batcher, a leading ranker and its spare, the executors, and those that watch. */
+/** The processes of one machine: by default an ingress, a batcher, a leading ranker and its spare, the executors, and those that watch. */
 export function planCluster(options: UpOptions, around: Surroundings): PlannedRole[] {
   const planned = (name: string, role: Role, ...argv: string[]): PlannedRole => {
     const credentials = around.credentials[role];
@@ -29,29 +29,36 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
   const patience = options.patience === undefined ? [] : ["--patience", options.patience];
   const replyScope = options.apps.length > 0 ? "app" : "any";
   const dataPlane = ["--data-plane", options.dataPlane];
+  const rehearsal = ["--rehearsal", `${options.rehearsal}us`];
   return [
-    planned("ranker-0", "ranker"),
-    planned("ranker-1", "ranker"),
-    planned("batcher", "batcher", "--policy", options.policy, "--gather", options.gather, ...patience),
+    ...Array.from({ length: options.rankers }, (_, index) => planned(`ranker-${index}`, "ranker")),
+    ...namesOf("batcher", options.batchers).map((name) =>
+      planned(name, "batcher", "--policy", options.policy, "--gather", options.gather, ...patience),
+    ),
     ...planExecutors(options, around.jitter).map((argv, index) =>
       planned(`executor-${index}`, "executor", ...dataPlane, ...argv),
     ),
-    planned("ingress", "ingress", "--reply-scope", replyScope, "--rehearsal", `${options.rehearsal}us`, ...dataPlane),
+    ...namesOf("ingress", options.ingresses).map((name) =>
+      planned(name, "ingress", "--reply-scope", replyScope, ...rehearsal, ...dataPlane),
+    ),
     planned("profiler", "profiler"),
     planned("planner", "planner"),
     planned("gateway", "gateway", "--http-port", options.httpPort),
   ];
 }
 
+/** The only one of its role needs no number. */
+const namesOf = (role: string, count: number): string[] =>
+  count === 1 ? [role] : Array.from({ length: count }, (_, index) => `${role}-${index}`);
+
 /** A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share one. */
 function planExecutors(options: UpOptions, jitter: Surroundings["jitter"]): string[][] {
   if (options.emulate === undefined) {
-    return Array.from({ length: options.executors }, (_, gpu) => [
-      "--gpus",
-      String(gpu),
-      "--provider",
-      options.provider,
-    ]);
+    const all = options.executors + options.emulatedExecutors;
+    return Array.from({ length: all }, (_, gpu) => {
+      const engine = gpu < options.executors ? ["--provider", options.provider] : ["--engine", "emulated"];
+      return ["--gpus", String(gpu), ...engine];
+    });
   }
   const last = options.emulatedGpus - 1;
   const spread = jitter === undefined ? [] : ["--jitter", `${jitter.spread}:${jitter.seed}`];

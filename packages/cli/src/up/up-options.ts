@@ -21,6 +21,10 @@ export interface UpFlags {
   readonly nats?: string;
   readonly creds?: string;
   readonly executors?: string;
+  readonly ingresses?: string;
+  readonly batchers?: string;
+  readonly rankers?: string;
+  readonly emulatedExecutors?: string;
   readonly emulate?: string;
   readonly gpus: string;
   readonly models?: string;
@@ -48,6 +52,11 @@ export interface UpOptions {
   /** Applications that get credentials; with any, requests without credentials are not taken. */
   readonly apps: readonly string[];
   readonly executors: number;
+  readonly ingresses: number;
+  readonly batchers: number;
+  readonly rankers: number;
+  /** Beside the real ones: they take the time that a model's own `latencies` say, and echo what they get. */
+  readonly emulatedExecutors: number;
   readonly emulate: string | undefined;
   readonly emulatedGpus: number;
   readonly models: string | undefined;
@@ -65,6 +74,9 @@ export interface UpOptions {
   readonly logLevel: string;
 }
 
+/** Processes of one role on one machine. */
+const ROLE_MAX = 16;
+
 /** @throws {CommandError} naming the flag and what it takes */
 export function parseUpOptions(flags: UpFlags): UpOptions {
   // Checked here, where a mistake is one message, and not by eight children.
@@ -79,6 +91,11 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     creds: flags.creds,
     apps: appsOf(flags.apps),
     executors: countOf("executors", flags.executors ?? String(Math.max(1, availableParallelism() - 1)), 256),
+    ingresses: countOf("ingresses", flags.ingresses ?? "1", ROLE_MAX),
+    batchers: countOf("batchers", flags.batchers ?? "1", ROLE_MAX),
+    rankers: countOf("rankers", flags.rankers ?? "2", ROLE_MAX),
+    emulatedExecutors:
+      flags.emulatedExecutors === undefined ? 0 : countOf("emulated-executors", flags.emulatedExecutors, 256),
     emulate: flags.emulate,
     emulatedGpus: countOf("gpus", flags.gpus, GPUS_MAX),
     models: flags.models,

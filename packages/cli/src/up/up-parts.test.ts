@@ -31,6 +31,23 @@ test("every planned process has a command line that its role understands", () =>
   expect(executors.map(({ argv }) => parseRoleOptions("executor", argv, {}).gpus)).toEqual([[0], [1], [2]]);
 });
 
+test("each role runs as often as is asked for, and emulated executors join the real ones", () => {
+  const flags = { ingresses: "2", batchers: "2", rankers: "3", executors: "1", emulatedExecutors: "3" };
+  const planned = planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} });
+  const names = (role: string): string[] => planned.filter((one) => one.role === role).map(({ name }) => name);
+  expect(names("ingress")).toEqual(["ingress-0", "ingress-1"]);
+  expect(names("batcher")).toEqual(["batcher-0", "batcher-1"]);
+  expect(names("ranker")).toEqual(["ranker-0", "ranker-1", "ranker-2"]);
+  const executors = planned.filter(({ role }) => role === "executor");
+  const parsed = executors.map(({ argv }) => parseRoleOptions("executor", argv, {}));
+  expect(parsed.map(({ engine, gpus }) => [engine, gpus])).toEqual([
+    ["onnx", [0]],
+    ["emulated", [1]],
+    ["emulated", [2]],
+    ["emulated", [3]],
+  ]);
+});
+
 test("emulated accelerators share one process, and no demo model needs them", () => {
   const options = parseUpOptions({ ...FLAGS, emulate: "profiles.yaml", gpus: "8" });
   expect(options.demo).toBe(false);
