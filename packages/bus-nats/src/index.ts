@@ -2,7 +2,13 @@ export { type NatsConnection, type NatsOptions, SERVER_VERSION_MIN, connectNats 
 export { type Credentials, readCredentials } from "./credentials.ts";
 export { type UserFile, writeCredentials } from "./server/credentials-files.ts";
 export { findNatsServer } from "./server/nats-binary.ts";
-export { type NatsConfigOptions, natsConfig } from "./server/nats-config.ts";
+export {
+  type ClusterConfig,
+  type JwtAccess,
+  type NatsConfigOptions,
+  type ServerTls,
+  natsConfig,
+} from "./server/nats-config.ts";
 export { type NatsServer, type NatsServerOptions, startNatsServer } from "./server/nats-server.ts";
 export { LOCAL_USER, type NatsUser, appInboxPrefix, roleInboxPrefix, usersOf } from "./server/users.ts";
 export {

@@ -1,7 +1,36 @@
 import { randomBytes } from "node:crypto";
-import { OUR_PAYLOAD_BYTES_MAX } from "@tutti/protocol";
-import { TuttiError } from "@tutti/protocol";
+import { OUR_PAYLOAD_BYTES_MAX, TuttiError } from "@tutti/protocol";
 import { LOCAL_USER, type NatsUser } from "./users.ts";
+
+/** Paths of PEM files. */
+export interface ServerTls {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Who signed the certificates of the other servers, and of clients where they have any. */
+  readonly caFile?: string;
+}
+
+/** What servers of one cluster know of each other. */
+export interface ClusterConfig {
+  readonly name: string;
+  readonly host: string;
+  /** 0: a free one, which nobody else can know. */
+  readonly port: number;
+  /** `host:port` of all servers of the cluster; its own may be among them. */
+  readonly routes: readonly string[];
+  /** Whoever may open a route may say anything to anybody: servers prove themselves with a password that all of them know. */
+  readonly password: string;
+  /** Both ends then show a certificate that `caFile` has signed. */
+  readonly tls?: ServerTls & { readonly caFile: string };
+}
+
+/** Tokens instead of public keys: see jwt-accounts.ts. */
+export interface JwtAccess {
+  readonly operator: string;
+  readonly systemAccount: string;
+  /** Tokens of accounts by their public keys. */
+  readonly accounts: Readonly<Record<string, string>>;
+}
 
 export interface NatsConfigOptions {
   /** Default loopback. */
@@ -13,12 +42,22 @@ export interface NatsConfigOptions {
   readonly serverName?: string;
   /** Monitoring over HTTP on loopback; 0: a free port; absent: none. */
   readonly monitoringPort?: number;
-  /** Users with the public keys that they prove themselves with. Absent: everyone may do everything, for tests only. */
+  /** Users with the public keys that they prove themselves with. Without them and `jwt` everyone may do everything: for tests only. */
   readonly users?: readonly (NatsUser & { readonly publicKey: string })[];
+  /** The account of these users: what one deployment publishes and stores, no other account sees. Default `tutti`. */
+  readonly account?: string;
   /** Connections without credentials become the user `local`. Only on loopback. */
   readonly withLocalUser?: boolean;
+  readonly jwt?: JwtAccess;
+  /** With it, connections without TLS are refused. */
+  readonly tls?: ServerTls;
+  readonly cluster?: ClusterConfig;
+  /** Where the server writes its process id, for whoever reloads it. */
+  readonly pidFile?: string;
   readonly payloadBytesMax?: number;
 }
+
+const SYSTEM_ACCOUNT = "SYS";
 
 /** The text of a nats.conf for versions 2.9.10 and newer. Strings are quoted as in JSON, which that format contains. */
 export function natsConfig(options: NatsConfigOptions): string {
@@ -28,7 +67,7 @@ export function natsConfig(options: NatsConfigOptions): string {
     throw new TuttiError("TUTTI_FORBIDDEN", text);
   }
   const lines = [
-    `listen: ${quoted(`${host}:${options.port === 0 ? -1 : options.port}`)}`,
+    `listen: ${quoted(`${host}:${portText(options.port)}`)}`,
     `server_name: ${quoted(options.serverName ?? "tutti")}`,
     `max_payload: ${options.payloadBytesMax ?? OUR_PAYLOAD_BYTES_MAX}`,
     // 2.9 stops a publisher whose consumer is slow, up to the deadline; then the slow one is cut off.
@@ -38,34 +77,97 @@ export function natsConfig(options: NatsConfigOptions): string {
     `}`,
   ];
   if (options.monitoringPort !== undefined) {
-    lines.push(`http: ${quoted(`127.0.0.1:${options.monitoringPort === 0 ? -1 : options.monitoringPort}`)}`);
+    lines.push(`http: ${quoted(`127.0.0.1:${portText(options.monitoringPort)}`)}`);
   }
-  if (options.users !== undefined) lines.push(...authorization(options.users, options.withLocalUser ?? false));
+  if (options.pidFile !== undefined) lines.push(`pid_file: ${quoted(options.pidFile)}`);
+  if (options.tls !== undefined) lines.push(...tlsBlock(options.tls, ""));
+  if (options.cluster !== undefined) lines.push(...clusterBlock(options.cluster));
+  if (options.users !== undefined) {
+    lines.push(...accountsBlock(options.account ?? "tutti", options.users, options.withLocalUser ?? false));
+  }
+  if (options.jwt !== undefined) lines.push(...resolverBlock(options.jwt));
   return `${lines.join("\n")}\n`;
 }
 
-function authorization(
+/** Routes are mutual: each end is a client of the other, so both certificates are asked for. */
+function tlsBlock({ certFile, keyFile, caFile }: ServerTls, indent: string, verify?: "mutual"): string[] {
+  return [
+    `tls {`,
+    `  cert_file: ${quoted(certFile)}`,
+    `  key_file: ${quoted(keyFile)}`,
+    ...(caFile === undefined ? [] : [`  ca_file: ${quoted(caFile)}`]),
+    ...(verify === undefined ? [] : [`  verify: true`]),
+    // The default of half a second is short for a machine that is starting everything at once.
+    `  timeout: 5`,
+    `}`,
+  ].map((line) => `${indent}${line}`);
+}
+
+const ROUTE_USER = "route";
+
+function clusterBlock({ name, host, port, routes, password, tls }: ClusterConfig): string[] {
+  const secret = encodeURIComponent(password);
+  return [
+    `cluster {`,
+    `  name: ${quoted(name)}`,
+    `  listen: ${quoted(`${host}:${portText(port)}`)}`,
+    `  authorization { user: ${quoted(ROUTE_USER)}, password: ${quoted(password)}, timeout: 5 }`,
+    `  routes: [${routes.map((route) => quoted(`nats-route://${ROUTE_USER}:${secret}@${route}`)).join(", ")}]`,
+    ...(tls === undefined ? [] : tlsBlock(tls, "  ", "mutual")),
+    `}`,
+  ];
+}
+
+function accountsBlock(
+  account: string,
   users: readonly (NatsUser & { readonly publicKey: string })[],
   withLocalUser: boolean,
 ): string[] {
   const blocks = users.map((user) => userBlock(user, `nkey: ${quoted(user.publicKey)}`));
-  if (!withLocalUser) return ["authorization {", "  users = [", ...blocks, "  ]", "}"];
-  // Nobody knows the password: the user is reached only by giving no credentials.
-  const password = randomBytes(24).toString("base64url");
-  blocks.push(userBlock(LOCAL_USER, `user: ${quoted(LOCAL_USER.name)}, password: ${quoted(password)}`));
-  return ["authorization {", "  users = [", ...blocks, "  ]", "}", `no_auth_user: ${quoted(LOCAL_USER.name)}`];
+  if (withLocalUser) {
+    // Nobody knows the password: the user is reached only by giving no credentials.
+    const password = randomBytes(24).toString("base64url");
+    blocks.push(userBlock(LOCAL_USER, `user: ${quoted(LOCAL_USER.name)}, password: ${quoted(password)}`));
+  }
+  return [
+    `accounts {`,
+    `  ${quoted(account)}: {`,
+    `    jetstream: enabled`,
+    `    users: [`,
+    ...blocks,
+    `    ]`,
+    `  }`,
+    // Without users: nobody sees what the server tells of itself.
+    `  ${SYSTEM_ACCOUNT}: { users: [] }`,
+    `}`,
+    `system_account: ${SYSTEM_ACCOUNT}`,
+    ...(withLocalUser ? [`no_auth_user: ${quoted(LOCAL_USER.name)}`] : []),
+  ];
 }
 
-const userBlock = (user: NatsUser, identity: string): string => `    # ${user.name}
-    { ${identity}
-      permissions: {
-        publish: { allow: [${user.publish.map(quoted).join(", ")}] }
-        subscribe: { allow: [${user.subscribe.map(quoted).join(", ")}]${neverOf(user)} }
-      }
-    }`;
+function resolverBlock({ operator, systemAccount, accounts }: JwtAccess): string[] {
+  const preload = Object.entries(accounts).map(([key, token]) => `  ${key}: ${quoted(token)}`);
+  return [
+    `operator: ${quoted(operator)}`,
+    `system_account: ${quoted(systemAccount)}`,
+    `resolver: MEMORY`,
+    `resolver_preload {`,
+    ...preload,
+    `}`,
+  ];
+}
+
+const userBlock = (user: NatsUser, identity: string): string => `      # ${user.name}
+      { ${identity}
+        permissions: {
+          publish: { allow: [${user.publish.map(quoted).join(", ")}] }
+          subscribe: { allow: [${user.subscribe.map(quoted).join(", ")}]${neverOf(user)} }
+        }
+      }`;
 
 const neverOf = ({ neverSubscribe = [] }: NatsUser): string =>
   neverSubscribe.length === 0 ? "" : `, deny: [${neverSubscribe.map(quoted).join(", ")}]`;
 
 const quoted = (text: string): string => JSON.stringify(text);
+const portText = (port: number): number => (port === 0 ? -1 : port);
 const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { TuttiError } from "@tutti/protocol";
 import { type UserFile, writeCredentials } from "./credentials-files.ts";
 import { findNatsServer } from "./nats-binary.ts";
-import { natsConfig } from "./nats-config.ts";
+import { type ClusterConfig, type ServerTls, natsConfig } from "./nats-config.ts";
 import type { NatsUser } from "./users.ts";
 
 export interface NatsServerOptions {
@@ -22,6 +22,10 @@ export interface NatsServerOptions {
   /** Who may do what (`usersOf`). Default: no accounts, everyone may do everything: for tests. */
   readonly access?: { readonly users: readonly NatsUser[]; readonly withLocalUser: boolean };
   readonly payloadBytesMax?: number;
+  readonly serverName?: string;
+  /** With it, connections without TLS are refused. */
+  readonly tls?: ServerTls;
+  readonly cluster?: ClusterConfig;
   /** Each line of the server's log. */
   readonly onLog?: (line: string) => void;
   /** Default 20 s: recovering a large store takes time. */
@@ -148,8 +152,8 @@ class SpawnedServer implements NatsServer {
   }
 
   #writeConfig(): string {
-    const { dir, host, monitoringPort, access, payloadBytesMax } = this.#options;
-    mkdirSync(dir, { recursive: true });
+    const { dir, host, monitoringPort, access, payloadBytesMax, serverName, tls, cluster } = this.#options;
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
     const path = join(dir, "nats.conf");
     const text = natsConfig({
       port: this.#port,
@@ -158,6 +162,9 @@ class SpawnedServer implements NatsServer {
       ...(host !== undefined && { host }),
       ...(monitoringPort !== undefined && { monitoringPort }),
       ...(payloadBytesMax !== undefined && { payloadBytesMax }),
+      ...(serverName !== undefined && { serverName }),
+      ...(tls !== undefined && { tls }),
+      ...(cluster !== undefined && { cluster }),
       ...(this.#users !== undefined && { users: this.#users }),
     });
     writeFileSync(path, text, { mode: 0o600 });
