@@ -232,6 +232,60 @@ export function busConformance(name: string, network: () => BusNetwork): void {
     expect(stopped.texts).toEqual(["1"]);
   });
 
+  test(`${name}: a subscription that is drained hears all that the server has sent it, then nothing more, and its group takes over`, async () => {
+    const to = subject();
+    const c = await network().connect();
+    const [leaving, staying] = [new Heard(), new Heard()];
+    const subscription = b.subscribe(to, leaving.take, { queue: "q" });
+    c.subscribe(to, staying.take, { queue: "q" });
+    await Promise.all([flushed(b), flushed(c)]);
+    const publish = (first: number): void => {
+      for (let i = first; i < first + 2_000; i++) a.publish(to, bytes(String(i)));
+    };
+    publish(0);
+    await leaving.count(1);
+    publish(2_000);
+    let heardWhenDrained = -1;
+    const drained = new Promise<void>((resolve) =>
+      subscription.drain(() => {
+        heardWhenDrained = leaving.texts.length;
+        resolve();
+      }),
+    );
+    expect(heardWhenDrained).toBe(-1);
+    publish(4_000);
+    await drained;
+    publish(6_000);
+    await flushed(a);
+    await until(() => leaving.texts.length + staying.texts.length >= 8_000);
+    expect(new Set([...leaving.texts, ...staying.texts]).size).toBe(8_000);
+    expect(leaving.texts.length).toBe(heardWhenDrained);
+  });
+
+  test(`${name}: draining ends also when there is nothing to wait for, twice, when the connection is away, and when it is closed`, async () => {
+    const to = subject();
+    const drained = (subscription: { drain(done: () => void): void }): Promise<void> =>
+      new Promise((resolve) => subscription.drain(resolve));
+    const first = b.subscribe(to, () => {});
+    await Promise.all([drained(first), drained(first)]);
+    await drained(first);
+    first.stop();
+    const second = b.subscribe(to, () => {});
+    const third = b.subscribe(to, () => {});
+    second.stop();
+    await drained(second);
+    await network().cut();
+    await until(() => !b.connected);
+    await drained(third);
+    await network().heal();
+    await until(() => a.connected && b.connected);
+    expect(await request(a, to, NOTHING)).toEqual({ failure: "no-responders" });
+    const fourth = b.subscribe(to, () => {});
+    await new Promise<void>((resolve) => b.close(resolve));
+    await drained(fourth);
+    await drained(b.subscribe(to, () => {}));
+  });
+
   test(`${name}: what may not be published or subscribed to is reported, and everything else goes on`, async () => {
     const restricted = await network().connectRestricted();
     const statuses = listen(restricted);

@@ -308,7 +308,8 @@ export class Cluster {
     return undefined;
   }
 
-  #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): void {
+  /** @returns whether it will arrive */
+  #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): boolean {
     const [from, to] = [this.#slotOfBus.get(hop.from), this.#slotOfBus.get(hop.to)];
     // Between publishers and the system nothing is lost or repeated: it would be another request, or none.
     const fates = from === undefined || to === undefined ? [this.#plan.hopUs] : this.links.fates(from, to);
@@ -317,6 +318,7 @@ export class Cluster {
         this.#watcher.onDelivered(hop);
         run();
       });
+    return fates.length > 0;
   }
 
   #carryFromStore(host: Host, run: () => void): void {

@@ -171,8 +171,8 @@ export class HostBus implements Bus {
     this.#host.watcher.onSent(this.#host, subject, payload);
     return this.#inner.publish(subject, payload, options);
   };
-  subscribe: Bus["subscribe"] = (pattern, onDelivery, options) =>
-    this.#inner.subscribe(
+  subscribe: Bus["subscribe"] = (pattern, onDelivery, options) => {
+    const inner = this.#inner.subscribe(
       pattern,
       (delivery) =>
         this.#host.perform(() => {
@@ -181,6 +181,8 @@ export class HostBus implements Bus {
         }),
       options,
     );
+    return { stop: () => inner.stop(), drain: (done) => inner.drain(() => this.#later(done)) };
+  };
   request: Bus["request"] = (subject, payload, options, done) => {
     if (this.#host.alive) this.#inner.request(subject, payload, options, (result) => this.#later(() => done(result)));
   };

@@ -4,6 +4,7 @@ import {
   type BusFailure,
   type BusStatus,
   type Delivery,
+  type DeliverySubscription,
   type PublishOptions,
   REQUESTS_MAX,
   type RequestOptions,
@@ -80,10 +81,14 @@ export class NatsBus implements Bus {
     }
   }
 
-  subscribe(pattern: string, onDelivery: (delivery: Delivery) => void, options: SubscribeOptions = {}): Subscription {
+  subscribe(
+    pattern: string,
+    onDelivery: (delivery: Delivery) => void,
+    options: SubscribeOptions = {},
+  ): DeliverySubscription {
     if (!isPattern(pattern) || this.#connection.isClosed()) {
       this.#tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
-      return { stop: () => {} };
+      return { stop: () => {}, drain: (done) => queueMicrotask(() => this.#perform(done)) };
     }
     const subscription = this.#connection.subscribe(pattern, {
       ...(options.queue !== undefined && { queue: options.queue }),
@@ -96,7 +101,17 @@ export class NatsBus implements Bus {
         }
       },
     });
-    return { stop: () => subscription.unsubscribe() };
+    return {
+      stop: () => subscription.unsubscribe(),
+      drain: (done) => {
+        const finish = (): void => this.#perform(done);
+        // The library would wait for the next connection, which brings nothing of this one.
+        if (!this.#connected || subscription.isClosed()) {
+          subscription.unsubscribe();
+          queueMicrotask(finish);
+        } else subscription.drain().then(finish, finish);
+      },
+    };
   }
 
   request(

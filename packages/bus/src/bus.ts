@@ -12,7 +12,11 @@ export interface Bus {
    */
   publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean;
   /** `*` matches one token, `>` the rest. Handlers run synchronously, one delivery after another; one that throws is reported, not fatal. */
-  subscribe(subject: string, onDelivery: (delivery: Delivery) => void, options?: SubscribeOptions): Subscription;
+  subscribe(
+    subject: string,
+    onDelivery: (delivery: Delivery) => void,
+    options?: SubscribeOptions,
+  ): DeliverySubscription;
   /** One answer or a failure, once. For cold paths: hot ones have an inbox of their own (docs/architecture.md, 8). */
   request(
     subject: string,
@@ -22,7 +26,7 @@ export interface Bus {
   ): void;
   /** A new private reply subject below this connection's inbox prefix. */
   newInbox(): string;
-  /** Calls back when everything published so far has reached the server; with false if the connection broke meanwhile. */
+  /** Calls back when everything published so far has reached the server; with false if the connection broke meanwhile: some of it may be lost. */
   flush(done: (reached: boolean) => void): void;
   onStatus(listener: (status: BusStatus) => void): Subscription;
   /** Answers the NATS services protocol ($SRV.PING, INFO, STATS) for this actor until stopped. */
@@ -42,7 +46,16 @@ export interface RequestOptions extends PublishOptions {
   readonly timeoutMs: number;
 }
 export interface Subscription {
+  /** At once: what is on its way is lost. */
   stop(): void;
+}
+export interface DeliverySubscription extends Subscription {
+  /**
+   * Takes nothing new, delivers what the server has sent already, then calls `done`; once per call, never within it, also where the connection breaks
+   * or is closed meanwhile (nothing is on its way then). A queue group has one member less from the moment at which the server hears of it, so no
+   * message is lost between its members (docs/architecture.md, T9).
+   */
+  drain(done: () => void): void;
 }
 
 /** A message as it came. `payload` is borrowed until the handler returns: it may be a view of a shared read buffer, so copy what is kept. */

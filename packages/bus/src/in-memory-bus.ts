@@ -4,6 +4,7 @@ import {
   type BusFailure,
   type BusStatus,
   type Delivery,
+  type DeliverySubscription,
   type PublishOptions,
   type RequestOptions,
   type ServiceInfo,
@@ -31,6 +32,10 @@ export interface Interest {
   readonly queue: string | undefined;
   readonly onDelivery: (delivery: Delivery) => void;
   live: boolean;
+  /** Messages on their way to it. */
+  onTheWay: number;
+  /** Told when nothing is on the way any more. */
+  drained: (() => void)[];
 }
 
 /** Requests that wait for an answer at once on one connection; beyond, a request fails as if it had timed out. */
@@ -56,13 +61,7 @@ export class InMemoryBus implements Bus {
     this.mayPublish = options.mayPublish ?? (() => true);
     this.maySubscribe = options.maySubscribe ?? (() => true);
     assert(isSubject(this.inboxPrefix), `${this.inboxPrefix} is no inbox prefix`);
-    network.add({
-      bus: this,
-      pattern: `${this.inboxPrefix}.r.*`,
-      queue: undefined,
-      onDelivery: (delivery) => this.#onAnswer(delivery),
-      live: true,
-    });
+    network.add(this.#interest(`${this.inboxPrefix}.r.*`, undefined, (delivery) => this.#onAnswer(delivery)));
   }
 
   get payloadMax(): number {
@@ -91,8 +90,12 @@ export class InMemoryBus implements Bus {
     return true;
   }
 
-  subscribe(pattern: string, onDelivery: (delivery: Delivery) => void, options: SubscribeOptions = {}): Subscription {
-    const interest: Interest = { bus: this, pattern, queue: options.queue, onDelivery, live: true };
+  subscribe(
+    pattern: string,
+    onDelivery: (delivery: Delivery) => void,
+    options: SubscribeOptions = {},
+  ): DeliverySubscription {
+    const interest = this.#interest(pattern, options.queue, onDelivery);
     if (this.#state === "closed" || !isPattern(pattern)) {
       this.tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
     } else if (!this.maySubscribe(pattern)) {
@@ -100,7 +103,14 @@ export class InMemoryBus implements Bus {
     } else {
       this.#network.add(interest);
     }
-    return { stop: () => this.#network.remove(interest) };
+    return {
+      stop: () => this.#network.remove(interest),
+      drain: (done) => this.#network.drain(interest, () => this.perform(done)),
+    };
+  }
+
+  #interest(pattern: string, queue: string | undefined, onDelivery: (delivery: Delivery) => void): Interest {
+    return { bus: this, pattern, queue, onDelivery, live: true, onTheWay: 0, drained: [] };
   }
 
   request(

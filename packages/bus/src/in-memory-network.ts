@@ -14,9 +14,9 @@ export interface Hop {
 export interface InMemoryNetworkOptions {
   /**
    * Carries one message over: calls `run` now or later, twice, or never. A simulator delays, repeats, drops and reorders here.
-   * Default: the microtask queue, in order.
+   * Returns false where it never does: a subscription that is drained waits for all others. Default: the microtask queue, in order.
    */
-  readonly deliver?: (run: () => void, hop: Hop) => void;
+  readonly deliver?: (run: () => void, hop: Hop) => unknown;
   /** Runs what concerns one connection alone (statuses, failures), soon and in order; never dropped. Default: the microtask queue. */
   readonly later?: (run: () => void) => void;
   /** For the time-outs of requests. Default: setTimeout. */
@@ -44,7 +44,7 @@ export class InMemoryNetwork {
   readonly startedAt: Date;
   readonly later: (run: () => void) => void;
   readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
-  readonly #deliver: (run: () => void, hop: Hop) => void;
+  readonly #deliver: (run: () => void, hop: Hop) => unknown;
   readonly #choose: (count: number) => number;
   readonly #literal = new Map<string, Set<Interest>>();
   readonly #wild = new Set<Interest>();
@@ -76,10 +76,26 @@ export class InMemoryNetwork {
 
   remove(interest: Interest): void {
     interest.live = false;
+    this.#unlist(interest);
+    this.#tellDrained(interest);
+  }
+
+  /** Nothing new goes to it; what is on its way still comes. */
+  drain(interest: Interest, done: () => void): void {
+    interest.drained.push(done);
+    this.#unlist(interest);
+    if (interest.onTheWay === 0 || !interest.live) this.#tellDrained(interest);
+  }
+
+  #unlist(interest: Interest): void {
     this.#wild.delete(interest);
     const peers = this.#literal.get(interest.pattern);
     if (peers?.delete(interest) === true && peers.size === 0) this.#literal.delete(interest.pattern);
     this.interestChanged();
+  }
+
+  #tellDrained(interest: Interest): void {
+    for (const done of interest.drained.splice(0)) this.later(done);
   }
 
   /** Removes everything that a closed connection had. */
@@ -113,12 +129,21 @@ export class InMemoryNetwork {
       reply: options.reply,
       header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     };
-    this.#deliver(
+    to.onTheWay++;
+    let arrived = false;
+    const arrive = (): void => {
+      if (arrived) return;
+      arrived = true;
+      if (--to.onTheWay === 0) this.#tellDrained(to);
+    };
+    const isCarried = this.#deliver(
       () => {
         if (to.live && to.bus.connected) to.bus.perform(() => to.onDelivery(delivery));
+        arrive();
       },
       { from: from.name, to: to.bus.name, subject, bytes: payload.length },
     );
+    if (isCarried === false) arrive();
   }
 
   #routeOf(subject: string): Route {
