@@ -33,14 +33,36 @@ export interface RestartPolicy {
 
 const RESTART: RestartPolicy = { firstMs: 100, maxMs: 5_000, healthyMs: 10_000, attemptsMax: 8, firstAttemptsMax: 3 };
 
+/** What became of a process: its first message, its end, or neither in time. */
+export type Outcome = { readonly ready: Readonly<Record<string, unknown>> } | { readonly ended: string } | "late";
+
+export interface ChildState {
+  readonly spec: ChildSpec;
+  readonly pid: number | undefined;
+  /** By performance.now(), of the process that runs. */
+  readonly startedAt: number;
+  /** What it said when it was ready; undefined before. */
+  readonly ready: Readonly<Record<string, unknown>> | undefined;
+  /** Starts after the first one, whoever asked for them. */
+  readonly restarts: number;
+  readonly state: "starting" | "ready" | "waiting" | "parked" | "given-up";
+}
+
 interface Child {
   readonly spec: ChildSpec;
   process: ChildProcess | undefined;
+  /** Its successor while that starts, and predecessors that are still ending: an operator's restart has two at once. */
+  readonly others: Set<ChildProcess>;
   startedAt: number;
   deaths: number;
+  starts: number;
   everReady: boolean;
+  ready: Readonly<Record<string, unknown>> | undefined;
   timer: NodeJS.Timeout | undefined;
   stopping: boolean;
+  /** An operator keeps it down, or has its successor started: its end is nothing to repair. */
+  parked: boolean;
+  givenUp: boolean;
 }
 
 export class Supervisor {
@@ -57,11 +79,16 @@ export class Supervisor {
     const child: Child = {
       spec,
       process: undefined,
+      others: new Set(),
       startedAt: 0,
       deaths: 0,
+      starts: 0,
       everReady: false,
+      ready: undefined,
       timer: undefined,
       stopping: false,
+      parked: false,
+      givenUp: false,
     };
     this.#children.set(spec.name, child);
     this.#spawn(child);
@@ -94,18 +121,9 @@ export class Supervisor {
       if (child === undefined) return Promise.resolve();
       child.stopping = true;
       clearTimeout(child.timer);
-      const { process } = child;
-      if (process === undefined || process.exitCode !== null || process.signalCode !== null) return Promise.resolve();
-      process.kill("SIGTERM");
-      return new Promise<void>((resolve) => {
-        const timer = setTimeout(() => {
-          killed.push(name);
-          process.kill("SIGKILL");
-        }, options.graceMs);
-        process.once("exit", () => {
-          clearTimeout(timer);
-          resolve();
-        });
+      const living = [child.process, ...child.others].filter((process) => process !== undefined);
+      return Promise.all(living.map((process) => endProcess(process, options.graceMs))).then((ends) => {
+        if (ends.includes("killed")) killed.push(name);
       });
     });
     await Promise.all(ended);
@@ -115,27 +133,109 @@ export class Supervisor {
   /** At once and without asking. */
   kill(): void {
     this.expectEnds();
-    for (const child of this.#children.values()) child.process?.kill("SIGKILL");
+    for (const child of this.#children.values())
+      for (const process of [child.process, ...child.others]) process?.kill("SIGKILL");
   }
 
-  #spawn(child: Child): void {
-    const { name, command, args, env } = child.spec;
+  list(): ChildState[] {
+    return [...this.#children.values()].map((child) => ({
+      spec: child.spec,
+      pid: child.process?.pid,
+      startedAt: child.startedAt,
+      ready: child.ready,
+      restarts: Math.max(0, child.starts - 1),
+      state: stateOf(child),
+    }));
+  }
+
+  /** Starts a second process of the child beside the one that runs; it counts as the child only once it is promoted. */
+  launchBeside(name: string): ChildProcess {
+    const child = this.#child(name);
+    const launched = this.#launch(child);
+    child.others.add(launched);
+    return launched;
+  }
+
+  /** What became of a process that was just launched. */
+  outcome(process: ChildProcess, withinMs: number): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const settle = (outcome: Outcome): void => {
+        clearTimeout(timer);
+        process.off("message", onMessage).off("close", onClose);
+        resolve(outcome);
+      };
+      const onMessage = (message: unknown): void => {
+        if (isReady(message)) settle({ ready: message });
+      };
+      const onClose = (code: number | null, signal: string | null): void =>
+        settle({ ended: signal ?? `exit code ${code}` });
+      const timer = setTimeout(() => settle("late"), withinMs);
+      process.on("message", onMessage).once("close", onClose);
+    });
+  }
+
+  /** `launched` is the child from now on. @returns the process that was the child until now, if it still runs */
+  promote(name: string, launched: ChildProcess, ready: Readonly<Record<string, unknown>>): ChildProcess | undefined {
+    const child = this.#child(name);
+    clearTimeout(child.timer); // of a predecessor that died meanwhile
+    const before = child.process;
+    if (before !== undefined) child.others.add(before);
+    child.others.delete(launched);
+    Object.assign(child, { process: launched, startedAt: performance.now(), ready, deaths: 0, givenUp: false });
+    return before;
+  }
+
+  /** Its end is expected, and nobody starts it again. @returns its process, to be ended */
+  park(name: string): ChildProcess | undefined {
+    const child = this.#child(name);
+    child.parked = true;
+    clearTimeout(child.timer);
+    return child.process;
+  }
+
+  /** Starts what was parked or given up. */
+  unpark(name: string): ChildProcess {
+    const child = this.#child(name);
+    Object.assign(child, { parked: false, givenUp: false, deaths: 0 });
+    clearTimeout(child.timer);
+    return child.process ?? this.#spawn(child);
+  }
+
+  #child(name: string): Child {
+    const child = this.#children.get(name);
+    if (child === undefined) throw new Error(`there is no child ${name}`);
+    return child;
+  }
+
+  #spawn(child: Child): ChildProcess {
     child.startedAt = performance.now();
+    child.ready = undefined;
+    return (child.process = this.#launch(child));
+  }
+
+  #launch(child: Child): ChildProcess {
+    const { name, command, args, env } = child.spec;
+    child.starts++;
     const spawned = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       env: { ...process.env, ...env },
     });
-    child.process = spawned;
     this.#gather(name, spawned.stdout, "stdout");
     this.#gather(name, spawned.stderr, "stderr");
     spawned.on("message", (message) => {
-      if (typeof message !== "object" || message === null || !("ready" in message)) return;
+      if (!isReady(message)) return;
       child.everReady = true;
+      if (child.process === spawned) child.ready = message;
       this.#events.onReady(name, { ...message });
     });
     spawned.on("error", (error) => this.#events.onLine(name, `can't be started: ${error.message}`, "stderr"));
     // "close" comes after the last line was read, and also after a failed start; "exit" comes too early for both.
-    spawned.once("close", (code, signal) => this.#onEnd(child, signal ?? `exit code ${code}`));
+    spawned.once("close", (code, signal) => {
+      const how = signal ?? `exit code ${code}`;
+      if (child.others.delete(spawned)) this.#events.onExit(name, how, "stopped");
+      else this.#onEnd(child, how);
+    });
+    return spawned;
   }
 
   #gather(name: string, stream: Readable | null, kind: "stdout" | "stderr"): void {
@@ -146,13 +246,43 @@ export class Supervisor {
   #onEnd(child: Child, how: string): void {
     child.process = undefined;
     const { name } = child.spec;
-    if (child.stopping) return this.#events.onExit(name, how, "stopped");
+    child.ready = undefined;
+    if (child.stopping || child.parked) return this.#events.onExit(name, how, "stopped");
     const { firstMs, maxMs, healthyMs } = this.#restart;
     const attemptsMax = child.everReady ? this.#restart.attemptsMax : this.#restart.firstAttemptsMax;
     child.deaths = performance.now() - child.startedAt >= healthyMs ? 1 : child.deaths + 1;
-    if (child.deaths >= attemptsMax) return this.#events.onExit(name, how, "given-up");
+    if (child.deaths >= attemptsMax) {
+      child.givenUp = true;
+      return this.#events.onExit(name, how, "given-up");
+    }
     const restartMs = Math.min(maxMs, firstMs * 2 ** (child.deaths - 1));
     child.timer = setTimeout(() => this.#spawn(child), restartMs);
     this.#events.onExit(name, how, { restartMs });
   }
 }
+
+/** Asks it to end, and kills it when it has not ended in time. */
+export function endProcess(process: ChildProcess, graceMs: number): Promise<"ended" | "killed"> {
+  if (process.exitCode !== null || process.signalCode !== null) return Promise.resolve("ended");
+  process.kill("SIGTERM");
+  return new Promise((resolve) => {
+    let how: "ended" | "killed" = "ended";
+    const timer = setTimeout(() => {
+      how = "killed";
+      process.kill("SIGKILL");
+    }, graceMs);
+    process.once("exit", () => {
+      clearTimeout(timer);
+      resolve(how);
+    });
+  });
+}
+
+function stateOf(child: Child): ChildState["state"] {
+  if (child.process !== undefined) return child.ready === undefined ? "starting" : "ready";
+  if (child.parked) return "parked";
+  return child.givenUp ? "given-up" : "waiting";
+}
+
+const isReady = (message: unknown): message is Readonly<Record<string, unknown>> =>
+  typeof message === "object" && message !== null && "ready" in message;

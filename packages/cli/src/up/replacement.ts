@@ -1,0 +1,94 @@
+/**
+ * One process at an operator's word: replaced, drained, or brought back. It never ends with nobody there where that can be avoided.
+ *
+ *   spare-first  The replacement starts beside the old process, and the old one is asked to leave only once the new one is ready (docs/architecture.md,
+ *                T9). A replacement that does not come up leaves the old process as it was.
+ *   stop-first   For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway, which holds a port; the
+ *                profiler and the planner, whose entries in the store have one writer, and without which serving goes on.
+ */
+import type { Role } from "@tutti/protocol";
+import { CommandError } from "../failure.ts";
+import { type Outcome, type Supervisor, endProcess } from "./supervisor.ts";
+
+export type ReplacementOrder = "spare-first" | "stop-first";
+
+const SPARE_FIRST: ReadonlySet<Role> = new Set<Role>(["ingress", "batcher", "ranker"]);
+export const replacementOrder = (role: Role): ReplacementOrder =>
+  SPARE_FIRST.has(role) ? "spare-first" : "stop-first";
+
+/** An actor ends itself after 9 s, whatever it still waits for. */
+const GRACE_MS = 12_000;
+
+export interface OrderOptions {
+  /** Until the replacement is ready. */
+  readonly readyMs: number;
+  /** Until the old process has ended; then it is killed. */
+  readonly graceMs?: number;
+  readonly report: (text: string) => void;
+}
+
+/** @throws {CommandError} when the replacement does not come up */
+export async function replaceProcess(
+  supervisor: Supervisor,
+  { name, order, ...options }: OrderOptions & { readonly name: string; readonly order: ReplacementOrder },
+): Promise<void> {
+  const state = supervisor.list().find((child) => child.spec.name === name);
+  // Without a process there is nothing to stop, and nothing to leave as it was.
+  if (state?.pid === undefined) return bringBack(supervisor, name, options);
+  if (order === "spare-first") await replaceBySpare(supervisor, name, options);
+  else {
+    await drainProcess(supervisor, name, options);
+    await bringBack(supervisor, name, options);
+  }
+}
+
+async function replaceBySpare(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
+  const launched = supervisor.launchBeside(name);
+  options.report(`${name}: starts a replacement (pid ${launched.pid})`);
+  const outcome = await supervisor.outcome(launched, options.readyMs);
+  if (outcome === "late") await endProcess(launched, GRACE_MS);
+  const { ready } = readyOf(outcome, name, options.readyMs, "; the one that ran goes on");
+  const before = supervisor.promote(name, launched, ready);
+  if (before === undefined) return options.report(`${name}: the replacement is ready; the old one has ended meanwhile`);
+  options.report(`${name}: the replacement is ready; the old one (pid ${before.pid}) finishes what it has`);
+  await end(before, name, options);
+}
+
+/** It finishes what it has accepted, ends, and stays down. */
+export async function drainProcess(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
+  const running = supervisor.park(name);
+  if (running === undefined) return options.report(`${name}: has no process`);
+  options.report(`${name}: pid ${running.pid} takes nothing more, and finishes what it has`);
+  await end(running, name, options);
+}
+
+/** @throws {CommandError} when it does not come up */
+export async function bringBack(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
+  const launched = supervisor.unpark(name);
+  options.report(`${name}: starts (pid ${launched.pid})`);
+  const { state } = supervisor.list().find((child) => child.spec.name === name) ?? {};
+  if (state !== "ready") readyOf(await supervisor.outcome(launched, options.readyMs), name, options.readyMs, "");
+  options.report(`${name}: is ready`);
+}
+
+async function end(process: Parameters<typeof endProcess>[0], name: string, options: OrderOptions): Promise<void> {
+  const startedAt = performance.now();
+  const how = await endProcess(process, options.graceMs ?? GRACE_MS);
+  const took = `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
+  options.report(
+    how === "ended"
+      ? `${name}: the old one ended after ${took}`
+      : `${name}: the old one did not end within ${took} and was killed`,
+  );
+}
+
+function readyOf(
+  outcome: Outcome,
+  name: string,
+  withinMs: number,
+  addition: string,
+): { ready: Readonly<Record<string, unknown>> } {
+  if (outcome === "late") throw new CommandError(`${name} was not ready within ${withinMs / 1000} s${addition}`);
+  if ("ended" in outcome) throw new CommandError(`${name} ended before it was ready (${outcome.ended})${addition}`);
+  return outcome;
+}
