@@ -53,6 +53,8 @@ export interface ModelSpec {
   readonly constants: readonly ConstantSpec[];
   readonly axes: Readonly<Record<string, AxisSpec>>;
   readonly buckets: readonly BucketSpec[];
+  /** After which a run counts as hung and its executor is ended; by default reckoned from its latency. */
+  readonly runDeadline?: Micros;
   /** Given instead of measured, by bucket index. */
   readonly profile?: readonly ProfilePoints[];
   /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
@@ -66,8 +68,8 @@ export interface ModelStatus {
   readonly name: string;
   readonly number: number;
   readonly version: string;
-  readonly state: "loading" | "profiling" | "ready" | "refused" | "failed";
-  /** Why it is refused or failed, and what to do. */
+  readonly state: "loading" | "profiling" | "ready" | "refused" | "failed" | "quarantined";
+  /** Why it is refused, failed or quarantined, and what to do. */
   readonly reason: string;
   /** By bucket index; empty until profiled. Planning latencies (high quantile). */
   readonly profiles: readonly ProfilePoints[];

@@ -41,6 +41,12 @@ export const subjectsOf = (cluster: string) => {
     bulkReply: (key: ActorKey): string => `${prefix}.bulkreply.${actorToken(key)}`,
     /** Figures of one actor, once a second (packed Stats records). */
     stats: (role: Role | "*"): string => `${prefix}.stats.${role}`,
+    /** Operators to every agent. */
+    agents: `${prefix}.admin.agents`,
+    /** Operators to one agent. */
+    agent: (key: ActorKey | "*"): string => `${prefix}.admin.agent.${key === "*" ? key : actorToken(key)}`,
+    /** Agents to one operator. */
+    operator: (key: ActorKey | "*"): string => `${prefix}.admin.operator.${key === "*" ? key : actorToken(key)}`,
   } as const;
 };
 export type Subjects = ReturnType<typeof subjectsOf>;
@@ -81,4 +87,6 @@ export const leaseKeys = {
   ranker: (subCluster: string): string => `ranker.${subCluster}`,
   model: (modelNumber: number): string => `model.${modelNumber}`,
   slot: (gpu: number): string => `slot.${gpu}`,
+  /** Held by whoever restarts actors one after the other: two at once could take a role's last ones together. */
+  operation: "operation",
 } as const;

@@ -5,7 +5,9 @@ import {
   INFER_SUBJECT,
   ROLES,
   type Role,
+  faultKeys,
   isName,
+  leaseKeys,
   subjectsOf,
 } from "@tutti/protocol";
 import { assert, unreachable } from "@tutti/units";
@@ -38,11 +40,16 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
   ingress: [],
   batcher: [`$KV.${BUCKET.leases}.model.>`],
   ranker: [`$KV.${BUCKET.leases}.ranker.>`],
-  executor: [`$KV.${BUCKET.leases}.slot.>`],
+  executor: [`$KV.${BUCKET.leases}.slot.>`, `$KV.${BUCKET.profiles}.${faultKeys.prefix}>`],
   profiler: [`$KV.${BUCKET.profiles}.>`],
   planner: [`$KV.${BUCKET.plan}.>`],
   gateway: [],
-  admin: [`$KV.${BUCKET.models}.>`, `$KV.${BUCKET.plan}.>`, `$KV.${BUCKET.profiles}.>`],
+  admin: [
+    `$KV.${BUCKET.models}.>`,
+    `$KV.${BUCKET.plan}.>`,
+    `$KV.${BUCKET.profiles}.>`,
+    `$KV.${BUCKET.leases}.${leaseKeys.operation}`,
+  ],
 };
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
 
@@ -58,13 +65,25 @@ const RECORDER: NatsUser = {
   neverSubscribe: [`${INFER_SUBJECT} >`],
 };
 
-/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `recorder`, `app-<app>` each. */
+/** Keeps actors' processes on one host and hears operators' orders; takes no part in serving. */
+export const agentUser = (cluster: string): NatsUser => {
+  const { agents, agent, operator } = subjectsOf(cluster);
+  return {
+    name: "agent",
+    inboxPrefix: "_INBOX_agent",
+    publish: [operator("*")],
+    subscribe: ["_INBOX_agent.>", agents, agent("*")],
+  };
+};
+
+/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each. */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
   return [
     ...ROLES.map((role) => roleUser(options.cluster, role)),
     { name: "answers", inboxPrefix: "_INBOX_answers", publish: [OUTSIDE_INBOXES], subscribe: ["_INBOX_answers.>"] },
     adminUser(options.cluster),
+    agentUser(options.cluster),
     RECORDER,
     ...options.apps.map(appUser),
   ];
@@ -89,13 +108,13 @@ const appUser = (app: string): NatsUser => ({
 });
 
 function adminUser(cluster: string): NatsUser {
-  const { beat, stats } = subjectsOf(cluster);
+  const { beat, stats, agents, agent, operator } = subjectsOf(cluster);
   return {
     name: "admin",
     inboxPrefix: "_INBOX.admin",
-    publish: ["infer.>", "$SRV.>", ...readsStore(), ...WRITES.admin, ...FILE_WRITES],
+    publish: ["infer.>", "$SRV.>", ...readsStore(), ...WRITES.admin, ...FILE_WRITES, agents, agent("*")],
     // An operator may ask in the name of any application.
-    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*")],
+    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), operator("*")],
   };
 }
 

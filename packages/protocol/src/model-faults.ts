@@ -1,0 +1,81 @@
+import { type ActorKey, type GpuId, type Instant, formatDuration, micros } from "@tutti/units";
+import type { ModelSpec, ModelStatus } from "./model-spec.ts";
+
+/**
+ * One executor that ended because of a model, or while it ran or loaded one.
+ *
+ * `hung`: its run or load passed its deadline. `crashed`: the process ended by itself (a native abort, a lost device). `killed`: from outside, perhaps for
+ * lack of memory, or nobody knows how.
+ */
+export interface Strike {
+  /** The incarnation that ended: each counts once. */
+  readonly executor: ActorKey;
+  readonly host: string;
+  readonly gpu: GpuId;
+  readonly doing: "run" | "load";
+  readonly how: "hung" | "crashed" | "killed";
+  /** Of the run or load. */
+  readonly startedAt: Instant;
+  /** When it was written down. */
+  readonly at: Instant;
+}
+
+/** What a model has done to its executors since it last served: the value of `faultKeys.model(number)` in the bucket of profiles, changed by compare-and-set. */
+export interface ModelFaults {
+  readonly name: string;
+  readonly number: number;
+  readonly strikes: readonly Strike[];
+  /** Why nobody loads or runs it any more; "" as long as it is served. */
+  readonly quarantined: string;
+}
+
+/** Executors that a model may end in a row before it is quarantined. */
+export const STRIKES_MAX = 3;
+
+export const faultKeys = {
+  prefix: "fault.",
+  model: (modelNumber: number): string => `fault.${modelNumber}`,
+} as const;
+
+/**
+ * @returns undefined when the strike changes nothing: it is known, or may have been the same event as the last one. A host that loses its power ends all of
+ * its executors at once, which is no model's fault; so one that was killed counts only if its run began after the last strike was known.
+ */
+export function withStrike(
+  { name, number }: Pick<ModelSpec, "name" | "number">,
+  faults: ModelFaults | undefined,
+  strike: Strike,
+): ModelFaults | undefined {
+  const before = faults?.strikes ?? [];
+  const last = before.at(-1);
+  if (faults !== undefined && faults.quarantined !== "") return undefined;
+  if (before.some(({ executor }) => executor === strike.executor)) return undefined;
+  if (last !== undefined && strike.how === "killed" && strike.startedAt <= last.at) return undefined;
+  const strikes = [...before, strike];
+  const quarantined = strikes.length < STRIKES_MAX ? "" : reasonOf(name, strikes);
+  return { name, number, strikes, quarantined };
+}
+
+function reasonOf(name: string, strikes: readonly Strike[]): string {
+  const first = strikes[0]!;
+  const last = strikes.at(-1)!;
+  const within = formatDuration(micros(Math.max(0, last.at - first.at)));
+  const told = strikes.map(({ how, doing, gpu, host }) => `${HOW[how]} ${DOING[doing]} on ${host}, accelerator ${gpu}`);
+  return (
+    `it ended its executor ${strikes.length} times in a row within ${within} (${told.join("; ")}): ` +
+    `repair it and load it again, or try it as it is with "tutti models --release ${name}"`
+  );
+}
+const HOW = { hung: "hung in", crashed: "crashed", killed: "was killed in" } as const;
+const DOING = { run: "a run", load: "its load" } as const;
+
+/** What everybody is to know of the model: quarantined, whatever else is known of it. */
+export function statusWith(
+  { name, number, version }: Pick<ModelSpec, "name" | "number" | "version">,
+  status: ModelStatus | undefined,
+  faults: ModelFaults | undefined,
+): ModelStatus | undefined {
+  if (faults === undefined || faults.quarantined === "") return status;
+  const known = status ?? { name, number, version, profiles: [], means: [], executorTypes: [] };
+  return { ...known, state: "quarantined", reason: faults.quarantined };
+}
