@@ -1,6 +1,6 @@
 import { VirtualClock } from "@tutti/clock";
 import type { Heartbeat } from "@tutti/protocol";
-import { type Instant, actorKey, instant, millis } from "@tutti/units";
+import { type Instant, actorKey, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Directory } from "./directory.ts";
 
@@ -41,4 +41,45 @@ test("a goodbye needs no time-out", () => {
   directory.hear(beat(1, clock.now()));
   directory.hear(beat(1, clock.now(), true));
   expect(heard).toEqual(["join 1", "lost 1"]);
+});
+
+test("our own stall is not our peers' silence", () => {
+  let skipped = 0;
+  const inner = new VirtualClock({ startAt: instant(1_000_000) });
+  const lost: number[] = [];
+  // Timers that are due during a stall run once, at its end, before anything that arrived is read.
+  const clock = {
+    now: () => instant(inner.now() + skipped),
+    alarm: () => ({ set: () => undefined, clear: () => undefined }),
+    every: (period: Parameters<VirtualClock["every"]>[0], run: () => void) => inner.every(period, run),
+    endOfTurn: (run: () => void) => run(),
+    lateness: () => micros(0),
+  };
+  const directory = new Directory(clock, millis(100), { onLost: ({ key }) => lost.push(key) });
+  const heard = (key: number): void => directory.hear(beat(key, clock.now()));
+  const run = (ms: number): void => inner.advanceTo(instant(inner.now() + ms * 1_000));
+  [1, 2].forEach(heard);
+  run(50);
+  skipped = 90_000;
+  run(20);
+  expect(lost).toEqual([]);
+  heard(1);
+  run(50);
+  expect(lost).toEqual([2]);
+});
+
+test("while our own connection is away nobody is lost, and afterwards peers have a whole time-out to be heard again", () => {
+  const clock = new VirtualClock({ startAt: instant(1_000_000) });
+  const lost: number[] = [];
+  const directory = new Directory(clock, millis(100), { onLost: ({ key }) => lost.push(key) });
+  const run = (ms: number): void => clock.advanceTo(instant(clock.now() + ms * 1_000));
+  [1, 2].forEach((key) => directory.hear(beat(key, clock.now())));
+  directory.disconnected();
+  run(10_000);
+  directory.reconnected();
+  run(90);
+  directory.hear(beat(1, clock.now()));
+  expect(lost).toEqual([]);
+  run(50);
+  expect(lost).toEqual([2]);
 });

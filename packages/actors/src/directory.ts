@@ -1,9 +1,19 @@
 import type { Clock, Stop } from "@tutti/clock";
 import type { Heartbeat, Role } from "@tutti/protocol";
-import { type ActorKey, type Instant, type Micros, before, micros } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, after, before, earlier, micros } from "@tutti/units";
 
 /** Peers known at once; beyond, newcomers wait until one is lost (T7). */
 const PEERS_MAX = 16_384;
+
+/** A silent peer is noticed within a time-out and one of so many parts of it. */
+const SWEEPS = 10;
+
+interface Known {
+  last: Heartbeat;
+  heardAt: Instant;
+  /** Which of our connections it was last heard on. */
+  connection: number;
+}
 
 export interface PeerWatcher {
   onJoin?(peer: Heartbeat): void;
@@ -16,31 +26,36 @@ export class Directory {
   readonly #clock: Clock;
   readonly #timeout: Micros;
   readonly #watcher: PeerWatcher;
-  readonly #peers = new Map<ActorKey, { last: Heartbeat; heardAt: Instant }>();
+  readonly #peers = new Map<ActorKey, Known>();
   readonly #sweeping: Stop;
+  readonly #sweepEvery: Micros;
   #sweptAt: Instant;
+  #connection = 0;
+  #isAway = false;
 
   constructor(clock: Clock, timeout: Micros, watcher: PeerWatcher) {
     this.#clock = clock;
     this.#timeout = timeout;
     this.#watcher = watcher;
     this.#sweptAt = clock.now();
-    this.#sweeping = clock.every(micros(Math.max(1_000, Math.round(timeout / 4))), () => this.#sweep());
+    this.#sweepEvery = micros(Math.max(1_000, Math.round(timeout / SWEEPS)));
+    this.#sweeping = clock.every(this.#sweepEvery, () => this.#sweep());
   }
 
   hear(beat: Heartbeat): void {
     const known = this.#peers.get(beat.key);
     if (beat.leaving) {
-      if (known !== undefined) this.#lose(known.last);
+      this.lose(beat.key);
       return;
     }
     if (known === undefined) {
       if (this.#peers.size >= PEERS_MAX) return;
-      this.#peers.set(beat.key, { last: beat, heardAt: this.#clock.now() });
+      this.#peers.set(beat.key, { last: beat, heardAt: this.#clock.now(), connection: this.#connection });
       this.#watcher.onJoin?.(beat);
     } else {
       known.last = beat;
       known.heardAt = this.#clock.now();
+      known.connection = this.#connection;
     }
     this.#watcher.onBeat?.(beat);
   }
@@ -53,19 +68,48 @@ export class Directory {
     for (const { last } of this.#peers.values()) if (last.role === role) yield last;
   }
 
+  *peers(): Generator<Heartbeat> {
+    for (const { last } of this.#peers.values()) yield last;
+  }
+
+  /** Whether it was heard since this actor's connection was last made. */
+  wasHeardHere(key: ActorKey): boolean {
+    return this.#peers.get(key)?.connection === this.#connection;
+  }
+
+  /** Proof that it is gone: it is lost without a time-out. One that only lost its connection joins again with its next heartbeat. */
+  lose(key: ActorKey): void {
+    const peer = this.#peers.get(key);
+    if (peer !== undefined) this.#lose(peer.last);
+  }
+
+  /** Our own connection is away: that nobody is heard says nothing of anybody, however long it lasts. */
+  disconnected(): void {
+    this.#isAway = true;
+  }
+
+  /** Our connection was made anew: what peers said meanwhile is lost, so each gets a whole time-out to be heard here. */
+  reconnected(): void {
+    this.#isAway = false;
+    this.#connection++;
+    const now = this.#clock.now();
+    for (const peer of this.#peers.values()) peer.heardAt = now;
+  }
+
   stop(): void {
     this.#sweeping.stop();
   }
 
   #sweep(): void {
     const now = this.#clock.now();
-    // Our own stall looks like everybody's death: after one, peers get a whole time-out to be heard again.
-    const stalled = now - this.#sweptAt > this.#timeout;
+    // Our own stall looks like everybody's silence, and timers run before what has arrived is read: it doesn't count, and after a long one peers get a
+    // whole time-out to be heard again.
+    const stall = now - this.#sweptAt - this.#sweepEvery;
     this.#sweptAt = now;
-    if (stalled) {
-      for (const peer of this.#peers.values()) peer.heardAt = now;
-      return;
-    }
+    if (stall > this.#sweepEvery)
+      for (const peer of this.#peers.values())
+        peer.heardAt = stall > this.#timeout ? now : earlier(now, after(peer.heardAt, stall as Micros));
+    if (this.#isAway) return;
     const deadline = before(now, this.#timeout);
     for (const { last, heardAt } of [...this.#peers.values()]) if (heardAt < deadline) this.#lose(last);
   }

@@ -24,8 +24,12 @@ export interface ActorConfig {
   readonly host: string;
   readonly pid: number;
   readonly heartbeatEvery: Micros;
-  /** A peer that is silent for so long is dead. */
+  /** A peer that is silent for so long is dead. A killed one is noticed earlier by whoever probes it. */
   readonly peerTimeout: Micros;
+  /** How often peers are probed whose death must be known at once. Default: 20 ms. */
+  readonly probeEvery?: Micros;
+  /** How long what may wait (arrivals, refusals, reports) is gathered into one message. Default: 1 ms; 0: nothing waits. */
+  readonly gatherFor?: Micros;
 }
 
 /** What a service's main.ts holds. */

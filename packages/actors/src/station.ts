@@ -1,4 +1,4 @@
-import type { Delivery, Subscription } from "@tutti/bus";
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Stop } from "@tutti/clock";
 import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/telemetry";
@@ -6,6 +6,7 @@ import { type ActorKey, actorToken, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { Directory, type PeerWatcher } from "./directory.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
+import { PROBE_EVERY, PeerProbes } from "./peer-probes.ts";
 import type { ActorConfig, ActorPorts } from "./ports.ts";
 import { wellFormed } from "./well-formed.ts";
 
@@ -13,6 +14,8 @@ export interface StationOptions extends PeerWatcher {
   readonly role: Role;
   /** Whose heartbeats matter to this actor. */
   readonly listensTo: readonly Role[];
+  /** Whose death it must know of at once, not only after a time-out (peer-probes.ts says what that costs). Default: nobody's. */
+  readonly probes?: (peer: Heartbeat) => boolean;
   /** What its own heartbeats carry besides who it is. */
   readonly beat?: () => Partial<Heartbeat>;
   readonly stats: () => Omit<StatsReported, "key" | "role" | "at">;
@@ -30,9 +33,11 @@ export class Station {
   readonly #config: ActorConfig;
   readonly #options: StationOptions;
   readonly #outbox: Outbox;
-  readonly #subscriptions: Subscription[] = [];
+  readonly #subscriptions: DeliverySubscription[] = [];
+  readonly #announced: Subscription[] = [];
   readonly #timers: Stop[] = [];
   readonly #startedAt;
+  #probes: PeerProbes | undefined;
   #leaving = false;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: StationOptions) {
@@ -42,7 +47,7 @@ export class Station {
     this.#startedAt = ports.clock.now();
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
-    this.#outbox = new Outbox(ports.bus, ports.clock, config.key);
+    this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
     this.directory = new Directory(ports.clock, config.peerTimeout, options);
     this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
       if (sender === beat.key && sender !== config.key) this.directory.hear(beat);
@@ -71,6 +76,8 @@ export class Station {
       bus.subscribe(this.subjects.actor(key), read),
       bus.subscribe(this.subjects.role(this.#options.role), read),
       ...this.#options.listensTo.map((role) => bus.subscribe(this.subjects.beat(role), read)),
+    );
+    this.#announced.push(
       bus.announce({
         name: this.#options.role,
         id: actorToken(key),
@@ -80,11 +87,13 @@ export class Station {
         stats: () => this.#options.stats().figures,
       }),
       bus.onStatus((status) => {
-        if (status.kind === "reconnected") this.beat();
+        if (status.kind === "disconnected") this.directory.disconnected();
+        if (status.kind === "reconnected") this.#onReconnected();
         this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
       }),
     );
     this.beat();
+    if (this.#options.probes !== undefined) this.#startProbes(this.#options.probes);
     this.#timers.push(
       clock.every(this.#config.heartbeatEvery, () => this.beat()),
       clock.every(seconds(1), () => this.report()),
@@ -122,15 +131,39 @@ export class Station {
     this.#leaving = true;
     for (const timer of this.#timers) timer.stop();
     this.directory.stop();
+    this.#probes?.stop();
     this.beat();
     this.#outbox.close();
-    this.#ports.bus.flush(() => {
-      for (const subscription of this.#subscriptions) subscription.stop();
+    this.#announced.forEach((subscription) => subscription.stop());
+    // What peers sent before they heard the goodbye is still read (T9).
+    this.#ports.bus.flush(() => this.#drainSubscriptions(() => this.#ports.bus.flush(done)));
+  }
+
+  #drainSubscriptions(done: () => void): void {
+    let left = this.#subscriptions.length;
+    if (left === 0) return done();
+    const onDrained = (): void => {
+      if (--left > 0) return;
+      this.#outbox.close();
       done();
-    });
+    };
+    for (const subscription of this.#subscriptions) subscription.drain(onDrained);
+  }
+
+  #startProbes(matters: (peer: Heartbeat) => boolean): void {
+    const { bus, clock } = this.#ports;
+    const every = this.#config.probeEvery ?? PROBE_EVERY;
+    const subjectOf = (peer: ActorKey): string => this.subjects.actor(peer);
+    this.#probes = new PeerProbes({ bus, clock, every, directory: this.directory, subjectOf, matters });
+  }
+
+  #onReconnected(): void {
+    this.directory.reconnected();
+    this.beat();
   }
 
   #read(delivery: Delivery): void {
+    if (delivery.payload.length === 0 && delivery.reply !== undefined) return; // A probe: that it came here is all it wanted.
     const fault = this.reader.read(delivery.payload);
     if (fault === undefined) return;
     this.faults++;

@@ -103,6 +103,9 @@ class Batcher implements Actor {
     this.#station = new Station(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
+      // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what it asked; one that died costs a
+      // few useless rows until its time-out.
+      probes: ({ role }) => role === "batcher",
       beat: () => ({ offers: this.#dispatcher.currentOffers() }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#onBeat(peer),
@@ -403,7 +406,10 @@ class Batcher implements Actor {
       const perItem = micros(Math.round(entry.pullCost.perItem()));
       const ctrl = reserve(entry.pullCost.ctrl(at), slo);
       const respond = reserve(this.#dispatcher.respond, slo);
-      this.#step(entry, { kind: "delays-changed", at, ctrl, perItem, respond, guard: this.#guardOf(entry.spec) });
+      const guard = this.#guardOf(entry.spec);
+      const { core } = entry;
+      if (ctrl === core.ctrl && perItem === core.perItem && respond === core.respond && guard === core.guard) continue;
+      this.#step(entry, { kind: "delays-changed", at, ctrl, perItem, respond, guard });
     }
   }
 

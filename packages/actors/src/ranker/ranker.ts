@@ -84,6 +84,8 @@ class Ranker implements Actor, RankEffects {
     this.#station = new Station(ports, config, {
       role: "ranker",
       listensTo: ["executor", "batcher", "ranker"],
+      // The leader tells the batchers of lost executors; spares watch the leader by its own subject.
+      probes: ({ role }) => this.#rank !== undefined && (role === "executor" || role === "batcher"),
       beat: () => ({ epoch: this.#lease.epoch }),
       stats: () => ({
         figures: {

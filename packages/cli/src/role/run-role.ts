@@ -25,9 +25,10 @@ export interface RoleContext {
 /** Builds the actor on its ports; `ready` is called once it serves. */
 export type StartRole = (context: RoleContext, ready: () => void) => Actor | Promise<Actor>;
 
-/** Several times a second, as T5 and docs/architecture.md, 4 need it; a peer that missed ten is gone. */
+/** Several times a second, as T5 and docs/architecture.md, 4 need it. */
 const HEARTBEAT_EVERY = millis(100);
-const PEER_TIMEOUT = millis(1_000);
+/** Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for its turn on a busy machine. */
+const PEER_TIMEOUT = millis(500);
 /** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
 const DRAIN_MS = 9_000;
 /** Whoever started us is gone, and nobody is left to wait for. */
