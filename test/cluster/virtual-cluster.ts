@@ -7,6 +7,7 @@ import {
   type Actor,
   type ActorConfig,
   type ActorPorts,
+  type BatcherConfig,
 } from "@tutti/actors";
 import { type Bus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
@@ -41,6 +42,11 @@ export interface VirtualClusterOptions {
   readonly policy?: Policy;
   /** One way, each message. */
   readonly hop?: Micros;
+  /** The same on the data plane. */
+  readonly dataHop?: Micros;
+  readonly delayFloors?: BatcherConfig["delayFloors"];
+  readonly respondFloor?: Micros;
+  readonly gatherFor?: Micros;
   readonly fault?: (gpu: number, runs: number) => EmulatedFault | undefined;
   /** Messages that vanish: subject → true. */
   readonly loses?: (subject: string) => boolean;
@@ -88,7 +94,8 @@ export class VirtualCluster {
     const soon = (run: () => void): void => this.#later(micros(5), run);
     this.network = new InMemoryNetwork({
       deliver: (run, { subject }) => {
-        if (options.loses?.(subject) !== true) this.#later(hop, run);
+        if (options.loses?.(subject) === true) return false;
+        return this.#later(hop, run);
       },
       later: soon,
       startTimer: (delayMs, run) => {
@@ -143,7 +150,7 @@ export class VirtualCluster {
           ...config,
           policy,
           gather: "target",
-          delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
+          delayFloors: this.#options.delayFloors ?? { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
           marginShare: 0.05,
         },
         ready,
@@ -173,7 +180,11 @@ export class VirtualCluster {
         this.#data.set(config.key, handlers);
         return { address: () => undefined, close: (done: () => void) => (this.#data.delete(config.key), done()) };
       };
-      return createIngress({ ...ports, serveData }, { ...config, replyScope: "any", respondFloor: micros(200) }, ready);
+      return createIngress(
+        { ...ports, serveData },
+        { ...config, replyScope: "any", respondFloor: this.#options.respondFloor ?? micros(200) },
+        ready,
+      );
     });
   }
   startExecutor(name: string, gpus: readonly GpuId[]): void {
@@ -277,6 +288,7 @@ export class VirtualCluster {
       pid: 1,
       heartbeatEvery: millis(20),
       peerTimeout: millis(100),
+      ...(this.#options.gatherFor !== undefined && { gatherFor: this.#options.gatherFor }),
     };
     this.actors.set(name, { actor: create(ports, config, () => undefined), buses: [bus, bulk], life });
   }
@@ -287,6 +299,7 @@ export class VirtualCluster {
   }
 
   #dataClient(): DataClient {
+    const hop = this.#options.dataHop ?? micros(30);
     return {
       pull: (peer, pull, timeoutMs, done) => {
         let answered = false;
@@ -296,15 +309,15 @@ export class VirtualCluster {
           done(outcome);
         };
         this.#later(millis(timeoutMs), () => once({ failure: "timeout" }));
-        this.#later(micros(30), () =>
+        this.#later(hop, () =>
           this.#data
             .get(peer.key)
             ?.onPull(pull, (items) =>
-              this.#later(micros(30), () => once(items === undefined ? { failure: "forbidden" } : { items })),
+              this.#later(hop, () => once(items === undefined ? { failure: "forbidden" } : { items })),
             ),
         );
       },
-      push: (peer, results) => this.#later(micros(30), () => this.#data.get(peer.key)?.onResults(results)),
+      push: (peer, results) => this.#later(hop, () => this.#data.get(peer.key)?.onResults(results)),
       forget: () => undefined,
       close: (done) => done(),
     };

@@ -1,7 +1,7 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock, Stop } from "@tutti/clock";
 import { FRAME_BYTES_MAX, type MessageType } from "@tutti/protocol";
-import { type ActorKey, ALWAYS, type Instant, after, millis } from "@tutti/units";
+import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { FrameWriter } from "@tutti/wire";
 
 /** Destinations with a writer of their own; beyond, idle ones are let go. */
@@ -23,6 +23,7 @@ export class Outbox {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #sender: ActorKey;
+  readonly #gatherFor: Micros;
   readonly #writers = new Map<string, FrameWriter>();
   readonly #waiting: { subject: string; writer: FrameWriter }[] = [];
   #flushing = false;
@@ -32,10 +33,11 @@ export class Outbox {
   /** Frames that the bus did not take: repaired by each message's own rule. */
   lost = 0;
 
-  constructor(bus: Bus, clock: Clock, sender: ActorKey) {
+  constructor(bus: Bus, clock: Clock, sender: ActorKey, gatherFor: Micros = RELAXED_EVERY) {
     this.#bus = bus;
     this.#clock = clock;
     this.#sender = sender;
+    this.#gatherFor = gatherFor;
   }
 
   add<T>(subject: string, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
@@ -49,7 +51,7 @@ export class Outbox {
     writer.add(type, value);
     if (writer.byteLength > FRAME_BYTES_MAX) this.flush();
     else if (this.#flushing) return;
-    else if (urgency === "soon" && this.#clock.now() < after(this.#flushedAt, RELAXED_EVERY)) this.#tick();
+    else if (urgency === "soon" && this.#clock.now() < after(this.#flushedAt, this.#gatherFor)) this.#tick();
     else {
       this.#flushing = true;
       this.#clock.endOfTurn(this.#flushAtEndOfTurn);
@@ -79,7 +81,7 @@ export class Outbox {
 
   #tick(): void {
     this.#emptyTicks = 0;
-    this.#ticking ??= this.#clock.every(RELAXED_EVERY, () => {
+    this.#ticking ??= this.#clock.every(this.#gatherFor, () => {
       if (this.#waiting.length > 0) this.#emptyTicks = 0;
       else if (++this.#emptyTicks > IDLE_TICKS) {
         this.#ticking?.stop();
