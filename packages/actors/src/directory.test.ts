@@ -83,3 +83,16 @@ test("while our own connection is away nobody is lost, and afterwards peers have
   run(50);
   expect(lost).toEqual([2]);
 });
+
+test("who said goodbye or is proved dead is gone until it is heard again; who is only silent is not", () => {
+  const clock = new VirtualClock({ startAt: instant(1_000_000) });
+  const directory = new Directory(clock, millis(100), {});
+  for (const key of [1, 2, 3]) directory.hear(beat(key, clock.now()));
+  directory.hear(beat(1, clock.now(), true));
+  directory.lose(actorKey(2));
+  clock.advanceBy(millis(200));
+  const gone = (): boolean[] => [1, 2, 3].map((key) => directory.isGone(actorKey(key)));
+  expect(gone()).toEqual([true, true, false]);
+  directory.hear(beat(2, clock.now()));
+  expect(gone()).toEqual([true, false, false]);
+});

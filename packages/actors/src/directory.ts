@@ -5,6 +5,9 @@ import { type ActorKey, type Instant, type Micros, after, before, earlier, micro
 /** Peers known at once; beyond, newcomers wait until one is lost (T7). */
 const PEERS_MAX = 16_384;
 
+/** Of those that are proved gone, the last so many are remembered. */
+const GONE_MAX = 1_024;
+
 /** A silent peer is noticed within a time-out and one of so many parts of it. */
 const SWEEPS = 10;
 
@@ -27,6 +30,7 @@ export class Directory {
   readonly #timeout: Micros;
   readonly #watcher: PeerWatcher;
   readonly #peers = new Map<ActorKey, Known>();
+  readonly #gone = new Set<ActorKey>();
   readonly #sweeping: Stop;
   readonly #sweepEvery: Micros;
   #sweptAt: Instant;
@@ -48,6 +52,7 @@ export class Directory {
       this.lose(beat.key);
       return;
     }
+    this.#gone.delete(beat.key);
     if (known === undefined) {
       if (this.#peers.size >= PEERS_MAX) return;
       this.#peers.set(beat.key, { last: beat, heardAt: this.#clock.now(), connection: this.#connection });
@@ -79,8 +84,16 @@ export class Directory {
 
   /** Proof that it is gone: it is lost without a time-out. One that only lost its connection joins again with its next heartbeat. */
   lose(key: ActorKey): void {
+    this.#gone.add(key);
+    const [oldest] = this.#gone;
+    if (this.#gone.size > GONE_MAX && oldest !== undefined) this.#gone.delete(oldest);
     const peer = this.#peers.get(key);
     if (peer !== undefined) this.#lose(peer.last);
+  }
+
+  /** Not only silent: it has said goodbye, or the server that nobody is there, and it was not heard since. */
+  isGone(key: ActorKey): boolean {
+    return this.#gone.has(key);
   }
 
   /** Our own connection is away: that nobody is heard says nothing of anybody, however long it lasts. */

@@ -9,6 +9,7 @@ import {
   type GpuState,
   type Heartbeat,
   type IngressIntroduced,
+  type ModelOffered,
   type ModelReported,
   type ProfileMeasured,
   type ProfileWanted,
@@ -72,6 +73,7 @@ export const wellFormed = {
     isAbsentOr(beat.epoch, isCount) &&
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
+    isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&
     isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
     isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
   rankerAnnounced: ({ key, epoch }: Unknown<RankerAnnounced>): boolean => isKey(key) && isCount(epoch),
@@ -80,6 +82,11 @@ export const wellFormed = {
   executorLost: ({ executor }: Unknown<ExecutorLost>): boolean => isKey(executor),
   ingressIntroduced: ({ ingress, secret, respond }: Unknown<IngressIntroduced>): boolean =>
     isKey(ingress) && secret instanceof Uint8Array && secret.byteLength === 32 && isCount(respond),
+  modelOffered: ({ model, number, term, delays }: Unknown<ModelOffered>): boolean =>
+    isText(model) &&
+    isCount(number) &&
+    isCount(term) &&
+    isList<ModelOffered["delays"][number]>(delays, ({ ctrl, perItemNs }) => isCount(ctrl) && isCount(perItemNs)),
   modelReported: (report: Unknown<ModelReported>): boolean =>
     isKey(report.executor) &&
     isListOf(report.gpus, isGpu) &&

@@ -27,6 +27,8 @@ export const Heartbeat = packed<{
   readonly arrivals?: readonly { readonly thread: ThreadId; readonly term: number; readonly arrivalSeq: number }[];
   /** batcher: its current candidates. */
   readonly offers?: readonly CandidateOffered[];
+  /** batcher: whether it takes models now. Not before it can serve them, and not once it leaves. */
+  readonly takes?: boolean;
   /** executor: its accelerators. */
   readonly gpus?: readonly GpuState[];
 }>({ tag: 64, name: "heartbeat", from: "every actor", to: "every actor", repair: "the next one" });
@@ -161,3 +163,16 @@ export const StatsReported = packed<{
   readonly perGpu?: readonly { readonly gpu: GpuId; readonly figures: Readonly<Record<string, number>> }[];
 }>({ tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" });
 export type StatsReported = MessageOf<typeof StatsReported>;
+
+/**
+ * The holder of a model's lease offers it to a batcher that has fewer, or because it leaves itself. Who takes it writes the lease by compare-and-set; until
+ * the holder is shown that, it serves the model as before.
+ */
+export const ModelOffered = packed<{
+  readonly model: string;
+  readonly number: number;
+  readonly term: number;
+  /** What the control delay and the delay per item (in nanoseconds) of each bucket are, as the holder has measured them. */
+  readonly delays: readonly { readonly ctrl: Micros; readonly perItemNs: number }[];
+}>({ tag: 73, name: "model-offered", from: "batcher", to: "batcher", repair: "sent again every 20 ms" });
+export type ModelOffered = MessageOf<typeof ModelOffered>;
