@@ -1,0 +1,223 @@
+/**
+ * The agent of one host: it says which actors' processes it keeps, and restarts, drains and shows them at an operator's word.
+ *
+ *   G1. One order at a time; a second is refused. A repeated one is the same one.
+ *   G2. An order that was taken is told of at least once a second, and ends with one message that says so.
+ *   G3. Whatever comes, an agent goes on: malformed messages are counted, and nothing that a stranger says makes it keep more than its bounds (T7, T8).
+ */
+import type { Bus, Subscription } from "@tutti/bus";
+import {
+  AgentAnswered,
+  AgentsAsked,
+  LOG_LINES_MAX,
+  type LogLine,
+  LogsAsked,
+  LogsTold,
+  type MessageType,
+  OrderProgressed,
+  ProcessOrdered,
+  subjectsOf,
+  wellFormedAdmin,
+} from "@tutti/protocol";
+import type { ActorKey, Instant } from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
+import type { ProcessKeeper } from "./process-keeper.ts";
+
+export interface HostAgentOptions {
+  readonly bus: Bus;
+  readonly cluster: string;
+  readonly key: ActorKey;
+  readonly host: string;
+  readonly pid: number;
+  readonly keeper: ProcessKeeper;
+  /** How often an order that goes on is told of. */
+  readonly beatMs?: number;
+  /** How often lines are sent to those who follow. */
+  readonly followMs?: number;
+  /** A follower that has not asked again for so long is forgotten. */
+  readonly forgetMs?: number;
+}
+
+const READY_MS_MIN = 1_000;
+const READY_MS_MAX = 600_000;
+/** Ends of orders that may have to be told again. */
+const ENDS_KEPT = 64;
+const FOLLOWERS_MAX = 32;
+/** Characters of log lines in one message: well below a server's default limit of 1 MiB. */
+const TOLD_LENGTH_MAX = 262_144;
+
+type Progress = Pick<OrderProgressed, "text" | "end">;
+
+interface Working {
+  readonly id: string;
+  readonly operator: ActorKey;
+  readonly ask: number;
+  readonly what: string;
+  last: Progress;
+}
+
+interface Follower {
+  readonly to: ActorKey;
+  readonly ask: number;
+  readonly process: string;
+  heardAt: number;
+  waiting: LogLine[];
+  left: number;
+}
+
+export class HostAgent {
+  readonly #options: HostAgentOptions;
+  readonly #subjects;
+  readonly #subscriptions: readonly Subscription[];
+  readonly #following: { stop(): void };
+  readonly #timers: readonly NodeJS.Timeout[];
+  readonly #ends = new Map<string, Progress>();
+  readonly #followers = new Map<string, Follower>();
+  #working: Working | undefined;
+  /** Messages that could not be read. */
+  faults = 0;
+
+  constructor(options: HostAgentOptions) {
+    this.#options = options;
+    this.#subjects = subjectsOf(options.cluster);
+    const reader = this.#createReader();
+    this.#subscriptions = [this.#subjects.agents, this.#subjects.agent(options.key)].map((subject) =>
+      options.bus.subscribe(subject, (delivery) => {
+        if (reader.read(delivery.payload) !== undefined) this.faults++;
+      }),
+    );
+    this.#following = options.keeper.logs.listen((process, line) => this.#onLine(process, line));
+    this.#timers = [
+      setInterval(() => this.#beat(), options.beatMs ?? 1_000).unref(),
+      setInterval(() => this.#tellFollowers(), options.followMs ?? 100).unref(),
+    ];
+  }
+
+  close(): void {
+    for (const subscription of this.#subscriptions) subscription.stop();
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#following.stop();
+    for (const { to, ask, process } of this.#followers.values())
+      this.#send(to, LogsTold, { ask, process, lines: [], left: 0, end: true });
+    this.#followers.clear();
+  }
+
+  #createReader(): FrameReader {
+    const reader = new FrameReader();
+    const on = <T extends object>(
+      type: MessageType<T>,
+      isWellFormed: (value: T) => boolean,
+      handler: (value: T, sender: ActorKey) => void,
+    ): void => {
+      reader.on(type, (value, sender) => {
+        if (isWellFormed(value)) handler(value, sender);
+        else this.faults++;
+      });
+    };
+    on(AgentsAsked, wellFormedAdmin.agentsAsked, ({ ask }, operator) => this.#present(ask, operator));
+    on(ProcessOrdered, wellFormedAdmin.processOrdered, (order, operator) => this.#onOrder(order, operator));
+    on(LogsAsked, wellFormedAdmin.logsAsked, (asked, operator) => this.#onLogs(asked, operator));
+    return reader;
+  }
+
+  #send<T>(to: ActorKey, type: MessageType<T>, value: T): void {
+    const writer = new FrameWriter(this.#options.key);
+    writer.add(type, value);
+    this.#options.bus.publish(this.#subjects.operator(to), writer.take());
+  }
+
+  #present(ask: number, operator: ActorKey): void {
+    const { key: agent, host, pid, keeper } = this.#options;
+    this.#send(operator, AgentAnswered, { ask, agent, host, pid, processes: keeper.processes() });
+  }
+
+  #onOrder({ ask, order, process, within }: ProcessOrdered, operator: ActorKey): void {
+    const id = `${operator}/${ask}`;
+    const tell = (progress: Progress): void => this.#send(operator, OrderProgressed, { ask, ...progress });
+    const known = this.#working?.id === id ? this.#working.last : this.#ends.get(id);
+    if (known !== undefined) return tell(known);
+    const { keeper } = this.#options;
+    if (!keeper.processes().some(({ name }) => name === process))
+      return tell({ text: `there is no process ${process} at this agent`, end: "unknown" });
+    if (this.#working !== undefined) return tell({ text: `the agent is busy: ${this.#working.what}`, end: "busy" });
+    const working: Working = { id, operator, ask, what: `${order} ${process}`, last: { text: "", end: "" } };
+    this.#working = working;
+    const say = (progress: Progress): void => {
+      working.last = progress;
+      tell(progress);
+    };
+    const readyMs = Math.min(READY_MS_MAX, Math.max(READY_MS_MIN, within / 1_000));
+    keeper
+      .perform(order, process, { readyMs, report: (text) => say({ text: text.slice(0, 2_000), end: "" }) })
+      .then(
+        () => ({ text: "", end: "done" }) as const,
+        (error: unknown) => ({ text: textOf(error).slice(0, 2_000), end: "failed" }) as const,
+      )
+      .then((end) => {
+        this.#working = undefined;
+        if (this.#ends.size >= ENDS_KEPT) this.#ends.delete(this.#ends.keys().next().value ?? "");
+        this.#ends.set(id, end);
+        say(end);
+      });
+  }
+
+  /** G2 */
+  #beat(): void {
+    if (this.#working === undefined) return;
+    const { operator, ask } = this.#working;
+    this.#send(operator, OrderProgressed, { ask, text: "", end: "" });
+  }
+
+  #onLogs({ ask, process, back, follow }: LogsAsked, operator: ActorKey): void {
+    const id = `${operator}/${ask}`;
+    const follower = this.#followers.get(id);
+    if (follower !== undefined) {
+      follower.heardAt = performance.now();
+      return;
+    }
+    const from = (Date.now() * 1_000 - back) as Instant;
+    const { lines, left } = back === 0 ? { lines: [], left: 0 } : this.#options.keeper.logs.since(process, from);
+    const mayFollow = follow && this.#followers.size < FOLLOWERS_MAX;
+    this.#tell(operator, { ask, process, left, end: !mayFollow }, lines);
+    if (mayFollow)
+      this.#followers.set(id, { to: operator, ask, process, heardAt: performance.now(), waiting: [], left: 0 });
+  }
+
+  #onLine(process: string, line: LogLine): void {
+    for (const follower of this.#followers.values()) {
+      if (follower.process !== process) continue;
+      if (follower.waiting.length < LOG_LINES_MAX) follower.waiting.push(line);
+      else follower.left++;
+    }
+  }
+
+  #tellFollowers(): void {
+    const forgetBefore = performance.now() - (this.#options.forgetMs ?? 15_000);
+    for (const [id, follower] of this.#followers) {
+      if (follower.heardAt < forgetBefore) this.#followers.delete(id);
+      if (follower.waiting.length === 0 && follower.left === 0) continue;
+      const { to, ask, process, waiting, left } = follower;
+      this.#tell(to, { ask, process, left, end: false }, waiting);
+      follower.waiting = [];
+      follower.left = 0;
+    }
+  }
+
+  /** In as many messages as it takes; the last one has `left` and `end`. */
+  #tell(to: ActorKey, told: Omit<LogsTold, "lines">, lines: readonly LogLine[]): void {
+    let part: LogLine[] = [];
+    let length = 0;
+    for (const line of lines) {
+      if (part.length >= LOG_LINES_MAX || length + line.text.length > TOLD_LENGTH_MAX) {
+        this.#send(to, LogsTold, { ...told, lines: part, left: 0, end: false });
+        part = [];
+        length = 0;
+      }
+      part.push(line);
+      length += line.text.length;
+    }
+    this.#send(to, LogsTold, { ...told, lines: part });
+  }
+}
+
+const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

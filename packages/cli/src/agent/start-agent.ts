@@ -1,0 +1,57 @@
+import { randomInt } from "node:crypto";
+import { hostname } from "node:os";
+import { connectNats, readCredentials } from "@tutti/bus-nats";
+import { ACTOR_KEY_MAX, actorKey } from "@tutti/units";
+import { HostAgent } from "./host-agent.ts";
+import type { ProcessKeeper } from "./process-keeper.ts";
+
+export interface AgentOptions {
+  readonly servers: string | readonly string[];
+  /** Path of the credentials of the user `agent`; undefined on a server without accounts. */
+  readonly credentials: string | undefined;
+  readonly cluster: string;
+  readonly host?: string | undefined;
+  readonly keeper: ProcessKeeper;
+  /** Operators can't reach this host, and why. Serving goes on without. */
+  readonly onTrouble: (text: string) => void;
+}
+
+export interface RunningAgent {
+  stop(): Promise<void>;
+}
+
+/** Connects as `agent`, waiting for a server as long as it takes, and answers operators from then on. */
+export function startAgent(options: AgentOptions): RunningAgent {
+  let stopped = false;
+  const started = connectNats({
+    servers: options.servers,
+    name: "tutti-agent",
+    inboxPrefix: "_INBOX_agent",
+    waitForServer: true,
+    ...(options.credentials !== undefined && { credentials: readCredentials(options.credentials) }),
+  })
+    .then((nats) => {
+      if (stopped) return { nats, agent: undefined };
+      nats.control.onStatus((status) => {
+        if (status.kind === "permission-denied" && !stopped)
+          options.onTrouble(`operators can't reach the processes of this host: NATS does not allow ${status.subject}`);
+      });
+      const { cluster, keeper } = options;
+      const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));
+      const host = options.host ?? hostname();
+      return { nats, agent: new HostAgent({ bus: nats.control, cluster, key, host, pid: process.pid, keeper }) };
+    })
+    .catch((error: unknown) => {
+      options.onTrouble(`operators can't reach the processes of this host: ${(error as Error).message}`);
+      return undefined;
+    });
+  return {
+    async stop() {
+      stopped = true;
+      // One that still waits for a server has nobody to say goodbye to.
+      const running = await Promise.race([started, new Promise<undefined>((resolve) => setTimeout(resolve, 100))]);
+      running?.agent?.close();
+      await running?.nats.close();
+    },
+  };
+}
