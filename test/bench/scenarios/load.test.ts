@@ -1,0 +1,33 @@
+/** What the default policy does far from its goodput: half of it, and twice. Rates are its goodput as packages/simulator/README.md has it. */
+import { leastBusy, simulate } from "@tutti/simulator";
+import { readScenario } from "@tutti/cli/scenarios";
+import { expect, test } from "vitest";
+
+const WORKLOADS = [
+  { name: "table2-resnet50-poisson", goodput: 5_474, single: true },
+  { name: "table2-inceptionresnetv2-poisson", goodput: 981, single: true },
+  { name: "zoo-a100-poisson", goodput: 18_355, single: false },
+  { name: "zoo-1080ti-poisson", goodput: 7_695, single: false },
+];
+
+const at = (name: string, rate: number) =>
+  readScenario(`${import.meta.dirname}/${name}.yaml`, { overrides: { rate, durationS: 11, seed: 5 } });
+
+test.for(WORKLOADS)(
+  "at half its goodput $name keeps accelerators busy for at most 52 % of the time, or a tenth more than one who knows the future",
+  async ({ name, goodput, single }) => {
+    const scenario = await at(name, goodput / 2);
+    const { gpu } = simulate(scenario);
+    const least = leastBusy(scenario) / scenario.gpus;
+    // Of the mixes nobody could serve 99 % with 52 %: batches of a mix are smaller at half its rate.
+    expect(least > 0.52).toBe(!single);
+    expect(gpu.busyFraction).toBeLessThanOrEqual(single ? 0.52 : 1.1 * least);
+    expect(gpu.used).toBeLessThan(scenario.gpus);
+  },
+);
+
+test.for(WORKLOADS)("offered more than its goodput $name still serves its goodput", async ({ name, goodput }) => {
+  for (const times of [1.5, 2]) {
+    expect(simulate(await at(name, times * goodput)).goodRps).toBeGreaterThanOrEqual(goodput);
+  }
+});
