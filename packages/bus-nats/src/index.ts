@@ -1,6 +1,14 @@
 export { type NatsConnection, type NatsOptions, SERVER_VERSION_MIN, connectNats } from "./connect-nats.ts";
 export { type Credentials, readCredentials } from "./credentials.ts";
-export { type UserFile, writeCredentials } from "./server/credentials-files.ts";
+export { type UserFile, createNkey, writeCredentials } from "./server/credentials-files.ts";
+export {
+  type Authority,
+  type IssuedUser,
+  createSigningAuthority,
+  issueUser,
+  jwtAccess,
+} from "./server/jwt-accounts.ts";
+export { reloadNatsServer } from "./server/reload.ts";
 export { findNatsServer } from "./server/nats-binary.ts";
 export {
   type ClusterConfig,

@@ -12,17 +12,21 @@ export interface RunningCluster {
   readonly startedAt: string;
   /** Credential files by role or application, `admin` for commands; absent on a server without accounts. */
   readonly credentials?: Readonly<Record<string, string>>;
+  /** The certificate of its authority; absent where it speaks no TLS. */
+  readonly tlsCa?: string;
 }
 
 export interface ClusterOptions {
   readonly nats?: string;
   readonly creds?: string;
+  readonly tlsCa?: string;
   readonly cluster?: string;
 }
 
 export interface Cluster {
   readonly servers: readonly string[];
   readonly credentials: string | undefined;
+  readonly tlsCa: string | undefined;
   readonly cluster: string;
   /** Set when it was found on this machine. */
   readonly running: RunningCluster | undefined;
@@ -49,6 +53,7 @@ export async function findCluster(options: ClusterOptions, env: NodeJS.ProcessEn
   return {
     servers: named === undefined ? [running?.url ?? ""] : named.split(","),
     credentials: creds ?? running?.credentials?.["admin"],
+    tlsCa: options.tlsCa ?? env["TUTTI_TLS_CA"] ?? running?.tlsCa,
     cluster: options.cluster ?? running?.cluster ?? "main",
     running,
   };

@@ -5,15 +5,19 @@ export interface ConnectionOptions {
   readonly servers: string | readonly string[];
   /** Path of a credentials file. */
   readonly credentials: string | undefined;
+  /** Path of the certificate of the authority that signed the servers': TLS or nothing. */
+  readonly tlsCa?: string | undefined;
   readonly name: string;
   /** Below which answers come: `_INBOX.<app>` for whoever asks in the name of an application. */
   readonly inboxPrefix?: string;
 }
 
 /** @throws {TuttiError} UNAVAILABLE or FORBIDDEN, saying which server and why */
-export function openConnection({ credentials, inboxPrefix, ...options }: ConnectionOptions): Promise<NatsConnection> {
+export function openConnection(options: ConnectionOptions): Promise<NatsConnection> {
+  const { credentials, inboxPrefix, tlsCa, ...rest } = options;
   return connectNats({
-    ...options,
+    ...rest,
+    ...(tlsCa !== undefined && { tls: { caFile: tlsCa } }),
     inboxPrefix: inboxPrefix ?? `_INBOX.${options.name}`,
     ...(credentials !== undefined && { credentials: readCredentials(credentials) }),
   });
@@ -25,7 +29,12 @@ export async function withCluster<Result>(
   use: (nats: NatsConnection, cluster: Cluster) => Promise<Result>,
 ): Promise<Result> {
   const cluster = await findCluster(options);
-  const nats = await openConnection({ servers: cluster.servers, credentials: cluster.credentials, name: options.name });
+  const nats = await openConnection({
+    servers: cluster.servers,
+    credentials: cluster.credentials,
+    tlsCa: cluster.tlsCa,
+    name: options.name,
+  });
   try {
     return await use(nats, cluster);
   } finally {

@@ -1,5 +1,6 @@
 /** The `tutti` command. Every command's own code is imported when it is called, so that `tutti --help` costs nothing. */
 import { Command } from "commander";
+import { addAuth } from "./auth/program.ts";
 import { report } from "./failure.ts";
 
 const EXIT_CODES = `
@@ -25,6 +26,7 @@ function createProgram(): Command {
   addGoodput(program);
   addFigures(program);
   addRecord(program);
+  addAuth(program);
   return program;
 }
 
@@ -33,6 +35,7 @@ const toCluster = (command: Command): Command =>
   command
     .option("--nats <urls>", "servers of the cluster, separated by commas")
     .option("--creds <file>", "credentials")
+    .option("--tls-ca <file>", "speak TLS, with servers whose certificates this authority has signed")
     .option("--cluster <name>", "which cluster")
     .option("--json", "print JSON");
 
@@ -42,7 +45,10 @@ function addUp(program: Command): void {
     .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C")
     .option("--port <port>", "port of the NATS server (default: 4222 if it is free, else any)")
     .option("--nats <urls>", "use these servers instead of starting one")
-    .option("--creds <file>", "credentials, with --nats")
+    .option("--creds <file>", "credentials, with --nats: one file, or a folder with one for each role")
+    .option("--tls-ca <file>", "TLS for every connection: the authority's certificate, and with it")
+    .option("--tls-cert <file>", "the certificate of the NATS server and of the ingress,")
+    .option("--tls-key <file>", "and its key (`tutti auth init --tls` makes all three)")
     .option("--executors <n>", "executor processes (default: cores - 1, at least 1)")
     .option("--ingresses <n>", "ingress processes (default: 1)")
     .option("--batchers <n>", "batcher processes (default: 1)")

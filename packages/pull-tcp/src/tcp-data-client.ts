@@ -16,7 +16,7 @@ export interface TcpClientOptions {
   readonly idleMs?: number;
   /** A connection on which pulls time out and nothing came for so long is taken for dead. Default 1,000. */
   readonly silenceMs?: number;
-  /** The authority that signed the ingresses' certificates, PEM. Default: the system's. */
+  /** The authority that signed the ingresses' certificates, PEM; an ingress without one is then never connected to. Default: the system's. */
   readonly ca?: string;
   /** Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and told. Default 64 MB. */
   readonly pendingBytesMax?: number;
@@ -90,6 +90,8 @@ export class TcpDataClient implements DirectClient {
   #connectionTo({ key, address }: DataPeer): IngressConnection | undefined {
     const known = this.#connections.get(key);
     if (address === undefined || this.pulls.isClosed) return known;
+    // Where there is an authority, nothing goes in plain text, whatever a heartbeat claims.
+    if (!address.tls && this.options.ca !== undefined) return undefined;
     if (known !== undefined && known.address.port === address.port && known.address.host === address.host) return known;
     const connection = new IngressConnection(this, key, address);
     this.#connections.set(key, connection);

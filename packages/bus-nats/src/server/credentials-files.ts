@@ -9,9 +9,16 @@ export interface UserFile extends NatsUser {
   readonly path: string;
 }
 
+/** A new key of a user, and the text of the file that proves to be it. `nats --nkey <file> --inbox-prefix <prefix>` takes such files too. */
+export function createNkey(user: NatsUser): { readonly publicKey: string; readonly text: string } {
+  const keys = createUser();
+  const text = `# ${user.name}\n# inbox-prefix: ${user.inboxPrefix}\n${new TextDecoder().decode(keys.getSeed())}\n`;
+  return { publicKey: keys.getPublicKey(), text };
+}
+
 /**
  * One file a user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it. Keys that are already there
- * stay, so that actors need no new files when the server is set up again. `nats --nkey <file> --inbox-prefix <prefix>` takes them too.
+ * stay, so that actors need no new files when the server is set up again.
  */
 export function writeCredentials(directory: string, users: readonly NatsUser[]): readonly UserFile[] {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -21,9 +28,8 @@ export function writeCredentials(directory: string, users: readonly NatsUser[]):
     if (seed !== undefined) {
       return { ...user, path, publicKey: fromSeed(new TextEncoder().encode(seed)).getPublicKey() };
     }
-    const keys = createUser();
-    const text = `# ${user.name}\n# inbox-prefix: ${user.inboxPrefix}\n${new TextDecoder().decode(keys.getSeed())}\n`;
+    const { publicKey, text } = createNkey(user);
     writeFileSync(path, text, { mode: 0o600 });
-    return { ...user, path, publicKey: keys.getPublicKey() };
+    return { ...user, path, publicKey };
   });
 }

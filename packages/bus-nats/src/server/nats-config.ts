@@ -151,6 +151,8 @@ function resolverBlock({ operator, systemAccount, accounts }: JwtAccess): string
     `operator: ${quoted(operator)}`,
     `system_account: ${quoted(systemAccount)}`,
     `resolver: MEMORY`,
+    // A token has all of its user's permissions, and comes in one line.
+    `max_control_line: 32768`,
     `resolver_preload {`,
     ...preload,
     `}`,

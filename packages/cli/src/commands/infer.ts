@@ -28,6 +28,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const nats = await openConnection({
     servers: cluster.servers,
     credentials: cluster.credentials, // an operator's: an application's may not read what models there are
+    tlsCa: cluster.tlsCa,
     name: "tutti-infer",
     inboxPrefix: `_INBOX.${options.app}`,
   });

@@ -69,12 +69,16 @@ export async function record(options: RecordCommandOptions): Promise<void> {
 }
 
 /** As the recorder that a started cluster has for this: it may hear requests and do nothing else. An operator may not hear them. */
-function connect({ creds }: RecordCommandOptions, { servers, credentials, running }: Cluster): Promise<NatsConnection> {
+function connect(
+  { creds }: RecordCommandOptions,
+  { servers, credentials, tlsCa, running }: Cluster,
+): Promise<NatsConnection> {
   const path = creds ?? running?.credentials?.["recorder"] ?? credentials;
   return connectNats({
     servers,
     name: "tutti-record",
     ...(path !== undefined && { credentials: readCredentials(path) }),
+    ...(tlsCa !== undefined && { tls: { caFile: tlsCa } }),
   });
 }
 

@@ -4,6 +4,7 @@ import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
+import { type AgentOptions, startAgent } from "../agent/start-agent.ts";
 import { openConnection } from "../connection.ts";
 import type { LoadableModel } from "../models/model-repository.ts";
 import { Announcer } from "../up/announcer.ts";
@@ -22,6 +23,8 @@ const SERVED_MS = 300_000;
 /** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
 export async function up(flags: UpFlags): Promise<void> {
   const options = parseUpOptions(flags);
+  // What is exported for another cluster is not for the roles of this one.
+  for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY"]) delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
   const announcer = new Announcer({ json: options.json, write: (line) => void process.stdout.write(`${line}\n`) });
   const ending: (() => Promise<void>)[] = [];
@@ -39,6 +42,8 @@ export async function up(flags: UpFlags): Promise<void> {
     ending.push(() => deployment.stop());
     kills.push(() => deployment.kill());
     const planned = planCluster(options, { url: nats.url, credentials: nats.credentials, jitter });
+    const agent = startAgent(agentOptions(nats, deployment, announcer));
+    ending.push(() => agent.stop());
     const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
     await stop.orUntil(Promise.race([work, deployment.broken]));
@@ -50,6 +55,14 @@ export async function up(flags: UpFlags): Promise<void> {
     announcer.say("stopped", "Stopped.");
   }
 }
+
+const agentOptions = (nats: ServingNats, { keeper }: Deployment, announcer: Announcer): AgentOptions => ({
+  servers: nats.url,
+  credentials: nats.credentials["agent"],
+  cluster: CLUSTER,
+  keeper,
+  onTrouble: (text) => announcer.say("agent-trouble", text, { text }),
+});
 
 interface Serving {
   readonly options: UpOptions;
@@ -67,6 +80,7 @@ async function serve(serving: Serving): Promise<void> {
   const connections = await openConnection({
     servers: nats.url,
     credentials: nats.credentials["admin"],
+    tlsCa: options.tls?.ca,
     name: "tutti-up",
   });
   try {
@@ -76,6 +90,7 @@ async function serve(serving: Serving): Promise<void> {
       pid: process.pid,
       startedAt: new Date().toISOString(),
       credentials: nats.credentials,
+      ...(options.tls !== undefined && { tlsCa: options.tls.ca }),
     });
     const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable, serving);
@@ -86,7 +101,7 @@ async function serve(serving: Serving): Promise<void> {
     if (stop.signal.aborted) return;
     announcer.models(listed);
     const watching = watchStatus(connections, announcer);
-    if (options.onceReady !== undefined) await runOnce(options.onceReady, nats);
+    if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);
     else await once(stop.signal, "abort");
     watching.stop();
   } finally {
@@ -130,11 +145,12 @@ function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(
   };
 }
 
-async function runOnce(command: string, nats: ServingNats): Promise<void> {
+async function runOnce(command: string, nats: ServingNats, options: UpOptions): Promise<void> {
   const env = {
     ...process.env,
     TUTTI_NATS: nats.url,
     ...(nats.credentials.admin !== undefined && { TUTTI_CREDS: nats.credentials.admin }),
+    ...(options.tls !== undefined && { TUTTI_TLS_CA: options.tls.ca }),
   };
   const child = spawn(command, { shell: true, stdio: "inherit", env });
   const [code] = (await once(child, "exit")) as [number | null];

@@ -1,4 +1,8 @@
-/** How inputs reach executors: over TCP where it connects, over NATS everywhere else; `--data-plane nats` leaves TCP out. */
+/**
+ * How inputs reach executors: over TCP where it connects, over NATS everywhere else; `--data-plane nats` leaves TCP out. With an authority nothing goes in
+ * plain text: an ingress without a certificate opens no port, and an executor connects to none that shows no certificate of that authority.
+ */
+import { readFileSync } from "node:fs";
 import type { IngressPorts } from "@tutti/actors";
 import { NatsDataClient, serveNats } from "@tutti/bus-nats";
 import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/pull";
@@ -12,11 +16,18 @@ export const serveDataPlane =
     const { nats, options, config, ports } = context;
     const onFault = (text: string): void => ports.telemetry.log.warn({ fault: text }, "data plane");
     const relayed = serveNats({ bus: nats.bulk, cluster: options.cluster, key: config.key, handlers, onFault });
-    const server: DataServer = options.dataPlane === "nats" ? relayed : bothServers(overTcp(), relayed);
+    const tls = tlsOf(options);
+    const isPlain = tls === undefined && options.tlsCa !== undefined;
+    if (isPlain && options.dataPlane === "tcp")
+      ports.telemetry.log.info(
+        {},
+        "inputs go over NATS: --tls-cert and --tls-key would let executors connect directly",
+      );
+    const server: DataServer = options.dataPlane === "nats" || isPlain ? relayed : bothServers(overTcp(), relayed);
     return { address: () => server.address, close: (done) => server.close(done) };
 
     function overTcp(): DataServer {
-      const direct = serveTcp({ key: config.key, handlers, host: options.dataHost, onFault });
+      const direct = serveTcp({ key: config.key, handlers, host: options.dataHost, onFault, ...(tls && { tls }) });
       direct.listening.then(
         ({ port }) => (context.told["dataPort"] = port),
         (error: unknown) =>
@@ -30,9 +41,21 @@ export function openDataPlane({ nats, options, config, ports }: RoleContext): Da
   const onFault = (text: string): void => ports.telemetry.log.warn({ fault: text }, "data plane");
   const relayed = new NatsDataClient({ bus: nats.bulk, cluster: options.cluster, key: config.key, onFault });
   if (options.dataPlane === "nats") return relayed;
-  const direct = new TcpDataClient({ key: config.key, onFault });
+  const direct = new TcpDataClient({
+    key: config.key,
+    onFault,
+    ...(options.tlsCa !== undefined && { ca: readFileSync(options.tlsCa, "utf8") }),
+  });
   return fallbackClient(direct, relayed, {
     now: () => performance.now(),
     onSwitch: (ingress, way) => ports.telemetry.log.info({ ingress, way }, "inputs come another way"),
   });
+}
+
+function tlsOf({
+  tlsCert,
+  tlsKey,
+}: RoleContext["options"]): { readonly cert: string; readonly key: string } | undefined {
+  if (tlsCert === undefined || tlsKey === undefined) return undefined;
+  return { cert: readFileSync(tlsCert, "utf8"), key: readFileSync(tlsKey, "utf8") };
 }

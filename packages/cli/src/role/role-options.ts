@@ -19,6 +19,11 @@ export type PolicyChoice =
 export interface RoleOptions {
   readonly nats: readonly string[];
   readonly creds: string | undefined;
+  /** Path of the authority's certificate: every connection speaks TLS then, with peers that it has signed. */
+  readonly tlsCa: string | undefined;
+  /** ingress: of its data plane. Paths. */
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
   readonly cluster: string;
   readonly subCluster: string;
   readonly host: string | undefined;
@@ -63,6 +68,19 @@ export const FLAGS: readonly Flag[] = [
     text: "servers of the cluster (default: TUTTI_NATS, else nats://127.0.0.1:4222)",
   },
   { name: "creds", value: "file", roles: EVERY, text: "credentials of this role (default: TUTTI_CREDS)" },
+  {
+    name: "tls-ca",
+    value: "file",
+    roles: EVERY,
+    text: "speak TLS, with peers whose certificates this authority has signed (default: TUTTI_TLS_CA)",
+  },
+  {
+    name: "tls-cert",
+    value: "file",
+    roles: ["ingress"],
+    text: "certificate that executors are shown, with the name of --data-host (default: TUTTI_TLS_CERT)",
+  },
+  { name: "tls-key", value: "file", roles: ["ingress"], text: "its key (default: TUTTI_TLS_KEY)" },
   { name: "cluster", value: "name", roles: EVERY, text: "which cluster to join (default: main)" },
   {
     name: "sub-cluster",
@@ -149,6 +167,8 @@ export function parseRoleOptions(
   return {
     nats: (flag("nats") ?? env["TUTTI_NATS"] ?? "nats://127.0.0.1:4222").split(",").filter((url) => url !== ""),
     creds: flag("creds") ?? env["TUTTI_CREDS"],
+    tlsCa: flag("tls-ca") ?? env["TUTTI_TLS_CA"],
+    ...certificateOf(flag, env),
     cluster: nameOf("cluster", flag("cluster") ?? "main"),
     subCluster: nameOf("sub-cluster", flag("sub-cluster") ?? "main"),
     host: flag("host"),
@@ -167,6 +187,16 @@ export function parseRoleOptions(
     logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
     otlp: flag("otlp"),
   };
+}
+
+function certificateOf(
+  flag: (name: string) => string | undefined,
+  env: NodeJS.ProcessEnv,
+): Pick<RoleOptions, "tlsCert" | "tlsKey"> {
+  const tlsCert = flag("tls-cert") ?? env["TUTTI_TLS_CERT"];
+  const tlsKey = flag("tls-key") ?? env["TUTTI_TLS_KEY"];
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) throw usageError("--tls-cert and --tls-key go together");
+  return { tlsCert, tlsKey };
 }
 
 export function roleHelp(role: Role): string {

@@ -79,6 +79,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     inboxPrefix: roleInboxPrefix(role),
     waitForServer: true,
     ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
+    ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
   });
   clearInterval(waiting);
   const clock = new NodeClock({

@@ -19,12 +19,13 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
   const planned = (name: string, role: Role, ...argv: string[]): PlannedRole => {
     const credentials = around.credentials[role];
     const common = ["--nats", around.url, ...(credentials === undefined ? [] : ["--creds", credentials])];
+    const tls = options.tls === undefined ? [] : tlsFlags(role, options.tls);
     const telemetry = [
       "--log-level",
       options.logLevel,
       ...(options.otlp === undefined ? [] : ["--otlp", options.otlp]),
     ];
-    return { name, role, argv: [...common, ...telemetry, ...argv] };
+    return { name, role, argv: [...common, ...tls, ...telemetry, ...argv] };
   };
   const patience = options.patience === undefined ? [] : ["--patience", options.patience];
   const replyScope = options.apps.length > 0 ? "app" : "any";
@@ -63,4 +64,10 @@ function planExecutors(options: UpOptions, jitter: Surroundings["jitter"]): stri
   const last = options.emulatedGpus - 1;
   const spread = jitter === undefined ? [] : ["--jitter", `${jitter.spread}:${jitter.seed}`];
   return [["--engine", "emulated", "--gpus", last === 0 ? "0" : `0-${last}`, ...spread]];
+}
+
+function tlsFlags(role: Role, { ca, cert, key }: NonNullable<UpOptions["tls"]>): string[] {
+  const own =
+    role !== "ingress" || cert === undefined || key === undefined ? [] : ["--tls-cert", cert, "--tls-key", key];
+  return ["--tls-ca", ca, ...own];
 }

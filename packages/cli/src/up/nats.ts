@@ -1,6 +1,8 @@
 /** The NATS server of one `tutti up`: started for it and kept alive, or one that runs already. */
 import { once } from "node:events";
+import { existsSync, statSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
 import { ROLES, TuttiError } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
@@ -44,27 +46,38 @@ export async function provideNats(options: UpOptions, announcer: Announcer): Pro
   }
 }
 
+/** @param creds - a file for all of them, or a folder with one for each, as `tutti auth init` makes it */
 function existingNats(url: string, creds: string | undefined): ServingNats {
-  const users = creds === undefined ? [] : [...ROLES, "admin"];
+  const users = creds === undefined ? [] : [...ROLES, "admin", "recorder"];
   return {
     url,
     port: undefined,
     directory: new RunDirectory(`with-${process.pid}`),
-    credentials: Object.fromEntries(users.map((user) => [user, creds ?? ""])),
+    credentials: Object.fromEntries(users.map((user) => [user, credentialsOf(user, creds ?? "")])),
     stop: () => Promise.resolve(),
     kill: () => undefined,
   };
 }
 
+function credentialsOf(user: string, creds: string): string {
+  if (!statSync(creds, { throwIfNoEntry: false })?.isDirectory()) return creds;
+  const path = ["nk", "creds"].map((kind) => join(creds, `${user}.${kind}`)).find((file) => existsSync(file));
+  if (path === undefined) throw new CommandError(`--creds ${creds}: there are no credentials of ${user} in it`);
+  return path;
+}
+
 async function ownNats(port: number, options: UpOptions, announcer: Announcer): Promise<ServingNats> {
   const directory = new RunDirectory(String(port));
   const log = directory.openLog("nats-server");
+  const { tls } = options;
   const start = (): Promise<NatsServer> =>
     startNatsServer({
       dir: directory.path,
       port,
       // Applications with credentials of their own mean that nobody may ask without any.
       access: { users: usersOf({ cluster: CLUSTER, apps: options.apps }), withLocalUser: options.apps.length === 0 },
+      ...(tls?.cert !== undefined &&
+        tls.key !== undefined && { tls: { certFile: tls.cert, keyFile: tls.key, caFile: tls.ca } }),
       onLog: (line) => log.write(line),
     });
   let server = await start();

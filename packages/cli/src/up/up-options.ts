@@ -1,5 +1,6 @@
 /** The flags of `tutti up`, checked before anything starts. */
 import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type Micros } from "@tutti/units";
 import { usageError } from "../failure.ts";
@@ -20,6 +21,9 @@ export interface UpFlags {
   readonly port?: string;
   readonly nats?: string;
   readonly creds?: string;
+  readonly tlsCa?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
   readonly executors?: string;
   readonly ingresses?: string;
   readonly batchers?: string;
@@ -49,6 +53,9 @@ export interface UpOptions {
   /** Servers to use instead of starting one. */
   readonly nats: string | undefined;
   readonly creds: string | undefined;
+  /** Paths; a server that is started, and the ingress, show the certificate. */
+  readonly tls:
+    { readonly ca: string; readonly cert: string | undefined; readonly key: string | undefined } | undefined;
   /** Applications that get credentials; with any, requests without credentials are not taken. */
   readonly apps: readonly string[];
   readonly executors: number;
@@ -89,6 +96,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     port: flags.port === undefined ? undefined : parsePort("port", flags.port),
     nats: flags.nats,
     creds: flags.creds,
+    tls: tlsOf(flags),
     apps: appsOf(flags.apps),
     executors: countOf("executors", flags.executors ?? String(Math.max(1, availableParallelism() - 1)), 256),
     ingresses: countOf("ingresses", flags.ingresses ?? "1", ROLE_MAX),
@@ -112,6 +120,17 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     otlp: flags.otlp,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };
+}
+
+function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
+  if ((tlsCert === undefined) !== (tlsKey === undefined)) throw usageError("--tls-cert and --tls-key go together");
+  if (tlsCa === undefined) {
+    if (tlsCert !== undefined) throw usageError("--tls-cert needs --tls-ca: the authority that has signed it");
+    return undefined;
+  }
+  if (tlsCert === undefined && nats === undefined)
+    throw usageError("--tls-ca: the NATS server that is started needs --tls-cert and --tls-key");
+  return { ca: resolve(tlsCa), cert: tlsCert && resolve(tlsCert), key: tlsKey && resolve(tlsKey) };
 }
 
 function appsOf(text: string | undefined): string[] {

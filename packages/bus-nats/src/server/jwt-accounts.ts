@@ -1,0 +1,86 @@
+/**
+ * Credentials that expire. A nats-server that reads users from its configuration knows public keys and nothing of time; one that trusts an operator
+ * reads tokens (JWT), which carry the user's permissions and the moment at which they end, and accounts name the users that are revoked.
+ * The price: permissions stand in every user's file, so new ones mean new files.
+ */
+import { Algorithms, encodeAccount, encodeOperator, encodeUser, fmtCreds } from "@nats-io/jwt";
+import { createAccount, createOperator, createUser, fromSeed } from "@nats-io/nkeys";
+import type { JwtAccess } from "./nats-config.ts";
+import type { NatsUser } from "./users.ts";
+
+/** Secret: whoever has them makes users of every kind. */
+export interface Authority {
+  readonly operatorSeed: string;
+  readonly accountSeed: string;
+  readonly systemSeed: string;
+}
+
+/** What is needed to tell of a user that it is revoked. */
+export interface IssuedUser {
+  readonly publicKey: string;
+  /** Text of the `.creds` file. */
+  readonly creds: string;
+}
+
+type Keys = ReturnType<typeof createUser>;
+const seedText = (keys: Keys): string => new TextDecoder().decode(keys.getSeed());
+const keysOf = (seed: string): Keys => fromSeed(new TextEncoder().encode(seed));
+
+export function createSigningAuthority(): Authority {
+  return {
+    operatorSeed: seedText(createOperator()),
+    accountSeed: seedText(createAccount()),
+    systemSeed: seedText(createAccount()),
+  };
+}
+
+const UNLIMITED = {
+  ...{ subs: -1, data: -1, payload: -1, imports: -1, exports: -1, conn: -1, leaf: -1, wildcards: true },
+  ...{ mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 },
+} as const;
+
+/** @param revoked - public keys of users, and the moment (seconds since 1970) up to which what was issued to them is void */
+export async function jwtAccess(
+  authority: Authority,
+  account: string,
+  revoked: Readonly<Record<string, number>>,
+): Promise<JwtAccess> {
+  const [operator, own, system] = [authority.operatorSeed, authority.accountSeed, authority.systemSeed].map(keysOf);
+  const signed = { algorithm: Algorithms.v2, signer: operator! };
+  const systemAccount = system!.getPublicKey();
+  const [operatorToken, ownToken, systemToken] = await Promise.all([
+    encodeOperator("tutti", operator!, { system_account: systemAccount }, { algorithm: Algorithms.v2 }),
+    encodeAccount(account, own!, { limits: UNLIMITED, revocations: { ...revoked } }, signed),
+    encodeAccount("SYS", system!, { limits: { ...UNLIMITED, ...NO_STORE } }, signed),
+  ]);
+  return {
+    operator: operatorToken,
+    systemAccount,
+    accounts: { [own!.getPublicKey()]: ownToken, [systemAccount]: systemToken },
+  };
+}
+
+/** The system account has no JetStream: a server refuses to start otherwise. */
+const NO_STORE = { mem_storage: 0, disk_storage: 0, streams: 0, consumer: 0 } as const;
+
+/** @param expiresAt - seconds since 1970; undefined: never */
+export async function issueUser(
+  authority: Authority,
+  user: NatsUser,
+  expiresAt: number | undefined,
+): Promise<IssuedUser> {
+  const keys = createUser();
+  const permissions = {
+    pub: { allow: [...user.publish] },
+    sub: {
+      allow: [...user.subscribe],
+      ...(user.neverSubscribe === undefined ? {} : { deny: [...user.neverSubscribe] }),
+    },
+  };
+  const token = await encodeUser(user.name, keys, keysOf(authority.accountSeed), permissions, {
+    algorithm: Algorithms.v2,
+    ...(expiresAt !== undefined && { exp: expiresAt }),
+  });
+  const creds = new TextDecoder().decode(fmtCreds(token, keys));
+  return { publicKey: keys.getPublicKey(), creds: `# ${user.name}\n# inbox-prefix: ${user.inboxPrefix}\n${creds}` };
+}
