@@ -1,5 +1,5 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|fuzz|setup> [arguments]`, as package.json's scripts and
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|fuzz|chaos|setup> [arguments]`, as package.json's scripts and
  * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
@@ -43,10 +43,12 @@ function commandOf(name, args) {
       };
     case "fuzz":
       return { script: "test/simulation/fuzz.ts", args, natsServer: false };
+    case "chaos":
+      return { script: "test/e2e/chaos/main.ts", args, natsServer: true };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
-      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|setup [arguments]");
+      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|chaos|setup [arguments]");
   }
 }
 

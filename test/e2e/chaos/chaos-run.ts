@@ -1,0 +1,67 @@
+/** One chaos run from start to end: a cluster, a load, a tap, strikes; and the record of it all. */
+import { connectNats } from "@tutti/bus-nats";
+import { startCluster } from "./cluster.ts";
+import { ChaosLoad } from "./load.ts";
+import type { ChaosRecord, Strike } from "./record.ts";
+import { Striker } from "./striker.ts";
+import { Tap } from "./tap.ts";
+import { CLIENT_GRACE_MS } from "./verdict.ts";
+
+export interface ChaosOptions {
+  readonly seed: number;
+  readonly perSecond: number;
+  /** Whichever comes first. */
+  readonly strikes: number;
+  readonly forMs: number;
+  readonly onStrike?: (strike: Strike, sent: number) => void;
+}
+
+/** Before the first strike, and after the last: service as it is without any. */
+const CALM_MS = 1_500;
+/** The last requests' SLO, what a client waits beyond it, and figures, which ingresses tell once a second. */
+const SETTLE_MS = 450 + CLIENT_GRACE_MS + 1_500;
+
+export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
+  const { seed, perSecond, strikes, forMs, onStrike } = options;
+  const cluster = await startCluster();
+  const closing: (() => Promise<void>)[] = [() => cluster.stop()];
+  try {
+    const connections = await connectNats({ servers: cluster.up.url, name: "chaos-load" });
+    closing.push(() => connections.close());
+    const load = new ChaosLoad(connections.bulk, { perSecond, seed });
+    const tap = await Tap.open(cluster.up.url, cluster.credentialsOf("planner"), () => load.requests.length - 1);
+    closing.push(() => tap.close());
+    const striker = new Striker({
+      up: cluster.up,
+      tap,
+      seed,
+      onStrike: (strike) => onStrike?.(strike, load.requests.length),
+    });
+    const startedMs = performance.now();
+    load.start();
+    try {
+      await pass(CALM_MS);
+      await striker.run({ count: strikes, untilMs: startedMs + forMs });
+      await pass(CALM_MS);
+    } finally {
+      load.stop();
+    }
+    const endedMs = performance.now();
+    await pass(SETTLE_MS);
+    return {
+      seed,
+      startedMs,
+      endedMs,
+      requests: load.requests,
+      strikes: striker.strikes,
+      takers: tap.takers,
+      counted: tap.counted(endedMs + 450 + CLIENT_GRACE_MS),
+      lagMsMax: load.lagMsMax,
+    };
+  } finally {
+    for (const close of closing.reverse()) await close();
+  }
+}
+
+/** What is waited for is time itself: silence, in which whatever is still to come must come. */
+const pass = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { chaosRun } from "./chaos-run.ts";
+import { reportPage } from "./report-page.ts";
+import { reportText } from "./report-text.ts";
+import { failuresOf, judge } from "./verdict.ts";
+
+/** `npm run chaos` goes on from here. */
+const STRIKES = 8;
+/** Of a machine that may be busy with something else: the long form wants 0.99. */
+const SHARE_MIN = 0.9;
+/** The same for the 100 ms that a client waits beyond a deadline. */
+const GRACE_MS = 1_000;
+
+test(`${STRIKES} strikes at a running cluster lose no request, and none is answered twice or wrongly (T1, T2)`, async () => {
+  const record = await chaosRun({ seed: 1, perSecond: 120, strikes: STRIKES, forMs: 90_000 });
+  const verdict = judge(record, GRACE_MS);
+  expect(record.strikes.length).toBe(STRIKES);
+  expect(new Set(record.strikes.map(({ role }) => role))).toEqual(
+    new Set(["ingress", "batcher", "ranker", "executor"]),
+  );
+  expect(verdict.sent).toBeGreaterThan(500);
+  expect(failuresOf(verdict, SHARE_MIN), reportText(record, verdict)).toEqual([]);
+  expect(reportPage(record, verdict, "npm test")).toContain("Nothing was lost");
+});

@@ -1,0 +1,82 @@
+/** Open-loop load: requests leave when their time has come, whatever became of earlier ones, and every answer to each is kept. */
+import type { Bus, Delivery } from "@tutti/bus";
+import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
+import { Prng } from "@tutti/units";
+import { decodeTensors, encodeTensors } from "@tutti/wire";
+import { MODELS, WIDTH } from "./cluster.ts";
+import type { SentRequest } from "./record.ts";
+import { APP, sloUsOf } from "./request-code.ts";
+
+/** Sleeps no finer than this, so that the generator takes no core from what it strikes. */
+const TICK_MS = 2;
+
+export class ChaosLoad {
+  readonly requests: SentRequest[] = [];
+  /** Longest that a request left after its time. */
+  lagMsMax = 0;
+  readonly #bus: Bus;
+  readonly #inbox: string;
+  readonly #perMs: number;
+  readonly #prng: Prng;
+  #nextMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(bus: Bus, options: { readonly perSecond: number; readonly seed: number }) {
+    this.#bus = bus;
+    this.#inbox = `${bus.newInbox()}.`;
+    this.#perMs = options.perSecond / 1_000;
+    this.#prng = new Prng(options.seed);
+    bus.subscribe(`${this.#inbox}*`, (delivery) => this.#onAnswer(delivery));
+  }
+
+  start(): void {
+    this.#nextMs = performance.now();
+    this.#timer = setInterval(() => this.#sendDue(), TICK_MS);
+  }
+  /** No more requests; answers are still heard. */
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Poisson arrivals, of each model in turn: gaps between answers of one model are then those of the system. */
+  #sendDue(): void {
+    const now = performance.now();
+    for (; this.#nextMs <= now; this.#nextMs += this.#prng.nextExponential(this.#perMs)) {
+      this.lagMsMax = Math.max(this.lagMsMax, now - this.#nextMs);
+      this.#send();
+    }
+  }
+
+  #send(): void {
+    const token = this.requests.length;
+    const model = MODELS[token % MODELS.length]!;
+    const sloUs = sloUsOf(token);
+    const data = new Uint8Array(inputOf(token).buffer);
+    const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, WIDTH], data }]);
+    const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${sloUs}us` };
+    this.requests.push({ token, model, sentMs: performance.now(), sloMs: sloUs / 1_000, answers: [] });
+    this.#bus.publish(inferSubject(model, APP), payload, { reply: this.#inbox + token.toString(36), headers });
+  }
+
+  #onAnswer(delivery: Delivery): void {
+    const atMs = performance.now();
+    const token = Number.parseInt(delivery.subject.slice(this.#inbox.length), 36);
+    this.requests[token]?.answers.push({ atMs, status: statusOf(delivery, token) });
+  }
+}
+
+/** Exact in f32 up to 2^24 requests, and no two requests have equal rows. */
+const inputOf = (token: number): Float32Array => Float32Array.from({ length: WIDTH }, (_, i) => token + i * 1_000_003);
+
+function statusOf(delivery: Delivery, token: number): string {
+  if (delivery.header("Status") === "503") return "NO_INGRESS";
+  if (delivery.header(HEADER.errorCode) !== undefined)
+    return (JSON.parse(Buffer.from(delivery.payload).toString()) as { code: string }).code;
+  try {
+    const [tensor] = decodeTensors(delivery.payload);
+    const expected = new Uint8Array(inputOf(token).buffer);
+    return tensor !== undefined && Buffer.compare(tensor.data, expected) === 0 ? "ok" : "wrong";
+  } catch {
+    return "wrong";
+  }
+}

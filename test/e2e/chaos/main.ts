@@ -1,0 +1,58 @@
+/**
+ * `npm run chaos -- --minutes n [--seed s] [--rate r] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
+ * every request. `--strikes n` ends it earlier. Exit code 1: something was lost, answered twice or wrongly, or too little was in time.
+ */
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { chaosRun } from "./chaos-run.ts";
+import type { Strike } from "./record.ts";
+import { reportPage } from "./report-page.ts";
+import { reportText } from "./report-text.ts";
+import { failuresOf, judge } from "./verdict.ts";
+
+const USAGE =
+  "npm run chaos -- [--minutes n] [--strikes n] [--seed s] [--rate requests-per-second] [--out report.html] [--json]";
+
+const text = { type: "string" } as const;
+const { values } = parseArgs({
+  options: {
+    minutes: { ...text, default: "3" },
+    strikes: { ...text, default: "100000" },
+    seed: { ...text, default: "1" },
+    rate: { ...text, default: "200" },
+    out: text,
+    json: { type: "boolean", default: false },
+  },
+});
+const [minutes, strikes, seed, rate] = [values.minutes, values.strikes, values.seed, values.rate].map(Number) as [
+  number,
+  number,
+  number,
+  number,
+];
+if (![minutes, strikes, seed, rate].every((value) => value > 0)) {
+  console.error(`usage: ${USAGE}`);
+  process.exit(2);
+}
+
+const startedMs = performance.now();
+const record = await chaosRun({
+  seed,
+  perSecond: rate,
+  strikes,
+  forMs: minutes * 60_000,
+  onStrike: ({ name, leading, signal }: Strike, sent) => {
+    const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
+    process.stderr.write(
+      `${seconds.padStart(7)} s  ${signal} ${name}${leading ? " (leading)" : ""}, ${sent} requests so far\n`,
+    );
+  },
+});
+const verdict = judge(record);
+const command = `npm run chaos -- --minutes ${minutes} --seed ${seed} --rate ${rate}`;
+if (values.out !== undefined) writeFileSync(values.out, reportPage(record, verdict, command));
+if (values.json) {
+  const { fates: _, ...rest } = verdict;
+  console.log(JSON.stringify({ command, failures: failuresOf(verdict), ...rest }));
+} else console.log(`\n${reportText(record, verdict)}`);
+process.exitCode = failuresOf(verdict).length === 0 ? 0 : 1;

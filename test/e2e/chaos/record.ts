@@ -1,0 +1,55 @@
+/** What a chaos run leaves to be judged: who asked what and when, what came back, who was struck, and what the tap heard. Times in ms of one clock. */
+import type { Role } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+
+/** `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server knew of none. */
+export interface Answer {
+  readonly atMs: number;
+  readonly status: string;
+}
+
+export interface SentRequest {
+  readonly token: number;
+  readonly model: string;
+  readonly sentMs: number;
+  readonly sloMs: number;
+  readonly answers: Answer[];
+}
+
+export const SIGNALS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
+export type StrikeSignal = (typeof SIGNALS)[number];
+
+export interface Strike {
+  readonly atMs: number;
+  /** Of the process, as `tutti up` calls it. */
+  readonly name: string;
+  readonly role: Role;
+  /** A ranker that led. */
+  readonly leading: boolean;
+  /** Undefined if the tap had not heard of it yet. */
+  readonly actor: ActorKey | undefined;
+  readonly signal: StrikeSignal;
+  /** When it was woken (SIGSTOP), or said that it is ready again. */
+  backMs: number | undefined;
+}
+
+/** What an ingress said of itself last. */
+export interface IngressCount {
+  /** Requests that it took since it started. */
+  readonly requests: number;
+  readonly atMs: number;
+}
+
+export interface ChaosRecord {
+  readonly seed: number;
+  readonly startedMs: number;
+  readonly endedMs: number;
+  readonly requests: readonly SentRequest[];
+  readonly strikes: readonly Strike[];
+  /** Ingresses that told a batcher of a request, by the request's token. */
+  readonly takers: ReadonlyMap<number, ReadonlySet<ActorKey>>;
+  /** Living ingresses, and how many requests each has taken since it started: asked after the last request was over. */
+  readonly counted: ReadonlyMap<ActorKey, IngressCount>;
+  /** Longest that the generator was late itself. */
+  readonly lagMsMax: number;
+}

@@ -1,0 +1,83 @@
+import type { Role } from "@tutti/protocol";
+import type { TuttiUp } from "../tutti-up.ts";
+import type { Strike } from "./record.ts";
+import { type PlannedStrike, strikesOf } from "./strike-plan.ts";
+import type { Tap } from "./tap.ts";
+
+/** One who does not come back by then is reported as such, and the run goes on: what that costs is in the figures. */
+const BACK_MS = 15_000;
+
+export interface StrikerOptions {
+  readonly up: TuttiUp;
+  readonly tap: Tap;
+  readonly seed: number;
+  readonly onStrike?: (strike: Strike) => void;
+}
+
+/** Strikes one after the other: the next comes when the last one is back, since any ONE actor may die at any moment (docs/architecture.md, T1). */
+export class Striker {
+  readonly strikes: Strike[] = [];
+  readonly #options: StrikerOptions;
+  readonly #plan: Generator<PlannedStrike>;
+
+  constructor(options: StrikerOptions) {
+    this.#options = options;
+    this.#plan = strikesOf(options.seed);
+  }
+
+  /** Until so many were struck, or until `untilMs`, whichever comes first. */
+  async run(limit: { readonly count: number; readonly untilMs: number }): Promise<void> {
+    for (const planned of this.#plan) {
+      if (this.strikes.length >= limit.count) return;
+      await pass(planned.afterMs);
+      if (performance.now() >= limit.untilMs) return;
+      await this.#strike(planned);
+    }
+  }
+
+  async #strike({ target, signal, forMs }: PlannedStrike): Promise<void> {
+    const { up, tap, onStrike } = this.#options;
+    const leader = tap.leader();
+    const name = target === "leader" ? this.#rankerOf(leader) : target;
+    const pid = up.pidOf(name);
+    const after = up.events.length;
+    const strike: Strike = {
+      atMs: performance.now(),
+      name,
+      role: name.replace(/-\d+$/, "") as Role,
+      leading: pid === leader,
+      actor: tap.actorOf(pid),
+      signal,
+      backMs: undefined,
+    };
+    process.kill(pid, signal);
+    this.strikes.push(strike);
+    onStrike?.(strike);
+    if (signal === "SIGSTOP") {
+      await pass(forMs);
+      wake(pid);
+    } else {
+      const back = up.next("child-ready", (event) => event["name"] === name, after);
+      if ((await Promise.race([back, pass(BACK_MS)])) === undefined) return;
+    }
+    strike.backMs = performance.now();
+  }
+
+  /** Between two leaders there is none: any will do. */
+  #rankerOf(pid: number | undefined): string {
+    const names = ["ranker-0", "ranker-1", "ranker-2"];
+    return names.find((name) => this.#options.up.pidOf(name) === pid) ?? "ranker-0";
+  }
+}
+
+function wake(pid: number): void {
+  try {
+    process.kill(pid, "SIGCONT");
+  } catch {
+    // Somebody took it for hung and ended it: then it is no more.
+  }
+}
+
+/** The pauses between strikes are what a run is made of. */
+const pass = (ms: number): Promise<undefined> =>
+  new Promise((resolve) => void setTimeout(() => resolve(undefined), ms));

@@ -1,0 +1,99 @@
+/**
+ * Hears what actors tell each other, with the credentials of a planner, who may: who lives where, who leads, which ingress told a batcher of which
+ * request, and how many each has taken. It says nothing to anybody.
+ */
+import type { Bus } from "@tutti/bus";
+import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
+import { Heartbeat, RequestArrived, StatsReported, subjectsOf } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+import { FrameReader, fnv1a } from "@tutti/wire";
+import type { IngressCount } from "./record.ts";
+import { APP, tokenOf } from "./request-code.ts";
+
+const CLUSTER = "main";
+/** One who was silent for so long does not live. */
+const SILENT_MS = 1_500;
+
+export class Tap {
+  readonly takers = new Map<number, Set<ActorKey>>();
+  readonly #connection: NatsConnection;
+  readonly #lastToken: () => number;
+  readonly #beats = new Map<ActorKey, { readonly beat: Heartbeat; readonly atMs: number }>();
+  readonly #counts = new Map<ActorKey, IngressCount>();
+
+  private constructor(connection: NatsConnection, lastToken: () => number) {
+    this.#connection = connection;
+    this.#lastToken = lastToken;
+    const subjects = subjectsOf(CLUSTER);
+    const bus = connection.control;
+    listen(
+      bus,
+      `${subjects.prefix}.to.*`,
+      new FrameReader().on(RequestArrived, (arrival, from) => this.#hear(arrival, from)),
+    );
+    listen(
+      bus,
+      subjects.beat("*"),
+      new FrameReader().on(Heartbeat, (beat) => this.#onBeat(beat)),
+    );
+    listen(
+      bus,
+      subjects.stats("ingress"),
+      new FrameReader().on(StatsReported, ({ key, figures }) => {
+        this.#counts.set(key, { requests: figures["requests"] ?? 0, atMs: performance.now() });
+      }),
+    );
+  }
+
+  static async open(url: string, credentials: string, lastToken: () => number): Promise<Tap> {
+    const connection = await connectNats({
+      servers: url,
+      name: "chaos-tap",
+      credentials: readCredentials(credentials),
+    });
+    const tap = new Tap(connection, lastToken);
+    await new Promise((resolve) => connection.control.flush(resolve));
+    return tap;
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  actorOf(pid: number): ActorKey | undefined {
+    return this.#living().find((beat) => beat.pid === pid)?.key;
+  }
+
+  /** Process of the ranker that leads. */
+  leader(): number | undefined {
+    const leaders = this.#living().filter(({ role, epoch = 0 }) => role === "ranker" && epoch > 0);
+    return leaders.sort((a, b) => (b.epoch ?? 0) - (a.epoch ?? 0))[0]?.pid;
+  }
+
+  /** Of ingresses that live, from figures not older than `sinceMs`. */
+  counted(sinceMs: number): Map<ActorKey, IngressCount> {
+    const keys = new Set(this.#living().map(({ key }) => key));
+    return new Map([...this.#counts].filter(([key, { atMs }]) => keys.has(key) && atMs >= sinceMs));
+  }
+
+  #living(): Heartbeat[] {
+    const now = performance.now();
+    return [...this.#beats.values()].filter(({ atMs }) => now - atMs < SILENT_MS).map(({ beat }) => beat);
+  }
+
+  #onBeat(beat: Heartbeat): void {
+    if (beat.leaving) this.#beats.delete(beat.key);
+    else this.#beats.set(beat.key, { beat, atMs: performance.now() });
+  }
+
+  #hear({ app, slo }: RequestArrived, ingress: ActorKey): void {
+    const token = app === fnv1a(APP) ? tokenOf(slo, this.#lastToken()) : undefined;
+    if (token === undefined) return;
+    const takers = this.takers.get(token) ?? new Set();
+    this.takers.set(token, takers.add(ingress));
+  }
+}
+
+function listen(bus: Bus, subject: string, reader: FrameReader): void {
+  bus.subscribe(subject, ({ payload }) => void reader.read(payload));
+}

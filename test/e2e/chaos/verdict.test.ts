@@ -1,0 +1,117 @@
+/** What a chaos run is judged by, on records made by hand. */
+import type { ActorKey } from "@tutti/units";
+import { expect, test } from "vitest";
+import type { Answer, ChaosRecord, SentRequest, Strike } from "./record.ts";
+import { reportPage } from "./report-page.ts";
+import { reportText } from "./report-text.ts";
+import { sloUsOf, tokenOf } from "./request-code.ts";
+import { type PlannedStrike, strikesOf } from "./strike-plan.ts";
+import { failuresOf, judge } from "./verdict.ts";
+
+const [A, B] = [11 as ActorKey, 12 as ActorKey];
+const SLO_MS = 400;
+const request = (token: number, sentMs: number, ...answers: Answer[]): SentRequest => ({
+  ...{ token, model: `echo-${token % 2}`, sentMs, sloMs: SLO_MS, answers },
+});
+const ok = (atMs: number): Answer => ({ atMs, status: "ok" });
+const strike = (fields: Partial<Strike>): Strike => ({
+  ...{ atMs: 1_000, name: "ingress-0", role: "ingress", leading: false, actor: A, signal: "SIGKILL", backMs: 2_000 },
+  ...fields,
+});
+const record = (fields: Partial<ChaosRecord>): ChaosRecord => ({
+  ...{ seed: 1, startedMs: 0, endedMs: 10_000, requests: [], strikes: [], takers: new Map(), counted: new Map() },
+  lagMsMax: 0,
+  ...fields,
+});
+
+test("answers in time, late, refused, wrong and repeated ones are told apart", () => {
+  const requests = [
+    request(0, 0, ok(100)),
+    request(1, 0, ok(450)),
+    request(2, 0, { atMs: 1, status: "TUTTI_OVERLOADED" }),
+    request(3, 0, { atMs: 1, status: "wrong" }),
+    request(4, 0, ok(1), ok(2)),
+    request(5, 0, { atMs: 1, status: "NO_INGRESS" }),
+  ];
+  const verdict = judge(record({ requests }));
+  const { answeredOnce, inTime, late, refused } = verdict;
+  expect({ answeredOnce, inTime, late, refused }).toEqual({
+    ...{ answeredOnce: 5, inTime: 2, late: 1 },
+    refused: { TUTTI_OVERLOADED: 1, NO_INGRESS: 1 },
+  });
+  expect(verdict.twice.map(({ token }) => token)).toEqual([4]);
+  expect(verdict.wrong.map(({ token }) => token)).toEqual([3]);
+  expect(failuresOf(verdict).join()).toMatch(/1 answered twice.*1 answered wrongly.*in time outside/s);
+});
+
+test("no answer, or one after the client gave up, is excused only by a killed or frozen ingress that took the request", () => {
+  const kindOf = (sentMs: number, struck: Strike, taker?: ActorKey, ...answers: Answer[]): string => {
+    const takers = taker === undefined ? new Map() : new Map([[0, new Set([taker])]]);
+    return judge(record({ requests: [request(0, sentMs, ...answers)], strikes: [struck], takers })).fates[0]!.kind;
+  };
+  const killed = strike({});
+  expect(kindOf(900, killed, A)).toBe("unavailable");
+  expect(kindOf(900, killed, A, ok(1_600))).toBe("unavailable");
+  expect(kindOf(900, killed)).toBe("unavailable");
+  expect(kindOf(900, killed, B)).toBe("lost");
+  expect(kindOf(400, killed, A)).toBe("lost"); // over before
+  expect(kindOf(1_100, killed, A)).toBe("lost"); // sent when it was dead
+  expect(kindOf(900, strike({ signal: "SIGTERM" }), A)).toBe("lost");
+  expect(kindOf(900, strike({ role: "batcher", name: "batcher-0" }), A)).toBe("lost");
+  const frozen = strike({ signal: "SIGSTOP", backMs: 1_500 });
+  expect(kindOf(1_400, frozen, A)).toBe("unavailable");
+  expect(kindOf(1_600, frozen, A)).toBe("lost");
+});
+
+test("a living ingress that took more than it told or answered has lost some", () => {
+  const requests = [request(0, 0, ok(10)), request(1, 0), request(2, 0, { atMs: 1, status: "TUTTI_OVERLOADED" })];
+  const takers = new Map([[0, new Set([B])]]);
+  const unaccounted = (count: number): number =>
+    judge(record({ requests, takers, counted: new Map([[B, { requests: count, atMs: 0 }]]) })).unaccounted;
+  expect([unaccounted(2), unaccounted(3)]).toEqual([0, 1]);
+});
+
+test("time without service is the longest stretch without a good answer of some model after a strike", () => {
+  // Both models answer every 10 ms; one of them not from 1,000 to 1,300.
+  const requests = Array.from({ length: 600 }, (_, token) => {
+    const sentMs = 10 * Math.floor(token / 2);
+    return request(token, sentMs, ok(token % 2 === 0 && sentMs >= 1_000 && sentMs < 1_300 ? 1_300 : sentMs + 5));
+  });
+  const struck = strike({ role: "ranker", name: "ranker-1", leading: true, backMs: 1_400 });
+  const verdict = judge(record({ requests, strikes: [struck], endedMs: 3_000 }));
+  expect(verdict.strikes[0]!.withoutServiceMs).toBe(300);
+  expect(verdict.roles[0]).toMatchObject({ role: "ranker, leading", strikes: 1, p50Ms: 300 });
+  expect(verdict.usualMs).toBe(10);
+  expect(verdict.judged).toBe(600 - 102);
+});
+
+test("a request's number is found again in the SLO of its arrival, also after codes have come round", () => {
+  for (const token of [0, 1, 49_999, 50_000, 123_456]) {
+    for (const later of [0, 1, 30_000]) expect(tokenOf(sloUsOf(token), token + later)).toBe(token);
+  }
+  expect(tokenOf(100, 5)).toBeUndefined();
+  expect(tokenOf(sloUsOf(7), 5)).toBeUndefined();
+});
+
+test("a seed strikes every role with every signal, and the same way each time", () => {
+  const first = (seed: number): PlannedStrike[] => {
+    const strikes = strikesOf(seed);
+    return Array.from({ length: 60 }, () => strikes.next().value as PlannedStrike);
+  };
+  expect(first(3)).toEqual(first(3));
+  expect(first(3)).not.toEqual(first(4));
+  const roles = (target: string): string => (target === "leader" ? "ranker" : target.replace(/-\d+$/, ""));
+  const seen = new Set(first(3).map(({ target, signal }) => `${roles(target)} ${signal}`));
+  for (const role of ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"])
+    for (const signal of ["SIGKILL", "SIGTERM", "SIGSTOP"]) expect(seen).toContain(`${role} ${signal}`);
+});
+
+test("the report says in words and in a page that something was lost, or that nothing was", () => {
+  const requests = Array.from({ length: 300 }, (_, token) => request(token, 10 * token, ok(10 * token + 5)));
+  const good = record({ requests, strikes: [strike({ backMs: 1_200 })], endedMs: 3_000 });
+  expect(reportText(good, judge(good))).toMatch(/lost +0\n[^]*\npassed$/);
+  expect(reportPage(good, judge(good), "a command <b>")).toMatch(/<h1>Nothing was lost[^]*a command &lt;b&gt;/);
+  const bad = record({ ...good, requests: [...requests, request(300, 2_500)] });
+  expect(reportText(bad, judge(bad))).toMatch(/lost +1\n[^]*request 300 of echo-0[^]*\nFAILED: 1 lost/);
+  expect(reportPage(bad, judge(bad), "")).toMatch(/<h1>Failed/);
+});

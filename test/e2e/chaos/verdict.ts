@@ -1,0 +1,264 @@
+/** From the record of a chaos run to what is reported of it, and whether it is as it must be (docs/architecture.md, T1 and T2). Pure. */
+import type { ChaosRecord, SentRequest, Strike, StrikeSignal } from "./record.ts";
+
+/** The client reports UNAVAILABLE so long after the deadline (docs/architecture.md, T1). */
+export const CLIENT_GRACE_MS = 100;
+/** So long after a strike, requests need not be answered in time. */
+const AFTERMATH_MS = 500;
+/** A time without service that begins later than this after a strike is none of its doing. */
+const REACH_MS = 3_000;
+export const IN_TIME_SHARE_MIN = 0.99;
+
+export type Fate =
+  /** Answered with its own outputs, by its deadline, or after. */
+  | { readonly kind: "in-time" | "late" }
+  | { readonly kind: "refused"; readonly cause: string }
+  /** No answer until the client gave up, and an ingress was killed or frozen that took it: UNAVAILABLE. */
+  | { readonly kind: "unavailable" }
+  /** The same with no such excuse. */
+  | { readonly kind: "lost" }
+  | { readonly kind: "wrong" };
+
+export interface Finding {
+  readonly token: number;
+  readonly sentMs: number;
+  readonly text: string;
+}
+
+export interface StrikeReport {
+  readonly strike: Strike;
+  /** Longest time after it in which some model gave no good answer. */
+  readonly withoutServiceMs: number;
+  /** Of requests sent within the aftermath. */
+  readonly failed: number;
+}
+
+export interface RoleReport {
+  readonly role: string;
+  readonly strikes: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+export interface Verdict {
+  readonly sent: number;
+  readonly answeredOnce: number;
+  readonly inTime: number;
+  readonly late: number;
+  readonly refused: Readonly<Record<string, number>>;
+  readonly unavailable: number;
+  readonly lost: readonly Finding[];
+  readonly twice: readonly Finding[];
+  readonly wrong: readonly Finding[];
+  /** Requests that a living ingress says it took, and that nothing accounts for. */
+  readonly unaccounted: number;
+  readonly judged: number;
+  /** Of the requests sent outside of every aftermath. */
+  readonly inTimeShare: number;
+  readonly strikes: readonly StrikeReport[];
+  readonly roles: readonly RoleReport[];
+  /** The same measure over stretches without a strike, to compare. */
+  readonly usualMs: number;
+  readonly fates: readonly Fate[];
+}
+
+/** @param graceMs - after the deadline a client gives up and reports UNAVAILABLE, whatever comes then */
+export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
+  const { requests, strikes } = record;
+  const fates = requests.map((request) => fateOf(request, record, graceMs));
+  const find = (fits: (request: SentRequest, fate: Fate) => boolean): Finding[] =>
+    requests.filter((request, i) => fits(request, fates[i]!)).map((request) => findingOf(request, record));
+  const count = (kind: Fate["kind"]): number => fates.filter((fate) => fate.kind === kind).length;
+  const refused: Record<string, number> = {};
+  for (const fate of fates) if (fate.kind === "refused") refused[fate.cause] = (refused[fate.cause] ?? 0) + 1;
+  const judged = requests.filter(({ sentMs }) => !strikes.some((strike) => isAftermath(strike, sentMs)));
+  const goodJudged = judged.filter(({ token }) => fates[token]!.kind === "in-time").length;
+  const answers = goodAnswers(record, fates);
+  const reports = strikes.map((_, i) => strikeReport(record, fates, answers, i));
+  return {
+    sent: requests.length,
+    answeredOnce: requests.filter(({ answers: all }) => all.length === 1).length,
+    inTime: count("in-time"),
+    late: count("late"),
+    refused,
+    unavailable: count("unavailable"),
+    lost: find((_, fate) => fate.kind === "lost"),
+    twice: find(({ answers: all }) => all.length > 1),
+    wrong: find((_, fate) => fate.kind === "wrong"),
+    unaccounted: unaccountedOf(record),
+    judged: judged.length,
+    inTimeShare: goodJudged / Math.max(1, judged.length),
+    strikes: reports,
+    roles: roleReports(reports),
+    usualMs: usualOf(record, answers),
+    fates,
+  };
+}
+
+/** What must not be, in words; none is a passed run. */
+export function failuresOf(verdict: Verdict, shareMin = IN_TIME_SHARE_MIN): string[] {
+  const some = (findings: readonly Finding[], what: string): string[] =>
+    findings.length === 0 ? [] : [`${findings.length} ${what}, first: ${findings[0]!.text}`];
+  const { lost, twice, wrong, unaccounted, inTimeShare } = verdict;
+  return [
+    ...some(lost, "lost"),
+    ...some(twice, "answered twice"),
+    ...some(wrong, "answered wrongly"),
+    ...(unaccounted > 0 ? [`${unaccounted} taken by a living ingress, of which nothing is known`] : []),
+    ...(inTimeShare < shareMin
+      ? [
+          `${(100 * inTimeShare).toFixed(2)} % in time outside the ${AFTERMATH_MS} ms after a strike, not ${100 * shareMin} %`,
+        ]
+      : []),
+  ];
+}
+
+function fateOf(request: SentRequest, record: ChaosRecord, graceMs: number): Fate {
+  const { answers, sentMs, sloMs } = request;
+  const givenUpMs = sentMs + sloMs + graceMs;
+  const [first] = answers;
+  if (answers.some(({ status }) => status === "wrong")) return { kind: "wrong" };
+  if (first === undefined || first.atMs > givenUpMs)
+    return isExcused(request, record, givenUpMs) ? { kind: "unavailable" } : { kind: "lost" };
+  if (first.status !== "ok") return { kind: "refused", cause: first.status };
+  return { kind: first.atMs <= sentMs + sloMs ? "in-time" : "late" };
+}
+
+/**
+ * Whether an ingress that was killed or frozen in the request's lifetime took it. Where the tap heard an ingress tell a batcher of it, it must be that one. Where
+ * it heard nothing, the ingress took it to its grave: `unaccounted` shows that it was none of those that live.
+ */
+function isExcused(
+  { token, sentMs }: SentRequest,
+  { strikes, takers, endedMs }: ChaosRecord,
+  givenUpMs: number,
+): boolean {
+  const known = takers.get(token);
+  return strikes.some((strike) => {
+    if (strike.role !== "ingress" || strike.signal === "SIGTERM") return false;
+    if (known !== undefined && strike.actor !== undefined && !known.has(strike.actor)) return false;
+    const untilMs = strike.signal === "SIGKILL" ? strike.atMs : (strike.backMs ?? endedMs);
+    return strike.atMs <= givenUpMs && untilMs + SENT_BUT_NOT_GONE_MS >= sentMs;
+  });
+}
+/** What was sent just before may have been on its way to an ingress when it died. */
+const SENT_BUT_NOT_GONE_MS = 20;
+
+/** Frozen ingresses take requests until they are woken, and the server goes on giving them some: none of theirs is judged. */
+function isAftermath(strike: Strike, sentMs: number): boolean {
+  const within = (fromMs: number, untilMs: number): boolean => sentMs >= fromMs && sentMs <= untilMs;
+  const { atMs, backMs = Infinity, signal, role } = strike;
+  if (within(atMs, atMs + AFTERMATH_MS)) return true;
+  if (signal !== "SIGSTOP") return false;
+  return within(role === "ingress" ? atMs : backMs, backMs + AFTERMATH_MS);
+}
+
+/**
+ * A living ingress counts what it takes. Answers name no ingress, but every request that was told to a batcher is known to the tap, and every other one was
+ * answered at the door; so what is taken and neither is missing.
+ */
+function unaccountedOf({ requests, takers, counted }: ChaosRecord): number {
+  const told = new Map<number, number>();
+  for (const keys of takers.values()) for (const key of keys) told.set(key, (told.get(key) ?? 0) + 1);
+  const taken = [...counted].reduce(
+    (sum, [key, { requests: count }]) => sum + Math.max(0, count - (told.get(key) ?? 0)),
+    0,
+  );
+  const refusedAtDoor = requests.filter(
+    ({ token, answers }) => answers.length > 0 && answers[0]!.status !== "NO_INGRESS" && !takers.has(token),
+  ).length;
+  const silent = requests.filter(({ token, answers }) => answers.length === 0 && !takers.has(token)).length;
+  return Math.min(silent, Math.max(0, taken - refusedAtDoor));
+}
+
+/** Moments of good answers, by model, sorted. */
+function goodAnswers({ requests }: ChaosRecord, fates: readonly Fate[]): ReadonlyMap<string, readonly number[]> {
+  const byModel = new Map<string, number[]>();
+  for (const { token, model, answers } of requests) {
+    const times = byModel.get(model) ?? [];
+    byModel.set(model, times);
+    if (fates[token]!.kind === "in-time") times.push(answers[0]!.atMs);
+  }
+  for (const times of byModel.values()) times.sort((a, b) => a - b);
+  return byModel;
+}
+
+function strikeReport(
+  { requests, strikes, endedMs }: ChaosRecord,
+  fates: readonly Fate[],
+  answers: ReadonlyMap<string, readonly number[]>,
+  index: number,
+): StrikeReport {
+  const strike = strikes[index]!;
+  const untilMs = Math.min(strikes[index + 1]?.atMs ?? endedMs, strike.atMs + REACH_MS);
+  const failed = requests.filter(
+    ({ sentMs, token }) =>
+      sentMs >= strike.atMs && sentMs <= strike.atMs + AFTERMATH_MS && fates[token]!.kind !== "in-time",
+  ).length;
+  const gaps = [...answers.values()].map((times) => longestGap(times, strike.atMs, untilMs));
+  return { strike, failed, withoutServiceMs: Math.max(0, ...gaps) };
+}
+
+/** The longest stretch without an answer that overlaps [from, until], counted from `from` on, to its end. */
+function longestGap(times: readonly number[], fromMs: number, untilMs: number): number {
+  let longest = 0;
+  let beganMs = fromMs;
+  for (const atMs of times) {
+    if (atMs <= fromMs) continue;
+    longest = Math.max(longest, atMs - beganMs);
+    beganMs = atMs;
+    if (atMs > untilMs) return longest;
+  }
+  return Math.max(longest, untilMs - beganMs);
+}
+
+function usualOf(
+  { strikes, startedMs, endedMs }: ChaosRecord,
+  answers: ReadonlyMap<string, readonly number[]>,
+): number {
+  const gaps: number[] = [];
+  for (let fromMs = startedMs; fromMs + AFTERMATH_MS < endedMs; fromMs += AFTERMATH_MS) {
+    const isQuiet = !strikes.some(
+      ({ atMs, backMs = atMs }) => atMs <= fromMs + AFTERMATH_MS && backMs + REACH_MS / 2 >= fromMs,
+    );
+    if (!isQuiet) continue;
+    gaps.push(Math.max(...[...answers.values()].map((times) => longestGap(times, fromMs, fromMs + AFTERMATH_MS))));
+  }
+  return quantile(gaps, 0.5);
+}
+
+function roleReports(reports: readonly StrikeReport[]): RoleReport[] {
+  const groups = new Map<string, number[]>();
+  for (const { strike, withoutServiceMs } of reports) {
+    for (const group of [groupOf(strike), `all ${SIGNAL_TEXT[strike.signal]}`, "all"])
+      groups.set(group, [...(groups.get(group) ?? []), withoutServiceMs]);
+  }
+  return [...groups]
+    .map(([role, gaps]) => ({ role, strikes: gaps.length, p50Ms: quantile(gaps, 0.5), p99Ms: quantile(gaps, 0.99) }))
+    .sort((a, b) => Number(a.role.startsWith("all")) - Number(b.role.startsWith("all")) || (a.role < b.role ? -1 : 1));
+}
+
+export const groupOf = ({ role, leading }: Strike): string =>
+  role !== "ranker" ? role : leading ? "ranker, leading" : "ranker, spare";
+
+export const SIGNAL_TEXT: Readonly<Record<StrikeSignal, string>> = {
+  SIGKILL: "killed",
+  SIGTERM: "asked to end",
+  SIGSTOP: "frozen",
+};
+
+/** NaN of nothing. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length === 0 ? NaN : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;
+}
+
+function findingOf({ token, model, sentMs, answers }: SentRequest, record: ChaosRecord): Finding {
+  const at = (ms: number): string => `${((ms - record.startedMs) / 1_000).toFixed(3)} s`;
+  const got = answers.map((answer) => `${answer.status} after ${Math.round(answer.atMs - sentMs)} ms`).join(", ");
+  const takers = [...(record.takers.get(token) ?? [])].map((key) => key.toString(36)).join(", ");
+  const before = record.strikes.findLast((strike) => strike.atMs <= sentMs + 500);
+  const struck = before === undefined ? "" : `; last struck: ${before.name} by ${before.signal} at ${at(before.atMs)}`;
+  const text = `request ${token} of ${model}, sent at ${at(sentMs)}, told by ${takers || "nobody"}: ${got || "no answer"}${struck}`;
+  return { token, sentMs, text };
+}
