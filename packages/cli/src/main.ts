@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import { addAuth } from "./auth/program.ts";
 import { report } from "./failure.ts";
+import { addOperators } from "./operator/program.ts";
 
 const EXIT_CODES = `
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no cluster reached.
@@ -21,6 +22,7 @@ function createProgram(): Command {
   addRun(program);
   addInfer(program);
   addModels(program);
+  addOperators(program, toCluster);
   addSimulate(program);
   addCompare(program);
   addGoodput(program);
@@ -195,6 +197,7 @@ function addFigures(program: Command): void {
     .requiredOption("--out <folder>", "for the pictures, results.html, results.md and results.json")
     .option("--only <names>", "only these, separated by commas (a wrong name lists them)")
     .option("--quick", "few points and short runs: shows in minutes what the figures look like")
+    .option("--resume", "keep the figures that the folder has, and draw the others")
     .option("--scenarios <folder>", "(default: test/bench/scenarios)")
     .option("--workers <n>", "threads (default: one per core)")
     .action(async (options) => (await import("./commands/figures.ts")).figures(options));

@@ -32,7 +32,7 @@ export function keeperOf(
         return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, phase, restarts }];
       }),
     async perform(order, name, options) {
-      if (order === "drain") return drainProcess(supervisor, name, options);
+      if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
       if (order === "undrain") return bringBack(supervisor, name, options);
       const role = roleOf(name) ?? "executor";
       return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });

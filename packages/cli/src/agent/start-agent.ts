@@ -9,6 +9,8 @@ export interface AgentOptions {
   readonly servers: string | readonly string[];
   /** Path of the credentials of the user `agent`; undefined on a server without accounts. */
   readonly credentials: string | undefined;
+  /** Path of the authority's certificate. */
+  readonly tlsCa?: string | undefined;
   readonly cluster: string;
   readonly host?: string | undefined;
   readonly keeper: ProcessKeeper;
@@ -29,6 +31,7 @@ export function startAgent(options: AgentOptions): RunningAgent {
     inboxPrefix: "_INBOX_agent",
     waitForServer: true,
     ...(options.credentials !== undefined && { credentials: readCredentials(options.credentials) }),
+    ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
   })
     .then((nats) => {
       if (stopped) return { nats, agent: undefined };
@@ -49,7 +52,10 @@ export function startAgent(options: AgentOptions): RunningAgent {
     async stop() {
       stopped = true;
       // One that still waits for a server has nobody to say goodbye to.
-      const running = await Promise.race([started, new Promise<undefined>((resolve) => setTimeout(resolve, 100))]);
+      const running = await Promise.race([
+        started,
+        new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 100)),
+      ]);
       running?.agent?.close();
       await running?.nats.close();
     },

@@ -1,25 +1,92 @@
-import { spawn } from "node:child_process";
-import { isRole, ROLES } from "@tutti/protocol";
-import { usageError } from "../failure.ts";
-import { roleHelp } from "../role/role-options.ts";
+import { execPath } from "node:process";
+import { ROLES, type Role, isRole } from "@tutti/protocol";
+import { LogBook } from "../agent/log-book.ts";
+import { keeperOf } from "../agent/process-keeper.ts";
+import { type RunningAgent, startAgent } from "../agent/start-agent.ts";
+import { EXIT, usageError } from "../failure.ts";
+import { parseRoleOptions, roleHelp } from "../role/role-options.ts";
 import { serviceArguments } from "../role/service-main.ts";
+import { StopSignal } from "../up/stop-signal.ts";
+import { Supervisor } from "../up/supervisor.ts";
 
-/** `tutti run <role> [flags]`: one role in the foreground, on this host, in a process of its own; it ends as the role does. */
+/** An actor ends itself after 9 s, whatever it still waits for. */
+const STOP_MS = 12_000;
+const AGENT_CREDS = "--agent-creds";
+
+/**
+ * `tutti run <role> [flags]`: one role in the foreground, on this host, in a process of its own; it ends as the role does. Meanwhile operators may restart
+ * and drain it from anywhere, which starts another process in its place.
+ */
 export async function run(role: string, argv: readonly string[]): Promise<void> {
   if (!isRole(role)) throw usageError(`there is no role "${role}"; roles are ${ROLES.join(", ")}`);
   if (argv.includes("--help") || argv.includes("-h")) {
-    process.stdout.write(`tutti run ${role} [flags]\n\n${roleHelp(role)}\n`);
+    process.stdout.write(`tutti run ${role} [flags]\n\n${roleHelp(role)}\n${AGENT_HELP}\n`);
     return;
   }
-  const child = spawn(process.execPath, [...serviceArguments(role), ...argv], { stdio: "inherit" });
-  const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
-  process.on("SIGTERM", pass);
-  process.on("SIGINT", () => undefined); // the terminal sends it to the child as well
-  await new Promise<void>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("exit", (code, signal) => {
-      process.exitCode = signal === null ? (code ?? 1) : 1;
-      resolve();
-    });
+  const { flags, agentCreds } = splitFlags(argv);
+  const options = parseRoleOptions(role, flags);
+  const logs = new LogBook();
+  const { promise: over, resolve: end } = Promise.withResolvers<number>();
+  const supervisor = new Supervisor(
+    {
+      onReady: () => undefined,
+      onLine(name, line, stream) {
+        logs.add(name, line);
+        process[stream].write(`${line}\n`);
+      },
+      onExit: (_, how, next) => next === "given-up" && end(exitCodeOf(how)),
+    },
+    // Whoever started this process decides whether a role that died is started again.
+    { attemptsMax: 1, firstAttemptsMax: 1 },
+  );
+  supervisor.start({ name: role, command: execPath, args: [...serviceArguments(role), ...flags] });
+  const stop = new StopSignal(() => supervisor.kill());
+  const agent = startRoleAgent(role, { supervisor, logs, options, agentCreds });
+  stop.signal.addEventListener("abort", () => {
+    void supervisor.stop({ graceMs: STOP_MS }).then((killed) => end(killed.length === 0 ? EXIT.ok : EXIT.failed));
+  });
+  process.exitCode = await over;
+  stop.release();
+  await agent?.stop();
+}
+
+const AGENT_HELP = `  ${AGENT_CREDS} <file>  credentials of the user agent, through which operators restart and drain this process (default: TUTTI_AGENT_CREDS)`;
+
+function startRoleAgent(
+  role: Role,
+  {
+    supervisor,
+    logs,
+    options,
+    agentCreds,
+  }: {
+    readonly supervisor: Supervisor;
+    readonly logs: LogBook;
+    readonly options: ReturnType<typeof parseRoleOptions>;
+    readonly agentCreds: string | undefined;
+  },
+): RunningAgent | undefined {
+  // With accounts, a role's own credentials don't let it hear operators.
+  if (options.creds !== undefined && agentCreds === undefined) return undefined;
+  return startAgent({
+    servers: options.nats,
+    credentials: agentCreds,
+    tlsCa: options.tlsCa,
+    cluster: options.cluster,
+    host: options.host,
+    keeper: keeperOf(supervisor, logs, () => role),
+    onTrouble: (text) => process.stderr.write(`tutti run ${role}: ${text}\n`),
   });
 }
+
+/** The agent's flag is not the role's. */
+function splitFlags(argv: readonly string[]): { flags: string[]; agentCreds: string | undefined } {
+  const at = argv.findIndex((flag) => flag === AGENT_CREDS || flag.startsWith(`${AGENT_CREDS}=`));
+  if (at < 0) return { flags: [...argv], agentCreds: process.env["TUTTI_AGENT_CREDS"] };
+  const [, inline] = (argv[at] ?? "").split("=", 2);
+  const agentCreds = inline ?? argv[at + 1];
+  if (agentCreds === undefined) throw usageError(`${AGENT_CREDS} needs a file`);
+  return { flags: argv.filter((_, i) => i !== at && (inline !== undefined || i !== at + 1)), agentCreds };
+}
+
+const exitCodeOf = (how: string): number => Number(/^exit code (\d+)$/.exec(how)?.[1] ?? EXIT.failed);

@@ -42,7 +42,7 @@ export async function up(flags: UpFlags): Promise<void> {
     ending.push(() => deployment.stop());
     kills.push(() => deployment.kill());
     const planned = planCluster(options, { url: nats.url, credentials: nats.credentials, jitter });
-    const agent = startAgent(agentOptions(nats, deployment, announcer));
+    const agent = startAgent(agentOptions(options, nats, deployment, announcer));
     ending.push(() => agent.stop());
     const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
@@ -56,9 +56,15 @@ export async function up(flags: UpFlags): Promise<void> {
   }
 }
 
-const agentOptions = (nats: ServingNats, { keeper }: Deployment, announcer: Announcer): AgentOptions => ({
+const agentOptions = (
+  { tls }: UpOptions,
+  nats: ServingNats,
+  { keeper }: Deployment,
+  announcer: Announcer,
+): AgentOptions => ({
   servers: nats.url,
   credentials: nats.credentials["agent"],
+  tlsCa: tls?.ca,
   cluster: CLUSTER,
   keeper,
   onTrouble: (text) => announcer.say("agent-trouble", text, { text }),

@@ -1,5 +1,7 @@
 /** The processes of one `tutti up`: all of them started, watched and stopped together. */
 import { execPath } from "node:process";
+import { LogBook } from "../agent/log-book.ts";
+import { type ProcessKeeper, keeperOf } from "../agent/process-keeper.ts";
 import { CommandError } from "../failure.ts";
 import { serviceArguments } from "../role/service-main.ts";
 import type { Announcer } from "./announcer.ts";
@@ -18,6 +20,7 @@ export class Deployment {
   readonly #directory: RunDirectory;
   readonly #supervisor: Supervisor;
   readonly #logs = new Map<string, LogFile>();
+  readonly #book = new LogBook();
   readonly #waiting = new Set<string>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #broken = Promise.withResolvers<never>();
@@ -32,6 +35,15 @@ export class Deployment {
       onLine: (name, line) => this.#onLine(name, line),
       onExit: (name, how, next) => this.#onExit(name, how, next),
     });
+  }
+
+  /** For the agent of this host, through which operators reach the processes. */
+  get keeper(): ProcessKeeper {
+    return keeperOf(
+      this.#supervisor,
+      this.#book,
+      (name) => this.#planned.find((planned) => planned.name === name)?.role,
+    );
   }
 
   /** Rejects when a process could not be kept alive. */
@@ -92,6 +104,7 @@ export class Deployment {
       this.#logs.set(name, log);
     }
     log.write(line);
+    this.#book.add(name, line);
     this.#announcer.childLine(name, line);
   }
 

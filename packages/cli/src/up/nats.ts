@@ -48,7 +48,7 @@ export async function provideNats(options: UpOptions, announcer: Announcer): Pro
 
 /** @param creds - a file for all of them, or a folder with one for each, as `tutti auth init` makes it */
 function existingNats(url: string, creds: string | undefined): ServingNats {
-  const users = creds === undefined ? [] : [...ROLES, "admin", "recorder"];
+  const users = creds === undefined ? [] : [...ROLES, "admin", "agent", "recorder"];
   return {
     url,
     port: undefined,

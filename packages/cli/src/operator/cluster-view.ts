@@ -1,0 +1,194 @@
+/** What actors say of themselves, as an operator's command hears it: heartbeats and figures, each actor's latest, and its figures of a while before. */
+import { wellFormed } from "@tutti/actors";
+import type { Bus } from "@tutti/bus";
+import { Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
+import type { ActorKey, GpuId } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+
+/** Actors known at once; beyond, newcomers are not shown (T7). */
+const ACTORS_MAX = 4_096;
+/** One that is silent for so long is not shown any more. */
+const FORGET_MS = 10_000;
+/** Of figures that rates are taken from. */
+const RATE_WINDOW_MS = 3_000;
+const REPORTS_MAX = 8;
+/** Heartbeats over which a clock's offset is the least: delays only ever make it larger. */
+const OFFSETS_MAX = 16;
+
+export type Figures = Readonly<Record<string, number>>;
+
+export interface HeardActor {
+  readonly key: ActorKey;
+  beat: Heartbeat;
+  /** By the command's own clock, in milliseconds. */
+  beatAt: number;
+  /** Oldest first; rates are differences between the first and the last. */
+  readonly reports: { readonly stats: StatsReported; readonly heardAt: number }[];
+  /** Our time less the actor's at its last heartbeats, in microseconds. */
+  readonly offsets: number[];
+}
+
+export interface Wholeness {
+  readonly actors: Readonly<Partial<Record<Role, number>>>;
+  readonly leaders: number;
+  /** Accelerators that may be granted. */
+  readonly serving: readonly GpuId[];
+  readonly threads: number;
+}
+
+export interface ViewClock {
+  /** Monotonic milliseconds. */
+  now(): number;
+  /** Microseconds since the epoch. */
+  wall(): number;
+}
+
+const REAL: ViewClock = { now: () => performance.now(), wall: () => Date.now() * 1_000 };
+
+export class ClusterView {
+  readonly #clock: ViewClock;
+  readonly #actors = new Map<ActorKey, HeardActor>();
+  readonly #reader: FrameReader;
+  #hearers: (() => void)[] = [];
+
+  constructor(clock: ViewClock = REAL) {
+    this.#clock = clock;
+    this.#reader = new FrameReader()
+      .on(Heartbeat, (beat, sender) => {
+        if (beat.key === sender && wellFormed.heartbeat(beat)) this.hearBeat(beat);
+      })
+      .on(StatsReported, (stats, sender) => {
+        if (stats.key === sender && isReport(stats)) this.hearStats(stats);
+      });
+  }
+
+  listen(bus: Bus, cluster: string): { stop(): void } {
+    const subjects = subjectsOf(cluster);
+    const listening = [subjects.beat("*"), subjects.stats("*")].map((subject) =>
+      bus.subscribe(subject, (delivery) => void this.#reader.read(delivery.payload)),
+    );
+    return { stop: () => listening.forEach((subscription) => subscription.stop()) };
+  }
+
+  hearBeat(beat: Heartbeat): void {
+    const known = this.#actors.get(beat.key);
+    if (beat.leaving) this.#actors.delete(beat.key);
+    else if (known !== undefined || this.#actors.size < ACTORS_MAX) {
+      const offset = this.#clock.wall() - beat.sentAt;
+      const actor = known ?? { key: beat.key, beat, beatAt: 0, reports: [], offsets: [] };
+      actor.beat = beat;
+      actor.beatAt = this.#clock.now();
+      actor.offsets.push(offset);
+      if (actor.offsets.length > OFFSETS_MAX) actor.offsets.shift();
+      this.#actors.set(beat.key, actor);
+    }
+    for (const hear of this.#hearers) hear();
+  }
+
+  hearStats(stats: StatsReported): void {
+    const actor = this.#actors.get(stats.key);
+    if (actor === undefined) return;
+    const now = this.#clock.now();
+    actor.reports.push({ stats, heardAt: now });
+    const [, second] = actor.reports;
+    // The first one may lie just outside the window: the rate is over at least so much.
+    if (actor.reports.length > REPORTS_MAX || (second !== undefined && second.heardAt < now - RATE_WINDOW_MS))
+      actor.reports.shift();
+    for (const hear of this.#hearers) hear();
+  }
+
+  actors(): HeardActor[] {
+    const oldest = this.#clock.now() - FORGET_MS;
+    for (const [key, { beatAt }] of this.#actors) if (beatAt < oldest) this.#actors.delete(key);
+    return [...this.#actors.values()].sort(
+      (a, b) =>
+        ROLE_ORDER.indexOf(a.beat.role) - ROLE_ORDER.indexOf(b.beat.role) || a.beat.startedAt - b.beat.startedAt,
+    );
+  }
+
+  silentMs(actor: HeardActor): number {
+    return this.#clock.now() - actor.beatAt;
+  }
+
+  /** Resolves as soon as `isEnough`, at the latest after `waitMs`. @returns whether it was enough */
+  async until(isEnough: () => boolean, waitMs: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const hear = (): void => {
+      if (isEnough()) resolve(true);
+    };
+    const timer = setTimeout(() => resolve(isEnough()), waitMs);
+    this.#hearers.push(hear);
+    hear();
+    const enough = await promise;
+    clearTimeout(timer);
+    this.#hearers = this.#hearers.filter((other) => other !== hear);
+    return enough;
+  }
+
+  /** Everybody who beats has reported at least twice, so that rates are known. */
+  get hasRates(): boolean {
+    return this.#actors.size > 0 && [...this.#actors.values()].every(({ reports }) => reports.length >= 2);
+  }
+
+  wholeness(): Wholeness {
+    const counts: Partial<Record<Role, number>> = {};
+    const serving: GpuId[] = [];
+    let leaders = 0;
+    let threads = 0;
+    for (const actor of this.actors()) {
+      const { role, epoch, gpus } = actor.beat;
+      counts[role] = (counts[role] ?? 0) + 1;
+      if (role === "ranker" && (epoch ?? 0) > 0) leaders++;
+      serving.push(...(gpus ?? []).filter((gpu) => gpu.serving).map(({ gpu }) => gpu));
+      if (role === "batcher") threads += latestOf(actor)?.figures["threads"] ?? 0;
+    }
+    return { actors: counts, leaders, serving: [...new Set(serving)].sort((a, b) => a - b), threads };
+  }
+}
+
+/** What was there before and is not there now; undefined when nothing lacks. */
+export function lackOf(before: Wholeness, now: Wholeness): string | undefined {
+  if (before.leaders > 0 && now.leaders === 0) return "nobody leads the sub-cluster";
+  for (const role of ROLE_ORDER) {
+    const [had, has] = [before.actors[role] ?? 0, now.actors[role] ?? 0];
+    if (has < had) return `${has} of ${had} actors of the role ${role} are there`;
+  }
+  const missing = before.serving.filter((gpu) => !now.serving.includes(gpu));
+  if (missing.length > 0) return `accelerator ${missing.slice(0, 8).join(", ")} does not serve yet`;
+  if (now.threads < before.threads) return `${now.threads} of ${before.threads} ModelThreads are held by a batcher`;
+  return undefined;
+}
+
+export const latestOf = (actor: HeardActor): StatsReported | undefined => actor.reports.at(-1)?.stats;
+
+/** Per second, between the oldest and the newest report that are kept; undefined before there are two. */
+export function rateOf(actor: HeardActor, read: (stats: StatsReported) => number): number | undefined {
+  const [first, last] = [actor.reports[0]?.stats, actor.reports.at(-1)?.stats];
+  if (first === undefined || last === undefined || last.at <= first.at) return undefined;
+  return Math.max(0, read(last) - read(first)) / ((last.at - first.at) / 1e6);
+}
+
+export const ROLE_ORDER: readonly Role[] = [
+  "ingress",
+  "batcher",
+  "ranker",
+  "executor",
+  "profiler",
+  "planner",
+  "gateway",
+];
+
+export const uptimeUs = ({ beat }: HeardActor): number => Math.max(0, beat.sentAt - beat.startedAt);
+export const offsetUs = ({ offsets }: HeardActor): number => Math.min(...offsets);
+
+const isFigures = (value: unknown): value is Figures =>
+  typeof value === "object" && value !== null && Object.values(value).every((figure) => typeof figure === "number");
+const isListOfFigures = (value: unknown): boolean =>
+  value === undefined ||
+  (Array.isArray(value) &&
+    value.every(
+      (item: unknown) => typeof item === "object" && item !== null && isFigures((item as StatsReported).figures),
+    ));
+
+const isReport = ({ at, figures, perThread, perGpu }: StatsReported): boolean =>
+  Number.isFinite(at) && isFigures(figures) && isListOfFigures(perThread) && isListOfFigures(perGpu);

@@ -1,0 +1,52 @@
+import { BUCKET, leaseKeys } from "@tutti/protocol";
+import { InMemoryStore } from "@tutti/store";
+import { toJson } from "@tutti/wire";
+import { beforeEach, expect, test } from "vitest";
+import { type LockTimes, OperationLock } from "./operation-lock.ts";
+
+let store: InMemoryStore;
+let times: LockTimes;
+/** Time passes as the tests' turns do: ten of a waiting operator are one of a holder's renewals. */
+beforeEach(() => {
+  store = new InMemoryStore({ deliver: (run) => void setImmediate(run) });
+  times = { renewMs: 1, staleMs: 20, wait: (ms) => new Promise((resolve) => setTimeout(resolve, 10 * ms)) };
+});
+
+const take = (who: string, waits: string[] = []): Promise<OperationLock> =>
+  OperationLock.take(store, { who, what: "restart all" }, (text) => waits.push(text), times);
+
+test("a second operator is refused while the first works, and taken when it is done", async () => {
+  const first = await take("ann");
+  await expect(take("bob")).rejects.toThrow("ann is at work (restart all)");
+  first.assertHeld();
+  await first.release();
+  await (await take("bob")).release();
+});
+
+test("of two at the same moment one wins", async () => {
+  const both = await Promise.allSettled([take("ann"), take("bob")]);
+  expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  for (const result of both) if (result.status === "fulfilled") await result.value.release();
+});
+
+test("the lock of a holder that is gone is taken over, after a wait that is explained", async () => {
+  const left = toJson({ who: "ann", what: "restart all" });
+  await new Promise((resolve) => store.put(BUCKET.leases, leaseKeys.operation, left, resolve));
+  const waits: string[] = [];
+  await (await take("bob", waits)).release();
+  expect(waits).toEqual(["ann was at work (restart all); waits to see whether that still goes on"]);
+});
+
+test("a holder that was away for too long learns that it holds nothing any more", async () => {
+  const first = await take("ann");
+  const other = toJson({ who: "bob", what: "drain executor-0" });
+  await new Promise((resolve) => store.put(BUCKET.leases, leaseKeys.operation, other, resolve));
+  await new Promise((resolve) => setTimeout(resolve, 100)); // ten renewals
+  expect(() => first.assertHeld()).toThrow("another operator has taken over");
+  await first.release();
+});
+
+test("an entry that can't be read is nobody's lock (T8)", async () => {
+  await new Promise((resolve) => store.put(BUCKET.leases, leaseKeys.operation, new Uint8Array([1, 2, 3]), resolve));
+  await (await take("bob")).release();
+});
