@@ -1,4 +1,12 @@
-import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
+import {
+  BUCKET,
+  type ModelFaults,
+  type ModelSpec,
+  type ModelStatus,
+  faultKeys,
+  leaseKeys,
+  statusWith,
+} from "@tutti/protocol";
 import type { Entry, Store } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
@@ -7,8 +15,11 @@ import { fromJson } from "@tutti/wire";
 /** A model as an actor knows it: what is wanted, how far it is, and which batcher has it under which term. */
 export interface CatalogModel {
   readonly spec: ModelSpec;
+  /** As published by the profiler; `quarantined` where its faults say so. */
   readonly status: ModelStatus | undefined;
   readonly lease: ModelLease | undefined;
+  /** What it did to its executors since it last served. */
+  readonly faults?: ModelFaults | undefined;
 }
 export interface ModelLease {
   readonly batcher: ActorKey;
@@ -34,6 +45,7 @@ export class Catalog {
   readonly #byNumber = new Map<number, CatalogModel>();
   readonly #statuses = new Map<string, ModelStatus>();
   readonly #leases = new Map<number, ModelLease>();
+  readonly #faults = new Map<number, ModelFaults>();
   readonly #watches: { stop(): void }[] = [];
   #waitingFor = 3;
   #onReady: () => void = () => undefined;
@@ -56,8 +68,8 @@ export class Catalog {
     this.#watch(
       BUCKET.profiles,
       "",
-      (entry) => this.#onStatus(entry),
-      (key) => this.#onStatusGone(key),
+      (entry) => (entry.key.startsWith(faultKeys.prefix) ? this.#onFaults(entry) : this.#onStatus(entry)),
+      (key) => (key.startsWith(faultKeys.prefix) ? this.#onFaultsGone(key) : this.#onStatusGone(key)),
     );
     this.#watch(
       BUCKET.models,
@@ -112,8 +124,7 @@ export class Catalog {
     const spec = fromJson(entry.value) as ModelSpec;
     // A reservation (a number without a model yet) has no inputs.
     if (spec.name !== entry.key || !Array.isArray(spec.inputs) || !Number.isSafeInteger(spec.number)) return;
-    const status = this.#statuses.get(spec.name);
-    this.#put({ spec, status: this.#matching(spec, status), lease: this.#leases.get(spec.number) });
+    this.#put(spec);
   }
   #onSpecGone(key: string): void {
     const model = this.#byName.get(key);
@@ -128,12 +139,29 @@ export class Catalog {
     if (status.name !== entry.key) return;
     this.#statuses.set(status.name, status);
     const model = this.#byName.get(status.name);
-    if (model !== undefined) this.#put({ ...model, status: this.#matching(model.spec, status) });
+    if (model !== undefined) this.#put(model.spec);
   }
   #onStatusGone(key: string): void {
     this.#statuses.delete(key);
     const model = this.#byName.get(key);
-    if (model !== undefined) this.#put({ ...model, status: undefined });
+    if (model !== undefined) this.#put(model.spec);
+  }
+
+  #onFaults(entry: Entry): void {
+    const faults = fromJson(entry.value) as ModelFaults;
+    if (faultKeys.model(faults.number) !== entry.key || !Array.isArray(faults.strikes)) return;
+    if (typeof faults.quarantined !== "string") return;
+    this.#faults.set(faults.number, faults);
+    this.#judge(faults.number);
+  }
+  #onFaultsGone(key: string): void {
+    const modelNumber = Number(key.slice(faultKeys.prefix.length));
+    this.#faults.delete(modelNumber);
+    this.#judge(modelNumber);
+  }
+  #judge(modelNumber: number): void {
+    const model = this.#byNumber.get(modelNumber);
+    if (model !== undefined) this.#put(model.spec);
   }
 
   #onLease(entry: Entry): void {
@@ -141,16 +169,11 @@ export class Catalog {
     const { batcher } = fromJson(entry.value) as { batcher: ActorKey };
     if (!Number.isSafeInteger(modelNumber) || !Number.isSafeInteger(batcher)) return;
     this.#leases.set(modelNumber, { batcher, term: entry.revision });
-    this.#relet(modelNumber);
+    this.#judge(modelNumber);
   }
   #onLeaseGone(key: string): void {
     const modelNumber = Number(key.slice(leaseKeys.model(0).length - 1));
-    this.#leases.delete(modelNumber);
-    this.#relet(modelNumber);
-  }
-  #relet(modelNumber: number): void {
-    const model = this.#byNumber.get(modelNumber);
-    if (model !== undefined) this.#put({ ...model, lease: this.#leases.get(modelNumber) });
+    this.#judge(modelNumber);
   }
 
   /** A status speaks of one version of one model; that of a predecessor says nothing. */
@@ -160,11 +183,15 @@ export class Catalog {
       : undefined;
   }
 
-  #put(model: CatalogModel): void {
-    const before = this.#byName.get(model.spec.name);
-    if (before !== undefined && before.spec.number !== model.spec.number) this.#byNumber.delete(before.spec.number);
-    this.#byName.set(model.spec.name, model);
-    this.#byNumber.set(model.spec.number, model);
+  /** Everything that is known of the model now. */
+  #put(spec: ModelSpec): void {
+    const faults = this.#faults.get(spec.number);
+    const status = statusWith(spec, this.#matching(spec, this.#statuses.get(spec.name)), faults);
+    const model: CatalogModel = { spec, status, lease: this.#leases.get(spec.number), faults };
+    const before = this.#byName.get(spec.name);
+    if (before !== undefined && before.spec.number !== spec.number) this.#byNumber.delete(before.spec.number);
+    this.#byName.set(spec.name, model);
+    this.#byNumber.set(spec.number, model);
     this.#watcher.onChange(model, before);
   }
 }

@@ -8,6 +8,8 @@ import type { Micros } from "@tutti/units";
 export interface Engine {
   /** The executor type, which profiles are kept by: `onnx-cpu`, `onnx-webgpu`, `emulated`. */
   readonly type: string;
+  /** The first run of each shape takes longer than those after it, so an executor runs every one once before it serves. */
+  readonly cold?: boolean;
   /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
   /** Batches of it that are queued still run. */
@@ -23,7 +25,9 @@ export interface EngineModel {
   readonly bytes: Uint8Array | undefined;
 }
 export type LoadOutcome =
-  { readonly kind: "loaded"; readonly memoryBytes: number } | { readonly kind: "failed"; readonly reason: string };
+  | { readonly kind: "loaded"; readonly memoryBytes: number }
+  /** `fault`: as of a run. */
+  | { readonly kind: "failed"; readonly reason: string; readonly fault?: boolean };
 
 export interface EngineBatch {
   readonly model: string;

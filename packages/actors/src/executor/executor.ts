@@ -3,14 +3,15 @@
  *
  *   X1. A batch is accepted once, by the fence; an accepted batch runs (T4, T5).
  *   X2. Inputs of the next batch are pulled while the current one runs.
- *   X3. Every accepted batch is reported done exactly once, whatever became of its rows.
+ *   X3. Every accepted batch is reported done exactly once, whatever became of its rows; or this executor says goodbye and ends.
+ *   X4. An engine that hangs or reports a fault ends this executor: goodbye first, then whose fault it was, then the process.
  */
-import type { Engine, RunOutcome } from "@tutti/engine";
+import type { Stop } from "@tutti/clock";
+import type { Engine } from "@tutti/engine";
 import {
   BATCH_REFUSALS,
   BatchAsked,
   BatchDispatched,
-  BatchFinished,
   type BatchRefusal,
   BatchRefused,
   GpuAsked,
@@ -21,56 +22,58 @@ import {
   ModelReported,
   ProfileMeasured,
   ProfileWanted,
+  type Strike,
 } from "@tutti/protocol";
 import type { DataClient } from "@tutti/pull";
-import {
-  type ActorKey,
-  type BatchId,
-  type GpuId,
-  type Instant,
-  type Micros,
-  after,
-  before,
-  bucketOf,
-  later,
-  micros,
-  millis,
-  seconds,
-} from "@tutti/units";
-import type { Stop } from "@tutti/clock";
-import { Catalog } from "../catalog.ts";
+import { type ActorKey, type GpuId, type Instant, type Micros, after, bucketOf, millis, seconds } from "@tutti/units";
+import { Catalog, type CatalogModel } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
-import { traceBatch } from "./batch-spans.ts";
+import { BatchRunner } from "./batch-runner.ts";
+import { executorFigures } from "./executor-figures.ts";
 import { Fence } from "./fence.ts";
 import { GpuDesk } from "./gpu-desk.ts";
-import { ModelKeeper } from "./model-keeper.ts";
+import { ModelKeeper, type ModelReport } from "./model-keeper.ts";
 import { Prober } from "./prober.ts";
-import { Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
+import { StrikeBook } from "./strike-book.ts";
+import { type EngineDeath, LOAD_LIMIT, WatchedEngine, runLimitOf } from "./watched-engine.ts";
 
 export interface ExecutorConfig extends ActorConfig {
   /** Accepted and unfinished batches per accelerator; a ranker that knows our free time never needs more than two. */
   readonly acceptedMax?: number;
+  /** How long a drain waits for batches whose grants were on the way when it began. Default: 250 ms. */
+  readonly lingerFor?: Micros;
+  /** After which a load counts as hung. Default: a minute. */
+  readonly loadLimit?: Micros;
 }
 export interface ExecutorPorts extends ActorPorts {
   readonly data: DataClient;
   readonly engines: readonly { readonly gpu: GpuId; readonly engine: Engine }[];
   /** The engine is unusable: the process must end, and be started again. */
   readonly onFault: (reason: string) => void;
+  /** What earlier processes of these accelerators were doing when they ended without a word. */
+  readonly lastRuns?: readonly LastRun[];
 }
 
-/** How long an ingress may be late with its rows before a batch that is due starts without them. */
-const PULL_GRACE = millis(2);
+/** A run or load in which a process ended that could not say so any more. */
+export interface LastRun extends Omit<Strike, "at" | "host"> {
+  readonly model: Pick<ModelSpec, "name" | "number">;
+  /** It is written down. */
+  readonly forget: () => void;
+}
+
+/** Grants are valid for four times d_ctrl, and their batches are on their way as long again. */
+const LINGER_FOR = millis(250);
+/** For a goodbye and for writing down why. */
+const LAST_WORDS = millis(500);
 
 export function createExecutor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void): Actor {
   return new Executor(ports, config, ready);
 }
-
-/** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
-const OBSERVED_MAX = 4_096;
 
 class Executor implements Actor {
   readonly role = "executor" as const;
@@ -85,39 +88,43 @@ class Executor implements Actor {
   readonly #leader: LeaderWatch;
   readonly #fence: Fence;
   readonly #desks = new Map<GpuId, GpuDesk>();
-  /** By batcher and batch: each batcher counts its own. */
-  readonly #runs = new Map<string, Run>();
+  readonly #runner: BatchRunner;
+  readonly #strikes: StrikeBook;
   readonly #reporting: Stop;
-  readonly #observed: BatchFinished[] = [];
-  /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
+  /** Loads in progress, a ready model that can't be loaded, a start that is not complete, or a drain: the ranker grants us nothing. */
   #starting = true;
   #loading = false;
-  #draining = false;
+  #lacks = false;
+  #draining: "no" | "lingering" | "done" = "no";
   #drained: (() => void) | undefined;
+  #dead = false;
 
   constructor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void) {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
     this.#fence = new Fence(config.key);
-    for (const { gpu, engine } of ports.engines) this.#desks.set(gpu, new GpuDesk(gpu, engine));
     this.#station = new Station(ports, config, {
       role: "executor",
       listensTo: ["ingress", "ranker"],
       beat: () => ({ gpus: this.#states() }),
-      stats: () => this.#stats(),
+      stats: () => executorFigures(this.#desks.values(), this.#keeper.reports().length, this.#fence.epoch),
       onBeat: (peer) => this.#leader.hearBeat(peer),
       onLost: (peer) => peer.role === "ingress" && ports.data.forget(peer.key),
     });
+    for (const { gpu, engine } of ports.engines) this.#desks.set(gpu, new GpuDesk(gpu, this.#watched(gpu, engine)));
     this.#leader = new LeaderWatch(this.#station, ({ epoch }) => {
       this.#fence.raise(epoch);
       this.#join();
     });
+    this.#strikes = new StrikeBook({ store: ports.store, clock: ports.clock, log: this.#station.log });
     this.#samples = new SampleRows(ports.store, this.#station.log);
     this.#keeper = new ModelKeeper({
       store: ports.store,
-      engines: ports.engines.map(({ engine }) => engine),
+      clock: ports.clock,
+      engines: [...this.#desks.values()].map(({ engine }) => engine),
       log: this.#station.log,
+      samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
       report: (report) => this.#report(report),
       onBusy: (busy) => this.#onLoading(busy),
     });
@@ -128,10 +135,19 @@ class Executor implements Actor {
       done: (measured) => this.#station.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
       onOccupied: (desk, freeAt) => this.#tellFree(desk, freeAt),
     });
+    this.#runner = new BatchRunner({
+      self: config.key,
+      clock: ports.clock,
+      data: ports.data,
+      tracer: ports.telemetry.tracer,
+      station: this.#station,
+      onFreeAt: (desk, freeAt) => this.#tellFree(desk, freeAt),
+      onRan: (run, startedAt) => this.#onRan(run, startedAt),
+      onIdle: () => this.#endIfDrained(),
+    });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model) => {
-        this.#samples.want(model.spec);
-        this.#keeper.want(model);
+        if (this.#catalog.ready) this.#onModel(model);
         if (model.lease !== undefined)
           for (let bucket = 0; bucket < model.spec.buckets.length; bucket++)
             this.#raiseTerm(model.spec, bucket, model.lease.term);
@@ -141,10 +157,16 @@ class Executor implements Actor {
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reportUnready();
-      this.#tellObserved();
+      this.#runner.tellObserved();
+      this.#keeper.retry();
     });
+    this.#confess(ports.lastRuns ?? [], () => this.#open(ready));
+  }
+
+  #open(ready: () => void): void {
     this.#catalog.open(() => {
       this.#station.open();
+      for (const model of this.#catalog.models()) this.#onModel(model);
       this.#keeper.whenIdle(() => {
         this.#starting = false;
         this.#join();
@@ -153,29 +175,52 @@ class Executor implements Actor {
     });
   }
 
+  #watched(gpu: GpuId, engine: Engine): WatchedEngine {
+    return new WatchedEngine(engine, {
+      gpu,
+      clock: this.#ports.clock,
+      loadLimit: this.#config.loadLimit ?? LOAD_LIMIT,
+      runLimit: ({ model: name, bucket, batchSize }) => {
+        const model = this.#catalog.get(name);
+        return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], batchSize);
+      },
+      onDead: (death) => this.#onDead(death),
+    });
+  }
+
   drain(done: () => void): void {
-    this.#draining = true;
+    this.#draining = "lingering";
     this.#prober.stop();
-    this.#station.beat(); // The ranker grants us nothing more.
+    this.#station.beat(); // The ranker grants us nothing more; what it has granted still comes, and runs (T9).
     this.#drained = () => {
       this.#drained = undefined;
-      this.#reporting.stop();
-      this.#catalog.close();
       let left = this.#desks.size;
       const stopped = (): void => {
         left--;
-        if (left === 0) this.#ports.data.close(() => this.#station.close(done));
+        if (left === 0) this.#ports.data.close(() => this.#stop(done));
       };
       for (const desk of this.#desks.values()) desk.engine.stop(stopped);
     };
-    if (this.#runs.size === 0) this.#drained();
+    const lingering = this.#ports.clock.alarm(() => {
+      if (this.#draining === "lingering") this.#draining = "done";
+      this.#endIfDrained();
+    });
+    lingering.set(after(this.#now(), this.#config.lingerFor ?? LINGER_FOR));
+  }
+  #endIfDrained(): void {
+    if (this.#draining === "done" && this.#runner.size === 0) this.#drained?.();
+  }
+  #stop(done: () => void): void {
+    this.#reporting.stop();
+    this.#catalog.close();
+    this.#station.close(done);
   }
 
   #now(): Instant {
     return this.#ports.clock.now();
   }
   get #serving(): boolean {
-    return !this.#starting && !this.#loading && !this.#draining;
+    return !this.#starting && !this.#loading && !this.#lacks && this.#draining === "no";
   }
 
   #listen(): void {
@@ -183,7 +228,7 @@ class Executor implements Actor {
     reader.on(BatchDispatched, (batch, sender) => this.#onBatch(batch, sender));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
-      if (!this.#runs.has(runKey(sender, batchId))) this.#refuse({ batchId, thread, gpu }, "expired", sender);
+      if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
     });
     reader.on(GpuAsked, ({ gpu, epoch, grantSeq }, sender) => {
       const desk = this.#desks.get(gpu);
@@ -202,8 +247,13 @@ class Executor implements Actor {
     });
     this.#station.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
       const desk = this.#desks.get(wanted.gpu);
-      if (desk !== undefined && !this.#draining) this.#prober.want(wanted, desk);
+      if (desk !== undefined && this.#draining === "no") this.#prober.want(wanted, desk);
     });
+  }
+
+  #onRan({ model: { spec } }: Run, startedAt: Instant): void {
+    const { faults } = this.#catalog.get(spec.name) ?? {};
+    if (faults?.number === spec.number && faults.strikes.length > 0) this.#strikes.clear(spec, startedAt);
   }
 
   #raiseTerm(spec: ModelSpec, bucket: number, term: number): void {
@@ -216,19 +266,15 @@ class Executor implements Actor {
     const model = this.#catalog.ofThread(batch.thread);
     const loaded = model === undefined ? undefined : this.#keeper.get(model.spec.name);
     if (desk === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
-    if (this.#draining) return this.#turnAway(batch, desk, "draining", sender);
-    if (this.#runs.has(runKey(sender, batch.batchId))) return; // Repeated on the way.
+    if (this.#draining === "done") return this.#turnAway(batch, desk, "draining", sender);
+    if (this.#runner.has(sender, batch.batchId)) return; // Repeated on the way.
     // Also for another version of it, with other buckets or smaller batches.
     if (loaded === undefined || !fits(batch, loaded.spec))
       return this.#turnAway(batch, desk, "model-not-loaded", sender);
     if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, desk, "full", sender);
     const refusal = this.#fence.admit(batch, now);
     if (refusal !== undefined) return this.#turnAway(batch, desk, refusal, sender);
-    const run = new Run({ batch, batcher: sender, desk, model: loaded, at: now });
-    this.#runs.set(runKey(sender, batch.batchId), run);
-    const news = desk.accept(batch.startAt, batch.expectedRun, now);
-    if (news !== undefined) this.#tellFree(desk, news);
-    this.#pull(run);
+    this.#runner.accept(batch, sender, desk, loaded);
   }
 
   /** Refuses a batch whose grant is used up by that: the ranker counts on the time that it would have taken. */
@@ -244,123 +290,6 @@ class Executor implements Actor {
   #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {
     const { batchId, thread, gpu } = batch;
     this.#station.send(to, BatchRefused, { batchId, thread, gpu, reason: BATCH_REFUSALS.indexOf(reason) });
-  }
-
-  /** X2: all ingresses at once; whoever does not answer in time costs only its own rows. */
-  #pull(run: Run): void {
-    const { batch } = run;
-    const timeoutMs = Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20);
-    if (run.waiting === 0) return this.#start(run);
-    if (run.waiting > 1) {
-      // T8: an ingress that hangs must not make the rows of the others late.
-      run.cutOff = this.#ports.clock.alarm(() => run.rows > 0 && this.#start(run));
-      run.cutOff.set(later(batch.latest, after(run.receivedAt, PULL_GRACE)));
-    }
-    batch.ingresses.forEach(({ ingress, token }, i) => {
-      const peer = { key: ingress, address: this.#station.directory.get(ingress)?.address };
-      const seqs = run.seqsOf(i);
-      const pull = {
-        executor: this.key,
-        gpu: batch.gpu,
-        thread: batch.thread,
-        batchId: batch.batchId,
-        batcher: run.batcher,
-        token,
-        seqs,
-      };
-      this.#ports.data.pull(peer, pull, timeoutMs, (outcome) => {
-        if (run.started) return; // Too late: the batch runs without these rows.
-        if ("items" in outcome) run.take(i, outcome.items);
-        else
-          this.#station.log.warn(
-            { batch: batch.batchId, failure: outcome.failure, items: seqs.length },
-            "inputs could not be pulled",
-          );
-        run.waiting--;
-        if (run.waiting === 0) this.#start(run);
-      });
-    });
-  }
-
-  #start(run: Run): void {
-    run.started = true;
-    run.cutOff?.clear();
-    run.readyAt = this.#now();
-    if (run.rows === 0) return this.#finish(run, undefined);
-    const { spec } = run.model;
-    const bucket = run.batch.thread % 64;
-    run.desk.engine.run({ model: spec.name, bucket, batchSize: run.rows, inputs: run.tensors() }, (outcome) =>
-      this.#finish(run, outcome),
-    );
-  }
-
-  #finish(run: Run, outcome: RunOutcome | undefined): void {
-    const { batch, desk } = run;
-    const finishedAt = this.#now();
-    const took = outcome?.kind === "ran" ? outcome.run : micros(0);
-    const startedAt = before(finishedAt, took);
-    let failed = 0;
-    batch.ingresses.forEach(({ ingress, token }, i) => {
-      const items = run.results(i, outcome);
-      if (items.length === 0) return;
-      for (const item of items) if (item.outputs === undefined) failed++;
-      const address = this.#station.directory.get(ingress)?.address;
-      this.#ports.data.push(
-        { key: ingress, address },
-        {
-          executor: this.key,
-          gpu: batch.gpu,
-          thread: batch.thread,
-          batchId: batch.batchId,
-          batcher: run.batcher,
-          token,
-          batchSize: run.rows,
-          startedAt,
-          finishedAt,
-          run: took,
-          items,
-        },
-      );
-    });
-    desk.batches++;
-    desk.items += run.rows;
-    desk.failedItems += failed;
-    this.#runs.delete(runKey(run.batcher, batch.batchId));
-    const news = desk.finish(batch.expectedRun, took, finishedAt);
-    if (news !== undefined) this.#tellFree(desk, news);
-    this.#reportFinished(run, { startedAt, finishedAt, took, failed });
-    traceBatch(this.#ports.telemetry.tracer, run, {
-      startedAt,
-      finishedAt,
-      error: outcome?.kind === "failed" ? outcome.reason : undefined,
-    });
-    if (outcome?.kind === "failed" && outcome.fault) this.#ports.onFault(outcome.reason);
-    if (this.#runs.size === 0) this.#drained?.();
-  }
-
-  #reportFinished(run: Run, ran: { startedAt: Instant; finishedAt: Instant; took: Micros; failed: number }): void {
-    const { batch } = run;
-    const finished: BatchFinished = {
-      batchId: batch.batchId,
-      thread: batch.thread,
-      gpu: batch.gpu,
-      batchSize: run.rows,
-      failed: ran.failed,
-      executor: this.key,
-      grantedAt: batch.grantedAt,
-      receivedAt: run.receivedAt,
-      readyAt: run.readyAt,
-      startedAt: ran.startedAt,
-      finishedAt: ran.finishedAt,
-      run: ran.took,
-    };
-    this.#station.send(run.batcher, BatchFinished, finished, "soon");
-    if (run.rows > 0 && ran.took > 0 && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
-  }
-
-  /** Nobody waits for observations, so they travel together. */
-  #tellObserved(): void {
-    for (const finished of this.#observed.splice(0)) this.#station.broadcast("profiler", BatchFinished, finished);
   }
 
   #tellFree(desk: GpuDesk, freeAt: Instant): void {
@@ -384,7 +313,60 @@ class Executor implements Actor {
   #onLoading(loading: boolean): void {
     if (this.#loading === loading) return;
     this.#loading = loading;
+    this.#lacks = this.#lacksModels();
     if (!this.#starting) this.#join();
+  }
+
+  /** Any accelerator may be granted to any model that is ready (docs/algorithms.md, A4), so one that lacks a model is not granted anything. */
+  #lacksModels(): boolean {
+    for (const { spec, status } of this.#catalog.models())
+      if (status?.state === "ready" && this.#keeper.get(spec.name) === undefined) return true;
+    return false;
+  }
+
+  #onModel(model: CatalogModel): void {
+    this.#samples.want(model.spec);
+    if (model.status?.state === "quarantined") this.#keeper.drop(model.spec.name);
+    else this.#keeper.want(model);
+    const lacked = this.#lacks;
+    this.#lacks = this.#lacksModels();
+    if (lacked !== this.#lacks && !this.#starting) this.#join();
+  }
+
+  /** What earlier incarnations did not live to tell is written down before anything is loaded: one of the models may end this one too. */
+  #confess(left: readonly LastRun[], then: () => void): void {
+    const [last, ...rest] = left;
+    if (last === undefined) return then();
+    const { model, executor, gpu, doing, how, startedAt } = last;
+    const strike = { executor, host: this.#config.host, gpu, doing, how, startedAt };
+    this.#strikes.record(model, strike, () => {
+      last.forget();
+      this.#confess(rest, then);
+    });
+  }
+
+  /** The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it was. */
+  #onDead({ gpu, model: name, doing, startedAt, how, reason }: EngineDeath): void {
+    if (this.#dead) return;
+    this.#dead = true;
+    this.#draining = "done";
+    this.#runner.abandon();
+    this.#station.log.error({ model: name, gpu, doing, how, reason }, "the engine is unusable; this executor ends");
+    const model = this.#catalog.get(name)?.spec;
+    let left = 2;
+    let ended = false;
+    const end = (): void => {
+      if (ended) return;
+      ended = true;
+      this.#ports.onFault(reason);
+    };
+    const ready = (): void => void (--left === 0 && end());
+    this.#ports.clock.alarm(end).set(after(this.#now(), LAST_WORDS));
+    this.#prober.stop();
+    this.#stop(ready);
+    const strike = { executor: this.key, host: this.#config.host, gpu, doing, how, startedAt };
+    if (model === undefined) ready();
+    else this.#strikes.record(model, strike, ready);
   }
 
   #states(): GpuState[] {
@@ -399,7 +381,7 @@ class Executor implements Actor {
     }));
   }
 
-  #report(report: Parameters<ConstructorParameters<typeof ModelKeeper>[0]["report"]>[0]): void {
+  #report(report: ModelReport): void {
     const type = this.#ports.engines[0]?.engine.type ?? "none";
     this.#station.broadcast("profiler", ModelReported, {
       ...report,
@@ -410,33 +392,11 @@ class Executor implements Actor {
   }
   /** A profiler that started after us, or missed a report, hears it again until it has made up its mind. */
   #reportUnready(): void {
-    for (const report of this.#keeper.reports())
-      if (this.#catalog.get(report.model)?.status?.state !== "ready") this.#report(report);
-  }
-
-  #stats() {
-    let batches = 0;
-    let items = 0;
-    let failedItems = 0;
-    const perGpu = [...this.#desks.values()].map((desk) => {
-      batches += desk.batches;
-      items += desk.items;
-      failedItems += desk.failedItems;
-      return {
-        gpu: desk.gpu,
-        figures: {
-          busyUs: desk.busyUs,
-          batches: desk.batches,
-          items: desk.items,
-          accepted: desk.accepted,
-          refused: desk.refusedBatches,
-        },
-      };
-    });
-    return {
-      figures: { batches, items, failedItems, models: this.#keeper.reports().length, epoch: this.#fence.epoch },
-      perGpu,
-    };
+    for (const report of this.#keeper.reports()) {
+      const state = this.#catalog.get(report.model)?.status?.state;
+      const isDecided = state === "refused" || state === "failed" || state === "quarantined";
+      if (!isDecided && (state !== "ready" || report.state === "failed")) this.#report(report);
+    }
   }
 }
 
@@ -444,5 +404,3 @@ const fits = ({ thread, ingresses, requests }: BatchDispatched, spec: ModelSpec)
   bucketOf(thread) < spec.buckets.length &&
   requests.length <= spec.batchSizeMax &&
   requests.length === ingresses.reduce((sum, { count }) => sum + count, 0);
-
-const runKey = (batcher: ActorKey, batchId: BatchId): string => `${batcher}/${batchId}`;

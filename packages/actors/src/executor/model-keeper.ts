@@ -1,27 +1,47 @@
+import type { Clock } from "@tutti/clock";
 import type { Engine, LoadOutcome } from "@tutti/engine";
 import { type ModelReported, type ModelSpec } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
+import { type Instant, after, millis } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
+import { runWarm } from "./warm-runs.ts";
 
 export type ModelReport = Pick<ModelReported, "model" | "number" | "version" | "state" | "reason" | "memoryBytes">;
 
 export interface ModelKeeperOptions {
   readonly store: Store;
+  readonly clock: Clock;
   readonly engines: readonly Engine[];
   readonly log: Logger;
+  readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
   readonly report: (report: ModelReport) => void;
   /** Loading began or ended: while it lasts, the accelerators can't keep their times. */
   readonly onBusy: (busy: boolean) => void;
+}
+
+/** After a load that failed: doubled each time. */
+const RETRY_FIRST = millis(1_000);
+const RETRY_DOUBLINGS_MAX = 5;
+
+interface Failure {
+  readonly model: CatalogModel;
+  readonly report: ModelReport;
+  readonly attempts: number;
+  readonly retryAt: Instant;
+  /** The store did not answer, which says nothing about the model. */
+  readonly isTransient: boolean;
 }
 
 /** Keeps what is loaded equal to what the catalog wants: one model at a time, in order, so that loading never crowds out running. */
 export class ModelKeeper {
   readonly #options: ModelKeeperOptions;
   readonly #loaded = new Map<string, { readonly model: CatalogModel; readonly report: ModelReport }>();
+  readonly #failed = new Map<string, Failure>();
   readonly #wanted = new Map<string, CatalogModel>();
   readonly #unwanted: string[] = [];
   #working = false;
+  #loading: string | undefined;
   #onIdle: (() => void) | undefined;
 
   constructor(options: ModelKeeperOptions) {
@@ -32,23 +52,44 @@ export class ModelKeeper {
   get(name: string): CatalogModel | undefined {
     return this.#loaded.get(name)?.model;
   }
+  /** Of everything that is loaded or could not be. */
   reports(): ModelReport[] {
-    return [...this.#loaded.values()].map(({ report }) => report);
+    const failed = [...this.#failed.values()].filter(({ isTransient }) => !isTransient);
+    return [...this.#loaded.values(), ...failed].map(({ report }) => report);
   }
 
   want(model: CatalogModel): void {
-    const held = this.#loaded.get(model.spec.name);
+    const { name } = model.spec;
+    const unwanted = this.#unwanted.indexOf(name);
+    if (unwanted >= 0) this.#unwanted.splice(unwanted, 1);
+    const held = this.#loaded.get(name);
     if (held !== undefined && sameModel(held.model.spec, model.spec)) {
-      this.#loaded.set(model.spec.name, { model, report: held.report });
+      this.#loaded.set(name, { model, report: held.report });
       return;
     }
-    this.#wanted.set(model.spec.name, model);
+    const failed = this.#failed.get(name);
+    if (failed !== undefined && sameModel(failed.model.spec, model.spec)) {
+      this.#failed.set(name, { ...failed, model });
+      return; // `retry` says when.
+    }
+    this.#failed.delete(name);
+    this.#wanted.set(name, model);
     this.#next();
   }
   drop(name: string): void {
     this.#wanted.delete(name);
-    if (!this.#loaded.has(name)) return;
+    this.#failed.delete(name);
+    if (!this.#loaded.has(name) && this.#loading !== name) return;
     this.#unwanted.push(name);
+    this.#next();
+  }
+  /** What is served elsewhere, or can't be fetched, may be loaded after all: call it now and then. */
+  retry(): void {
+    const now = this.#options.clock.now();
+    for (const { model, retryAt, isTransient } of this.#failed.values()) {
+      if (now < retryAt || !(isTransient || model.status?.state === "ready")) continue;
+      if (!this.#wanted.has(model.spec.name)) this.#wanted.set(model.spec.name, model);
+    }
     this.#next();
   }
   whenIdle(done: () => void): void {
@@ -72,6 +113,7 @@ export class ModelKeeper {
   }
   #end(): void {
     this.#working = false;
+    this.#loading = undefined;
     this.#options.onBusy(false);
     this.#next();
   }
@@ -80,31 +122,48 @@ export class ModelKeeper {
     const { spec } = model;
     this.#begin();
     this.#wanted.delete(spec.name);
-    const finish = (outcome: LoadOutcome): void => {
-      const failed = outcome.kind === "failed";
+    this.#loading = spec.name;
+    const finish = (outcome: LoadOutcome, isTransient = false): void => {
       const report: ModelReport = {
         model: spec.name,
         number: spec.number,
         version: spec.version,
-        state: failed ? "failed" : "loaded",
-        reason: failed ? outcome.reason : "",
-        memoryBytes: failed ? 0 : outcome.memoryBytes,
+        state: outcome.kind,
+        reason: outcome.kind === "failed" ? outcome.reason : "",
+        memoryBytes: outcome.kind === "failed" ? 0 : outcome.memoryBytes,
       };
-      if (failed) {
-        this.#loaded.delete(spec.name);
-        this.#options.log.warn({ model: spec.name, reason: outcome.reason }, "a model can't be loaded");
-      } else this.#loaded.set(spec.name, { model, report });
-      this.#options.report(report);
+      if (outcome.kind === "failed") this.#noteFailure(model, report, isTransient);
+      else {
+        this.#failed.delete(spec.name);
+        this.#loaded.set(spec.name, { model, report });
+      }
+      if (!isTransient) this.#options.report(report);
       this.#end();
     };
-    if (spec.file === undefined) return this.#loadOn(0, model, undefined, finish);
+    const load = (bytes: Uint8Array | undefined): void =>
+      this.#loadOn(0, model, bytes, (outcome) => {
+        // One that nobody has measured is warmed up by that.
+        if (outcome.kind === "failed" || model.status?.state !== "ready") finish(outcome);
+        else this.#warm(0, spec, () => finish(outcome));
+      });
+    if (spec.file === undefined) return load(undefined);
     this.#options.store.files.get(spec.file.object, (result) => {
       if (result === "absent")
         finish({ kind: "failed", reason: `its file ${spec.file?.object} is not in the store: load it again` });
       else if (isStoreFailure(result))
-        finish({ kind: "failed", reason: `its file can't be fetched: ${result.failure}` });
-      else this.#loadOn(0, model, result.bytes, finish);
+        finish({ kind: "failed", reason: `its file can't be fetched: ${result.failure}` }, true);
+      else load(result.bytes);
     });
+  }
+
+  #noteFailure(model: CatalogModel, report: ModelReport, isTransient: boolean): void {
+    const { name } = model.spec;
+    const attempts = (this.#failed.get(name)?.attempts ?? 0) + 1;
+    const wait = RETRY_FIRST * 2 ** Math.min(attempts - 1, RETRY_DOUBLINGS_MAX);
+    const retryAt = after(this.#options.clock.now(), wait as typeof RETRY_FIRST);
+    this.#loaded.delete(name);
+    this.#failed.set(name, { model, report, attempts, retryAt, isTransient });
+    this.#options.log.warn({ model: name, reason: report.reason, attempts }, "a model can't be loaded");
   }
 
   #loadOn(
@@ -120,6 +179,15 @@ export class ModelKeeper {
       if (outcome.kind === "failed") done(outcome);
       else this.#loadOn(index + 1, model, bytes, done, memory + outcome.memoryBytes);
     });
+  }
+
+  #warm(index: number, spec: ModelSpec, done: () => void): void {
+    const engine = this.#options.engines[index];
+    if (engine === undefined) return done();
+    const next = (): void => this.#warm(index + 1, spec, done);
+    if (engine.cold !== true) return next();
+    const samplesOf = (bucket: number): readonly Uint8Array[] => this.#options.samplesOf(spec.name, bucket);
+    runWarm({ engine, spec, samplesOf, done: next });
   }
 
   #unload(name: string): void {

@@ -1,9 +1,8 @@
 import type { Alarm, Clock } from "@tutti/clock";
-import { type ModelSpec, type ProfileMeasured, type ProfileWanted, type Tensor } from "@tutti/protocol";
+import type { ModelSpec, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, micros, millis } from "@tutti/units";
-import { randomRow } from "../random-row.ts";
-import { BatchBuffer } from "./batch-buffer.ts";
 import type { GpuDesk } from "./gpu-desk.ts";
+import { someInputs } from "./warm-runs.ts";
 
 export interface ProberOptions {
   readonly clock: Clock;
@@ -72,7 +71,12 @@ export class Prober {
     probe.desk.occupy(until);
     this.#options.onOccupied(probe.desk, until);
     const rows = this.#options.samplesOf(spec.name, probe.wanted.bucket);
-    const inputs = probeInputs(spec, probe.wanted.bucket, batchSize, rows, new Prng(probe.seed++));
+    const inputs = someInputs(spec, {
+      bucket: probe.wanted.bucket,
+      batchSize,
+      samples: rows,
+      prng: new Prng(probe.seed++),
+    });
     probe.desk.engine.run({ model: spec.name, bucket: probe.wanted.bucket, batchSize, inputs }, (outcome) => {
       this.#running = false;
       const at = this.#options.clock.now();
@@ -118,18 +122,4 @@ function note(probe: Probe, batchSize: number, run: Micros): void {
   const enough =
     sample.runs.length >= probe.wanted.runs || (probe.spentUs >= probe.wanted.budget && sample.runs.length >= 5);
   if (enough) probe.sizeIndex++;
-}
-
-/** Rows from samples if there are any, else random ones. */
-function probeInputs(
-  spec: ModelSpec,
-  bucket: number,
-  batchSize: number,
-  samples: readonly Uint8Array[],
-  prng: Prng,
-): Tensor[] {
-  const buffer = new BatchBuffer(spec, bucket, batchSize);
-  for (let row = 0; row < batchSize; row++)
-    buffer.add(samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng));
-  return buffer.take();
 }

@@ -1,0 +1,212 @@
+/** Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2 and X3 of the executor. */
+import type { Clock } from "@tutti/clock";
+import type { RunOutcome } from "@tutti/engine";
+import { type BatchDispatched, BatchFinished } from "@tutti/protocol";
+import type { DataClient } from "@tutti/pull";
+import type { Tracer } from "@tutti/telemetry";
+import {
+  type ActorKey,
+  type BatchId,
+  type Instant,
+  type Micros,
+  after,
+  before,
+  later,
+  micros,
+  millis,
+} from "@tutti/units";
+import type { CatalogModel } from "../catalog.ts";
+import type { Station } from "../station.ts";
+import { traceBatch } from "./batch-spans.ts";
+import type { GpuDesk } from "./gpu-desk.ts";
+import { Run } from "./run.ts";
+
+export interface BatchRunnerOptions {
+  readonly self: ActorKey;
+  readonly clock: Clock;
+  readonly data: DataClient;
+  readonly tracer: Tracer;
+  readonly station: Station;
+  /** The ranker should know that the accelerator is free at another time than planned. */
+  readonly onFreeAt: (desk: GpuDesk, freeAt: Instant) => void;
+  /** It ran and was reported. */
+  readonly onRan: (run: Run, startedAt: Instant) => void;
+  /** Nothing is accepted any more. */
+  readonly onIdle: () => void;
+}
+
+/** How long an ingress may be late with its rows before a batch that is due starts without them. */
+const PULL_GRACE = millis(2);
+/** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
+const OBSERVED_MAX = 4_096;
+
+export class BatchRunner {
+  readonly #options: BatchRunnerOptions;
+  /** By batcher and batch: each batcher counts its own. */
+  readonly #runs = new Map<string, Run>();
+  readonly #observed: BatchFinished[] = [];
+  #abandoned = false;
+
+  constructor(options: BatchRunnerOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#runs.size;
+  }
+  has(batcher: ActorKey, batchId: BatchId): boolean {
+    return this.#runs.has(runKey(batcher, batchId));
+  }
+
+  accept(batch: BatchDispatched, batcher: ActorKey, desk: GpuDesk, model: CatalogModel): void {
+    const now = this.#now();
+    const run = new Run({ batch, batcher, desk, model, at: now });
+    this.#runs.set(runKey(batcher, batch.batchId), run);
+    const news = desk.accept(batch.startAt, batch.expectedRun, now);
+    if (news !== undefined) this.#options.onFreeAt(desk, news);
+    this.#pull(run);
+  }
+
+  /** The process ends, and what it had accepted runs elsewhere: nobody hears of it any more. */
+  abandon(): void {
+    this.#abandoned = true;
+    for (const run of this.#runs.values()) run.cutOff?.clear();
+  }
+
+  /** Nobody waits for observations, so they travel together. */
+  tellObserved(): void {
+    for (const finished of this.#observed.splice(0))
+      this.#options.station.broadcast("profiler", BatchFinished, finished);
+  }
+
+  #now(): Instant {
+    return this.#options.clock.now();
+  }
+
+  /** X2: all ingresses at once; whoever does not answer in time costs only its own rows. */
+  #pull(run: Run): void {
+    const { batch } = run;
+    const { station, data, self, clock } = this.#options;
+    const timeoutMs = Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20);
+    if (run.waiting === 0) return this.#start(run);
+    if (run.waiting > 1) {
+      // T8: an ingress that hangs must not make the rows of the others late.
+      run.cutOff = clock.alarm(() => run.rows > 0 && this.#start(run));
+      run.cutOff.set(later(batch.latest, after(run.receivedAt, PULL_GRACE)));
+    }
+    batch.ingresses.forEach(({ ingress, token }, i) => {
+      const peer = { key: ingress, address: station.directory.get(ingress)?.address };
+      const seqs = run.seqsOf(i);
+      const pull = {
+        executor: self,
+        gpu: batch.gpu,
+        thread: batch.thread,
+        batchId: batch.batchId,
+        batcher: run.batcher,
+        token,
+        seqs,
+      };
+      data.pull(peer, pull, timeoutMs, (outcome) => {
+        if (run.started || this.#abandoned) return; // Too late: the batch runs without these rows.
+        if ("items" in outcome) run.take(i, outcome.items);
+        else
+          station.log.warn(
+            { batch: batch.batchId, failure: outcome.failure, items: seqs.length },
+            "inputs could not be pulled",
+          );
+        run.waiting--;
+        if (run.waiting === 0) this.#start(run);
+      });
+    });
+  }
+
+  #start(run: Run): void {
+    run.started = true;
+    run.cutOff?.clear();
+    run.readyAt = this.#now();
+    if (run.rows === 0) return this.#finish(run, undefined);
+    const { spec } = run.model;
+    const bucket = run.batch.thread % 64;
+    run.desk.engine.run({ model: spec.name, bucket, batchSize: run.rows, inputs: run.tensors() }, (outcome) => {
+      if (!this.#abandoned) this.#finish(run, outcome);
+    });
+  }
+
+  #finish(run: Run, outcome: RunOutcome | undefined): void {
+    const { batch, desk } = run;
+    const finishedAt = this.#now();
+    const took = outcome?.kind === "ran" ? outcome.run : micros(0);
+    const startedAt = before(finishedAt, took);
+    const failed = this.#push(run, outcome, { startedAt, finishedAt, took });
+    desk.batches++;
+    desk.items += run.rows;
+    desk.failedItems += failed;
+    this.#runs.delete(runKey(run.batcher, batch.batchId));
+    const news = desk.finish(batch.expectedRun, took, finishedAt);
+    if (news !== undefined) this.#options.onFreeAt(desk, news);
+    this.#reportFinished(run, { startedAt, finishedAt, took, failed });
+    const error = outcome?.kind === "failed" ? outcome.reason : undefined;
+    traceBatch(this.#options.tracer, run, { startedAt, finishedAt, error });
+    if (outcome?.kind === "ran") this.#options.onRan(run, startedAt);
+    if (this.#runs.size === 0) this.#options.onIdle();
+  }
+
+  /** @returns how many items were answered with an error */
+  #push(run: Run, outcome: RunOutcome | undefined, ran: Pick<Ran, "startedAt" | "finishedAt" | "took">): number {
+    const { batch } = run;
+    const { data, self, station } = this.#options;
+    let failed = 0;
+    batch.ingresses.forEach(({ ingress, token }, i) => {
+      const items = run.results(i, outcome);
+      if (items.length === 0) return;
+      for (const item of items) if (item.outputs === undefined) failed++;
+      const address = station.directory.get(ingress)?.address;
+      data.push(
+        { key: ingress, address },
+        {
+          executor: self,
+          gpu: batch.gpu,
+          thread: batch.thread,
+          batchId: batch.batchId,
+          batcher: run.batcher,
+          token,
+          batchSize: run.rows,
+          startedAt: ran.startedAt,
+          finishedAt: ran.finishedAt,
+          run: ran.took,
+          items,
+        },
+      );
+    });
+    return failed;
+  }
+
+  #reportFinished(run: Run, ran: Ran): void {
+    const { batch } = run;
+    const finished: BatchFinished = {
+      batchId: batch.batchId,
+      thread: batch.thread,
+      gpu: batch.gpu,
+      batchSize: run.rows,
+      failed: ran.failed,
+      executor: this.#options.self,
+      grantedAt: batch.grantedAt,
+      receivedAt: run.receivedAt,
+      readyAt: run.readyAt,
+      startedAt: ran.startedAt,
+      finishedAt: ran.finishedAt,
+      run: ran.took,
+    };
+    this.#options.station.send(run.batcher, BatchFinished, finished, "soon");
+    if (run.rows > 0 && ran.took > 0 && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
+  }
+}
+
+interface Ran {
+  readonly startedAt: Instant;
+  readonly finishedAt: Instant;
+  readonly took: Micros;
+  readonly failed: number;
+}
+
+const runKey = (batcher: ActorKey, batchId: BatchId): string => `${batcher}/${batchId}`;

@@ -1,0 +1,56 @@
+import type { Engine } from "@tutti/engine";
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { Prng, seconds } from "@tutti/units";
+import { batchSizesOf } from "../profiler/profile-plan.ts";
+import { randomRow } from "../random-row.ts";
+import { BatchBuffer } from "./batch-buffer.ts";
+
+/** Of one model on one accelerator: what is cold after that has its first runs in service. */
+const WARM_BUDGET = seconds(3);
+
+export interface WarmRunsOptions {
+  readonly engine: Engine;
+  readonly spec: ModelSpec;
+  readonly samplesOf: (bucket: number) => readonly Uint8Array[];
+  readonly done: (runs: number) => void;
+}
+
+/** Runs every bucket once at every batch size that is measured, smallest first, so that no publisher waits for a first run. */
+export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): void {
+  const shapes = batchSizesOf(spec.batchSizeMax).flatMap((batchSize) =>
+    spec.buckets.map((_, bucket) => ({ bucket, batchSize })),
+  );
+  const prng = new Prng(spec.number);
+  let spent = 0;
+  let at = 0;
+  const next = (): void => {
+    const shape = shapes[at];
+    if (shape === undefined || spent >= WARM_BUDGET) return done(at);
+    at++;
+    const { bucket, batchSize } = shape;
+    const inputs = someInputs(spec, { bucket, batchSize, samples: samplesOf(bucket), prng });
+    // What the model can't compute (random numbers, perhaps) says nothing about it.
+    engine.run({ model: spec.name, bucket, batchSize, inputs }, (outcome) => {
+      if (outcome.kind === "ran") spent += outcome.run;
+      next();
+    });
+  };
+  next();
+}
+
+/** Rows from samples if there are any, else random ones. */
+export function someInputs(
+  spec: ModelSpec,
+  from: {
+    readonly bucket: number;
+    readonly batchSize: number;
+    readonly samples: readonly Uint8Array[];
+    readonly prng: Prng;
+  },
+): Tensor[] {
+  const { bucket, batchSize, samples, prng } = from;
+  const buffer = new BatchBuffer(spec, bucket, batchSize);
+  for (let row = 0; row < batchSize; row++)
+    buffer.add(samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng));
+  return buffer.take();
+}

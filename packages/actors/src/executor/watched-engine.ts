@@ -1,0 +1,151 @@
+/**
+ * An engine whose end is noticed: by a fault that it reports, or by a deadline for each run and load. A run can't be cancelled, so in both cases the executor
+ * must end and be started again.
+ *
+ *   W1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order given.
+ *   W2. What this process was stopped for (SIGSTOP, a machine that sleeps) is nobody's fault: after a stall of ours a whole deadline begins anew.
+ *   W3. `onDead` is called once; from then on nobody hears of any run or load.
+ */
+import type { Alarm, Clock } from "@tutti/clock";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { ProfilePoints } from "@tutti/protocol";
+import {
+  type GpuId,
+  type Instant,
+  type Micros,
+  NEVER,
+  after,
+  between,
+  formatDuration,
+  micros,
+  millis,
+  seconds,
+} from "@tutti/units";
+
+/** The end of an engine, and what it was doing then. */
+export interface EngineDeath {
+  readonly gpu: GpuId;
+  readonly model: string;
+  readonly doing: "run" | "load";
+  readonly startedAt: Instant;
+  readonly how: "hung" | "crashed";
+  readonly reason: string;
+}
+
+export interface WatchOptions {
+  readonly gpu: GpuId;
+  readonly clock: Clock;
+  readonly runLimit: (batch: Pick<EngineBatch, "model" | "bucket" | "batchSize">) => Micros;
+  readonly loadLimit: Micros;
+  readonly onDead: (death: EngineDeath) => void;
+}
+
+/** An alarm that comes later than this was not waited for by a process that ran. */
+const STALL = millis(250);
+
+interface Job {
+  readonly model: string;
+  readonly doing: "run" | "load";
+  readonly limit: Micros;
+}
+
+export class WatchedEngine implements Engine {
+  readonly type: string;
+  readonly #engine: Engine;
+  readonly #options: WatchOptions;
+  readonly #alarm: Alarm;
+  readonly #jobs: Job[] = [];
+  #startedAt: Instant;
+  #armedFor: Instant = NEVER;
+  #dead = false;
+
+  constructor(engine: Engine, options: WatchOptions) {
+    this.type = engine.type;
+    this.#engine = engine;
+    this.#options = options;
+    this.#startedAt = options.clock.now();
+    this.#alarm = options.clock.alarm(() => this.#onDue());
+  }
+
+  get cold(): boolean {
+    return this.#engine.cold === true;
+  }
+
+  load(model: EngineModel, done: (outcome: LoadOutcome) => void): void {
+    const job = this.#begin({ model: model.spec.name, doing: "load", limit: this.#options.loadLimit });
+    this.#engine.load(model, (outcome) => this.#end(job, outcome, () => done(outcome)));
+  }
+  run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
+    const job = this.#begin({ model: batch.model, doing: "run", limit: this.#options.runLimit(batch) });
+    this.#engine.run(batch, (outcome) => this.#end(job, outcome, () => done(outcome)));
+  }
+  unload(name: string, done: () => void): void {
+    this.#engine.unload(name, done);
+  }
+  stop(done: () => void): void {
+    this.#engine.stop(done);
+  }
+
+  #begin(job: Job): Job {
+    this.#jobs.push(job);
+    if (this.#jobs.length === 1) this.#watchHead();
+    return job;
+  }
+  #end(job: Job, outcome: LoadOutcome | RunOutcome, tell: () => void): void {
+    if (this.#dead) return; // W3
+    if (outcome.kind === "failed" && outcome.fault === true) return this.#die(job, "crashed", outcome.reason);
+    const index = this.#jobs.indexOf(job);
+    this.#jobs.splice(index, 1);
+    if (index === 0) this.#watchHead(); // W1
+    tell();
+  }
+
+  #watchHead(): void {
+    this.#startedAt = this.#options.clock.now();
+    const [job] = this.#jobs;
+    if (job !== undefined) this.#arm(after(this.#startedAt, job.limit));
+  }
+  /** An alarm that comes too early costs less than one that is set for each run. */
+  #arm(dueAt: Instant): void {
+    if (dueAt >= this.#armedFor) return;
+    this.#armedFor = dueAt;
+    this.#alarm.set(dueAt);
+  }
+
+  #onDue(): void {
+    const now = this.#options.clock.now();
+    const stalled = between(this.#armedFor, now) > STALL;
+    this.#armedFor = NEVER;
+    const [job] = this.#jobs;
+    if (job === undefined || this.#dead) return;
+    if (stalled) this.#startedAt = now; // W2
+    const dueAt = after(this.#startedAt, job.limit);
+    if (dueAt > now) return this.#arm(dueAt);
+    const what = job.doing === "run" ? `a run of ${job.model}` : `loading ${job.model}`;
+    this.#die(job, "hung", `${what} has not ended within ${formatDuration(job.limit)}`);
+  }
+
+  #die({ model, doing }: Job, how: EngineDeath["how"], reason: string): void {
+    this.#dead = true;
+    const { gpu, onDead } = this.#options;
+    onDead({ gpu, model, doing, startedAt: this.#startedAt, how, reason });
+  }
+}
+
+/** A run takes up to three times as long beside busy neighbours, and many times as long on a machine that is short of processors. */
+const LIMIT_TIMES = 20;
+export const RUN_LIMIT_MIN = seconds(2);
+/** Of a run whose latency nobody knows yet; the first one of a shape may compile shaders for seconds. */
+export const RUN_LIMIT_UNKNOWN = seconds(30);
+export const LOAD_LIMIT = seconds(60);
+
+/** @param deadline - the model's own @param points - its planned latencies in this bucket, by rising batch size; none while nobody has measured them */
+export function runLimitOf(deadline: Micros | undefined, points: ProfilePoints, batchSize: number): Micros {
+  if (deadline !== undefined) return deadline;
+  const [alone] = points;
+  if (alone === undefined) return RUN_LIMIT_UNKNOWN;
+  const whole = points.find((point) => point.batchSize >= batchSize) ?? points.at(-1)!;
+  // A batch that fails is run again in parts, at worst row by row.
+  const slowest = Math.max(whole.latency, batchSize * alone.latency);
+  return micros(Math.max(RUN_LIMIT_MIN, Math.ceil(LIMIT_TIMES * slowest)));
+}
