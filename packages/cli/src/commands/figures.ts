@@ -12,6 +12,7 @@ export interface FiguresOptions {
   readonly out: string;
   readonly only?: string;
   readonly quick?: boolean;
+  readonly resume?: boolean;
   readonly workers?: string;
   readonly scenarios?: string;
 }
@@ -50,7 +51,15 @@ export async function figures(options: FiguresOptions): Promise<void> {
   };
   show();
   try {
-    await writeFigures({ figures: chosen, bench, scale, folder: options.out, source: typedCommand(), onFigure });
+    await writeFigures({
+      figures: chosen,
+      bench,
+      scale,
+      folder: options.out,
+      source: typedCommand(),
+      resume: options.resume === true,
+      onFigure,
+    });
   } finally {
     progress.end();
     await sweep.close();

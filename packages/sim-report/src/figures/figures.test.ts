@@ -131,3 +131,31 @@ test("figures of real runs leave their pictures, and results that can be read an
     rmSync(folder, { recursive: true });
   }
 });
+
+test("a run that was stopped is gone on with: what is drawn is kept, what is missing is added, another scale is refused", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tutti-figures-"));
+  try {
+    const chosen = (...names: string[]) => FIGURES.filter(({ name }) => names.includes(name));
+    const asked: Point[] = [];
+    const options = { bench: inventedBench(asked), scale: QUICK, folder, resume: true };
+    await writeFigures({ ...options, figures: chosen("timeouts"), source: "tutti figures --out results" });
+    const first = asked.length;
+    await writeFigures({ ...options, figures: chosen("timeouts", "network"), source: "again" });
+    expect(asked.slice(first).every(({ file }) => file === "figure14")).toBe(true);
+    const { source, figures } = JSON.parse(readFileSync(join(folder, "results.json"), "utf8")) as {
+      source: string;
+      figures: { name: string; rows: unknown[] }[];
+    };
+    expect([source, ...figures.map(({ name }) => name)]).toEqual([
+      "tutti figures --out results",
+      "timeouts",
+      "network",
+    ]);
+    expect(figures.every(({ rows }) => rows.length > 0)).toBe(true);
+    const page = readFileSync(join(folder, "results.html"), "utf8");
+    expect([page.includes('id="timeouts"'), page.includes('id="network"')]).toEqual([true, true]);
+    await expect(writeFigures({ ...options, scale: FULL, figures: [], source: "" })).rejects.toThrow("quick");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,5 +1,6 @@
 import { accelerators, fewestAccelerators } from "./accelerators.ts";
 import { batchingEffect } from "./batching-effect.ts";
+import { bestRival } from "./best-rival.ts";
 import { batchSizes, queueDelays } from "./distributions.ts";
 import type { Figure } from "./figure.ts";
 import { goals } from "./goals.ts";
@@ -13,7 +14,7 @@ import { frontends, zoos } from "./zoos.ts";
 /** In the order of a results page, the cheap ones first. */
 export const FIGURES: readonly Figure[] = [
   ...[goals, batchSizes, queueDelays, goodByLoad, busyByLoad, batchingEffect, timeouts],
-  ...[zoos, frontends, fewestAccelerators, network, slo, accelerators, grid],
+  ...[zoos, frontends, fewestAccelerators, network, slo, bestRival, accelerators, grid],
 ];
 
 export { createBench } from "./bench.ts";

@@ -1,9 +1,9 @@
 /** Draws figures into a folder: an SVG for each picture, results.json, results.md, and results.html with the pictures in it. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml, htmlPage, htmlTable, number } from "../html.ts";
 import { toSvg } from "../svg.ts";
-import { type Bench, type Drawing, type Figure, type Scale, commandOf } from "./figure.ts";
+import { type Bench, type Figure, type Row, type Scale, commandOf } from "./figure.ts";
 
 export interface WriteFiguresOptions {
   readonly figures: readonly Figure[];
@@ -13,90 +13,107 @@ export interface WriteFiguresOptions {
   readonly folder: string;
   /** The command line, for the head of the page. */
   readonly source: string;
+  /** Takes the figures that the folder's results.json has already as drawn, and draws the others. */
+  readonly resume?: boolean;
   readonly onFigure?: (figure: Figure, files: readonly string[]) => void;
 }
 
+/** As in results.json. */
 interface Drawn {
-  readonly figure: Figure;
+  readonly name: string;
+  readonly title: string;
+  readonly paper: string;
   readonly files: readonly string[];
-  readonly svgs: readonly string[];
-  readonly rows: Drawing["rows"];
+  readonly rows: readonly DrawnRow[];
+}
+type DrawnRow = Pick<Row, "what" | "policy" | "ours" | "unit" | "paper"> & { readonly command: string };
+interface Results {
+  readonly source: string;
+  readonly scale: Scale["name"];
+  readonly figures: readonly Drawn[];
 }
 
-/** Results are written anew after every figure, so that a run that is stopped leaves what it has. */
+/**
+ * Results are written anew after every figure, so that a run that is stopped leaves what it has, and another can go on with it.
+ *
+ * @throws Error when it should go on with results of another scale
+ */
 export async function writeFigures(options: WriteFiguresOptions): Promise<void> {
   const { figures, bench, scale, folder, onFigure } = options;
   mkdirSync(folder, { recursive: true });
-  const done: Drawn[] = [];
+  const before = options.resume === true ? readResults(folder, scale) : undefined;
+  const source = before?.source ?? options.source;
+  const known = new Map(before?.figures.map((drawn) => [drawn.name, drawn]));
   for (const figure of figures) {
-    const { charts, rows } = await figure.draw(bench, scale);
-    const svgs = charts.map(({ option }) => toSvg(option));
-    const files = charts.map(({ name }) => `${name}.svg`);
-    for (const [i, svg] of svgs.entries()) writeFileSync(join(folder, files[i]!), svg);
-    done.push({ figure, files, svgs, rows });
-    writeFileSync(join(folder, "results.json"), `${JSON.stringify(asJson(done, options), null, 2)}\n`);
-    writeFileSync(join(folder, "results.md"), asMarkdown(done, options));
-    writeFileSync(join(folder, "results.html"), asHtml(done, options));
-    onFigure?.(figure, files);
+    let drawn = known.get(figure.name);
+    if (drawn === undefined) known.set(figure.name, (drawn = await draw(figure, bench, scale, folder)));
+    const results: Results = { source, scale: scale.name, figures: [...known.values()] };
+    writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 2)}\n`);
+    writeFileSync(join(folder, "results.md"), asMarkdown(results));
+    writeFileSync(join(folder, "results.html"), asHtml(results, folder));
+    onFigure?.(figure, drawn.files);
   }
 }
 
-type Context = Pick<WriteFiguresOptions, "scale" | "source">;
+async function draw(figure: Figure, bench: Bench, scale: Scale, folder: string): Promise<Drawn> {
+  const { name, title, paper } = figure;
+  const { charts, rows } = await figure.draw(bench, scale);
+  for (const chart of charts) writeFileSync(join(folder, `${chart.name}.svg`), toSvg(chart.option));
+  return {
+    ...{ name, title, paper, files: charts.map((chart) => `${chart.name}.svg`) },
+    rows: rows.map(({ verb, point, ...row }) => ({ ...row, command: commandOf(verb, point, scale) })),
+  };
+}
 
-const asJson = (done: readonly Drawn[], { scale, source }: Context) => ({
-  source,
-  scale: scale.name,
-  figures: done.map(({ figure: { name, title, paper }, files, rows }) => ({
-    ...{ name, title, paper, files },
-    rows: rows.map(({ what, policy, ours, unit, paper, verb, point }) => {
-      return { what, policy, ours, unit, paper, command: commandOf(verb, point, scale) };
-    }),
-  })),
-});
+function readResults(folder: string, scale: Scale): Results | undefined {
+  const path = join(folder, "results.json");
+  if (!existsSync(path)) return undefined;
+  const results = JSON.parse(readFileSync(path, "utf8")) as Results;
+  if (results.scale === scale.name) return results;
+  throw new Error(`${path} has results of scale '${results.scale}', not '${scale.name}': draw them anew, or elsewhere`);
+}
 
 const HEAD = "Results of the simulator";
 const QUICK_NOTE =
   "Drawn with --quick: few points and runs of seconds, which show that a figure can be drawn, and are not to be quoted.";
 
-function asMarkdown(done: readonly Drawn[], { scale, source }: Context): string {
-  const parts = [`# ${HEAD}`, `Made by \`${source}\`.`, ...(scale.name === "quick" ? [QUICK_NOTE] : [])];
-  for (const { figure, files, rows } of done) {
+function asMarkdown({ figures, scale, source }: Results): string {
+  const parts = [`# ${HEAD}`, `Made by \`${source}\`.`, ...(scale === "quick" ? [QUICK_NOTE] : [])];
+  for (const { title, paper, files, rows } of figures) {
     const table = rows.map((row) => {
-      const cells = [row.what, row.policy, valueOf(row), row.paper, `\`${commandOf(row.verb, row.point, scale)}\``];
+      const cells = [row.what, row.policy, valueOf(row), row.paper, `\`${row.command}\``];
       return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
     });
-    parts.push(`## ${figure.title}`, `The paper's ${figure.paper}.`);
-    parts.push(...files.map((file) => `![${figure.title}](${file})`));
+    parts.push(`## ${title}`, `The paper's ${paper}.`);
+    parts.push(...files.map((file) => `![${title}](${file})`));
     parts.push(["| what | policy | ours | paper | command |", "|---|---|---|---|---|", ...table].join("\n"));
   }
   return `${parts.join("\n\n")}\n`;
 }
 
-function asHtml(done: readonly Drawn[], { scale, source }: Context): string {
+function asHtml({ figures, scale, source }: Results, folder: string): string {
   const parts = [`<h1>${HEAD}</h1>`, `<p class="note"><code>${escapeHtml(source)}</code></p>`];
-  if (scale.name === "quick") parts.push(`<p class="cut">${QUICK_NOTE}</p>`);
-  for (const { figure, svgs, rows } of done) {
-    parts.push(`<h2 id="${figure.name}">${escapeHtml(figure.title)}</h2>`);
-    parts.push(`<p class="note">The paper's ${escapeHtml(figure.paper)}.</p>`);
-    parts.push(...svgs.map((svg, i) => `<figure>${apart(svg, `${figure.name}-${i}`)}</figure>`));
-    parts.push(rowTable(rows, scale));
+  if (scale === "quick") parts.push(`<p class="cut">${QUICK_NOTE}</p>`);
+  for (const { name, title, paper, files, rows } of figures) {
+    parts.push(`<h2 id="${name}">${escapeHtml(title)}</h2>`);
+    parts.push(`<p class="note">The paper's ${escapeHtml(paper)}.</p>`);
+    const svgs = files.map((file) => readFileSync(join(folder, file), "utf8"));
+    parts.push(...svgs.map((svg, i) => `<figure>${apart(svg, `${name}-${i}`)}</figure>`));
+    parts.push(rowTable(rows));
   }
   return htmlPage({ title: HEAD, body: parts.join("\n"), data: undefined });
 }
 
-const rowTable = (rows: Drawing["rows"], scale: Scale): string =>
+const rowTable = (rows: readonly DrawnRow[]): string =>
   htmlTable(rows, [
     { title: "what", cell: ({ what }) => what },
     { title: "policy", cell: ({ policy }) => policy },
     { title: "ours", cell: (row) => valueOf(row) },
     { title: "paper", cell: ({ paper }) => paper },
-    {
-      title: "command",
-      cell: ({ verb, point }) => ({ html: `<code>${escapeHtml(commandOf(verb, point, scale))}</code>` }),
-    },
+    { title: "command", cell: ({ command }) => ({ html: `<code>${escapeHtml(command)}</code>` }) },
   ]);
 
-const valueOf = ({ ours, unit }: Drawing["rows"][number]): string =>
+const valueOf = ({ ours, unit }: DrawnRow): string =>
   ours === null ? "none" : unit === "×" ? `${number(ours)}×` : `${number(ours)} ${unit}`;
 
 /** Drawings number their clip paths and classes each from 0; in one document they would take one another's. */
