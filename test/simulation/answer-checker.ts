@@ -12,6 +12,9 @@ import type { Asked, Outcome } from "./watcher.ts";
 /** An ingress waits d_resp longer than the deadline, which is at most five times its median; links are late by 8 ms at most. */
 const ANSWER_US_MAX = 45_000;
 
+/** Two hops, and what an ingress waits before it sends again what found nobody. */
+const HEARD_US_MAX = 100_000;
+
 const CODES = new Set([
   "ok",
   "no-responders",
@@ -29,7 +32,8 @@ export class AnswerChecker {
   readonly #now: () => Instant;
   readonly #byReply = new Map<string, Asked>();
   readonly #byId: Asked[] = [];
-  readonly #answered = new Set<Asked>();
+  /** When each was last answered. */
+  readonly #answered = new Map<Asked, Instant>();
 
   constructor(report: Report, now: () => Instant) {
     this.#report = report;
@@ -53,13 +57,21 @@ export class AnswerChecker {
     const asked = this.#byReply.get(reply);
     if (asked === undefined) return;
     if (asked.acceptedBy !== host) this.#report("T2", `${host.name} answers request ${asked.id}, which it never got`);
-    if (this.#answered.has(asked)) this.#report("T1", `request ${asked.id} is answered a second time`);
-    this.#answered.add(asked);
+    const before = this.#answered.get(asked);
+    this.#answered.set(asked, this.#now());
+    if (before !== undefined) {
+      // Of what was sent before a break an ingress can't know whether it got there: the same answer may be repeated.
+      if (host.bulkBackAt < before) this.#report("T1", `request ${asked.id} is answered a second time`);
+      return;
+    }
     const latest = Math.max(this.#timeLimit(asked), host.wokenAt + 5_000);
     if (this.#now() > latest) this.#report("T1", `request ${asked.id} is answered ${this.#now() - latest} µs too late`);
   }
 
   outcome(asked: Asked, { status, value, text }: Outcome): void {
+    const first = asked.outcomes[0];
+    if (first?.status !== status || !Object.is(first.value, value))
+      this.#report("T1", `request ${asked.id} got ${first?.status} first and ${status} then`);
     if (status === "ok" && value !== Math.fround(asked.id))
       this.#report("T2", `request ${asked.id} got the output ${value}`);
     if (!CODES.has(status))
@@ -88,10 +100,23 @@ export class AnswerChecker {
   check(): void {
     for (const asked of this.#byReply.values()) {
       const host = asked.acceptedBy;
-      if (host === undefined || !host.alive || host.paused || this.#answered.has(asked)) continue;
+      if (host === undefined || !host.alive || host.paused) continue;
+      const answeredAt = this.#answered.get(asked);
+      if (answeredAt !== undefined) {
+        this.#checkHeard(asked, host, answeredAt);
+        continue;
+      }
       if (this.#now() > Math.max(this.#timeLimit(asked), host.wokenAt + 5_000))
         this.#report("T1", `request ${asked.id}, accepted by ${host.name}, has no answer`);
     }
+  }
+
+  /** Also what was answered while the connection was away, or lost with it. */
+  #checkHeard(asked: Asked, host: Host, answeredAt: Instant): void {
+    if (asked.outcomes.length > 0 || host.bulkAway) return;
+    const since = Math.max(answeredAt, host.bulkBackAt, host.wokenAt);
+    if (this.#now() > since + HEARD_US_MAX)
+      this.#report("T1", `the answer to request ${asked.id} of ${host.name} did not get there`);
   }
 
   #timeLimit(asked: Asked): number {

@@ -31,6 +31,9 @@ export class Host {
   paused = false;
   /** True time at which it last was woken. */
   wokenAt = -Infinity;
+  /** Its connection for requests and answers: whether it is away, and when it last came back, in true time. */
+  bulkAway = false;
+  bulkBackAt = -Infinity;
   diedAt = Infinity;
   armed = 0;
   /** What its actor answers to STATS. */

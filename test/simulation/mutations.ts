@@ -98,6 +98,13 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 56,
   },
   {
+    name: "what was to be answered while the connection was away is not sent when it is back",
+    file: "actors/src/ingress/kept-answers.ts",
+    find: `const again = [...this.#confirming, ...this.#open];`,
+    replace: `const again = this.#confirming;`,
+    from: 36,
+  },
+  {
     name: "requests are not sent again when a lease moves",
     file: "actors/src/ingress/lanes.ts",
     find: `if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);`,

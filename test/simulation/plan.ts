@@ -22,8 +22,13 @@ export type Action =
    * old one and the new one are obeyed by different actors at a time (T5).
    */
   | { readonly kind: "usurp"; readonly slot: string; readonly forUs: number }
-  /** Its control connection breaks. */
-  | { readonly kind: "disconnect"; readonly slot: string; readonly forUs: number }
+  /** A connection breaks, and what is on its way over it is lost. Only ingresses use their second one, for requests and answers. */
+  | {
+      readonly kind: "disconnect";
+      readonly slot: string;
+      readonly which: "control" | "bulk" | "both";
+      readonly forUs: number;
+    }
   | { readonly kind: "store-out"; readonly forUs: number }
   /** Malformed messages from a stranger, to everybody. */
   | { readonly kind: "junk" }
@@ -189,7 +194,7 @@ function actionsOf(prng: Prng, plan: Sizes & Pick<Plan, "models" | "durationUs">
     }),
     () => ({ kind: "cut", slots: [likelyRanker()], hearing: prng.nextFloat() < 0.5, forUs: us(3_000, 150_000) }),
     () => ({ kind: "usurp", slot: prng.nextFloat() < 0.5 ? "ranker-0" : "batcher-0", forUs: us(110_000, 200_000) }),
-    () => ({ kind: "disconnect", slot: any(), forUs: us(1_000, 60_000) }),
+    () => disconnection(any(), us(1_000, 60_000)),
     () => ({ kind: "store-out", forUs: us(5_000, 120_000) }),
     () => ({ kind: "junk" }),
     () => ({ kind: "burst", model: prng.nextInt(plan.models.length), count: 5 + prng.nextInt(60) }),
@@ -201,3 +206,8 @@ function actionsOf(prng: Prng, plan: Sizes & Pick<Plan, "models" | "durationUs">
     action: chosen[prng.nextInt(chosen.length)]!(),
   }));
 }
+
+const disconnection = (slot: string, forUs: number): Action => {
+  const which = slot.startsWith("ingress") ? (["control", "bulk", "both"] as const)[forUs % 3]! : "control";
+  return { kind: "disconnect", slot, which, forUs };
+};

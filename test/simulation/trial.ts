@@ -4,7 +4,7 @@
 import { BUCKET } from "@tutti/protocol";
 import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
 import { Checkers } from "./checkers.ts";
-import { Cluster } from "./cluster.ts";
+import { Cluster, type Running } from "./cluster.ts";
 import type { Cut } from "./links.ts";
 import { type Action, type ModelPlan, type Plan, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
@@ -38,6 +38,19 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent"): Tri
   const trial = new Trial(planOf(seed), story);
   trial.run();
   return trial.result();
+}
+
+const LINES_SHOWN = 60;
+
+/** What a failing seed has to say to whoever reads it. */
+export function failureText({ seed, violation, story }: TrialResult): string {
+  const lines = story.slice(-LINES_SHOWN).map((line) => (line.length > 220 ? `${line.slice(0, 220)}…` : line));
+  return [
+    `seed ${seed}: ${violation?.invariant}: ${violation?.text}`,
+    "its last events:",
+    ...lines,
+    `replay it: npm run fuzz -- --seed ${seed}`,
+  ].join("\n");
 }
 
 class Trial {
@@ -203,7 +216,7 @@ class Trial {
       case "usurp":
         return this.#cut(this.#usurpation(action.slot), action.forUs);
       case "disconnect":
-        return this.#disconnect(action.slot, action.forUs);
+        return this.#disconnect(action);
       case "store-out":
         cluster.store.available = false;
         return cluster.later(action.forUs, () => (cluster.store.available = true));
@@ -274,12 +287,20 @@ class Trial {
     });
   }
 
-  /** Not an ingress' bulk connection: answers that it publishes while disconnected are lost, see the README. */
-  #disconnect(slot: string, forUs: number): void {
-    const bus = this.#cluster.running.get(slot)?.buses[0];
-    if (bus === undefined) return;
-    bus.disconnect();
-    this.#cluster.later(forUs, () => bus.reconnect());
+  #disconnect({ slot, which, forUs }: Extract<Action, { kind: "disconnect" }>): void {
+    const entry = this.#cluster.running.get(slot);
+    if (entry === undefined) return;
+    if (which !== "bulk") entry.buses[0]?.disconnect();
+    if (which !== "control") {
+      entry.host.bulkAway = true;
+      entry.buses[1]?.disconnect("unconfirmed");
+    }
+    this.#cluster.later(forUs, () => this.#reconnect(entry));
+  }
+  #reconnect({ host, buses }: Running): void {
+    if (host.bulkAway) host.bulkBackAt = this.#cluster.now;
+    host.bulkAway = false;
+    for (const bus of buses) bus.reconnect();
   }
 
   #stopFaults(): void {
@@ -289,9 +310,9 @@ class Trial {
     cluster.enginesFaulty = false;
     cluster.store.available = true;
     cluster.showHeld();
-    for (const [slot, { buses }] of [...cluster.running]) {
+    for (const [slot, entry] of [...cluster.running]) {
       this.#wake(slot);
-      buses[0]?.reconnect();
+      this.#reconnect(entry);
     }
     for (const slot of cluster.slots) cluster.start(slot);
   }

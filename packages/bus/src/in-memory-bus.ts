@@ -41,6 +41,9 @@ export interface Interest {
 /** Requests that wait for an answer at once on one connection; beyond, a request fails as if it had timed out. */
 export const REQUESTS_MAX = 65_536;
 
+/** Breaks whose losses are remembered: older messages have long arrived. */
+const BREAKS_KEPT = 8;
+
 /** One connection to an InMemoryNetwork, which makes it (`network.connect`). */
 export class InMemoryBus implements Bus {
   readonly name: string;
@@ -53,6 +56,12 @@ export class InMemoryBus implements Bus {
   #state: "connected" | "away" | "closed" = "connected";
   #inboxes = 0;
   #token = 0;
+  /** Messages that it has published, and how many of them a flush has confirmed. */
+  #published = 0;
+  #confirmed = 0;
+  #breaks = 0;
+  /** Numbers of messages that were lost with the connection, the newest last. */
+  readonly #lost: { readonly after: number; readonly upTo: number }[] = [];
 
   constructor(network: InMemoryNetwork, options: InMemoryBusOptions) {
     this.#network = network;
@@ -86,6 +95,7 @@ export class InMemoryBus implements Bus {
       this.tell({ kind: "permission-denied", subject, text: `${this.name} may not publish to ${subject}` });
       return true; // as on the wire: the refusal comes later
     }
+    this.#published++;
     this.#network.route(this, subject, payload, options);
     return true;
   }
@@ -142,7 +152,12 @@ export class InMemoryBus implements Bus {
 
   flush(done: (reached: boolean) => void): void {
     const reached = this.connected;
-    this.#network.later(() => this.perform(() => done(reached && this.connected)));
+    const { upTo, breaks } = { upTo: this.#published, breaks: this.#breaks };
+    this.#network.later(() => {
+      const confirmed = reached && this.connected && breaks === this.#breaks;
+      if (confirmed) this.#confirmed = Math.max(this.#confirmed, upTo);
+      this.perform(() => done(confirmed));
+    });
   }
 
   onStatus(listener: (status: BusStatus) => void): Subscription {
@@ -164,10 +179,19 @@ export class InMemoryBus implements Bus {
     this.#network.later(done);
   }
 
-  /** For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for the reconnect. */
-  disconnect(): void {
+  /**
+   * For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for the reconnect.
+   *
+   * @param losing - `unconfirmed`: also what is on its way from it, unless a flush has confirmed it
+   */
+  disconnect(losing: "nothing-sent" | "unconfirmed" = "nothing-sent"): void {
     if (this.#state !== "connected") return;
     this.#state = "away";
+    this.#breaks++;
+    if (losing === "unconfirmed") {
+      this.#lost.push({ after: this.#confirmed, upTo: this.#published });
+      if (this.#lost.length > BREAKS_KEPT) this.#lost.shift();
+    }
     this.#network.interestChanged();
     this.#failRequests();
     this.tell({ kind: "disconnected" });
@@ -178,6 +202,14 @@ export class InMemoryBus implements Bus {
     this.#state = "connected";
     this.#network.interestChanged();
     this.tell({ kind: "reconnected", server: "in-memory" });
+  }
+
+  /** For the network: the number of the message that is published now, and whether a break has swallowed it since. */
+  get published(): number {
+    return this.#published;
+  }
+  hasLost(message: number): boolean {
+    return this.#lost.some(({ after, upTo }) => message > after && message <= upTo);
   }
 
   /** Runs a callback of the owner; one that throws is reported and nothing else breaks. */

@@ -129,6 +129,7 @@ export class InMemoryNetwork {
       reply: options.reply,
       header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     };
+    const message = from.published;
     to.onTheWay++;
     let arrived = false;
     const arrive = (): void => {
@@ -138,7 +139,7 @@ export class InMemoryNetwork {
     };
     const isCarried = this.#deliver(
       () => {
-        if (to.live && to.bus.connected) to.bus.perform(() => to.onDelivery(delivery));
+        if (to.live && to.bus.connected && !from.hasLost(message)) to.bus.perform(() => to.onDelivery(delivery));
         arrive();
       },
       { from: from.name, to: to.bus.name, subject, bytes: payload.length },

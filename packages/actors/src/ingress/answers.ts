@@ -1,19 +1,32 @@
 import type { Bus } from "@tutti/bus";
+import type { Clock } from "@tutti/clock";
 import { CONTENT, HEADER, TuttiError, errorBody } from "@tutti/protocol";
 import { type Form, encodeAnswer, toJson } from "@tutti/wire";
 import type { Held } from "./held-requests.ts";
+import { KeptAnswers } from "./kept-answers.ts";
+import { NOBODY } from "./own-request.ts";
 
 /** Room for the subject, the headers and the protocol line beside the payload. */
 const ENVELOPE_BYTES = 1_024;
 
-/** Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. */
+/** Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. None is lost with a connection. */
 export class Answers {
   readonly #bus: Bus;
-  /** The bus did not take it: disconnected. */
-  lost = 0;
+  readonly #kept: KeptAnswers;
 
-  constructor(bus: Bus) {
+  constructor(bus: Bus, clock: Clock) {
     this.#bus = bus;
+    this.#kept = new KeptAnswers({ bus, clock });
+  }
+
+  get figures(): { readonly answersKept: number; readonly answersRepeated: number; readonly answersLost: number } {
+    const { size, repeated, lost } = this.#kept;
+    return { answersKept: size, answersRepeated: repeated, answersLost: lost };
+  }
+
+  /** Calls back when all have left. */
+  drain(done: () => void): void {
+    this.#kept.drain(done);
   }
 
   /** @returns the error that went out instead, when the answer would not fit into one message */
@@ -43,18 +56,21 @@ export class Answers {
       this.refuse(reply, failure);
       return failure;
     }
+    // Outputs are borrowed, and in binary form they are the answer.
+    const owned = payload === tensors ? new Uint8Array(payload) : payload;
     // A header costs a microsecond on each side; JSON is what a reader without one assumes.
-    const sent =
-      held.form === "json"
-        ? this.#bus.publish(reply, payload)
-        : this.#bus.publish(reply, payload, { headers: FORM_HEADERS[held.form] });
-    if (!sent) this.lost++;
+    this.#send(reply, owned, held.form === "json" ? undefined : FORM_HEADERS[held.form]);
     return undefined;
   }
 
   refuse(reply: string, error: TuttiError): void {
     const headers = { [HEADER.error]: oneLine(error.message), [HEADER.errorCode]: String(error.status) };
-    if (!this.#bus.publish(reply, toJson(errorBody(error)), { headers })) this.lost++;
+    this.#send(reply, toJson(errorBody(error)), headers);
+  }
+
+  #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {
+    if (reply !== NOBODY) this.#kept.send(reply, payload, headers);
+    else this.#bus.publish(reply, payload, headers === undefined ? undefined : { headers });
   }
 }
 

@@ -24,6 +24,9 @@ export class IngressFigures {
     readonly held: number;
     readonly bytes: number;
     readonly respondUs: number;
+    /** Sent, and not yet known to have left; or sent again until their publisher is back. */
+    readonly answersKept: number;
+    readonly answersRepeated: number;
     readonly answersLost: number;
     /** Models that had their warm-up. */
     readonly warmModels: number;

@@ -145,7 +145,7 @@ class Ingress implements Actor {
       requestsMax: config.requestsMax ?? INGRESS_REQUESTS_MAX,
       bytesMax: config.bytesMax ?? INGRESS_BYTES_MAX,
     });
-    this.#answers = new Answers(ports.bulk);
+    this.#answers = new Answers(ports.bulk, ports.clock);
     this.#respond = new DelayEstimator({
       floor: config.respondFloor,
       quantile: 0.95,
@@ -224,7 +224,7 @@ class Ingress implements Actor {
       this.#timer.clear();
       this.#introducing.stop();
       this.#catalog.close();
-      this.#data.close(() => this.#ports.bulk.flush(() => this.#station.close(done)));
+      this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
     };
     this.#endIfDrained();
   }
@@ -242,7 +242,7 @@ class Ingress implements Actor {
       held: this.#held.size,
       bytes: this.#held.bytes,
       respondUs: this.#respondNow(),
-      answersLost: this.#answers.lost,
+      ...this.#answers.figures,
       warmModels: this.#warmUp.warmModels,
     });
   }

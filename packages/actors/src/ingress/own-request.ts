@@ -6,7 +6,7 @@ import { randomRow } from "../random-row.ts";
 
 export const OWN_APP = "warm-up";
 /** Where nobody listens: the answer is made and sent as any other. */
-const NOBODY = `_INBOX.${OWN_APP}.nobody`;
+export const NOBODY = `_INBOX.${OWN_APP}.nobody`;
 /** As JSON, which most publishers of small inputs send; larger ones come in binary form. */
 const JSON_BYTES_MAX = 1_024;
 
