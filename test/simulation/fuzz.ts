@@ -1,61 +1,111 @@
 /**
- * `npm run fuzz -- --minutes n [--from seed]` runs seeds until time is up; `--count n` that many; `--seed s` runs one and tells its story. Exit code 1: a seed
- * failed, and the command that replays it is printed.
+ * `npm run fuzz -- --seeds n [--from seed]` runs so many seeds, on as many threads as there are cores (`--workers w`); `--minutes n` runs until time is up;
+ * `--seed s` runs one and tells its story. Exit code 1: seeds failed, and for each the command that replays it is printed. Ten of them are enough
+ * (`--failures n`).
  */
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { type TrialResult, runTrial } from "./trial.ts";
+import { Worker } from "node:worker_threads";
+import { type FuzzJob, type FuzzReport, type SeedsTaken, failureText, runSeeds } from "./fuzz-seeds.ts";
+import { runTrial } from "./trial.ts";
 
-const USAGE = "npm run fuzz -- [--minutes n | --count n] [--from seed], or --seed s to replay one";
-const LINES_SHOWN = 60;
+const USAGE =
+  "npm run fuzz -- [--seeds n | --minutes n] [--from seed] [--workers n] [--failures n], or --seed s to replay one";
+/** Between two lines of progress where they pile up; a terminal's is overwritten. */
+const PROGRESS_MS = { terminal: 250, log: 30_000 };
 
-/** What a failing seed has to say to whoever reads it. */
-export function failureText({ seed, violation, story }: TrialResult): string {
-  const lines = story.slice(-LINES_SHOWN).map((line) => (line.length > 220 ? `${line.slice(0, 220)}…` : line));
-  return [
-    `seed ${seed}: ${violation?.invariant}: ${violation?.text}`,
-    "its last events:",
-    ...lines,
-    `replay it: npm run fuzz -- --seed ${seed}`,
-  ].join("\n");
+interface FuzzOptions {
+  readonly seeds: number;
+  readonly minutes: number;
+  readonly from: number;
+  readonly workers: number;
+  readonly failures: number;
+  readonly seed: number | undefined;
 }
 
-function main(): number {
-  const values = readOptions();
-  const [minutes, count, seed, from] = [values?.minutes, values?.count, values?.seed, values?.from].map((text) =>
-    text === undefined ? undefined : Number(text),
-  );
-  if (values === undefined || [minutes, count, seed, from].some((value) => value !== undefined && !(value >= 0))) {
+async function main(): Promise<number> {
+  const options = readOptions();
+  if (options === undefined) {
     console.error(`usage: ${USAGE}`);
     return 2;
   }
-  if (seed !== undefined) return replay(seed);
-  const first = from ?? 1;
-  const started = performance.now();
-  const endsAt = started + (minutes ?? (count === undefined ? 1 : Infinity)) * 60_000;
-  let next = first;
-  let asked = 0;
-  for (; next < first + (count ?? Infinity) && performance.now() < endsAt; next++) {
-    const result = runTrial(next);
-    asked += result.asked;
-    if (result.violation !== undefined) {
-      console.log(failureText(runTrial(next, "told")));
-      return 1;
-    }
-    if (process.stdout.isTTY) process.stdout.write(`\r${next - first + 1} seeds, ${asked} requests`);
-  }
-  const perSeed = Math.round((performance.now() - started) / Math.max(1, next - first));
-  console.log(`\r${next - first} seeds from ${first} and ${asked} requests without a violation, ${perSeed} ms a seed`);
-  return 0;
+  return options.seed === undefined ? await fuzz(options) : replay(options.seed);
 }
 
 /** Undefined for anything that it does not know. */
-function readOptions() {
-  const text = { type: "string" } as const;
+function readOptions(): FuzzOptions | undefined {
+  const names = ["seeds", "minutes", "from", "workers", "failures", "seed"] as const;
+  const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
   try {
-    return parseArgs({ options: { minutes: text, count: text, seed: text, from: text } }).values;
+    const { values } = parseArgs({ options });
+    const number = (name: (typeof names)[number]): number | undefined => {
+      const text = values[name] as string | undefined;
+      if (text === undefined) return undefined;
+      if (text.trim() === "" || !(Number(text) >= 0)) throw new RangeError(`--${name} ${text}`);
+      return Number(text);
+    };
+    return {
+      seeds: number("seeds") ?? Infinity,
+      minutes: number("minutes") ?? (number("seeds") === undefined ? 1 : Infinity),
+      from: number("from") ?? 1,
+      workers: Math.max(1, number("workers") ?? availableParallelism()),
+      failures: Math.max(1, number("failures") ?? 10),
+      seed: number("seed"),
+    };
   } catch {
     return undefined;
   }
+}
+
+async function fuzz({ seeds, minutes, from, workers, failures }: FuzzOptions): Promise<number> {
+  const taken: SeedsTaken = new Int32Array(new SharedArrayBuffer(4));
+  const startedMs = performance.now();
+  const [job, total]: [FuzzJob, FuzzReport & { failed: number }] = [
+    { taken, from, count: Math.min(seeds, 2 ** 31 - 1 - workers), forMs: minutes * 60_000 },
+    { seeds: 0, asked: 0, ok: 0, failure: undefined, failed: 0 },
+  ];
+  const add = (report: FuzzReport): void => {
+    Object.assign(total, {
+      seeds: total.seeds + report.seeds,
+      asked: total.asked + report.asked,
+      ok: total.ok + report.ok,
+    });
+    if (report.failure === undefined) return;
+    total.failed++;
+    console.log(report.failure);
+    if (total.failed >= failures) Atomics.store(taken, 0, job.count);
+  };
+  const progress = setInterval(() => showProgress(total, job), PROGRESS_MS[process.stderr.isTTY ? "terminal" : "log"]);
+  try {
+    // One alone needs no thread, and starts sooner.
+    if (workers === 1) runSeeds(job, add);
+    else await Promise.all(Array.from({ length: workers }, () => runWorker(job, add)));
+  } finally {
+    clearInterval(progress);
+    if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");
+  }
+  const elapsed = (performance.now() - startedMs) / 1_000;
+  const share = Math.round((100 * total.ok) / Math.max(1, total.asked));
+  const found = total.failed === 0 ? "without a violation" : `of which ${total.failed} FAILED`;
+  console.log(
+    `${total.seeds} seeds from ${from} and ${total.asked} requests (${share} % answered) ${found}, in ${elapsed.toFixed(0)} s ` +
+      `on ${workers} threads, ${Math.round((1_000 * elapsed * workers) / Math.max(1, total.seeds))} ms a seed`,
+  );
+  return total.failed === 0 ? 0 : 1;
+}
+
+function runWorker(job: FuzzJob, add: (report: FuzzReport) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL("./fuzz-worker.ts", import.meta.url), { workerData: job });
+    worker.on("message", add);
+    worker.on("error", reject);
+    worker.on("exit", () => resolve());
+  });
+}
+
+function showProgress({ seeds, asked, failed }: FuzzReport & { failed: number }, { count }: FuzzJob): void {
+  const text = `${seeds}${count < 2 ** 30 ? ` of ${count}` : ""} seeds, ${asked} requests, ${failed} failed`;
+  process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${text}` : `${text}\n`);
 }
 
 function replay(seed: number): number {
@@ -69,4 +119,4 @@ function replay(seed: number): number {
   return result.violation === undefined ? 0 : 1;
 }
 
-if (import.meta.main) process.exitCode = main();
+if (import.meta.main) process.exitCode = await main();

@@ -29,7 +29,8 @@ export class Copy {
     writeFileSync(path, patched(source, mutation));
     try {
       const from = mutation.from ?? 1;
-      const args = [join(this.#folder, "test/simulation/fuzz.ts"), "--count", `${seeds}`, "--from", `${from}`];
+      const script = join(this.#folder, "test/simulation/fuzz.ts");
+      const args = [script, "--seeds", `${seeds}`, "--from", `${from}`, "--workers", "1", "--failures", "1"];
       const { code, output } = await run(args);
       return { found: code === 1 && output.startsWith("seed "), output };
     } finally {

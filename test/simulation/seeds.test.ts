@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failureText } from "./fuzz.ts";
+import { failureText } from "./fuzz-seeds.ts";
 import { runTrial } from "./trial.ts";
 
 /** `npm run fuzz` goes on from here. */

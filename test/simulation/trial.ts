@@ -40,19 +40,6 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent"): Tri
   return trial.result();
 }
 
-const LINES_SHOWN = 60;
-
-/** What a failing seed has to say to whoever reads it. */
-export function failureText({ seed, violation, story }: TrialResult): string {
-  const lines = story.slice(-LINES_SHOWN).map((line) => (line.length > 220 ? `${line.slice(0, 220)}…` : line));
-  return [
-    `seed ${seed}: ${violation?.invariant}: ${violation?.text}`,
-    "its last events:",
-    ...lines,
-    `replay it: npm run fuzz -- --seed ${seed}`,
-  ].join("\n");
-}
-
 class Trial {
   readonly #plan: Plan;
   readonly #checkers: Checkers;
