@@ -49,14 +49,6 @@ test("two batchers number their batches alike, and an executor keeps them apart 
   expect(notOk(asked)).toEqual([]);
 });
 
-test("a batcher that starts does not take the models of one that lives (T9)", () => {
-  const cluster = serving({ batchers: 1 }, "a", "b", "c");
-  const before = [1, 2, 3].map((model) => leaseOf(cluster, model));
-  cluster.startBatcher("batcher-1");
-  cluster.run(seconds(1));
-  expect([1, 2, 3].map((model) => leaseOf(cluster, model))).toEqual(before);
-});
-
 test("a model whose version changes is served again at once, however often it was offered before", () => {
   const cluster = serving({ gpus: 2 });
   cluster.load("fast", { rate: 500, duration: seconds(1), sloMs: 50 });

@@ -130,7 +130,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "batchers that do not hear each other take their models from one another",
     file: "actors/src/batcher/model-leases.ts",
-    find: `return after(known.since, this.#options.peerTimeout);`,
+    find: `return after(known?.since ?? now, this.#options.peerTimeout);`,
     replace: `return now;`,
   },
 ];

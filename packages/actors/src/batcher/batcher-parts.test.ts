@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { VirtualClock } from "@tutti/clock";
 import type { ModelSpec, ModelStatus } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
-import { type ActorKey, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
+import { type ActorKey, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
+import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
-import { ModelLeases, heir } from "./model-leases.ts";
+import { ModelLeases, type ModelLeasesOptions } from "./model-leases.ts";
 import { PullCost } from "./pull-cost.ts";
 
 test("d_data is the slope over the batch size and d_ctrl what remains, so that one round trip is not charged per item", () => {
@@ -37,48 +38,102 @@ test("delays never fall below their floors", () => {
   expect(cost.perItem()).toBe(2);
 });
 
-test("when a batcher dies only its own models move, and models spread evenly", () => {
-  const batchers: ActorKey[] = [11, 222, 3333, 44444].map(actorKey);
-  const before = Array.from({ length: 1_000 }, (_, model) => heir(batchers, model));
-  const after = Array.from({ length: 1_000 }, (_, model) => heir(batchers.slice(1), model));
-  for (let model = 0; model < 1_000; model++)
-    if (before[model] !== batchers[0]) expect(after[model]).toBe(before[model]);
-  for (const batcher of batchers) {
-    const share = before.filter((key) => key === batcher).length;
-    expect(share).toBeGreaterThan(150);
-    expect(share).toBeLessThan(350);
-  }
-  expect(heir([], 1)).toBeUndefined();
+test("a time that is none, or that nobody can have waited for, is not believed for ever", () => {
+  const cost = new PullCost({ ctrl: micros(300), perItem: 2, perKilobyte: 0 }, 4);
+  for (let i = 0; i < 100; i++) cost.note(instant(1_000_000 + i), 1 + (i % 8), micros(500));
+  for (const bad of [Infinity, NaN, -Infinity, 1e15]) cost.note(instant(1_100_000), 1, bad as Micros);
+  expect(cost.ctrl(instant(1_100_000))).toBeLessThan(600);
+  expect(cost.perItem()).toBe(2);
 });
 
-test("two batchers that hear the store but not each other take a model from one another once in a time-out, not at every write", () => {
+test("a thread that is taken over begins with what its last holder has measured", () => {
+  const floors = { ctrl: micros(300), perItem: 2, perKilobyte: 0 };
+  const cost = new PullCost(floors, 4, { ctrl: micros(2_500), perItem: 5 });
+  expect([cost.ctrl(instant(1)), cost.perItem()]).toEqual([2_500, 5]);
+  for (let i = 0; i < 100; i++) cost.note(instant(1_000_000 + i), 1 + (i % 8), micros(400));
+  expect(cost.ctrl(instant(1_100_000))).toBeLessThan(600);
+  expect(new PullCost(floors, 4, { ctrl: Infinity as Micros, perItem: 1e9 }).ctrl(instant(1))).toBe(1_000);
+});
+
+/** Batchers that share a store, each with its own idea of who lives. */
+function leasesOf(
+  self: ActorKey,
+  shared: { readonly clock: VirtualClock; readonly store: InMemoryStore },
+  views: Pick<ModelLeasesOptions, "batchers" | "isGone"> & { readonly onTerm?: (term: number) => void },
+): ModelLeases {
+  const log = { child: () => log } as never;
+  const onChange = (model: CatalogModel): void => {
+    views.onTerm?.(model.lease?.term ?? 0);
+    leases.changed();
+  };
+  const catalog = new Catalog(shared.store, log, { onChange });
+  const leases: ModelLeases = new ModelLeases({
+    ...shared,
+    ...views,
+    peerTimeout: millis(100),
+    catalog: () => catalog,
+    self,
+    leaving: () => false,
+    knowsPeers: () => true,
+  });
+  catalog.open(() => undefined);
+  return leases;
+}
+function withModel(): { readonly clock: VirtualClock; readonly store: InMemoryStore } {
   const clock = new VirtualClock();
-  const later = (run: () => void): void => clock.alarm(run).set(after(clock.now(), micros(50)));
-  const store = new InMemoryStore({ deliver: later });
+  const store = new InMemoryStore({ deliver: (run) => clock.alarm(run).set(after(clock.now(), micros(50))) });
   const spec = { name: "m", number: 1, version: "1", inputs: [], buckets: [{}] } as unknown as ModelSpec;
   const status = { name: "m", number: 1, version: "1", state: "ready" } as ModelStatus;
-  const log = { child: () => log } as never;
+  store.put("tutti_models", "m", toJson(spec), () => undefined);
+  store.put("tutti_profiles", "m", toJson(status), () => undefined);
+  return { clock, store };
+}
+
+test("two batchers that hear the store but not each other take a model from one another once in a time-out, not at every write", () => {
+  const shared = withModel();
   let moves = 0;
-  for (const self of [11, 222].map(actorKey)) {
-    const onChange = (model: CatalogModel): void => {
-      if (self === 11) moves = model.lease?.term ?? 0;
-      leases.claim(model);
-    };
-    const catalog = new Catalog(store, log, { onChange });
-    const leases = new ModelLeases({
-      clock,
-      peerTimeout: millis(100),
-      store,
-      catalog: () => catalog,
-      self,
-      alive: () => [self],
-      knowsPeers: () => true,
+  for (const self of [11, 222].map(actorKey))
+    leasesOf(self, shared, {
+      batchers: () => new Map([[self, true]]),
+      isGone: () => false,
+      ...(self === 11 && { onTerm: (term) => (moves = term) }),
     });
-    catalog.open(() => undefined);
-  }
-  store.put("tutti_models", "m", new TextEncoder().encode(JSON.stringify(spec)), () => undefined);
-  store.put("tutti_profiles", "m", new TextEncoder().encode(JSON.stringify(status)), () => undefined);
-  clock.advanceBy(millis(1_000));
+  shared.clock.advanceBy(millis(1_000));
   expect(moves).toBeGreaterThan(1);
   expect(moves).toBeLessThanOrEqual(11);
+});
+
+test("a holder that is proved dead is inherited from at once, one that is only silent after a time-out", () => {
+  for (const [isProved, withinMs] of [
+    [true, 1],
+    [false, 98],
+  ] as const) {
+    const shared = withModel();
+    const [self, other] = [actorKey(11), actorKey(222)];
+    let isThere = true;
+    let term = 0;
+    const leases = leasesOf(self, shared, {
+      batchers: () =>
+        new Map(
+          isThere
+            ? [
+                [self, true],
+                [other, true],
+              ]
+            : [[self, true]],
+        ),
+      isGone: () => isProved && !isThere,
+      onTerm: (now) => (term = now),
+    });
+    shared.store.put("tutti_leases", "model.1", toJson({ batcher: other }), () => undefined);
+    shared.clock.advanceBy(millis(1));
+    const before = term;
+    expect(before).toBeGreaterThan(0);
+    isThere = false;
+    leases.claimAll();
+    shared.clock.advanceBy(millis(withinMs - 1));
+    if (!isProved) expect(term).toBe(before);
+    shared.clock.advanceBy(millis(4));
+    expect(term).toBeGreaterThan(before);
+  }
 });

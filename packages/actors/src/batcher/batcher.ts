@@ -14,41 +14,25 @@ import {
   ExecutorLost,
   GpuGranted,
   type Heartbeat,
-  type ModelSpec,
   RequestArrived,
   RequestWithdrawn,
-  THREAD_BATCHES_MAX,
-  THREAD_REQUESTS_MAX,
   leaseKeys,
-  rowLayout,
-  threadName,
   threadOf,
 } from "@tutti/protocol";
-import { LatencyTable } from "@tutti/profile";
-import { type ModelEvent, type Policy, createModelThread, step } from "@tutti/scheduling";
-import {
-  type ActorKey,
-  type BatchId,
-  type Instant,
-  type Micros,
-  NEVER,
-  after,
-  between,
-  micros,
-  millis,
-} from "@tutti/units";
+import { type ModelEvent, type Policy, step } from "@tutti/scheduling";
+import { type ActorKey, type BatchId, type Instant, NEVER, between, millis } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
-import { ModelLeases } from "./model-leases.ts";
-import { type DelayFloors, PullCost } from "./pull-cost.ts";
-import { NO_COUNTS, type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
+import { Holdings } from "./holdings.ts";
+import type { DelayFloors } from "./pull-cost.ts";
+import { ThreadKeeper, profileOf } from "./thread-keeper.ts";
+import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
@@ -69,8 +53,6 @@ export function createBatcher(ports: ActorPorts, config: BatcherConfig, ready: (
 
 /** Arrivals kept for a thread whose lease we have not heard of yet; an ingress may hear of it first. */
 const EARLY_MAX = 4_096;
-/** Room for 2^34 batches per thread, so that ids stay unique in a batcher and below 2^53. */
-const BATCH_IDS = 2 ** 34;
 
 class Batcher implements Actor {
   readonly role = "batcher" as const;
@@ -79,22 +61,17 @@ class Batcher implements Actor {
   readonly #config: BatcherConfig;
   readonly #station: Station;
   readonly #catalog: Catalog;
-  readonly #leases: ModelLeases;
+  readonly #holdings: Holdings;
+  readonly #keeper: ThreadKeeper;
   readonly #threads = new ThreadTable();
   readonly #order = new ArrivalOrder();
   readonly #leader: LeaderWatch;
   readonly #dispatcher: Dispatcher;
   readonly #alarm: Alarm;
-  readonly #inheriting: Alarm;
   readonly #timers: Stop[];
   #early: { arrival: RequestArrived; sender: ActorKey }[] = [];
   #armedFor: Instant = NEVER;
-  #threadsStarted = 0;
-  /** The term under which each model's threads were started last: B1. */
-  readonly #startedUnder = new Map<number, number>();
-  /** From then on every living peer must have been heard. */
-  #knowsPeersAt: Instant = NEVER;
-  #leaving = false;
+  #leave: (() => void) | undefined;
 
   constructor(ports: ActorPorts, config: BatcherConfig, ready: () => void) {
     this.key = config.key;
@@ -106,10 +83,10 @@ class Batcher implements Actor {
       // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what it asked; one that died costs a
       // few useless rows until its time-out.
       probes: ({ role }) => role === "batcher",
-      beat: () => ({ offers: this.#dispatcher.currentOffers() }),
+      beat: () => ({ offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#onBeat(peer),
-      onJoin: (peer) => peer.role === "batcher" && this.#leases.claimAll(),
+      onJoin: (peer) => peer.role === "batcher" && this.#holdings.leases.changed(),
       onLost: (peer) => this.#onLost(peer),
     });
     this.#leader = new LeaderWatch(this.#station, ({ epoch }) => {
@@ -127,42 +104,58 @@ class Batcher implements Actor {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
-    this.#leases = new ModelLeases({
-      clock: ports.clock,
-      peerTimeout: config.peerTimeout,
-      store: ports.store,
+    this.#holdings = new Holdings({
+      ports,
+      config,
+      station: this.#station,
+      leader: this.#leader,
+      dispatcher: this.#dispatcher,
       catalog: () => this.#catalog,
-      self: config.key,
-      alive: () =>
-        this.#leaving ? [] : [config.key, ...[...this.#station.directory.ofRole("batcher")].map((peer) => peer.key)],
-      knowsPeers: () => this.#now() >= this.#knowsPeersAt,
+      keeper: () => this.#keeper,
     });
-    this.#inheriting = ports.clock.alarm(() => this.#leases.claimAll());
+    this.#keeper = this.#createKeeper();
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#listen();
     this.#timers = [
-      ports.clock.every(millis(20), () => this.#askForOverdue()),
-      ports.clock.every(millis(250), () => this.#retuneDelays()),
+      ports.clock.every(millis(20), () => this.#tick()),
+      ports.clock.every(millis(250), () => this.#keeper.retuneAll()),
       ports.clock.every(millis(500), () => this.#catchUp()),
     ];
     this.#catalog.open(() => {
       this.#station.open();
-      this.#knowsPeersAt = after(this.#now(), config.peerTimeout);
-      this.#inheriting.set(this.#knowsPeersAt);
-      this.#leases.claimAll();
+      this.#holdings.open();
       ports.bus.flush(() => ready());
     });
   }
 
+  /** T9: others take the models while they are served here; only then it goes. */
   drain(done: () => void): void {
-    this.#leaving = true;
-    this.#alarm.clear();
-    this.#dispatcher.close();
-    this.#inheriting.clear();
-    this.#leases.close();
-    for (const timer of this.#timers) timer.stop();
-    this.#catalog.close();
-    this.#station.close(done);
+    if (this.#holdings.leaving) return;
+    this.#leave = () => {
+      this.#leave = undefined;
+      this.#alarm.clear();
+      this.#dispatcher.close();
+      this.#holdings.close();
+      for (const timer of this.#timers) timer.stop();
+      this.#catalog.close();
+      this.#station.close(done);
+    };
+    this.#holdings.leave();
+    this.#tick();
+  }
+
+  #createKeeper(): ThreadKeeper {
+    return new ThreadKeeper({
+      clock: this.#ports.clock,
+      config: this.#config,
+      threads: this.#threads,
+      order: this.#order,
+      dispatcher: this.#dispatcher,
+      epoch: () => this.#leader.leader?.epoch ?? 0,
+      step: (entry, event) => this.#step(entry, event),
+      isPassing: (modelNumber) => this.#holdings.isPassing(modelNumber),
+      onStarted: (model, term) => this.#station.log.info({ model, term }, "took a ModelThread"),
+    });
   }
 
   #listen(): void {
@@ -174,8 +167,10 @@ class Batcher implements Actor {
     });
     reader.on(GpuGranted, (grant) => {
       const entry = this.#threads.get(grant.thread);
-      if (entry === undefined || grant.term !== entry.term) return;
       const at = this.#now();
+      // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it expires.
+      if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
+      if (grant.term > entry.term) return;
       entry.grants++;
       entry.grantLagUs += between(grant.sentAt, at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
@@ -194,6 +189,7 @@ class Batcher implements Actor {
   #onArrival(arrival: RequestArrived, sender: ActorKey): void {
     const entry = this.#threads.get(arrival.thread);
     if (entry === undefined || arrival.term > entry.term) {
+      if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
       if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender });
       return;
     }
@@ -228,6 +224,7 @@ class Batcher implements Actor {
 
   #onBeat(peer: Heartbeat): void {
     this.#leader.hearBeat(peer);
+    if (peer.role === "batcher") this.#holdings.onBeat(peer);
     for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
       if (this.#threads.get(thread)?.term !== term) continue;
       const range = this.#order.missing(peer.key, thread, term, arrivalSeq);
@@ -237,7 +234,7 @@ class Batcher implements Actor {
 
   #onLost(peer: Heartbeat): void {
     if (peer.role === "executor") this.#onExecutorLost(peer.key);
-    else if (peer.role === "batcher") this.#leases.claimAll();
+    else if (peer.role === "batcher") this.#holdings.onLost(peer.key);
     else if (peer.role === "ingress") {
       this.#order.forgetIngress(peer.key);
       this.#dispatcher.forgetIngress(peer.key);
@@ -270,6 +267,12 @@ class Batcher implements Actor {
     return this.#dispatcher.outstanding.delete(batchId);
   }
 
+  #tick(): void {
+    this.#askForOverdue();
+    this.#holdings.tick();
+    if (this.#threads.size === 0 || !this.#holdings.hasHeirs) this.#leave?.();
+  }
+
   #askForOverdue(): void {
     const now = this.#now();
     for (const batch of this.#dispatcher.outstanding.values()) {
@@ -295,24 +298,25 @@ class Batcher implements Actor {
       model.spec.version !== before?.spec.version ||
       model.status?.state !== before?.status?.state;
     if (changed) {
-      this.#endThreads(before ?? model);
+      this.#keeper.end(before ?? model);
       if (held && model.status?.state === "ready") this.#begin(model);
-    } else if (held && model.status !== before?.status) this.#reprofile(model);
-    this.#leases.claim(model);
+    } else if (held && model.status !== before?.status) this.#keeper.reprofile(model);
+    this.#holdings.leases.changed();
   }
 
-  /** B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be taken for old ones. */
   #begin(model: CatalogModel): void {
-    const { number } = model.spec;
-    const term = model.lease?.term ?? 0;
-    if (this.#startedUnder.get(number) === term) return this.#leases.renew(model);
-    this.#startedUnder.set(number, term);
-    this.#startThreads(model);
+    if (this.#keeper.hasRunUnder(model.spec.number, model.lease?.term ?? 0)) return this.#holdings.leases.renew(model);
+    this.#keeper.start(model);
+    const early = this.#early;
+    this.#early = [];
+    for (const { arrival, sender } of early) this.#onArrival(arrival, sender);
+    this.#arm();
   }
 
   /** What a store that did not answer has left undone. */
   #catchUp(): void {
-    this.#leases.claimAll();
+    this.#forgetEarly();
+    this.#holdings.leases.claimAll();
     for (const model of this.#catalog.models()) {
       if (model.lease?.batcher !== this.key || model.status?.state !== "ready") continue;
       if (this.#threads.get(threadOf(model.spec, 0)) === undefined && profileOf(model, 0) !== undefined)
@@ -320,97 +324,19 @@ class Batcher implements Actor {
     }
   }
 
+  /** Early arrivals for a lease that went elsewhere after all. */
+  #forgetEarly(): void {
+    const now = this.#now();
+    this.#early = this.#early.filter(({ arrival }) => arrival.deadline > now);
+  }
+
   #onModelGone(model: CatalogModel): void {
-    this.#endThreads(model);
-    this.#startedUnder.delete(model.spec.number);
-    this.#leases.forget(model.spec.number);
+    this.#keeper.end(model);
+    this.#keeper.forget(model.spec.number);
+    this.#holdings.leases.forget(model.spec.number);
     // Numbers are never given again, so nobody will miss it.
-    if (model.lease?.batcher === this.key && !this.#leaving)
+    if (model.lease?.batcher === this.key && !this.#holdings.leaving)
       this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
-  }
-
-  #startThreads(model: CatalogModel): void {
-    const { spec } = model;
-    for (let bucket = 0; bucket < spec.buckets.length; bucket++) {
-      const profile = profileOf(model, bucket);
-      if (profile !== undefined) this.#startThread(spec, bucket, profile, model.lease?.term ?? 0);
-    }
-    const early = this.#early;
-    this.#early = [];
-    for (const { arrival, sender } of early) this.#onArrival(arrival, sender);
-    this.#arm();
-  }
-
-  #startThread(spec: ModelSpec, bucket: number, profile: LatencyTable, term: number): void {
-    const pullCost = new PullCost(this.#config.delayFloors, rowLayout(spec, bucket).byteLength);
-    const id = threadOf(spec, bucket);
-    const core = createModelThread({
-      thread: id,
-      term,
-      epoch: this.#leader.leader?.epoch ?? 0,
-      profile,
-      slo: spec.slo,
-      policy: this.#config.policy,
-      patience: this.#config.patience ?? spec.patience,
-      gather: this.#config.gather,
-      guard: this.#guardOf(spec),
-      ctrl: reserve(pullCost.ctrl(this.#now()), spec.slo),
-      perItem: Math.round(pullCost.perItem()) as Micros,
-      respond: reserve(this.#dispatcher.respond, spec.slo),
-      queueMax: THREAD_REQUESTS_MAX,
-      batchesInFlightMax: THREAD_BATCHES_MAX,
-      batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
-    });
-    const index = this.#threads.nextIndex();
-    this.#threads.add({
-      index,
-      id,
-      spec,
-      bucket,
-      term,
-      core,
-      pullCost,
-      ...NO_COUNTS,
-    });
-    this.#station.log.info({ model: threadName(spec, bucket), term }, "took a ModelThread");
-  }
-
-  #endThreads(model: CatalogModel): void {
-    for (let bucket = 0; bucket < model.spec.buckets.length; bucket++) {
-      const entry = this.#threads.get(threadOf(model.spec, bucket));
-      if (entry === undefined) continue;
-      this.#threads.remove(entry);
-      this.#order.forgetThread(entry.id);
-      this.#dispatcher.forgetThread(entry.id);
-    }
-  }
-
-  #reprofile(model: CatalogModel): void {
-    for (let bucket = 0; bucket < model.spec.buckets.length; bucket++) {
-      const profile = profileOf(model, bucket);
-      if (profile !== undefined)
-        this.#stepById(threadOf(model.spec, bucket), (at) => ({ kind: "profile-changed", at, profile }));
-    }
-  }
-
-  #guardOf(spec: ModelSpec): Micros {
-    // The adaptive policy starts earlier than that already.
-    const marginShare = this.#config.policy.kind === "adaptive" ? 0 : this.#config.marginShare;
-    return micros(reserve(this.#ports.clock.lateness(), spec.slo) + Math.round(marginShare * spec.slo));
-  }
-
-  #retuneDelays(): void {
-    for (const entry of this.#threads.values()) {
-      const at = this.#now();
-      const { slo } = entry.spec;
-      const perItem = micros(Math.round(entry.pullCost.perItem()));
-      const ctrl = reserve(entry.pullCost.ctrl(at), slo);
-      const respond = reserve(this.#dispatcher.respond, slo);
-      const guard = this.#guardOf(entry.spec);
-      const { core } = entry;
-      if (ctrl === core.ctrl && perItem === core.perItem && respond === core.respond && guard === core.guard) continue;
-      this.#step(entry, { kind: "delays-changed", at, ctrl, perItem, respond, guard });
-    }
   }
 
   #stepById(id: ThreadEntry["id"], event: (at: Instant) => ModelEvent): void {
@@ -446,10 +372,4 @@ class Batcher implements Actor {
     const { size: outstanding } = this.#dispatcher.outstanding;
     return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness());
   }
-}
-
-function profileOf(model: CatalogModel, bucket: number): LatencyTable | undefined {
-  const points = model.status?.profiles[bucket];
-  if (points === undefined || points.length === 0) return undefined;
-  return LatencyTable.fromPoints(points, { batchSizeMax: model.spec.batchSizeMax });
 }

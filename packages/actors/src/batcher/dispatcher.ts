@@ -122,6 +122,28 @@ export class Dispatcher implements ModelEffects {
     this.#gate.offer(candidate);
   }
 
+  /** Whether batches may pull from it. */
+  knows(ingress: ActorKey): boolean {
+    return this.#secrets.has(ingress);
+  }
+
+  /** Gives back an accelerator that was granted to a thread which is no longer here. */
+  decline(grant: Grant, now: Instant): void {
+    const leader = this.#leader.leader;
+    if (leader === undefined || leader.epoch !== grant.epoch || now > grant.validUntil) return;
+    const { thread, gpu, term, offerSeq, epoch, grantSeq, freeAt } = grant;
+    this.#station.send(leader.key, GrantAnswered, {
+      thread,
+      gpu,
+      term,
+      offerSeq,
+      epoch,
+      grantSeq,
+      used: false,
+      freeAt,
+    });
+  }
+
   answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
     this.#gate.voided(grant.thread);
     const leader = this.#leader.leader;

@@ -2,8 +2,9 @@ import type { Alarm, Clock } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
-import { fnv1a, toJson } from "@tutti/wire";
+import { toJson } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";
+import { type Holding, spreadOf } from "./spread.ts";
 
 export interface ModelLeasesOptions {
   readonly clock: Clock;
@@ -12,66 +13,104 @@ export interface ModelLeasesOptions {
   readonly store: Store;
   readonly catalog: () => Catalog;
   readonly self: ActorKey;
-  /** The batchers that are alive, ourselves included. */
-  readonly alive: () => readonly ActorKey[];
+  /** The batchers that are alive, ourselves included, and whether each takes models. */
+  readonly batchers: () => ReadonlyMap<ActorKey, boolean>;
+  /** Whether we leave: then nothing is taken. */
+  readonly leaving: () => boolean;
   /** False until every living peer must have been heard: before that, silence of a lease's holder says nothing. */
   readonly knowsPeers: () => boolean;
+  /** Its death is proved, by its goodbye or by the server; not only that it is silent. */
+  readonly isGone: (batcher: ActorKey) => boolean;
 }
 
 /**
- * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is the term. A free or orphaned
- * model goes to the living batcher of highest rendezvous weight, so that models spread without anybody deciding.
+ * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is the term. Who takes a model that has no
+ * living holder, and who should hand one on, is worked out in spread.ts.
  *
- * Who writes a lease is alive: it is left alone for a time-out, also by who does not hear its holder. Two batchers that hear the store and not each other
- * would otherwise take every model from one another as fast as the store answers, and each move costs all that waits.
+ * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the store and not each other would
+ * otherwise take every model from one another as fast as the store answers, and each move costs all that waits. One that is proved dead is inherited from at
+ * once: a batcher can only be proved dead anew when its connection has gone anew, so that can't go back and forth.
  */
 export class ModelLeases {
   readonly #options: ModelLeasesOptions;
   readonly #trying = new Set<number>();
   /** Since when each model's present term is known here. */
   readonly #terms = new Map<number, { readonly term: number; readonly since: Instant }>();
-  readonly #retry: Alarm;
-  #retryAt: Instant = NEVER;
+  readonly #alarm: Alarm;
+  #alarmAt: Instant = NEVER;
+  #moves: ReadonlyMap<number, ActorKey> = new Map();
 
   constructor(options: ModelLeasesOptions) {
     this.#options = options;
-    this.#retry = options.clock.alarm(() => {
-      this.#retryAt = NEVER;
+    this.#alarm = options.clock.alarm(() => {
+      this.#alarmAt = NEVER;
       this.claimAll();
     });
   }
 
+  /** Models that should be handed on by whoever holds them, and to whom, as worked out last. */
+  get moves(): ReadonlyMap<number, ActorKey> {
+    return this.#moves;
+  }
+
   close(): void {
-    this.#retry.clear();
+    this.#alarm.clear();
   }
   /** The model is no more. */
   forget(modelNumber: number): void {
     this.#terms.delete(modelNumber);
   }
 
-  /** Takes what is ours to take; call it when a model becomes ready, a lease is lost, or a batcher joins or dies. */
-  claim(model: CatalogModel): void {
-    const { self } = this.#options;
-    const { number } = model.spec;
-    const mayTakeAt = this.#mayTakeAt(model);
-    if (model.status?.state !== "ready" || this.#trying.has(number)) return;
-    const alive = this.#options.alive();
-    if (model.lease !== undefined && (!this.#options.knowsPeers() || alive.includes(model.lease.batcher))) return;
-    if (heir(alive, number) !== self) return;
-    if (mayTakeAt <= this.#options.clock.now()) return this.#take(model);
-    if (mayTakeAt >= this.#retryAt) return;
-    this.#retryAt = mayTakeAt;
-    this.#retry.set(mayTakeAt);
+  /** Something about a model or a batcher changed: all that changed in this turn of the event loop is looked at together. */
+  changed(): void {
+    this.#wakeAt(this.#options.clock.now());
   }
 
-  #mayTakeAt({ spec, lease }: CatalogModel): Instant {
-    const now = this.#options.clock.now();
-    if (lease === undefined) return now;
-    let known = this.#terms.get(spec.number);
-    if (known?.term !== lease.term) this.#terms.set(spec.number, (known = { term: lease.term, since: now }));
-    return after(known.since, this.#options.peerTimeout);
+  /** Takes what is ours to take. */
+  claimAll(): void {
+    const { clock, self, batchers, leaving, knowsPeers, isGone } = this.#options;
+    const now = clock.now();
+    const alive = batchers();
+    const takers = [...alive].filter(([, takes]) => takes).map(([key]) => key);
+    // While nobody is sure to serve, as when all of a cluster starts, whoever comes first will do.
+    if (takers.length === 0 && !leaving()) takers.push(self);
+    const homeless = new Map<number, CatalogModel>();
+    const holdings: Holding[] = [];
+    for (const model of this.#options.catalog().models()) {
+      const { spec, lease } = model;
+      this.#note(spec.number, lease?.term, now);
+      if (model.status?.state !== "ready") continue;
+      const holder = lease !== undefined && alive.has(lease.batcher) ? lease.batcher : undefined;
+      if (holder === undefined && lease !== undefined && !knowsPeers() && !isGone(lease.batcher)) continue;
+      if (holder === undefined) homeless.set(spec.number, model);
+      holdings.push({ number: spec.number, holder });
+    }
+    const { heirs, moves } = spreadOf(holdings, takers);
+    this.#moves = moves;
+    for (const [number, heir] of heirs) if (heir === self) this.#claim(homeless.get(number)!, now);
   }
 
+  #claim(model: CatalogModel, now: Instant): void {
+    if (this.#trying.has(model.spec.number)) return;
+    const mayTakeAt = this.#mayTakeAt(model, now);
+    if (mayTakeAt <= now) this.#take(model);
+    else this.#wakeAt(mayTakeAt);
+  }
+
+  #mayTakeAt({ spec, lease }: CatalogModel, now: Instant): Instant {
+    if (lease === undefined || this.#options.isGone(lease.batcher)) return now;
+    const known = this.#terms.get(spec.number);
+    return after(known?.since ?? now, this.#options.peerTimeout);
+  }
+  #note(modelNumber: number, term: number | undefined, now: Instant): void {
+    if (term !== undefined && this.#terms.get(modelNumber)?.term !== term)
+      this.#terms.set(modelNumber, { term, since: now });
+  }
+
+  /** Its holder offers a model under its present term. */
+  accept(model: CatalogModel): void {
+    if (model.status?.state === "ready" && !this.#trying.has(model.spec.number)) this.#take(model);
+  }
   /** A new term of a model that we hold: what was said of it under the old one is void for everybody. */
   renew(model: CatalogModel): void {
     if (model.lease?.batcher === this.#options.self && !this.#trying.has(model.spec.number)) this.#take(model);
@@ -90,32 +129,13 @@ export class ModelLeases {
       const lost = this.#options.catalog().get(model.spec.name);
       if (lost?.lease === undefined) return;
       this.#terms.set(number, { term: lost.lease.term, since: this.#options.clock.now() });
-      this.claim(lost);
+      this.changed();
     });
   }
 
-  claimAll(): void {
-    for (const model of this.#options.catalog().models()) this.claim(model);
+  #wakeAt(at: Instant): void {
+    if (at >= this.#alarmAt) return;
+    this.#alarmAt = at;
+    this.#alarm.set(at);
   }
-}
-
-/** Highest random weight: when a batcher dies, only its models move. */
-export function heir(alive: readonly ActorKey[], modelNumber: number): ActorKey | undefined {
-  let best: ActorKey | undefined;
-  let bestWeight = -1;
-  for (const key of alive) {
-    const weight = mixed(fnv1a(`${key}/${modelNumber}`));
-    if (weight > bestWeight || (weight === bestWeight && best !== undefined && key < best)) {
-      best = key;
-      bestWeight = weight;
-    }
-  }
-  return best;
-}
-
-/** FNV of texts that differ only at their end differs in order only with luck; after this every bit depends on every other (murmur3's last step). */
-function mixed(hash: number): number {
-  let bits = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
-  return (bits ^ (bits >>> 16)) >>> 0;
 }

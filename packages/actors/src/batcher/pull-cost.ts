@@ -7,6 +7,14 @@ const MEMORY = 512;
 const SAMPLES_MIN = 32;
 const COLD = micros(1_000);
 const SLOPE_MAX = 4;
+/** No way from a grant to a start takes longer; what says so is not believed, and would never be forgotten. */
+const DELAY_MAX = seconds(60);
+
+/** As a predecessor has them, in microseconds. */
+export interface MeasuredDelays {
+  readonly ctrl: Micros;
+  readonly perItem: number;
+}
 
 export interface DelayFloors {
   readonly ctrl: Micros;
@@ -29,6 +37,8 @@ export class PullCost {
   /** Microseconds per item, bytes included. */
   readonly #perItemFloor: number;
   readonly #ctrl: DelayEstimator;
+  /** Before there are samples of our own. */
+  readonly #seed: MeasuredDelays;
   #count = 0;
   #weight = 0;
   #meanB = 0;
@@ -36,13 +46,16 @@ export class PullCost {
   #varB = 0;
   #covBT = 0;
 
-  constructor(floors: DelayFloors, itemBytes: number) {
+  /** @param seed - what whoever pulled on this way before has measured */
+  constructor(floors: DelayFloors, itemBytes: number, seed: MeasuredDelays = { ctrl: COLD, perItem: 0 }) {
     this.#ctrlFloor = floors.ctrl;
     this.#perItemFloor = floors.perItem + (floors.perKilobyte * itemBytes) / 1_024;
+    this.#seed = { ctrl: seed.ctrl < DELAY_MAX ? seed.ctrl : COLD, perItem: seed.perItem };
     this.#ctrl = new DelayEstimator({ floor: floors.ctrl, quantile: 0.95, window: seconds(10), capTimes: 5 });
   }
 
   note(at: Instant, batchSize: number, delay: Micros): void {
+    if (!(delay >= 0 && delay <= DELAY_MAX)) return;
     this.#count++;
     this.#weight = Math.min(MEMORY, this.#weight + 1);
     const share = 1 / this.#weight;
@@ -58,7 +71,7 @@ export class PullCost {
 
   ctrl(at: Instant): Micros {
     // The first samples come from code that is not yet compiled and connections that are not yet made.
-    if (this.#count < SAMPLES_MIN) return COLD > this.#ctrlFloor ? COLD : this.#ctrlFloor;
+    if (this.#count < SAMPLES_MIN) return this.#seed.ctrl > this.#ctrlFloor ? this.#seed.ctrl : this.#ctrlFloor;
     return this.#ctrl.value(at);
   }
   capped(at: Instant): boolean {
@@ -66,7 +79,11 @@ export class PullCost {
   }
   /** Microseconds per item. */
   perItem(): number {
-    if (this.#count < SAMPLES_MIN || this.#varB < 0.25) return this.#perItemFloor;
-    return Math.min(SLOPE_MAX * this.#perItemFloor, Math.max(this.#perItemFloor, this.#covBT / this.#varB));
+    const slope = this.#count < SAMPLES_MIN ? this.#seed.perItem : this.#varB < 0.25 ? 0 : this.#covBT / this.#varB;
+    return Math.min(SLOPE_MAX * this.#perItemFloor, Math.max(this.#perItemFloor, slope));
+  }
+  /** For whoever pulls on this way next. */
+  measured(at: Instant): MeasuredDelays {
+    return { ctrl: this.ctrl(at), perItem: this.perItem() };
   }
 }

@@ -1,0 +1,155 @@
+/** Which models this batcher holds: when it may be given any, what it takes, what it hands on, and when it may leave. */
+import type { Alarm } from "@tutti/clock";
+import { type Heartbeat, ModelOffered } from "@tutti/protocol";
+import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
+import type { Catalog, CatalogModel } from "../catalog.ts";
+import type { LeaderWatch } from "../leader.ts";
+import type { ActorConfig, ActorPorts } from "../ports.ts";
+import type { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import { Handover } from "./handover.ts";
+import { ModelLeases } from "./model-leases.ts";
+import type { ThreadKeeper } from "./thread-keeper.ts";
+
+/** A batcher that leaves waits so long at most for others to take its models; then they inherit them. */
+const LEAVE_WITHIN = seconds(2);
+
+export interface HoldingsOptions {
+  readonly ports: ActorPorts;
+  readonly config: ActorConfig;
+  readonly station: Station;
+  readonly leader: LeaderWatch;
+  readonly dispatcher: Dispatcher;
+  readonly catalog: () => Catalog;
+  readonly keeper: () => ThreadKeeper;
+}
+
+export class Holdings {
+  readonly leases: ModelLeases;
+  readonly #options: HoldingsOptions;
+  readonly #handover: Handover;
+  readonly #inheriting: Alarm;
+  /** Batchers that have said that they take models, and whether they still do. */
+  readonly #takers = new Map<ActorKey, boolean>();
+  /** From then on every living peer must have been heard. */
+  #knowsPeersAt: Instant = NEVER;
+  /** From then on we know what it takes to serve a model. */
+  #isReady = false;
+  #leaveUntil: Instant | undefined;
+
+  constructor(options: HoldingsOptions) {
+    this.#options = options;
+    const { ports, config, station, catalog, keeper } = options;
+    const { directory } = station;
+    this.leases = new ModelLeases({
+      clock: ports.clock,
+      peerTimeout: config.peerTimeout,
+      store: ports.store,
+      catalog,
+      self: config.key,
+      batchers: () => {
+        const batchers = new Map([[config.key, this.takes]]);
+        for (const { key, takes } of directory.ofRole("batcher")) batchers.set(key, takes === true);
+        return batchers;
+      },
+      leaving: () => this.leaving,
+      knowsPeers: () => ports.clock.now() >= this.#knowsPeersAt,
+      isGone: (batcher) => directory.isGone(batcher),
+    });
+    this.#handover = new Handover({
+      clock: ports.clock,
+      self: config.key,
+      catalog,
+      moves: () => this.leases.moves,
+      takes: (batcher) => directory.get(batcher)?.takes === true,
+      leaving: () => this.leaving,
+      onPassing: (modelNumber) => keeper().retune(modelNumber),
+      offer: (heir, model) => this.#offer(heir, model),
+    });
+    this.#inheriting = ports.clock.alarm(() => this.leases.claimAll());
+    station.onPacked(ModelOffered, wellFormed.modelOffered, (offered, sender) => this.#onOffered(offered, sender));
+  }
+
+  /** For heartbeats. */
+  get takes(): boolean {
+    return this.#isReady && !this.leaving;
+  }
+  get leaving(): boolean {
+    return this.#leaveUntil !== undefined;
+  }
+  isPassing(modelNumber: number): boolean {
+    return this.#handover.isPassing(modelNumber);
+  }
+
+  /** The catalog is read, and peers begin to be heard. */
+  open(): void {
+    const { ports, config } = this.#options;
+    this.#knowsPeersAt = after(ports.clock.now(), config.peerTimeout);
+    this.#inheriting.set(this.#knowsPeersAt);
+    this.leases.claimAll();
+  }
+
+  onBeat({ key, takes = false }: Heartbeat): void {
+    if (takes === (this.#takers.get(key) ?? false)) return;
+    this.#takers.set(key, takes);
+    this.leases.changed();
+  }
+  onLost(batcher: ActorKey): void {
+    this.#takers.delete(batcher);
+    this.leases.claimAll();
+  }
+
+  /** Every 20 ms. */
+  tick(): void {
+    if (!this.#isReady) this.#becomeReady();
+    this.#handover.tick();
+  }
+
+  /** Takes nothing more, and hands on what it has. */
+  leave(): void {
+    if (this.leaving) return;
+    this.#leaveUntil = after(this.#options.ports.clock.now(), LEAVE_WITHIN);
+    this.#options.station.beat();
+    this.leases.claimAll();
+    this.#handover.tick();
+  }
+
+  /** Somebody takes models, or may take some soon: one that has never said so is only starting. */
+  get hasHeirs(): boolean {
+    const { ports, station } = this.#options;
+    if (this.#leaveUntil !== undefined && ports.clock.now() > this.#leaveUntil) return false;
+    for (const { key } of station.directory.ofRole("batcher")) if (this.#takers.get(key) !== false) return true;
+    return false;
+  }
+
+  close(): void {
+    this.#inheriting.clear();
+    this.leases.close();
+  }
+
+  /** Who is given models must be able to serve them at once: a batch needs a leader's grant and the secrets of the ingresses that it pulls from. */
+  #becomeReady(): void {
+    const { leader, station, dispatcher } = this.#options;
+    if (leader.leader === undefined || this.leaving) return;
+    for (const { key } of station.directory.ofRole("ingress")) if (!dispatcher.knows(key)) return;
+    this.#isReady = true;
+    station.beat();
+    this.leases.changed();
+  }
+
+  #offer(heir: ActorKey, model: CatalogModel): void {
+    const { name, number } = model.spec;
+    const delays = this.#options.keeper().delaysOf(model);
+    this.#options.station.send(heir, ModelOffered, { model: name, number, term: model.lease?.term ?? 0, delays });
+  }
+
+  /** Its holder would rather have it here. */
+  #onOffered(offered: ModelOffered, sender: ActorKey): void {
+    const model = this.#options.catalog().get(offered.model);
+    if (!this.takes || model?.spec.number !== offered.number) return;
+    if (model.lease?.batcher !== sender || model.lease.term !== offered.term) return;
+    this.#options.keeper().expect(offered);
+    this.leases.accept(model);
+  }
+}
