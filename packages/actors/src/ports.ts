@@ -16,6 +16,8 @@ export interface ActorPorts {
   readonly telemetry: Telemetry;
   /** Random bytes for secrets; seeded in the simulator. */
   readonly randomBytes: (count: number) => Uint8Array;
+  /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
+  readonly vitals?: () => Readonly<Record<string, number>>;
 }
 
 export interface ActorConfig {

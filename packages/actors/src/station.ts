@@ -173,7 +173,8 @@ export class Station {
   /** Figures, which otherwise go once a second. */
   report(): void {
     const stats = this.#options.stats();
-    const figures = { ...stats.figures, frameFaults: this.faults, framesLost: this.#outbox.lost };
+    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost };
+    const figures = { ...stats.figures, ...own, ...this.#ports.vitals?.() };
     this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
       key: this.#config.key,
       role: this.#options.role,

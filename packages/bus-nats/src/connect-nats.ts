@@ -24,9 +24,9 @@ export interface NatsOptions {
   readonly waitForServer?: boolean;
   /** Default 20 ms; in a fleet of hundreds rather 100 and more. */
   readonly reconnectMs?: number;
-  /** Default 5 s: two unanswered pings end a connection that hangs. */
+  /** Default 2 s: two unanswered pings end a connection that hangs. */
   readonly pingMs?: number;
-  /** Of KV buckets and files that are made here; 3 in a cluster. Default 1. */
+  /** Of KV buckets and files that are made here. Default: 3 where the server belongs to a cluster, else 1. */
   readonly replicas?: number;
   /** Behind a mapped port the addresses that servers tell of each other are of no use. Default false. */
   readonly ignoreClusterUpdates?: boolean;
@@ -43,10 +43,21 @@ export interface NatsConnection {
   readonly answers?: Bus;
   readonly store: Store;
   readonly serverVersion: string;
+  /** Messages and bytes of all connections since they were made. */
+  traffic(): Traffic;
   /** Flushes and closes all connections. */
   close(): Promise<void>;
 }
 
+export interface Traffic {
+  readonly messagesIn: number;
+  readonly messagesOut: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+/** With three, any one may be lost. */
+const CLUSTER_REPLICAS = 3;
 export const SERVER_VERSION_MIN = "2.9.10";
 
 /** @throws {TuttiError} UNAVAILABLE: no server there, or an older one; FORBIDDEN: the credentials are not accepted */
@@ -74,7 +85,7 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
       bulk,
       inboxPrefix,
       filesBucket: FILES_BUCKET,
-      replicas: options.replicas ?? 1,
+      replicas: options.replicas ?? (control.connection.info?.cluster === undefined ? 1 : CLUSTER_REPLICAS),
       onError: throwAside,
     });
     const buses = [control.bus, bulk.bus, ...(answers === undefined ? [] : [answers.bus])];
@@ -84,6 +95,7 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
       ...(answers !== undefined && { answers: answers.bus }),
       store,
       serverVersion,
+      traffic: () => trafficOf(opened),
       close: async () => {
         await Promise.all(buses.map((bus) => new Promise<void>((resolve) => bus.close(resolve))));
       },
@@ -92,6 +104,18 @@ export async function connectNats(options: NatsOptions): Promise<NatsConnection>
     await Promise.allSettled(opened.map((connection) => connection.close()));
     throw error instanceof TuttiError ? error : refusalOf(error, options);
   }
+}
+
+function trafficOf(connections: readonly Connection[]): Traffic {
+  const stats = connections.map((connection) => connection.stats());
+  const sum = (read: (one: (typeof stats)[number]) => number): number =>
+    stats.reduce((total, one) => total + read(one), 0);
+  return {
+    messagesIn: sum(({ inMsgs }) => inMsgs),
+    messagesOut: sum(({ outMsgs }) => outMsgs),
+    bytesIn: sum(({ inBytes }) => inBytes),
+    bytesOut: sum(({ outBytes }) => outBytes),
+  };
 }
 
 /** Numbers by place; what follows a `-` (a pre-release) is not compared. */
@@ -122,9 +146,10 @@ function openConnection(
     reconnectTimeWait: options.reconnectMs ?? 20,
     reconnectJitter: 10,
     waitOnFirstConnect: options.waitForServer ?? false,
-    pingInterval: options.pingMs ?? 5_000,
+    pingInterval: options.pingMs ?? 2_000,
     maxPingOut: 2,
-    timeout: 5_000,
+    // Of one attempt: a server that hangs must not keep us from the next of the list.
+    timeout: 2_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
     ...(options.tls !== undefined && { tls: options.tls }),

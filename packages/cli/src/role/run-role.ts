@@ -9,6 +9,7 @@ import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "../failure.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
+import { watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
   readonly options: RoleOptions;
@@ -82,11 +83,16 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
   });
   clearInterval(waiting);
+  let clockErrorUs = 0;
   const clock = new NodeClock({
-    onSkew: (error) => log.warn({ errorUs: Math.round(error) }, "the wall clock is off; this clock slews towards it"),
+    onSkew: (error) => {
+      clockErrorUs = Math.round(error);
+      log.warn({ errorUs: clockErrorUs }, "the wall clock is off; this clock slews towards it");
+    },
     onDegraded: (reason) => log.warn({ reason }, "alarms are no longer precise"),
   });
   await clock.ready();
+  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs }));
   const told: Record<string, unknown> = {};
   const ending = { begun: false };
   const context: RoleContext = {
@@ -94,7 +100,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     nats,
     clock,
     told,
-    ports: { bus: nats.control, bulk: nats.bulk, store: nats.store, clock, telemetry, randomBytes },
+    ports: { bus: nats.control, bulk: nats.bulk, store: nats.store, clock, telemetry, randomBytes, vitals },
     config: {
       key,
       cluster: options.cluster,

@@ -52,7 +52,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
 const namesOf = (role: string, count: number): string[] =>
   count === 1 ? [role] : Array.from({ length: count }, (_, index) => `${role}-${index}`);
 
-/** A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share one. */
+/** A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share as many as asked for. */
 function planExecutors(options: UpOptions, jitter: Surroundings["jitter"]): string[][] {
   if (options.emulate === undefined) {
     const all = options.executors + options.emulatedExecutors;
@@ -61,9 +61,13 @@ function planExecutors(options: UpOptions, jitter: Surroundings["jitter"]): stri
       return ["--gpus", String(gpu), ...engine];
     });
   }
-  const last = options.emulatedGpus - 1;
   const spread = jitter === undefined ? [] : ["--jitter", `${jitter.spread}:${jitter.seed}`];
-  return [["--engine", "emulated", "--gpus", last === 0 ? "0" : `0-${last}`, ...spread]];
+  const count = Math.min(options.executors, options.emulatedGpus);
+  return Array.from({ length: count }, (_, i) => {
+    const [first, last] = [i, i + 1].map((part) => Math.floor((part * options.emulatedGpus) / count));
+    const ids = last === first! + 1 ? String(first) : `${first}-${last! - 1}`;
+    return ["--engine", "emulated", "--gpus", ids, ...spread];
+  });
 }
 
 function tlsFlags(role: Role, { ca, cert, key }: NonNullable<UpOptions["tls"]>): string[] {

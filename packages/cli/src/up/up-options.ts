@@ -98,7 +98,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     creds: flags.creds,
     tls: tlsOf(flags),
     apps: appsOf(flags.apps),
-    executors: countOf("executors", flags.executors ?? String(Math.max(1, availableParallelism() - 1)), 256),
+    executors: countOf("executors", flags.executors ?? String(executorsOf(flags.emulate)), 256),
     ingresses: countOf("ingresses", flags.ingresses ?? "1", ROLE_MAX),
     batchers: countOf("batchers", flags.batchers ?? "1", ROLE_MAX),
     rankers: countOf("rankers", flags.rankers ?? "2", ROLE_MAX),
@@ -132,6 +132,10 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
     throw usageError("--tls-ca: the NATS server that is started needs --tls-cert and --tls-key");
   return { ca: resolve(tlsCa), cert: tlsCert && resolve(tlsCert), key: tlsKey && resolve(tlsKey) };
 }
+
+/** Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve. */
+const executorsOf = (emulate: string | undefined): number =>
+  emulate === undefined ? Math.max(1, availableParallelism() - 1) : 1;
 
 function appsOf(text: string | undefined): string[] {
   const apps = text === undefined ? [] : text.split(",").map((app) => app.trim());

@@ -61,6 +61,19 @@ test("emulated accelerators share one process, and no demo model needs them", ()
   ]);
 });
 
+test("emulated accelerators are spread over as many processes as are asked for", () => {
+  const options = parseUpOptions({ ...FLAGS, emulate: "profiles.yaml", gpus: "8", executors: "3" });
+  const executors = planCluster(options, { url: "nats://a:1", credentials: {} }).filter(
+    ({ role }) => role === "executor",
+  );
+  const gpus = executors.map(({ argv }) => parseRoleOptions("executor", argv, {}).gpus);
+  expect(gpus).toEqual([
+    [0, 1],
+    [2, 3, 4],
+    [5, 6, 7],
+  ]);
+});
+
 test("flags that make no sense are refused before anything starts", () => {
   const refused = (flags: Partial<UpFlags>) => expect(() => parseUpOptions({ ...FLAGS, ...flags }));
   refused({ executors: "0" }).toThrow(/--executors 0: a number from 1/);

@@ -1,0 +1,19 @@
+/** How this process fares, for `tutti top`: totals since its start, and how late its event loop was since the last reading. */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+
+/** Fifty wake-ups a second cost a thousandth of a core. */
+const RESOLUTION_MS = 20;
+
+/** @param more - further figures of the process */
+export function watchVitals(more: () => Readonly<Record<string, number>>): () => Readonly<Record<string, number>> {
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  delay.enable();
+  return () => {
+    const { user, system } = process.cpuUsage();
+    // The histogram holds whole intervals, in nanoseconds: what is beyond the one that was asked for is lateness.
+    const lateUs = (ns: number): number => Math.max(0, Math.round(ns / 1_000 - RESOLUTION_MS * 1_000));
+    const [lagP99Us, lagMaxUs] = delay.count === 0 ? [0, 0] : [lateUs(delay.percentile(99)), lateUs(delay.max)];
+    delay.reset();
+    return { cpuUs: user + system, rssBytes: process.memoryUsage.rss(), lagP99Us, lagMaxUs, ...more() };
+  };
+}
