@@ -51,7 +51,7 @@ function addUp(program: Command): void {
     .option("--tls-ca <file>", "TLS for every connection: the authority's certificate, and with it")
     .option("--tls-cert <file>", "the certificate of the NATS server and of the ingress,")
     .option("--tls-key <file>", "and its key (`tutti auth init --tls` makes all three)")
-    .option("--executors <n>", "executor processes (default: cores - 1, at least 1)")
+    .option("--executors <n>", "executor processes (default: cores - 1, at least 1; with --emulate 1)")
     .option("--ingresses <n>", "ingress processes (default: 1)")
     .option("--batchers <n>", "batcher processes (default: 1)")
     .option("--rankers <n>", "ranker processes, of which one leads (default: 2)")
@@ -122,6 +122,7 @@ function addModels(program: Command): void {
     .action(async (model: string, options) => (await import("./commands/unload.ts")).unload(model, options));
   toCluster(program.command("models"))
     .description("list models, their state and their latencies")
+    .option("--release <model>", "serve this one again, which was quarantined because it ended its executors")
     .action(async (options) => (await import("./commands/models.ts")).models(options));
   toCluster(program.command("status"))
     .description("list the actors that are there")

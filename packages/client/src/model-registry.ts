@@ -1,5 +1,15 @@
 import { createHash } from "node:crypto";
-import { BUCKET, type ModelSpec, type ModelStatus, TuttiError, isName, leaseKeys } from "@tutti/protocol";
+import {
+  BUCKET,
+  type ModelFaults,
+  type ModelSpec,
+  type ModelStatus,
+  TuttiError,
+  faultKeys,
+  isName,
+  leaseKeys,
+  statusWith,
+} from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import { fromJson, pack, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
@@ -27,6 +37,8 @@ export interface ServedOptions {
 }
 
 const ATTEMPTS_MAX = 8;
+/** Nobody will serve it as it is. */
+const GIVEN_UP: ReadonlySet<ModelStatus["state"]> = new Set<ModelStatus["state"]>(["refused", "failed", "quarantined"]);
 
 /**
  * The models that a cluster is asked to serve, as the buckets of the store hold them (docs/architecture.md, 7).
@@ -41,7 +53,7 @@ export class ModelRegistry {
     this.#store = store;
   }
 
-  /** Asks the cluster to serve `draft`; the same model and files again change nothing. Files are stored first, under their sha256. */
+  /** Asks the cluster to serve `draft`; the same model and files again change nothing but a quarantine, which they lift. Files are stored first, under their sha256. */
   async publish(draft: DesiredModel, files: ModelFiles = {}): Promise<ModelSpec> {
     if (!isName(draft.name)) {
       const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
@@ -54,7 +66,10 @@ export class ModelRegistry {
       const known = entry === undefined ? undefined : readSpec(entry.value);
       const version = draft.version ?? (known === undefined ? "1" : known.version);
       const wanted = { ...draft, version, ...(file && { file }), ...(samples && { samples: samples.object }) };
-      if (known !== undefined && equalBut(known, wanted)) return known;
+      if (known !== undefined && equalBut(known, wanted)) {
+        await this.#release(known);
+        return known;
+      }
       const next = draft.version ?? nextVersion(known);
       const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
       if (spec !== undefined) return spec;
@@ -69,9 +84,28 @@ export class ModelRegistry {
     if (entry === undefined) return false;
     await deleteEntry(this.#store, BUCKET.models, name);
     await deleteEntry(this.#store, BUCKET.profiles, name);
+    if (spec !== undefined) await this.#release(spec);
     const kept = new Set((await this.list()).flatMap((other) => objectsOf(other.spec)));
     for (const object of objectsOf(spec)) if (!kept.has(object)) await deleteFile(this.#store, object);
     return spec !== undefined;
+  }
+
+  /**
+   * Forgets what the model did to its executors, so that it is loaded and served again.
+   *
+   * @returns false when it was not quarantined
+   */
+  async release(name: string): Promise<boolean> {
+    const spec = await this.get(name);
+    if (spec === undefined) throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded`);
+    return this.#release(spec);
+  }
+
+  async #release({ number }: ModelSpec): Promise<boolean> {
+    const entry = await getEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
+    if (entry === undefined) return false;
+    await deleteEntry(this.#store, BUCKET.profiles, faultKeys.model(number));
+    return (readJson<ModelFaults>(entry.value)?.quarantined ?? "") !== "";
   }
 
   /** All models, by name. */
@@ -80,11 +114,15 @@ export class ModelRegistry {
       listEntries(this.#store, BUCKET.models),
       listEntries(this.#store, BUCKET.profiles),
     ]);
-    const statuses = new Map(profiles.map((entry) => [entry.key, readStatus(entry.value)]));
+    const statuses = new Map(profiles.map((entry) => [entry.key, readJson<ModelStatus>(entry.value)]));
+    const faults = new Map(profiles.map((entry) => [entry.key, readJson<ModelFaults>(entry.value)]));
     return models
       .map((entry) => readSpec(entry.value))
       .filter((spec) => spec !== undefined)
-      .map((spec) => ({ spec, status: matching(spec, statuses.get(spec.name)) }))
+      .map((spec) => {
+        const status = matching(spec, statuses.get(spec.name));
+        return { spec, status: statusWith(spec, status, faults.get(faultKeys.model(spec.number))) };
+      })
       .sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1));
   }
 
@@ -94,7 +132,7 @@ export class ModelRegistry {
   }
 
   /**
-   * Resolves with the status `refused` or `failed`, or with `ready` once a batcher has the model too: from then on requests are answered.
+   * Resolves with the status `refused`, `failed` or `quarantined`, or with `ready` once a batcher has the model too: from then on requests are answered.
    * Rejects when none of that comes in time.
    */
   waitUntilServed(spec: ModelSpec, options: ServedOptions): Promise<ModelStatus> {
@@ -110,7 +148,7 @@ export class ModelRegistry {
       const fail = (error: TuttiError): void => end(() => reject(error));
       const look = (): void => {
         const state = last?.state;
-        if (state === "refused" || state === "failed" || (state === "ready" && leased)) end(() => resolve(last!));
+        if ((state !== undefined && GIVEN_UP.has(state)) || (state === "ready" && leased)) end(() => resolve(last!));
       };
       const onAbort = (): void => fail(new TuttiError("TUTTI_CANCELLED", `stopped waiting for ${spec.name}`));
       const timer = setTimeout(() => fail(tooLate(spec, options.timeoutMs, last)), options.timeoutMs);
@@ -127,7 +165,13 @@ export class ModelRegistry {
         });
       const watches = [
         watch(BUCKET.profiles, spec.name, (value) => {
-          const status = matching(spec, readStatus(value));
+          const status = matching(spec, readJson<ModelStatus>(value));
+          if (status === undefined) return;
+          last = status;
+          options.onState?.(status);
+        }),
+        watch(BUCKET.profiles, faultKeys.model(spec.number), (value) => {
+          const status = statusWith(spec, undefined, readJson<ModelFaults>(value));
           if (status === undefined) return;
           last = status;
           options.onState?.(status);
@@ -186,9 +230,9 @@ function readSpec(value: Uint8Array): ModelSpec | undefined {
   }
 }
 
-function readStatus(value: Uint8Array): ModelStatus | undefined {
+function readJson<T>(value: Uint8Array): T | undefined {
   try {
-    return fromJson(value) as ModelStatus;
+    return fromJson(value) as T;
   } catch {
     return undefined;
   }

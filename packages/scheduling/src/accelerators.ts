@@ -2,7 +2,8 @@
  * What the ranker knows of each accelerator: when it is free, who drives it, and the grant that is in flight.
  *
  *   G1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
- *   G2. grantSeq only rises; a report about any but the newest grant is ignored.
+ *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached the
+ *       accelerator, so reports about the grant before it count again.
  *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
@@ -20,6 +21,10 @@ export class Accelerators {
   readonly timers: IndexedHeap;
   readonly #executors: Float64Array;
   readonly #grantSeqs: Float64Array;
+  /** The oldest grant that a report may speak of: the newest that was not declined. */
+  readonly #reportable: Float64Array;
+  /** As it was before the grant in flight. */
+  readonly #reportableBefore: Float64Array;
   /** Slot + 1 of the model that a grant in flight went to; 0: no grant in flight. */
   readonly #grantedTo: Int32Array;
   #joined = 0;
@@ -30,6 +35,8 @@ export class Accelerators {
     this.timers = new IndexedHeap(max);
     this.#executors = new Float64Array(max);
     this.#grantSeqs = new Float64Array(max);
+    this.#reportable = new Float64Array(max);
+    this.#reportableBefore = new Float64Array(max);
     this.#grantedTo = new Int32Array(max);
   }
 
@@ -45,6 +52,10 @@ export class Accelerators {
   grantSeq(gpu: number): number {
     return this.#grantSeqs[gpu]!;
   }
+  /** G2. */
+  mayReport(gpu: number, grantSeq: number): boolean {
+    return grantSeq >= this.#reportable[gpu]! && grantSeq <= this.#grantSeqs[gpu]!;
+  }
   /** The slot that the grant in flight went to; NOBODY if there is none in flight. */
   grantedTo(gpu: number): number {
     return this.#grantedTo[gpu]! - 1;
@@ -54,6 +65,7 @@ export class Accelerators {
     if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
     this.#executors[gpu] = executor;
     if (grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
+    this.#reportable[gpu] = grantSeq;
     this.settle(gpu, freeAt);
   }
   /** A grant goes out to `slot`: G1. Returns its sequence. */
@@ -61,7 +73,12 @@ export class Accelerators {
     this.free.set(gpu, Infinity);
     this.#grantedTo[gpu] = slot + 1;
     this.timers.set(gpu, expiresAt);
-    return ++this.#grantSeqs[gpu]!;
+    this.#reportableBefore[gpu] = this.#reportable[gpu]!;
+    return (this.#reportable[gpu] = ++this.#grantSeqs[gpu]!);
+  }
+  /** The grant in flight was not used. */
+  decline(gpu: number): void {
+    this.#reportable[gpu] = this.#reportableBefore[gpu]!;
   }
   /** Nobody waits for this grant's answer any more. The accelerator stays unavailable until it settles. */
   orphan(gpu: number): void {

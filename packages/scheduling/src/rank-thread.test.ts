@@ -35,6 +35,9 @@ interface NaiveGpu {
   executor: number;
   free: number;
   grantSeq: number;
+  /** The newest grant that was not declined, and what it was before that. */
+  reportable: number;
+  reportableBefore: number;
   grantedTo: ThreadId | undefined;
   timer: number;
 }
@@ -77,7 +80,8 @@ class NaiveRank {
   grant(thread: ThreadId, m: NaiveModel, gpu: number, now: number) {
     const g = this.gpus.get(gpu)!;
     this.log.push(`${now} grant ${thread}/${m.term}.${m.offerSeq} gpu ${gpu}.${++g.grantSeq} free ${g.free}`);
-    Object.assign(g, { free: Infinity, grantedTo: thread, timer: now + 4 * CTRL + 1 });
+    const seqs = { reportableBefore: g.reportable, reportable: g.grantSeq };
+    Object.assign(g, { free: Infinity, grantedTo: thread, timer: now + 4 * CTRL + 1, ...seqs });
     Object.assign(m, { granted: true, isWaiting: false, timer: Infinity });
   }
   clock(now: number) {
@@ -141,21 +145,29 @@ class NaiveRank {
       if (!m) return;
       if (m.term === e.term && e.offerSeq >= m.offerSeq)
         Object.assign(m, { offerSeq: e.offerSeq, candidate: undefined, isWaiting: false, timer: Infinity });
-      if (g?.grantedTo === e.thread && g.grantSeq === e.grantSeq) this.settle(g, e.freeAt, now);
+      if (g?.grantedTo !== e.thread || g.grantSeq !== e.grantSeq) return;
+      if (!e.used) g.reportable = g.reportableBefore;
+      this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-joined") {
       const g = this.gpus.get(e.gpu) ?? {
         executor: 0,
         free: Infinity,
         grantSeq: 0,
+        reportable: 0,
+        reportableBefore: 0,
         grantedTo: undefined,
         timer: Infinity,
       };
       if (g.executor === e.executor && e.grantSeq < g.grantSeq) return;
-      this.gpus.set(e.gpu, Object.assign(g, { executor: e.executor, grantSeq: Math.max(g.grantSeq, e.grantSeq) }));
+      this.gpus.set(
+        e.gpu,
+        Object.assign(g, { executor: e.executor, grantSeq: Math.max(g.grantSeq, e.grantSeq), reportable: e.grantSeq }),
+      );
       this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-freed") {
       const g = this.gpus.get(e.gpu);
-      if (g?.executor === e.executor && g.grantSeq === e.grantSeq) this.settle(g, e.freeAt, now);
+      const isNews = g !== undefined && e.grantSeq >= g.reportable && e.grantSeq <= g.grantSeq;
+      if (g?.executor === e.executor && isNews) this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-lost") {
       const g = this.gpus.get(e.gpu);
       if (g?.executor !== e.executor) return;
@@ -222,7 +234,7 @@ function toEvent(
       at,
       gpu: last.gpu,
       executor: last.executor,
-      grantSeq: last.grantSeq,
+      grantSeq: Math.max(0, last.grantSeq - (c === 3 ? 1 : 0)),
       freeAt: d === 0 ? NEVER : ((at + d - 1) as Instant),
     };
   if (what < 16)
@@ -334,4 +346,34 @@ test("an accelerator that does not answer is asked again until it does, and serv
   stepRank(rank, { kind: "gpu-freed", at: 6600 as Instant, ...gpu, grantSeq: 1, freeAt: 6600 as Instant }, out);
   stepRank(rank, { kind: "clock-reached", at: 6600 as Instant }, out);
   expect(grants.map((g) => g.grantSeq)).toEqual([1, 2]);
+});
+
+test("after a declined grant the accelerator's reports about the one before it count at once (G2)", () => {
+  const rank = createRankThread({ epoch: 1, ctrl: 500 as Micros, gpusMax: 1 });
+  const grants: Grant[] = [];
+  const out: RankEffects = { grant: (g) => grants.push(g), askGpu: () => undefined };
+  const gpu = { gpu: 0 as GpuId, executor: 5 as ActorKey };
+  const at = (now: number): { at: Instant } => ({ at: now as Instant });
+  const offer = (now: number, offerSeq: number): void => {
+    const seqs = { thread: 1 as ThreadId, term: 1, offerSeq, batchSize: 1, delay: 0 as Micros };
+    const candidate = { ...seqs, execAt: now as Instant, latest: 9e6 as Instant };
+    stepRank(rank, { kind: "candidate-offered", ...at(now), candidate }, out);
+    stepRank(rank, { kind: "clock-reached", ...at(now) }, out);
+  };
+  const answer = (now: number, used: boolean, freeAt: number): void => {
+    const { grantSeq, offerSeq } = grants.at(-1)!;
+    const seqs = { ...gpu, thread: 1 as ThreadId, term: 1, offerSeq, grantSeq };
+    stepRank(rank, { kind: "grant-answered", ...at(now), ...seqs, used, freeAt: freeAt as Instant }, out);
+  };
+  stepRank(rank, { kind: "gpu-joined", ...at(0), ...gpu, freeAt: ALWAYS, grantSeq: 0 }, out);
+  offer(0, 1);
+  answer(1, true, 100);
+  offer(200, 2);
+  answer(201, false, 201);
+  expect(grants.map(({ grantSeq }) => grantSeq)).toEqual([1, 2]);
+  const freed = { kind: "gpu-freed", ...gpu, freeAt: 5000 as Instant } as const;
+  stepRank(rank, { ...freed, ...at(202), grantSeq: 1 }, out);
+  expect(rank.accelerators.free.min).toBe(5000);
+  stepRank(rank, { ...freed, ...at(203), grantSeq: 0, freeAt: 1 as Instant }, out);
+  expect(rank.accelerators.free.min).toBe(5000); // older than any that ran
 });

@@ -145,6 +145,7 @@ export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): vo
   const { gpu, grantSeq } = answer;
   const isInFlight = rank.accelerators.grantedTo(gpu) === index && rank.accelerators.grantSeq(gpu) === grantSeq;
   if (!isInFlight) return; // R4
+  if (!answer.used) rank.accelerators.decline(gpu);
   rank.accelerators.settle(gpu, answer.freeAt);
   hearAgain(rank, index);
 }
@@ -174,7 +175,7 @@ export function gpuFreed(
 ): void {
   advance(rank, at);
   const { accelerators } = rank;
-  if (!accelerators.isDrivenBy(gpu, executor) || accelerators.grantSeq(gpu) !== grantSeq) return; // G2
+  if (!accelerators.isDrivenBy(gpu, executor) || !accelerators.mayReport(gpu, grantSeq)) return; // G2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   accelerators.settle(gpu, freeAt);
   if (waiting !== NOBODY) hearAgain(rank, waiting);

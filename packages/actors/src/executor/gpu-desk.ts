@@ -1,5 +1,5 @@
 import type { Engine } from "@tutti/engine";
-import { type GpuId, type Instant, type Micros, ALWAYS, after, later } from "@tutti/units";
+import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later } from "@tutti/units";
 
 /** Differences below this are not worth a message to the ranker. */
 const NEWS_US = 250;
@@ -26,8 +26,11 @@ export class GpuDesk {
     this.engine = engine;
   }
 
+  /** A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted, with every heartbeat. */
   freeAt(now: Instant): Instant {
-    return this.accepted === 0 ? later(now, this.#projectedEnd) : later(after(now, 1 as Micros), this.#projectedEnd);
+    if (this.accepted === 0) return later(now, this.#projectedEnd);
+    const overdue = between(this.#projectedEnd, now);
+    return overdue > 0 ? after(now, overdue) : later(after(now, 1 as Micros), this.#projectedEnd);
   }
 
   /** @returns the projected end when the ranker should be told because it differs from the plan */

@@ -28,6 +28,7 @@ export function servingModel(
   if (model === undefined)
     throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${target}" is loaded: "tutti models" lists what is`);
   const { spec, status } = model;
+  if (status?.state === "quarantined") throw quarantineError(model);
   if (version !== undefined && version !== spec.version)
     throw new TuttiError(
       "TUTTI_NOT_FOUND",
@@ -43,6 +44,9 @@ export function servingModel(
     );
   return model;
 }
+
+export const quarantineError = ({ spec, status }: CatalogModel): TuttiError =>
+  new TuttiError("TUTTI_NOT_READY", `"${spec.name}" is quarantined: ${status?.reason ?? ""}`, { retryable: false });
 
 export interface Timing {
   readonly deadline: Instant;

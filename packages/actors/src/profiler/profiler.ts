@@ -52,6 +52,8 @@ class Profiler implements Actor {
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
   readonly #timers: Stop[];
+  /** Of ready models: executors that could not load them, and why. */
+  readonly #lacking = new Map<string, Map<ActorKey, string>>();
   #runsSeen = 0;
   #published = 0;
 
@@ -67,6 +69,7 @@ class Profiler implements Actor {
       }),
       onLost: (peer) => {
         for (const work of this.#works.values()) work.forget(peer.key);
+        for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
       },
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
@@ -74,6 +77,7 @@ class Profiler implements Actor {
       onGone: (model) => {
         this.#works.delete(model.spec.name);
         this.#live.delete(model.spec.number);
+        this.#lacking.delete(model.spec.name);
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
@@ -121,12 +125,15 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "refused" || status?.state === "failed") return;
+    // Once it is released it has to be measured, if it never was.
+    if (status?.state === "quarantined") return void this.#works.delete(spec.name);
     const known = this.#works.get(spec.name);
     if (known === undefined || known.spec.number !== spec.number || known.spec.version !== spec.version)
       this.#works.set(spec.name, new ModelWork(spec));
   }
 
   #onReport(report: ModelReported): void {
+    this.#noteLack(report);
     const work = this.#works.get(report.model);
     if (
       work === undefined ||
@@ -141,6 +148,19 @@ class Profiler implements Actor {
       failure: report.state === "failed" ? report.reason : "",
     });
     this.#advance(work);
+  }
+
+  /** An executor that can't load a ready model serves nobody, since it may be granted to any; so a model that no executor can load must not stay ready. */
+  #noteLack({ model: name, number, version, executor, state, reason }: ModelReported): void {
+    const status = this.#catalog.get(name)?.status;
+    const isOfIt = status?.state === "ready" && status.number === number && status.version === version;
+    if (!isOfIt || state !== "failed") return void this.#lacking.get(name)?.delete(executor);
+    const lacking = this.#lacking.get(name) ?? new Map<ActorKey, string>();
+    this.#lacking.set(name, lacking.set(executor, reason));
+    const executors = [...this.#station.directory.ofRole("executor")];
+    if (executors.length === 0 || executors.some(({ key }) => !lacking.has(key))) return;
+    this.#lacking.delete(name);
+    this.#publish({ ...status, state: "failed", reason });
   }
 
   #advanceAll(): void {

@@ -1,12 +1,18 @@
 import { ModelRegistry } from "@tutti/client";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
+import { CommandError } from "../failure.ts";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
-/** `tutti models`: what the cluster is asked to serve, and how far it is. */
-export function models(options: ClusterOptions & { readonly json?: boolean }): Promise<void> {
+/** `tutti models`: what the cluster is asked to serve, and how far it is; `--release` lifts a quarantine first. */
+export function models(
+  options: ClusterOptions & { readonly json?: boolean; readonly release?: string },
+): Promise<void> {
   return withCluster({ ...options, name: "tutti-models" }, async (nats) => {
-    const listed = await new ModelRegistry(nats.store).list();
+    const registry = new ModelRegistry(nats.store);
+    if (options.release !== undefined && !(await registry.release(options.release)))
+      throw new CommandError(`"${options.release}" is not quarantined`);
+    const listed = await registry.list();
     if (options.json === true) process.stdout.write(`${JSON.stringify(modelsAsJson(listed))}\n`);
     else
       process.stdout.write(
