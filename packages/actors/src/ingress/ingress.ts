@@ -45,6 +45,7 @@ import {
   checkFeasible,
   checkSize,
   mayReply,
+  quarantineError,
   readForm,
   readPriority,
   readSubject,
@@ -177,6 +178,7 @@ class Ingress implements Actor {
       onChange: (model, before) => {
         if (model.lease !== undefined && model.lease.term !== before?.lease?.term)
           this.#lanes.moved(model, (executor) => this.#station.directory.get(executor) !== undefined);
+        if (model.status?.state === "quarantined") this.#refuseWaiting(model, quarantineError(model));
         // Afterwards: what is told under the new term already must not be told again under another number.
         if (model.lease !== undefined && model.status?.state === "ready") this.#warmUp.begin(model);
       },
@@ -433,9 +435,15 @@ class Ingress implements Actor {
 
   #onModelGone(model: CatalogModel): void {
     this.#warmUp.forget(model);
+    this.#refuseWaiting(model, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
+  }
+
+  /** What no living executor has: the rest is answered by who has it. */
+  #refuseWaiting({ spec }: CatalogModel, error: TuttiError): void {
     for (const held of [...this.#held.values()]) {
-      if (held.model.spec.number === model.spec.number && held.batch === 0)
-        this.#settle(held, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
+      if (held.model.spec.number !== spec.number) continue;
+      const isWaiting = held.executor === 0 || this.#station.directory.get(held.executor) === undefined;
+      if (isWaiting) this.#settle(held, error);
     }
   }
 }
