@@ -11,6 +11,8 @@ import type { NatsUser } from "./users.ts";
 /** Secret: whoever has them makes users of every kind. */
 export interface Authority {
   readonly operatorSeed: string;
+  /** Signed once: a server that runs does not take another. */
+  readonly operatorToken: string;
   readonly accountSeed: string;
   readonly systemSeed: string;
 }
@@ -26,11 +28,14 @@ type Keys = ReturnType<typeof createUser>;
 const seedText = (keys: Keys): string => new TextDecoder().decode(keys.getSeed());
 const keysOf = (seed: string): Keys => fromSeed(new TextEncoder().encode(seed));
 
-export function createSigningAuthority(): Authority {
+export async function createSigningAuthority(): Promise<Authority> {
+  const [operator, account, system] = [createOperator(), createAccount(), createAccount()];
+  const claims = { system_account: system.getPublicKey() };
   return {
-    operatorSeed: seedText(createOperator()),
-    accountSeed: seedText(createAccount()),
-    systemSeed: seedText(createAccount()),
+    operatorSeed: seedText(operator),
+    operatorToken: await encodeOperator("tutti", operator, claims, { algorithm: Algorithms.v2 }),
+    accountSeed: seedText(account),
+    systemSeed: seedText(system),
   };
 }
 
@@ -48,13 +53,12 @@ export async function jwtAccess(
   const [operator, own, system] = [authority.operatorSeed, authority.accountSeed, authority.systemSeed].map(keysOf);
   const signed = { algorithm: Algorithms.v2, signer: operator! };
   const systemAccount = system!.getPublicKey();
-  const [operatorToken, ownToken, systemToken] = await Promise.all([
-    encodeOperator("tutti", operator!, { system_account: systemAccount }, { algorithm: Algorithms.v2 }),
+  const [ownToken, systemToken] = await Promise.all([
     encodeAccount(account, own!, { limits: UNLIMITED, revocations: { ...revoked } }, signed),
     encodeAccount("SYS", system!, { limits: { ...UNLIMITED, ...NO_STORE } }, signed),
   ]);
   return {
-    operator: operatorToken,
+    operator: authority.operatorToken,
     systemAccount,
     accounts: { [own!.getPublicKey()]: ownToken, [systemAccount]: systemToken },
   };

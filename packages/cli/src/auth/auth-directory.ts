@@ -66,6 +66,8 @@ export interface NewDeployment {
 export class AuthDirectory {
   readonly dir: string;
   #state: State;
+  /** A token alone lets in whoever has it; only what is revoked, or who has keys, must be told to servers. */
+  #concernsServers = false;
 
   private constructor(dir: string, state: State) {
     this.dir = dir;
@@ -89,10 +91,11 @@ export class AuthDirectory {
       cluster: fresh.cluster,
       servers: fresh.servers,
       routePassword: randomBytes(24).toString("base64url"),
-      ...(fresh.tokens === "jwt" && { authority: createSigningAuthority() }),
+      ...(fresh.tokens === "jwt" && { authority: await createSigningAuthority() }),
       users: [],
       revoked: [],
     });
+    made.#concernsServers = true;
     for (const user of usersOf({ cluster: fresh.cluster, apps: fresh.apps })) {
       const expires = user.name.startsWith(APP) && fresh.expiresInS !== undefined;
       await made.#issue(user, expires ? fresh.expiresInS : undefined);
@@ -124,12 +127,17 @@ export class AuthDirectory {
   get users(): readonly KnownUser[] {
     return this.#state.users;
   }
+  /** Whether servers must read their configuration again for what changed. */
+  get concernsServers(): boolean {
+    return this.#concernsServers;
+  }
   get hasTokens(): boolean {
     return this.#state.authority !== undefined;
   }
 
   /** From the next `write` on, servers want TLS. */
   useTls(files: TlsFiles): void {
+    this.#concernsServers = true;
     this.#state = { ...this.#state, tls: files };
   }
 
@@ -165,18 +173,18 @@ export class AuthDirectory {
     this.#void(user.name);
   }
 
-  /** The servers' configuration and auth.json. @returns the paths of the configurations */
+  /** auth.json, and the servers' configuration where it is another one. @returns the paths of the configurations */
   async write(): Promise<string[]> {
     const { servers, authority, revoked, cluster } = this.#state;
+    writePrivately(join(this.dir, "auth.json"), `${JSON.stringify(this.#state, undefined, 2)}\n`);
+    if (!this.#concernsServers) return [];
     const since = Object.fromEntries(revoked.map(({ publicKey, at }) => [publicKey, at]));
     const jwt = authority && (await jwtAccess(authority, cluster, since));
-    const paths = servers.map((server, i) => {
+    return servers.map((server, i) => {
       const path = this.#configPath(i);
       writePrivately(path, this.#configOf(server, i, jwt));
       return path;
     });
-    writePrivately(join(this.dir, "auth.json"), `${JSON.stringify(this.#state, undefined, 2)}\n`);
-    return paths;
   }
 
   /** Servers that run on this machine read their configuration again. @returns how many */
@@ -248,6 +256,7 @@ export class AuthDirectory {
     if (authority === undefined) {
       const made = createNkey(user);
       publicKey = made.publicKey;
+      this.#concernsServers = true;
       writePrivately(path, made.text);
     } else {
       const issued = await issueUser(authority, user, expiresAt);
@@ -262,6 +271,7 @@ export class AuthDirectory {
   #void(name: string): void {
     const user = this.#state.users.find((known) => known.name === name);
     if (user === undefined) return;
+    this.#concernsServers = true;
     const revoked = { publicKey: user.publicKey, at: Math.floor(Date.now() / 1_000) };
     this.#state = {
       ...this.#state,

@@ -74,7 +74,8 @@ export async function signServer(
   return { certificate: pemOf(certificate), key: await privateKeyPem(keys) };
 }
 
-const generateKeys = (): Promise<webcrypto.CryptoKeyPair> => crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+const generateKeys = (): Promise<webcrypto.CryptoKeyPair> =>
+  crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
 
 const validFor = (days: number): { readonly notBefore: Date; readonly notAfter: Date } => ({
   notBefore: new Date(Date.now() - EARLIER_MS),

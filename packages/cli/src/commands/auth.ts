@@ -108,8 +108,8 @@ async function applied(
   fields: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   await directory.write();
-  const reloaded = directory.reload();
-  const elsewhere = directory.servers.length - reloaded;
+  const reloaded = directory.concernsServers ? directory.reload() : 0;
+  const elsewhere = directory.concernsServers ? directory.servers.length - reloaded : 0;
   const hint =
     elsewhere === 0
       ? ""
