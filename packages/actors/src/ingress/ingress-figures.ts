@@ -1,4 +1,33 @@
-import type { ErrorCode, StatsReported } from "@tutti/protocol";
+import {
+  type ErrorCode,
+  MODELS_MAX,
+  type ModelSpec,
+  type StatsReported,
+  type TuttiError,
+  threadOf,
+} from "@tutti/protocol";
+import { SlidingHistogram } from "@tutti/profile";
+import { type Instant, type ThreadId, between, seconds } from "@tutti/units";
+import type { Held } from "./held-requests.ts";
+
+/** Of the latencies of a model's answers: the last five to ten seconds. */
+const LATENCY_WINDOW = seconds(5);
+
+/** The same for one model, under the id of its first thread. */
+class ModelFigures {
+  readonly refused = new Map<ErrorCode, number>();
+  readonly latencies = new SlidingHistogram(LATENCY_WINDOW);
+  offered = 0;
+  ok = 0;
+  late = 0;
+  latencyUs = 0;
+
+  report(now: Instant): Record<string, number> {
+    const { offered, ok, late, latencyUs } = this;
+    const p99Us = this.latencies.quantile(now, 0.99);
+    return { offered, ok, late, latencyUs, p99Us, ...refusals(this.refused) };
+  }
+}
 
 /** What an ingress counts; totals since its start, so that readers take differences and miss nothing. */
 export class IngressFigures {
@@ -15,12 +44,53 @@ export class IngressFigures {
   /** Sum over ok answers of the time from arrival to answer. */
   latencyUs = 0;
   batched = 0;
+  readonly #models = new Map<ThreadId, { readonly name: string; readonly figures: ModelFigures }>();
 
-  refuse(code: ErrorCode): void {
-    this.refused.set(code, (this.refused.get(code) ?? 0) + 1);
+  /** A request was accepted; each is settled once. */
+  accept(spec: ModelSpec): void {
+    const model = this.#of(spec);
+    if (model !== undefined) model.offered++;
+  }
+
+  /** @param spec - where the model is known */
+  refuseAtTheDoor(code: ErrorCode, spec: ModelSpec | undefined): void {
+    count(this.refused, code);
+    const model = spec === undefined ? undefined : this.#of(spec);
+    if (model === undefined) return;
+    model.offered++;
+    count(model.refused, code);
+  }
+
+  settle(held: Held, error: TuttiError | undefined, now: Instant): void {
+    const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
+    if (error !== undefined) {
+      count(this.refused, error.code);
+      if (model !== undefined) count(model.refused, error.code);
+      return;
+    }
+    const latency = between(held.arrivedAt, now);
+    for (const figures of model === undefined ? [this] : [this, model]) {
+      figures.ok++;
+      figures.latencyUs += latency;
+      if (now > held.deadline) figures.late++;
+    }
+    model?.latencies.note(now, latency);
+  }
+
+  forget(spec: ModelSpec): void {
+    this.#models.delete(threadOf(spec, 0));
+  }
+
+  #of(spec: ModelSpec): ModelFigures | undefined {
+    const thread = threadOf(spec, 0);
+    let model = this.#models.get(thread);
+    if (model === undefined && this.#models.size < MODELS_MAX)
+      this.#models.set(thread, (model = { name: spec.name, figures: new ModelFigures() }));
+    return model?.figures;
   }
 
   report(now: {
+    readonly at: Instant;
     readonly held: number;
     readonly bytes: number;
     readonly respondUs: number;
@@ -30,7 +100,8 @@ export class IngressFigures {
     readonly answersLost: number;
     /** Models that had their warm-up. */
     readonly warmModels: number;
-  }): Pick<StatsReported, "figures"> {
+  }): Pick<StatsReported, "figures" | "perThread"> {
+    const { at, ...gauges } = now;
     const figures: Record<string, number> = {
       requests: this.requests,
       ok: this.ok,
@@ -39,14 +110,28 @@ export class IngressFigures {
       forbiddenPulls: this.forbiddenPulls,
       undeliverable: this.undeliverable,
       latencyUs: this.latencyUs,
-      ...now,
+      ...gauges,
+      ...refusals(this.refused),
     };
-    let refused = 0;
-    for (const [code, count] of this.refused) {
-      figures[`refused.${code}`] = count;
-      refused += count;
-    }
-    figures["refused"] = refused;
-    return { figures };
+    const perThread = [...this.#models].map(([thread, { name, figures: own }]) => ({
+      thread,
+      name,
+      figures: own.report(at),
+    }));
+    return { figures, perThread };
   }
+}
+
+const count = (refused: Map<ErrorCode, number>, code: ErrorCode): unknown =>
+  refused.set(code, (refused.get(code) ?? 0) + 1);
+
+function refusals(refused: ReadonlyMap<ErrorCode, number>): Record<string, number> {
+  const figures: Record<string, number> = {};
+  let sum = 0;
+  for (const [code, times] of refused) {
+    figures[`refused.${code}`] = times;
+    sum += times;
+  }
+  figures["refused"] = sum;
+  return figures;
 }

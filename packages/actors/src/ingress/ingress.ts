@@ -5,10 +5,13 @@
  *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
-import type { Delivery, Subscription } from "@tutti/bus";
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Alarm, Stop } from "@tutti/clock";
 import { type Decoded, type Decoder, inlineDecoder } from "@tutti/decode";
 import {
+  APP_BYTES_MAX,
+  APP_REQUESTS_MAX,
+  CANCEL_SUBJECT,
   type DataAddress,
   HEADER,
   INFER_QUEUE,
@@ -30,6 +33,7 @@ import {
   type Micros,
   type RequestSeq,
   after,
+  before as earlierBy,
   between,
   formatDuration,
   micros,
@@ -43,6 +47,8 @@ import { Station } from "../station.ts";
 import {
   type Timing,
   checkFeasible,
+  checkNames,
+  checkRoom,
   checkSize,
   mayReply,
   quarantineError,
@@ -54,6 +60,8 @@ import {
   servingModel,
 } from "./admission.ts";
 import { Answers } from "./answers.ts";
+import { type Accepted, type Arrival, heldOf } from "./accepted.ts";
+import { CancelDesk } from "./cancel-desk.ts";
 import { createDataDesk } from "./data-desk.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
@@ -71,6 +79,8 @@ export interface IngressConfig extends ActorConfig {
   readonly rehearsal?: Rehearsal;
   readonly requestsMax?: number;
   readonly bytesMax?: number;
+  readonly appRequestsMax?: number;
+  readonly appBytesMax?: number;
 }
 
 export interface IngressPorts extends ActorPorts {
@@ -86,33 +96,12 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
   return new Ingress(ports, config, ready);
 }
 
-/** What is known of a request before it is held. */
-interface Arrival {
-  readonly reply: string;
-  readonly app: string;
-  readonly model: CatalogModel;
-  readonly arrivedAt: Instant;
-  readonly timing: Timing;
-  readonly form: Form;
-  readonly priority: number;
-  readonly wantedText: string | undefined;
-  readonly span: Span | undefined;
-  /** Of a request of our own. */
-  readonly onSettled: (() => void) | undefined;
-}
+type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled"> & { readonly model: CatalogModel | undefined };
 
-/** A request on the threshold: read, feasible, and about to be held. */
-interface Accepted extends Pick<
-  Held,
-  "model" | "reply" | "form" | "publisherId" | "wanted" | "row" | "arrivedAt" | "priority" | "span" | "onSettled"
-> {
-  readonly lease: ModelLease;
-  readonly bucket: number;
-  readonly app: string;
-  readonly timing: Timing;
-}
-
+/** Who moves while requests come for it needs no requests of our own to warm up with. */
+const USED_WITHIN = seconds(1);
 const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
+const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED", "cancelled by its publisher");
 
 class Ingress implements Actor {
   readonly role = "ingress" as const;
@@ -132,9 +121,12 @@ class Ingress implements Actor {
   readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
   readonly #decoder: Decoder;
   #timerAt: Instant = Infinity as Instant;
-  #requests: Subscription | undefined;
+  readonly #cancels: CancelDesk;
+  #requests: DeliverySubscription | undefined;
+  #cancelling: Subscription | undefined;
   #nextSeq = 1;
   #decoding = 0;
+  #leaving = false;
   #drained: (() => void) | undefined;
 
   constructor(ports: IngressPorts, config: IngressConfig, ready: () => void) {
@@ -145,6 +137,8 @@ class Ingress implements Actor {
     this.#held = new HeldRequests({
       requestsMax: config.requestsMax ?? INGRESS_REQUESTS_MAX,
       bytesMax: config.bytesMax ?? INGRESS_BYTES_MAX,
+      appRequestsMax: config.appRequestsMax ?? APP_REQUESTS_MAX,
+      appBytesMax: config.appBytesMax ?? APP_BYTES_MAX,
     });
     this.#answers = new Answers(ports.bulk, ports.clock);
     this.#respond = new DelayEstimator({
@@ -153,6 +147,7 @@ class Ingress implements Actor {
       window: seconds(10),
       capTimes: 5,
     });
+    this.#cancels = new CancelDesk(config.replyScope, (held) => this.#cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
     this.#station = new Station(ports, config, {
@@ -165,7 +160,12 @@ class Ingress implements Actor {
       stats: () => this.#stats(),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
       onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
-      onLost: (peer) => peer.role === "batcher" && this.#lanes.forget(peer.key),
+      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice ourselves.
+      probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
+      onLost: (peer) => {
+        if (peer.role === "batcher") this.#lanes.forget(peer.key);
+        else this.#lanes.executorLost(peer.key);
+      },
     });
     this.#lanes = new Lanes({
       station: this.#station,
@@ -175,13 +175,7 @@ class Ingress implements Actor {
       respond: () => this.#respondNow(),
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
-      onChange: (model, before) => {
-        if (model.lease !== undefined && model.lease.term !== before?.lease?.term)
-          this.#lanes.moved(model, (executor) => this.#station.directory.get(executor) !== undefined);
-        if (model.status?.state === "quarantined") this.#refuseWaiting(model, quarantineError(model));
-        // Afterwards: what is told under the new term already must not be told again under another number.
-        if (model.lease !== undefined && model.status?.state === "ready") this.#warmUp.begin(model);
-      },
+      onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
     this.#station.reader.on(RequestRefused, (refusal, sender) => {
@@ -190,12 +184,14 @@ class Ingress implements Actor {
         this.#settle(held, refusalError(held, codeOfNumber(refusal.code), refusal.feasible));
     });
     this.#timer = ports.clock.alarm(() => this.#onTimer());
-    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain());
+    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
     this.#data = ports.serveData(
       createDataDesk({
         held: this.#held,
         secret,
         figures: this.#figures,
+        onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
+        onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
         settle: (held, outcome, results) => this.#settle(held, outcome, results),
         onResponded: (results) => this.#respond.note(ports.clock.now(), between(results.finishedAt, ports.clock.now())),
       }),
@@ -205,6 +201,7 @@ class Ingress implements Actor {
       this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
         queue: INFER_QUEUE,
       });
+      this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
       ports.bulk.flush(() => ready());
     });
   }
@@ -214,21 +211,28 @@ class Ingress implements Actor {
       clock: this.#ports.clock,
       rehearsal: this.#config.rehearsal ?? NO_REHEARSAL,
       gpus: () => this.#gpus(),
-      send: (request, done) => (this.#drained === undefined ? this.#receive(request, done) : undefined),
+      send: (request, done) => (!this.#leaving ? this.#receive(request, done) : undefined),
       onWarm: () => this.#station.report(),
     });
   }
 
+  /** T9: later requests go to others of the queue group; what the server has sent here already is taken, and everything taken is answered. */
   drain(done: () => void): void {
-    this.#requests?.stop();
-    this.#drained = () => {
+    this.#leaving = true;
+    const finish = (): void => {
       this.#drained = undefined;
+      this.#cancelling?.stop();
       this.#timer.clear();
       this.#introducing.stop();
       this.#catalog.close();
       this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
     };
-    this.#endIfDrained();
+    const wait = (): void => {
+      this.#drained = finish;
+      this.#endIfDrained();
+    };
+    if (this.#requests === undefined) wait();
+    else this.#requests.drain(wait);
   }
 
   #endIfDrained(): void {
@@ -241,6 +245,7 @@ class Ingress implements Actor {
 
   #stats() {
     return this.#figures.report({
+      at: this.#ports.clock.now(),
       held: this.#held.size,
       bytes: this.#held.bytes,
       respondUs: this.#respondNow(),
@@ -278,8 +283,9 @@ class Ingress implements Actor {
         ? startRequestSpan(this.#ports.telemetry.tracer, delivery, { ...names, at: arrivedAt })
         : undefined;
     try {
-      const model = servingModel(this.#catalog.get(names.target), names.target, delivery.header(HEADER.version));
+      checkNames(names);
       checkSize(delivery);
+      const model = servingModel(this.#catalog.get(names.target), names.target, delivery.header(HEADER.version));
       const arrival: Arrival = {
         reply,
         app: names.app,
@@ -292,21 +298,29 @@ class Ingress implements Actor {
         span,
         onSettled,
       };
-      if (!this.#held.fits(delivery.payload.byteLength))
-        throw new TuttiError(
-          "TUTTI_OVERLOADED",
-          `this ingress holds ${this.#held.size} requests and takes no more for now`,
-          { retryAfterMs: 50 },
-        );
-      this.#decoding++;
-      this.#decoder.decode({ form: arrival.form, payload: delivery.payload, spec: model.spec }, (outcome) => {
-        this.#decoding--;
-        if (outcome instanceof Error) this.#refuseAtTheDoor(outcome, { reply, span, onSettled });
-        else this.#hold(arrival, outcome);
-      });
+      checkRoom(this.#held, names.app, delivery.payload.byteLength);
+      this.#read(delivery, arrival);
     } catch (error) {
-      this.#refuseAtTheDoor(error, { reply, span, onSettled });
+      this.#refuseAtTheDoor(error, { reply, span, onSettled, model: this.#catalog.get(names.target) });
     }
+  }
+
+  #read({ payload }: Delivery, arrival: Arrival): void {
+    const { form, model, reply, app } = arrival;
+    const appId = fnv1a(app);
+    const { byteLength } = payload;
+    let isRead = false;
+    this.#decoding++;
+    this.#held.reserve(appId, byteLength);
+    this.#decoder.decode({ form, payload, spec: model.spec }, (outcome) => {
+      isRead = true;
+      this.#decoding--;
+      this.#held.release(appId, byteLength);
+      if (this.#cancels.endReading(reply)) this.#refuseAtTheDoor(cancelledError(), arrival);
+      else if (outcome instanceof Error) this.#refuseAtTheDoor(outcome, arrival);
+      else this.#hold(arrival, outcome);
+    });
+    if (!isRead) this.#cancels.beginReading(reply, app);
   }
 
   #hold(arrival: Arrival, decoded: Decoded): void {
@@ -319,6 +333,7 @@ class Ingress implements Actor {
       const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
       const { app, form, arrivedAt, priority } = arrival;
       const { row, bucket, id } = decoded;
+      checkRoom(this.#held, app, row.byteLength);
       this.#accept({
         model,
         lease,
@@ -341,32 +356,16 @@ class Ingress implements Actor {
   }
 
   #accept(accepted: Accepted): void {
-    const { model, timing, span, bucket, lease, app, ...kept } = accepted;
-    const held: Held = {
-      ...kept,
-      seq: this.#nextSeq++ as RequestSeq,
-      slot: this.#held.nextSlot(),
-      model,
-      thread: threadOf(model.spec, bucket),
-      appId: fnv1a(app),
-      deadline: timing.deadline,
-      slo: timing.slo,
-      span,
-      traceparent: span === undefined ? "" : formatTraceparent(span.context),
-      arrivalSeq: 0,
-      batch: 0,
-      executor: 0,
-      token: undefined,
-      earlierBatch: 0,
-      earlierExecutor: 0,
-      earlierToken: undefined,
-    };
+    const { model, lease, timing } = accepted;
+    const held = heldOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#held.nextSlot() });
+    if (held.onSettled === undefined) this.#figures.accept(model.spec);
     this.#held.add(held, after(timing.deadline, this.#respondNow()));
+    this.#cancels.hold(held);
     this.#armTimer();
     this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
   }
 
-  #refuseAtTheDoor(cause: unknown, { reply, span, onSettled }: Pick<Arrival, "reply" | "span" | "onSettled">): void {
+  #refuseAtTheDoor(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {
     let error: TuttiError;
     if (cause instanceof TuttiError) error = cause;
     else {
@@ -376,7 +375,7 @@ class Ingress implements Actor {
       this.#station.log.error({ error: String(cause) }, "reading a request failed");
     }
     this.#answers.refuse(reply, error);
-    if (onSettled === undefined) this.#figures.refuse(error.code);
+    if (onSettled === undefined) this.#figures.refuseAtTheDoor(error.code, model?.spec);
     else onSettled();
     span?.set({ "tutti.outcome": error.code });
     span?.end(this.#ports.clock.now(), error.message);
@@ -387,8 +386,9 @@ class Ingress implements Actor {
   #settle(held: Held, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
     const now = this.#ports.clock.now();
     this.#held.remove(held);
+    this.#cancels.release(held);
     const error = this.#answer(held, outcome);
-    if (held.onSettled === undefined) this.#count(held, error, now);
+    if (held.onSettled === undefined) this.#figures.settle(held, error, now);
     else held.onSettled();
     if (held.span !== undefined) endRequestSpan(held.span, { error, late: now > held.deadline, now, results });
     this.#endIfDrained();
@@ -399,13 +399,6 @@ class Ingress implements Actor {
     if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
     this.#answers.refuse(held.reply, outcome);
     return outcome;
-  }
-
-  #count(held: Held, error: TuttiError | undefined, now: Instant): void {
-    if (error !== undefined) return this.#figures.refuse(error.code);
-    this.#figures.ok++;
-    this.#figures.latencyUs += between(held.arrivedAt, now);
-    if (now > held.deadline) this.#figures.late++;
   }
 
   #armTimer(): void {
@@ -433,9 +426,37 @@ class Ingress implements Actor {
     this.#armTimer();
   }
 
+  /** One that runs can't be stopped; its result finds nothing (I2). */
+  #cancel(held: Held): void {
+    if (held.executor === 0) this.#lanes.withdraw(held);
+    this.#settle(held, cancelledError());
+  }
+
+  #onModel(model: CatalogModel, before: CatalogModel | undefined): void {
+    const { number } = model.spec;
+    const isSame = before?.spec.number === number;
+    // What is still held is of the replaced model's layout, and nobody serves that any more.
+    if (before !== undefined && !isSame)
+      this.#onModelEnded(before, new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" was replaced`));
+    const hasMoved = model.lease !== undefined && model.lease.term !== before?.lease?.term;
+    if (hasMoved) this.#lanes.moved(model);
+    if (model.status?.state === "quarantined") this.#refuseWaiting(model, quarantineError(model));
+    if (model.lease === undefined || model.status?.state !== "ready") return;
+    // Afterwards: what is told under the new term already must not be told again under another number.
+    const wasServed = isSame && before.lease !== undefined && before.spec.version === model.spec.version;
+    const isUsed = wasServed && this.#lanes.isUsed(number, earlierBy(this.#ports.clock.now(), USED_WITHIN));
+    if (hasMoved && isUsed) this.#warmUp.skip(model);
+    else this.#warmUp.begin(model);
+  }
+
   #onModelGone(model: CatalogModel): void {
+    this.#onModelEnded(model, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
+  }
+  #onModelEnded(model: CatalogModel, error: TuttiError): void {
     this.#warmUp.forget(model);
-    this.#refuseWaiting(model, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
+    this.#figures.forget(model.spec);
+    this.#refuseWaiting(model, error);
+    this.#lanes.forgetModel(model.spec.number);
   }
 
   /** What no living executor has: the rest is answered by who has it. */
