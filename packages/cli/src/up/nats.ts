@@ -24,8 +24,11 @@ export interface ServingNats {
 
 export const CLUSTER = "main";
 const PORT_DEFAULT = 4222;
-/** A server that dies more often than this is not kept alive any longer. */
-const RESTARTS_MAX = 5;
+/** A server that dies, or can't be started, more often than this within a minute is not kept alive any longer. */
+const DEATHS_MAX = 8;
+const DEATHS_WITHIN_MS = 60_000;
+/** Its port may still be taken, its store still be locked. */
+const RETRY_MS = 250;
 const PORT_ATTEMPTS = 5;
 
 /** @throws {CommandError | TuttiError} saying why there is none, and what to do */
@@ -81,22 +84,37 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
       onLog: (line) => log.write(line),
     });
   let server = await start();
-  let restarts = 0;
   let stopping = false;
-  const keepAlive = (): void =>
-    void server.died.then(async () => {
+  const keepAlive = async (): Promise<void> => {
+    let restarts = 0;
+    const deaths: number[] = [];
+    const mayStart = (): boolean => {
+      const now = performance.now();
+      deaths.push(now);
+      while (deaths[0]! < now - DEATHS_WITHIN_MS) deaths.shift();
+      return !stopping && deaths.length <= DEATHS_MAX;
+    };
+    for (;;) {
+      await server.died;
       if (stopping) return;
-      restarts++;
-      announcer.say("nats-died", `the NATS server ended; see ${directory.logs}/nats-server.log`, { restarts });
-      if (restarts > RESTARTS_MAX) return;
-      try {
-        server = await start();
-        keepAlive();
-      } catch (error) {
-        announcer.say("nats-died", `the NATS server can't be started again: ${(error as Error).message}`);
+      announcer.say("nats-died", `the NATS server ended; see ${directory.logs}/nats-server.log`, {
+        restarts: ++restarts,
+      });
+      for (let isBack = false; !isBack;) {
+        if (!mayStart()) return announcer.say("nats-lost", `the NATS server is not started again: it died too often`);
+        try {
+          server = await start();
+          isBack = true;
+        } catch (error) {
+          announcer.say("nats-died", `the NATS server can't be started again: ${(error as Error).message}`);
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        }
       }
-    });
-  keepAlive();
+      if (stopping) return void server.kill();
+      announcer.say("nats-back", `the NATS server is back: ${server.url}`, { url: server.url });
+    }
+  };
+  void keepAlive();
   return {
     url: server.url,
     port,
