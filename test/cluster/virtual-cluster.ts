@@ -46,6 +46,8 @@ export interface VirtualClusterOptions {
   readonly dataHop?: Micros;
   readonly delayFloors?: BatcherConfig["delayFloors"];
   readonly respondFloor?: Micros;
+  /** Of the ingress; default: production's. */
+  readonly held?: { readonly requestsMax?: number; readonly appRequestsMax?: number; readonly appBytesMax?: number };
   readonly gatherFor?: Micros;
   readonly fault?: (gpu: number, runs: number) => EmulatedFault | undefined;
   /** Messages that vanish: subject → true. */
@@ -182,7 +184,12 @@ export class VirtualCluster {
       };
       return createIngress(
         { ...ports, serveData },
-        { ...config, replyScope: "any", respondFloor: this.#options.respondFloor ?? micros(200) },
+        {
+          ...config,
+          replyScope: "any",
+          respondFloor: this.#options.respondFloor ?? micros(200),
+          ...this.#options.held,
+        },
         ready,
       );
     });

@@ -22,9 +22,18 @@ export class NatsDelivery implements Delivery {
     return reply === "" ? undefined : reply;
   }
 
+  get headerBytes(): number {
+    const { subject, reply = "", data } = this.#message;
+    return Math.max(0, this.#message.size() - subject.length - reply.length - data.length);
+  }
+
+  get headersUnreadable(): boolean {
+    return headersOf(this.#message) === UNREADABLE;
+  }
+
   header(name: string): string | undefined {
-    const headers = this.#message.headers;
-    if (headers === undefined) return undefined;
+    const headers = headersOf(this.#message);
+    if (headers === undefined || headers === UNREADABLE) return undefined;
     for (const [key, values] of headers) if (key === name) return values[0];
     return name === "Status" && headers.code > 0 ? String(headers.code) : undefined;
   }
@@ -33,7 +42,22 @@ export class NatsDelivery implements Delivery {
 const plain = (data: Uint8Array): Uint8Array =>
   data.constructor === Uint8Array ? data : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-export const isNoResponders = (message: Msg): boolean => message.data.length === 0 && message.headers?.code === 503;
+const UNREADABLE = "unreadable";
+
+/** The library throws for names and values that it would not write itself, and a server passes on whatever came. */
+function headersOf(message: Msg): MsgHdrs | typeof UNREADABLE | undefined {
+  try {
+    return message.headers;
+  } catch {
+    return UNREADABLE;
+  }
+}
+
+export function isNoResponders(message: Msg): boolean {
+  if (message.data.length > 0) return false;
+  const headers = headersOf(message);
+  return headers !== UNREADABLE && headers?.code === 503;
+}
 
 /**
  * Headers on their way out. The library's own class spends 1 µs on a canonical form of each name that nobody uses; it asks of what it sends

@@ -63,6 +63,10 @@ export interface Delivery {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly reply: string | undefined;
+  /** Of all headers as they came; absent where nobody counted. */
+  readonly headerBytes?: number;
+  /** There are headers and they break the format: `header` then finds none. */
+  readonly headersUnreadable?: boolean;
   /** A header's first value; names are case-sensitive. A server's own message (503: nobody is there) has its code as `Status`. */
   header(name: string): string | undefined;
 }

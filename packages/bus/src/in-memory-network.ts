@@ -127,6 +127,7 @@ export class InMemoryNetwork {
       subject,
       payload: new Uint8Array(payload), // Buffer.slice would share it
       reply: options.reply,
+      headerBytes: headerBytesOf(headers),
       header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     };
     const message = from.published;
@@ -168,6 +169,13 @@ export class InMemoryNetwork {
     this.#routes.set(subject, route);
     return route;
   }
+}
+
+/** As a NATS server counts them: the version line, each header's line, and an empty one. */
+function headerBytesOf(headers: Readonly<Record<string, string>>): number {
+  const names = Object.keys(headers);
+  if (names.length === 0) return 0;
+  return names.reduce((bytes, name) => bytes + name.length + headers[name]!.length + 4, 12);
 }
 
 function startTimeout(delayMs: number, run: () => void): { stop(): void } {

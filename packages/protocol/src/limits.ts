@@ -10,7 +10,11 @@ assert(REQUEST_BYTES_MAX + HEADER_BYTES_MAX < OUR_PAYLOAD_BYTES_MAX, "one reques
 /** Control frames stay well below any server's limit; a fuller one is sent early. */
 export const FRAME_BYTES_MAX = 262_144;
 export const NAME_LENGTH_MAX = 64;
+/** A reply subject that is longer can't be cancelled. */
+export const REPLY_BYTES_MAX = 512;
 export const TENSORS_MAX = 64;
+/** Bytes of a tensor's name: models name theirs freely (`onnx::Conv_123`), so longer than our own names. */
+export const TENSOR_NAME_BYTES_MAX = 256;
 export const RANK_MAX = 8;
 export const BATCH_SIZE_MAX = 1_024;
 /** A deadline further away than this is a mistake, and would hold memory for as long. */
@@ -19,6 +23,10 @@ export const SLO_US_MAX = 600_000_000;
 export const INGRESS_REQUESTS_MAX = 200_000;
 /** Bytes of inputs that one ingress holds at once; beyond, OVERLOADED. */
 export const INGRESS_BYTES_MAX = 2_147_483_648;
+/** Requests of one application that one ingress holds at once: no application alone fills it. Beyond, OVERLOADED. */
+export const APP_REQUESTS_MAX = 100_000;
+/** Bytes of inputs of one application that one ingress holds at once; beyond, OVERLOADED. */
+export const APP_BYTES_MAX = 1_073_741_824;
 /** Requests that one ModelThread queues; beyond, OVERLOADED. */
 export const THREAD_REQUESTS_MAX = 65_536;
 /** Dispatched batches that one ModelThread holds until they are reported done. */

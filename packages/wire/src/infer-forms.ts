@@ -9,6 +9,7 @@ import {
   RANK_MAX,
   REQUEST_BYTES_MAX,
   TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
   type Tensor,
   TuttiError,
   bytesOf,
@@ -17,7 +18,7 @@ import {
 } from "@tutti/protocol";
 import { bytesFromJson, jsonFromBytes } from "./elements.ts";
 import { fromJson, pack, toJson, unpackViews } from "./msgpack.ts";
-import { TENSOR_NAME_BYTES_MAX, decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
+import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
 
 export type Form = "json" | "msgpack" | "binary";
 
@@ -130,7 +131,8 @@ const writeBody = (form: "json" | "msgpack", body: Body): Uint8Array => (form ==
 
 function readTensors(list: unknown, key: "inputs" | "outputs"): Tensor[] {
   if (!Array.isArray(list)) throw invalid(`${key} must be a list of tensors, got ${describe(list)}`);
-  if (list.length > TENSORS_MAX) throw invalid(`${key}: ${list.length} tensors, at most ${TENSORS_MAX} are allowed`);
+  if (list.length > TENSORS_MAX)
+    throw invalid(`${key}: ${list.length} tensors, at most ${TENSORS_MAX} are allowed (TENSORS_MAX)`);
   return list.map((entry, i) => readTensor(entry, `${key}[${i}]`));
 }
 
@@ -138,14 +140,18 @@ function readTensor(entry: unknown, where: string): Tensor {
   if (!isMap(entry)) throw invalid(`${where} must be an object, got ${describe(entry)}`);
   const { name, datatype: type, shape, data } = entry;
   if (typeof name !== "string" || name.length === 0 || name.length > TENSOR_NAME_BYTES_MAX)
-    throw invalid(`${where}.name must be a string of 1 to ${TENSOR_NAME_BYTES_MAX} characters, got ${describe(name)}`);
+    throw invalid(
+      `${where}.name must be a string of 1 to ${TENSOR_NAME_BYTES_MAX} characters, got ${describe(name)} (TENSOR_NAME_BYTES_MAX)`,
+    );
   if (type === "BYTES") throw invalid(`tensor "${name}": BYTES (strings) is not supported; send numbers`);
   if (typeof type !== "string" || !isDataType(type))
     throw invalid(
       `tensor "${name}": ${describe(type)} is no datatype (BOOL, UINT8 … UINT64, INT8 … INT64, FP16, FP32, FP64)`,
     );
   if (!Array.isArray(shape) || shape.length > RANK_MAX || !shape.every(isSize))
-    throw invalid(`tensor "${name}": shape must be a list of at most ${RANK_MAX} sizes, got ${describe(shape)}`);
+    throw invalid(
+      `tensor "${name}": shape must be a list of at most ${RANK_MAX} sizes (RANK_MAX), got ${describe(shape)}`,
+    );
   const dims = shape as number[];
   if (data instanceof Uint8Array) {
     const expected = elementCount(dims) * bytesOf(type);
@@ -167,7 +173,9 @@ function writeTensor(form: "json" | "msgpack", { name, type, dims, data }: Tenso
 
 function readWanted(outputs: unknown): string[] {
   if (!Array.isArray(outputs) || outputs.length > TENSORS_MAX)
-    throw invalid(`outputs must be a list of at most ${TENSORS_MAX} objects with a name, got ${describe(outputs)}`);
+    throw invalid(
+      `outputs must be a list of at most ${TENSORS_MAX} objects with a name (TENSORS_MAX), got ${describe(outputs)}`,
+    );
   return outputs.map((entry, i) => {
     const name: unknown = isMap(entry) ? entry["name"] : undefined;
     if (typeof name !== "string") throw invalid(`outputs[${i}] must be an object with a name, got ${describe(entry)}`);
@@ -180,7 +188,7 @@ function checkTotal(tensors: Tensor[]): Tensor[] {
   if (bytes > REQUEST_BYTES_MAX)
     throw new TuttiError(
       "TUTTI_TOO_LARGE",
-      `the inputs have ${bytes} bytes, at most ${REQUEST_BYTES_MAX} are taken: send a smaller tensor or a narrower datatype`,
+      `the inputs have ${bytes} bytes, at most ${REQUEST_BYTES_MAX} are taken (REQUEST_BYTES_MAX): send a smaller tensor or a narrower datatype`,
     );
   return tensors;
 }

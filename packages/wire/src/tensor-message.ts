@@ -8,9 +8,9 @@
  * In a message at a multiple of 8 bytes every tensor can be viewed as a typed array without a copy.
  */
 import {
-  NAME_LENGTH_MAX,
   RANK_MAX,
   TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
   type Tensor,
   TuttiError,
   alignTo8,
@@ -23,9 +23,6 @@ import {
 const MAGIC = 0x314e_5454; // the bytes "TTN1"
 const HEADER_BYTES = 8;
 const ENTRY_BYTES = 8;
-/** Bytes of a tensor's name: models name theirs freely (`onnx::Conv_123`), so longer than our own names. */
-export const TENSOR_NAME_BYTES_MAX = 4 * NAME_LENGTH_MAX;
-
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -37,7 +34,8 @@ export const isTensorMessage = (bytes: Uint8Array): boolean =>
  * @throws {TuttiError} INVALID_INPUT for tensors that no reader would accept: names, ranks, lengths
  */
 export function encodeTensors(tensors: readonly Tensor[]): Uint8Array {
-  if (tensors.length > TENSORS_MAX) throw invalid(`${tensors.length} tensors: at most ${TENSORS_MAX} fit in a message`);
+  if (tensors.length > TENSORS_MAX)
+    throw invalid(`${tensors.length} tensors: at most ${TENSORS_MAX} fit in a message (TENSORS_MAX)`);
   const names = tensors.map(({ name }) => encoder.encode(name));
   let headerBytes = HEADER_BYTES;
   let dataBytes = 0;
@@ -73,8 +71,8 @@ export function encodeTensors(tensors: readonly Tensor[]): Uint8Array {
 
 function checkTensor({ name, type, dims, data }: Tensor, nameBytes: number): void {
   if (nameBytes === 0 || nameBytes > TENSOR_NAME_BYTES_MAX)
-    throw invalid(`a tensor's name has 1 to ${TENSOR_NAME_BYTES_MAX} bytes, not ${nameBytes}`);
-  if (dims.length > RANK_MAX) throw invalid(`tensor "${name}" has ${dims.length} axes: at most ${RANK_MAX}`);
+    throw invalid(`a tensor's name has 1 to ${TENSOR_NAME_BYTES_MAX} bytes (TENSOR_NAME_BYTES_MAX), not ${nameBytes}`);
+  if (dims.length > RANK_MAX) throw invalid(`tensor "${name}" has ${dims.length} axes: at most ${RANK_MAX} (RANK_MAX)`);
   for (const dim of dims) if (dim >>> 0 !== dim) throw invalid(`tensor "${name}": ${dim} is no size of an axis`);
   const expected = elementCount(dims) * bytesOf(type);
   if (data.byteLength !== expected)
@@ -93,7 +91,7 @@ export function decodeTensors(message: Uint8Array): Tensor[] {
   const count = view.getUint16(4, true);
   const flags = view.getUint16(6, true);
   if (flags !== 0) throw invalid(`the tensor message has flags ${flags}, which this version does not know`);
-  if (count > TENSORS_MAX) throw invalid(`${count} tensors: at most ${TENSORS_MAX} fit in a message`);
+  if (count > TENSORS_MAX) throw invalid(`${count} tensors: at most ${TENSORS_MAX} fit in a message (TENSORS_MAX)`);
   const headers: { name: string; type: Tensor["type"]; dims: number[]; byteLength: number }[] = [];
   let at = HEADER_BYTES;
   for (let i = 0; i < count; i++) {
@@ -104,9 +102,11 @@ export function decodeTensors(message: Uint8Array): Tensor[] {
     const nameBytes = view.getUint16(at + 2, true);
     const byteLength = view.getUint32(at + 4, true);
     if (type === undefined) throw invalid(`tensor ${i} has the unknown data type ${view.getUint8(at)}`);
-    if (rank > RANK_MAX) throw invalid(`tensor ${i} has ${rank} axes: at most ${RANK_MAX}`);
+    if (rank > RANK_MAX) throw invalid(`tensor ${i} has ${rank} axes: at most ${RANK_MAX} (RANK_MAX)`);
     if (nameBytes === 0 || nameBytes > TENSOR_NAME_BYTES_MAX)
-      throw invalid(`the name of tensor ${i} has ${nameBytes} bytes: 1 to ${TENSOR_NAME_BYTES_MAX}`);
+      throw invalid(
+        `the name of tensor ${i} has ${nameBytes} bytes: 1 to ${TENSOR_NAME_BYTES_MAX} (TENSOR_NAME_BYTES_MAX)`,
+      );
     at += ENTRY_BYTES;
     const end = at + 4 * rank + nameBytes;
     if (end > message.byteLength) throw invalid(`the tensor message ends within the header of tensor ${i}`);

@@ -1,14 +1,44 @@
 import type { Delivery } from "@tutti/bus";
-import { HEADER, REQUEST_BYTES_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
+import {
+  HEADER,
+  HEADER_BYTES_MAX,
+  NAME_LENGTH_MAX,
+  REQUEST_BYTES_MAX,
+  SLO_US_MAX,
+  TuttiError,
+  isName,
+} from "@tutti/protocol";
 import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
-import { type Form, formOf } from "@tutti/wire";
+import { type Form, fnv1a, formOf } from "@tutti/wire";
 import type { CatalogModel } from "../catalog.ts";
+import type { HeldRequests } from "./held-requests.ts";
 
-/** `infer.<target>.<app>` taken apart; undefined for names that could not be ours. */
+/** `infer.<target>.<app>` taken apart; undefined for anything else. The names are not checked yet. */
 export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
   const tokens = subject.split(".");
   const [, target = "", app = ""] = tokens;
-  return tokens.length === 3 && isName(target) && isName(app) ? { target, app } : undefined;
+  return tokens.length === 3 && target !== "" && app !== "" ? { target, app } : undefined;
+}
+
+/** @throws {TuttiError} INVALID_INPUT for names that could not be ours */
+export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
+  const bad = [target, app].find((name) => !isName(name));
+  if (bad === undefined) return;
+  const rule = `letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
+  throw new TuttiError("TUTTI_INVALID_INPUT", `"${shown(bad)}" is no name of a model or an application: ${rule}`);
+}
+
+/** @throws {TuttiError} OVERLOADED naming the limit: once before the body is read, and once with what it came to, since others may have come meanwhile */
+export function checkRoom(held: HeldRequests, app: string, bytes: number): void {
+  const limit = held.limitReached(fnv1a(app), bytes);
+  if (limit === undefined) return;
+  const text = {
+    requestsMax: `this ingress holds ${held.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
+    bytesMax: `this ingress holds ${held.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
+    appRequestsMax: `this ingress holds as many requests of "${app}" as it takes of one application (APP_REQUESTS_MAX)`,
+    appBytesMax: `this ingress holds as many bytes of inputs of "${app}" as it takes of one application (APP_BYTES_MAX)`,
+  }[limit];
+  throw new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
 }
 
 /**
@@ -107,10 +137,17 @@ export function readForm(delivery: Delivery): Form {
 }
 
 export function checkSize(delivery: Delivery): void {
+  if (delivery.headersUnreadable === true)
+    throw new TuttiError("TUTTI_INVALID_INPUT", "the message's headers can't be read: each is a line `name: value`");
   if (delivery.payload.byteLength > REQUEST_BYTES_MAX)
     throw new TuttiError(
       "TUTTI_TOO_LARGE",
-      `${delivery.payload.byteLength} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have`,
+      `${delivery.payload.byteLength} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have (REQUEST_BYTES_MAX)`,
+    );
+  if ((delivery.headerBytes ?? 0) > HEADER_BYTES_MAX)
+    throw new TuttiError(
+      "TUTTI_TOO_LARGE",
+      `${delivery.headerBytes} bytes of headers are more than the ${HEADER_BYTES_MAX} that one request may have (HEADER_BYTES_MAX)`,
     );
 }
 
@@ -144,7 +181,7 @@ export function readWanted(
 const tooFar = (): TuttiError =>
   new TuttiError(
     "TUTTI_INVALID_INPUT",
-    `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one`,
+    `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one (SLO_US_MAX)`,
   );
 /** What came from outside, short enough for an error text. */
 const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);

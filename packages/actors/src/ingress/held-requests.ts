@@ -37,19 +37,27 @@ export interface Held {
   earlierToken: Uint8Array | undefined;
 }
 
+/** What one ingress holds at most, of all applications and of one. */
+export interface HeldLimits {
+  readonly requestsMax: number;
+  readonly bytesMax: number;
+  readonly appRequestsMax: number;
+  readonly appBytesMax: number;
+}
+
 /** The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7). */
 export class HeldRequests {
   readonly #bySeq = new Map<number, Held>();
   readonly #bySlot: (Held | undefined)[] = [];
   readonly #freeSlots: number[] = [];
   readonly #timers: IndexedHeap;
-  readonly #requestsMax: number;
-  readonly #bytesMax: number;
+  readonly #limits: HeldLimits;
+  /** Of applications that have any. */
+  readonly #byApp = new Map<number, { requests: number; bytes: number }>();
   bytes = 0;
 
-  constructor(options: { readonly requestsMax: number; readonly bytesMax: number }) {
-    this.#requestsMax = options.requestsMax;
-    this.#bytesMax = options.bytesMax;
+  constructor(options: HeldLimits) {
+    this.#limits = options;
     this.#timers = new IndexedHeap(options.requestsMax);
   }
 
@@ -59,8 +67,14 @@ export class HeldRequests {
   get nextTimerAt(): Instant {
     return this.#timers.topPriority as Instant;
   }
-  fits(bytes: number): boolean {
-    return this.#bySeq.size < this.#requestsMax && this.bytes + bytes <= this.#bytesMax;
+  /** The limit that one more request of so many bytes would break; undefined: it fits. */
+  limitReached(appId: number, bytes: number): keyof HeldLimits | undefined {
+    const { requestsMax, bytesMax, appRequestsMax, appBytesMax } = this.#limits;
+    if (this.#bySeq.size >= requestsMax) return "requestsMax";
+    if (this.bytes + bytes > bytesMax) return "bytesMax";
+    const app = this.#byApp.get(appId);
+    if ((app?.requests ?? 0) >= appRequestsMax) return "appRequestsMax";
+    return (app?.bytes ?? 0) + bytes > appBytesMax ? "appBytesMax" : undefined;
   }
   /** The slot that the next `add` must name. */
   nextSlot(): number {
@@ -82,6 +96,12 @@ export class HeldRequests {
     this.#bySeq.set(held.seq, held);
     this.#timers.set(held.slot, timerAt);
     this.bytes += held.row.byteLength;
+    const app = this.#byApp.get(held.appId);
+    if (app === undefined) this.#byApp.set(held.appId, { requests: 1, bytes: held.row.byteLength });
+    else {
+      app.requests++;
+      app.bytes += held.row.byteLength;
+    }
   }
 
   remove(held: Held): void {
@@ -90,6 +110,9 @@ export class HeldRequests {
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
     this.bytes -= held.row.byteLength;
+    const app = this.#byApp.get(held.appId)!;
+    app.bytes -= held.row.byteLength;
+    if (--app.requests === 0) this.#byApp.delete(held.appId);
   }
 
   /** The request whose timer is due at `now`, or undefined. */
