@@ -124,10 +124,6 @@ function addModels(program: Command): void {
     .description("list models, their state and their latencies")
     .option("--release <model>", "serve this one again, which was quarantined because it ended its executors")
     .action(async (options) => (await import("./commands/models.ts")).models(options));
-  toCluster(program.command("status"))
-    .description("list the actors that are there")
-    .option("--wait <seconds>", "how long to listen", "1.2")
-    .action(async (options) => (await import("./commands/status.ts")).status(options));
 }
 
 function addRecord(program: Command): void {

@@ -1,7 +1,7 @@
 /** The operators' commands, as `tutti --help` lists them. */
 import { Command } from "commander";
 
-const EXAMPLES = {
+const HELP = {
   restart: `
 One after the other: the replacement starts first and the old process leaves once it is ready, but for executors, profiler, planner and gateway, of which there
 can be only one at a time. The next one's turn comes when as many actors, accelerators and ModelThreads are there as before. It stops at the first failure.
@@ -12,21 +12,52 @@ can be only one at a time. The next one's turn comes when as many actors, accele
   tutti restart 1k2j9             one actor, by the beginning of its id`,
   drain: `
 It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`.`,
+  status: `
+offered, good (answered in time) and refused are requests per second of the last seconds; batch is the mean batch; p99 is from arrival to answer.`,
+  top: `
+CPU is in cores (100 % is one). lag says how late the event loop was in the last second. msg/s counts NATS messages, both ways.`,
+  actors: `
+health is ok, or what is not: late heartbeat, not serving, draining, drained, event loop late, clock skewed, malformed messages, slow consumer, quarantined.`,
 } as const;
 
 export function addOperators(program: Command, toCluster: (command: Command) => Command): void {
   toCluster(program.command("restart <actor|role|all>"))
     .description("replace processes one after the other, without refusing requests where capacity allows it")
     .option("--timeout <seconds>", "for each: until it is ready, and again until the cluster is whole", "60")
-    .addHelpText("after", EXAMPLES.restart)
+    .addHelpText("after", HELP.restart)
     .action(async (name: string, options) => (await import("./operation.ts")).operate("restart", name, options));
   toCluster(program.command("drain <executor>"))
     .description("take an executor out of service: it finishes what it has, ends, and stays down")
     .option("--timeout <seconds>", "until it has ended", "60")
-    .addHelpText("after", EXAMPLES.drain)
+    .addHelpText("after", HELP.drain)
     .action(async (name: string, options) => (await import("./operation.ts")).operate("drain", name, options));
   toCluster(program.command("undrain <executor>"))
     .description("start a drained executor again")
     .option("--timeout <seconds>", "until it is ready, and again until it serves", "60")
     .action(async (name: string, options) => (await import("./operation.ts")).operate("undrain", name, options));
+  toCluster(program.command("logs <actor|role|all>"))
+    .description("show what processes wrote lately")
+    .option("--follow", "go on with what they write, until Ctrl-C")
+    .option("--since <duration>", "how far back: 30s, 5m, 1h; an agent keeps the last 2,000 lines of each", "5m")
+    .action(async (name: string, options) => (await import("./logs.ts")).logs(name, options));
+  toWatch(program.command("status"), toCluster)
+    .description("show what becomes of each model's requests, how busy accelerators are, and who leads")
+    .addHelpText("after", HELP.status)
+    .action(async (options) => (await import("./watching.ts")).status(options));
+  toWatch(program.command("top"), toCluster)
+    .description("show actors by processor time, and accelerators by how busy they are")
+    .addHelpText("after", HELP.top)
+    .action(async (options) => (await import("./watching.ts")).top(options));
+  toCluster(program.command("actors"))
+    .description("list the actors that are there, and how they fare")
+    .option("--wait <seconds>", WAIT, "2.5")
+    .addHelpText("after", HELP.actors)
+    .action(async (options) => (await import("./watching.ts")).actors(options));
 }
+
+const WAIT = "how long to listen at most; actors report once a second, and rates take two reports";
+
+const toWatch = (command: Command, toCluster: (command: Command) => Command): Command =>
+  toCluster(command)
+    .option("--once", "print once, also on a terminal, where it is otherwise renewed in place until Ctrl-C")
+    .option("--wait <seconds>", WAIT, "2.5");

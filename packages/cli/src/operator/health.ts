@@ -1,0 +1,70 @@
+/** How an actor fares, by what it says and by how it says it. */
+import type { AgentAnswered, ProcessState } from "@tutti/protocol";
+import { actorToken } from "@tutti/units";
+import { type Figures, type HeardActor, latestOf, offsetUs } from "./cluster-view.ts";
+
+/** Five heartbeats of ten a second: peers are not worried yet, an operator may be. */
+const LATE_BEAT_MS = 500;
+const SILENT_MS = 2_000;
+/** Beyond it timers are late by as much, and requests with them. */
+const LAG_US = 100_000;
+/** A clock that differs more from the others' than a heartbeat can be late on a busy machine. */
+const SKEW_US = 50_000;
+const CLOCK_ERROR_US = 20_000;
+
+/** Figures that rise only when something is wrong, and what an operator should read then. */
+const TROUBLES: readonly (readonly [figure: string, text: string])[] = [
+  ["frameFaults", "malformed messages"],
+  ["framesLost", "messages not sent"],
+  ["answersLost", "answers lost"],
+  ["slowConsumer", "slow consumer"],
+  ["slowConsumers", "slow consumer"],
+];
+
+export interface Surroundings {
+  readonly silentMs: number;
+  /** Of all actors' clocks against ours, the median: what is left is the actor's own. */
+  readonly offsetMedianUs: number;
+  readonly process: ProcessState | undefined;
+}
+
+/** @returns `ok` alone, or everything that is not as it should be */
+export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process }: Surroundings): string[] {
+  const found: string[] = [];
+  const figures = latestOf(actor)?.figures ?? {};
+  if (silentMs > SILENT_MS) found.push(`silent for ${(silentMs / 1_000).toFixed(0)} s`);
+  else if (silentMs > LATE_BEAT_MS) found.push("late heartbeat");
+  const { gpus, role } = actor.beat;
+  if (role === "executor" && gpus?.some(({ serving }) => !serving))
+    found.push(process?.phase === "parked" ? "draining" : "not serving");
+  const skewUs = offsetUs(actor) - offsetMedianUs;
+  if (Math.abs(skewUs) > SKEW_US) found.push(`clock skewed by ${Math.round(-skewUs / 1_000)} ms`);
+  else if (Math.abs(figures["clockErrorUs"] ?? 0) > CLOCK_ERROR_US) found.push("clock slewing");
+  if ((figures["lagMaxUs"] ?? 0) > LAG_US)
+    found.push(`event loop ${Math.round((figures["lagMaxUs"] ?? 0) / 1_000)} ms late`);
+  for (const [name, text] of TROUBLES) if (rises(actor, name)) found.push(text);
+  const quarantined = figures["quarantined"] ?? 0;
+  if (quarantined > 0) found.push(`${quarantined} quarantined`);
+  if (latestOf(actor)?.perThread?.some((thread) => thread.figures["delayCapped"] === 1))
+    found.push("delays at their cap");
+  return found.length === 0 ? ["ok"] : found;
+}
+
+/** Since the oldest report that is kept, so that what once was wrong is not shown for ever. */
+function rises({ reports }: HeardActor, name: string): boolean {
+  const [first, last] = [reports[0]?.stats.figures, reports.at(-1)?.stats.figures];
+  return valueOf(last, name) > valueOf(first, name);
+}
+const valueOf = (figures: Figures | undefined, name: string): number => figures?.[name] ?? 0;
+
+export function medianOf(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+}
+
+/** By the actor's id. */
+export const processesByActor = (agents: readonly AgentAnswered[]): ReadonlyMap<string, ProcessState> =>
+  new Map(agents.flatMap(({ processes }) => processes.map((process) => [process.actor, process] as const)));
+
+export const processOf = (actor: HeardActor, processes: ReadonlyMap<string, ProcessState>): ProcessState | undefined =>
+  processes.get(actorToken(actor.key));

@@ -1,0 +1,62 @@
+/** Text that is renewed in place on a terminal, and printed once where there is none. */
+
+export interface LiveOptions {
+  /** Prints once, when everything is known. */
+  readonly once: boolean;
+  readonly everyMs: number;
+  readonly render: () => Promise<string> | string;
+  readonly output?: LiveOutput;
+}
+
+export interface LiveOutput {
+  readonly isTTY?: boolean;
+  readonly rows?: number;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
+const ESC = "\u001b[";
+const HIDE_CURSOR = `${ESC}?25l`;
+const SHOW_CURSOR = `${ESC}?25h`;
+/** To the upper left corner; to the end of the line, of the screen. */
+const HOME = `${ESC}H`;
+const CLEAR_LINE = `${ESC}K`;
+const CLEAR_BELOW = `${ESC}J`;
+/** Another screen, so that what was there before is there again afterwards. */
+const OTHER_SCREEN = `${ESC}?1049h`;
+const OWN_SCREEN = `${ESC}?1049l`;
+
+export const isLive = (output: LiveOutput = process.stdout): boolean => output.isTTY === true;
+
+/** Until Ctrl-C, or once. */
+export async function showLive({ once, everyMs, render, output = process.stdout }: LiveOptions): Promise<void> {
+  if (once || !isLive(output)) {
+    output.write(`${await render()}\n`);
+    return;
+  }
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<true>();
+  const onSignal = (): void => stop(true);
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  output.write(OTHER_SCREEN + HIDE_CURSOR);
+  try {
+    for (;;) {
+      output.write(screen(await render(), output));
+      let timer: NodeJS.Timeout | undefined;
+      const tick = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), everyMs)));
+      const isOver = await Promise.race([stopped, tick]);
+      clearTimeout(timer);
+      if (isOver) return;
+    }
+  } finally {
+    output.write(SHOW_CURSOR + OWN_SCREEN);
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+}
+
+/** Line over line, without blanking the screen first, which would flicker; what does not fit is cut off. */
+export function screen(text: string, { rows = 40, columns = 160 }: LiveOutput): string {
+  const lines = text.split("\n");
+  const shown =
+    lines.length > rows - 1 ? [...lines.slice(0, rows - 2), `… ${lines.length - rows + 2} lines more`] : lines;
+  return `${HOME}${shown.map((line) => `${line.slice(0, columns)}${CLEAR_LINE}`).join("\r\n")}\r\n${CLEAR_BELOW}`;
+}

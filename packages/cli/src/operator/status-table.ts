@@ -1,0 +1,146 @@
+/** `tutti status`: what becomes of each model's requests, how busy each accelerator is, and who leads. */
+import type { ListedModel } from "@tutti/client";
+import type { StatsReported } from "@tutti/protocol";
+import { actorToken, modelNumberOf } from "@tutti/units";
+import { renderTable } from "../table.ts";
+import { type ClusterView, type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
+import { type TopGpu, gpusOf, milliseconds, renderGpus, whole } from "./top-table.ts";
+
+export interface ModelStatusRow {
+  readonly name: string;
+  readonly state: string;
+  readonly reason: string;
+  /** Per second; undefined until rates are known. */
+  readonly offered: number | undefined;
+  /** Answered in time, per second. */
+  readonly good: number | undefined;
+  readonly late: number | undefined;
+  /** Per second, by cause. */
+  readonly refused: Readonly<Record<string, number>>;
+  readonly queue: number;
+  readonly batchMean: number | undefined;
+  /** From arrival to answer, of the last five to ten seconds, at the ingress where it is worst. */
+  readonly p99Us: number;
+}
+
+export interface RankerRow {
+  readonly actor: string;
+  readonly host: string;
+  readonly leads: boolean;
+  readonly epoch: number;
+}
+
+export interface ClusterStatus {
+  readonly models: readonly ModelStatusRow[];
+  readonly accelerators: readonly TopGpu[];
+  readonly rankers: readonly RankerRow[];
+}
+
+export function statusOf(view: ClusterView, models: readonly ListedModel[]): ClusterStatus {
+  const actors = view.actors();
+  const ofRole = (role: string): HeardActor[] => actors.filter(({ beat }) => beat.role === role);
+  const [ingresses, batchers] = [ofRole("ingress"), ofRole("batcher")];
+  return {
+    models: models.map((model) => modelRow(model, ingresses, batchers)),
+    accelerators: actors.flatMap(gpusOf).sort((a, b) => a.gpu - b.gpu),
+    rankers: ofRole("ranker").map(({ key, beat }) => ({
+      actor: actorToken(key),
+      host: beat.host,
+      leads: (beat.epoch ?? 0) > 0,
+      epoch: beat.epoch ?? 0,
+    })),
+  };
+}
+
+function modelRow({ spec, status }: ListedModel, ingresses: HeardActor[], batchers: HeardActor[]): ModelStatusRow {
+  const read =
+    (name: string) =>
+    (stats: StatsReported): number =>
+      threadsOf(stats, spec.number).reduce((sum, { figures }) => sum + (figures[name] ?? 0), 0);
+  const rate = (actors: readonly HeardActor[], name: string): number | undefined =>
+    sumOf(actors.map((actor) => rateOf(actor, read(name))));
+  const [ok, late] = [rate(ingresses, "ok"), rate(ingresses, "late")];
+  const [items, batches] = [rate(batchers, "items") ?? 0, rate(batchers, "batches") ?? 0];
+  const latest = (actor: HeardActor, name: string): number => {
+    const stats = latestOf(actor);
+    return stats === undefined ? 0 : read(name)(stats);
+  };
+  return {
+    name: spec.name,
+    state: status?.state ?? "waiting",
+    reason: status?.reason ?? "",
+    offered: rate(ingresses, "offered"),
+    good: ok === undefined ? undefined : ok - (late ?? 0),
+    late,
+    refused: causes(ingresses, spec.number, (name) => rate(ingresses, name) ?? 0),
+    queue: batchers.reduce((sum, actor) => sum + latest(actor, "queued"), 0),
+    batchMean: batches > 0 ? items / batches : undefined,
+    p99Us: Math.max(0, ...ingresses.map((actor) => latest(actor, "p99Us"))),
+  };
+}
+
+/** A model has a thread for each of its buckets. */
+const threadsOf = (stats: StatsReported, modelNumber: number): NonNullable<StatsReported["perThread"]> =>
+  (stats.perThread ?? []).filter(({ thread }) => modelNumberOf(thread) === modelNumber);
+
+const REFUSED = "refused.TUTTI_";
+
+function causes(
+  ingresses: readonly HeardActor[],
+  modelNumber: number,
+  rate: (name: string) => number,
+): Record<string, number> {
+  const names = new Set<string>();
+  for (const actor of ingresses) {
+    const stats = latestOf(actor);
+    for (const { figures } of stats === undefined ? [] : threadsOf(stats, modelNumber))
+      for (const name of Object.keys(figures)) if (name.startsWith(REFUSED)) names.add(name);
+  }
+  const rates = [...names].map((name) => [name.slice(REFUSED.length), rate(name)] as const);
+  return Object.fromEntries(rates.filter(([, perSecond]) => perSecond > 0));
+}
+
+/** Undefined where nothing is known yet. */
+function sumOf(values: readonly (number | undefined)[]): number | undefined {
+  const known = values.filter((value) => value !== undefined);
+  return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
+}
+
+export function renderClusterStatus({ models, accelerators, rankers }: ClusterStatus): string {
+  const table = renderTable(
+    ["model", "state", "offered/s", "good/s", "refused/s", "queue", "batch", "p99", "refused because"],
+    models.map((row) => [
+      row.name,
+      row.state,
+      whole(row.offered),
+      whole(row.good),
+      whole(Object.values(row.refused).reduce((sum, perSecond) => sum + perSecond, 0)),
+      String(row.queue),
+      row.batchMean === undefined ? "-" : row.batchMean.toFixed(1),
+      row.p99Us === 0 ? "-" : milliseconds(row.p99Us),
+      Object.entries(row.refused)
+        .map(([cause, perSecond]) => `${cause} ${whole(perSecond)}`)
+        .join(", "),
+    ]),
+  );
+  const reasons = models.filter(({ state, reason }) => state !== "ready" && reason !== "");
+  const parts = [
+    models.length === 0 ? "No model is loaded." : table,
+    ...reasons.map(({ name, reason }) => `${name}: ${reason}`),
+    "",
+    accelerators.length === 0 ? "No executor is there." : renderGpus(accelerators),
+    "",
+    rankerLine(rankers),
+  ];
+  return parts.join("\n");
+}
+
+function rankerLine(rankers: readonly RankerRow[]): string {
+  const leaders = rankers.filter(({ leads }) => leads);
+  const spares = rankers.filter(({ leads }) => !leads).map(({ actor, host }) => `${actor} on ${host}`);
+  const leading =
+    leaders.length === 0
+      ? "Nobody leads."
+      : leaders.map(({ actor, host, epoch }) => `${actor} on ${host} leads, epoch ${epoch}.`).join(" ");
+  return `Rankers: ${leading} ${spares.length === 0 ? "There is no spare." : `Spares: ${spares.join(", ")}.`}`;
+}

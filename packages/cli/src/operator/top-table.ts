@@ -1,0 +1,125 @@
+/** `tutti top`: actors by processor time, and accelerators by busy share. */
+import { type GpuId, actorToken } from "@tutti/units";
+import { renderTable } from "../table.ts";
+import { type ClusterView, type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
+
+export interface TopActor {
+  readonly actor: string;
+  readonly role: string;
+  readonly host: string;
+  readonly pid: number;
+  /** Cores; undefined until there are two reports. */
+  readonly cpu: number | undefined;
+  readonly rssBytes: number;
+  /** Since the report before. */
+  readonly lagP99Us: number;
+  readonly lagMaxUs: number;
+  readonly messagesPerSecond: number | undefined;
+  readonly bytesPerSecond: number | undefined;
+}
+
+export interface TopGpu {
+  readonly gpu: GpuId;
+  readonly executor: string;
+  readonly host: string;
+  readonly type: string;
+  readonly serving: boolean;
+  /** Share of the time in which it runs batches. */
+  readonly busy: number | undefined;
+  readonly batchesPerSecond: number | undefined;
+  readonly itemsPerSecond: number | undefined;
+}
+
+export interface Top {
+  readonly actors: readonly TopActor[];
+  readonly accelerators: readonly TopGpu[];
+}
+
+export function topOf(view: ClusterView): Top {
+  const heard = view.actors();
+  const actors = heard.map(topActor).sort((a, b) => (b.cpu ?? -1) - (a.cpu ?? -1) || b.rssBytes - a.rssBytes);
+  const accelerators = heard.flatMap(gpusOf).sort((a, b) => (b.busy ?? -1) - (a.busy ?? -1) || a.gpu - b.gpu);
+  return { actors, accelerators };
+}
+
+function topActor(actor: HeardActor): TopActor {
+  const figures = latestOf(actor)?.figures ?? {};
+  const rate = (...names: string[]): number | undefined =>
+    rateOf(actor, (stats) => names.reduce((sum, name) => sum + (stats.figures[name] ?? 0), 0));
+  const cpuUs = rate("cpuUs");
+  return {
+    actor: actorToken(actor.key),
+    role: actor.beat.role,
+    host: actor.beat.host,
+    pid: actor.beat.pid,
+    cpu: cpuUs === undefined ? undefined : cpuUs / 1e6,
+    rssBytes: figures["rssBytes"] ?? 0,
+    lagP99Us: figures["lagP99Us"] ?? 0,
+    lagMaxUs: figures["lagMaxUs"] ?? 0,
+    messagesPerSecond: rate("messagesIn", "messagesOut"),
+    bytesPerSecond: rate("bytesIn", "bytesOut"),
+  };
+}
+
+/** Also for `tutti status`. */
+export function gpusOf(actor: HeardActor): TopGpu[] {
+  return (actor.beat.gpus ?? []).map(({ gpu, serving, type }) => {
+    const rate = (name: string): number | undefined =>
+      rateOf(actor, (stats) => stats.perGpu?.find((one) => one.gpu === gpu)?.figures[name] ?? 0);
+    const busyUs = rate("busyUs");
+    return {
+      gpu,
+      executor: actorToken(actor.key),
+      host: actor.beat.host,
+      type,
+      serving,
+      busy: busyUs === undefined ? undefined : Math.min(1, busyUs / 1e6),
+      batchesPerSecond: rate("batches"),
+      itemsPerSecond: rate("items"),
+    };
+  });
+}
+
+const ACCELERATORS_SHOWN = 16;
+
+export function renderTop({ actors, accelerators }: Top): string {
+  const own = renderTable(
+    ["actor", "role", "host", "pid", "CPU", "memory", "lag p99", "lag max", "msg/s", "MB/s"],
+    actors.map((row) => [
+      row.actor,
+      row.role,
+      row.host,
+      String(row.pid),
+      percent(row.cpu),
+      `${(row.rssBytes / 1e6).toFixed(0)} MB`,
+      milliseconds(row.lagP99Us),
+      milliseconds(row.lagMaxUs),
+      whole(row.messagesPerSecond),
+      row.bytesPerSecond === undefined ? "-" : (row.bytesPerSecond / 1e6).toFixed(1),
+    ]),
+  );
+  const shown = accelerators.slice(0, ACCELERATORS_SHOWN);
+  const more = accelerators.length - shown.length;
+  return [own, "", renderGpus(shown), ...(more > 0 ? [`${more} accelerators more, less busy`] : [])].join("\n");
+}
+
+export const renderGpus = (gpus: readonly TopGpu[]): string =>
+  renderTable(
+    ["gpu", "busy", "batches/s", "items/s", "executor", "host", "engine", "state"],
+    gpus.map((row) => [
+      String(row.gpu),
+      percent(row.busy),
+      whole(row.batchesPerSecond),
+      whole(row.itemsPerSecond),
+      row.executor,
+      row.host,
+      row.type,
+      row.serving ? "serves" : "not granted",
+    ]),
+  );
+
+export const whole = (value: number | undefined): string =>
+  value === undefined ? "-" : Math.round(value).toLocaleString("en-US");
+export const percent = (share: number | undefined): string =>
+  share === undefined ? "-" : `${(100 * share).toFixed(0)} %`;
+export const milliseconds = (us: number): string => `${(us / 1_000).toFixed(1)} ms`;
