@@ -75,6 +75,13 @@ test("an application asks under its own name only, and hears only its own answer
   expect(await deniedSubscribing("app-camera", ["_INBOX.camera.>", "_INBOX.camera.a.b", ...others])).toEqual(others);
 });
 
+test("an application takes back requests in its own name only, and ingresses alone hear of it", async () => {
+  expect(await deniedPublishing("app-camera", ["cancel.camera", "cancel.robot"])).toEqual(["cancel.robot"]);
+  for (const user of USERS.filter((name) => name !== "ingress"))
+    expect(await deniedSubscribing(user, ["cancel.*"]), user).toEqual(["cancel.*"]);
+  expect(await deniedSubscribing("ingress", ["cancel.*"])).toEqual([]);
+});
+
 test("whoever has no credentials may ask and be answered, and neither hears nor says anything inside", async () => {
   expect(LOCAL_USER.inboxPrefix).toBe("_INBOX");
   const inside = ["tutti.v1.main.all.batcher", "$KV.tutti_models.x", "$JS.API.INFO", "_INBOX.camera.x"];

@@ -93,7 +93,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "an ingress that is stopped does not wait for its answers",
     file: "actors/src/ingress/ingress.ts",
-    find: `if (this.#held.size === 0 && this.#decoding === 0) this.#drained?.();`,
+    find: `if (this.#held.size === 0 && this.#door.decoding === 0) this.#drained?.();`,
     replace: `this.#drained?.();`,
     from: 56,
   },

@@ -189,6 +189,8 @@ export class QueueChecker {
     const ledger = this.#of(host);
     const entry = ledger.entries.get(`${ingress.key}/${seq}`);
     if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;
+    // Before its time is up it was cancelled, or an earlier holder of the model has sent it out.
+    if (this.#now() < entry.deadline) return;
     const planned = entry.deadline - PLANNABLE_US;
     const isHeld =
       ledger.served.get(entry.thread) === entry.term && this.#termOf(modelNumberOf(entry.thread)) === entry.term;

@@ -12,6 +12,9 @@ const ACTORS_KEPT = 4_096;
 /** `infer.<target>.<app>`: publisher to ingress (queue group `ingress`). */
 export const INFER_SUBJECT = "infer.*.*";
 export const INFER_QUEUE = "ingress";
+/** `cancel.<app>`: publisher to every ingress; the payload is the reply subject of the request that is no longer wanted. */
+export const CANCEL_SUBJECT = "cancel.*";
+export const cancelSubject = (app: string): string => `cancel.${app}`;
 export const inferSubject = (target: string, app: string): string => `infer.${target}.${app}`;
 
 export const subjectsOf = (cluster: string) => {

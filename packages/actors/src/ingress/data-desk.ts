@@ -8,6 +8,10 @@ export interface DataDeskOptions {
   readonly held: HeldRequests;
   readonly secret: Uint8Array;
   readonly figures: IngressFigures;
+  /** An executor pulled it for the first time for a batch of this batcher. */
+  readonly onPulled: (held: Held, batcher: ActorKey) => void;
+  /** It was asked for with a token that isn't ours, in the name of this batcher. */
+  readonly onRefused: (held: Held, batcher: ActorKey) => void;
   /** A request has its outcome: outputs, or the error of its own row. */
   readonly settle: (held: Held, outcome: Uint8Array | TuttiError, results: ResultBatch) => void;
   readonly onResponded: (results: ResultBatch) => void;
@@ -23,14 +27,18 @@ export function createDataDesk(options: DataDeskOptions): DataHandlers {
       if (!verifyToken(secret, claim, pull.token)) {
         figures.forbiddenPulls++;
         reply(undefined);
+        for (const seq of pull.seqs) {
+          const request = held.get(seq);
+          if (request !== undefined && request.thread === pull.thread) options.onRefused(request, claim.batcher);
+        }
         return;
       }
       const items = new Array<PulledItem>(pull.seqs.length);
       for (let i = 0; i < items.length; i++) {
         const seq = pull.seqs[i]!;
         const request = held.get(seq);
-        if (request !== undefined && request.thread === pull.thread) {
-          notePulled(request, pull, executor);
+        if (request !== undefined && request.thread === pull.thread && mayPull(request, pull)) {
+          if (notePulled(request, pull, executor)) options.onPulled(request, claim.batcher);
           items[i] = { seq, row: request.row, traceparent: request.traceparent };
         } else items[i] = { seq, row: undefined, traceparent: "" };
       }
@@ -55,20 +63,36 @@ export function createDataDesk(options: DataDeskOptions): DataHandlers {
   };
 }
 
-/** A request that was put back and dispatched again may be answered by either batch: the first result wins. */
-function notePulled(held: Held, { batchId, token }: PullRequest, executor: ActorKey): void {
-  if (held.batch === batchId && held.executor === executor && sameBytes(held.token, token)) return;
+/** A token serves once, and once more where the answer was lost on the way: who overhears it later has nothing of it. */
+const PULLS_MAX = 2;
+
+const isSamePull = (held: Held, { batchId, executor, token }: PullRequest | ResultBatch): boolean =>
+  held.batch === batchId && held.executor === executor && sameBytes(held.token, token);
+const mayPull = (held: Held, pull: PullRequest): boolean =>
+  isSamePull(held, pull) ? held.pulls < PULLS_MAX : !wasPulledEarlierBy(held, pull);
+
+/**
+ * A request that was put back and dispatched again may be answered by either batch: the first result wins.
+ *
+ * @returns whether that is news
+ */
+function notePulled(held: Held, pull: PullRequest, executor: ActorKey): boolean {
+  const isNew = !isSamePull(held, pull);
+  held.pulls = isNew ? 1 : held.pulls + 1;
+  if (!isNew) return false;
   held.earlierBatch = held.batch;
   held.earlierExecutor = held.executor;
   held.earlierToken = held.token;
-  held.batch = batchId;
+  held.batch = pull.batchId;
   held.executor = executor;
-  held.token = token;
+  held.token = pull.token;
+  return true;
 }
 /** The token is the proof: batches and executors can be guessed or overheard. */
-const wasPulledBy = (held: Held, { batchId, executor, token }: ResultBatch): boolean =>
-  (held.batch === batchId && held.executor === executor && sameBytes(held.token, token)) ||
-  (held.earlierBatch === batchId && held.earlierExecutor === executor && sameBytes(held.earlierToken, token));
+const wasPulledBy = (held: Held, results: ResultBatch): boolean =>
+  isSamePull(held, results) || wasPulledEarlierBy(held, results);
+const wasPulledEarlierBy = (held: Held, { batchId, executor, token }: PullRequest | ResultBatch): boolean =>
+  held.earlierBatch === batchId && held.earlierExecutor === executor && sameBytes(held.earlierToken, token);
 
 /** False without a token. Its time does not depend on where the bytes differ. */
 function sameBytes(a: Uint8Array | undefined, b: Uint8Array): boolean {

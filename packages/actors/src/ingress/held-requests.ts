@@ -2,7 +2,7 @@ import type { CatalogModel } from "../catalog.ts";
 import { IndexedHeap } from "@tutti/collections";
 import type { Form } from "@tutti/wire";
 import type { Span } from "@tutti/telemetry";
-import type { ActorKey, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, assert } from "@tutti/units";
 
 /** A request that was accepted and not yet answered. The ingress is the arbiter of its fate (T1). */
 export interface Held {
@@ -28,10 +28,16 @@ export interface Held {
   readonly traceparent: string;
   /** Position among the arrivals told to its thread's batcher, so that a gap can be sent again. */
   arrivalSeq: number;
+  /** The term under which its batcher was told; 0 when whoever holds the model now doesn't know of it (Lanes, L2). */
+  toldTerm: number;
+  /** After a pull that was refused because its batcher didn't know our secret. */
+  isToldAgain: boolean;
   /** Who pulled it last, and before that: only they may answer it (T2). */
   batch: number;
   executor: ActorKey | 0;
   token: Uint8Array | undefined;
+  /** How often it was pulled with that token. */
+  pulls: number;
   earlierBatch: number;
   earlierExecutor: ActorKey | 0;
   earlierToken: Uint8Array | undefined;
@@ -54,6 +60,8 @@ export class HeldRequests {
   readonly #limits: HeldLimits;
   /** Of applications that have any. */
   readonly #byApp = new Map<number, { requests: number; bytes: number }>();
+  /** Bodies that are being read count as what they will become. */
+  #count = 0;
   bytes = 0;
 
   constructor(options: HeldLimits) {
@@ -70,11 +78,29 @@ export class HeldRequests {
   /** The limit that one more request of so many bytes would break; undefined: it fits. */
   limitReached(appId: number, bytes: number): keyof HeldLimits | undefined {
     const { requestsMax, bytesMax, appRequestsMax, appBytesMax } = this.#limits;
-    if (this.#bySeq.size >= requestsMax) return "requestsMax";
+    if (this.#count >= requestsMax) return "requestsMax";
     if (this.bytes + bytes > bytesMax) return "bytesMax";
     const app = this.#byApp.get(appId);
     if ((app?.requests ?? 0) >= appRequestsMax) return "appRequestsMax";
     return (app?.bytes ?? 0) + bytes > appBytesMax ? "appBytesMax" : undefined;
+  }
+  /** Keeps room for a body that is being read and was found to fit, until `release`. */
+  reserve(appId: number, bytes: number): void {
+    this.#count++;
+    this.bytes += bytes;
+    const app = this.#byApp.get(appId);
+    if (app === undefined) this.#byApp.set(appId, { requests: 1, bytes });
+    else {
+      app.requests++;
+      app.bytes += bytes;
+    }
+  }
+  release(appId: number, bytes: number): void {
+    this.#count--;
+    this.bytes -= bytes;
+    const app = this.#byApp.get(appId)!;
+    app.bytes -= bytes;
+    if (--app.requests === 0) this.#byApp.delete(appId);
   }
   /** The slot that the next `add` must name. */
   nextSlot(): number {
@@ -87,7 +113,9 @@ export class HeldRequests {
     return this.#bySeq.values();
   }
 
+  /** Only what fits. */
   add(held: Held, timerAt: Instant): void {
+    assert(this.#count < this.#limits.requestsMax && held.slot === this.nextSlot(), "there is no room for a request");
     if (held.slot === this.#bySlot.length) this.#bySlot.push(held);
     else {
       this.#freeSlots.pop();
@@ -95,13 +123,7 @@ export class HeldRequests {
     }
     this.#bySeq.set(held.seq, held);
     this.#timers.set(held.slot, timerAt);
-    this.bytes += held.row.byteLength;
-    const app = this.#byApp.get(held.appId);
-    if (app === undefined) this.#byApp.set(held.appId, { requests: 1, bytes: held.row.byteLength });
-    else {
-      app.requests++;
-      app.bytes += held.row.byteLength;
-    }
+    this.reserve(held.appId, held.row.byteLength);
   }
 
   remove(held: Held): void {
@@ -109,10 +131,7 @@ export class HeldRequests {
     this.#bySlot[held.slot] = undefined;
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
-    this.bytes -= held.row.byteLength;
-    const app = this.#byApp.get(held.appId)!;
-    app.bytes -= held.row.byteLength;
-    if (--app.requests === 0) this.#byApp.delete(held.appId);
+    this.release(held.appId, held.row.byteLength);
   }
 
   /** The request whose timer is due at `now`, or undefined. */

@@ -7,13 +7,12 @@
  */
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Alarm, Stop } from "@tutti/clock";
-import { type Decoded, type Decoder, inlineDecoder } from "@tutti/decode";
+import { type Decoder, inlineDecoder } from "@tutti/decode";
 import {
   APP_BYTES_MAX,
   APP_REQUESTS_MAX,
   CANCEL_SUBJECT,
   type DataAddress,
-  HEADER,
   INFER_QUEUE,
   INFER_SUBJECT,
   INGRESS_BYTES_MAX,
@@ -22,11 +21,9 @@ import {
   type ResultBatch,
   TuttiError,
   codeOfNumber,
-  threadOf,
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
 import type { DataHandlers } from "@tutti/pull";
-import { type Span, formatTraceparent } from "@tutti/telemetry";
 import {
   type ActorKey,
   type Instant,
@@ -39,35 +36,20 @@ import {
   micros,
   seconds,
 } from "@tutti/units";
-import { type Form, fnv1a } from "@tutti/wire";
-import { Catalog, type CatalogModel, type ModelLease } from "../catalog.ts";
+import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { reserve } from "../reserve.ts";
 import { Station } from "../station.ts";
-import {
-  type Timing,
-  checkFeasible,
-  checkNames,
-  checkRoom,
-  checkSize,
-  mayReply,
-  quarantineError,
-  readForm,
-  readPriority,
-  readSubject,
-  readTiming,
-  readWanted,
-  servingModel,
-} from "./admission.ts";
+import { quarantineError } from "./admission.ts";
 import { Answers } from "./answers.ts";
-import { type Accepted, type Arrival, heldOf } from "./accepted.ts";
-import { CancelDesk } from "./cancel-desk.ts";
+import { type Accepted, heldOf } from "./accepted.ts";
+import { CancelDesk, cancelledError } from "./cancel-desk.ts";
 import { createDataDesk } from "./data-desk.ts";
+import { FrontDoor } from "./front-door.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
 import { refusalError } from "./refusal-error.ts";
-import { endRequestSpan, startRequestSpan } from "./request-spans.ts";
+import { endRequestSpan } from "./request-spans.ts";
 import { type Rehearsal, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
@@ -96,12 +78,9 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
   return new Ingress(ports, config, ready);
 }
 
-type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled"> & { readonly model: CatalogModel | undefined };
-
 /** Who moves while requests come for it needs no requests of our own to warm up with. */
 const USED_WITHIN = seconds(1);
 const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
-const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED", "cancelled by its publisher");
 
 class Ingress implements Actor {
   readonly role = "ingress" as const;
@@ -119,13 +98,12 @@ class Ingress implements Actor {
   readonly #timer: Alarm;
   readonly #introducing: Stop;
   readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
-  readonly #decoder: Decoder;
+  readonly #door: FrontDoor;
   #timerAt: Instant = Infinity as Instant;
   readonly #cancels: CancelDesk;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
   #nextSeq = 1;
-  #decoding = 0;
   #leaving = false;
   #drained: (() => void) | undefined;
 
@@ -133,7 +111,6 @@ class Ingress implements Actor {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
-    this.#decoder = ports.decoder ?? inlineDecoder;
     this.#held = new HeldRequests({
       requestsMax: config.requestsMax ?? INGRESS_REQUESTS_MAX,
       bytesMax: config.bytesMax ?? INGRESS_BYTES_MAX,
@@ -178,6 +155,21 @@ class Ingress implements Actor {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
+    this.#door = new FrontDoor({
+      clock: ports.clock,
+      tracer: ports.telemetry.tracer,
+      log: this.#station.log,
+      replyScope: config.replyScope,
+      decoder: ports.decoder ?? inlineDecoder,
+      catalog: this.#catalog,
+      held: this.#held,
+      cancels: this.#cancels,
+      answers: this.#answers,
+      figures: this.#figures,
+      respond: () => this.#respondNow(),
+      onAccepted: (accepted) => this.#accept(accepted),
+      onTurnedAway: () => this.#endIfDrained(),
+    });
     this.#station.reader.on(RequestRefused, (refusal, sender) => {
       const held = this.#held.get(refusal.seq);
       if (held !== undefined && held.thread === refusal.thread && this.#lanes.holds(held.thread, sender))
@@ -211,7 +203,7 @@ class Ingress implements Actor {
       clock: this.#ports.clock,
       rehearsal: this.#config.rehearsal ?? NO_REHEARSAL,
       gpus: () => this.#gpus(),
-      send: (request, done) => (!this.#leaving ? this.#receive(request, done) : undefined),
+      send: (request, done) => (!this.#leaving ? this.#door.receive(request, done) : undefined),
       onWarm: () => this.#station.report(),
     });
   }
@@ -236,7 +228,7 @@ class Ingress implements Actor {
   }
 
   #endIfDrained(): void {
-    if (this.#held.size === 0 && this.#decoding === 0) this.#drained?.();
+    if (this.#held.size === 0 && this.#door.decoding === 0) this.#drained?.();
   }
 
   #respondNow(): Micros {
@@ -262,97 +254,7 @@ class Ingress implements Actor {
 
   #onRequest(delivery: Delivery): void {
     if (this.#figures.requests++ === 0) this.#warmUp.end();
-    this.#receive(delivery);
-  }
-
-  /** `onSettled`: it is a request of our own. */
-  #receive(delivery: Delivery, onSettled?: () => void): void {
-    const arrivedAt = this.#ports.clock.now();
-    const names = readSubject(delivery.subject);
-    if (
-      names === undefined ||
-      delivery.reply === undefined ||
-      !mayReply(this.#config.replyScope, names.app, delivery.reply)
-    ) {
-      this.#figures.undeliverable++; // There is nobody to tell, or nobody who may be told.
-      return;
-    }
-    const reply = delivery.reply;
-    const span =
-      onSettled === undefined
-        ? startRequestSpan(this.#ports.telemetry.tracer, delivery, { ...names, at: arrivedAt })
-        : undefined;
-    try {
-      checkNames(names);
-      checkSize(delivery);
-      const model = servingModel(this.#catalog.get(names.target), names.target, delivery.header(HEADER.version));
-      const arrival: Arrival = {
-        reply,
-        app: names.app,
-        model,
-        arrivedAt,
-        timing: readTiming(delivery, model, arrivedAt),
-        form: readForm(delivery),
-        priority: readPriority(delivery),
-        wantedText: delivery.header(HEADER.outputs),
-        span,
-        onSettled,
-      };
-      checkRoom(this.#held, names.app, delivery.payload.byteLength);
-      this.#read(delivery, arrival);
-    } catch (error) {
-      this.#refuseAtTheDoor(error, { reply, span, onSettled, model: this.#catalog.get(names.target) });
-    }
-  }
-
-  #read({ payload }: Delivery, arrival: Arrival): void {
-    const { form, model, reply, app } = arrival;
-    const appId = fnv1a(app);
-    const { byteLength } = payload;
-    let isRead = false;
-    this.#decoding++;
-    this.#held.reserve(appId, byteLength);
-    this.#decoder.decode({ form, payload, spec: model.spec }, (outcome) => {
-      isRead = true;
-      this.#decoding--;
-      this.#held.release(appId, byteLength);
-      if (this.#cancels.endReading(reply)) this.#refuseAtTheDoor(cancelledError(), arrival);
-      else if (outcome instanceof Error) this.#refuseAtTheDoor(outcome, arrival);
-      else this.#hold(arrival, outcome);
-    });
-    if (!isRead) this.#cancels.beginReading(reply, app);
-  }
-
-  #hold(arrival: Arrival, decoded: Decoded): void {
-    const { model, timing, reply, span, onSettled } = arrival;
-    try {
-      const lease = model.lease;
-      if (lease === undefined)
-        throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
-      checkFeasible(model, decoded.bucket, timing, this.#ports.clock.now(), reserve(this.#respondNow(), timing.slo));
-      const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
-      const { app, form, arrivedAt, priority } = arrival;
-      const { row, bucket, id } = decoded;
-      checkRoom(this.#held, app, row.byteLength);
-      this.#accept({
-        model,
-        lease,
-        bucket,
-        app,
-        reply,
-        form,
-        publisherId: id,
-        wanted,
-        row,
-        arrivedAt,
-        timing,
-        priority,
-        span,
-        onSettled,
-      });
-    } catch (error) {
-      this.#refuseAtTheDoor(error, arrival);
-    }
+    this.#door.receive(delivery);
   }
 
   #accept(accepted: Accepted): void {
@@ -363,23 +265,6 @@ class Ingress implements Actor {
     this.#cancels.hold(held);
     this.#armTimer();
     this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
-  }
-
-  #refuseAtTheDoor(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {
-    let error: TuttiError;
-    if (cause instanceof TuttiError) error = cause;
-    else {
-      error = new TuttiError("TUTTI_INTERNAL", "the request could not be read because of a fault on our side", {
-        cause,
-      });
-      this.#station.log.error({ error: String(cause) }, "reading a request failed");
-    }
-    this.#answers.refuse(reply, error);
-    if (onSettled === undefined) this.#figures.refuseAtTheDoor(error.code, model?.spec);
-    else onSettled();
-    span?.set({ "tutti.outcome": error.code });
-    span?.end(this.#ports.clock.now(), error.message);
-    this.#endIfDrained();
   }
 
   /** The one place where a held request gets its answer (I2). */

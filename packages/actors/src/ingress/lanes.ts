@@ -1,5 +1,14 @@
 import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
-import { type ActorKey, type Micros, type ThreadId, before, bucketOf, modelNumberOf } from "@tutti/units";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  type ThreadId,
+  before,
+  bucketOf,
+  later,
+  modelNumberOf,
+} from "@tutti/units";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import { reserve } from "../reserve.ts";
 import type { Station } from "../station.ts";
@@ -10,11 +19,25 @@ interface Lane {
   readonly thread: ThreadId;
   lease: ModelLease;
   arrivalSeq: number;
+  /** The last arrival that came from outside. */
+  usedAt: Instant;
+}
+
+export interface LanesOptions {
+  readonly station: Station;
+  readonly held: HeldRequests;
+  readonly secret: Uint8Array;
+  readonly self: ActorKey;
+  /** d_resp: what an answer needs after its batch has run. */
+  readonly respond: () => Micros;
 }
 
 /**
  * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed and asked for. When a model's
  * lease moves, the new holder is sent what nobody has pulled yet.
+ *
+ *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice.
+ *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody but us sends it again.
  */
 export class Lanes {
   readonly #station: Station;
@@ -24,15 +47,10 @@ export class Lanes {
   readonly #respond: () => Micros;
   readonly #lanes = new Map<ThreadId, Lane>();
   readonly #introducedTo = new Set<ActorKey>();
+  /** Executors that have orphans, and until when at most. */
+  readonly #orphansOf = new Map<ActorKey, Instant>();
 
-  constructor(options: {
-    readonly station: Station;
-    readonly held: HeldRequests;
-    readonly secret: Uint8Array;
-    readonly self: ActorKey;
-    /** d_resp: what an answer needs after its batch has run. */
-    readonly respond: () => Micros;
-  }) {
+  constructor(options: LanesOptions) {
     this.#station = options.station;
     this.#held = options.held;
     this.#secret = options.secret;
@@ -41,14 +59,22 @@ export class Lanes {
     options.station.reader.on(ArrivalsMissed, (missed, sender) => this.#sendAgain(missed, sender));
   }
 
+  get size(): number {
+    return this.#lanes.size;
+  }
+
   arrive(held: Held, lease: ModelLease): void {
     let lane = this.#lanes.get(held.thread);
-    if (lane === undefined) this.#lanes.set(held.thread, (lane = { thread: held.thread, lease, arrivalSeq: 0 }));
-    else if (lease.term > lane.lease.term) {
+    if (lane === undefined) {
+      lane = { thread: held.thread, lease, arrivalSeq: 0, usedAt: -Infinity as Instant };
+      this.#lanes.set(held.thread, lane);
+    } else if (lease.term > lane.lease.term) {
       lane.lease = lease;
       lane.arrivalSeq = 0;
     }
+    if (held.onSettled === undefined) lane.usedAt = held.arrivedAt;
     held.arrivalSeq = ++lane.arrivalSeq;
+    held.toldTerm = lane.lease.term;
     this.#tell(lane, held);
   }
 
@@ -63,8 +89,15 @@ export class Lanes {
     return this.#lanes.get(thread)?.lease.batcher === sender;
   }
 
-  /** The lease of a model moved: everything that no executor has pulled is sent to the new holder under its term. */
-  moved(model: CatalogModel, isAlive: (executor: ActorKey) => boolean): void {
+  /** Whether requests from outside came for the model since `since`. */
+  isUsed(modelNumber: number, since: Instant): boolean {
+    for (const { thread, usedAt } of this.#lanes.values())
+      if (usedAt > since && modelNumberOf(thread) === modelNumber) return true;
+    return false;
+  }
+
+  /** The lease of a model moved: everything that no living executor has pulled is sent to the new holder under its term (L1). */
+  moved(model: CatalogModel): void {
     if (model.lease === undefined) return;
     const lease = model.lease;
     for (const lane of this.#lanes.values()) {
@@ -72,9 +105,47 @@ export class Lanes {
       lane.lease = lease;
       lane.arrivalSeq = 0;
     }
+    const isAlive = (executor: ActorKey): boolean => this.#isAlive(executor);
     for (const held of this.#held.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;
       if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);
+      else this.#orphan(held);
+    }
+  }
+
+  /** The model is no more; what is still held of it is nobody's. */
+  forgetModel(modelNumber: number): void {
+    for (const { thread } of this.#lanes.values())
+      if (modelNumberOf(thread) === modelNumber) this.#lanes.delete(thread);
+  }
+
+  /** An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before: then its successor need not run it too. */
+  pulled(held: Held, batcher: ActorKey): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane === undefined || lane.lease.batcher === batcher || held.toldTerm !== lane.lease.term) return;
+    this.withdraw(held);
+    this.#orphan(held);
+  }
+
+  /** A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is told again, once. */
+  refused(held: Held, batcher: ActorKey): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
+    held.isToldAgain = true;
+    this.introduce(batcher);
+    this.arrive(held, lane.lease);
+  }
+
+  /** Whether the death of an executor is ours to notice (L2). */
+  watches(executor: ActorKey): boolean {
+    return this.#orphansOf.has(executor);
+  }
+  executorLost(executor: ActorKey): void {
+    if (!this.#orphansOf.delete(executor)) return;
+    for (const held of this.#held.values()) {
+      const lane = this.#lanes.get(held.thread);
+      if (held.executor === executor && lane !== undefined && held.toldTerm !== lane.lease.term)
+        this.arrive(held, lane.lease);
     }
   }
 
@@ -87,9 +158,13 @@ export class Lanes {
       respond: this.#respond(),
     });
   }
-  /** Now and then, to everybody: an introduction that was lost would leave every pull from here forbidden. */
-  introduceAgain(): void {
-    for (const batcher of this.#introducedTo) this.introduce(batcher);
+  /** Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here forbidden. */
+  introduceAgain(now: Instant): void {
+    for (const batcher of this.#introducedTo) {
+      if (this.#station.directory.get(batcher) === undefined) this.#introducedTo.delete(batcher);
+      else this.introduce(batcher);
+    }
+    for (const [executor, until] of this.#orphansOf) if (now > until) this.#orphansOf.delete(executor);
   }
   forget(batcher: ActorKey): void {
     this.#introducedTo.delete(batcher);
@@ -98,6 +173,17 @@ export class Lanes {
   /** For heartbeats: the last arrival of each lane, so that a lost last one is noticed too. */
   lastArrivals(): { thread: ThreadId; term: number; arrivalSeq: number }[] {
     return [...this.#lanes.values()].map(({ thread, lease, arrivalSeq }) => ({ thread, term: lease.term, arrivalSeq }));
+  }
+
+  #isAlive(executor: ActorKey): boolean {
+    return this.#station.directory.get(executor) !== undefined;
+  }
+
+  /** L2. */
+  #orphan(held: Held): void {
+    held.toldTerm = 0;
+    const executor = held.executor as ActorKey;
+    this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
   }
 
   #tell(lane: Lane, held: Held): void {
@@ -124,7 +210,9 @@ export class Lanes {
     for (const held of this.#held.values()) {
       if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
         continue;
-      this.#tell(lane, held);
+      // It had it once, and has forgotten what it had of us: it took us for dead.
+      if (held.executor !== 0 && this.#isAlive(held.executor)) this.#orphan(held);
+      else this.#tell(lane, held);
     }
   }
 }

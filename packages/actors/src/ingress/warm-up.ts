@@ -70,9 +70,9 @@ export class WarmUp {
   /** Once per model, version and term: after a takeover another batcher and other connections are on the way. */
   begin(model: CatalogModel): void {
     const { spec } = model;
-    const id = `${spec.number}/${spec.version}/${model.lease?.term}`;
+    const id = idOf(model);
     if (this.#begun.has(id)) return;
-    for (const known of this.#begun) if (known.startsWith(`${spec.number}/`)) this.#begun.delete(known);
+    this.#forgetBegun(spec.number);
     this.#begun.add(id);
     let cold = spec.buckets.length;
     const bucketDone = (): void => {
@@ -83,11 +83,25 @@ export class WarmUp {
       this.#round({ model, bucket, isCurrent, done: bucketDone }, 0);
   }
 
+  /** It moved while requests came for it: they make the new connections, and ours would only take accelerators from them. */
+  skip(model: CatalogModel): void {
+    const { number } = model.spec;
+    this.#forgetBegun(number);
+    this.#begun.add(idOf(model));
+    this.#drop(number);
+    this.#warm.add(number);
+    this.#options.onWarm();
+  }
+
   forget(model: CatalogModel): void {
     const { number } = model.spec;
     this.#warm.delete(number);
-    for (const known of this.#begun) if (known.startsWith(`${number}/`)) this.#begun.delete(known);
+    this.#forgetBegun(number);
     this.#drop(number);
+  }
+
+  #forgetBegun(number: number): void {
+    for (const known of this.#begun) if (known.startsWith(`${number}/`)) this.#begun.delete(known);
   }
 
   /** Ends the rehearsal for good. */
@@ -156,4 +170,5 @@ export class WarmUp {
   }
 }
 
+const idOf = ({ spec, lease }: CatalogModel): string => `${spec.number}/${spec.version}/${lease?.term}`;
 const aloneOf = (model: CatalogModel, bucket: number): number => model.status?.profiles[bucket]?.[0]?.latency ?? 0;

@@ -1,8 +1,10 @@
 import {
   BUCKET,
+  CANCEL_SUBJECT,
   FILES_BUCKET,
   INFER_QUEUE,
   INFER_SUBJECT,
+  cancelSubject,
   ROLES,
   type Role,
   faultKeys,
@@ -96,14 +98,14 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 export const LOCAL_USER: NatsUser = {
   name: "local",
   inboxPrefix: "_INBOX",
-  publish: ["infer.>", "$SRV.>"],
+  publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
   subscribe: [OUTSIDE_INBOXES],
 };
 
 const appUser = (app: string): NatsUser => ({
   name: `app-${app}`,
   inboxPrefix: appInboxPrefix(app),
-  publish: [`infer.*.${app}`],
+  publish: [`infer.*.${app}`, cancelSubject(app)],
   subscribe: [`${appInboxPrefix(app)}.>`],
 });
 
@@ -112,7 +114,16 @@ function adminUser(cluster: string): NatsUser {
   return {
     name: "admin",
     inboxPrefix: "_INBOX.admin",
-    publish: ["infer.>", "$SRV.>", ...readsStore(), ...WRITES.admin, ...FILE_WRITES, agents, agent("*")],
+    publish: [
+      "infer.>",
+      CANCEL_SUBJECT,
+      "$SRV.>",
+      ...readsStore(),
+      ...WRITES.admin,
+      ...FILE_WRITES,
+      agents,
+      agent("*"),
+    ],
     // An operator may ask in the name of any application.
     subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), operator("*")],
   };
@@ -164,7 +175,7 @@ function roleSubjects(
     case "ingress":
       return {
         publish: [toActors, bulkReply, ...toRoles("batcher")],
-        subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, bulk],
+        subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk],
       };
     case "batcher":
       return { publish: [toActors, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };
@@ -184,7 +195,7 @@ function roleSubjects(
       return { publish: [toActors, ...toRoles(...ROLES)], subscribe: [subjects.stats("*")] };
     case "gateway":
       return {
-        publish: ["infer.>", "$SRV.>"],
+        publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
         // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of the gateway's own.
         subscribe: ["_INBOX.*.gateway.>", subjects.stats("*")],
       };

@@ -1,0 +1,63 @@
+import type { Delivery } from "@tutti/bus";
+import { REPLY_BYTES_MAX, TuttiError, isName } from "@tutti/protocol";
+import { fnv1a } from "@tutti/wire";
+import { mayReply } from "./admission.ts";
+import type { Held } from "./held-requests.ts";
+
+export const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED", "cancelled by its publisher");
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Takes back requests whose publisher no longer wants them. Nobody outside knows which ingress has a request, so each hears every cancellation, and it
+ * names the one thing of a request that both sides know and nobody else may use: the subject for its answer. The application is the last token of the
+ * subject, which the server lets only that application publish.
+ */
+export class CancelDesk {
+  readonly #replyScope: "app" | "any";
+  readonly #onCancelled: (held: Held) => void;
+  readonly #byReply = new Map<string, Held>();
+  /** Requests whose bodies are being read elsewhere: their application, and whether they were cancelled. */
+  readonly #reading = new Map<string, { readonly app: string; isCancelled: boolean }>();
+
+  constructor(replyScope: "app" | "any", onCancelled: (held: Held) => void) {
+    this.#replyScope = replyScope;
+    this.#onCancelled = onCancelled;
+  }
+
+  /** Requests of our own share one reply subject, and nobody cancels them. */
+  hold(held: Held): void {
+    if (held.onSettled === undefined) this.#byReply.set(held.reply, held);
+  }
+  release(held: Held): void {
+    // A publisher may use one subject for several requests: the latest can be cancelled.
+    if (this.#byReply.get(held.reply) === held) this.#byReply.delete(held.reply);
+  }
+
+  beginReading(reply: string, app: string): void {
+    this.#reading.set(reply, { app, isCancelled: false });
+  }
+  /** @returns whether it was cancelled meanwhile */
+  endReading(reply: string): boolean {
+    const isCancelled = this.#reading.get(reply)?.isCancelled === true;
+    this.#reading.delete(reply);
+    return isCancelled;
+  }
+
+  /** `cancel.<app>`, whose payload is the reply subject. Anything else is nobody's request. */
+  onDelivery({ subject, payload }: Delivery): void {
+    const [, app = "", ...rest] = subject.split(".");
+    if (rest.length > 0 || !isName(app) || payload.byteLength > REPLY_BYTES_MAX) return;
+    let reply: string;
+    try {
+      reply = decoder.decode(payload);
+    } catch {
+      return;
+    }
+    if (!mayReply(this.#replyScope, app, reply)) return;
+    const reading = this.#reading.get(reply);
+    if (reading?.app === app) reading.isCancelled = true;
+    const held = this.#byReply.get(reply);
+    if (held !== undefined && held.appId === fnv1a(app)) this.#onCancelled(held);
+  }
+}

@@ -1,0 +1,147 @@
+/** From what came in to a request that can be held, or to the error that says why not. */
+import type { Delivery } from "@tutti/bus";
+import type { Clock } from "@tutti/clock";
+import type { Decoded, Decoder } from "@tutti/decode";
+import { HEADER, TuttiError } from "@tutti/protocol";
+import type { Logger, Tracer } from "@tutti/telemetry";
+import type { Micros } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
+import type { Catalog, CatalogModel } from "../catalog.ts";
+import { reserve } from "../reserve.ts";
+import type { Accepted, Arrival } from "./accepted.ts";
+import {
+  checkFeasible,
+  checkNames,
+  checkRoom,
+  checkSize,
+  mayReply,
+  readForm,
+  readPriority,
+  readSubject,
+  readTiming,
+  readWanted,
+  servingModel,
+} from "./admission.ts";
+import type { Answers } from "./answers.ts";
+import { type CancelDesk, cancelledError } from "./cancel-desk.ts";
+import type { HeldRequests } from "./held-requests.ts";
+import type { IngressFigures } from "./ingress-figures.ts";
+import { startRequestSpan } from "./request-spans.ts";
+
+export interface FrontDoorOptions {
+  readonly clock: Clock;
+  readonly tracer: Tracer;
+  readonly log: Logger;
+  readonly replyScope: "app" | "any";
+  readonly decoder: Decoder;
+  readonly catalog: Catalog;
+  readonly held: HeldRequests;
+  readonly cancels: CancelDesk;
+  readonly answers: Answers;
+  readonly figures: IngressFigures;
+  /** d_resp. */
+  readonly respond: () => Micros;
+  readonly onAccepted: (accepted: Accepted) => void;
+  /** A request is no longer at the door, and was not accepted. */
+  readonly onTurnedAway: () => void;
+}
+
+type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled"> & { readonly model: CatalogModel | undefined };
+
+export class FrontDoor {
+  readonly #options: FrontDoorOptions;
+  /** Requests whose bodies are being read. */
+  decoding = 0;
+
+  constructor(options: FrontDoorOptions) {
+    this.#options = options;
+  }
+
+  /** @param onSettled - of a request of our own */
+  receive(delivery: Delivery, onSettled?: () => void): void {
+    const { clock, replyScope, catalog, held, figures, tracer } = this.#options;
+    const arrivedAt = clock.now();
+    const names = readSubject(delivery.subject);
+    const { reply } = delivery;
+    if (names === undefined || reply === undefined || !mayReply(replyScope, names.app, reply)) {
+      figures.undeliverable++; // There is nobody to tell, or nobody who may be told.
+      return;
+    }
+    const span = onSettled === undefined ? startRequestSpan(tracer, delivery, { ...names, at: arrivedAt }) : undefined;
+    try {
+      checkNames(names);
+      checkSize(delivery);
+      const model = servingModel(catalog.get(names.target), names.target, delivery.header(HEADER.version));
+      const arrival: Arrival = {
+        reply,
+        app: names.app,
+        model,
+        arrivedAt,
+        timing: readTiming(delivery, model, arrivedAt),
+        form: readForm(delivery),
+        priority: readPriority(delivery),
+        wantedText: delivery.header(HEADER.outputs),
+        span,
+        onSettled,
+      };
+      checkRoom(held, names.app, delivery.payload.byteLength);
+      this.#read(delivery, arrival);
+    } catch (error) {
+      this.#turnAway(error, { reply, span, onSettled, model: catalog.get(names.target) });
+    }
+  }
+
+  #read({ payload }: Delivery, arrival: Arrival): void {
+    const { held, cancels, decoder } = this.#options;
+    const { form, model, reply, app } = arrival;
+    const appId = fnv1a(app);
+    const { byteLength } = payload;
+    let isRead = false;
+    this.decoding++;
+    held.reserve(appId, byteLength);
+    decoder.decode({ form, payload, spec: model.spec }, (outcome) => {
+      isRead = true;
+      this.decoding--;
+      held.release(appId, byteLength);
+      if (cancels.endReading(reply)) this.#turnAway(cancelledError(), arrival);
+      else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
+      else this.#accept(arrival, outcome);
+    });
+    if (!isRead) cancels.beginReading(reply, app);
+  }
+
+  #accept(arrival: Arrival, decoded: Decoded): void {
+    const { clock, held, respond, onAccepted } = this.#options;
+    const { wantedText, ...kept } = arrival;
+    const { model, timing, app } = arrival;
+    try {
+      const lease = model.lease;
+      if (lease === undefined)
+        throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
+      checkFeasible(model, decoded.bucket, timing, clock.now(), reserve(respond(), timing.slo));
+      const wanted = readWanted(wantedText, decoded.wanted, model);
+      const { row, bucket, id } = decoded;
+      checkRoom(held, app, row.byteLength);
+      onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row });
+    } catch (error) {
+      this.#turnAway(error, arrival);
+    }
+  }
+
+  #turnAway(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {
+    const { answers, figures, clock, log, onTurnedAway } = this.#options;
+    let error: TuttiError;
+    if (cause instanceof TuttiError) error = cause;
+    else {
+      const text = "the request could not be read because of a fault on our side";
+      error = new TuttiError("TUTTI_INTERNAL", text, { cause });
+      log.error({ error: String(cause) }, "reading a request failed");
+    }
+    answers.refuse(reply, error);
+    if (onSettled === undefined) figures.refuseAtTheDoor(error.code, model?.spec);
+    else onSettled();
+    span?.set({ "tutti.outcome": error.code });
+    span?.end(clock.now(), error.message);
+    onTurnedAway();
+  }
+}
