@@ -52,6 +52,12 @@ export class AnswerChecker {
     asked.acceptedAt = this.#now();
   }
 
+  /** Their connections are there again: what was for them meanwhile must still come. */
+  publishersBack(): void {
+    this.#publishersBackAt = this.#now();
+  }
+  #publishersBackAt = -Infinity;
+
   /** An ingress publishes to a reply subject. */
   sent(host: Host, reply: string): void {
     const asked = this.#byReply.get(reply);
@@ -114,7 +120,7 @@ export class AnswerChecker {
   /** Also what was answered while the connection was away, or lost with it. */
   #checkHeard(asked: Asked, host: Host, answeredAt: Instant): void {
     if (asked.outcomes.length > 0 || host.bulkAway) return;
-    const since = Math.max(answeredAt, host.bulkBackAt, host.wokenAt);
+    const since = Math.max(answeredAt, host.bulkBackAt, host.wokenAt, this.#publishersBackAt);
     if (this.#now() > since + HEARD_US_MAX)
       this.#report("T1", `the answer to request ${asked.id} of ${host.name} did not get there`);
   }

@@ -3,7 +3,7 @@ import { createBatcher, createExecutor, createIngress, createProfiler, createRan
 import { type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
 import { type EmulatedFault, EmulatedEngine, type Engine } from "@tutti/engine";
-import { BUCKET, inferSubject } from "@tutti/protocol";
+import { BUCKET, STRIKES_MAX, inferSubject } from "@tutti/protocol";
 import { InMemoryDataNetwork } from "@tutti/pull";
 import { InMemoryStore } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
@@ -80,16 +80,21 @@ export class Cluster {
 
   /** Starts everybody. */
   open(): void {
-    for (const slot of this.slots) this.start(slot);
+    for (const slot of this.#firstSlots) this.start(slot);
     this.#plan.models.forEach((model, i) => {
       const latency = (batchSize: number): Micros => micros(model.alphaUs * batchSize + model.betaUs);
       const { name, batchSizeMax, sloMs } = model;
-      const spec = echoModel({ name, number: i + 1, slo: millis(sloMs), batchSizeMax, latency });
+      const runDeadline = micros(4 * latency(batchSizeMax)); // longer than any run that a plan slows down
+      const spec = { ...echoModel({ name, number: i + 1, slo: millis(sloMs), batchSizeMax, latency }), runDeadline };
       this.store.put(BUCKET.models, name, toJson(spec), () => undefined);
     });
   }
 
+  /** All that ever run; joiners last, who are not there from the beginning. */
   get slots(): string[] {
+    return [...this.#firstSlots, ...this.#plan.joiners];
+  }
+  get #firstSlots(): string[] {
     const { rankers, batchers, executors, ingresses } = this.#plan;
     const names = (role: string, count: number) => Array.from({ length: count }, (_, i) => `${role}-${i}`);
     return [
@@ -156,6 +161,27 @@ export class Cluster {
   /** What was shown to hosts cut off from the store comes once they are not. */
   showHeld(): void {
     for (const { host, run } of this.#held.splice(0)) this.#carryFromStore(host, run);
+  }
+
+  disconnectPublishers(): void {
+    for (const publisher of this.#publishers) publisher.disconnect("unconfirmed");
+  }
+  reconnectPublishers(): void {
+    for (const publisher of this.#publishers) publisher.reconnect();
+    this.#watcher.onPublishersBack();
+  }
+
+  /** The next run of that model never ends, unless an engine has broken under it often enough already. */
+  hangNext(model: string): void {
+    this.#hanging.add(model);
+  }
+  readonly #hanging = new Set<string>();
+  /** Deaths of engines by model: one more, in a row, and the model would be quarantined. */
+  readonly #deaths = new Map<string, number>();
+
+  /** A whole number below `max`. */
+  draw(max: number): number {
+    return this.#prng.nextInt(max);
   }
 
   ask(model: ModelPlan, sloMs: number): Asked {
@@ -281,7 +307,7 @@ export class Cluster {
         const slowdown = this.enginesFaulty ? 1 + prng.nextFloat() * (this.#plan.slowdownMax - 1) : 1;
         return micros(Math.round((model.alphaUs * batchSize + model.betaUs) * slowdown));
       },
-      fault: (batch) => (this.enginesFaulty ? this.#fault(batch.batchSize, prng) : undefined),
+      fault: ({ model, batchSize }) => (this.enginesFaulty ? this.#fault(model, batchSize, prng) : undefined),
     });
     return {
       type: engine.type,
@@ -298,17 +324,24 @@ export class Cluster {
     };
   }
 
-  /** No engine hangs for ever: nothing but its supervisor could end such a process, and there is none here. */
-  #fault(batchSize: number, prng: Prng): EmulatedFault | undefined {
+  #fault(model: string, batchSize: number, prng: Prng): EmulatedFault | undefined {
     const { rows, batch, broken } = this.#plan.engine;
-    if (prng.nextFloat() < broken) return { kind: "batch", reason: "broken", fault: true };
+    const deaths = this.#deaths.get(model) ?? 0;
+    const mayDie = deaths < STRIKES_MAX - 1;
+    if (mayDie && this.#hanging.delete(model)) {
+      this.#deaths.set(model, deaths + 1);
+      return { kind: "hang" };
+    }
+    if (prng.nextFloat() < broken && mayDie) {
+      this.#deaths.set(model, deaths + 1);
+      return { kind: "batch", reason: "broken", fault: true };
+    }
     if (prng.nextFloat() < batch) return { kind: "batch", reason: "this one failed", fault: false };
     if (prng.nextFloat() < rows)
       return { kind: "rows", failedRows: [{ row: prng.nextInt(batchSize), reason: "bad row" }] };
     return undefined;
   }
 
-  /** @returns whether it will arrive */
   #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): boolean {
     const [from, to] = [this.#slotOfBus.get(hop.from), this.#slotOfBus.get(hop.to)];
     // Between publishers and the system nothing is lost or repeated: it would be another request, or none.

@@ -30,6 +30,14 @@ export type Action =
       readonly forUs: number;
     }
   | { readonly kind: "store-out"; readonly forUs: number }
+  /** The store answers nobody, and at the same moment somebody dies whose place can be taken only through it. */
+  | { readonly kind: "headless"; readonly slot: string; readonly forUs: number }
+  /** The NATS server is killed and started again: every connection breaks at once, what was under way is lost, and the store is away. */
+  | { readonly kind: "server-restart"; readonly forUs: number }
+  /** One who was not there yet comes, or one leaves in order and does not come back while faults last. */
+  | { readonly kind: "join" | "leave"; readonly slot: string }
+  /** The next run of that model never ends. */
+  | { readonly kind: "hang"; readonly model: number }
   /** Malformed messages from a stranger, to everybody. */
   | { readonly kind: "junk" }
   /** Requests of one model at once. */
@@ -51,14 +59,20 @@ export interface EngineFaults {
   readonly broken: number;
 }
 
-/** All that one seed decides. `calm`: nothing but restarts while what remains can carry the load, so that T9 holds for every request. */
+/**
+ * All that one seed decides. `calm`: nothing but restarts while what remains can carry the load, so that T9 holds for every request. `struck`: nothing but
+ * SIGKILLs, one at a time and long after the one before, so that it is known by when somebody else must have taken over.
+ */
 export interface Plan {
   readonly seed: number;
   readonly calm: boolean;
+  readonly struck: boolean;
   readonly ingresses: number;
   readonly batchers: number;
   readonly rankers: number;
   readonly executors: number;
+  /** Started by an action. */
+  readonly joiners: readonly string[];
   readonly gpusPerExecutor: number;
   readonly models: readonly ModelPlan[];
   readonly policy: "adaptive" | "deferred" | "eager";
@@ -82,24 +96,29 @@ const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
 export function planOf(seed: number): Plan {
   const prng = new Prng(seed * 7_919 + 17);
-  const calm = prng.nextFloat() < 0.12;
-  const chance = (share: number): boolean => !calm && prng.nextFloat() < share;
+  /** A generator of its own, so that what it decides does not change the rest of what a seed means. */
+  const extra = new Prng(seed * 6_007 + 3);
+  const quiet = prng.nextFloat() < 0.12;
+  const struck = quiet && extra.nextFloat() < 0.5;
+  const calm = quiet && !struck;
+  const chance = (share: number): boolean => !quiet && prng.nextFloat() < share;
   const between = (low: number, high: number): number => low + prng.nextFloat() * (high - low);
   const count = (low: number, high: number): number => low + prng.nextInt(high - low + 1);
-  const least = calm ? 2 : 1;
+  const least = quiet ? 2 : 1;
   const size = {
     ingresses: count(least, 2),
     batchers: count(least, 2),
     rankers: count(2, 3),
     executors: count(least, 3),
   };
-  const models = Array.from({ length: count(1, 3) }, (_, i) => modelPlan(prng, i, calm));
-  const durationUs = Math.round(between(200_000, 350_000));
+  const models = Array.from({ length: count(1, 3) }, (_, i) => modelPlan(prng, i, quiet));
+  const durationUs = Math.round(struck ? STRUCK_US : between(200_000, 350_000));
   const plan = {
     ...size,
     seed,
     calm,
-    gpusPerExecutor: count(calm ? 2 : 1, 3),
+    struck,
+    gpusPerExecutor: count(quiet ? 2 : 1, 3),
     models,
     policy: policyOf(prng.nextFloat()),
     gather: prng.nextFloat() < 0.7 ? ("target" as const) : ("head" as const),
@@ -116,19 +135,25 @@ export function planOf(seed: number): Plan {
     requestsMax: chance(0.2) ? count(24, 60) : 4_096,
     durationUs,
   };
-  return { ...plan, actions: calm ? calmActions(prng, size, durationUs) : actionsOf(prng, plan) };
+  if (calm) return { ...plan, joiners: [], actions: calmActions(prng, size, durationUs) };
+  if (struck) return { ...plan, joiners: [], actions: strikes(extra, size) };
+  const more = extraActions(extra, plan);
+  return { ...plan, joiners: more.joiners, actions: [...actionsOf(prng, plan), ...more.actions] };
 }
+
+/** Time for two strikes. */
+const STRUCK_US = 500_000;
 
 /** Half of the seeds have the product's default. */
 const policyOf = (draw: number): Plan["policy"] => (draw < 0.5 ? "adaptive" : draw < 0.8 ? "deferred" : "eager");
 
-function modelPlan(prng: Prng, index: number, calm: boolean): ModelPlan {
+function modelPlan(prng: Prng, index: number, quiet: boolean): ModelPlan {
   const alphaUs = Math.round(200 + 800 * prng.nextFloat());
   const betaUs = Math.round(300 + 3_000 * prng.nextFloat() ** 2);
   const leastMs = 12 + (4 * (alphaUs + betaUs)) / 1_000;
-  const sloMs = Math.round(calm ? 150 : leastMs + 100 * prng.nextFloat() ** 2);
+  const sloMs = Math.round(quiet ? 150 : leastMs + 100 * prng.nextFloat() ** 2);
   const batchSizeMax = 1 + prng.nextInt(16);
-  const ratePerSecond = calm ? 100 : 50 + 400 * prng.nextFloat();
+  const ratePerSecond = quiet ? 100 : 50 + 400 * prng.nextFloat();
   return { name: `model-${index}`, alphaUs, betaUs, sloMs, batchSizeMax, ratePerSecond };
 }
 
@@ -168,7 +193,7 @@ const slotsOf = (sizes: Sizes): Record<"ingress" | "batcher" | "ranker" | "execu
 
 /** One restart after another, each long after the one before it has come back. */
 function calmActions(prng: Prng, sizes: Sizes, durationUs: number): Plan["actions"] {
-  const all = Object.values(slotsOf(sizes)).flat();
+  const all = [...Object.values(slotsOf(sizes)).flat(), "profiler-0"];
   return [0.1, 0.6].map((share) => ({
     atUs: Math.round(durationUs * (share + 0.2 * prng.nextFloat())),
     action: { kind: "drain", slot: all[prng.nextInt(all.length)]!, backAfterUs: 1_000 },
@@ -211,3 +236,43 @@ const disconnection = (slot: string, forUs: number): Action => {
   const which = slot.startsWith("ingress") ? (["control", "bulk", "both"] as const)[forUs % 3]! : "control";
   return { kind: "disconnect", slot, which, forUs };
 };
+
+/** Each dies once and is there again after a while; the second is of another role. */
+function strikes(prng: Prng, sizes: Sizes): Plan["actions"] {
+  const slots = Object.values(slotsOf(sizes));
+  const first = prng.nextInt(slots.length);
+  const second = (first + 1 + prng.nextInt(slots.length - 1)) % slots.length;
+  return [first, second].map((role, i) => ({
+    atUs: 50_000 + i * (STRUCK_US / 2) + prng.nextInt(20_000),
+    action: { kind: "kill", slot: slots[role]![prng.nextInt(slots[role]!.length)]!, backAfterUs: 60_000 },
+  }));
+}
+
+/** What half of the seeds have beside the rest. */
+function extraActions(
+  prng: Prng,
+  plan: Sizes & Pick<Plan, "models" | "durationUs">,
+): Pick<Plan, "joiners" | "actions"> {
+  if (prng.nextFloat() < 0.5) return { joiners: [], actions: [] };
+  const slots = slotsOf(plan);
+  const all = Object.values(slots).flat();
+  const pick = <Item>(items: readonly Item[]): Item => items[prng.nextInt(items.length)]!;
+  const us = (low: number, high: number): number => Math.round(low + prng.nextFloat() * (high - low));
+  const actions: { atUs: number; action: Action }[] = [];
+  const add = (action: Action): void => void actions.push({ atUs: prng.nextInt(plan.durationUs), action });
+  const joiners: string[] = [];
+  if (prng.nextFloat() < 0.3) add({ kind: "server-restart", forUs: us(2_000, 80_000) });
+  if (prng.nextFloat() < 0.3)
+    add({ kind: "headless", slot: pick([...slots.ranker, ...slots.batcher]), forUs: us(5_000, 120_000) });
+  if (prng.nextFloat() < 0.3) add({ kind: "pause", slot: pick(all), forUs: us(120_000, 300_000) });
+  if (prng.nextFloat() < 0.3) add({ kind: "hang", model: prng.nextInt(plan.models.length) });
+  if (prng.nextFloat() < 0.3) add({ kind: "leave", slot: pick(all) });
+  for (const role of ["executor", "batcher", "ingress"] as const) {
+    if (prng.nextFloat() >= 0.25) continue;
+    const slot = `${role}-${slots[role].length}`;
+    joiners.push(slot);
+    add({ kind: "join", slot });
+    if (prng.nextFloat() < 0.5) add({ kind: "leave", slot });
+  }
+  return { joiners, actions };
+}

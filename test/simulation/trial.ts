@@ -4,9 +4,9 @@
 import { BUCKET } from "@tutti/protocol";
 import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
 import { Checkers } from "./checkers.ts";
-import { Cluster, type Running } from "./cluster.ts";
-import type { Cut } from "./links.ts";
-import { type Action, type ModelPlan, type Plan, planOf } from "./plan.ts";
+import { Cluster } from "./cluster.ts";
+import { Faults } from "./faults.ts";
+import { type ModelPlan, type Plan, planOf } from "./plan.ts";
 import { StoryLog } from "./story-log.ts";
 import type { Violation } from "./violation.ts";
 import type { Asked } from "./watcher.ts";
@@ -40,22 +40,27 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent"): Tri
   return trial.result();
 }
 
+/** Of models in plans with nothing but SIGKILLs; and when after one nobody notices it any more: a takeover, a lease, an introduction. */
+const STRUCK_SLO_US = 150_000;
+const TAKEN_OVER_US = 100_000;
+
 class Trial {
   readonly #plan: Plan;
   readonly #checkers: Checkers;
   readonly #cluster: Cluster;
   readonly #prng: Prng;
-  readonly #draining = new Map<string, number>();
+  readonly #faults: Faults;
   #recovery: Micros = micros(0);
 
   constructor(plan: Plan, story: "told" | "silent") {
     this.#plan = plan;
     this.#prng = new Prng(plan.seed + 1_000_003);
     const log = new StoryLog(story);
-    this.#checkers = new Checkers(() => this.#cluster.now, log);
+    this.#checkers = new Checkers(plan, () => this.#cluster.now, log);
     this.#cluster = new Cluster(plan, this.#checkers);
+    this.#faults = new Faults(plan, this.#cluster, this.#checkers);
     this.#cluster.store.watch(BUCKET.leases, "", {
-      onEntry: ({ key, value, revision }) => this.#checkers.fence.leaseWritten(key, value, revision),
+      onEntry: ({ key, value, revision }) => this.#checkers.leaseWritten(key, value, revision),
       onDelete: () => undefined,
       onReady: () => undefined,
       onFailure: () => undefined,
@@ -69,10 +74,10 @@ class Trial {
     this.#checkers.note(`faults begin: ${describe(this.#plan)}`);
     this.#cluster.links.faulty = true;
     this.#cluster.enginesFaulty = true;
-    for (const { atUs, action } of this.#plan.actions) this.#cluster.later(atUs, () => this.#perform(action));
+    for (const { atUs, action } of this.#plan.actions) this.#cluster.later(atUs, () => this.#faults.perform(action));
     this.#startLoad(durationUs);
     if (!this.#advance(micros(durationUs))) return;
-    this.#stopFaults();
+    this.#faults.stop();
     const stoppedAt = this.#cluster.now;
     if (!this.#awaitService("service comes back once faults stop", 2)) return;
     this.#recovery = micros(this.#cluster.now - stoppedAt);
@@ -166,11 +171,32 @@ class Trial {
       if (outstanding > own)
         this.#checkers.fail("T7", `${host.name} waits for ${outstanding} batches when all are done`);
     }
+    if (this.#plan.struck) return this.#checkStruck();
     if (!this.#plan.calm) return;
     const bad = this.#cluster.asked.filter(({ at, outcomes }) => at >= this.#loadedAt && outcomes[0]?.status !== "ok");
     if (bad.length > 0) this.#checkers.fail("T9", `restarts cost ${bad.length} requests: ${summary(bad)}`);
   }
   #loadedAt = Infinity;
+
+  /**
+   * T1, with nothing but deaths: whoever asks later than takeover takes is served, and no request that a living ingress holds is left to its timer. (Those
+   * of a batch that died with its executor may be refused.)
+   */
+  #checkStruck(): void {
+    const { actions } = this.#plan;
+    const strikes = actions.map(({ atUs }) => this.#loadedAt + atUs);
+    const isSteady = ({ at }: Asked): boolean =>
+      strikes.every((struckAt) => at < struckAt - STRUCK_SLO_US || at > struckAt + TAKEN_OVER_US);
+    const asked = this.#cluster.asked.filter(
+      ({ at, acceptedBy }) => at >= this.#loadedAt && acceptedBy?.alive !== false,
+    );
+    const refused = asked.filter((one) => isSteady(one) && !isOk(one));
+    if (refused.length > 0)
+      this.#checkers.fail("T1", `${refused.length} refused when all was taken over: ${summary(refused)}`);
+    const undecided = asked.filter((one) => !isDecided(one));
+    if (undecided.length > 0)
+      this.#checkers.fail("T1", `deaths left ${undecided.length} requests undecided: ${summary(undecided)}`);
+  }
 
   /** Open loop: what is asked does not wait for what is answered. */
   #startLoad(durationUs: number): void {
@@ -181,127 +207,11 @@ class Trial {
       for (;;) {
         at += prng.nextExponential(model.ratePerSecond / 1e6);
         if (at >= durationUs) break;
-        const sloMs = this.#plan.calm ? model.sloMs : Math.ceil(model.sloMs * (0.7 + prng.nextFloat()));
+        const sloMs =
+          this.#plan.calm || this.#plan.struck ? model.sloMs : Math.ceil(model.sloMs * (0.7 + prng.nextFloat()));
         this.#cluster.later(Math.round(at), () => this.#cluster.ask(model, sloMs));
       }
     }
-  }
-
-  #perform(action: Action): void {
-    const cluster = this.#cluster;
-    this.#checkers.note(JSON.stringify(action, (_, value: unknown) => value));
-    switch (action.kind) {
-      case "kill":
-        cluster.kill(action.slot);
-        return cluster.later(action.backAfterUs, () => this.#isFaulty && cluster.start(action.slot));
-      case "drain":
-        return this.#drain(action.slot, action.backAfterUs);
-      case "pause":
-        return this.#pause(action.slot, action.forUs);
-      case "cut":
-        return this.#cut(this.#partition(action.slots, action.hearing), action.forUs);
-      case "usurp":
-        return this.#cut(this.#usurpation(action.slot), action.forUs);
-      case "disconnect":
-        return this.#disconnect(action);
-      case "store-out":
-        cluster.store.available = false;
-        return cluster.later(action.forUs, () => (cluster.store.available = true));
-      case "junk":
-        return cluster.junk();
-      case "burst": {
-        const model = this.#plan.models[action.model]!;
-        for (let i = 0; i < action.count; i++) cluster.ask(model, model.sloMs);
-      }
-    }
-  }
-  get #isFaulty(): boolean {
-    return this.#cluster.links.faulty;
-  }
-
-  #drain(slot: string, backAfterUs: number): void {
-    const entry = this.#cluster.running.get(slot);
-    if (entry === undefined || this.#draining.has(slot)) return;
-    this.#draining.set(slot, this.#cluster.now);
-    const done = (): void => {
-      this.#draining.delete(slot);
-      if (!entry.host.alive) return;
-      this.#cluster.kill(slot);
-      this.#cluster.later(backAfterUs, () => this.#cluster.start(slot));
-    };
-    entry.host.perform(() => entry.actor.drain(done));
-  }
-
-  #pause(slot: string, forUs: number): void {
-    const host = this.#cluster.running.get(slot)?.host;
-    if (host === undefined || host.paused) return;
-    host.paused = true;
-    this.#cluster.later(forUs, () => this.#wake(slot));
-  }
-  #wake(slot: string): void {
-    const host = this.#cluster.running.get(slot)?.host;
-    if (host?.paused !== true) return;
-    this.#checkers.note(`${host.name} wakes`);
-    host.wake(this.#cluster.now);
-  }
-
-  #partition(slots: readonly string[], hearing: boolean): Cut {
-    const inside = new Set(slots);
-    const outside = new Set([...this.#cluster.slots, "store"].filter((slot) => !inside.has(slot)));
-    const block = { from: outside, to: inside };
-    return hearing ? [block] : [block, { from: inside, to: outside }];
-  }
-
-  #usurpation(slot: string): Cut {
-    const of = (role: string, but = ""): Set<string> =>
-      new Set(this.#cluster.slots.filter((one) => one.startsWith(role) && one !== but));
-    const old = new Set([slot]);
-    const role = slot.startsWith("ranker") ? "ranker" : "batcher";
-    const cut = [
-      { from: old, to: of(role, slot) },
-      { from: new Set(["store"]), to: old },
-      { from: of(role, slot), to: old },
-    ];
-    // Who acts on their word: batchers on a ranker's, rankers on a batcher's.
-    return [...cut, { from: of(role, slot), to: of(role === "ranker" ? "batcher" : "ranker") }];
-  }
-
-  #cut(cut: Cut, forUs: number): void {
-    this.#cluster.links.cut(cut);
-    this.#cluster.later(forUs, () => {
-      this.#cluster.links.mend(cut);
-      this.#cluster.showHeld();
-    });
-  }
-
-  #disconnect({ slot, which, forUs }: Extract<Action, { kind: "disconnect" }>): void {
-    const entry = this.#cluster.running.get(slot);
-    if (entry === undefined) return;
-    if (which !== "bulk") entry.buses[0]?.disconnect();
-    if (which !== "control") {
-      entry.host.bulkAway = true;
-      entry.buses[1]?.disconnect("unconfirmed");
-    }
-    this.#cluster.later(forUs, () => this.#reconnect(entry));
-  }
-  #reconnect({ host, buses }: Running): void {
-    if (host.bulkAway) host.bulkBackAt = this.#cluster.now;
-    host.bulkAway = false;
-    for (const bus of buses) bus.reconnect();
-  }
-
-  #stopFaults(): void {
-    this.#checkers.note("faults stop");
-    const cluster = this.#cluster;
-    cluster.links.heal();
-    cluster.enginesFaulty = false;
-    cluster.store.available = true;
-    cluster.showHeld();
-    for (const [slot, entry] of [...cluster.running]) {
-      this.#wake(slot);
-      this.#reconnect(entry);
-    }
-    for (const slot of cluster.slots) cluster.start(slot);
   }
 }
 

@@ -25,6 +25,7 @@ export interface Watcher extends HostWatcher {
   onStarted(host: Host): void;
   onEnded(host: Host): void;
   onAsked(asked: Asked): void;
+  onPublishersBack(): void;
   onOutcome(asked: Asked, outcome: Outcome): void;
   onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void;
   /** An executor asks for the inputs of a batch that it has accepted. */
