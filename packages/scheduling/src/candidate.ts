@@ -35,7 +35,7 @@ export function update(model: ModelThread, out: ModelEffects): void {
  */
 export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
   if (model.targets.isDue(model.now)) refreshTargets(model);
-  const b = chooseBatch(model, base, gpuFree, out);
+  const b = chooseBatch(model, base, gpuFree, model.refusals.towards(out, model.now));
   model.batchSize = b;
   model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
   if (b === 0) return;
@@ -59,7 +59,9 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
 
 function refreshTargets(model: ModelThread): void {
   const { now, rate, targets } = model;
-  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(rate.dispersion(now));
+  // The flood's beginning is in the window for seconds; what is let in since comes evenly.
+  const dispersion = model.shares.isLimiting ? 1 : rate.dispersion(now);
+  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(dispersion);
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 

@@ -1,3 +1,5 @@
+export { CLASSES_MAX, PRIORITY_FLOOR, type ClassShare, type ShareRules } from "./admission/fair-shares.ts";
+export { dealByPriority, waterLevel } from "./admission/max-min.ts";
 export { chooseBatch, type Gathering } from "./batch-choice.ts";
 export * from "./cluster.ts";
 export * from "./messages.ts";

@@ -15,6 +15,8 @@ export interface Request {
   readonly slo: Micros;
   /** Number of the application. */
   readonly app: number;
+  /** 0 … 255, the highest first; 0 when left out. Matters under overload only, within the application. */
+  readonly priority?: number;
   /** Bytes of input. */
   readonly size: number;
 }

@@ -13,13 +13,16 @@
  *   M7. What arrives while a plan's grant is on its way must not push the planned head out: for d_ctrl from the moment
  *       the plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
  *       shrinks instead. Without delays there is no such moment, and A2 holds as printed. See the README.
+ *   M8. Under overload, requests of several applications or priorities are let in by fair shares (admission/); those of one, and all in calm, always.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import { FairShares, type ShareRules } from "./admission/fair-shares.ts";
 import { type Adaptation, NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
 import { choose, delay, update } from "./candidate.ts";
+import { CountedRefusals } from "./counted-refusals.ts";
 import { HeldBatches } from "./held-batches.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import type { Policy } from "./policy.ts";
@@ -49,6 +52,8 @@ export interface ModelThreadConfig {
   batchesInFlightMax: number;
   /** Batches are numbered from here. */
   batchIdBase?: number;
+  /** Who counts how much under overload: M8. */
+  shares?: ShareRules;
 }
 
 export class ModelThread {
@@ -61,6 +66,8 @@ export class ModelThread {
   readonly rate = new ArrivalRate();
   readonly targets: TargetBook;
   readonly held: HeldBatches;
+  readonly shares: FairShares;
+  readonly refusals: CountedRefusals;
   /** The last grant obeyed of each accelerator in this epoch: M3. */
   readonly obeyed = new Map<GpuId, number>();
   readonly offered: Candidate;
@@ -111,6 +118,8 @@ export class ModelThread {
     const fixed = config.gather === "head" ? 1 : (config.targetBatch ?? 0);
     this.targets = new TargetBook(fixed, { profile, ctrl, perItem, respond });
     this.held = new HeldBatches(config.batchesInFlightMax);
+    this.shares = new FairShares(config.shares ?? {}, config.slo);
+    this.refusals = new CountedRefusals(this.shares);
     this.profile = profile;
     this.latencies = profile.byBatchSize;
     this.batchSizeMax = profile.batchSizeMax;
@@ -172,10 +181,19 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
 
 export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
   advance(model, at);
-  model.rate.note(at);
+  const isHopeless = at + delay(model, 1) + model.latencies[1]! > request.deadline;
+  if (!isHopeless && !model.shares.admit(at, request)) {
+    if (model.queue.has(request.ingress, request.seq)) return; // sent again by repair
+    return out.refuse(request, "overloaded", Infinity as Micros);
+  }
+  model.rate.note(at); // what is refused at the door can't make batches larger
   const added = model.queue.add(request);
   if (added === "repeated") return; // repair sends arrivals again
-  if (added === "full") return out.refuse(request, "overloaded", Infinity as Micros);
+  if (added === "full") {
+    model.shares.dropped(at, request);
+    return out.refuse(request, "overloaded", Infinity as Micros);
+  }
+  model.refusals.hopeless = isHopeless ? request : undefined;
   // Most arrivals behind a batch that its head's deadline or the profile limits change nothing: skip the choice.
   if (!model.isGrowable && at < model.wakeAt && model.queue.head() !== request) return;
   update(model, out);
@@ -331,6 +349,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     expectedRun,
   };
   model.held.hold(batch);
+  model.shares.dispatched(batch.requests);
   out.dispatch(batch);
 }
 

@@ -1,0 +1,144 @@
+/**
+ * How many requests a second one ModelThread should let in while more come than can be served. docs/algorithms.md, A12.
+ *
+ * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the one signal needed: above a band the rate is lowered to what
+ * was really served, below it is raised. In the band the model serves at least its goodput, since that is the rate at which 1 % is lost.
+ *
+ *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the best of the last seconds, so that
+ *        it finds back at once after an outage.
+ *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
+ *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
+ *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
+ */
+
+const ENTRY_PERIODS = 4;
+/** So many times the best rate of the last seconds is a flood, and needs no waiting. */
+const FLOOD = 1.5;
+const ENTRY_LOSS = 0.08;
+const LOSS_MAX = 0.03;
+/** What is left after the rate was lowered. */
+const LOSS_AIM = 0.015;
+/** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
+const CUTS_MAX = 3;
+const TOLERANCE_MAX = 0.5;
+const TOLERANCE_FADE = 0.05;
+/** A decision needs so many requests, or so many periods. */
+const SAMPLE_MIN = 16;
+const PERIODS_MIN = 3;
+const PERIODS_MAX = 6;
+/** The rate rises fast up to this part of the best rate of the last seconds, and after so many rises in a row: there is more capacity than there was. */
+const KNOWN = 0.85;
+const FAST_AFTER = 10;
+const RISE = 1.03;
+const RISE_FAST = 1.25;
+/** Overload is over after so many periods in which everything could have been let in. */
+const EXIT_PERIODS = 20;
+/** How fast the measured rate of dispatches follows. */
+const FOLLOW = 0.3;
+/** The best rate is halved in 5 s. */
+const BEST_FADE = 0.993;
+const BEST_SHARE = 1 / 8;
+
+/** What happened in a period, in requests. */
+export interface Period {
+  /** µs. */
+  readonly length: number;
+  /** All that came, also what was refused before it could queue. */
+  readonly offered: number;
+  readonly dispatched: number;
+  /** By A2 or because the queue was full, of requests that could have been served when they came. */
+  readonly dropped: number;
+}
+
+export type Departures = Pick<Period, "dispatched" | "dropped">;
+
+export class CapacityControl {
+  isOverloaded = false;
+  /** Requests per µs to let in; only while overloaded. */
+  rate = Infinity;
+  /** Dispatched lately, requests per µs. */
+  served = 0;
+  #best = 0;
+  #streak = 0;
+  #periods = 0;
+  #rises = 0;
+  #cuts = 0;
+  #tolerance = LOSS_MAX;
+  #settled = 0;
+
+  /**
+   * @param since - what left the queue since the sample was begun
+   * @returns whether to begin a new sample
+   */
+  end(period: Period, since: () => Departures): "same sample" | "new sample" {
+    this.served += FOLLOW * (period.dispatched / period.length - this.served);
+    const begins = this.isOverloaded ? this.#steer(period, since) : this.#watch(period);
+    this.#best = Math.max(this.served, this.#best * BEST_FADE);
+    return begins ? "new sample" : "same sample";
+  }
+
+  /** As `end`, for a period of calm in which nothing was dropped; one as long as several. */
+  calm(length: number, dispatched: number, periods: number): void {
+    this.served += Math.min(1, FOLLOW * periods) * (dispatched / length - this.served);
+    this.#best = Math.max(this.served, this.#best * (1 - periods * (1 - BEST_FADE)));
+    if (dispatched > 0) this.#streak = 0;
+  }
+
+  #watch({ length, offered, dispatched, dropped }: Period): boolean {
+    if (dispatched + dropped === 0) return false; // a slow model: no news
+    this.#streak = dropped > ENTRY_LOSS * (dispatched + dropped) ? this.#streak + 1 : 0;
+    const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
+    if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
+    this.isOverloaded = true;
+    this.rate = this.#atLeast(this.served / (1 - LOSS_AIM));
+    this.#periods = 0;
+    this.#rises = 0;
+    this.#cuts = 0;
+    this.#tolerance = LOSS_MAX;
+    this.#settled = 0;
+    return true;
+  }
+
+  #steer({ length, offered }: Period, since: () => Departures): boolean {
+    const isEnough = offered <= this.rate * length;
+    this.#settled = isEnough ? this.#settled + 1 : 0;
+    if (this.#settled >= EXIT_PERIODS) {
+      this.isOverloaded = false;
+      this.rate = Infinity;
+      this.#streak = 0;
+      return true;
+    }
+    this.#periods++;
+    if (this.#periods === 1) return true; // CC3
+    const { dispatched, dropped } = since();
+    const all = dispatched + dropped;
+    if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
+    this.#periods = 0;
+    this.#decide({ dispatched, dropped });
+    // What nobody asks for can't be tried: from far above, the rate would have a long way down.
+    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast((2 * offered) / length));
+    return true;
+  }
+
+  #decide({ dispatched, dropped }: Departures): void {
+    const all = dispatched + dropped;
+    this.#tolerance += TOLERANCE_FADE * (LOSS_MAX - this.#tolerance);
+    // One standard deviation less: of a few requests one may be lost by chance.
+    const isLoss = dropped - Math.sqrt(dropped) > this.#tolerance * all;
+    if (!isLoss) {
+      const isFast = ++this.#rises > FAST_AFTER || this.rate < KNOWN * this.#best;
+      this.rate *= isFast ? RISE_FAST : RISE;
+      this.#cuts = 0;
+      return;
+    }
+    this.#rises = 0;
+    // CC4
+    if (++this.#cuts > CUTS_MAX) this.#tolerance = Math.min(TOLERANCE_MAX, (1.5 * dropped) / all);
+    else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM));
+  }
+
+  /** CC1. */
+  #atLeast(rate: number): number {
+    return Math.max(rate, this.served, this.#best * BEST_SHARE, 1e-9);
+  }
+}

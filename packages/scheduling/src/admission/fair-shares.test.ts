@@ -1,0 +1,149 @@
+import { type Instant, Prng, millis } from "@tutti/units";
+import { expect, test } from "vitest";
+import { Flood, type Sender } from "../testing/flooded-cluster.ts";
+import { CLASSES_MAX, FairShares } from "./fair-shares.ts";
+import { waterLevel } from "./max-min.ts";
+
+/** What two accelerators carry with at most 1 % lost (`one application` below); everything is judged against it. */
+const GOODPUT = 1_150;
+const steady = (app: number, rate: number, more: Partial<Sender> = {}): Sender => ({ app, rate: () => rate, ...more });
+const flooding = (app: number, rate: number, from: number): Sender => ({
+  app,
+  rate: (at) => (at < from ? rate : 20 * GOODPUT),
+});
+
+test("one application is served exactly as without shares, however many requests it sends (F1)", () => {
+  const alone = new Flood({ senders: [steady(1, 10 * GOODPUT)], seconds: 1 });
+  const outcomes = (flood: Flood): string => flood.sent.map(({ outcome, endedAt }) => `${outcome}@${endedAt}`).join();
+  const weighted = new Flood({
+    senders: [steady(1, 10 * GOODPUT)],
+    seconds: 1,
+    rules: { weights: new Map([[1, 0.001]]), priorityFloor: 0 },
+  });
+  expect(outcomes(weighted)).toBe(outcomes(alone));
+  // A2 lets requests grow old before it gives them up; a share would refuse most of them when they come.
+  expect(alone.sent.some(({ outcome, at, endedAt }) => outcome !== "served" && endedAt <= at * 1e6 + 1)).toBe(false);
+});
+
+test("several applications below capacity are served as if they were one (F1)", () => {
+  const apps = new Flood({ senders: [steady(1, 500), steady(2, 400)], seconds: 2 });
+  const one = new Flood({ senders: [steady(1, 500), steady(1, 400)], seconds: 2 });
+  expect(apps.sent.map(({ outcome, endedAt }) => [outcome, endedAt])).toEqual(
+    one.sent.map(({ outcome, endedAt }) => [outcome, endedAt]),
+  );
+});
+
+test("an application that floods takes nothing from one that behaves as always, nor from the goodput (F2)", () => {
+  const flood = new Flood({ senders: [steady(1, 400), flooding(2, 400, 2)], seconds: 6 });
+  expect(flood.served(0, 2.5)).toBeGreaterThan(0.92 * flood.offered(0, 2.5));
+  expect(flood.total(2.5)).toBeGreaterThan(0.95 * GOODPUT);
+});
+
+test("without usual rates shares are equal, and within 5 % of max-min", () => {
+  const flood = new Flood({
+    senders: [steady(1, 200), steady(2, 2 * GOODPUT), steady(3, 10 * GOODPUT)],
+    seconds: 6,
+  });
+  const total = flood.total(2);
+  const half = (total - flood.offered(0, 2)) / 2;
+  expect(flood.served(0, 2)).toBeGreaterThan(0.92 * flood.offered(0, 2));
+  for (const sender of [1, 2]) {
+    expect(flood.served(sender, 2)).toBeGreaterThan(0.95 * half);
+    expect(flood.served(sender, 2)).toBeLessThan(1.08 * half);
+  }
+});
+
+test("configured weights are obeyed, and unnamed applications have the weight of others", () => {
+  const rules = { weights: new Map([[1, 3]]), otherWeight: 1 };
+  const flood = new Flood({ senders: [steady(1, 5 * GOODPUT), steady(2, 20 * GOODPUT)], seconds: 5, rules });
+  const ratio = flood.served(0, 2) / flood.served(1, 2);
+  expect(ratio).toBeGreaterThan(2.8);
+  expect(ratio).toBeLessThan(3.2);
+});
+
+test("by default an application counts by its rate in calm, so that a flood doesn't win by flooding", () => {
+  const flood = new Flood({
+    senders: [{ app: 1, rate: (at) => (at < 2 ? 700 : 5 * GOODPUT) }, flooding(2, 100, 2)],
+    seconds: 6,
+  });
+  const ratio = flood.served(0, 3) / flood.served(1, 3);
+  expect(ratio).toBeGreaterThan(6);
+  expect(ratio).toBeLessThan(8);
+});
+
+test("priorities share what their own application has: the higher first, a tenth kept for the lower (F3)", () => {
+  const flood = new Flood({
+    senders: [
+      steady(1, 2 * GOODPUT, { priority: 0 }),
+      steady(1, 2 * GOODPUT, { priority: 7 }),
+      steady(2, 2 * GOODPUT, { priority: 255 }),
+    ],
+    seconds: 6,
+  });
+  const [low, high, other] = [0, 1, 2].map((sender) => flood.served(sender, 2));
+  expect(low! + high!).toBeGreaterThan(0.95 * other!);
+  expect(low! + high!).toBeLessThan(1.05 * other!);
+  expect(low! / (low! + high!)).toBeGreaterThan(0.08);
+  expect(low! / (low! + high!)).toBeLessThan(0.13);
+});
+
+test("what shares refuse is refused at the moment it comes, and nearly all of a flood is", () => {
+  const flood = new Flood({ senders: [steady(1, 400), flooding(2, 400, 1)], seconds: 4 });
+  const refused = flood.sent.filter(({ outcome, at }) => outcome !== "served" && at >= 1.3);
+  const atOnce = refused.filter(({ at, endedAt }) => endedAt <= Math.round(at * 1e6) + 1);
+  expect(atOnce.length / refused.length).toBeGreaterThan(0.99);
+});
+
+test("requests that can't be served in time even alone neither count as overload nor take a share (F4)", () => {
+  const hopeless = steady(2, 10 * GOODPUT, { slo: millis(5) });
+  const both = new Flood({ senders: [steady(1, 900), hopeless], seconds: 4 });
+  expect(both.served(0, 1)).toBeGreaterThan(0.98 * both.offered(0, 1));
+});
+
+test("a model that is overloaded again after a calm has forgotten nothing and refuses nobody in the calm", () => {
+  const flood = new Flood({
+    senders: [steady(1, 400), { app: 2, rate: (at) => (at >= 2 && at < 4 ? 20 * GOODPUT : 300) }],
+    seconds: 7,
+  });
+  expect(flood.served(0, 4.1) + flood.served(1, 4.1)).toBeGreaterThan(
+    0.99 * (flood.offered(0, 4.1) + flood.offered(1, 4.1)),
+  );
+});
+
+test("at its bound of classes, newcomers share one account and everything goes on (F5)", () => {
+  const shares = new FairShares({}, millis(25));
+  let at = 1_000_000 as Instant;
+  const refused = new Set<number>();
+  for (let period = 0; period < 40; period++) {
+    for (let app = 0; app < 3 * CLASSES_MAX; app++) {
+      at = (at + 10) as Instant;
+      if (!shares.admit(at, { app })) refused.add(app);
+      else if (app % 8 === 0) shares.dispatched([{ app }]);
+      else shares.dropped(at, { app });
+    }
+    at = (at + 50_000) as Instant;
+  }
+  expect(shares.isLimiting).toBe(true);
+  expect(shares.shares().length).toBeLessThanOrEqual(CLASSES_MAX + 1);
+  expect(refused.size).toBeGreaterThan(2 * CLASSES_MAX);
+});
+
+test("whatever applications ask for and count, none gets less than its fair share of what is served", () => {
+  for (let seed = 1; seed <= 6; seed++) {
+    const prng = new Prng(seed);
+    const count = 2 + prng.nextInt(4);
+    const claims = Array.from({ length: count }, () => ({
+      demand: GOODPUT * 10 ** (1.5 * prng.nextFloat() - 0.7),
+      weight: 1 + prng.nextInt(4),
+    }));
+    const senders = claims.map(({ demand }, i) => steady(i + 1, demand));
+    const weights = new Map(claims.map(({ weight }, i) => [i + 1, weight]));
+    const flood = new Flood({ senders, seconds: 5, rules: { weights }, seed });
+    const offered = claims.map(({ weight }, i) => ({ demand: flood.offered(i, 2), weight }));
+    const level = waterLevel(flood.total(2), offered);
+    for (const [i, { demand, weight }] of offered.entries())
+      expect(flood.served(i, 2), `application ${i + 1} with seed ${seed}`).toBeGreaterThan(
+        0.88 * Math.min(demand, level * weight),
+      );
+  }
+});

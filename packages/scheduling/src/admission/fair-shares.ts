@@ -1,0 +1,374 @@
+/**
+ * Who is let into a ModelThread's queue while more requests come than can be served: fair shares by application, and within an application its higher
+ * priorities first. docs/algorithms.md, A12; docs/architecture.md, section 4.
+ *
+ *   F1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides, as it would without this file.
+ *   F2. While overloaded an application has the rate min(demand, level · weight), weighted max-min; so none gets less because another sends more.
+ *   F3. A priority takes from lower ones of its own application alone, and leaves them the floor.
+ *   F4. What could not have been served when it came neither counts as demand nor as a loss; and the losses that steer are those of the classes that lose
+ *       least, since others may ask for what can't be (deadlines too short for a busy system), at no cost to anybody.
+ *   F5. At most CLASSES_MAX (application, priority) pairs are told apart; what comes beyond them shares one account.
+ *
+ * O(1) for a request, and O(k log k) a period for k classes.
+ */
+import type { Instant, Micros } from "@tutti/units";
+import { CapacityControl, type Departures } from "./capacity-control.ts";
+import { dealByPriority, waterLevel } from "./max-min.ts";
+
+export interface ShareRules {
+  /** By application number. Undefined: an application counts by its usual rate, see `usual`. */
+  readonly weights?: ReadonlyMap<number, number> | undefined;
+  /** Of applications that `weights` doesn't name. */
+  readonly otherWeight?: number;
+  /** Part of an application's share that its lower priorities have whatever the higher ones ask for. */
+  readonly priorityFloor?: number;
+}
+
+/** Of one (application, priority): how much of it may come in. */
+export interface ClassShare {
+  readonly app: number;
+  readonly priority: number;
+  /** Of what is sent, 0 … 1. */
+  readonly keep: number;
+}
+
+export const PRIORITY_FLOOR = 0.1;
+export const CLASSES_MAX = 256;
+
+const PERIOD_MIN = 50_000;
+const PERIOD_MAX = 500_000;
+/** Usual rates follow over a minute of calm. */
+const USUAL_OVER = 60_000_000;
+/** An application counts at least as this part of an average one: newcomers have no past. */
+const NEWCOMER = 1 / 8;
+/** µs of its rate that a class may let in at once after a pause: arrivals come in bursts, and shares are judged over longer. */
+const BURST = 250_000;
+const BURST_MIN = 8;
+/** Under this many requests a period, a class is idle and its place may be given to another. */
+const IDLE = 0.01;
+/** So many periods of calm, in which there is little to see, are one. */
+const CALM_PERIODS = 10;
+const OTHERS = -1;
+/** How fast a demand follows from period to period. */
+const FADE = 0.5;
+/** In the first periods the queue still loses what came before anybody was limited. */
+const AGE_MIN = 6;
+/** The part of what leaves the queue whose losses steer: that of the classes that lose least. */
+const STEERING = 1 / 4;
+
+interface AppAccount {
+  readonly app: number;
+  /** Its rate outside overload, requests per µs: what it counts by where nobody configured it. */
+  usual: number;
+  /** How long it has been known in calm, µs. */
+  calm: number;
+  readonly classes: ClassAccount[];
+}
+
+interface ClassAccount {
+  readonly owner: AppAccount;
+  readonly priority: number;
+  /** In this period. */
+  arrivals: number;
+  dispatched: number;
+  dropped: number;
+  /** Requests a period, faded. */
+  demand: number;
+  /** In this sample. */
+  gone: number;
+  lost: number;
+  /** Dispatched and dropped, requests a period, faded. */
+  used: number;
+  wasted: number;
+  /** Let in per µs; Infinity: all. */
+  rate: number;
+  keep: number;
+  tokens: number;
+  refilledAt: number;
+}
+
+interface Classed {
+  readonly app: number;
+  readonly priority?: number;
+}
+
+export class FairShares {
+  readonly control = new CapacityControl();
+  readonly #rules: ShareRules;
+  readonly #period: number;
+  readonly #apps = new Map<number, AppAccount>();
+  readonly #classes = new Map<number, ClassAccount>();
+  /** The values of both maps, which are gone through every period. */
+  #owners: AppAccount[] = [];
+  #accounts: ClassAccount[] = [];
+  #last: ClassAccount | undefined;
+  #lastKey = NaN;
+  /** Not overloaded. */
+  #isCalm = true;
+  /** Of this period. */
+  #length: number;
+  #periodEnd = -Infinity;
+  #dispatched = 0;
+  #dropped = 0;
+  #isShed = false;
+  /** Periods since overload began. */
+  #age = 0;
+
+  constructor(rules: ShareRules, slo: Micros) {
+    this.#rules = rules;
+    this.#period = Math.min(PERIOD_MAX, Math.max(PERIOD_MIN, Math.round(slo / 2)));
+    this.#length = this.#period;
+  }
+
+  /** Whether requests are being refused by their shares, here or (told by `shed`) before they come here. */
+  get isLimiting(): boolean {
+    return !this.#isCalm && (this.#classes.size > 1 || this.#isShed);
+  }
+
+  /** Whether a request that has come may queue; if not, it is refused as overloaded. F1. */
+  admit(at: Instant, request: Classed): boolean {
+    if (at >= this.#periodEnd) this.#roll(at);
+    const account = this.#of(request);
+    account.arrivals++;
+    return this.#isCalm || account.rate === Infinity || this.#accounts.length < 2 || spend(account, at);
+  }
+
+  /** Requests of a class that were refused before they came here, because of `shares`. */
+  shed(at: Instant, request: Classed, count: number): void {
+    this.advance(at);
+    this.#of(request).arrivals += count;
+    this.#isShed = true;
+  }
+
+  dispatched(requests: readonly Classed[]): void {
+    this.#dispatched += requests.length;
+    if (!this.#isCalm) for (const request of requests) this.#of(request).dispatched++;
+  }
+
+  /** Given up though it could have been served when it came. */
+  dropped(at: Instant, request: Classed): void {
+    if (this.#isCalm && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
+    this.#dropped++;
+    if (!this.#isCalm) this.#of(request).dropped++;
+  }
+
+  advance(at: Instant): void {
+    if (at >= this.#periodEnd) this.#roll(at);
+  }
+
+  /** Classes of which not everything may come in, for whoever can refuse the rest earlier. */
+  shares(): ClassShare[] {
+    if (this.#isCalm) return [];
+    return this.#accounts
+      .filter(({ keep }) => keep < 1)
+      .map(({ owner, priority, keep }) => ({ app: owner.app, priority, keep }));
+  }
+
+  #of({ app, priority = 0 }: Classed): ClassAccount {
+    const key = app * 256 + priority;
+    return key === this.#lastKey ? this.#last! : this.#find(key, app, priority);
+  }
+
+  #find(key: number, app: number, priority: number): ClassAccount {
+    const account = this.#classes.get(key) ?? this.#open(key, app, priority);
+    this.#last = account;
+    this.#lastKey = key;
+    return account;
+  }
+
+  #open(key: number, app: number, priority: number): ClassAccount {
+    if (this.#classes.size >= CLASSES_MAX && app !== OTHERS) return this.#of({ app: OTHERS }); // F5
+    let owner = this.#apps.get(app);
+    if (owner === undefined) {
+      this.#apps.set(app, (owner = { app, usual: 0, calm: 0, classes: [] }));
+      this.#owners.push(owner);
+    }
+    const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0, used: 0, wasted: 0 };
+    const account = { owner, priority, ...counts, rate: Infinity, keep: 1, tokens: 0, refilledAt: -Infinity };
+    owner.classes.push(account);
+    owner.classes.sort((a, b) => b.priority - a.priority);
+    this.#classes.set(key, account);
+    this.#accounts.push(account);
+    return account;
+  }
+
+  /** Ends every period that is over; after a long pause nothing is left to fade. */
+  #roll(at: Instant): void {
+    if (this.#periodEnd === -Infinity) this.#periodEnd = at + this.#length;
+    for (let ended = 0; at >= this.#periodEnd; ended++) {
+      this.#end();
+      this.#periodEnd = ended < 64 ? this.#periodEnd + this.#length : at + this.#length;
+    }
+  }
+
+  /** In calm there is little to look at: periods are long, until something is dropped. What came in this one may be a flood, and is not learnt. */
+  #cutShort(at: Instant): void {
+    this.#length = Math.max(this.#period, this.#length - Math.max(0, this.#periodEnd - at));
+    for (const account of this.#accounts) {
+      account.demand = (account.arrivals * this.#period) / this.#length;
+      account.arrivals = 0;
+    }
+    this.control.calm(this.#length, this.#dispatched, this.#length / this.#period);
+    this.#dispatched = 0;
+    this.#length = this.#period;
+    this.#periodEnd = at + this.#length;
+  }
+
+  #end(): void {
+    const { control } = this;
+    const wasCalm = this.#isCalm;
+    if (wasCalm && this.#dropped === 0) {
+      this.#learn();
+      control.calm(this.#length, this.#dispatched, this.#length / this.#period);
+      this.#length = CALM_PERIODS * this.#period;
+    } else {
+      this.#control();
+      this.#isCalm = !control.isOverloaded;
+      this.#length = this.#period;
+    }
+    this.#age = this.#isCalm ? 0 : this.#age + 1;
+    if (!this.#isCalm) this.#deal();
+    else if (!wasCalm) this.#letIn();
+    this.#dispatched = 0;
+    this.#dropped = 0;
+    for (let i = 0; i < this.#accounts.length; i++) {
+      const account = this.#accounts[i]!;
+      account.arrivals = account.dispatched = account.dropped = 0;
+    }
+    if (this.#classes.size >= CLASSES_MAX) this.#closeIdle();
+  }
+
+  #control(): void {
+    let offered = 0;
+    for (const account of this.#accounts) {
+      offered += account.arrivals;
+      account.demand += FADE * (account.arrivals - account.demand);
+      account.gone += account.dispatched;
+      account.lost += account.dropped;
+      if (this.#age < AGE_MIN) continue;
+      account.used += 0.2 * (account.dispatched - account.used);
+      account.wasted += 0.2 * (account.dropped - account.wasted);
+    }
+    const period = { length: this.#period, offered, dispatched: this.#dispatched, dropped: this.#dropped };
+    const sample = this.control.end(period, () => this.#steering());
+    if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
+  }
+
+  /** F4. */
+  #steering(): Departures {
+    const left = this.#accounts.filter(({ gone, lost }) => gone + lost > 0);
+    left.sort((a, b) => a.lost / (a.gone + a.lost) - b.lost / (b.gone + b.lost));
+    let all = 0;
+    for (const { gone, lost } of left) all += gone + lost;
+    const sum = { dispatched: 0, dropped: 0 };
+    for (const { gone, lost } of left) {
+      sum.dispatched += gone;
+      sum.dropped += lost;
+      if (sum.dispatched + sum.dropped >= STEERING * all) break;
+    }
+    return sum;
+  }
+
+  #learn(): void {
+    const periods = this.#length / this.#period;
+    const fade = Math.min(1, FADE * periods);
+    for (let i = 0; i < this.#owners.length; i++) {
+      const owner = this.#owners[i]!;
+      let arrivals = 0;
+      for (let j = 0; j < owner.classes.length; j++) {
+        const account = owner.classes[j]!;
+        arrivals += account.arrivals;
+        account.demand += fade * (account.arrivals / periods - account.demand);
+      }
+      owner.calm += this.#length;
+      const share = Math.max(this.#length / owner.calm, this.#length / USUAL_OVER);
+      owner.usual += share * (arrivals / this.#length - owner.usual);
+    }
+  }
+
+  /** F2. */
+  #deal(): void {
+    const capacity = this.control.rate * this.#period; // requests a period, as demands are
+    const apps = this.#owners;
+    const weights = this.#weights(apps);
+    const claims = apps.map(({ classes }, i) => {
+      let demand = 0;
+      for (const one of classes) demand += claimOf(one);
+      return { demand, weight: weights[i]! };
+    });
+    const level = waterLevel(capacity, claims);
+    for (const [i, { classes }] of apps.entries()) {
+      const { demand, weight } = claims[i]!;
+      // From a level that nobody reaches there is nothing to deal: all may come.
+      const share = level === Infinity ? Infinity : level * weight;
+      if (demand <= share) for (const one of classes) this.#limit(one, share, share);
+      else this.#dealWithin(classes, share);
+    }
+  }
+
+  /** F3. */
+  #dealWithin(classes: readonly ClassAccount[], share: number): void {
+    const floor = this.#rules.priorityFloor ?? PRIORITY_FLOOR;
+    const demands = classes.map(({ demand }) => demand);
+    const dealt = dealByPriority(share, demands, floor);
+    let strict = share * (1 - floor);
+    for (const [i, one] of classes.entries()) {
+      // A high priority that asks for more from one moment to the next may have it at once: it was there for it.
+      this.#limit(one, Math.max(dealt[i]!, strict), dealt[i]!);
+      strict = Math.max(0, strict - demands[i]!);
+    }
+  }
+
+  /** @param perPeriod - requests of this class that may queue @param expected - that ought to reach the queue */
+  #limit(account: ClassAccount, perPeriod: number, expected: number): void {
+    const rate = perPeriod / this.#period;
+    // Nobody was limited before: a first burst of half a period, and no debt.
+    if (account.rate === Infinity && rate < Infinity) account.tokens = Math.max(1, perPeriod / 2);
+    account.rate = rate;
+    account.keep = account.demand <= expected ? 1 : expected / account.demand;
+  }
+
+  #letIn(): void {
+    for (const account of this.#accounts) {
+      account.rate = Infinity;
+      account.keep = 1;
+      account.used = account.wasted = 0;
+    }
+    this.#isShed = false;
+  }
+
+  #weights(apps: readonly AppAccount[]): number[] {
+    const { weights, otherWeight = 1 } = this.#rules;
+    if (weights !== undefined) return apps.map(({ app }) => weights.get(app) ?? otherWeight);
+    let usual = 0;
+    for (const account of apps) usual += account.usual;
+    const least = (usual / apps.length) * NEWCOMER;
+    return apps.map((account) => (usual === 0 ? 1 : Math.max(account.usual, least)));
+  }
+
+  #closeIdle(): void {
+    for (const [key, account] of this.#classes) {
+      if (account.demand > IDLE) continue;
+      const { owner } = account;
+      this.#classes.delete(key);
+      owner.classes.splice(owner.classes.indexOf(account), 1);
+      if (owner.classes.length === 0) this.#apps.delete(owner.app);
+    }
+    this.#accounts = [...this.#classes.values()];
+    this.#owners = [...this.#apps.values()];
+    this.#lastKey = NaN;
+  }
+}
+
+function spend(account: ClassAccount, at: Instant): boolean {
+  const depth = Math.max(BURST_MIN, account.rate * BURST);
+  account.tokens = Math.min(depth, account.tokens + (at - account.refilledAt) * account.rate);
+  account.refilledAt = at;
+  if (account.tokens < 1) return false;
+  account.tokens--;
+  return true;
+}
+
+/** F4: while most of what is let in comes to nothing, a class claims no more than twice what it uses. */
+const claimOf = ({ demand, used, wasted }: ClassAccount): number =>
+  wasted > used ? Math.min(demand, Math.max(2 * used, 1)) : demand;
