@@ -4,6 +4,8 @@ import {
   type ModelSpec,
   type ModelStatus,
   faultKeys,
+  isModelSpec,
+  isModelStatus,
   leaseKeys,
   statusWith,
 } from "@tutti/protocol";
@@ -121,9 +123,10 @@ export class Catalog {
   }
 
   #onSpec(entry: Entry): void {
-    const spec = fromJson(entry.value) as ModelSpec;
+    const spec = fromJson(entry.value);
     // A reservation (a number without a model yet) has no inputs.
-    if (spec.name !== entry.key || !Array.isArray(spec.inputs) || !Number.isSafeInteger(spec.number)) return;
+    if ((spec as Partial<ModelSpec>).inputs === undefined) return;
+    if (!isModelSpec(spec) || spec.name !== entry.key) throw new Error("it describes no model");
     this.#put(spec);
   }
   #onSpecGone(key: string): void {
@@ -135,8 +138,8 @@ export class Catalog {
   }
 
   #onStatus(entry: Entry): void {
-    const status = fromJson(entry.value) as ModelStatus;
-    if (status.name !== entry.key) return;
+    const status = fromJson(entry.value);
+    if (!isModelStatus(status) || status.name !== entry.key) throw new Error("it is no status of a model");
     this.#statuses.set(status.name, status);
     const model = this.#byName.get(status.name);
     if (model !== undefined) this.#put(model.spec);

@@ -4,6 +4,8 @@ import { type DecodedFrame, type FragmentFrame, decodeFrame, frameBytesAt, isFra
 /** Frames that come in fragments, at once from one side; the oldest is given up for a new one. */
 const ASSEMBLIES_MAX = 64;
 const ASSEMBLED_BYTES_MAX = 268_435_456;
+/** What a piece costs beside its bytes, so that a frame in the smallest pieces costs no more than another. */
+const PIECE_BYTES = 256;
 
 interface Assembly {
   readonly total: number;
@@ -53,7 +55,7 @@ export class FrameIntake {
     const assembly = fits ? known : this.#begin(key, fragment.total);
     assembly.pieces.push(new Uint8Array(fragment.piece));
     assembly.byteLength += fragment.piece.byteLength;
-    this.#assembledBytes += fragment.piece.byteLength;
+    this.#assembledBytes += fragment.piece.byteLength + PIECE_BYTES;
     if (assembly.byteLength < assembly.total) return this.#makeRoom();
     this.#drop(key, assembly);
     const whole = new Uint8Array(assembly.total);
@@ -82,6 +84,6 @@ export class FrameIntake {
 
   #drop(key: string, assembly: Assembly): void {
     this.#assemblies.delete(key);
-    this.#assembledBytes -= assembly.byteLength;
+    this.#assembledBytes -= assembly.byteLength + assembly.pieces.length * PIECE_BYTES;
   }
 }

@@ -7,5 +7,6 @@ export * from "./limits.ts";
 export * from "./model-faults.ts";
 export * from "./model-spec.ts";
 export * from "./rare-messages.ts";
+export * from "./stored-values.ts";
 export * from "./subjects.ts";
 export * from "./tensor.ts";

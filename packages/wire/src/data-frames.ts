@@ -381,7 +381,8 @@ function decodeFragment(cursor: FrameCursor, correlation: number): FragmentFrame
   const offset = cursor.u32();
   const total = cursor.u32();
   const piece = cursor.rest();
-  if (total > DATA_FRAME_BYTES_MAX || offset + piece.byteLength > total)
+  // Of empty pieces a frame could have any number.
+  if (total > DATA_FRAME_BYTES_MAX || offset + piece.byteLength > total || piece.byteLength === 0)
     cursor.fail(`bytes ${offset} to ${offset + piece.byteLength} of ${total}`);
   return { kind: "fragment", sender, correlation, offset, total, piece };
 }

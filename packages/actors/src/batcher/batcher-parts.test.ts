@@ -82,8 +82,11 @@ function leasesOf(
 function withModel(): { readonly clock: VirtualClock; readonly store: InMemoryStore } {
   const clock = new VirtualClock();
   const store = new InMemoryStore({ deliver: (run) => clock.alarm(run).set(after(clock.now(), micros(50))) });
-  const spec = { name: "m", number: 1, version: "1", inputs: [], buckets: [{}] } as unknown as ModelSpec;
-  const status = { name: "m", number: 1, version: "1", state: "ready" } as ModelStatus;
+  const identity = { name: "m", number: 1, version: "1", engine: "emulated" } as const;
+  const tensors = { inputs: [], outputs: [], constants: [], axes: {}, buckets: [{}] };
+  const spec: ModelSpec = { ...identity, ...tensors, slo: millis(50), batchSizeMax: 8, patience: 1 };
+  const measured = { reason: "", profiles: [], means: [], executorTypes: [] };
+  const status: ModelStatus = { name: "m", number: 1, version: "1", state: "ready", ...measured };
   store.put("tutti_models", "m", toJson(spec), () => undefined);
   store.put("tutti_profiles", "m", toJson(status), () => undefined);
   return { clock, store };
