@@ -39,7 +39,7 @@ function commandOf(name, args) {
       return {
         script: `test/bench/${benchmark(args[0])}/main.ts`,
         args: args.slice(1),
-        natsServer: args[0] !== "scheduler",
+        natsServer: !["scheduler", "simulator", "dynamic"].includes(args[0] ?? ""),
       };
     case "fuzz":
       return { script: "test/simulation/fuzz.ts", args, natsServer: false };
@@ -48,7 +48,9 @@ function commandOf(name, args) {
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
-      throw new SetupError("usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|chaos|setup [arguments]");
+      throw new SetupError(
+        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|chaos|setup [arguments]",
+      );
   }
 }
 

@@ -1,0 +1,124 @@
+/**
+ * Distributions of running times: masses in bins, uniform inside a bin (Orloj §3; docs/algorithms.md, B1). Times are in µs and need not be whole.
+ *
+ *   H1. Edges rise strictly, masses are ≥ 0 and sum to 1 ± 1e-12.
+ *   H2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and not a division by zero.
+ */
+import { assert } from "@tutti/units";
+
+export interface Histogram {
+  /** n + 1 of them, in µs. Bin j is [edges[j], edges[j+1]). */
+  readonly edges: Float64Array;
+  /** n of them. */
+  readonly masses: Float64Array;
+}
+
+/** Every edge costs two milestones per pending request (B5). */
+export const BINS_MAX = 16;
+const WIDTH_MIN_US = 10;
+const WIDTH_MIN_SHARE = 0.005;
+/** What a model that nobody has measured may be off by (B9). */
+const COLD_SPREAD = 0.2;
+
+/** @throws AssertionError where the histogram breaks H1 */
+export function histogram(edges: ArrayLike<number>, masses: ArrayLike<number>): Histogram {
+  assert(edges.length === masses.length + 1 && masses.length > 0, `${edges.length} edges of ${masses.length} bins`);
+  let sum = 0;
+  for (let j = 0; j < masses.length; j++) {
+    assert(edges[j]! < edges[j + 1]! && edges[j]! >= 0, `H1: edges ${edges[j]} and ${edges[j + 1]}`);
+    assert(masses[j]! >= 0, `H1: a mass of ${masses[j]}`);
+    sum += masses[j]!;
+  }
+  assert(Math.abs(sum - 1) < 1e-9, `H1: masses sum to ${sum}`);
+  return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
+}
+
+const leastWidth = (median: number): number => Math.max(WIDTH_MIN_US, WIDTH_MIN_SHARE * median);
+
+/** One bin of least width that begins at `value`: a static model. */
+export const pointHistogram = (value: number): Histogram => histogram([value, value + leastWidth(value)], [1]);
+
+/** Of a model of which only l(1) is known: evenly ± 20 % (B9). */
+export const coldHistogram = (solo: number): Histogram =>
+  histogram(
+    [(1 - COLD_SPREAD) * solo, Math.max((1 + COLD_SPREAD) * solo, (1 - COLD_SPREAD) * solo + leastWidth(solo))],
+    [1],
+  );
+
+/**
+ * At most `binsMax` bins of equal mass, as far as least widths allow (H2).
+ *
+ * @param samples - running times alone, in µs; at least one; in any order
+ */
+export function histogramOf(samples: readonly number[], binsMax = BINS_MAX): Histogram {
+  assert(samples.length > 0 && binsMax > 0, "a histogram needs samples and bins");
+  const sorted = Float64Array.from(samples).sort();
+  const width = leastWidth(sorted[sorted.length >> 1]!);
+  const edges = [sorted[0]!];
+  for (let j = 1; j < binsMax; j++) {
+    const edge = sorted[Math.floor((j * sorted.length) / binsMax)]!;
+    if (edge - edges.at(-1)! >= width) edges.push(edge);
+  }
+  // Bins are half open: the largest sample lies in the last one.
+  const end = Math.max(sorted.at(-1)! * (1 + 1e-12), edges[0]! + width);
+  if (end - edges.at(-1)! >= width || edges.length === 1) edges.push(end);
+  else edges[edges.length - 1] = end;
+  const masses = new Float64Array(edges.length - 1);
+  let bin = 0;
+  for (const sample of sorted) {
+    while (bin < masses.length - 1 && sample >= edges[bin + 1]!) bin++;
+    masses[bin]! += 1 / sorted.length;
+  }
+  return histogram(edges, masses);
+}
+
+/** Σ mass · midpoint. Treating bins as even errs low for maxima: `refined` grids are for those. */
+export function meanOf({ edges, masses }: Histogram): number {
+  let mean = 0;
+  for (let j = 0; j < masses.length; j++) mean += (masses[j]! * (edges[j]! + edges[j + 1]!)) / 2;
+  return mean;
+}
+
+/** @param quantile - 0 … 1 */
+export function quantileOf({ edges, masses }: Histogram, quantile: number): number {
+  let below = 0;
+  for (let j = 0; j < masses.length; j++) {
+    const mass = masses[j]!;
+    if (mass > 0 && below + mass >= quantile)
+      return edges[j]! + (Math.max(0, quantile - below) / mass) * (edges[j + 1]! - edges[j]!);
+    below += mass;
+  }
+  return edges.at(-1)!;
+}
+
+/** All edges of the histograms, once each: where their CDFs are compared and multiplied. */
+export function unionGrid(histograms: readonly Histogram[]): Float64Array {
+  const edges = new Set<number>();
+  for (const one of histograms) for (const edge of one.edges) edges.add(edge);
+  return Float64Array.from(edges).sort();
+}
+
+/** The grid with every bin halved. */
+export function halved(grid: Float64Array): Float64Array {
+  const finer = new Float64Array(2 * grid.length - 1);
+  for (let i = 0; i < grid.length; i++) {
+    finer[2 * i] = grid[i]!;
+    if (i > 0) finer[2 * i - 1] = (grid[i - 1]! + grid[i]!) / 2;
+  }
+  return finer;
+}
+
+/** F at each place of the grid, in which all edges of the histogram are; between them F is linear. */
+export function cdfOn({ edges, masses }: Histogram, grid: Float64Array): Float64Array {
+  const cdf = new Float64Array(grid.length);
+  let bin = 0;
+  let below = 0;
+  for (let i = 0; i < grid.length; i++) {
+    const x = grid[i]!;
+    while (bin < masses.length && x >= edges[bin + 1]!) below += masses[bin++]!;
+    const isInside = bin < masses.length && x > edges[bin]!;
+    cdf[i] = isInside ? below + (masses[bin]! * (x - edges[bin]!)) / (edges[bin + 1]! - edges[bin]!) : below;
+  }
+  if (cdf.length > 0 && grid.at(-1)! >= edges.at(-1)!) cdf[cdf.length - 1] = 1; // exactly, so that masses sum to 1
+  return cdf;
+}
