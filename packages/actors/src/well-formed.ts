@@ -71,6 +71,7 @@ export const wellFormed = {
     isInstant(beat.sentAt) &&
     typeof beat.leaving === "boolean" &&
     isAbsentOr(beat.epoch, isCount) &&
+    isAbsentOr(beat.grants, isCount) &&
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
     isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&

@@ -224,3 +224,24 @@ export const ArrivalsMissed = message({
   fields: { thread: field.thread, term: field.count, fromSeq: field.count, toSeq: field.count },
 });
 export type ArrivalsMissed = MessageOf<typeof ArrivalsMissed>;
+
+/** "Do you still lead, and live?": a spare asks the leader, and a leader itself, whose own question comes back behind all that was sent to it before. */
+export const LeaderAsked = message({
+  tag: 14,
+  name: "leader-asked",
+  from: "ranker",
+  to: "ranker",
+  repair: "asked again, some ten times a second and more",
+  fields: { epoch: field.count, sentAt: field.instant },
+});
+export type LeaderAsked = MessageOf<typeof LeaderAsked>;
+
+export const LeaderAnswered = message({
+  tag: 15,
+  name: "leader-answered",
+  from: "ranker",
+  to: "ranker",
+  repair: "asked again",
+  fields: { epoch: field.count, sentAt: field.instant },
+});
+export type LeaderAnswered = MessageOf<typeof LeaderAnswered>;

@@ -21,6 +21,8 @@ export const Heartbeat = packed<{
   readonly leaving: boolean;
   /** ranker: the epoch it leads with (0: a spare). */
   readonly epoch?: number;
+  /** ranker: grants given so far; while they rise, spares look closely. */
+  readonly grants?: number;
   /** ingress: where its data plane listens. */
   readonly address?: DataAddress;
   /** ingress: the last arrival it sent, by thread, so that a lost last one is noticed. */

@@ -36,8 +36,6 @@ export const subjectsOf = (cluster: string) => {
     role: (role: Role): string => `${prefix}.all.${role}`,
     /** Heartbeats of a role (frames of Heartbeat records). */
     beat: (role: Role | "*"): string => `${prefix}.beat.${role}`,
-    /** Answered by the leading ranker alone: nobody there proves that it is gone. */
-    rankerPing: (subCluster: string): string => `${prefix}.ranker.${subCluster}.ping`,
     /** The data plane over NATS: pulls and results for one ingress. */
     bulk: (key: ActorKey): string => `${prefix}.bulk.${actorToken(key)}`,
     /** Where one executor hears the answers to its pulls over NATS. */

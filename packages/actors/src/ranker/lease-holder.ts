@@ -1,45 +1,47 @@
-import type { Bus, Subscription } from "@tutti/bus";
-import { isBusFailure } from "@tutti/bus";
 import type { Clock, Stop } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
-import { type ActorKey, type Instant, type Micros, ALWAYS, after, millis } from "@tutti/units";
+import { ACTOR_KEY_MAX, type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
+import type { Watched } from "./leader-vigil.ts";
 
 export interface LeaseHolderOptions {
-  readonly bus: Bus;
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
   readonly self: ActorKey;
   readonly subCluster: string;
-  /** Answered by the leader alone: the server's "no responders" proves that the leader's connection is gone. */
-  readonly pingSubject: string;
-  readonly pingEvery: Micros;
+  /** How often a takeover that is due and did not succeed is looked at again. */
+  readonly retryEvery: Micros;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;
 }
 
-/** A "no responders" whose ping left so soon after a new epoch was seen says nothing about the new leader, who may not yet have subscribed. */
-const GRACE = millis(20);
-const PING_TIMEOUT_MS = 250;
+/** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long. */
+const PAUSE = millis(20);
 
 /**
  * Leadership of one sub-cluster: taken by compare-and-set, so that at most one spare wins; the revision is the epoch, which fences whoever led before
  * (T5). A running leader does not need the store: only another's success deposes it.
+ *
+ *   L1. A leader that is suspected stays so until it is heard again or another leads: a takeover that the store refused is tried again.
+ *   L2. Whoever the store says has the lease leads, also when the answer to its own writing was lost.
+ *   L3. A lease that can't be read is nobody's.
  */
 export class LeaseHolder {
   readonly #options: LeaseHolderOptions;
   readonly #key: string;
   #holder: ActorKey | 0 = 0;
   #revision = 0;
-  #seenAt: Instant = ALWAYS;
+  /** The revision whose holder is suspected. */
+  #suspected = -1;
   #epoch = 0;
   #taking = false;
+  #mayTakeAt: Instant = ALWAYS;
+  #isOpen = false;
   #closed = false;
-  #answering: Subscription | undefined;
-  #pinging: Stop | undefined;
+  #retrying: Stop | undefined;
   #watch: { stop(): void } | undefined;
 
   constructor(options: LeaseHolderOptions) {
@@ -52,78 +54,90 @@ export class LeaseHolder {
     return this.#epoch;
   }
 
+  /** Who leads, if somebody else does. */
+  get leader(): Watched | undefined {
+    return this.#holder === 0 || this.#holder === this.#options.self
+      ? undefined
+      : { key: this.#holder, epoch: this.#revision };
+  }
+
   open(ready: () => void): void {
-    const { store, clock, log, pingEvery } = this.#options;
-    let first = true;
+    const { store, clock, log, retryEvery } = this.#options;
     this.#watch = store.watch(BUCKET.leases, this.#key, {
       onEntry: (entry) => this.#onEntry(entry.key, entry.value, entry.revision),
       onDelete: (key, revision) => this.#onEntry(key, undefined, revision),
       onReady: () => {
-        if (!first) return;
-        first = false;
-        if (this.#holder === 0) this.#take();
-        this.#pinging = clock.every(pingEvery, () => this.#ping());
+        if (this.#isOpen) return;
+        this.#isOpen = true;
+        this.#takeIfDue();
+        this.#retrying = clock.every(retryEvery, () => this.#takeIfDue());
         ready();
       },
       onFailure: (failure) => log.warn({ failure: failure.failure }, "watching the lease failed; it is tried again"),
     });
   }
 
-  /** The leader said goodbye, or has not been heard for too long. */
+  /** The leader said goodbye, its connection is gone, or it has not been heard for too long. */
   suspect(holder: ActorKey): void {
-    if (holder === this.#holder && this.#epoch === 0) this.#take();
+    if (holder !== this.#holder || this.#suspected === this.#revision || holder === this.#options.self) return;
+    this.#suspected = this.#revision;
+    this.#takeIfDue();
+  }
+
+  /** L1. */
+  heard(holder: ActorKey): void {
+    if (holder === this.#holder) this.#suspected = -1;
   }
 
   close(): void {
     this.#closed = true;
-    this.#pinging?.stop();
+    this.#retrying?.stop();
     this.#watch?.stop();
-    this.#answering?.stop();
   }
 
   #onEntry(key: string, value: Uint8Array | undefined, revision: number): void {
-    if (key !== this.#key || revision <= this.#revision) return;
+    if (key !== this.#key || revision <= this.#revision || this.#closed) return;
     this.#revision = revision;
-    this.#seenAt = this.#options.clock.now();
-    const holder = value === undefined ? undefined : (fromJson(value) as { ranker?: ActorKey }).ranker;
-    this.#holder = holder ?? 0;
-    if (this.#holder === this.#options.self) this.#lead(revision);
+    this.#holder = this.#holderIn(value);
+    if (this.#holder === this.#options.self)
+      this.#lead(revision); // L2
     else if (this.#epoch > 0) this.#stepDown();
-    if (this.#holder === 0) this.#take();
+    this.#takeIfDue();
   }
 
-  #ping(): void {
-    if (this.#epoch > 0 || this.#closed) return;
-    const sentAt = this.#options.clock.now();
-    this.#options.bus.request(this.#options.pingSubject, NOTHING, { timeoutMs: PING_TIMEOUT_MS }, (result) => {
-      // Silence may be a busy machine; only the server's word that nobody listens is proof of death.
-      if (!isBusFailure(result) || result.failure !== "no-responders") return;
-      if (sentAt > after(this.#seenAt, GRACE)) this.#take();
-    });
+  /** L3. */
+  #holderIn(value: Uint8Array | undefined): ActorKey | 0 {
+    if (value === undefined) return 0;
+    try {
+      const { ranker } = Object(fromJson(value)) as { ranker?: unknown };
+      if (Number.isSafeInteger(ranker) && Number(ranker) > 0 && Number(ranker) < ACTOR_KEY_MAX)
+        return ranker as ActorKey;
+    } catch {
+      // Said below.
+    }
+    this.#options.log.warn({ key: this.#key }, "the lease cannot be read, and counts as nobody's");
+    return 0;
   }
 
-  #take(): void {
-    if (this.#taking || this.#closed || this.#epoch > 0) return;
+  #takeIfDue(): void {
+    const { clock, store, self } = this.#options;
+    const isDue = this.#holder === 0 || this.#suspected === this.#revision;
+    if (!isDue || !this.#isOpen || this.#taking || this.#closed || this.#epoch > 0) return;
+    if (clock.now() < this.#mayTakeAt) return;
     this.#taking = true;
-    // Listening first: a ping that is answered by nobody after our epoch is out would depose us at once.
-    this.#answering ??= this.#options.bus.subscribe(this.#options.pingSubject, (ping) => {
-      if (ping.reply !== undefined && this.#epoch > 0) this.#options.bus.publish(ping.reply, NOTHING);
-    });
-    const value = toJson({ ranker: this.#options.self });
-    this.#options.store.update(BUCKET.leases, this.#key, value, this.#revision, (result) => {
+    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), this.#revision, (result) => {
       this.#taking = false;
-      if (this.#closed) return;
       if (result !== "conflict" && !isStoreFailure(result)) this.#lead(result.revision);
-      else if (this.#epoch === 0) this.#stopAnswering();
+      else this.#mayTakeAt = after(clock.now(), PAUSE);
     });
   }
 
   #lead(epoch: number): void {
-    if (epoch <= this.#epoch) return;
+    // Who leads already by a newer entry has learned of this one late.
+    if (epoch <= this.#epoch || epoch < this.#revision || this.#closed) return;
     this.#epoch = epoch;
-    this.#revision = Math.max(this.#revision, epoch);
+    this.#revision = epoch;
     this.#holder = this.#options.self;
-    this.#seenAt = this.#options.clock.now();
     this.#options.log.info({ epoch }, "leads");
     this.#options.onLead(epoch);
   }
@@ -131,15 +145,7 @@ export class LeaseHolder {
   #stepDown(): void {
     const epoch = this.#epoch;
     this.#epoch = 0;
-    this.#stopAnswering();
     this.#options.log.warn({ epoch }, "was deposed and is a spare now");
     this.#options.onDeposed(epoch);
   }
-
-  #stopAnswering(): void {
-    this.#answering?.stop();
-    this.#answering = undefined;
-  }
 }
-
-const NOTHING = new Uint8Array(0);

@@ -169,7 +169,6 @@ function roleSubjects(
   const toActors = `${subjects.prefix}.to.*`;
   const bulk = `${subjects.prefix}.bulk.*`;
   const bulkReply = `${subjects.prefix}.bulkreply.*`;
-  const pings = subjects.rankerPing("*");
   const toRoles = (...roles: Role[]): string[] => roles.map((to) => subjects.role(to));
   switch (role) {
     case "ingress":
@@ -180,10 +179,7 @@ function roleSubjects(
     case "batcher":
       return { publish: [toActors, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };
     case "ranker":
-      return {
-        publish: [toActors, pings, `${roleInboxPrefix("ranker")}.>`, ...toRoles("batcher", "executor", "ranker")],
-        subscribe: [pings],
-      };
+      return { publish: [toActors, ...toRoles("batcher", "executor", "ranker")], subscribe: [] };
     case "executor":
       return {
         publish: [toActors, bulk, ...toRoles("ranker", "batcher", "ingress", "profiler")],

@@ -1,0 +1,98 @@
+import { InMemoryNetwork } from "@tutti/bus";
+import { VirtualClock } from "@tutti/clock";
+import { type Micros, actorKey, after, between, micros, millis } from "@tutti/units";
+import { expect, test } from "vitest";
+import { LeaderVigil } from "./leader-vigil.ts";
+
+const LEADER = { key: actorKey(7), epoch: 3 };
+
+/** A spare that pings every 2 ms, and a leader with its connection, heard already. */
+function watching(options: { urgent?: boolean; heard?: boolean } = {}) {
+  const clock = new VirtualClock();
+  const later = (run: () => void): void => clock.alarm(run).set(after(clock.now(), micros(50)));
+  const network = new InMemoryNetwork({ deliver: later, later });
+  const connection = network.connect({ name: "leader" });
+  let pings = 0;
+  connection.subscribe("to.7", () => pings++);
+  const state = { answers: true, asked: 0, goneAfter: undefined as Micros | undefined, leader: LEADER };
+  let since = clock.now();
+  const vigil: LeaderVigil = new LeaderVigil({
+    bus: network.connect({ name: "spare" }),
+    clock,
+    pingEvery: millis(2),
+    heardWithin: millis(200),
+    subjectOf: (key) => `to.${key}`,
+    leader: () => state.leader,
+    wasHeard: () => options.heard ?? true,
+    isUrgent: () => options.urgent ?? true,
+    ask: ({ epoch }) => {
+      state.asked++;
+      if (state.answers) later(() => vigil.answered(epoch));
+    },
+    onGone: () => (state.goneAfter ??= between(since, clock.now())),
+  });
+  const run = (duration: Micros): void => {
+    since = clock.now();
+    clock.advanceTo(after(since, duration));
+  };
+  return { clock, connection, vigil, state, run, pings: () => pings };
+}
+
+test("a leader whose connection is gone is noticed with the next ping", () => {
+  const { connection, state, run } = watching();
+  run(millis(500));
+  expect(state.goneAfter).toBe(undefined);
+  connection.close(() => undefined);
+  run(millis(10));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(2.2));
+});
+
+test("a leader that hangs while its connection stands is noticed after 50 ms, not before", () => {
+  const { state, run } = watching();
+  run(millis(500));
+  state.answers = false;
+  run(millis(200));
+  expect(state.goneAfter).toBeGreaterThanOrEqual(millis(50));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(65));
+});
+
+test("where we ourselves wait for a processor, a leader has longer to answer", () => {
+  const { clock, state, run } = watching();
+  run(millis(500));
+  const now = clock.now.bind(clock);
+  clock.now = () => after(now(), millis(30)); // one tick that is 30 ms late
+  run(millis(3));
+  clock.now = now;
+  state.answers = false;
+  run(millis(100));
+  expect(state.goneAfter).toBe(undefined);
+  run(millis(200));
+  expect(state.goneAfter).toBeGreaterThan(0);
+});
+
+test("nobody's being there says nothing of a leader that was not heard yet, until it should have been (NATS clusters)", () => {
+  const { connection, state, run } = watching({ heard: false });
+  connection.close(() => undefined);
+  run(millis(195));
+  expect(state.goneAfter).toBe(undefined);
+  run(millis(20));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(10));
+});
+
+test("what is known of one epoch's leader says nothing of the next one", () => {
+  const { connection, state, run } = watching();
+  connection.close(() => undefined);
+  run(millis(2)); // the ping is under way
+  state.leader = { key: actorKey(8), epoch: 4 };
+  run(micros(500));
+  expect(state.goneAfter).toBe(undefined);
+});
+
+test("only the first spare of a leader with work pings every 2 ms; the others a tenth as often", () => {
+  const urgent = watching();
+  const relaxed = watching({ urgent: false });
+  urgent.run(millis(1_000));
+  relaxed.run(millis(1_000));
+  expect(urgent.pings() / relaxed.pings()).toBeCloseTo(10, 0);
+  expect(urgent.state.asked).toBeLessThanOrEqual(101);
+});

@@ -1,0 +1,129 @@
+import type { Bus, Subscription } from "@tutti/bus";
+import type { Clock, Stop } from "@tutti/clock";
+import { type ActorKey, type Instant, type Micros, ALWAYS, after, before, micros, millis } from "@tutti/units";
+
+/** Who leads, as the lease says. */
+export interface Watched {
+  readonly key: ActorKey;
+  readonly epoch: number;
+}
+
+export interface LeaderVigilOptions {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  /** While it is urgent; otherwise a tenth as often. */
+  readonly pingEvery: Micros;
+  /** A living leader is heard of within this; before that nobody knows whether its subscriptions have come to where we are. */
+  readonly heardWithin: Micros;
+  readonly subjectOf: (key: ActorKey) => string;
+  /** undefined while nobody leads, or we do. */
+  readonly leader: () => Watched | undefined;
+  /** Whether it was heard since our connection was last made. */
+  readonly wasHeard: (key: ActorKey) => boolean;
+  /** Whether we are the spare that should notice first, of a leader that has work. */
+  readonly isUrgent: () => boolean;
+  /** Asks the leader for a sign of life: `answered` is to be called with the epoch that its answer names. */
+  readonly ask: (leader: Watched) => void;
+  /** Called again and again for as long as the evidence stands. */
+  readonly onGone: (leader: Watched) => void;
+}
+
+/** A ping to the leader's own subject, to which only the server answers, and only if nobody is there: about 20 µs of CPU over three processes. */
+const PINGS_PER_ASK = 5;
+const RELAXED_TIMES = 10;
+/** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
+const UNANSWERED = 4;
+const HANGS_AFTER = millis(50);
+const HANGS_AFTER_MAX = millis(400);
+/** What our own lateness adds to that: where we wait for a processor, so does the leader. */
+const LATENESS_TIMES = 4;
+/** Of the worst lateness, per ping: at 2 ms half of it is forgotten in 0.7 s. */
+const FADING = 0.998;
+
+/** How a spare knows that the leader is gone (the server says so) or hangs (it does not answer while its connection stands). */
+export class LeaderVigil {
+  readonly #options: LeaderVigilOptions;
+  readonly #inbox: string;
+  readonly #subscription: Subscription;
+  readonly #ticking: Stop;
+  #watched: Watched | undefined;
+  /** Since when it is watched on the connection that we have now. */
+  #since: Instant = ALWAYS;
+  #tickedAt: Instant;
+  #ticks = 0;
+  #pings = 0;
+  #worstLateUs = 0;
+  #oldestAskedAt: Instant | undefined;
+  #unanswered = 0;
+
+  constructor(options: LeaderVigilOptions) {
+    this.#options = options;
+    const { bus, clock, pingEvery } = options;
+    this.#tickedAt = clock.now();
+    this.#inbox = bus.newInbox();
+    this.#subscription = bus.subscribe(`${this.#inbox}.*`, (delivery) => {
+      if (delivery.payload.length > 0 || delivery.header("Status") !== "503") return;
+      this.#onNobody(Number(delivery.subject.slice(this.#inbox.length + 1)));
+    });
+    this.#ticking = clock.every(pingEvery, () => this.#tick());
+  }
+
+  /** A sign of life of whoever leads with that epoch. */
+  answered(epoch: number): void {
+    if (epoch === this.#watched?.epoch) this.#oldestAskedAt = undefined;
+  }
+
+  /** Our connection was made anew. What was asked before is lost, and what is not there yet may still come back. */
+  reconnected(): void {
+    this.#begin(this.#watched);
+  }
+
+  stop(): void {
+    this.#ticking.stop();
+    this.#subscription.stop();
+  }
+
+  #begin(leader: Watched | undefined): void {
+    this.#watched = leader;
+    this.#since = this.#options.clock.now();
+    this.#oldestAskedAt = undefined;
+  }
+
+  #tick(): void {
+    const { bus, clock, pingEvery, leader: leads, isUrgent } = this.#options;
+    const now = clock.now();
+    this.#worstLateUs = Math.max(this.#worstLateUs * FADING, now - this.#tickedAt - pingEvery);
+    this.#tickedAt = now;
+    const leader = leads();
+    if (leader?.epoch !== this.#watched?.epoch) this.#begin(leader);
+    if (leader === undefined || !bus.connected) return;
+    if (++this.#ticks % RELAXED_TIMES !== 0 && !isUrgent()) return;
+    bus.publish(this.#options.subjectOf(leader.key), NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
+    if (this.#pings++ % PINGS_PER_ASK === 0) this.#ask(leader, now);
+    if (this.#hangs(now)) this.#options.onGone(leader);
+  }
+
+  #ask(leader: Watched, now: Instant): void {
+    if (this.#oldestAskedAt === undefined) {
+      this.#oldestAskedAt = now;
+      this.#unanswered = 0;
+    }
+    this.#unanswered++;
+    this.#options.ask(leader);
+  }
+
+  #hangs(now: Instant): boolean {
+    if (this.#oldestAskedAt === undefined || this.#unanswered <= UNANSWERED) return false;
+    const patience = Math.min(HANGS_AFTER + LATENESS_TIMES * this.#worstLateUs, HANGS_AFTER_MAX);
+    return this.#oldestAskedAt <= before(now, micros(Math.round(patience)));
+  }
+
+  #onNobody(epoch: number): void {
+    const { leader: leads, wasHeard, heardWithin, clock, onGone } = this.#options;
+    const leader = leads();
+    if (leader === undefined || leader.epoch !== epoch || leader.epoch !== this.#watched?.epoch) return;
+    if (wasHeard(leader.key) || clock.now() > after(this.#since, heardWithin)) onGone(leader);
+  }
+}
+
+const NOTHING = new Uint8Array(0);

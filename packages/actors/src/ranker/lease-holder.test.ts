@@ -1,0 +1,175 @@
+import { VirtualClock } from "@tutti/clock";
+import { BUCKET, leaseKeys } from "@tutti/protocol";
+import { InMemoryStore, type Store } from "@tutti/store";
+import { type ActorKey, type Micros, actorKey, after, micros, millis } from "@tutti/units";
+import { fromJson, toJson } from "@tutti/wire";
+import { expect, test } from "vitest";
+import { LeaseHolder } from "./lease-holder.ts";
+
+const LEASE = leaseKeys.ranker("main");
+const [FIRST, SECOND, OTHER] = [actorKey(11), actorKey(22), actorKey(33)];
+
+/** A store that answers after a hop, and rankers' leases on it. */
+function world() {
+  const clock = new VirtualClock();
+  const later = (run: () => void): void => clock.alarm(run).set(after(clock.now(), micros(50)));
+  const store = new InMemoryStore({ deliver: later });
+  const run = (duration: Micros = millis(100)): void => clock.advanceTo(after(clock.now(), duration));
+  const told: string[] = [];
+  const warnings: string[] = [];
+  const log = {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: (_: unknown, text?: string) => void warnings.push(text ?? ""),
+    error: () => undefined,
+    child: () => log,
+  };
+  const ranker = (self: ActorKey, on: Store = store): LeaseHolder => {
+    const lease: LeaseHolder = new LeaseHolder({
+      store: on,
+      clock,
+      log,
+      self,
+      subCluster: "main",
+      retryEvery: millis(20),
+      onLead: (epoch) => told.push(`${self} leads ${epoch}`),
+      onDeposed: (epoch) => told.push(`${self} deposed ${epoch}`),
+    });
+    lease.open(() => undefined);
+    return lease;
+  };
+  /** The store as one ranker sees it whose writes go wrong as `fate` says. */
+  const faulty = (fate: () => "refused" | "answer lost" | "fine"): Store => ({
+    get: (...args) => store.get(...args),
+    put: (...args) => store.put(...args),
+    delete: (...args) => store.delete(...args),
+    watch: (...args) => store.watch(...args),
+    files: store.files,
+    update: (bucket, key, value, revision, done) => {
+      const now = fate();
+      if (now === "refused") later(() => done({ failure: "nobody answers" }));
+      else
+        store.update(bucket, key, value, revision, (result) =>
+          done(now === "fine" ? result : { failure: "timed out" }),
+        );
+    },
+  });
+  const write = (value: Uint8Array): void => store.put(BUCKET.leases, LEASE, value, () => undefined);
+  return { clock, store, run, told, warnings, ranker, faulty, write };
+}
+
+test("one of two rankers leads; when it is suspected the other takes the lease, and the first is deposed", () => {
+  const { run, told, ranker } = world();
+  ranker(FIRST);
+  run();
+  const second = ranker(SECOND);
+  run();
+  expect(told).toEqual(["11 leads 1"]);
+  expect(second.leader).toEqual({ key: FIRST, epoch: 1 });
+  second.suspect(FIRST);
+  run();
+  expect(told.toSorted()).toEqual(["11 deposed 1", "11 leads 1", "22 leads 2"]);
+  expect(second.leader).toBe(undefined);
+});
+
+test("a takeover that the store refused is tried again for as long as the leader is suspected (L1)", () => {
+  const { run, told, ranker, faulty } = world();
+  ranker(FIRST);
+  run();
+  let refused = 0;
+  const second = ranker(
+    SECOND,
+    faulty(() => (refused++ < 3 ? "refused" : "fine")),
+  );
+  run();
+  second.suspect(FIRST);
+  run(millis(10));
+  expect(told).toEqual(["11 leads 1"]);
+  run();
+  expect(told).toContain("22 leads 2");
+});
+
+test("a leader that is heard again is suspected no more (L1)", () => {
+  const { run, told, ranker, faulty } = world();
+  ranker(FIRST);
+  run();
+  let fate: "refused" | "fine" = "refused";
+  const second = ranker(
+    SECOND,
+    faulty(() => fate),
+  );
+  run();
+  second.suspect(FIRST);
+  run();
+  second.heard(FIRST);
+  fate = "fine";
+  run();
+  expect(told).toEqual(["11 leads 1"]);
+});
+
+test("who was written into the lease leads, also when the answer to its writing was lost (L2)", () => {
+  const { run, told, ranker, faulty } = world();
+  ranker(
+    FIRST,
+    faulty(() => "answer lost"),
+  );
+  run();
+  expect(told).toEqual(["11 leads 1"]);
+});
+
+test("who learns of its success after another has succeeded it does not lead", () => {
+  const { run, told, ranker, store, faulty } = world();
+  const slow: Store = {
+    ...faulty(() => "fine"),
+    update: (bucket, key, value, revision, done) =>
+      store.update(bucket, key, value, revision, () => {
+        store.put(BUCKET.leases, LEASE, toJson({ ranker: OTHER }), () => done({ revision: 1 }));
+      }),
+    watch: (bucket, key, watcher) =>
+      store.watch(bucket, key, { ...watcher, onEntry: (entry) => entry.revision > 1 && watcher.onEntry(entry) }),
+  };
+  const lease = ranker(FIRST, slow);
+  run();
+  expect(told).toEqual([]);
+  expect(lease.leader).toEqual({ key: OTHER, epoch: 2 });
+});
+
+test("a lease that cannot be read is nobody's: it is taken, and whoever led before is deposed (L3, T8)", () => {
+  for (const junk of ["", "{", "null", "7", '{"ranker":"x"}', '{"ranker":-1}', '{"ranker":1.5}', "\u0000"]) {
+    const { run, told, warnings, ranker, write, store } = world();
+    ranker(FIRST);
+    run();
+    write(new TextEncoder().encode(junk));
+    run();
+    expect(told, junk).toEqual(["11 leads 1", "11 deposed 1", "11 leads 3"]);
+    expect(warnings).toContain("the lease cannot be read, and counts as nobody's");
+    let holder: unknown;
+    store.get(BUCKET.leases, LEASE, (entry) => {
+      if (entry !== "absent" && !("failure" in entry)) holder = fromJson(entry.value);
+    });
+    run();
+    expect(holder).toEqual({ ranker: FIRST });
+  }
+});
+
+test("a store that fails is not asked more often than every 20 ms", () => {
+  const { run, ranker, faulty } = world();
+  let asked = 0;
+  ranker(
+    FIRST,
+    faulty(() => (asked++, "refused")),
+  );
+  run(millis(1_000));
+  expect(asked).toBeGreaterThan(20);
+  expect(asked).toBeLessThanOrEqual(51);
+});
+
+test("one that closed takes nothing and leads nobody, whatever the store says afterwards", () => {
+  const { run, told, ranker, store } = world();
+  const lease = ranker(FIRST);
+  lease.close();
+  run();
+  store.put(BUCKET.leases, LEASE, toJson({ ranker: FIRST }), () => undefined);
+  run();
+  expect(told).toEqual([]);
+});
