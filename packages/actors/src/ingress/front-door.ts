@@ -2,7 +2,7 @@
 import type { Delivery } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
 import type { Decoded, Decoder } from "@tutti/decode";
-import { HEADER, TuttiError } from "@tutti/protocol";
+import { HEADER, TuttiError, threadOf } from "@tutti/protocol";
 import type { Logger, Tracer } from "@tutti/telemetry";
 import type { Micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -27,6 +27,7 @@ import { type CancelDesk, cancelledError } from "./cancel-desk.ts";
 import type { HeldRequests } from "./held-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import { startRequestSpan } from "./request-spans.ts";
+import type { Shedding } from "./shedding.ts";
 
 export interface FrontDoorOptions {
   readonly clock: Clock;
@@ -36,6 +37,7 @@ export interface FrontDoorOptions {
   readonly decoder: Decoder;
   readonly catalog: Catalog;
   readonly held: HeldRequests;
+  readonly shedding: Shedding;
   readonly cancels: CancelDesk;
   readonly answers: Answers;
   readonly figures: IngressFigures;
@@ -72,6 +74,9 @@ export class FrontDoor {
       checkNames(names);
       checkSize(delivery);
       const model = servingModel(catalog.get(names.target), names.target, delivery.header(HEADER.version));
+      const priority = readPriority(delivery);
+      // Where one bucket is all there is, its overload is known before the body is read.
+      if (model.spec.buckets.length === 1) this.#checkShare(model, 0, names.app, priority);
       const arrival: Arrival = {
         reply,
         app: names.app,
@@ -79,7 +84,7 @@ export class FrontDoor {
         arrivedAt,
         timing: readTiming(delivery, model, arrivedAt),
         form: readForm(delivery),
-        priority: readPriority(delivery),
+        priority,
         wantedText: delivery.header(HEADER.outputs),
         span,
         onSettled,
@@ -121,11 +126,19 @@ export class FrontDoor {
       checkFeasible(model, decoded.bucket, timing, clock.now(), reserve(respond(), timing.slo));
       const wanted = readWanted(wantedText, decoded.wanted, model);
       const { row, bucket, id } = decoded;
+      if (model.spec.buckets.length > 1) this.#checkShare(model, bucket, app, arrival.priority);
       checkRoom(held, app, row.byteLength);
       onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row });
     } catch (error) {
       this.#turnAway(error, arrival);
     }
+  }
+
+  #checkShare({ spec }: CatalogModel, bucket: number, app: string, priority: number): void {
+    const { shedding } = this.#options;
+    if (shedding.size === 0) return;
+    const refusal = shedding.refusal(threadOf(spec, bucket), { app: fnv1a(app), priority }, spec.slo);
+    if (refusal !== undefined) throw refusal;
   }
 
   #turnAway(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {

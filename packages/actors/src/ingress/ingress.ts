@@ -49,6 +49,7 @@ import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
 import { refusalError } from "./refusal-error.ts";
+import { Shedding } from "./shedding.ts";
 import { endRequestSpan } from "./request-spans.ts";
 import { type Rehearsal, WarmUp } from "./warm-up.ts";
 
@@ -99,6 +100,7 @@ class Ingress implements Actor {
   readonly #introducing: Stop;
   readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
   readonly #door: FrontDoor;
+  readonly #shedding: Shedding;
   #timerAt: Instant = Infinity as Instant;
   readonly #cancels: CancelDesk;
   #requests: DeliverySubscription | undefined;
@@ -155,7 +157,16 @@ class Ingress implements Actor {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
+    this.#shedding = new Shedding({
+      station: this.#station,
+      clock: ports.clock,
+      holds: (thread, batcher, term) => {
+        const lease = this.#catalog.ofThread(thread)?.lease;
+        return lease?.batcher === batcher && lease.term === term;
+      },
+    });
     this.#door = new FrontDoor({
+      shedding: this.#shedding,
       clock: ports.clock,
       tracer: ports.telemetry.tracer,
       log: this.#station.log,
@@ -173,7 +184,7 @@ class Ingress implements Actor {
     this.#station.reader.on(RequestRefused, (refusal, sender) => {
       const held = this.#held.get(refusal.seq);
       if (held !== undefined && held.thread === refusal.thread && this.#lanes.holds(held.thread, sender))
-        this.#settle(held, refusalError(held, codeOfNumber(refusal.code), refusal.feasible));
+        this.#settle(held, this.#refusalError(held, refusal));
     });
     this.#timer = ports.clock.alarm(() => this.#onTimer());
     this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
@@ -216,6 +227,7 @@ class Ingress implements Actor {
       this.#cancelling?.stop();
       this.#timer.clear();
       this.#introducing.stop();
+      this.#shedding.close();
       this.#catalog.close();
       this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
     };
@@ -277,6 +289,11 @@ class Ingress implements Actor {
     else held.onSettled();
     if (held.span !== undefined) endRequestSpan(held.span, { error, late: now > held.deadline, now, results });
     this.#endIfDrained();
+  }
+
+  #refusalError(held: Held, { code, feasible }: RequestRefused): TuttiError {
+    const keep = this.#shedding.keepOf(held.thread, { app: held.appId, priority: held.priority });
+    return refusalError(held, codeOfNumber(code), { feasible, keep });
   }
 
   /** @returns the error that went out */

@@ -1,19 +1,36 @@
 import { TuttiError, type codeOfNumber } from "@tutti/protocol";
 import { type Micros, formatDuration } from "@tutti/units";
 import type { Held } from "./held-requests.ts";
+import { retryAfterMs } from "./shedding.ts";
 
-/** What a publisher reads when a batcher refused its request. */
-export function refusalError(held: Held, code: ReturnType<typeof codeOfNumber>, feasible: Micros): TuttiError {
+export interface Refusal {
+  /** The least SLO that would have been met; 0 or Infinity: unknown, or time was not the cause. */
+  readonly feasible: Micros;
+  /** How much of what its application sends is let in now, 0 … 1. */
+  readonly keep: number;
+}
+
+/** What a publisher reads when a batcher refused its request. The ingress had found it feasible, so only the load stood in its way, and it may come again. */
+export function refusalError(
+  held: Held,
+  code: ReturnType<typeof codeOfNumber>,
+  { feasible, keep }: Refusal,
+): TuttiError {
   const name = held.model.spec.name;
   const least =
     feasible > 0 && Number.isFinite(feasible) ? `; at least ${formatDuration(feasible)} would have been feasible` : "";
+  const again = { retryable: true, retryAfterMs: retryAfterMs(held.slo, keep) };
   if (code === "TUTTI_DEADLINE_INFEASIBLE")
-    return new TuttiError(code, `"${name}" couldn't have met ${formatDuration(held.slo)} even alone${least}`);
+    return new TuttiError(
+      code,
+      `"${name}" was too busy: when its turn came, the request couldn't have met ${formatDuration(held.slo)} even alone${least}`,
+      again,
+    );
   if (code === "TUTTI_OVERLOADED")
     return new TuttiError(
       code,
       `"${name}" is overloaded: the request was dropped to keep the batches behind it in time${least}`,
-      { retryAfterMs: Math.ceil(held.slo / 1000) },
+      again,
     );
   return new TuttiError(code, `"${name}" could not be served now`);
 }

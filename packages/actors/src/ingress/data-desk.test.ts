@@ -1,0 +1,86 @@
+import type { PullRequest, PulledItem } from "@tutti/protocol";
+import { signToken } from "@tutti/pull";
+import {
+  type ActorKey,
+  type BatchId,
+  type GpuId,
+  type RequestSeq,
+  type ThreadId,
+  actorKey,
+  instant,
+} from "@tutti/units";
+import { expect, test } from "vitest";
+import { createDataDesk } from "./data-desk.ts";
+import { type Held, HeldRequests } from "./held-requests.ts";
+import { IngressFigures } from "./ingress-figures.ts";
+
+const THREAD = 64 as ThreadId;
+const [BATCHER, EXECUTOR] = [actorKey(7), actorKey(9)];
+
+function ingress() {
+  const held = new HeldRequests({ requestsMax: 8, bytesMax: 1_000, appRequestsMax: 8, appBytesMax: 1_000 });
+  const secret = new Uint8Array(32).fill(3);
+  const figures = new IngressFigures();
+  const told: string[] = [];
+  for (const seq of [1, 2] as RequestSeq[]) {
+    const request = {
+      seq,
+      slot: held.nextSlot(),
+      appId: 1,
+      thread: THREAD,
+      row: new Uint8Array([seq]),
+      traceparent: "",
+    };
+    held.add({ ...request, batch: 0, executor: 0, pulls: 0, earlierBatch: 0 } as unknown as Held, instant(1));
+  }
+  const desk = createDataDesk({
+    held,
+    secret,
+    figures,
+    onPulled: ({ seq }, batcher) => told.push(`${seq} pulled for ${batcher}`),
+    onRefused: ({ seq }, batcher) => told.push(`${seq} refused to ${batcher}`),
+    settle: () => undefined,
+    onResponded: () => undefined,
+  });
+  const pull = (
+    batchId: number,
+    options: { executor?: ActorKey; secret?: Uint8Array } = {},
+  ): PulledItem[] | undefined => {
+    const claim = {
+      batcher: BATCHER,
+      batchId: batchId as BatchId,
+      executor: options.executor ?? EXECUTOR,
+      seqs: [1, 2],
+    };
+    const token = signToken(options.secret ?? secret, claim);
+    let answer: readonly PulledItem[] | undefined;
+    const request = { ...claim, gpu: 0 as GpuId, thread: THREAD, token } as unknown as PullRequest;
+    desk.onPull(request, (items) => (answer = items));
+    return answer as PulledItem[] | undefined;
+  };
+  const rows = (batchId: number): (number | undefined)[] => pull(batchId)!.map(({ row }) => row?.[0]);
+  return { pull, rows, told, figures };
+}
+
+test("a token serves once, once more where the answer was lost, and never again: who overhears it later has nothing of it", () => {
+  const { rows } = ingress();
+  expect(rows(1)).toEqual([1, 2]);
+  expect(rows(1)).toEqual([1, 2]);
+  expect(rows(1)).toEqual([undefined, undefined]);
+});
+
+test("the token of an earlier batch is void once the requests were dispatched again", () => {
+  const { rows } = ingress();
+  expect(rows(1)).toEqual([1, 2]);
+  expect(rows(2)).toEqual([1, 2]);
+  expect(rows(1)).toEqual([undefined, undefined]);
+});
+
+test("the first pull for a batch is told, and one with a token that is not ours, row by row", () => {
+  const { pull, told, figures } = ingress();
+  expect(pull(1, { secret: new Uint8Array(32) })).toBeUndefined();
+  pull(2);
+  pull(2);
+  expect(told).toEqual(["1 refused to 7", "2 refused to 7", "1 pulled for 7", "2 pulled for 7"]);
+  expect(figures.forbiddenPulls).toBe(1);
+});

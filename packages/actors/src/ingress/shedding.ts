@@ -1,0 +1,182 @@
+import type { Alarm, Clock } from "@tutti/clock";
+import { RequestsShed, SHARE_CLASSES_MAX, SharesTold, TuttiError } from "@tutti/protocol";
+import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
+import type { Station } from "../station.ts";
+
+/** Shares hold for so long; a batcher tells them anew several times meanwhile. */
+const HOLD_FOR = millis(250);
+const REPORT_EVERY = millis(50);
+const RETRY_MS_MAX = 10_000;
+const OTHERS = -1;
+
+interface Class {
+  readonly app: number;
+  readonly priority: number;
+  keep: number;
+  /** Grows by `keep` with each request; one that makes it whole is let in. */
+  credit: number;
+  /** Refused since the last report. */
+  shed: number;
+  error: TuttiError | undefined;
+}
+interface Lane {
+  batcher: ActorKey;
+  term: number;
+  until: Instant;
+  classes: Map<number, Class>;
+}
+
+type Told = { readonly [K in keyof SharesTold]?: unknown };
+const isNumberWithin = (value: unknown, least: number, most: number): value is number =>
+  typeof value === "number" && value >= least && value <= most;
+function isShare(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { app, priority, keep } = value as Record<string, unknown>;
+  return (
+    Number.isSafeInteger(app) &&
+    isNumberWithin(app, OTHERS, 2 ** 32 - 1) &&
+    Number.isSafeInteger(priority) &&
+    isNumberWithin(priority, 0, 255) &&
+    isNumberWithin(keep, 0, 1)
+  );
+}
+export const areShares = ({ thread, term, classes }: Told): boolean =>
+  Number.isSafeInteger(thread) &&
+  isNumberWithin(thread, 0, 2 ** 32 - 1) &&
+  Number.isSafeInteger(term) &&
+  Array.isArray(classes) &&
+  classes.length <= SHARE_CLASSES_MAX &&
+  classes.every(isShare);
+
+/**
+ * Refuses what an overloaded ModelThread would refuse anyway, by the shares that its batcher tells (docs/algorithms.md, A12), before it costs a
+ * decoding, a place in memory and two messages.
+ *
+ *   S1. Shares are obeyed only of who holds the model, and for a quarter of a second: without news everything is let through.
+ *   S2. What is refused here is told to the batcher, which would otherwise take the rest for all that is asked for.
+ */
+export class Shedding {
+  readonly #station: Station;
+  readonly #clock: Clock;
+  readonly #holds: (thread: ThreadId, batcher: ActorKey, term: number) => boolean;
+  readonly #lanes = new Map<ThreadId, Lane>();
+  readonly #reporting: Alarm;
+  #isReporting = false;
+
+  constructor(options: {
+    readonly station: Station;
+    readonly clock: Clock;
+    /** Whether that batcher holds the thread's model under that term. */
+    readonly holds: (thread: ThreadId, batcher: ActorKey, term: number) => boolean;
+  }) {
+    this.#station = options.station;
+    this.#clock = options.clock;
+    this.#holds = options.holds;
+    this.#reporting = options.clock.alarm(() => this.#report());
+    this.#station.onPacked(SharesTold, areShares, (told, sender) => this.#onTold(told, sender));
+  }
+
+  /** Threads for which something is refused now. */
+  get size(): number {
+    return this.#lanes.size;
+  }
+
+  /** The refusal of a request that may not go to `thread` now. */
+  refusal(thread: ThreadId, request: { app: number; priority: number }, slo: Micros): TuttiError | undefined {
+    if (this.#lanes.size === 0) return undefined;
+    const one = this.#classOf(thread, request);
+    if (one === undefined) return undefined;
+    one.credit += one.keep;
+    if (one.credit >= 1) {
+      one.credit--;
+      return undefined;
+    }
+    one.shed++;
+    if (!this.#isReporting) {
+      this.#isReporting = true;
+      this.#reporting.set(after(this.#clock.now(), REPORT_EVERY));
+    }
+    // The same for all of its class until the share changes: an overloaded system gives thousands a second.
+    return (one.error ??= overloadError(retryAfterMs(slo, one.keep)));
+  }
+
+  /** How much of a class is let through now. */
+  keepOf(thread: ThreadId, request: { app: number; priority: number }): number {
+    return this.#classOf(thread, request)?.keep ?? 1;
+  }
+
+  close(): void {
+    this.#reporting.clear();
+  }
+
+  #classOf(thread: ThreadId, { app, priority }: { app: number; priority: number }): Class | undefined {
+    const lane = this.#lanes.get(thread);
+    if (lane === undefined) return undefined;
+    if (this.#clock.now() <= lane.until) return lane.classes.get(app * 256 + priority);
+    return undefined;
+  }
+
+  #onTold({ thread, term, classes }: SharesTold, sender: ActorKey): void {
+    if (!this.#holds(thread, sender, term)) return; // S1
+    const before = this.#lanes.get(thread);
+    if (classes.length === 0 && before === undefined) return;
+    const now = new Map<number, Class>();
+    for (const { app, priority, keep } of classes) {
+      const key = app * 256 + priority;
+      const known = before?.classes.get(key);
+      now.set(key, { app, priority, keep, credit: known?.credit ?? 0, shed: known?.shed ?? 0, error: undefined });
+    }
+    this.#reportOf(thread, before, now);
+    if (classes.length === 0) this.#lanes.delete(thread);
+    else this.#lanes.set(thread, { batcher: sender, term, until: after(this.#clock.now(), HOLD_FOR), classes: now });
+  }
+
+  /** What is no longer limited has its last report. */
+  #reportOf(thread: ThreadId, lane: Lane | undefined, kept: ReadonlyMap<number, Class>): void {
+    const gone = [...(lane?.classes ?? [])].filter(([key, { shed }]) => shed > 0 && !kept.has(key));
+    if (lane !== undefined && gone.length > 0)
+      this.#tell(
+        thread,
+        lane,
+        gone.map(([, one]) => one),
+      );
+  }
+
+  /** S2. */
+  #report(): void {
+    this.#isReporting = false;
+    const now = this.#clock.now();
+    for (const [thread, lane] of this.#lanes) {
+      const shed = [...lane.classes.values()].filter((one) => one.shed > 0);
+      if (shed.length > 0) this.#tell(thread, lane, shed);
+      if (now > lane.until) this.#lanes.delete(thread);
+    }
+    // While anything is limited the next request may be refused without anybody arming this again.
+    if (this.#lanes.size === 0) return;
+    this.#isReporting = true;
+    this.#reporting.set(after(now, REPORT_EVERY));
+  }
+
+  #tell(thread: ThreadId, { batcher, term }: Lane, classes: readonly Class[]): void {
+    this.#station.send(batcher, RequestsShed, {
+      thread,
+      term,
+      classes: classes.map(({ app, priority, shed }) => ({ app, priority, count: shed })),
+    });
+    for (const one of classes) one.shed = 0;
+  }
+}
+
+/**
+ * When sending again makes sense: after as long as the class's share takes to serve what comes within one SLO. At ten times its share that is ten SLOs; at least
+ * a millisecond and at most ten seconds.
+ */
+export function retryAfterMs(slo: Micros, keep: number): number {
+  const wait = slo / Math.max(keep, 1e-6) / 1_000;
+  return Math.min(RETRY_MS_MAX, Math.max(1, Math.ceil(wait)));
+}
+
+const overloadError = (waitMs: number): TuttiError =>
+  new TuttiError("TUTTI_OVERLOADED", "the model is overloaded, and this application's share of it is used up", {
+    retryAfterMs: waitMs,
+  });
