@@ -16,26 +16,33 @@ function piecesOf({ dims, type }: Pick<Tensor, "dims" | "type">, axis: number): 
 const withRows = (dims: readonly number[], axis: number, rows: number): number[] =>
   dims.map((dim, i) => (i === axis ? rows : dim));
 
-/** Row `row` of a batch as a batch of one, copied. */
-export function takeRow(batch: Tensor, axis: number, row: number): Tensor {
+/** Rows `from` … `from + count - 1` as a batch of their own, copied. */
+export function takeRows(batch: Tensor, axis: number, from: number, count: number): Tensor {
   const { outer, inner, stride } = piecesOf(batch, axis);
-  const data = new Uint8Array(outer * inner);
+  const length = count * inner;
+  const data = new Uint8Array(outer * length);
   for (let piece = 0; piece < outer; piece++) {
-    const from = piece * stride + row * inner;
-    data.set(batch.data.subarray(from, from + inner), piece * inner);
+    const start = piece * stride + from * inner;
+    data.set(batch.data.subarray(start, start + length), piece * length);
   }
-  return { ...batch, dims: withRows(batch.dims, axis, 1), data };
+  return { ...batch, dims: withRows(batch.dims, axis, count), data };
+}
+export const takeRow = (batch: Tensor, axis: number, row: number): Tensor => takeRows(batch, axis, row, 1);
+
+/** A batch of `rows` zero rows shaped like those of `part`. Without a batch axis (−1) it is shaped like `part` itself. */
+export function emptyBatch(part: Tensor, axis: number, rows: number): Tensor {
+  const times = axis < 0 ? 1 : rows / (part.dims[axis] as number);
+  return { ...part, dims: withRows(part.dims, axis, rows), data: new Uint8Array(part.data.byteLength * times) };
 }
 
-/** A batch of `rows` zero rows shaped like `one`, which is a batch of one. */
-export function emptyBatch(one: Tensor, axis: number, rows: number): Tensor {
-  return { ...one, dims: withRows(one.dims, axis, rows), data: new Uint8Array(one.data.byteLength * rows) };
+/** Writes the rows of `part` into `batch`, from row `from` on; all of it where there is no batch axis. */
+export function putRows(batch: Tensor, axis: number, from: number, part: Tensor): void {
+  if (axis < 0) return batch.data.set(part.data);
+  const { outer, inner, stride } = piecesOf(batch, axis);
+  const length = inner * (part.dims[axis] as number);
+  for (let piece = 0; piece < outer; piece++)
+    batch.data.set(part.data.subarray(piece * length, (piece + 1) * length), piece * stride + from * inner);
 }
 
-/** Writes `one`, a batch of one, into row `row` of `batch`. */
-export function putRow(batch: Tensor, axis: number, row: number, one: Tensor): void {
-  const { outer, inner, stride } = piecesOf(batch, axis);
-  for (let piece = 0; piece < outer; piece++) {
-    batch.data.set(one.data.subarray(piece * inner, (piece + 1) * inner), piece * stride + row * inner);
-  }
-}
+/** What all rows of a batch have in common: its dims without the number of rows. */
+export const rowShape = ({ dims }: Tensor, axis: number): string => withRows(dims, axis, 1).join("×");

@@ -1,7 +1,7 @@
 import type { EngineModel, RunOutcome } from "@tutti/engine";
 import type { ModelSpec, Tensor } from "@tutti/protocol";
 import ort from "onnxruntime-node";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { takeRow } from "./batch-rows.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import { sessionOptions } from "./provider.ts";
@@ -117,6 +117,32 @@ test("values that make no sense are computed, not refused: NaN in one row leaves
   const inputs: Tensor[] = [{ name: "x", type: "FP32", dims: [2, 4], data: new Uint8Array(values.buffer) }];
   const [y] = outputsOf(await model.run({ model: "add-one", bucket: 0, batchSize: 2, inputs }));
   expect([...new Float32Array((y as Tensor).data.buffer)]).toEqual([2, 3, 4, 5, NaN, Infinity, 1, 8]);
+});
+
+test("one bad row of 32 fails alone and costs its neighbours about two runs of the batch, not one run each (T8)", async () => {
+  const model = await load(addOne(), { batchSizeMax: 32 });
+  const bad = 13;
+  const values = Float32Array.from({ length: 32 * 4 }, (_, i) => (i >> 2 === bad ? -666 : i));
+  const runs: number[] = [];
+  const { prototype } = ort.InferenceSession as unknown as { prototype: ort.InferenceSession };
+  const original = prototype.run;
+  const spied = vi.spyOn(prototype, "run").mockImplementation(function (
+    this: ort.InferenceSession,
+    ...args: unknown[]
+  ) {
+    const { x } = args[0] as { x: ort.TypedTensor<"float32"> };
+    runs.push(x.dims[0] as number);
+    if (x.data.includes(-666)) return Promise.reject(new Error("no such row"));
+    return (original as (...all: unknown[]) => ReturnType<typeof original>).apply(this, args);
+  });
+  const inputs: Tensor[] = [{ name: "x", type: "FP32", dims: [32, 4], data: new Uint8Array(values.buffer) }];
+  const outcome = await model.run({ model: "add-one", bucket: 0, batchSize: 32, inputs });
+  spied.mockRestore();
+  expect(outcome).toMatchObject({ kind: "ran", failedRows: [{ row: bad, reason: "no such row" }] });
+  expect(runs).toEqual([32, 16, 8, 8, 4, 4, 2, 1, 1, 2, 16]);
+  const [y] = (outcome as Extract<RunOutcome, { kind: "ran" }>).outputs;
+  const answers = new Float32Array((y as Tensor).data.buffer);
+  for (const [i, value] of values.entries()) if (i >> 2 !== bad) expect(answers[i]).toBe(value + 1);
 });
 
 const axisOf = (dims: readonly (number | string)[] | undefined): number => dims?.indexOf("batch") ?? -1;

@@ -1,7 +1,8 @@
 /**
  * One model in the session worker: its session, its constants, and how a batch of it runs.
  *
- *   L1. A batch that fails as a whole is run again row by row, so that one bad item never fails its neighbours.
+ *   L1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours, and costs them not one run each but about
+ *       two of the whole: under full deferral they have no time to spare.
  *   L2. What `run` returns has exactly one row per item of the batch, in their order.
  */
 import { createHash } from "node:crypto";
@@ -9,7 +10,7 @@ import type { EngineBatch, RunOutcome } from "@tutti/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 import ort from "onnxruntime-node";
-import { emptyBatch, putRow, takeRow } from "./batch-rows.ts";
+import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
 import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
@@ -123,7 +124,7 @@ export class LoadedModel {
       const reason = textOf(error);
       if (this.#provider !== "cpu" && /device.{0,20}lost/i.test(reason)) return { kind: "failed", reason, fault: true };
       if (batch.batchSize === 1) return { kind: "failed", reason, fault: false };
-      return this.#runRows(batch, start);
+      return this.#runParts(batch, start, reason);
     }
     const wrong = this.#rowProblem(outputs, batch.batchSize);
     if (wrong !== undefined) return { kind: "failed", reason: wrong, fault: false };
@@ -131,32 +132,34 @@ export class LoadedModel {
   }
 
   /** L1. */
-  async #runRows(batch: EngineBatch, start: bigint): Promise<RunOutcome> {
-    const failedRows: { row: number; reason: string }[] = [];
+  async #runParts(batch: EngineBatch, start: bigint, whole: string): Promise<RunOutcome> {
+    const { batchSize } = batch;
     const axes = this.spec.inputs.map(({ dims }) => dims.indexOf(BATCH_AXIS));
-    const outputAxes = this.spec.outputs.map(({ dims }) => dims.indexOf(BATCH_AXIS));
-    let merged: Tensor[] | undefined;
-    let firstDims = "";
-    for (let row = 0; row < batch.batchSize; row++) {
+    const merging = new MergedRows(
+      this.spec.outputs.map(({ dims }) => dims.indexOf(BATCH_AXIS)),
+      batchSize,
+    );
+    const failedRows: { row: number; reason: string }[] = [];
+    const half = Math.ceil(batchSize / 2);
+    const parts = [
+      { from: half, count: batchSize - half },
+      { from: 0, count: half },
+    ];
+    for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
+      const { from, count } = part;
       try {
-        const one = batch.inputs.map((input, i) => takeRow(input, axes[i] as number, row));
-        const outputs = await this.#outputsOf(one);
-        const wrong = this.#rowProblem(outputs, 1);
+        const inputs = batch.inputs.map((input, i) => takeRows(input, axes[i] as number, from, count));
+        const outputs = await this.#outputsOf(inputs);
+        const wrong = this.#rowProblem(outputs, count) ?? merging.put(from, outputs);
         if (wrong !== undefined) throw new Error(wrong);
-        const dims = outputs.map((output) => output.dims.join("×")).join(" ");
-        if (merged === undefined) {
-          merged = outputs.map((output, i) => emptyBatch(output, outputAxes[i] as number, batch.batchSize));
-          firstDims = dims;
-        }
-        if (dims !== firstDims) throw new Error(`its outputs are ${dims}, those of its batch ${firstDims}`);
-        for (const [i, output] of outputs.entries()) putRow(merged[i] as Tensor, outputAxes[i] as number, row, output);
       } catch (error) {
-        failedRows.push({ row, reason: textOf(error) });
+        const left = Math.ceil(count / 2);
+        if (count === 1) failedRows.push({ row: from, reason: textOf(error) });
+        else parts.push({ from: from + left, count: count - left }, { from, count: left });
       }
     }
-    if (merged === undefined)
-      return { kind: "failed", reason: failedRows[0]?.reason ?? "no row could run", fault: false };
-    return { kind: "ran", run: since(start), outputs: merged, failedRows };
+    if (merging.outputs === undefined) return { kind: "failed", reason: failedRows[0]?.reason ?? whole, fault: false };
+    return { kind: "ran", run: since(start), outputs: merging.outputs, failedRows };
   }
 
   async #outputsOf(inputs: readonly Tensor[]): Promise<Tensor[]> {
@@ -180,6 +183,31 @@ export class LoadedModel {
 
   async release(): Promise<void> {
     await this.#session.release();
+  }
+}
+
+/** The outputs of a batch that ran in parts. */
+class MergedRows {
+  outputs: Tensor[] | undefined;
+  readonly #axes: readonly number[];
+  readonly #rows: number;
+  #shape = "";
+
+  constructor(axes: readonly number[], rows: number) {
+    this.#axes = axes;
+    this.#rows = rows;
+  }
+
+  /** @returns why the part does not belong to the others */
+  put(from: number, part: readonly Tensor[]): string | undefined {
+    const shape = part.map((output, i) => rowShape(output, this.#axes[i] as number)).join(" ");
+    if (this.outputs === undefined) {
+      this.outputs = part.map((output, i) => emptyBatch(output, this.#axes[i] as number, this.#rows));
+      this.#shape = shape;
+    }
+    if (shape !== this.#shape) return `its outputs are ${shape}, those of its batch ${this.#shape}`;
+    for (const [i, output] of part.entries()) putRows(this.outputs[i] as Tensor, this.#axes[i] as number, from, output);
+    return undefined;
   }
 }
 

@@ -9,6 +9,7 @@ import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "
 import { MODELS_MAX, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
 import type { Provider } from "./provider.ts";
+import type { NoteOptions } from "./run-note.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
 
 /** Batches that wait in the worker; an executor needs two or three. Beyond, a batch fails at once. */
@@ -19,6 +20,8 @@ export interface OnnxEngineOptions {
   readonly provider?: Provider;
   /** Threads of one run on a CPU. */
   readonly threads?: number;
+  /** Where the worker says what it is doing, for whoever is started after a crash. */
+  readonly note?: NoteOptions;
 }
 
 /**
@@ -26,9 +29,13 @@ export interface OnnxEngineOptions {
  *
  * @throws {TuttiError} UNAVAILABLE when the provider doesn't work here, with what to install
  */
-export async function startOnnxEngine({ provider = "cpu", threads = 1 }: OnnxEngineOptions = {}): Promise<Engine> {
+export async function startOnnxEngine({
+  provider = "cpu",
+  threads = 1,
+  note,
+}: OnnxEngineOptions = {}): Promise<Engine> {
   assert(Number.isSafeInteger(threads) && threads >= 1 && threads <= THREADS_MAX, `${threads} threads`);
-  const workerData: WorkerOptions = { provider, threads };
+  const workerData: WorkerOptions = { provider, threads, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
   const engine = new OnnxEngine(worker, `onnx-${provider}`);
   const problem = await engine.ready;
@@ -45,6 +52,7 @@ interface Waiting {
 
 class OnnxEngine implements Engine {
   readonly type: string;
+  readonly cold = true;
   /** What keeps the provider from working, or undefined. */
   readonly ready: Promise<string | undefined>;
   readonly #worker: Worker;
@@ -82,10 +90,12 @@ class OnnxEngine implements Engine {
   }
 
   load({ spec, bytes }: EngineModel, done: (outcome: LoadOutcome) => void): void {
-    const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}` });
-    if (this.#closed !== undefined) return queueMicrotask(fail.bind(null, this.#closed.reason));
-    if (bytes === undefined) return queueMicrotask(fail.bind(null, "an ONNX model needs its file"));
-    if (this.#waiting.size >= MODELS_MAX) return queueMicrotask(fail.bind(null, "too many loads are under way"));
+    const refuse = (reason: string, fault = false): void =>
+      queueMicrotask(() => done({ kind: "failed", reason: `${spec.name}: ${reason}`, ...(fault && { fault }) }));
+    if (this.#closed !== undefined) return refuse(this.#closed.reason, this.#closed.fault);
+    if (bytes === undefined) return refuse("an ONNX model needs its file");
+    if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
+    const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
     const own = new Uint8Array(bytes); // a copy, since the caller's is borrowed (`slice` of a Buffer copies nothing)
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");

@@ -1,7 +1,7 @@
 import { DATA_TYPES, type DataType, type Tensor, bytesOf, elementCount } from "@tutti/protocol";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { emptyBatch, putRow, takeRow } from "./batch-rows.ts";
+import { emptyBatch, putRows, takeRow } from "./batch-rows.ts";
 import { relativeDifference } from "./comparison.ts";
 import { PROVIDERS, isProvider, providerProblem } from "./provider.ts";
 import { bytesFrom, fromOrt, toOrt, valuesOf } from "./tensor-types.ts";
@@ -20,7 +20,7 @@ test("taking a batch apart and putting it together again, in any order and along
       const batch: Tensor = { name: "t", type, dims, data };
       const rows = Array.from({ length: dims[axis] as number }, (_, row) => takeRow(batch, axis, row));
       const copy = emptyBatch(rows[0] as Tensor, axis, rows.length);
-      for (const [row, one] of [...rows.entries()].reverse()) putRow(copy, axis, row, one);
+      for (const [row, one] of [...rows.entries()].reverse()) putRows(copy, axis, row, one);
       expect(copy).toEqual(batch);
     }),
   );

@@ -3,17 +3,19 @@
  * a run aborts the whole process. Requests are taken in their order, one at a time; the worker ends itself when told to stop.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import type { EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
 import { assert } from "@tutti/units";
 import ort from "onnxruntime-node";
 import { LoadRefusal, LoadedModel, textOf } from "./loaded-model.ts";
 import { PROBE_MODEL_BASE64, providerProblem, sessionOptions } from "./provider.ts";
+import { NoteWriter } from "./run-note.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
 
 assert(parentPort !== null, "session-worker.ts runs as a worker thread");
 const port = parentPort;
 const options = workerData as WorkerOptions;
 const models = new Map<string, LoadedModel>();
+const note = options.note && new NoteWriter(options.note);
 
 /** What waits; its length is bounded by the engine, which refuses batches beyond its queue's limit. */
 const requests: WorkerRequest[] = [];
@@ -42,17 +44,26 @@ async function serve(request: WorkerRequest): Promise<void> {
     case "run": {
       const { batch, id } = request;
       const model = models.get(batch.model);
-      const outcome = model === undefined ? notLoaded(batch.model) : await model.run(batch);
+      const outcome = model === undefined ? notLoaded(batch.model) : await run(model, batch);
       return reply({ kind: "ran", id, outcome }, outcome.kind === "ran" ? outcome.outputs.map(bufferOf) : []);
     }
     case "stop":
       for (const name of [...models.keys()]) await unload(name);
+      note?.close();
       process.exit(0); // of this thread; its exit is the reply
   }
 }
 
+async function run(model: LoadedModel, batch: EngineBatch): Promise<RunOutcome> {
+  note?.begin(model.spec, "run");
+  const outcome = await model.run(batch);
+  note?.end();
+  return outcome;
+}
+
 async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array }): Promise<LoadOutcome> {
   const before = process.memoryUsage.rss();
+  note?.begin(spec, "load");
   try {
     const model = await LoadedModel.load({ spec, bytes, settings: options });
     await unload(spec.name); // only now: the old one goes on serving when the new one can't
@@ -61,6 +72,8 @@ async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array 
     // Anything but a refusal is a mistake of ours, and the engine would go on in a state that nobody foresaw.
     if (error instanceof LoadRefusal) return { kind: "failed", reason: `${spec.name}: ${error.message}` };
     throw error;
+  } finally {
+    note?.end();
   }
   // The process's growth, which also counts what others did meanwhile; never less than the weights.
   return { kind: "loaded", memoryBytes: Math.max(bytes.byteLength, process.memoryUsage.rss() - before) };

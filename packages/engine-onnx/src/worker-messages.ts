@@ -2,10 +2,13 @@
 import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { Provider } from "./provider.ts";
+import type { NoteOptions } from "./run-note.ts";
 
 export interface WorkerOptions {
   readonly provider: Provider;
   readonly threads: number;
+  /** Where it says what it is doing. */
+  readonly note?: NoteOptions;
 }
 
 export type WorkerRequest =

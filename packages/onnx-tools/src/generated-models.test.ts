@@ -6,6 +6,7 @@ import {
   generateAddOne,
   generateCnn,
   generateCtr,
+  generateEndless,
   generateLoop,
   generateMlp,
   sha256Of,
@@ -17,6 +18,7 @@ const MODELS = {
   cnn: () => generateCnn(),
   addOne: () => generateAddOne(),
   loop: () => generateLoop(),
+  endless: () => generateEndless(),
 };
 
 test("a generated model has the same bytes on every run and every machine", () => {
@@ -26,6 +28,7 @@ test("a generated model has the same bytes on every run and every machine", () =
     ctr: "0332104c3de3a6af39af7153981162875201f472f0bb7d015c2a19e0831d4f39",
     cnn: "c75f100ba9de767237d91648739b4c50d86b10c009da199164d6ed4df754dfc2",
     addOne: "a72f786ff10f6420eb01279c73fe4309c64dceda6704db6fefa5de69cb4142a5",
+    endless: "7d2bbb9cd3e8594a1cece51a4b751f60683fe913273f25066eb65077bd53c5ca",
     loop: "3c3e91f68e2d4b863e236958484d9707c82170275cc5204713e7dc47f165ee19",
   });
   expect(sha256Of(MODELS.mlp())).toBe(digests["mlp"]);
@@ -48,6 +51,7 @@ test("every generated model names its batch axis, on every tensor that has one",
     ["cnn", "image FP32 batch,3,32,32", "probabilities FP32 batch,10"],
     ["addOne", "x FP32 batch,4", "y FP32 batch,4"],
     ["loop", "x FP32 batch,64", "trips INT64 ", "y FP32 batch,64"],
+    ["endless", "x FP32 batch,16", "y FP32 batch,16"],
   ]);
 });
 

@@ -5,7 +5,7 @@
  * Every batch axis is symbolic ("batch"). Convolutions have 1, 3 or a multiple of 4 input channels: the WebGPU provider
  * computes some other counts wrongly (seen for 6 and 9).
  */
-import type { NodeProto, TensorProto } from "onnx-buf";
+import type { GraphProto, NodeProto, TensorProto } from "onnx-buf";
 import { Prng, assert } from "@tutti/units";
 import { DataType, booleans, floats, graph, modelBytes, node, value } from "./graph-builder.ts";
 
@@ -158,6 +158,38 @@ export interface LoopOptions {
  * x f32[batch, width], trips i64[] → y f32[batch, width]
  */
 export function generateLoop({ seed = 4, width = 64 }: LoopOptions = {}): Uint8Array {
+  const { body, weights } = turningLoop(seed, width);
+  return modelBytes({
+    name: "loop",
+    inputs: [value("x", DataType.FLOAT, ["batch", width]), value("trips", DataType.INT64, [])],
+    outputs: [value("y", DataType.FLOAT, ["batch", width])],
+    nodes: [node("Loop", ["trips", "yes", "x"], ["y"], { body })],
+    initializers: [weights, booleans("yes", [], [true])],
+  });
+}
+
+/**
+ * Hangs on demand: a loop that runs as often as the largest number of the batch says. Random numbers below 1 end at once, 1e18 never does.
+ *
+ * x f32[batch, width] → y f32[batch, width]
+ */
+export function generateEndless({ seed = 5, width = 16 }: LoopOptions = {}): Uint8Array {
+  const { body, weights } = turningLoop(seed, width);
+  return modelBytes({
+    name: "endless",
+    inputs: [value("x", DataType.FLOAT, ["batch", width])],
+    outputs: [value("y", DataType.FLOAT, ["batch", width])],
+    nodes: [
+      node("ReduceMax", ["x"], ["largest"], { keepdims: 0n }),
+      node("Cast", ["largest"], ["trips"], { to: BigInt(DataType.INT64) }),
+      node("Loop", ["trips", "yes", "x"], ["y"], { body }),
+    ],
+    initializers: [weights, booleans("yes", [], [true])],
+  });
+}
+
+/** A step that can't be taken out of its loop, and its weights. */
+function turningLoop(seed: number, width: number): { body: GraphProto; weights: TensorProto } {
   const body = graph({
     name: "step",
     inputs: [
@@ -172,14 +204,10 @@ export function generateLoop({ seed = 4, width = 64 }: LoopOptions = {}): Uint8A
       node("Tanh", ["turned"], ["next"]),
     ],
   });
-  const weights = uniform(new Prng(seed), width * width, Math.sqrt(3 / width));
-  return modelBytes({
-    name: "loop",
-    inputs: [value("x", DataType.FLOAT, ["batch", width]), value("trips", DataType.INT64, [])],
-    outputs: [value("y", DataType.FLOAT, ["batch", width])],
-    nodes: [node("Loop", ["trips", "yes", "x"], ["y"], { body })],
-    initializers: [floats("w", [width, width], weights), booleans("yes", [], [true])],
-  });
+  return {
+    body,
+    weights: floats("w", [width, width], uniform(new Prng(seed), width * width, Math.sqrt(3 / width))),
+  };
 }
 
 /** Ways in which a model file arrives broken. */

@@ -33,6 +33,8 @@ export interface ModelConfig {
   readonly max_batch_size?: number;
   /** 0 (eager) … 1 (full deferral). */
   readonly patience?: number;
+  /** After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default reckoned from the model's latency. */
+  readonly run_deadline?: string | number;
   readonly version?: string;
   /** Names for axes that the file leaves unnamed or names badly. Only what differs from the file need be given. */
   readonly input?: readonly ValueConfig[];
@@ -66,6 +68,7 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "slo",
   "max_batch_size",
   "patience",
+  "run_deadline",
   "version",
   "input",
   "output",
@@ -102,6 +105,7 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     slo: sloOf(config.slo, fail),
     batchSizeMax: batchSizeMaxOf(config, { inputs, outputs, description }, fail),
     patience: patienceOf(config.patience, fail),
+    ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
     inputs,
     outputs,
     constants,
@@ -136,6 +140,8 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
   }
   if ("slo" in value && typeof value["slo"] !== "string" && typeof value["slo"] !== "number")
     fail("slo: 25ms, for example");
+  if ("run_deadline" in value && typeof value["run_deadline"] !== "string" && typeof value["run_deadline"] !== "number")
+    fail("run_deadline: 2s, for example");
   for (const key of ["max_batch_size", "patience"]) {
     if (key in value && typeof value[key] !== "number") fail(`${key}: a number is expected`);
   }
@@ -313,6 +319,15 @@ function sloOf(given: string | number | undefined, fail: Fail): Micros {
   if (slo === undefined || slo <= 0 || slo > SLO_US_MAX)
     return fail(`slo: '${given}' is no duration above zero and up to ${SLO_US_MAX / 1e6} s`);
   return slo;
+}
+
+/** Less than this is no hang: a scheduler's slice, a page that was not there. */
+const RUN_DEADLINE_MIN = 10_000;
+
+function runDeadlineOf(given: string | number, fail: Fail): Micros {
+  const deadline = parseDuration(String(given));
+  if (deadline !== undefined && deadline >= RUN_DEADLINE_MIN && deadline <= SLO_US_MAX) return deadline;
+  return fail(`run_deadline: '${given}' is no duration from ${RUN_DEADLINE_MIN / 1e3} ms to ${SLO_US_MAX / 1e6} s`);
 }
 
 function patienceOf(given: number | undefined, fail: Fail): number {

@@ -1,20 +1,48 @@
-import { createExecutor } from "@tutti/actors";
+import { rmSync } from "node:fs";
+import { type LastRun, createExecutor } from "@tutti/actors";
 import { CommandError, type RoleContext, createEmulatedEngine, openDataPlane, runRole } from "@tutti/cli/role";
 import type { Engine } from "@tutti/engine";
-import { startOnnxEngine } from "@tutti/engine-onnx";
+import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
+import { actorKey, gpuId, instant } from "@tutti/units";
+
+/** From outside, as far as its supervisor could tell; perhaps for lack of memory. */
+const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
 await runRole("executor", async (context, ready) => {
   const { ports, config, options, fail } = context;
-  const engines = await Promise.all(options.gpus.map(async (gpu) => ({ gpu, engine: await startEngine(context) })));
+  const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
+  const path = notePath(options.state, slot, process.pid);
+  const lastRuns = lastRunsOf(options.state, slot);
+  // Whoever ends by itself was not ended by a model.
+  context.onEnd(() => rmSync(path, { force: true }));
+  const engines = await Promise.all(
+    options.gpus.map(async (gpu) => ({
+      gpu,
+      engine: await startEngine(context, { path, executor: config.key, gpu }),
+    })),
+  );
   context.told["gpus"] = options.gpus;
   context.told["engine"] = engines[0]?.engine.type;
-  return createExecutor({ ...ports, data: openDataPlane(context), engines, onFault: fail }, config, ready);
+  return createExecutor({ ...ports, data: openDataPlane(context), engines, lastRuns, onFault: fail }, config, ready);
 });
 
-function startEngine({ clock, options }: RoleContext): Engine | Promise<Engine> {
+function startEngine({ clock, options }: RoleContext, note: NoteOptions): Engine | Promise<Engine> {
   if (options.engine === "emulated") return createEmulatedEngine(clock, options.jitter);
   // Two WebGPU sessions in threads of one process crash it, and a native abort takes its neighbours along.
   if (options.gpus.length > 1)
     throw new CommandError("one process drives one real accelerator: start one for each of --gpus");
-  return startOnnxEngine({ provider: options.provider });
+  return startOnnxEngine({ provider: options.provider, note });
+}
+
+function lastRunsOf(folder: string, slot: string): LastRun[] {
+  const how = KILLED.has(process.env["TUTTI_LAST_END"]) ? "killed" : "crashed";
+  return notesLeft(folder, slot).map(({ note, path }) => ({
+    model: { name: note.model, number: note.number },
+    executor: actorKey(note.executor),
+    gpu: gpuId(note.gpu),
+    doing: note.doing,
+    startedAt: instant(note.startedAt),
+    how,
+    forget: () => rmSync(path, { force: true }),
+  }));
 }

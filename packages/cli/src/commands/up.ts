@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
@@ -41,7 +42,12 @@ export async function up(flags: UpFlags): Promise<void> {
     const deployment = new Deployment(announcer, nats.directory);
     ending.push(() => deployment.stop());
     kills.push(() => deployment.kill());
-    const planned = planCluster(options, { url: nats.url, credentials: nats.credentials, jitter });
+    const planned = planCluster(options, {
+      url: nats.url,
+      credentials: nats.credentials,
+      state: join(nats.directory.path, "executors"),
+      jitter,
+    });
     const agent = startAgent(agentOptions(options, nats, deployment, announcer));
     ending.push(() => agent.stop());
     const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });

@@ -1,4 +1,6 @@
 /** The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines. */
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ROLES, type Role, isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseDuration } from "@tutti/units";
@@ -32,6 +34,8 @@ export interface RoleOptions {
   readonly engine: (typeof ENGINES)[number];
   readonly provider: (typeof PROVIDERS)[number];
   readonly jitter: { readonly seed: number; readonly spread: number } | undefined;
+  /** executor: where it notes what it is doing, for whoever is started after a crash. */
+  readonly state: string;
   /** batcher. */
   readonly policy: PolicyChoice;
   readonly gather: (typeof GATHERS)[number];
@@ -102,6 +106,12 @@ export const FLAGS: readonly Flag[] = [
     value: "spread[:seed]",
     roles: ["executor"],
     text: "emulated runs take latency × (1 ± spread) (default: 0)",
+  },
+  {
+    name: "state",
+    value: "folder",
+    roles: ["executor"],
+    text: "notes which model it runs, so that one which ends its process is known; outlives the process (default: a folder of the user's in the system's temporary one)",
   },
   {
     name: "policy",
@@ -176,6 +186,7 @@ export function parseRoleOptions(
     engine: oneOf("engine", ENGINES, flag("engine") ?? "onnx"),
     provider: oneOf("provider", PROVIDERS, flag("provider") ?? "cpu"),
     jitter: parseJitter(flag("jitter")),
+    state: flag("state") ?? join(tmpdir(), `tutti-${userInfo().uid}`),
     policy: parsePolicy(flag("policy") ?? "adaptive"),
     gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
     patience: parsePatience(flag("patience")),

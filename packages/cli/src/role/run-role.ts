@@ -21,6 +21,8 @@ export interface RoleContext {
   readonly told: Record<string, unknown>;
   /** Ends the process at once: what it drives is unusable, and its supervisor starts it again. */
   readonly fail: (reason: string) => void;
+  /** Called before the process ends by itself, however it does. */
+  readonly onEnd: (run: () => void) => void;
 }
 
 /** Builds the actor on its ports; `ready` is called once it serves. */
@@ -37,7 +39,17 @@ const ORPHAN_DRAIN_MS = 1_000;
 
 const WAITING_SAID_MS = 3_000;
 
+const LOGGED_MS = 50;
+
 const exitNow = (): void => process.exit(EXIT.failed);
+/**
+ * Of an executor's process: `process.exit` waits for its worker threads, and one in a native run that does not end would keep it for ever. (Ending such a
+ * worker otherwise aborts the process.)
+ */
+const killNow = (): void => {
+  process.emit("exit", EXIT.failed);
+  process.kill(process.pid, "SIGKILL");
+};
 
 export async function runRole(role: Role, start: StartRole): Promise<void> {
   let telemetry: OtelTelemetry | undefined;
@@ -111,8 +123,10 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     },
     fail: (reason) => {
       log.error({ reason }, "can't go on");
-      process.exit(EXIT.failed);
+      if (role !== "executor") process.exit(EXIT.failed);
+      setTimeout(killNow, LOGGED_MS); // the log is written in the background
     },
+    onEnd: (run) => void process.once("exit", run),
   };
   nats.control.onStatus((status) => {
     if (status.kind === "closed" && !ending.begun) context.fail(`the connection to NATS was closed: ${status.reason}`);
@@ -123,7 +137,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     log.info({ role, actor: actorToken(key), nats: options.nats.join(","), ...told }, "ready");
     process.send?.({ ready: true, actor: actorToken(key), ...told });
   });
-  endInOrder(actor, ending, async () => {
+  endInOrder(actor, { ending, endNow: role === "executor" ? killNow : exitNow }, async () => {
     await nats.close();
     clock.close();
     await telemetry.close();
@@ -131,16 +145,17 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
 }
 
 /** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */
-function endInOrder(actor: Actor, ending: { begun: boolean }, close: () => Promise<void>): void {
+function endInOrder(
+  actor: Actor,
+  { ending, endNow }: { readonly ending: { begun: boolean }; readonly endNow: () => void },
+  close: () => Promise<void>,
+): void {
   const end = (drainMs: number): void => {
-    if (ending.begun) process.exit(EXIT.failed);
+    if (ending.begun) endNow();
     ending.begun = true;
-    setTimeout(() => process.exit(EXIT.failed), drainMs).unref();
+    setTimeout(endNow, drainMs).unref();
     actor.drain(() => {
-      close().then(
-        () => process.exit(EXIT.ok),
-        () => process.exit(EXIT.failed),
-      );
+      close().then(() => process.exit(EXIT.ok), endNow);
     });
   };
   process.off("disconnect", exitNow);

@@ -11,6 +11,8 @@ export interface PlannedRole {
 export interface Surroundings {
   readonly jitter?: { readonly seed: number; readonly spread: number } | undefined;
   readonly url: string;
+  /** Where executors note what they are doing. */
+  readonly state?: string | undefined;
   readonly credentials: Readonly<Partial<Record<Role, string>>>;
 }
 
@@ -30,6 +32,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
   const patience = options.patience === undefined ? [] : ["--patience", options.patience];
   const replyScope = options.apps.length > 0 ? "app" : "any";
   const dataPlane = ["--data-plane", options.dataPlane];
+  const state = around.state === undefined ? [] : ["--state", around.state];
   const rehearsal = ["--rehearsal", `${options.rehearsal}us`];
   return [
     ...Array.from({ length: options.rankers }, (_, index) => planned(`ranker-${index}`, "ranker")),
@@ -37,7 +40,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
       planned(name, "batcher", "--policy", options.policy, "--gather", options.gather, ...patience),
     ),
     ...planExecutors(options, around.jitter).map((argv, index) =>
-      planned(`executor-${index}`, "executor", ...dataPlane, ...argv),
+      planned(`executor-${index}`, "executor", ...state, ...dataPlane, ...argv),
     ),
     ...namesOf("ingress", options.ingresses).map((name) =>
       planned(name, "ingress", "--reply-scope", replyScope, ...rehearsal, ...dataPlane),

@@ -25,13 +25,19 @@ export interface RestartPolicy {
   readonly maxMs: number;
   /** A child that lived for so long starts again at `firstMs`. */
   readonly healthyMs: number;
-  /** Starts in a row, each dead before `healthyMs`, after which it is given up. */
+  /** Starts in a row, each dead before `healthyMs`, after which it is given up. Default: never, since it has worked before and others go on meanwhile. */
   readonly attemptsMax: number;
   /** The same for a child that has never been ready: it is started wrongly rather than unlucky. */
   readonly firstAttemptsMax: number;
 }
 
-const RESTART: RestartPolicy = { firstMs: 100, maxMs: 5_000, healthyMs: 10_000, attemptsMax: 8, firstAttemptsMax: 3 };
+const RESTART: RestartPolicy = {
+  firstMs: 100,
+  maxMs: 5_000,
+  healthyMs: 10_000,
+  attemptsMax: Infinity,
+  firstAttemptsMax: 3,
+};
 
 /** What became of a process: its first message, its end, or neither in time. */
 export type Outcome = { readonly ready: Readonly<Record<string, unknown>> } | { readonly ended: string } | "late";
@@ -59,6 +65,8 @@ interface Child {
   everReady: boolean;
   ready: Readonly<Record<string, unknown>> | undefined;
   timer: NodeJS.Timeout | undefined;
+  /** How its process ended last without being asked to: told to the next one. */
+  lastEnd: string | undefined;
   stopping: boolean;
   /** An operator keeps it down, or has its successor started: its end is nothing to repair. */
   parked: boolean;
@@ -86,6 +94,7 @@ export class Supervisor {
       everReady: false,
       ready: undefined,
       timer: undefined,
+      lastEnd: undefined,
       stopping: false,
       parked: false,
       givenUp: false,
@@ -218,7 +227,7 @@ export class Supervisor {
     child.starts++;
     const spawned = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...env, ...(child.lastEnd !== undefined && { TUTTI_LAST_END: child.lastEnd }) },
     });
     this.#gather(name, spawned.stdout, "stdout");
     this.#gather(name, spawned.stderr, "stderr");
@@ -248,6 +257,7 @@ export class Supervisor {
     const { name } = child.spec;
     child.ready = undefined;
     if (child.stopping || child.parked) return this.#events.onExit(name, how, "stopped");
+    child.lastEnd = how;
     const { firstMs, maxMs, healthyMs } = this.#restart;
     const attemptsMax = child.everReady ? this.#restart.attemptsMax : this.#restart.firstAttemptsMax;
     child.deaths = performance.now() - child.startedAt >= healthyMs ? 1 : child.deaths + 1;

@@ -1,0 +1,131 @@
+import { VirtualClock } from "@tutti/clock";
+import type { Engine, EngineBatch, RunOutcome } from "@tutti/engine";
+import type { ProfilePoints } from "@tutti/protocol";
+import { type Micros, after, gpuId, micros, millis, seconds } from "@tutti/units";
+import { beforeEach, expect, test } from "vitest";
+import { type EngineDeath, RUN_LIMIT_MIN, RUN_LIMIT_UNKNOWN, WatchedEngine, runLimitOf } from "./watched-engine.ts";
+
+/** Answers when it is told to. */
+class ManualEngine implements Engine {
+  readonly type = "manual";
+  readonly waiting: ((outcome: RunOutcome) => void)[] = [];
+  readonly run: Engine["run"] = (_, done) => void this.waiting.push(done);
+  readonly load: Engine["load"] = (_, done) => void this.waiting.push(() => done({ kind: "loaded", memoryBytes: 0 }));
+  readonly unload: Engine["unload"] = (_, done) => done();
+  readonly stop: Engine["stop"] = (done) => done();
+  finish(outcome: RunOutcome = { kind: "ran", run: millis(1), outputs: [], failedRows: [] }): void {
+    this.waiting.shift()!(outcome);
+  }
+}
+
+let clock: VirtualClock;
+let inner: ManualEngine;
+let engine: WatchedEngine;
+let deaths: (EngineDeath & { readonly at: number })[];
+let ended: string[];
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  inner = new ManualEngine();
+  deaths = [];
+  ended = [];
+  engine = new WatchedEngine(inner, {
+    gpu: gpuId(3),
+    clock,
+    loadLimit: seconds(5),
+    runLimit: () => millis(100),
+    onDead: (death) => deaths.push({ ...death, at: clock.now() }),
+  });
+});
+const batch = (model: string): EngineBatch => ({ model, bucket: 0, batchSize: 1, inputs: [] });
+const run = (model: string): void => engine.run(batch(model), () => ended.push(model));
+const pass = (time: Micros): void => clock.advanceTo(after(clock.now(), time));
+
+test("a run that is past its deadline is the engine's end, to the microsecond, and names its model", () => {
+  pass(millis(7));
+  const startedAt = clock.now();
+  run("endless");
+  pass(micros(99_999));
+  expect(deaths).toEqual([]);
+  pass(micros(1));
+  const reason = "a run of endless has not ended within 100 ms";
+  const at = after(startedAt, millis(100));
+  expect(deaths).toEqual([{ gpu: 3, model: "endless", doing: "run", startedAt, how: "hung", reason, at }]);
+  inner.finish();
+  expect(ended).toEqual([]);
+});
+
+test("a batch that waits behind others has its whole time from when it can start (W1)", () => {
+  for (const model of ["a", "b", "c"]) run(model);
+  pass(millis(90));
+  inner.finish();
+  pass(millis(90));
+  inner.finish();
+  pass(millis(99));
+  expect([ended, deaths]).toEqual([["a", "b"], []]);
+  pass(millis(1));
+  expect(deaths).toMatchObject([{ model: "c", at: after(deaths[0]!.startedAt, millis(100)) }]);
+});
+
+test("a load has a deadline of its own", () => {
+  engine.load({ spec: { name: "big" } as never, bytes: undefined }, () => ended.push("big"));
+  pass(millis(4_999));
+  expect(deaths).toEqual([]);
+  pass(millis(1));
+  expect(deaths).toMatchObject([{ model: "big", doing: "load", how: "hung" }]);
+});
+
+test("a fault that the engine reports is its end too, and its caller hears nothing of it (W3)", () => {
+  run("a");
+  run("b");
+  inner.finish({ kind: "failed", reason: "device lost", fault: true });
+  inner.finish();
+  expect(deaths).toMatchObject([{ model: "a", how: "crashed", reason: "device lost" }]);
+  expect(ended).toEqual([]);
+});
+
+test("runs that end in time end quietly, however many, and a failed batch is no fault", () => {
+  for (let i = 0; i < 50; i++) {
+    run("quick");
+    pass(millis(60));
+    inner.finish(i % 2 === 0 ? undefined : { kind: "failed", reason: "bad row", fault: false });
+  }
+  pass(seconds(10));
+  expect([ended.length, deaths]).toEqual([50, []]);
+});
+
+test("a process that was stopped in mid-run gives the run a whole deadline after it wakes (W2)", () => {
+  let fire: () => void = () => undefined;
+  let now = clock.now();
+  const stopped = {
+    now: () => now,
+    alarm: (due: () => void) => {
+      fire = due;
+      return { set: () => undefined, clear: () => undefined };
+    },
+  };
+  const dead: EngineDeath[] = [];
+  const watched = new WatchedEngine(inner, {
+    gpu: gpuId(0),
+    clock: stopped as never,
+    loadLimit: seconds(5),
+    runLimit: () => millis(100),
+    onDead: (death) => dead.push(death),
+  });
+  watched.run(batch("a"), () => ended.push("a"));
+  now = after(now, seconds(2));
+  fire();
+  expect(dead).toEqual([]);
+  now = after(now, millis(100));
+  fire();
+  expect(dead).toHaveLength(1);
+});
+
+test("a deadline is twenty times the planned latency, also of a batch that is run again row by row, and never short", () => {
+  const points: ProfilePoints = [1, 2, 4, 8].map((batchSize) => ({ batchSize, latency: millis(100 + 10 * batchSize) }));
+  expect(runLimitOf(undefined, points, 1)).toBe(20 * 110_000);
+  expect(runLimitOf(undefined, points, 5)).toBe(20 * 5 * 110_000);
+  expect(runLimitOf(undefined, [{ batchSize: 1, latency: millis(1) }], 1)).toBe(RUN_LIMIT_MIN);
+  expect(runLimitOf(undefined, [], 1)).toBe(RUN_LIMIT_UNKNOWN);
+  expect(runLimitOf(millis(300), points, 8)).toBe(300_000);
+});

@@ -1,0 +1,56 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { NoteWriter, notePath, notesLeft } from "./run-note.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "tutti-notes-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** A process that notes what it does and ends as it is told. */
+function child(slot: string, code: string): number {
+  const module = new URL("./run-note.ts", import.meta.url).href;
+  const script = `
+    import { NoteWriter, notePath } from ${JSON.stringify(module)};
+    const path = notePath(${JSON.stringify(folder)}, ${JSON.stringify(slot)}, process.pid);
+    const note = new NoteWriter({ path, executor: 42, gpu: 3 });
+    note.begin({ name: "a-long-name-that-is-overwritten", number: 1 }, "load");
+    ${code}`;
+  return spawnSync(process.execPath, ["--input-type=module", "-e", script]).pid;
+}
+
+test("what a killed process was doing is read by the next one of its slot, and by no other", () => {
+  child("main-0", `note.end(); note.begin({ name: "mlp", number: 7 }, "run"); process.kill(process.pid, "SIGKILL");`);
+  expect(notesLeft(folder, "main-1")).toEqual([]);
+  expect(notesLeft(folder, "main")).toEqual([]);
+  const [left, ...more] = notesLeft(folder, "main-0");
+  expect([left?.note, more]).toMatchObject([{ executor: 42, gpu: 3, model: "mlp", number: 7, doing: "run" }, []]);
+  expect(Math.abs(Date.now() * 1000 - left!.note.startedAt)).toBeLessThan(60_000_000);
+  expect(notesLeft(folder, "main-0")).toHaveLength(1); // until it is dealt with
+  rmSync(left!.path);
+  expect(notesLeft(folder, "main-0")).toEqual([]);
+});
+
+test("a native abort in a load is noted as one", () => {
+  child("main-2", "process.abort();");
+  expect(notesLeft(folder, "main-2")).toMatchObject([{ note: { number: 1, doing: "load" } }]);
+});
+
+test("a process that ends between two runs has nothing to tell, and its note goes", () => {
+  child("main-3", `note.end(); process.kill(process.pid, "SIGKILL");`);
+  expect(readdirSync(folder).some((name) => name.startsWith("main-3."))).toBe(true);
+  expect(notesLeft(folder, "main-3")).toEqual([]);
+  expect(readdirSync(folder).some((name) => name.startsWith("main-3."))).toBe(false);
+});
+
+test("the note of a process that still runs is left alone, and one that makes no sense is removed", () => {
+  const path = notePath(folder, "main-4", process.ppid);
+  const note = new NoteWriter({ path, executor: 1, gpu: 0 });
+  note.begin({ name: "mlp", number: 7 }, "run");
+  note.close();
+  const broken = notePath(folder, "main-4", 4_194_305); // above any process id
+  writeFileSync(broken, '{"model":');
+  expect(notesLeft(folder, "main-4")).toEqual([]);
+  expect([existsSync(path), existsSync(broken)]).toEqual([true, false]);
+});

@@ -1,0 +1,97 @@
+/**
+ * What a session worker is doing, on disk. A native abort or a kill takes the process down in mid-run and leaves no time to say which model it was; the next
+ * process of the same accelerators reads it here.
+ *
+ * One file for each process, `<slot>.<pid>.run`: one JSON object padded to a fixed length while a run or load is in progress, otherwise blank at its start. Both
+ * are single writes into the page cache, which outlives the process (not the host).
+ */
+import { closeSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+export interface RunNote {
+  /** Who wrote it: the executor's key and its accelerator. */
+  readonly executor: number;
+  readonly gpu: number;
+  readonly model: string;
+  readonly number: number;
+  readonly doing: "run" | "load";
+  /** Microseconds since 1970. */
+  readonly startedAt: number;
+}
+
+export interface NoteOptions {
+  readonly path: string;
+  readonly executor: number;
+  readonly gpu: number;
+}
+
+const LENGTH = 512;
+const BLANK = Uint8Array.of(0x20);
+const SUFFIX = ".run";
+
+/** Keeps the note of this process. Nothing that it writes must be lost with the process, so every write is synchronous. */
+export class NoteWriter {
+  readonly #options: NoteOptions;
+  readonly #file: number;
+  readonly #buffer = Buffer.alloc(LENGTH, 0x20);
+
+  constructor(options: NoteOptions) {
+    this.#options = options;
+    this.#file = openSync(options.path, "w", 0o600);
+  }
+
+  begin(model: { readonly name: string; readonly number: number }, doing: RunNote["doing"]): void {
+    const { executor, gpu } = this.#options;
+    const { name, number } = model;
+    const note: RunNote = { executor, gpu, model: name, number, doing, startedAt: Date.now() * 1000 };
+    this.#buffer.fill(0x20, this.#buffer.write(JSON.stringify(note)));
+    writeSync(this.#file, this.#buffer, 0, LENGTH, 0);
+  }
+  end(): void {
+    writeSync(this.#file, BLANK, 0, 1, 0);
+  }
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/** Where the process `pid` of a slot keeps its note. The folder is made if it isn't there. */
+export function notePath(folder: string, slot: string, pid: number): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return join(folder, `${slot}.${pid}${SUFFIX}`);
+}
+
+/** The notes of processes of this slot that have ended; whoever has dealt with one removes its file. Empty ones are removed here. */
+export function notesLeft(folder: string, slot: string): { readonly note: RunNote; readonly path: string }[] {
+  const found: { note: RunNote; path: string }[] = [];
+  for (const name of readdirSync(folder)) {
+    if (!name.startsWith(`${slot}.`) || !name.endsWith(SUFFIX)) continue;
+    const pid = Number(name.slice(slot.length + 1, -SUFFIX.length));
+    // Our own number can only be that of a predecessor: every container counts from one.
+    if (!Number.isSafeInteger(pid) || (pid !== process.pid && runs(pid))) continue;
+    const path = join(folder, name);
+    const note = readNote(path);
+    if (note === undefined) rmSync(path, { force: true });
+    else found.push({ note, path });
+  }
+  return found.sort((a, b) => a.note.startedAt - b.note.startedAt);
+}
+
+function readNote(path: string): RunNote | undefined {
+  try {
+    const note = JSON.parse(readFileSync(path, "utf8")) as RunNote;
+    const isWhole = Number.isSafeInteger(note.executor) && Number.isSafeInteger(note.number);
+    return isWhole && typeof note.model === "string" && Number.isSafeInteger(note.startedAt) ? note : undefined;
+  } catch {
+    return undefined; // blank at its start: nothing was in progress
+  }
+}
+
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
