@@ -61,6 +61,7 @@ export interface Outcome {
   readonly at: Instant;
   readonly value: number;
   readonly text: string;
+  readonly retryAfterMs?: number;
 }
 
 /** One request as its publisher saw it; T1 says that `outcomes` has exactly one member in the end. */

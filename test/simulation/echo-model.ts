@@ -44,13 +44,19 @@ export interface EchoAnswer {
   /** NaN unless ok. */
   readonly value: number;
   readonly text: string;
+  readonly retryAfterMs?: number;
 }
 
 export function readEcho(delivery: Delivery): EchoAnswer {
   if (delivery.header("Status") === "503") return { status: "no-responders", value: NaN, text: "" };
   if (delivery.header(HEADER.errorCode) !== undefined) {
-    const body = JSON.parse(Buffer.from(delivery.payload).toString()) as { code: string; error: string };
-    return { status: body.code, value: NaN, text: body.error };
+    const body = JSON.parse(Buffer.from(delivery.payload).toString()) as {
+      code: string;
+      error: string;
+      retryAfterMs?: number;
+    };
+    const { code, error, retryAfterMs } = body;
+    return { status: code, value: NaN, text: error, ...(retryAfterMs !== undefined && { retryAfterMs }) };
   }
   const [tensor] = decodeTensors(delivery.payload);
   return { status: "ok", value: tensor === undefined ? NaN : floatOf(tensor.data), text: "" };

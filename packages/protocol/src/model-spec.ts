@@ -48,6 +48,13 @@ export interface ModelSpec {
   readonly batchSizeMax: number;
   /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
   readonly patience: number;
+  /**
+   * Who counts how much when more comes than can be served: weights by application, `*` for all others (1 when left out). Left out altogether, an
+   * application counts by its usual rate. docs/algorithms.md, A12.
+   */
+  readonly shares?: Readonly<Record<string, number>>;
+  /** Part of an application's share that its lower priorities keep; 0.1 when left out. */
+  readonly priorityFloor?: number;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly constants: readonly ConstantSpec[];

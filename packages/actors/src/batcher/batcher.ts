@@ -31,6 +31,7 @@ import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
 import { Holdings } from "./holdings.ts";
 import type { DelayFloors } from "./pull-cost.ts";
+import { ShareNotices } from "./share-notices.ts";
 import { ThreadKeeper, profileOf } from "./thread-keeper.ts";
 import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
@@ -67,6 +68,7 @@ class Batcher implements Actor {
   readonly #order = new ArrivalOrder();
   readonly #leader: LeaderWatch;
   readonly #dispatcher: Dispatcher;
+  readonly #shares: ShareNotices;
   readonly #alarm: Alarm;
   readonly #timers: Stop[];
   #early: { arrival: RequestArrived; sender: ActorKey }[] = [];
@@ -114,6 +116,7 @@ class Batcher implements Actor {
       keeper: () => this.#keeper,
     });
     this.#keeper = this.#createKeeper();
+    this.#shares = new ShareNotices({ station: this.#station, threads: this.#threads, clock: ports.clock });
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#listen();
     this.#timers = [
@@ -136,6 +139,7 @@ class Batcher implements Actor {
       this.#alarm.clear();
       this.#dispatcher.close();
       this.#holdings.close();
+      this.#shares.close();
       for (const timer of this.#timers) timer.stop();
       this.#catalog.close();
       this.#station.close(done);
@@ -207,6 +211,7 @@ class Batcher implements Actor {
       arrivedAt: arrival.arrivedAt,
       slo: arrival.slo,
       app: arrival.app,
+      priority: arrival.priority,
       size: arrival.size,
       thread: arrival.thread,
     };

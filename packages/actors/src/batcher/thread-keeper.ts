@@ -16,6 +16,7 @@ import { reserve } from "../reserve.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
 import type { Dispatcher } from "./dispatcher.ts";
+import { shareRulesOf } from "./share-notices.ts";
 import { PASSING_TAKES } from "./handover.ts";
 import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
 import { NO_COUNTS, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
@@ -154,6 +155,7 @@ export class ThreadKeeper {
       queueMax: THREAD_REQUESTS_MAX,
       batchesInFlightMax: THREAD_BATCHES_MAX,
       batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
+      shares: shareRulesOf(spec),
     });
     threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, ...NO_COUNTS });
     this.#options.onStarted(threadName(spec, bucket), term);

@@ -1,0 +1,94 @@
+import type { Clock, Stop } from "@tutti/clock";
+import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold } from "@tutti/protocol";
+import type { ShareRules } from "@tutti/scheduling";
+import { type ActorKey, type ThreadId, millis } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
+import type { Station } from "../station.ts";
+import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
+
+/** How often shares are told while a thread is overloaded: as often as they are dealt anew. */
+const TELL_EVERY = millis(50);
+
+/** Requests that one message may speak of: what an ingress can refuse between two. */
+const COUNT_MAX = 10_000_000;
+
+type Shed = { readonly [K in keyof RequestsShed]?: unknown };
+
+const isWord = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+function isShedClass(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { app, priority, count } = value as Record<string, unknown>;
+  return (
+    isWord(app) &&
+    app < 2 ** 32 &&
+    isWord(priority) &&
+    priority < 256 &&
+    isWord(count) &&
+    count > 0 &&
+    count <= COUNT_MAX
+  );
+}
+export const isShedReport = ({ thread, term, classes }: Shed): boolean =>
+  isWord(thread) &&
+  isWord(term) &&
+  Array.isArray(classes) &&
+  classes.length <= SHARE_CLASSES_MAX &&
+  classes.every(isShedClass);
+
+/** Tells ingresses how much of what an overloaded thread is sent they should refuse themselves, and hears how much they did. */
+export class ShareNotices {
+  readonly #station: Station;
+  readonly #threads: ThreadTable;
+  readonly #clock: Clock;
+  readonly #timer: Stop;
+  /** Threads of which something was said last. */
+  readonly #told = new Set<ThreadId>();
+
+  constructor(options: { readonly station: Station; readonly threads: ThreadTable; readonly clock: Clock }) {
+    this.#station = options.station;
+    this.#threads = options.threads;
+    this.#clock = options.clock;
+    this.#timer = options.clock.every(TELL_EVERY, () => this.#tell());
+    this.#station.onPacked(RequestsShed, isShedReport, (shed) => this.#onShed(shed));
+  }
+
+  close(): void {
+    this.#timer.stop();
+  }
+
+  #onShed({ thread, term, classes }: RequestsShed): void {
+    const entry = this.#threads.get(thread);
+    if (entry === undefined || entry.term !== term) return;
+    const at = this.#clock.now();
+    for (const one of classes) entry.core.shares.shed(at, one, one.count);
+  }
+
+  #tell(): void {
+    const at = this.#clock.now();
+    for (const entry of this.#threads.values()) {
+      entry.core.shares.advance(at);
+      const classes = entry.core.shares.shares();
+      if (classes.length > 0) this.#told.add(entry.id);
+      else if (!this.#told.delete(entry.id)) continue;
+      this.#send(entry, { thread: entry.id, term: entry.term, classes });
+    }
+  }
+
+  #send(entry: ThreadEntry, told: SharesTold): void {
+    const ingresses: ActorKey[] = [...this.#station.directory.ofRole("ingress")].map(({ key }) => key);
+    for (const ingress of ingresses) this.#station.send(ingress, SharesTold, told);
+    if (told.classes.length === 0) this.#station.log.info({ thread: entry.id }, "no longer overloaded");
+  }
+}
+
+/** What the model's operator says of who counts how much. */
+export function shareRulesOf({ shares, priorityFloor }: ModelSpec): ShareRules {
+  const { "*": otherWeight, ...named } = shares ?? {};
+  return {
+    ...(shares !== undefined && {
+      weights: new Map(Object.entries(named).map(([app, weight]) => [fnv1a(app), weight])),
+    }),
+    ...(otherWeight !== undefined && { otherWeight }),
+    ...(priorityFloor !== undefined && { priorityFloor }),
+  };
+}

@@ -1,0 +1,119 @@
+/** Whole actors far above what they can serve, in virtual time: docs/architecture.md, T7; docs/algorithms.md, A12. */
+import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
+import { expect, test } from "vitest";
+import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+
+const MODEL = { name: "wide", alphaMs: 2, betaMs: 8, sloMs: 60, batchSizeMax: 16 };
+const REFUSALS = ["TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];
+
+interface Stream {
+  readonly app: string;
+  readonly rate: number;
+}
+
+function serving(options: VirtualClusterOptions = {}): VirtualCluster {
+  const cluster = new VirtualCluster({ gpus: 2, policy: { kind: "adaptive" }, ...options });
+  cluster.addModel(MODEL);
+  cluster.run(seconds(2));
+  return cluster;
+}
+
+/** Poisson arrivals of several applications for `duration` seconds; what each asked. */
+function send(cluster: VirtualCluster, streams: readonly Stream[], duration: number): Asked[][] {
+  const prng = new Prng(streams.length);
+  const begin = cluster.clock.now();
+  const next = streams.map(({ rate }) => prng.nextExponential(rate));
+  const asked = streams.map((): Asked[] => []);
+  for (;;) {
+    const i = next.indexOf(Math.min(...next));
+    if (next[i]! >= duration) break;
+    cluster.clock.advanceTo(Math.round(begin + next[i]! * 1e6) as Instant);
+    asked[i]!.push(cluster.ask(MODEL.name, { sloMs: MODEL.sloMs, app: streams[i]!.app }));
+    next[i]! += prng.nextExponential(streams[i]!.rate);
+  }
+  cluster.clock.advanceTo((begin + duration * 1e6) as Instant);
+  return asked;
+}
+
+const isInTime = ({ outcomes, deadline }: Asked): boolean => outcomes[0]?.status === "ok" && outcomes[0].at <= deadline;
+const servedOf = (asked: readonly Asked[]): number => asked.filter(isInTime).length;
+const since = (asked: readonly Asked[], begin: number): Asked[] => asked.filter(({ at }) => at >= begin);
+
+/** The rate of which at most 1 % is refused. */
+function goodput(): number {
+  for (let rate = 800; rate > 400; rate -= 20) {
+    const cluster = serving();
+    const [asked] = send(cluster, [{ app: "a", rate }], 4);
+    cluster.run(millis(200));
+    if (servedOf(asked!) >= 0.99 * asked!.length) return rate;
+  }
+  throw new Error("no goodput");
+}
+const GOODPUT = goodput();
+
+test("at ten times its goodput a cluster keeps it, refuses within 10 ms, and is itself again within a second of the end (T7)", () => {
+  const cluster = serving();
+  send(cluster, [{ app: "a", rate: GOODPUT / 2 }], 1);
+  const begin = cluster.clock.now();
+  const [flood] = send(cluster, [{ app: "a", rate: 10 * GOODPUT }], 4);
+  const [after] = send(cluster, [{ app: "a", rate: GOODPUT / 2 }], 2);
+  cluster.run(millis(200));
+  for (const one of [...flood!, ...after!]) expect(one.outcomes.length).toBe(1);
+  // Of the first quarter of a second most is refused late: the flood isn't known yet.
+  const steady = since(flood!, begin + 250_000);
+  expect(servedOf(steady) / 3.75).toBeGreaterThan(0.95 * GOODPUT);
+  const refused = flood!.filter((one) => !isInTime(one));
+  const delays = refused.map(({ at, outcomes }) => outcomes[0]!.at - at).sort((a, b) => a - b);
+  expect(delays[Math.floor(0.97 * delays.length)]).toBeLessThan(10_000);
+  const late = since(refused, begin + 250_000).filter(({ at, outcomes }) => outcomes[0]!.at - at > 10_000);
+  expect(late.length / refused.length).toBeLessThan(0.01);
+  for (const { outcomes } of refused) {
+    expect(REFUSALS).toContain(outcomes[0]!.status);
+    expect(outcomes[0]!.retryAfterMs).toBeGreaterThanOrEqual(1);
+    expect(outcomes[0]!.retryAfterMs).toBeLessThanOrEqual(10_000);
+  }
+  // Ten SLOs, or about: one in ten requests is let in.
+  const waits = steady.flatMap(({ outcomes }) => outcomes[0]!.retryAfterMs ?? []).sort((a, b) => a - b);
+  expect(waits[waits.length >> 1]).toBeGreaterThan(5 * MODEL.sloMs);
+  expect(waits[waits.length >> 1]).toBeLessThan(20 * MODEL.sloMs);
+  const recovered = since(after!, begin + 5_000_000 - 1);
+  expect(servedOf(recovered)).toBe(recovered.length);
+});
+
+test("an application that floods takes neither its share nor its answers from another", () => {
+  const cluster = serving();
+  const usual = [
+    { app: "steady", rate: 0.4 * GOODPUT },
+    { app: "wild", rate: 0.4 * GOODPUT },
+  ];
+  send(cluster, usual, 2);
+  const begin = cluster.clock.now();
+  const [steady, wild] = send(cluster, [usual[0]!, { app: "wild", rate: 9 * GOODPUT }], 4);
+  cluster.run(millis(200));
+  const later = since(steady!, begin + 500_000);
+  expect(servedOf(later)).toBeGreaterThan(0.93 * later.length);
+  expect(servedOf(later) + servedOf(since(wild!, begin + 500_000))).toBeGreaterThan(0.95 * GOODPUT * 3.5);
+});
+
+test("the death of an executor under load is no overload: nobody is refused by shares", () => {
+  const cluster = serving({ gpus: 4, executors: 4 });
+  send(cluster, [{ app: "a", rate: GOODPUT }], 1);
+  cluster.kill("executor-1");
+  const [after] = send(cluster, [{ app: "a", rate: GOODPUT }], 2);
+  cluster.run(millis(200));
+  expect(after!.filter(({ outcomes }) => outcomes[0]?.text.includes("share"))).toEqual([]);
+});
+
+test("a batcher that dies in an overload leaves no shares behind", () => {
+  const cluster = serving({ batchers: 2, hop: micros(50) });
+  const begin = cluster.clock.now();
+  send(cluster, [{ app: "a", rate: 5 * GOODPUT }], 1);
+  cluster.kill("batcher-0");
+  cluster.kill("batcher-1");
+  cluster.startBatcher("batcher-2");
+  cluster.run(seconds(2));
+  const [after] = send(cluster, [{ app: "a", rate: GOODPUT / 2 }], 1);
+  cluster.run(millis(200));
+  expect(cluster.clock.now()).toBeGreaterThan(begin);
+  expect(servedOf(after!)).toBeGreaterThan(0.97 * after!.length);
+});
