@@ -71,7 +71,9 @@ export class QueueChecker {
     this.#loosen(ledger, ingress);
     const id = `${ingress}/${arrival.seq}`;
     const known = ledger.entries.get(id);
-    if (known !== undefined && known.term >= arrival.term && !known.isLoose) return;
+    // What was withdrawn may be told again: its batch ran without it, or an earlier holder's executor that had it died.
+    const isBack = known?.state === "left" && known.withdrawnAt > -Infinity;
+    if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack) return;
     const { term, thread, deadline } = arrival;
     const entry: Entry = {
       term,
@@ -175,6 +177,7 @@ export class QueueChecker {
   withdrawn(host: Host, { seq }: RequestWithdrawn, ingress: ActorKey): void {
     const ledger = this.#of(host);
     const entry = ledger.entries.get(`${ingress}/${seq}`);
+    if (entry?.state === "out") entry.isLoose = true; // It does not come back with its batch, and may come again.
     if (entry?.state !== "queued") return;
     // An arrival that waits for the batcher to hear of its lease can't be withdrawn: it is refused, to nobody, when the thread starts.
     if (ledger.served.get(entry.thread) !== entry.term) entry.isLoose = true;

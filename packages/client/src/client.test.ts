@@ -33,7 +33,7 @@ function refuse(server: Server, delivery: Delivery, error: TuttiError): void {
   server.publish(delivery.reply!, new TextEncoder().encode(JSON.stringify(errorBody(error))), { headers });
 }
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] }));
 afterEach(() => void vi.useRealTimers());
 
 test.each(["binary", "json", "msgpack"] as const)("outputs come back as they were sent, in %s form", async (form) => {
@@ -163,4 +163,131 @@ test("an answer that can't be read is an error, not a crash (T8)", async () => {
   const { server, client } = network();
   answering(server, (_, delivery) => server.publish(delivery.reply!, new TextEncoder().encode("TTN1 but not really")));
   await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_INTERNAL" });
+});
+
+/** What the ingresses got, in order, and what was cancelled. */
+function watching(server: Server) {
+  const seen: { slo: string | undefined; id: string | undefined; delivery: Delivery }[] = [];
+  const cancelled: string[] = [];
+  server.subscribe("infer.*.*", (delivery) => {
+    const kept = { ...delivery, payload: new Uint8Array(delivery.payload), header: delivery.header.bind(delivery) };
+    seen.push({ slo: delivery.header(HEADER.slo), id: delivery.header(HEADER.messageId), delivery: kept });
+  });
+  server.subscribe("cancel.*", ({ subject, payload }) => {
+    cancelled.push(`${subject} ${new TextDecoder().decode(payload)}`);
+  });
+  const answer = (attempt: number): void => {
+    const { delivery } = seen[attempt]!;
+    const form = formOf(delivery.header(HEADER.contentType), delivery.payload)!;
+    echo(server, decodeRequest(form, delivery.payload), delivery);
+  };
+  return { seen, cancelled, answer };
+}
+const turn = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
+
+test("a request whose ingress died is sent again with the same id and its SLO anew, as often as asked for", async () => {
+  const { server, client } = network();
+  const { seen, answer } = watching(server);
+  const outcome = client.infer("mlp", { x: [7] }, { slo: "50ms", retries: 1 });
+  await vi.advanceTimersByTimeAsync(100);
+  expect(seen).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(20);
+  expect(seen.map(({ slo }) => slo)).toEqual(["50000us", "50000us"]);
+  expect(seen[0]!.id).toMatch(/./);
+  expect(seen[1]!.id).toBe(seen[0]!.id);
+  expect(seen[1]!.delivery.reply).not.toBe(seen[0]!.delivery.reply);
+  answer(1);
+  expect((await outcome).outputs["y"]!.data).toEqual(Float32Array.of(7));
+});
+
+test("with the last attempt lost too, that is UNAVAILABLE at the end of the time for all", async () => {
+  const { server, client } = network();
+  const { seen } = watching(server);
+  let code = "";
+  client.infer("mlp", { x: [1] }, { slo: "50ms", retries: 1 }).catch((error: TuttiError) => (code = error.code));
+  await vi.advanceTimersByTimeAsync(210);
+  expect(code).toBe("");
+  await vi.advanceTimersByTimeAsync(20);
+  expect([code, seen.length]).toEqual(["TUTTI_UNAVAILABLE", 2]);
+});
+
+test("a refusal is tried again when it says, within the time that all attempts have, and not with less than half an SLO", async () => {
+  const { server, client } = network();
+  const { seen } = watching(server);
+  const ask = (within: string): Promise<string> =>
+    client.infer("mlp", { x: [1] }, { slo: "50ms", retries: 9, within }).then(
+      () => "ok",
+      ({ code }: TuttiError) => code,
+    );
+  const outcome = ask("100ms");
+  for (let attempt = 0; attempt < 4; attempt++) {
+    await turn();
+    if (seen[attempt] === undefined) break;
+    refuse(server, seen[attempt]!.delivery, new TuttiError("TUTTI_OVERLOADED", "busy", { retryAfterMs: 30 }));
+    await vi.advanceTimersByTimeAsync(30);
+  }
+  expect(await outcome).toBe("TUTTI_OVERLOADED");
+  // At 0 and 30 ms with the whole SLO, at 60 ms with what is left of 100; at 90 ms too little would be left.
+  expect(seen.map(({ slo }) => slo)).toEqual(["50000us", "50000us", "40000us"]);
+});
+
+test("what no repetition can help is not repeated", async () => {
+  const { server, client } = network();
+  const { seen } = watching(server);
+  const outcome = client.infer("mlp", { x: [1] }, { retries: 3 }).catch(({ code }: TuttiError) => code);
+  await turn();
+  refuse(server, seen[0]!.delivery, new TuttiError("TUTTI_INVALID_INPUT", "no"));
+  expect(await outcome).toBe("TUTTI_INVALID_INPUT");
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(seen).toHaveLength(1);
+});
+
+test("an answer to the first attempt is as good while the second is under way, which is then taken back; an error of the first is not", async () => {
+  const { server, client } = network();
+  const { seen, answer, cancelled } = watching(server);
+  const ask = (value: number): Promise<unknown> => client.infer("mlp", { x: [value] }, { slo: "50ms", retries: 1 });
+  const [one, other] = [ask(3), ask(4)];
+  await vi.advanceTimersByTimeAsync(120);
+  expect(seen).toHaveLength(4);
+  refuse(server, seen[0]!.delivery, new TuttiError("TUTTI_DEADLINE_EXCEEDED", "late"));
+  answer(1);
+  expect(await other).toMatchObject({ outputs: { y: { data: Float32Array.of(4) } } });
+  const replies = seen.slice(2).map(({ delivery }) => delivery.reply);
+  await turn();
+  expect(cancelled).toEqual([`cancel.shop ${replies[1]}`]);
+  answer(2);
+  answer(3);
+  expect(await one).toMatchObject({ outputs: { y: { data: Float32Array.of(3) } } });
+  expect([client.inFlight, cancelled.length]).toEqual([0, 1]);
+});
+
+test("aborting and closing take back what is in flight, each by the subject for its answer", async () => {
+  const { server, client } = network();
+  const { seen, cancelled } = watching(server);
+  const abort = new AbortController();
+  const aborted = client.infer("mlp", { x: [1] }, { signal: abort.signal }).catch(({ code }: TuttiError) => code);
+  const closed = client.infer("mlp", { x: [2] }, { app: "camera" }).catch(({ code }: TuttiError) => code);
+  await turn();
+  abort.abort();
+  expect(await aborted).toBe("TUTTI_CANCELLED");
+  client.close();
+  expect(await closed).toBe("TUTTI_CANCELLED");
+  await turn();
+  expect(cancelled).toEqual([`cancel.shop ${seen[0]!.delivery.reply}`, `cancel.camera ${seen[1]!.delivery.reply}`]);
+});
+
+test("a request that is aborted between two attempts makes no other", async () => {
+  const { server, client } = network();
+  const { seen } = watching(server);
+  const abort = new AbortController();
+  const outcome = client
+    .infer("mlp", { x: [1] }, { slo: "50ms", retries: 2, signal: abort.signal })
+    .catch(({ code }: TuttiError) => code);
+  await turn();
+  refuse(server, seen[0]!.delivery, new TuttiError("TUTTI_NOT_READY", "soon", { retryAfterMs: 40 }));
+  await vi.advanceTimersByTimeAsync(20);
+  abort.abort();
+  expect(await outcome).toBe("TUTTI_CANCELLED");
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(seen).toHaveLength(1);
 });

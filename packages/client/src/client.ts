@@ -3,7 +3,8 @@ import { CONTENT, HEADER, TuttiError, inferSubject, isName } from "@tutti/protoc
 import { type Span, type Telemetry, formatTraceparent } from "@tutti/telemetry";
 import { type Instant, type Micros, parseDuration } from "@tutti/units";
 import { type Form, encodeRequest } from "@tutti/wire";
-import { type InferResult, readAnswer } from "./answer.ts";
+import type { InferResult } from "./answer.ts";
+import { type Call, Flight, GRACE_MS } from "./flight.ts";
 import { ReplyInbox } from "./reply-inbox.ts";
 import { type TensorInput, toWire } from "./tensors.ts";
 
@@ -15,6 +16,8 @@ export interface ClientOptions {
   readonly inFlightMax?: number;
   /** How long to wait for the answer to a request that gives no SLO of its own. */
   readonly timeoutMs?: number;
+  /** Of calls that say nothing else. Default 0. */
+  readonly retries?: number;
 }
 
 export interface InferOptions {
@@ -23,19 +26,31 @@ export interface InferOptions {
   readonly slo?: string | number;
   /** Names of the outputs wanted; all by default. */
   readonly outputs?: readonly string[];
+  /** Takes the request back: it is not run if it has not begun. */
   readonly signal?: AbortSignal;
+  /**
+   * How often a request that failed with a retryable error is sent again, unchanged and with the same id. Each attempt has its SLO anew: a refusal is tried
+   * again after its `retryAfterMs`, silence (its ingress died) when the attempt's time is over. Default: the client's.
+   */
+  readonly retries?: number;
+  /**
+   * Bounds all attempts together: `"100ms"`, or a number of milliseconds. The last attempts have what is left as their SLO, and none is made with less than half
+   * of it. Default: what every attempt needs, (retries + 1) · (SLO + 60 ms).
+   */
+  readonly within?: string | number;
   readonly form?: Form;
   /** Of the model; the newest by default. */
   readonly version?: string;
   readonly priority?: number;
-  /** The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart. */
+  /**
+   * The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart, and see which are the same one sent
+   * again. Default, where there are retries: a random one.
+   */
   readonly id?: string;
 }
 
 const IN_FLIGHT_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
-/** The ingress answers at its deadline at the latest; what comes later than this is lost. T1 allows 100 ms. */
-const GRACE_MS = 60;
 
 /**
  * A publisher. Every `infer` settles exactly once: with the outputs, or with a TuttiError whose `code` and `retryable` say what happened.
@@ -47,6 +62,7 @@ export class TuttiClient {
   readonly #telemetry: Telemetry | undefined;
   readonly #inFlightMax: number;
   readonly #timeoutMs: number;
+  readonly #retries: number;
   readonly #inbox: ReplyInbox;
   readonly #inFlight = new Set<Flight>();
   #closed = false;
@@ -57,6 +73,7 @@ export class TuttiClient {
     this.#telemetry = options.telemetry;
     this.#inFlightMax = options.inFlightMax ?? IN_FLIGHT_MAX;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#retries = options.retries ?? 0;
     this.#inbox = new ReplyInbox(bus);
   }
 
@@ -81,34 +98,39 @@ export class TuttiClient {
     options: InferOptions = {},
   ): Promise<InferResult> {
     return new Promise((resolve, reject) => {
-      const flight = this.#prepare(target, inputs, options);
-      const settle = (result: InferResult | TuttiError): void => {
-        if (!this.#inFlight.delete(flight)) return;
-        this.#inbox.forget(flight.token);
-        clearTimeout(flight.timer);
-        options.signal?.removeEventListener("abort", flight.onAbort);
-        flight.span?.end(now(), result instanceof TuttiError ? result.message : undefined);
-        if (result instanceof TuttiError) reject(result);
-        else resolve(result);
-      };
-      flight.settle = settle;
-      flight.onAbort = () => settle(cancelled(options.signal));
-      flight.token = this.#inbox.expect((delivery) => settle(readAnswer(delivery, target)));
-      flight.timer = setTimeout(() => settle(lost(target, flight.waitMs)), flight.waitMs + GRACE_MS);
+      const { signal } = options;
+      const { call, span } = this.#prepare(target, inputs, options);
+      const onAbort = (): void => flight.cancel(cancelled(signal));
+      const flight = new Flight({
+        bus: this.#bus,
+        inbox: this.#inbox,
+        call,
+        done: (result) => {
+          this.#inFlight.delete(flight);
+          signal?.removeEventListener("abort", onAbort);
+          span?.end(now(), result instanceof TuttiError ? result.message : undefined);
+          if (result instanceof TuttiError) reject(result);
+          else resolve(result);
+        },
+      });
       this.#inFlight.add(flight);
-      options.signal?.addEventListener("abort", flight.onAbort, { once: true });
-      if (!this.#publish(flight)) settle(this.#unsent(flight));
+      signal?.addEventListener("abort", onAbort, { once: true });
+      flight.begin();
     });
   }
 
   /** Ends what is in flight with CANCELLED. The bus stays open: it belongs to whoever made it. */
   close(): void {
     this.#closed = true;
-    for (const flight of [...this.#inFlight]) flight.settle(new TuttiError("TUTTI_CANCELLED", "the client was closed"));
+    for (const flight of [...this.#inFlight]) flight.cancel(new TuttiError("TUTTI_CANCELLED", "the client was closed"));
     this.#inbox.close();
   }
 
-  #prepare(target: string, inputs: Readonly<Record<string, TensorInput>>, options: InferOptions): Flight {
+  #prepare(
+    target: string,
+    inputs: Readonly<Record<string, TensorInput>>,
+    options: InferOptions,
+  ): { readonly call: Call; readonly span: Span | undefined } {
     if (this.#closed) throw new TuttiError("TUTTI_UNAVAILABLE", "the client is closed", { retryable: false });
     if (options.signal?.aborted === true) throw cancelled(options.signal);
     if (this.#inFlight.size >= this.#inFlightMax) {
@@ -117,7 +139,9 @@ export class TuttiClient {
     const app = options.app ?? this.#app;
     if (!isName(target)) throw invalid(`"${target}" is no name of a model: letters, digits, "-" and "_" only`);
     if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
-    const slo = sloOf(options.slo);
+    const slo = durationOf(options.slo);
+    const retries = options.retries ?? this.#retries;
+    if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
     const form = options.form ?? "binary";
     const payload = encodeRequest(form, {
       inputs: Object.entries(inputs).map(([name, input]) => toWire(name, input)),
@@ -129,47 +153,26 @@ export class TuttiClient {
       at: now(),
       attributes: { "messaging.system": "nats", "tutti.model": target, "tutti.app": app },
     });
-    return {
+    const waitMs = slo === undefined ? this.#timeoutMs : Math.ceil(slo / 1000);
+    const within = durationOf(options.within);
+    const id = options.id ?? (retries > 0 ? crypto.randomUUID() : undefined);
+    const call = {
+      target,
+      app,
       subject: inferSubject(target, app),
       payload,
-      headers: headersOf(form, slo, options, span),
-      waitMs: slo === undefined ? this.#timeoutMs : Math.ceil(slo / 1000),
-      span,
-      token: 0,
-      timer: undefined,
-      settle: () => undefined,
-      onAbort: () => undefined,
+      headers: headersOf({ form, slo, id }, options, span),
+      slo,
+      waitMs,
+      retries,
+      withinMs: within === undefined ? (retries + 1) * (waitMs + GRACE_MS) : within / 1000,
     };
+    return { call, span };
   }
-
-  #publish({ subject, payload, headers, token }: Flight): boolean {
-    return this.#bus.publish(subject, payload, { reply: this.#inbox.subjectOf(token), headers });
-  }
-
-  #unsent({ payload }: Flight): TuttiError {
-    if (payload.byteLength > this.#bus.payloadMax) {
-      const limit = `the server takes at most ${this.#bus.payloadMax} bytes in one message`;
-      return new TuttiError("TUTTI_TOO_LARGE", `the request has ${payload.byteLength} bytes; ${limit}`);
-    }
-    return new TuttiError("TUTTI_UNAVAILABLE", "not connected to a NATS server at the moment");
-  }
-}
-
-interface Flight {
-  readonly subject: string;
-  readonly payload: Uint8Array;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly waitMs: number;
-  readonly span: Span | undefined;
-  token: number;
-  timer: NodeJS.Timeout | undefined;
-  settle(result: InferResult | TuttiError): void;
-  onAbort(): void;
 }
 
 function headersOf(
-  form: Form,
-  slo: Micros | undefined,
+  { form, slo, id }: { readonly form: Form; readonly slo: Micros | undefined; readonly id: string | undefined },
   options: InferOptions,
   span: Span | undefined,
 ): Record<string, string> {
@@ -178,21 +181,17 @@ function headersOf(
   if (options.outputs !== undefined) headers[HEADER.outputs] = options.outputs.join(",");
   if (options.version !== undefined) headers[HEADER.version] = options.version;
   if (options.priority !== undefined) headers[HEADER.priority] = String(options.priority);
-  if (options.id !== undefined) headers[HEADER.messageId] = options.id;
+  if (id !== undefined) headers[HEADER.messageId] = id;
   if (span !== undefined) headers[HEADER.traceparent] = formatTraceparent(span.context);
   return headers;
 }
 
-function sloOf(slo: string | number | undefined): Micros | undefined {
-  if (slo === undefined) return undefined;
-  const duration = parseDuration(typeof slo === "number" ? `${slo}ms` : slo);
+function durationOf(given: string | number | undefined): Micros | undefined {
+  if (given === undefined) return undefined;
+  const duration = parseDuration(typeof given === "number" ? `${given}ms` : given);
   if (duration === undefined)
-    throw invalid(`"${slo}" is no length of time: write 25ms, 1.5s or a number of milliseconds`);
+    throw invalid(`"${given}" is no length of time: write 25ms, 1.5s or a number of milliseconds`);
   return duration;
-}
-
-function lost(target: string, waitMs: number): TuttiError {
-  return new TuttiError("TUTTI_UNAVAILABLE", `no answer from ${target} within ${waitMs} ms: its ingress may have died`);
 }
 
 function cancelled(signal: AbortSignal | undefined): TuttiError {

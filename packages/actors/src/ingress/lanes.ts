@@ -133,6 +133,7 @@ export class Lanes {
     if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
     held.isToldAgain = true;
     this.introduce(batcher);
+    this.withdraw(held); // From that batch, which would put it back a second time if it were refused.
     this.arrive(held, lane.lease);
   }
 

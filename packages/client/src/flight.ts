@@ -1,0 +1,137 @@
+/** One call from its first attempt to its one outcome. */
+import type { Bus, Delivery } from "@tutti/bus";
+import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
+import type { Micros } from "@tutti/units";
+import { type InferResult, readAnswer } from "./answer.ts";
+import type { ReplyInbox } from "./reply-inbox.ts";
+
+/** The ingress answers at its deadline at the latest; what comes later than this is lost. T1 allows 100 ms. */
+export const GRACE_MS = 60;
+/** Before a second attempt that nobody has given a time for; doubled with each. */
+const PAUSE_MS = 5;
+/** A retry with less than this part of its SLO left would mostly be refused, and take time from requests that can be met. */
+const SENSIBLE = 0.5;
+
+export interface Call {
+  readonly target: string;
+  readonly app: string;
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined: the model's own, which only the ingress knows. */
+  readonly slo: Micros | undefined;
+  /** How long an attempt waits at most, without the grace. */
+  readonly waitMs: number;
+  readonly retries: number;
+  /** All attempts together. */
+  readonly withinMs: number;
+}
+
+/** What an attempt was given, and where its answer comes. */
+interface Attempt {
+  readonly token: number;
+  readonly isSent: boolean;
+}
+
+/**
+ * Attempts follow one another, and each has a reply subject of its own. What fails early is tried again after a pause; silence is only known to be a loss when
+ * the attempt's time is over. Outputs count whichever attempt they answer, since all asked for the same; errors of an attempt that was given up don't.
+ */
+export class Flight {
+  readonly #bus: Bus;
+  readonly #inbox: ReplyInbox;
+  readonly #call: Call;
+  readonly #done: (result: InferResult | TuttiError) => void;
+  readonly #startedAt = performance.now();
+  readonly #attempts: Attempt[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #isSettled = false;
+
+  constructor(parts: {
+    readonly bus: Bus;
+    readonly inbox: ReplyInbox;
+    readonly call: Call;
+    /** Called once. */
+    readonly done: (result: InferResult | TuttiError) => void;
+  }) {
+    this.#bus = parts.bus;
+    this.#inbox = parts.inbox;
+    this.#call = parts.call;
+    this.#done = parts.done;
+  }
+
+  begin(): void {
+    this.#attempt(this.#call.waitMs);
+  }
+
+  /** Whoever has it need not run it. */
+  cancel(error: TuttiError): void {
+    this.#settle(error);
+  }
+
+  #attempt(waitMs: number): void {
+    const attempt = this.#attempts.length;
+    const token = this.#inbox.expect((answer) => this.#onAnswer(attempt, answer));
+    this.#timer = setTimeout(() => this.#onSilence(waitMs), waitMs + GRACE_MS);
+    const { subject, payload } = this.#call;
+    const reply = this.#inbox.subjectOf(token);
+    const isSent = this.#bus.publish(subject, payload, { reply, headers: this.#headersFor(waitMs) });
+    this.#attempts.push({ token, isSent });
+    if (!isSent) this.#fail(this.#unsent());
+  }
+
+  #headersFor(waitMs: number): Readonly<Record<string, string>> {
+    const { headers, slo } = this.#call;
+    if (slo === undefined || waitMs * 1_000 >= slo) return headers;
+    return { ...headers, [HEADER.slo]: `${Math.floor(waitMs * 1_000)}us` };
+  }
+
+  #onAnswer(attempt: number, answer: Delivery): void {
+    const result = readAnswer(answer, this.#call.target);
+    if (!(result instanceof TuttiError)) this.#settle(result);
+    else if (attempt === this.#attempts.length - 1) this.#fail(result);
+  }
+
+  #onSilence(waitMs: number): void {
+    const { target } = this.#call;
+    const text = `no answer from ${target} within ${Math.round(waitMs)} ms: its ingress may have died`;
+    this.#fail(new TuttiError("TUTTI_UNAVAILABLE", text));
+  }
+
+  #fail(error: TuttiError): void {
+    clearTimeout(this.#timer);
+    const { retries, withinMs, waitMs } = this.#call;
+    const tried = this.#attempts.length;
+    const pauseMs = Math.max(error.retryAfterMs ?? 0, PAUSE_MS * 2 ** (tried - 1));
+    const leftMs = withinMs - (performance.now() - this.#startedAt) - pauseMs;
+    if (tried > retries || !error.retryable || leftMs < waitMs * SENSIBLE) return this.#settle(error);
+    this.#timer = setTimeout(() => this.#attempt(Math.min(waitMs, leftMs)), pauseMs);
+  }
+
+  #settle(result: InferResult | TuttiError): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    clearTimeout(this.#timer);
+    const isCancelled = result instanceof TuttiError && result.code === "TUTTI_CANCELLED";
+    this.#attempts.forEach(({ token, isSent }, i) => {
+      const isOpen = this.#inbox.forget(token);
+      const isLast = i === this.#attempts.length - 1;
+      // The first attempt's answer may come while a second is under way.
+      if (isOpen && isSent && isLast && (isCancelled || !(result instanceof TuttiError))) this.#tellCancelled(token);
+    });
+    this.#done(result);
+  }
+
+  #tellCancelled(token: number): void {
+    this.#bus.publish(cancelSubject(this.#call.app), new TextEncoder().encode(this.#inbox.subjectOf(token)));
+  }
+
+  #unsent(): TuttiError {
+    const { byteLength } = this.#call.payload;
+    if (byteLength > this.#bus.payloadMax) {
+      const limit = `the server takes at most ${this.#bus.payloadMax} bytes in one message`;
+      return new TuttiError("TUTTI_TOO_LARGE", `the request has ${byteLength} bytes; ${limit}`);
+    }
+    return new TuttiError("TUTTI_UNAVAILABLE", "not connected to a NATS server at the moment");
+  }
+}
