@@ -35,6 +35,8 @@ export class Cluster {
   readonly asked: Asked[] = [];
   /** Whether engines fail, and runs take longer than planned. */
   enginesFaulty = false;
+  /** Nobody can connect. */
+  serverAway = false;
   readonly #plan: Plan;
   readonly #watcher: Watcher;
   readonly #prng: Prng;
@@ -114,6 +116,8 @@ export class Cluster {
 
   start(slot: string): void {
     if (this.running.has(slot)) return;
+    // Its process waits for the server.
+    if (this.serverAway) return this.later(5_000, () => this.start(slot));
     const { skewUsMax } = this.#plan;
     const key = actorKey(1 + this.#prng.nextUint32() * 4_096 + this.#prng.nextInt(4_096));
     const skew = skewUsMax === 0 ? 0 : this.#prng.nextInt(2 * skewUsMax + 1) - skewUsMax;

@@ -157,6 +157,7 @@ export class Faults {
   /** A stopped process connects again when it wakes. */
   #reconnect({ host, buses }: Running): void {
     host.perform(() => {
+      if (this.#cluster.serverAway) return;
       if (host.bulkAway) host.bulkBackAt = this.#cluster.now;
       host.bulkAway = false;
       for (const bus of buses) bus.reconnect();
@@ -169,6 +170,7 @@ export class Faults {
     cluster.links.heal();
     cluster.enginesFaulty = false;
     cluster.store.available = true;
+    cluster.serverAway = false;
     cluster.showHeld();
     for (const [slot, entry] of [...cluster.running]) {
       this.#wake(slot);

@@ -10,6 +10,7 @@ import { CLIENT_GRACE_MS } from "./verdict.ts";
 export interface ChaosOptions {
   readonly seed: number;
   readonly perSecond: number;
+  readonly sloMs: number;
   /** Whichever comes first. */
   readonly strikes: number;
   readonly forMs: number;
@@ -18,18 +19,19 @@ export interface ChaosOptions {
 
 /** Before the first strike, and after the last: service as it is without any. */
 const CALM_MS = 1_500;
-/** The last requests' SLO, what a client waits beyond it, and figures, which ingresses tell once a second. */
-const SETTLE_MS = 450 + CLIENT_GRACE_MS + 1_500;
+/** After the last requests are over: ingresses tell their figures once a second. */
+const FIGURES_MS = 1_500;
 
 export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
-  const { seed, perSecond, strikes, forMs, onStrike } = options;
+  const { seed, perSecond, sloMs, strikes, forMs, onStrike } = options;
   const cluster = await startCluster();
   const closing: (() => Promise<void>)[] = [() => cluster.stop()];
   try {
     const connections = await connectNats({ servers: cluster.up.url, name: "chaos-load" });
     closing.push(() => connections.close());
-    const load = new ChaosLoad(connections.bulk, { perSecond, seed });
-    const tap = await Tap.open(cluster.up.url, cluster.credentialsOf("planner"), () => load.requests.length - 1);
+    const load = new ChaosLoad(connections.bulk, { perSecond, seed, sloMs });
+    const lastToken = (): number => load.requests.length - 1;
+    const tap = await Tap.open(cluster.up.url, cluster.credentialsOf("planner"), { sloMs, lastToken });
     closing.push(() => tap.close());
     const striker = new Striker({
       up: cluster.up,
@@ -47,7 +49,8 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
       load.stop();
     }
     const endedMs = performance.now();
-    await pass(SETTLE_MS);
+    const overMs = endedMs + 2 * sloMs + CLIENT_GRACE_MS;
+    await pass(overMs + FIGURES_MS - performance.now());
     return {
       seed,
       startedMs,
@@ -55,7 +58,7 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
       requests: load.requests,
       strikes: striker.strikes,
       takers: tap.takers,
-      counted: tap.counted(endedMs + 450 + CLIENT_GRACE_MS),
+      counted: tap.counted(overMs),
       lagMsMax: load.lagMsMax,
     };
   } finally {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { chaosRun } from "./chaos-run.ts";
 import { reportPage } from "./report-page.ts";
+import { SLO_MS } from "./request-code.ts";
 import { reportText } from "./report-text.ts";
 import { failuresOf, judge } from "./verdict.ts";
 
@@ -12,7 +13,7 @@ const SHARE_MIN = 0.9;
 const GRACE_MS = 1_000;
 
 test(`${STRIKES} strikes at a running cluster lose no request, and none is answered twice or wrongly (T1, T2)`, async () => {
-  const record = await chaosRun({ seed: 1, perSecond: 120, strikes: STRIKES, forMs: 90_000 });
+  const record = await chaosRun({ seed: 1, perSecond: 120, sloMs: SLO_MS, strikes: STRIKES, forMs: 90_000 });
   const verdict = judge(record, GRACE_MS);
   expect(record.strikes.length).toBe(STRIKES);
   expect(new Set(record.strikes.map(({ role }) => role))).toEqual(

@@ -17,13 +17,15 @@ export class ChaosLoad {
   readonly #bus: Bus;
   readonly #inbox: string;
   readonly #perMs: number;
+  readonly #sloMs: number;
   readonly #prng: Prng;
   #nextMs = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(bus: Bus, options: { readonly perSecond: number; readonly seed: number }) {
+  constructor(bus: Bus, options: { readonly perSecond: number; readonly seed: number; readonly sloMs: number }) {
     this.#bus = bus;
     this.#inbox = `${bus.newInbox()}.`;
+    this.#sloMs = options.sloMs;
     this.#perMs = options.perSecond / 1_000;
     this.#prng = new Prng(options.seed);
     bus.subscribe(`${this.#inbox}*`, (delivery) => this.#onAnswer(delivery));
@@ -50,7 +52,7 @@ export class ChaosLoad {
   #send(): void {
     const token = this.requests.length;
     const model = MODELS[token % MODELS.length]!;
-    const sloUs = sloUsOf(token);
+    const sloUs = sloUsOf(token, this.#sloMs);
     const data = new Uint8Array(inputOf(token).buffer);
     const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, WIDTH], data }]);
     const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${sloUs}us` };

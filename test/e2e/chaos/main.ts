@@ -1,17 +1,18 @@
 /**
- * `npm run chaos -- --minutes n [--seed s] [--rate r] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
+ * `npm run chaos -- --minutes n [--seed s] [--rate r] [--slo ms] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
  * every request. `--strikes n` ends it earlier. Exit code 1: something was lost, answered twice or wrongly, or too little was in time.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { chaosRun } from "./chaos-run.ts";
 import type { Strike } from "./record.ts";
+import { SLO_MS } from "./request-code.ts";
 import { reportPage } from "./report-page.ts";
 import { reportText } from "./report-text.ts";
 import { failuresOf, judge } from "./verdict.ts";
 
 const USAGE =
-  "npm run chaos -- [--minutes n] [--strikes n] [--seed s] [--rate requests-per-second] [--out report.html] [--json]";
+  "npm run chaos -- [--minutes n] [--strikes n] [--seed s] [--rate requests-per-second] [--slo ms] [--out report.html] [--json]";
 
 const text = { type: "string" } as const;
 const { values } = parseArgs({
@@ -20,17 +21,20 @@ const { values } = parseArgs({
     strikes: { ...text, default: "100000" },
     seed: { ...text, default: "1" },
     rate: { ...text, default: "200" },
+    slo: { ...text, default: `${SLO_MS}` },
     out: text,
     json: { type: "boolean", default: false },
   },
 });
-const [minutes, strikes, seed, rate] = [values.minutes, values.strikes, values.seed, values.rate].map(Number) as [
+const names = ["minutes", "strikes", "seed", "rate", "slo"] as const;
+const [minutes, strikes, seed, rate, sloMs] = names.map((name) => Number(values[name])) as [
+  number,
   number,
   number,
   number,
   number,
 ];
-if (![minutes, strikes, seed, rate].every((value) => value > 0)) {
+if (![minutes, strikes, seed, rate, sloMs].every((value) => value > 0)) {
   console.error(`usage: ${USAGE}`);
   process.exit(2);
 }
@@ -39,6 +43,7 @@ const startedMs = performance.now();
 const record = await chaosRun({
   seed,
   perSecond: rate,
+  sloMs,
   strikes,
   forMs: minutes * 60_000,
   onStrike: ({ name, leading, signal }: Strike, sent) => {
@@ -49,7 +54,7 @@ const record = await chaosRun({
   },
 });
 const verdict = judge(record);
-const command = `npm run chaos -- --minutes ${minutes} --seed ${seed} --rate ${rate}`;
+const command = `npm run chaos -- --minutes ${minutes} --seed ${seed} --rate ${rate}${sloMs === SLO_MS ? "" : ` --slo ${sloMs}`}`;
 if (values.out !== undefined) writeFileSync(values.out, reportPage(record, verdict, command));
 if (values.json) {
   const { fates: _, ...rest } = verdict;

@@ -14,16 +14,22 @@ const CLUSTER = "main";
 /** One who was silent for so long does not live. */
 const SILENT_MS = 1_500;
 
+export interface TappedLoad {
+  readonly sloMs: number;
+  /** Of the request that was sent last. */
+  readonly lastToken: () => number;
+}
+
 export class Tap {
   readonly takers = new Map<number, Set<ActorKey>>();
   readonly #connection: NatsConnection;
-  readonly #lastToken: () => number;
+  readonly #load: TappedLoad;
   readonly #beats = new Map<ActorKey, { readonly beat: Heartbeat; readonly atMs: number }>();
   readonly #counts = new Map<ActorKey, IngressCount>();
 
-  private constructor(connection: NatsConnection, lastToken: () => number) {
+  private constructor(connection: NatsConnection, load: TappedLoad) {
     this.#connection = connection;
-    this.#lastToken = lastToken;
+    this.#load = load;
     const subjects = subjectsOf(CLUSTER);
     const bus = connection.control;
     listen(
@@ -45,13 +51,13 @@ export class Tap {
     );
   }
 
-  static async open(url: string, credentials: string, lastToken: () => number): Promise<Tap> {
+  static async open(url: string, credentials: string, load: TappedLoad): Promise<Tap> {
     const connection = await connectNats({
       servers: url,
       name: "chaos-tap",
       credentials: readCredentials(credentials),
     });
-    const tap = new Tap(connection, lastToken);
+    const tap = new Tap(connection, load);
     await new Promise((resolve) => connection.control.flush(resolve));
     return tap;
   }
@@ -87,7 +93,7 @@ export class Tap {
   }
 
   #hear({ app, slo }: RequestArrived, ingress: ActorKey): void {
-    const token = app === fnv1a(APP) ? tokenOf(slo, this.#lastToken()) : undefined;
+    const token = app === fnv1a(APP) ? tokenOf(slo, this.#load.sloMs, this.#load.lastToken()) : undefined;
     if (token === undefined) return;
     const takers = this.takers.get(token) ?? new Set();
     this.takers.set(token, takers.add(ingress));

@@ -87,10 +87,10 @@ test("time without service is the longest stretch without a good answer of some 
 
 test("a request's number is found again in the SLO of its arrival, also after codes have come round", () => {
   for (const token of [0, 1, 49_999, 50_000, 123_456]) {
-    for (const later of [0, 1, 30_000]) expect(tokenOf(sloUsOf(token), token + later)).toBe(token);
+    for (const later of [0, 1, 30_000]) expect(tokenOf(sloUsOf(token, 400), 400, token + later)).toBe(token);
   }
-  expect(tokenOf(100, 5)).toBeUndefined();
-  expect(tokenOf(sloUsOf(7), 5)).toBeUndefined();
+  expect(tokenOf(100, 400, 5)).toBeUndefined();
+  expect(tokenOf(sloUsOf(7, 400), 400, 5)).toBeUndefined();
 });
 
 test("a seed strikes every role with every signal, and the same way each time", () => {
