@@ -72,7 +72,7 @@ test("two run at once on one machine, each on its own port, and the second shell
       const { code, stdout } = await first.command("infer", "quick", "--nats", url, "--json");
       expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ model: "quick" })]);
     }
-    const { stdout } = await first.command("status", "--json");
+    const { stdout } = await first.command("actors", "--json");
     const { pid } = (JSON.parse(stdout) as { role: string; pid: number }[]).find(({ role }) => role === "batcher")!;
     expect(second.processes()).toContain(pid);
   } finally {
@@ -128,9 +128,9 @@ test("a role runs alone against a server that is named, and joins the cluster th
   const alone = tutti(["run", "executor", ...flags]);
   const isThere = ({ gpus }: UpEvent): boolean => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 7);
   await shared.next("status", isThere, after);
-  const { stdout } = await shared.command("status", "--json");
-  const actors = JSON.parse(stdout) as { pid: number; gpus?: { gpu: number }[] }[];
-  const { pid } = actors.find(({ gpus }) => gpus?.some(({ gpu }) => gpu === 7))!;
+  const { stdout } = await shared.command("actors", "--json");
+  const actors = JSON.parse(stdout) as { pid: number; gpus: number[] }[];
+  const { pid } = actors.find(({ gpus }) => gpus.includes(7))!;
   process.kill(pid, "SIGTERM");
   expect(await alone).toMatchObject({ code: 0 });
 });

@@ -262,10 +262,10 @@ test("a corrupt model file is refused before anything is stored, and disturbs no
   expect((await request("infer.mlp.e2e", mlpBody, { "Tutti-Slo": "2s" })).body).toHaveProperty("outputs");
 });
 
-test("every actor answers the NATS services protocol, and status lists them all", async () => {
-  const { code, stdout } = await up.command("status", "--json");
+test("every actor answers the NATS services protocol, and tutti actors lists them all", async () => {
+  const { code, stdout } = await up.command("actors", "--json");
   expect(code).toBe(0);
-  const roles = (JSON.parse(stdout) as { role: string; epoch?: number }[]).map(({ role }) => role);
+  const roles = (JSON.parse(stdout) as { role: string }[]).map(({ role }) => role);
   const expected = ["batcher", "executor", "gateway", "ingress", "planner", "profiler", "ranker", "ranker"];
   expect(roles.filter((role, index) => role !== "executor" || roles.indexOf(role) === index).sort()).toEqual(expected);
   for (const role of new Set(expected)) {

@@ -16,6 +16,8 @@ export interface ActorRow {
   /** Of the ranker that leads, and the newest that an executor obeys. */
   readonly epoch: number | undefined;
   readonly duty: string;
+  /** Of the accelerators that it drives. */
+  readonly gpus: readonly number[];
   /** Undefined where no agent counts. */
   readonly restarts: number | undefined;
   /** Requests that it holds: waiting, or under way. */
@@ -38,6 +40,7 @@ export function actorRows(view: ClusterView, agents: readonly AgentAnswered[]): 
       uptimeUs: uptimeUs(actor),
       epoch: epochOf(actor),
       duty: dutyOf(actor),
+      gpus: (actor.beat.gpus ?? []).map(({ gpu }) => gpu),
       restarts: process?.restarts,
       queue: queueOf(actor),
       health: healthOf(actor, { silentMs: view.silentMs(actor), offsetMedianUs, process }),
@@ -67,6 +70,7 @@ function absent(agents: readonly AgentAnswered[], heard: ReadonlySet<string>): A
     uptimeUs: 0,
     epoch: undefined,
     duty: "",
+    gpus: [],
     restarts,
     queue: 0,
     health: [PHASES[phase]],

@@ -125,9 +125,9 @@ export class ClusterView {
     return enough;
   }
 
-  /** Everybody who beats has reported at least twice, so that rates are known. */
-  get hasRates(): boolean {
-    return this.#actors.size > 0 && [...this.#actors.values()].every(({ reports }) => reports.length >= 2);
+  /** Everybody who beats has reported so often; rates take two reports. */
+  hasReports(least: number): boolean {
+    return this.#actors.size > 0 && [...this.#actors.values()].every(({ reports }) => reports.length >= least);
   }
 
   wholeness(): Wholeness {

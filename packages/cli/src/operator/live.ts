@@ -54,7 +54,7 @@ export async function showLive({ once, everyMs, render, output = process.stdout 
 }
 
 /** Line over line, without blanking the screen first, which would flicker; what does not fit is cut off. */
-export function screen(text: string, { rows = 40, columns = 160 }: LiveOutput): string {
+export function screen(text: string, { rows = 40, columns = 160 }: Pick<LiveOutput, "rows" | "columns">): string {
   const lines = text.split("\n");
   const shown =
     lines.length > rows - 1 ? [...lines.slice(0, rows - 2), `… ${lines.length - rows + 2} lines more`] : lines;

@@ -71,8 +71,7 @@ async function whoIsMeant(
   view: ClusterView,
   link: OperatorLink,
 ): Promise<{ targets: readonly Target[]; unkept: readonly HeardActor[] }> {
-  const isKnown = (): boolean => view.actors().length > 0 && view.actors().every(({ reports }) => reports.length > 0);
-  await view.until(isKnown, LISTEN_MS);
+  await view.until(() => view.hasReports(1), LISTEN_MS);
   const agents = await link.agents(AGENTS_MS, (known) => unkeptOf(view, known).length === 0);
   const leading = new Set(
     view

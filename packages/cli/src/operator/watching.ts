@@ -31,8 +31,10 @@ interface Watching {
 /** The first heartbeat comes within a tenth of a second; an agent that has not answered meanwhile is not shown. */
 const AGENTS_MS = 800;
 const REFRESH_MS = 1_000;
+/** Reports that rates take. */
+const RATES = 2;
 
-const watch = (options: WatchOptions, show: (watching: Watching) => Promise<void>): Promise<void> => {
+const watch = (options: WatchOptions, reports: number, show: (watching: Watching) => Promise<void>): Promise<void> => {
   const waitMs = Number(options.wait) * 1_000;
   if (!(waitMs > 0)) throw usageError(`--wait ${options.wait}: a number of seconds`);
   return withCluster({ ...options, name: "tutti-operator" }, ({ control: bus, store }, { cluster }) =>
@@ -40,7 +42,7 @@ const watch = (options: WatchOptions, show: (watching: Watching) => Promise<void
       const view = new ClusterView();
       const listening = view.listen(bus, cluster);
       try {
-        await view.until(() => view.hasRates, waitMs);
+        await view.until(() => view.hasReports(reports), waitMs);
         if (view.actors().length === 0)
           throw new CommandError(
             `nobody of the cluster "${cluster}" was heard within ${options.wait} s`,
@@ -58,7 +60,7 @@ const isOnce = ({ json, once }: WatchOptions): boolean => json === true || once 
 const write = (value: unknown): void => void process.stdout.write(`${JSON.stringify(value)}\n`);
 
 export const status = (options: WatchOptions): Promise<void> =>
-  watch(options, async ({ store, view }) => {
+  watch(options, RATES, async ({ store, view }) => {
     const registry = new ModelRegistry(store);
     const read = async (): Promise<ReturnType<typeof statusOf>> => statusOf(view, await registry.list());
     if (options.json === true) return write(await read());
@@ -70,13 +72,13 @@ export const status = (options: WatchOptions): Promise<void> =>
   });
 
 export const top = (options: WatchOptions): Promise<void> =>
-  watch(options, async ({ view }) => {
+  watch(options, RATES, async ({ view }) => {
     if (options.json === true) return write(topOf(view));
     await showLive({ once: isOnce(options), everyMs: REFRESH_MS, render: () => renderTop(topOf(view)) });
   });
 
 export const actors = (options: WatchOptions): Promise<void> =>
-  watch({ ...options, once: true }, async ({ bus, cluster, view }) => {
+  watch(options, 1, async ({ bus, cluster, view }) => {
     const link = new OperatorLink(bus, cluster);
     try {
       const isEveryone = (known: readonly AgentAnswered[]): boolean =>
