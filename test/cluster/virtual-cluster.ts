@@ -7,12 +7,13 @@ import {
   type Actor,
   type ActorConfig,
   type ActorPorts,
+  type LastRun,
   type BatcherConfig,
 } from "@tutti/actors";
 import { type Bus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
-import { EmulatedEngine, type EmulatedFault } from "@tutti/engine";
-import { BUCKET, inferSubject } from "@tutti/protocol";
+import { EmulatedEngine, type EmulatedFault, type Engine, type EngineBatch } from "@tutti/engine";
+import { BUCKET, cancelSubject, inferSubject } from "@tutti/protocol";
 import type { DataClient, DataHandlers } from "@tutti/pull";
 import type { Policy } from "@tutti/scheduling";
 import { InMemoryStore, type Store } from "@tutti/store";
@@ -49,7 +50,11 @@ export interface VirtualClusterOptions {
   /** Of the ingress; default: production's. */
   readonly held?: { readonly requestsMax?: number; readonly appRequestsMax?: number; readonly appBytesMax?: number };
   readonly gatherFor?: Micros;
-  readonly fault?: (gpu: number, runs: number) => EmulatedFault | undefined;
+  readonly fault?: (gpu: number, runs: number, batch: EngineBatch) => EmulatedFault | undefined;
+  /** What is put between an executor and its accelerators. */
+  readonly wrapEngine?: (engine: Engine, gpu: GpuId) => Engine;
+  /** An executor whose engine is unusable is started again after this. Default: never. */
+  readonly restartAfter?: Micros;
   /** Messages that vanish: subject → true. */
   readonly loses?: (subject: string) => boolean;
   /** Real run times as a multiple of what the profile says. */
@@ -69,6 +74,7 @@ export interface Asked {
   readonly at: Instant;
   readonly deadline: Instant;
   readonly value: number;
+  readonly reply: string;
   readonly outcomes: Outcome[];
 }
 
@@ -125,7 +131,14 @@ export class VirtualCluster {
   }
 
   /** Adds a model with l(b) = alpha·b + beta, whose output echoes its one float input. */
-  addModel(model: { name: string; alphaMs: number; betaMs: number; sloMs: number; batchSizeMax?: number }): void {
+  addModel(model: {
+    name: string;
+    alphaMs: number;
+    betaMs: number;
+    sloMs: number;
+    batchSizeMax?: number;
+    runDeadlineMs?: number;
+  }): void {
     const batchSizeMax = model.batchSizeMax ?? 32;
     const latency = (batchSize: number): Micros => millis(model.alphaMs * batchSize + model.betaMs);
     this.#latencies.set(model.name, latency);
@@ -136,7 +149,9 @@ export class VirtualCluster {
       batchSizeMax,
       latency,
     });
-    this.store.put(BUCKET.models, spec.name, toJson(spec), () => undefined);
+    const { runDeadlineMs } = model;
+    const limited = runDeadlineMs === undefined ? spec : { ...spec, runDeadline: millis(runDeadlineMs) };
+    this.store.put(BUCKET.models, spec.name, toJson(limited), () => undefined);
   }
 
   startRanker(name: string): void {
@@ -195,25 +210,27 @@ export class VirtualCluster {
       );
     });
   }
-  startExecutor(name: string, gpus: readonly GpuId[]): void {
-    this.#start(name, (ports, config, ready) => {
-      const { fault } = this.#options;
-      const engines = gpus.map((gpu) => ({
-        gpu,
-        engine: new EmulatedEngine({
-          clock: this.clock,
-          latency: (model, _, batchSize) => {
-            const planned = this.#latencies.get(model)?.(batchSize);
-            return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes?.() ?? 1)));
-          },
-          ...(fault === undefined ? {} : { fault: (_, runs) => fault(gpu, runs) }),
-        }),
-      }));
-      return createExecutor(
-        { ...ports, data: this.#dataClient(), engines, onFault: () => this.kill(name) },
-        config,
-        ready,
-      );
+  startExecutor(name: string, gpus: readonly GpuId[], lastRuns: readonly LastRun[] = []): void {
+    const { restartAfter, wrapEngine = (engine: Engine) => engine } = this.#options;
+    this.#start(name, (ports, config, ready, life) => {
+      const onFault = (): void => {
+        this.kill(name);
+        if (restartAfter !== undefined) this.#later(restartAfter, () => this.startExecutor(name, gpus));
+      };
+      const engines = gpus.map((gpu) => ({ gpu, engine: wrapEngine(this.#engine(gpu), gpu) }));
+      return createExecutor({ ...ports, data: this.#dataClient(life), engines, onFault, lastRuns }, config, ready);
+    });
+  }
+
+  #engine(gpu: GpuId): Engine {
+    const { fault } = this.#options;
+    return new EmulatedEngine({
+      clock: this.clock,
+      latency: (model, _, batchSize) => {
+        const planned = this.#latencies.get(model)?.(batchSize);
+        return planned === undefined ? undefined : micros(Math.round(planned * (this.#options.runTimes?.() ?? 1)));
+      },
+      ...(fault === undefined ? {} : { fault: (batch, runs) => fault(gpu, runs, batch) }),
     });
   }
 
@@ -251,15 +268,20 @@ export class VirtualCluster {
     const at = this.clock.now();
     const value = options.value ?? this.asked.length + 1;
     const sloMs = options.sloMs ?? 50;
-    const asked: Asked = { at, deadline: after(at, millis(sloMs)), value, outcomes: [] };
-    this.asked.push(asked);
     const reply = this.#publisher.newInbox();
+    const asked: Asked = { at, deadline: after(at, millis(sloMs)), value, reply, outcomes: [] };
+    this.asked.push(asked);
     this.#publisher.subscribe(reply, (delivery) => {
       asked.outcomes.push({ ...readEcho(delivery), at: this.clock.now() });
     });
     const { payload, headers } = echoRequest(value, millis(sloMs));
     this.#publisher.publish(inferSubject(model, options.app ?? "test"), payload, { reply, headers });
     return asked;
+  }
+
+  /** Takes a request back, in the name of an application. */
+  cancel({ reply }: Asked, app = "test"): void {
+    this.#publisher.publish(cancelSubject(app), new TextEncoder().encode(reply));
   }
 
   /** Poisson arrivals for a while; returns what was asked. */
@@ -277,7 +299,10 @@ export class VirtualCluster {
     return this.asked.slice(first);
   }
 
-  #start(name: string, create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor): void {
+  #start(
+    name: string,
+    create: (ports: ActorPorts, config: ActorConfig, ready: () => void, life: { readonly alive: boolean }) => Actor,
+  ): void {
     const key = actorKey(this.#keys++ * 1_000_003);
     const [bus, bulk] = [this.network.connect({ name }), this.network.connect({ name: `${name}-bulk` })];
     const life = { alive: true };
@@ -298,7 +323,7 @@ export class VirtualCluster {
       peerTimeout: millis(100),
       ...(this.#options.gatherFor !== undefined && { gatherFor: this.#options.gatherFor }),
     };
-    this.actors.set(name, { actor: create(ports, config, () => undefined), buses: [bus, bulk], life });
+    this.actors.set(name, { actor: create(ports, config, () => undefined, life), buses: [bus, bulk], life });
   }
 
   #later(delay: Micros, run: () => void): void {
@@ -306,13 +331,13 @@ export class VirtualCluster {
     alarm.set(after(this.clock.now(), delay));
   }
 
-  #dataClient(): DataClient {
+  #dataClient(life: { readonly alive: boolean }): DataClient {
     const hop = this.#options.dataHop ?? micros(30);
     return {
       pull: (peer, pull, timeoutMs, done) => {
         let answered = false;
         const once: typeof done = (outcome) => {
-          if (answered) return;
+          if (answered || !life.alive) return;
           answered = true;
           done(outcome);
         };
@@ -325,7 +350,9 @@ export class VirtualCluster {
             ),
         );
       },
-      push: (peer, results) => this.#later(hop, () => this.#data.get(peer.key)?.onResults(results)),
+      push: (peer, results) => {
+        if (life.alive) this.#later(hop, () => this.#data.get(peer.key)?.onResults(results));
+      },
       forget: () => undefined,
       close: (done) => done(),
     };
