@@ -1,0 +1,96 @@
+import { type MessageType, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
+import { type ActorKey, type ThreadId, actorKey, instant, micros, millis } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { expect, test } from "vitest";
+import type { CatalogModel } from "../catalog.ts";
+import type { Station } from "../station.ts";
+import { type Held, HeldRequests } from "./held-requests.ts";
+import { Lanes } from "./lanes.ts";
+
+const [OLD, NEW, EXECUTOR] = [actorKey(11), actorKey(22), actorKey(33)];
+const THREAD = 64 as ThreadId;
+
+/** An ingress with one request, told to OLD under term 1. */
+function lanes() {
+  const sent: string[] = [];
+  const alive = new Set<ActorKey>([OLD, NEW, EXECUTOR]);
+  const station = {
+    reader: new FrameReader(),
+    directory: { get: (key: ActorKey) => (alive.has(key) ? {} : undefined) },
+    send: (to: ActorKey, type: MessageType<unknown>) => sent.push(`${type.name} to ${to}`),
+  } as unknown as Station;
+  const held = new HeldRequests({ requestsMax: 8, bytesMax: 100, appRequestsMax: 8, appBytesMax: 100 });
+  const one = new Lanes({ station, held, secret: new Uint8Array(32), self: actorKey(1), respond: () => micros(0) });
+  const slo = millis(50);
+  const times = { deadline: instant(1_000_000), slo, arrivedAt: instant(950_000) };
+  const request = {
+    seq: 1,
+    slot: 0,
+    appId: 1,
+    thread: THREAD,
+    row: new Uint8Array(1),
+    executor: 0,
+    toldTerm: 0,
+    ...times,
+  };
+  held.add(request as unknown as Held, instant(1));
+  const [only] = held.values();
+  one.arrive(only!, { batcher: OLD, term: 1 });
+  const move = (): void => one.moved({ spec: { number: 1 }, lease: { batcher: NEW, term: 2 } } as CatalogModel);
+  /** What was sent since the last look, introductions apart. */
+  const look = (): string[] => sent.splice(0).filter((line) => !line.startsWith("ingress-introduced"));
+  look();
+  return { lanes: one, held: only!, move, look, alive };
+}
+const arrived = (to: ActorKey): string => `${RequestArrived.name} to ${to}`;
+const withdrawn = (to: ActorKey): string => `${RequestWithdrawn.name} to ${to}`;
+
+test("what nobody has pulled goes to the new holder; what an earlier holder's executor pulls after all is taken back from it", () => {
+  const { lanes: one, held, move, look } = lanes();
+  move();
+  expect(look()).toEqual([arrived(NEW)]);
+  held.executor = EXECUTOR;
+  one.pulled(held, OLD);
+  expect(look()).toEqual([withdrawn(NEW)]);
+  one.pulled(held, OLD);
+  expect(look()).toEqual([]);
+  // Nobody else knows of it now.
+  expect(one.watches(EXECUTOR)).toBe(true);
+  one.executorLost(EXECUTOR);
+  expect(look()).toEqual([arrived(NEW)]);
+});
+
+test("what the present holder's executor pulls is that one's business, also when the executor dies", () => {
+  const { lanes: one, held, move, look } = lanes();
+  move();
+  look();
+  held.executor = EXECUTOR;
+  one.pulled(held, NEW);
+  one.executorLost(EXECUTOR);
+  expect(look()).toEqual([]);
+});
+
+test("a batcher whose pull was refused is introduced to us and told again, once, and puts nothing back of the batch that ran without", () => {
+  const { lanes: one, held, look } = lanes();
+  one.refused(held, NEW);
+  expect(look()).toEqual([]);
+  one.refused(held, OLD);
+  one.refused(held, OLD);
+  expect(look()).toEqual([withdrawn(OLD), arrived(OLD)]);
+});
+
+test("nothing is kept of models that are gone, of dead batchers and of orphans whose time is over", () => {
+  const { lanes: one, held, move, look, alive } = lanes();
+  held.executor = EXECUTOR;
+  move();
+  expect([one.size, one.watches(EXECUTOR), look()]).toEqual([1, true, []]);
+  one.introduceAgain(instant(1_000_001));
+  expect(one.watches(EXECUTOR)).toBe(false);
+  one.introduce(NEW);
+  alive.delete(NEW);
+  one.introduceAgain(instant(1));
+  alive.add(NEW);
+  look();
+  one.forgetModel(1);
+  expect([one.size, one.lastArrivals()]).toEqual([0, []]);
+});
