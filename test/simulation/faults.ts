@@ -76,11 +76,16 @@ export class Faults {
   #restartServer(forUs: number): void {
     const cluster = this.#cluster;
     this.#closeStore(forUs);
-    const entries = [...cluster.running.values()];
-    for (const entry of entries) this.#breakAll(entry);
+    cluster.serverAway = true;
+    for (const entry of cluster.running.values()) {
+      this.#breakAll(entry);
+      cluster.later(forUs + 1 + cluster.draw(RECONNECT_US_MAX), () => this.#reconnect(entry));
+    }
     cluster.disconnectPublishers();
-    cluster.later(forUs, () => cluster.reconnectPublishers());
-    for (const entry of entries) cluster.later(forUs + cluster.draw(RECONNECT_US_MAX), () => this.#reconnect(entry));
+    cluster.later(forUs, () => {
+      cluster.serverAway = false;
+      cluster.reconnectPublishers();
+    });
   }
   #breakAll({ host, buses }: Running): void {
     host.bulkAway = true;
