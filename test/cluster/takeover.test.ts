@@ -19,13 +19,19 @@ class Stage extends Checkers {
   #sender: Host | undefined;
 
   constructor(plan: Partial<Plan> = {}) {
-    super(() => this.cluster.now, new StoryLog("silent"));
     const usual = { ingresses: 1, batchers: 1, rankers: 2, executors: 2, gpusPerExecutor: 2, models: [FAST] };
-    const calm = { hopUs: 50, hopJitterUs: 0, skewUsMax: 0, slowdownMax: 1, requestsMax: 10_000, actions: [] };
-    this.cluster = new Cluster(
-      { ...planOf(8), ...usual, ...calm, policy: "deferred", gather: "target", ...plan },
-      this,
-    );
+    const calm = {
+      hopUs: 50,
+      hopJitterUs: 0,
+      skewUsMax: 0,
+      slowdownMax: 1,
+      requestsMax: 10_000,
+      actions: [],
+      joiners: [],
+    };
+    const whole: Plan = { ...planOf(8), ...usual, ...calm, policy: "deferred", gather: "target", ...plan };
+    super(whole, () => this.cluster.now, new StoryLog("silent"));
+    this.cluster = new Cluster(whole, this);
     this.cluster.store.watch("tutti_leases", "", {
       onEntry: ({ key, value, revision }) => this.fence.leaseWritten(key, value, revision),
       onDelete: () => undefined,
