@@ -42,7 +42,10 @@ function commandOf(name, args) {
         natsServer: !["scheduler", "simulator", "dynamic"].includes(args[0] ?? ""),
       };
     case "fuzz":
-      return { script: "test/simulation/fuzz.ts", args, natsServer: false };
+      // Bad bytes, or else faults by seed on whole clusters.
+      return args[0] === "--bytes"
+        ? { script: "test/fuzz/main.ts", args: args.slice(1), natsServer: false }
+        : { script: "test/simulation/fuzz.ts", args, natsServer: false };
     case "chaos":
       return { script: "test/e2e/chaos/main.ts", args, natsServer: true };
     case "setup":

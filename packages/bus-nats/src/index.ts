@@ -26,3 +26,4 @@ export {
   type NatsDataServer,
   serveNats,
 } from "./pull-nats.ts";
+export { FrameIntake } from "./frame-intake.ts";

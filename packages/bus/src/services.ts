@@ -8,7 +8,8 @@ import type { Bus, Delivery, ServiceInfo, Subscription } from "./bus.ts";
 export function answerServices(bus: Bus, service: ServiceInfo, startedAt: Date): Subscription {
   const encoder = new TextEncoder();
   const answers = (verb: Verb) => (delivery: Delivery) => {
-    if (delivery.reply === undefined) return;
+    // The server checks no permission on a reply subject: whoever may ask could have us say something anywhere inside.
+    if (delivery.reply === undefined || !INBOX.test(delivery.reply)) return;
     bus.publish(delivery.reply, encoder.encode(JSON.stringify(answerOf(verb, service, startedAt))));
   };
   const subscriptions = VERBS.flatMap((verb) =>
@@ -16,6 +17,9 @@ export function answerServices(bus: Bus, service: ServiceInfo, startedAt: Date):
   );
   return { stop: () => subscriptions.forEach((subscription) => subscription.stop()) };
 }
+
+/** Of outside, and of roles. */
+const INBOX = /^_INBOX[._]/;
 
 export const VERBS = ["PING", "INFO", "STATS"] as const;
 export type Verb = (typeof VERBS)[number];

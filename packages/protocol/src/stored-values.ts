@@ -57,13 +57,14 @@ const isAxis = (value: unknown): boolean => {
   );
 };
 
+const isPoint = (point: unknown): boolean =>
+  isMap(point) && isWhole(point["batchSize"], 1, BATCH_SIZE_MAX) && isWhole(point["latency"], 0, LATENCY_US_MAX);
+const LATENCY_US_MAX = 10 * SLO_US_MAX;
+
+/** No batch size twice. */
 const isPoints = (value: unknown): value is ProfilePoints =>
-  isListOf(
-    value,
-    BATCH_SIZE_MAX,
-    (point) =>
-      isMap(point) && isWhole(point["batchSize"], 1, BATCH_SIZE_MAX) && isWhole(point["latency"], 0, SLO_US_MAX * 10),
-  );
+  isListOf(value, BATCH_SIZE_MAX, isPoint) &&
+  new Set((value as ProfilePoints).map(({ batchSize }) => batchSize)).size === (value as ProfilePoints).length;
 const isPointsByBucket = (value: unknown): boolean => isListOf(value, BUCKETS_MAX, isPoints);
 
 const isFile = (value: unknown): boolean =>

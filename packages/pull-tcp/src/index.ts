@@ -1,2 +1,3 @@
 export * from "./tcp-data-client.ts";
 export * from "./tcp-data-server.ts";
+export { FrameAssembler } from "./frame-assembler.ts";

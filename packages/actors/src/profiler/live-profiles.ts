@@ -38,18 +38,23 @@ export class LiveProfiles {
 
   /** The status to publish when something moved enough to matter to a plan; undefined otherwise. */
   news(at: Instant): ModelStatus | undefined {
-    const sizes = batchSizesOf(this.spec.batchSizeMax);
     const profiles = this.#observers.map((observer, bucket) =>
-      pointsAt(observer.planning(at), sizes).map(({ batchSize, latency }) => ({
+      pointsAt(observer.planning(at), this.#sizesOf(bucket)).map(({ batchSize, latency }) => ({
         batchSize,
         latency: this.#bounded(bucket, batchSize, latency),
       })),
     );
     if (!profiles.some((points, bucket) => this.#moved(points, this.#published.profiles[bucket] ?? [])))
       return undefined;
-    const means = this.#observers.map((observer) => pointsAt(observer.mean(at), sizes));
+    const means = this.#observers.map((observer, bucket) => pointsAt(observer.mean(at), this.#sizesOf(bucket)));
     this.#published = { ...this.#published, profiles, means };
     return this.#published;
+  }
+
+  /** A profile may end before the model's largest batch: nothing is known beyond. */
+  #sizesOf(bucket: number): number[] {
+    const last = this.#seeds[bucket]?.batchSizeMax ?? 0;
+    return batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
   }
 
   /** However slow runs are for a while, a model that could be served stays so: what is refused as infeasible would never be measured again. */

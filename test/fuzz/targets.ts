@@ -1,0 +1,302 @@
+/**
+ * Every reader of bytes that come from elsewhere, with real messages to start from. `read` gives what it makes of them, or throws its typed refusal; whatever
+ * else it throws is a fault.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { wellFormed } from "@tutti/actors";
+import { FrameIntake, readCredentials } from "@tutti/bus-nats";
+import { AuthDirectory } from "@tutti/cli/auth";
+import * as protocol from "@tutti/protocol";
+import {
+  type MessageType,
+  type ModelSpec,
+  type PullRequest,
+  type ResultBatch,
+  type Tensor,
+  TuttiError,
+  isModelSpec,
+  isModelStatus,
+  rowLayout,
+} from "@tutti/protocol";
+import { FrameAssembler } from "@tutti/pull-tcp";
+import { actorKey, instant, micros, millis } from "@tutti/units";
+import {
+  FrameReader,
+  FrameWriter,
+  type Form,
+  decodeAnswer,
+  decodeFrame,
+  decodeRequest,
+  decodeTensors,
+  encodeAnswer,
+  encodeFragments,
+  encodeHello,
+  encodePull,
+  encodeReply,
+  encodeRequest,
+  encodeResults,
+  encodeTensors,
+  encodeWelcome,
+  fillRow,
+  formOf,
+  fromJson,
+  joinFrame,
+  pack,
+  toJson,
+  unpack,
+} from "@tutti/wire";
+import { echoModel } from "../simulation/echo-model.ts";
+import { sampleOf } from "./samples.ts";
+
+export interface Target {
+  readonly name: string;
+  readonly samples: readonly Uint8Array[];
+  read(bytes: Uint8Array): unknown;
+  /** Where the bytes stand for a value: the bytes of what `change` makes of it, so that readers are tried behind the syntax as well. */
+  reform?(sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array;
+  /** Bytes that it may ask for beside what the message's own length justifies. */
+  readonly room?: number;
+  /** Opens files: a hundredth of the cases. */
+  readonly slow?: true;
+}
+
+const inJson = (sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array =>
+  toJson(change(fromJson(sample)));
+const inMsgpack = (sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array => pack(change(unpack(sample)));
+const REFORMS = { json: inJson, msgpack: inMsgpack, binary: undefined } as const;
+
+/** A packed message behind the header of its frame and record. */
+function inFrame(sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array {
+  const tag = new DataView(sample.buffer, sample.byteOffset).getUint16(16, true);
+  const type = TYPES.find((candidate) => candidate.tag === tag);
+  if (type === undefined || type.fields !== undefined) return sample;
+  const writer = new FrameWriter(SENDER);
+  writer.add(type, change(sampleOf(type)));
+  return new Uint8Array(writer.take());
+}
+
+const SENDER = actorKey(77_777);
+const TYPES = Object.values<unknown>(protocol).filter(
+  (value): value is MessageType<unknown> => typeof value === "object" && value !== null && "tag" in value,
+);
+
+// ---- control frames
+
+/** Decoded, and looked at as the actors look at it before they believe it. */
+const CHECKS: Readonly<Record<string, (value: never) => boolean>> = {
+  ...(wellFormed as Readonly<Record<string, (value: never) => boolean>>),
+  ...("wellFormedAdmin" in protocol
+    ? (protocol.wellFormedAdmin as Readonly<Record<string, (value: never) => boolean>>)
+    : {}),
+};
+const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+function frameReader(): FrameReader {
+  const reader = new FrameReader();
+  for (const type of TYPES) {
+    const check = CHECKS[camel(type.name)];
+    reader.on(type, (value) => void check?.(value as never));
+  }
+  return reader;
+}
+
+function frameOf(...types: readonly MessageType<unknown>[]): Uint8Array {
+  const writer = new FrameWriter(SENDER);
+  for (const type of types) writer.add(type, sampleOf(type));
+  return new Uint8Array(writer.take());
+}
+
+// ---- tensors
+
+const floats = (...values: number[]): Uint8Array => new Uint8Array(new Float32Array(values).buffer);
+const TENSORS: readonly Tensor[] = [
+  { name: "x", type: "FP32", dims: [1, 3], data: floats(1, 2, 3) },
+  { name: "ids", type: "INT64", dims: [1, 2], data: new Uint8Array(16).fill(3) },
+  { name: "flag", type: "BOOL", dims: [1], data: new Uint8Array([1]) },
+];
+const FORMS: readonly Form[] = ["json", "msgpack", "binary"];
+
+/** A model with a variable axis: short inputs grow to a bucket, of 4,096 elements at most. */
+const BUCKETED: ModelSpec = {
+  ...echoModel({ name: "wide", number: 2, slo: millis(50), batchSizeMax: 8, latency: () => millis(1) }),
+  inputs: [
+    { name: "x", type: "FP32", dims: ["batch", "W"] },
+    { name: "ids", type: "INT64", dims: ["batch", 2] },
+  ],
+  axes: { W: { mode: "bucket", sizes: [4, 64, 1_024], padValue: 0 } },
+  buckets: [{ W: 4 }, { W: 64 }, { W: 1_024 }],
+};
+
+function readRequest(form: Form, bytes: Uint8Array): unknown {
+  const request = decodeRequest(form, bytes);
+  try {
+    return fillRow(BUCKETED, request);
+  } catch (error) {
+    if (!(error instanceof TuttiError)) throw error;
+    return request;
+  }
+}
+
+const samplesOfRequest = (form: Form): Uint8Array[] => [
+  encodeRequest(form, { inputs: TENSORS }),
+  encodeRequest(form, { inputs: TENSORS.slice(0, 2) }),
+  ...(form === "binary" ? [] : [encodeRequest(form, { inputs: TENSORS, id: "a-17", outputs: ["y"] })]),
+];
+
+// ---- the data plane
+
+const TOKEN = new Uint8Array(16).fill(9);
+const PULL: PullRequest = { executor: 5, gpu: 1, thread: 64, batchId: 3, batcher: 6, token: TOKEN, seqs: [1, 2, 3] };
+const RESULTS: ResultBatch = {
+  ...{ executor: 5, gpu: 1, thread: 64, batchId: 3, batcher: 6, token: TOKEN, batchSize: 2 },
+  startedAt: instant(1_790_000_000_000_000),
+  finishedAt: instant(1_790_000_000_004_000),
+  run: micros(3_900),
+  items: [
+    { seq: 1, outputs: encodeTensors(TENSORS), code: 0, text: "" },
+    { seq: 2, outputs: undefined, code: 3, text: "Grüße" },
+  ],
+};
+const REPLY = encodeReply(
+  [
+    { seq: 1, row: floats(1, 2), traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" },
+    { seq: 2, row: undefined, traceparent: "" },
+  ],
+  8,
+);
+const DATA_FRAMES = [
+  joinFrame(encodeHello(5, 6)),
+  joinFrame(encodeWelcome(6)),
+  joinFrame(encodePull(PULL, 7)),
+  ...REPLY.map(joinFrame),
+  ...encodeResults(RESULTS).map(joinFrame),
+  ...encodeFragments(encodeResults(RESULTS)[0]!, 5, 9, 128),
+];
+
+/** As a socket delivers it: in pieces that end anywhere. */
+function readStream(bytes: Uint8Array): unknown {
+  const assembler = new FrameAssembler();
+  const decoded: unknown[] = [];
+  for (let at = 0, piece = 1; at < bytes.byteLength; at += piece, piece = (piece * 7) % 1_021) {
+    const goesOn = assembler.take(bytes.subarray(at, at + piece), (frame) => {
+      decoded.push(decodeFrame(new Uint8Array(frame)));
+      return true;
+    });
+    if (!goesOn) break;
+  }
+  return decoded;
+}
+
+function readFragments(bytes: Uint8Array): unknown {
+  const decoded: unknown[] = [];
+  const intake = new FrameIntake(
+    () => undefined,
+    (frame) => void decoded.push(frame),
+  );
+  const delivery = { subject: "s", reply: undefined, header: () => undefined };
+  intake.take({ ...delivery, payload: bytes });
+  intake.take({ ...delivery, payload: DATA_FRAMES.at(-1)! });
+  return decoded;
+}
+
+// ---- values of the store, and files
+
+const STATUS = {
+  ...{ name: "wide", number: 2, version: "1", state: "ready", reason: "", executorTypes: ["cpu"] },
+  profiles: [[{ batchSize: 1, latency: 100 }]],
+  means: [[{ batchSize: 1, latency: 90 }]],
+};
+
+function readSpec(bytes: Uint8Array): unknown {
+  const value = fromJson(bytes);
+  if (!isModelSpec(value)) return undefined;
+  // What is believed must serve: a request that doesn't fit it is refused, and nothing else.
+  for (let bucket = 0; bucket < value.buckets.length; bucket++) rowLayout(value, bucket);
+  return fillRow(value, { inputs: TENSORS.slice(0, 2) });
+}
+
+const folder = mkdtempSync(join(tmpdir(), "tutti-fuzz-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const asFile =
+  (name: string, read: (path: string) => unknown) =>
+  (bytes: Uint8Array): unknown => {
+    writeFileSync(join(folder, name), bytes);
+    return read(name === "auth.json" ? folder : join(folder, name));
+  };
+
+const AUTH = {
+  ...{ version: 1, cluster: "main", routePassword: "x", users: [{ name: "ingress", publicKey: "UABC" }], revoked: [] },
+  servers: [{ name: "n", host: "127.0.0.1", port: 4222, routePort: 6222 }],
+};
+
+export const TARGETS: readonly Target[] = [
+  {
+    name: "control frames",
+    samples: [...TYPES.map((type) => frameOf(type)), frameOf(...TYPES)],
+    read: (bytes) => frameReader().read(bytes),
+    reform: inFrame,
+    // A reader remembers a handler a tag; tokens are copied, 16 bytes each.
+    room: 65_536,
+  },
+  { name: "data frames", samples: DATA_FRAMES, read: decodeFrame },
+  {
+    name: "a stream of data frames",
+    samples: [Buffer.concat(DATA_FRAMES), ...DATA_FRAMES],
+    read: readStream,
+    // A connection starts with 64 KB, and gives a frame that is announced up to 1 MB at once.
+    room: 2_097_152,
+  },
+  { name: "fragments over NATS", samples: DATA_FRAMES, read: readFragments },
+  {
+    name: "msgpack",
+    samples: [pack({ a: [1, "b", { c: TOKEN }] }), pack(STATUS), pack(RESULTS)],
+    read: unpack,
+    reform: inMsgpack,
+  },
+  ...FORMS.map((form) => ({
+    name: `requests in ${form}`,
+    samples: samplesOfRequest(form),
+    read: (bytes: Uint8Array) => readRequest(form, bytes),
+    ...(REFORMS[form] && { reform: REFORMS[form] }),
+    // The row of the largest bucket.
+    room: 16_384,
+  })),
+  ...FORMS.map((form) => ({
+    name: `answers in ${form}`,
+    samples: [encodeAnswer(form, { model: "m", version: "1", id: "a", tensors: encodeTensors(TENSORS) })],
+    read: (bytes: Uint8Array) => decodeAnswer(form, bytes),
+    ...(REFORMS[form] && { reform: REFORMS[form] }),
+  })),
+  {
+    name: "requests whose form nobody named",
+    samples: FORMS.flatMap(samplesOfRequest),
+    read: (bytes) => {
+      const form = formOf(undefined, bytes);
+      return form && readRequest(form, bytes);
+    },
+    room: 16_384,
+  },
+  { name: "tensors", samples: [encodeTensors(TENSORS), encodeTensors([])], read: decodeTensors },
+  { name: "models in the store", samples: [toJson(BUCKETED)], read: readSpec, reform: inJson, room: 67_108_864 },
+  {
+    name: "statuses in the store",
+    samples: [toJson(STATUS)],
+    read: (bytes) => isModelStatus(fromJson(bytes)),
+    reform: inJson,
+  },
+  {
+    name: "credentials",
+    samples: [Buffer.from(`# ingress\n# inbox-prefix: _INBOX_ingress\nSU${"A".repeat(56)}\n`)],
+    read: asFile("user.nk", readCredentials),
+    slow: true,
+  },
+  {
+    name: "auth.json",
+    samples: [toJson(AUTH)],
+    read: asFile("auth.json", (path) => AuthDirectory.open(path)),
+    reform: inJson,
+    slow: true,
+  },
+];
