@@ -46,7 +46,8 @@ export class TuttiUp {
   /** Resolves when everything is served. */
   static async start(args: readonly string[], runDirectory?: string): Promise<TuttiUp> {
     const directory = runDirectory ?? (await mkdtemp(join(tmpdir(), "tutti-e2e-")));
-    const child = spawn(process.execPath, [MAIN, "up", "--json", "--port", "0", "--rehearsal", "0", ...args], {
+    const port = args.includes("--nats") ? [] : ["--port", "0"];
+    const child = spawn(process.execPath, [MAIN, "up", "--json", ...port, "--rehearsal", "0", ...args], {
       stdio: ["ignore", "pipe", "pipe"],
       env: environment(directory),
     });

@@ -7,7 +7,7 @@ import { NatsBus } from "./nats-bus.ts";
 import { NatsStore } from "./nats-store.ts";
 
 export interface NatsOptions {
-  /** `nats://host:port`, or several of one cluster. */
+  /** `nats://host:port`, or several of one cluster, also in one text with commas between them. */
   readonly servers: string | readonly string[];
   /** As the server's monitoring shows it; the connections add `control`, `bulk` or `answers`. */
   readonly name: string;
@@ -24,7 +24,7 @@ export interface NatsOptions {
   readonly waitForServer?: boolean;
   /** Default 20 ms; in a fleet of hundreds rather 100 and more. */
   readonly reconnectMs?: number;
-  /** Default 2 s: two unanswered pings end a connection that hangs. */
+  /** Default 3 s: two unanswered pings end a connection that hangs. */
   readonly pingMs?: number;
   /** Of KV buckets and files that are made here. Default: 3 where the server belongs to a cluster, else 1. */
   readonly replicas?: number;
@@ -137,7 +137,7 @@ function openConnection(
   inboxPrefix: string,
 ): Promise<Connection> {
   const settings: ConnectionOptions = {
-    servers: typeof options.servers === "string" ? options.servers : [...options.servers],
+    servers: [options.servers].flat().flatMap((text) => text.split(",")),
     name: `${options.name} ${purpose}`,
     inboxPrefix,
     // A stack trace per request costs as much as the request.
@@ -146,10 +146,10 @@ function openConnection(
     reconnectTimeWait: options.reconnectMs ?? 20,
     reconnectJitter: 10,
     waitOnFirstConnect: options.waitForServer ?? false,
-    pingInterval: options.pingMs ?? 2_000,
+    pingInterval: options.pingMs ?? 3_000,
     maxPingOut: 2,
-    // Of one attempt: a server that hangs must not keep us from the next of the list.
-    timeout: 2_000,
+    // Of one attempt: as long as a starved machine may take, and a server that hangs keeps us from the next of the list.
+    timeout: 4_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
     ...(options.tls !== undefined && { tls: options.tls }),

@@ -45,13 +45,13 @@ export async function findCluster(options: ClusterOptions, env: NodeJS.ProcessEn
   const running =
     named === undefined
       ? living[0]
-      : living.find((state) => named.split(",").some((url) => sameServer(url, state.url)));
+      : living.find(({ url }) => named.split(",").some((one) => url.split(",").some((its) => sameServer(one, its))));
   if (named === undefined && running === undefined) {
     const advice = "start one with `tutti up`, or name a NATS server with --nats or TUTTI_NATS";
     throw new CommandError(`no cluster runs on this machine: ${advice}`, EXIT.unavailable);
   }
   return {
-    servers: named === undefined ? [running?.url ?? ""] : named.split(","),
+    servers: (named ?? running?.url ?? "").split(","),
     credentials: creds ?? running?.credentials?.["admin"],
     tlsCa: options.tlsCa ?? env["TUTTI_TLS_CA"] ?? running?.tlsCa,
     cluster: options.cluster ?? running?.cluster ?? "main",
