@@ -9,6 +9,7 @@
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
+ *   CC5. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  */
 
 const ENTRY_PERIODS = 4;
@@ -86,6 +87,7 @@ export class CapacityControl {
 
   #watch({ length, offered, dispatched, dropped }: Period): boolean {
     if (dispatched + dropped === 0) return false; // a slow model: no news
+    if (this.#best === 0 && this.served === 0) return false; // CC5
     this.#streak = dropped > ENTRY_LOSS * (dispatched + dropped) ? this.#streak + 1 : 0;
     const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
