@@ -1,5 +1,5 @@
-import { type BusFailure, type Delivery, isBusFailure } from "@tutti/bus";
-import { LOCAL_USER, type NatsConnection, connectNats, readCredentials, usersOf } from "@tutti/bus-nats";
+import { type BusFailure, type Delivery, isBusFailure, matches } from "@tutti/bus";
+import { LOCAL_USER, type NatsConnection, type NatsUser, connectNats, readCredentials, usersOf } from "@tutti/bus-nats";
 import { BUCKET, ROLES, type Role, inferSubject, leaseKeys, subjectsOf } from "@tutti/protocol";
 import { isStoreFailure } from "@tutti/store";
 import { actorKey } from "@tutti/units";
@@ -230,6 +230,38 @@ test("a stranger's key is refused with FORBIDDEN, and an unreachable server is U
     connectNats({ servers, name: "stranger", credentials }).catch((error: unknown) => error);
   expect(await connect(nats().url, stranger)).toMatchObject({ code: "TUTTI_FORBIDDEN" });
   expect(await connect("nats://127.0.0.1:1", other)).toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+});
+
+/** One subject that a pattern stands for. */
+const literalOf = (pattern: string): string =>
+  pattern
+    .split(" ", 1)[0]!
+    .split(".")
+    .map((token) => (token === "*" ? "x1" : token === ">" ? "x1.y2" : token))
+    .join(".");
+
+test("of all subjects that anybody may use, each user may use those that the table of users says, and no other", async () => {
+  const all = [...usersOf({ cluster: "main", apps: ["camera", "robot"] }), LOCAL_USER];
+  const subjects = (of: (user: NatsUser) => readonly string[]): string[] => [
+    ...new Set(all.flatMap(of).map(literalOf)),
+  ];
+  const toPublish = subjects(({ publish }) => publish);
+  const toSubscribe = [...subjects(({ subscribe }) => subscribe), ...subjects(({ publish }) => publish)];
+  expect(toPublish.length).toBeGreaterThan(60);
+  for (const user of all) {
+    const name = user === LOCAL_USER ? undefined : user.name;
+    const may = (patterns: readonly string[], subject: string): boolean =>
+      patterns.some((pattern) => matches(pattern, subject));
+    expect(await deniedPublishing(name, toPublish), `${user.name} publishing`).toEqual(
+      toPublish.filter((subject) => !may(user.publish, subject)),
+    );
+    // What is allowed to members of a queue group is refused to whoever is none.
+    const plain = user.subscribe.filter((pattern) => !pattern.includes(" "));
+    const once = [...new Set(toSubscribe)];
+    expect(await deniedSubscribing(name, once), `${user.name} subscribing`).toEqual(
+      once.filter((subject) => !may(plain, subject)),
+    );
+  }
 });
 
 function ask(connection: NatsConnection, subject: string): Promise<Delivery | BusFailure> {
