@@ -108,6 +108,10 @@ function addModels(program: Command): void {
     .option("--slo <duration>", "from arrival to answer, such as 30ms")
     .option("--max-batch <n>", "largest batch")
     .option("--patience <0..1>", "0 is lowest latency, 1 largest batches")
+    .option(
+      "--share <app=weight...>",
+      "what an application counts under overload, '*' for all others (default: its usual rate)",
+    )
     .option("--name <name>", "(default: that of the file)")
     .option("--config <config.yaml>", "(default: the config.yaml beside the file)")
     .option("--profile <file>", "latencies given instead of measured: { 1: 6ms, 8: 12ms }")

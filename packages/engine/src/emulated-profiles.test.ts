@@ -66,7 +66,7 @@ test("every mistake is named with its path, several at once", () => {
   expect(linesOf(null)).toEqual(["the document: is a mapping of names to values", "models: is missing"]);
   expect(linesOf({ models: [good, good] })).toEqual(["models[1].name: a is there twice"]);
   expect(linesOf({ models: [{ ...good, slo: 5, sloMs: -1, name: "a.b", patience: "yes" }] })).toEqual([
-    "models[0].slo: is unknown here; known are name, alphaMs, betaMs, latencyMs, batchMax, sloMs, patience, inputs, outputs",
+    "models[0].slo: is unknown here; known are name, alphaMs, betaMs, latencyMs, batchMax, sloMs, patience, shares, inputs, outputs",
     'models[0].name: is 1 to 64 letters, digits, "-" and "_", the first a letter or a digit',
     "models[0].sloMs: is -1, but should be above 0 and at most 600000",
     'models[0].patience: "yes" is no number',

@@ -18,6 +18,7 @@ import {
   isDataType,
   isName,
   rowLayout,
+  sharesProblem,
 } from "@tutti/protocol";
 import { type Micros, millis } from "@tutti/units";
 import type { EmulatedEngineOptions, LatencyOf } from "./emulated.ts";
@@ -58,7 +59,18 @@ export function parseEmulatedProfiles(document: unknown): EmulatedProfiles {
 }
 
 function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[] } {
-  section.only(["name", "alphaMs", "betaMs", "latencyMs", "batchMax", "sloMs", "patience", "inputs", "outputs"]);
+  section.only([
+    "name",
+    "alphaMs",
+    "betaMs",
+    "latencyMs",
+    "batchMax",
+    "sloMs",
+    "patience",
+    "shares",
+    "inputs",
+    "outputs",
+  ]);
   const name = section.text("name");
   if (name !== "" && !isName(name)) {
     section.problem("name", `is 1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", the first a letter or a digit`);
@@ -66,6 +78,9 @@ function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[
   const table = parseTable(section);
   const slo = section.number("sloMs", { above: 0, most: SLO_US_MAX / 1000 });
   const patience = section.number("patience", { least: 0, most: 1, otherwise: 1 });
+  const shares = section.value("shares");
+  const problem = shares === undefined ? undefined : sharesProblem(shares);
+  if (problem !== undefined) section.problem("shares", `has no good weights: ${problem}`);
   const inputs = parseTensors(section, "inputs", "x");
   const outputs = parseTensors(section, "outputs", "y");
   const spec: EmulatedModelSpec = {
@@ -75,6 +90,7 @@ function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[
     slo: millis(slo),
     batchSizeMax: Math.max(1, table.length),
     patience,
+    ...(shares !== undefined && problem === undefined && { shares: shares as Record<string, number> }),
     inputs,
     outputs,
     constants: [],

@@ -149,3 +149,15 @@ test("what a config file holds is checked before it is believed", () => {
   expect(parse({ axes: null })).toContain("axes: a mapping");
   expect(parse({ constants: { sr: "16000" } })).toContain("constants.sr");
 });
+
+test("weights of applications come into the spec, and bad ones are refused with their key", () => {
+  const description = describeModel(readFileSync(demoModelPath(demoModel("mlp"), { cacheDir })));
+  const shares = { camera: 3, "*": 1 };
+  const draft = draftModel({ ...demoModel("mlp").config, shares, priority_floor: 0.2 }, description);
+  expect(draft).toMatchObject({ shares, priorityFloor: 0.2 });
+  expect(draftModel(demoModel("mlp").config, description)).not.toHaveProperty("shares");
+  const drafting = (config: ModelConfig) => (): unknown =>
+    draftModel({ ...demoModel("mlp").config, ...config }, description);
+  expect(drafting({ shares: { camera: 0 } })).toThrow(/shares: the weight of 'camera'/);
+  expect(drafting({ priority_floor: 2 })).toThrow(/priority_floor: 0 to 1/);
+});

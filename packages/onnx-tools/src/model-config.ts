@@ -19,6 +19,7 @@ import {
   TuttiError,
   bucketsOf,
   isName,
+  sharesProblem,
 } from "@tutti/protocol";
 import { BUCKETS_MAX, type Micros, parseDuration } from "@tutti/units";
 import type { ModelDescription, ValueDescription } from "./model-description.ts";
@@ -33,6 +34,10 @@ export interface ModelConfig {
   readonly max_batch_size?: number;
   /** 0 (eager) … 1 (full deferral). */
   readonly patience?: number;
+  /** Who counts how much under overload: weights by application, `*` for all others. By default an application's usual rate. */
+  readonly shares?: Readonly<Record<string, number>>;
+  /** Part of an application's share that its lower priorities keep, 0 … 1 (default 0.1). */
+  readonly priority_floor?: number;
   /** After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default reckoned from the model's latency. */
   readonly run_deadline?: string | number;
   readonly version?: string;
@@ -68,6 +73,8 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "slo",
   "max_batch_size",
   "patience",
+  "shares",
+  "priority_floor",
   "run_deadline",
   "version",
   "input",
@@ -105,6 +112,7 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     slo: sloOf(config.slo, fail),
     batchSizeMax: batchSizeMaxOf(config, { inputs, outputs, description }, fail),
     patience: patienceOf(config.patience, fail),
+    ...sharesOf(config, fail),
     ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
     inputs,
     outputs,
@@ -142,7 +150,7 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
     fail("slo: 25ms, for example");
   if ("run_deadline" in value && typeof value["run_deadline"] !== "string" && typeof value["run_deadline"] !== "number")
     fail("run_deadline: 2s, for example");
-  for (const key of ["max_batch_size", "patience"]) {
+  for (const key of ["max_batch_size", "patience", "priority_floor"]) {
     if (key in value && typeof value[key] !== "number") fail(`${key}: a number is expected`);
   }
   for (const key of ["input", "output"]) {
@@ -328,6 +336,16 @@ function runDeadlineOf(given: string | number, fail: Fail): Micros {
   const deadline = parseDuration(String(given));
   if (deadline !== undefined && deadline >= RUN_DEADLINE_MIN && deadline <= SLO_US_MAX) return deadline;
   return fail(`run_deadline: '${given}' is no duration from ${RUN_DEADLINE_MIN / 1e3} ms to ${SLO_US_MAX / 1e6} s`);
+}
+
+function sharesOf(
+  { shares, priority_floor: floor }: ModelConfig,
+  fail: Fail,
+): Pick<ModelSpec, "shares" | "priorityFloor"> {
+  const problem = shares === undefined ? undefined : sharesProblem(shares);
+  if (problem !== undefined) fail(`shares: ${problem}`);
+  if (floor !== undefined && !(floor >= 0 && floor <= 1)) fail("priority_floor: 0 to 1");
+  return { ...(shares !== undefined && { shares }), ...(floor !== undefined && { priorityFloor: floor }) };
 }
 
 function patienceOf(given: number | undefined, fail: Fail): number {

@@ -8,6 +8,7 @@ export * from "./model-faults.ts";
 export * from "./model-spec.ts";
 export * from "./rare-messages.ts";
 export * from "./share-messages.ts";
+export * from "./shares.ts";
 export * from "./stored-values.ts";
 export * from "./subjects.ts";
 export * from "./tensor.ts";

@@ -12,7 +12,7 @@ export const SharesTold = packed<{
   readonly thread: ThreadId;
   readonly term: number;
   readonly classes: readonly {
-    /** FNV-1a of the application's name; −1: all that is not named. */
+    /** FNV-1a of the application's name. */
     readonly app: number;
     readonly priority: number;
     /** 0 … 1. */

@@ -1,5 +1,5 @@
 import type { Clock, Stop } from "@tutti/clock";
-import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold } from "@tutti/protocol";
+import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold, sharesProblem } from "@tutti/protocol";
 import type { ShareRules } from "@tutti/scheduling";
 import { type ActorKey, type ThreadId, millis } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -81,14 +81,20 @@ export class ShareNotices {
   }
 }
 
-/** What the model's operator says of who counts how much. */
-export function shareRulesOf({ shares, priorityFloor }: ModelSpec): ShareRules {
+/** What the model's operator says of who counts how much. What is no weights is as good as nothing said: the store can hold anything (T8). */
+export function shareRulesOf({
+  shares: given,
+  priorityFloor,
+}: Pick<ModelSpec, "shares" | "priorityFloor">): ShareRules {
+  const shares = given !== undefined && sharesProblem(given) === undefined ? given : undefined;
   const { "*": otherWeight, ...named } = shares ?? {};
   return {
     ...(shares !== undefined && {
       weights: new Map(Object.entries(named).map(([app, weight]) => [fnv1a(app), weight])),
     }),
     ...(otherWeight !== undefined && { otherWeight }),
-    ...(priorityFloor !== undefined && { priorityFloor }),
+    ...(isShare(priorityFloor) && { priorityFloor }),
   };
 }
+
+const isShare = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= 1;

@@ -7,7 +7,6 @@ import type { Station } from "../station.ts";
 const HOLD_FOR = millis(250);
 const REPORT_EVERY = millis(50);
 const RETRY_MS_MAX = 10_000;
-const OTHERS = -1;
 
 interface Class {
   readonly app: number;
@@ -34,7 +33,7 @@ function isShare(value: unknown): boolean {
   const { app, priority, keep } = value as Record<string, unknown>;
   return (
     Number.isSafeInteger(app) &&
-    isNumberWithin(app, OTHERS, 2 ** 32 - 1) &&
+    isNumberWithin(app, 0, 2 ** 32 - 1) &&
     Number.isSafeInteger(priority) &&
     isNumberWithin(priority, 0, 255) &&
     isNumberWithin(keep, 0, 1)

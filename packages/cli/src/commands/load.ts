@@ -1,6 +1,6 @@
 import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { ModelConfig } from "@tutti/onnx-tools";
-import type { ModelStatus } from "@tutti/protocol";
+import { type ModelStatus, sharesProblem } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
 import { EXIT, usageError } from "../failure.ts";
@@ -12,6 +12,8 @@ export interface LoadCommandOptions extends ClusterOptions {
   readonly slo?: string;
   readonly maxBatch?: string;
   readonly patience?: string;
+  /** `app=weight`, as often as wanted. */
+  readonly share?: readonly string[];
   readonly name?: string;
   readonly config?: string;
   readonly profile?: string;
@@ -71,7 +73,21 @@ function flagsOf(options: LoadCommandOptions): ModelConfig {
     ...(options.slo !== undefined && { slo: options.slo }),
     ...(options.maxBatch !== undefined && { max_batch_size: Number(options.maxBatch) }),
     ...(options.patience !== undefined && { patience: Number(options.patience) }),
+    ...(options.share !== undefined && { shares: sharesOf(options.share) }),
   };
+}
+
+/** @throws {CommandError} a usage error naming the flag */
+export function sharesOf(flags: readonly string[]): Readonly<Record<string, number>> {
+  const shares: Record<string, number> = {};
+  for (const flag of flags) {
+    const parts = /^([^=]+)=([0-9.eE+-]+)$/.exec(flag);
+    if (parts === null) throw usageError(`--share ${flag}: give app=weight, such as camera=3 or '*=1'`);
+    shares[parts[1]!] = Number(parts[2]);
+  }
+  const problem = sharesProblem(shares);
+  if (problem !== undefined) throw usageError(`--share: ${problem}`);
+  return shares;
 }
 
 function progress({ name, state }: ModelStatus, json: boolean | undefined): void {

@@ -39,6 +39,7 @@ export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
     sloUs: spec.slo,
     batchSizeMax: spec.batchSizeMax,
     patience: spec.patience,
+    ...(spec.shares !== undefined && { shares: spec.shares }),
     engine: spec.engine,
     inputs: spec.inputs,
     outputs: spec.outputs,

@@ -160,7 +160,7 @@ export class FairShares {
   shares(): ClassShare[] {
     if (this.#isCalm) return [];
     return this.#accounts
-      .filter(({ keep }) => keep < 1)
+      .filter(({ owner, keep }) => keep < 1 && owner.app !== OTHERS)
       .map(({ owner, priority, keep }) => ({ app: owner.app, priority, keep }));
   }
 
