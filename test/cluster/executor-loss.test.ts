@@ -276,7 +276,10 @@ test("an executor that can't load a ready model is granted nothing until it can"
   cluster.startExecutor("executor-0", [gpuId(0)]);
   cluster.run(millis(500));
   watched.forget();
-  const asked = [...cluster.load("fast", { rate: 50, duration: seconds(1), sloMs: 50 }), cluster.ask("slow", { sloMs: 500 })];
+  const asked = [
+    ...cluster.load("fast", { rate: 50, duration: seconds(1), sloMs: 50 }),
+    cluster.ask("slow", { sloMs: 500 }),
+  ];
   cluster.run(millis(600));
   expect([notOk(asked), new Set(watched.started.map(({ gpu }) => gpu))]).toEqual([[], new Set([1])]);
   broken = false;

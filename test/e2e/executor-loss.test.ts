@@ -1,0 +1,127 @@
+/** Executors with real ONNX models that are killed or abort in mid-run, or hang: their batches run elsewhere, and a model that ends one after the other is quarantined. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, readdirSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { type Tutti, connect } from "@tutti/client";
+import { generateEndless } from "@tutti/onnx-tools";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ROOT, TuttiUp, gone } from "./tutti-up.ts";
+
+const WIDTH = 16;
+let folder: string;
+let up: TuttiUp;
+let client: Tutti;
+/** Steps of the loop that take about a second on one core of this machine, now. */
+let second: number;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "tutti-e2e-loss-"));
+  const config = "slo: 2s, max_batch_size: 4, patience: 0";
+  // The same file three times: what it does depends on its input.
+  for (const [name, more] of [
+    ["quick", ""],
+    ["long", ", run_deadline: 60s"],
+    ["stuck", ", run_deadline: 400ms"],
+  ] as const) {
+    await mkdir(join(folder, name, "1"), { recursive: true });
+    await writeFile(join(folder, name, "1/model.onnx"), generateEndless({ width: WIDTH }));
+    await writeFile(join(folder, name, "config.yaml"), `{ ${config}${more} }`);
+  }
+  up = await TuttiUp.start(["--no-demo", "--models", folder, "--executors", "2"]);
+  client = await connect({ servers: up.url, app: "e2e" });
+  const started = performance.now();
+  await ask("long", 20_000);
+  second = Math.round((20_000 * 1_000) / Math.max(1, performance.now() - started - 5));
+});
+afterAll(async () => {
+  await client?.close();
+  await up?.stop();
+  if (folder !== undefined) await rm(folder, { recursive: true });
+});
+
+/** Runs as many steps as `steps`; 1e18 never end. */
+const ask = (model: string, steps: number, slo = "20s"): Promise<unknown> =>
+  client.infer(model, { x: [[steps, ...Array.from({ length: WIDTH - 1 }, () => 0.5)]] }, { slo });
+
+/** Asks until there is an answer: executors come back one after the other. */
+async function askUntilAnswered(model: string): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const failure = await ask(model, 0, "2s").then(
+      () => undefined,
+      (error: { retryable?: boolean }) => error,
+    );
+    if (failure === undefined) return;
+    if (failure.retryable === false) throw failure;
+    await wait(50);
+  }
+  throw new Error(`${model} is not answered`);
+}
+
+/** Of the executor that runs a model now, as it says itself in its note. */
+async function executorThatRuns(model: string): Promise<number> {
+  const notes = join(up.runDirectory, new URL(up.url).port, "executors");
+  for (;;) {
+    for (const name of readdirSync(notes)) {
+      const text = readFileSync(join(notes, name), "utf8");
+      if (text.startsWith("{") && (JSON.parse(text) as { model: string }).model === model)
+        return Number(name.split(".").at(-2));
+    }
+    await wait(2); // a file that is written makes no event here
+  }
+}
+async function listed(name: string): Promise<{ state: string; reason: string }> {
+  const { stdout } = await up.command("models", "--json");
+  return (JSON.parse(stdout) as { name: string; state: string; reason: string }[]).find((one) => one.name === name)!;
+}
+
+test.each([
+  ["is killed, as for lack of memory,", "SIGKILL"],
+  ["aborts", "SIGABRT"],
+] as const)("an executor that %s in mid-run has its batch run elsewhere, and starts again", async (_, signal) => {
+  const after = up.events.length;
+  const answer = ask("long", second);
+  const pid = await executorThatRuns("long");
+  await wait(50);
+  process.kill(pid, signal);
+  expect(await answer).toBeDefined();
+  expect(await up.next("child-exit", ({ how }) => how === signal, after)).toMatchObject({
+    name: expect.stringMatching(/^executor-/),
+  });
+  await up.next("child-ready", ({ name }) => String(name).startsWith("executor-"), after);
+  expect(await listed("long")).toMatchObject({ state: "ready" });
+});
+
+test("a model that hangs in three runs is quarantined with the reason; others go on, and it can be released", async () => {
+  await Promise.all(["quick", "long", "stuck"].map(askUntilAnswered));
+  const refusal = (await ask("stuck", 1e18, "60s").catch((error: unknown) => error)) as Error & { code: string };
+  expect(refusal).toMatchObject({ code: "TUTTI_NOT_READY", retryable: false });
+  expect(refusal.message).toMatch(/"stuck" is quarantined: it ended its executor 3 times in a row .*hung in a run/);
+  expect(await listed("stuck")).toMatchObject({ state: "quarantined", reason: expect.stringContaining("--release") });
+  await askUntilAnswered("quick");
+  const started = performance.now();
+  await expect(ask("stuck", 0)).rejects.toMatchObject({ code: "TUTTI_NOT_READY" });
+  expect(performance.now() - started).toBeLessThan(5_000); // of 20 s
+  const { stderr } = await up.command("models");
+  expect(stderr).toBe("");
+
+  expect(await up.command("models", "--release", "quick")).toMatchObject({ code: 1 });
+  expect(await up.command("models", "--release", "stuck")).toMatchObject({ code: 0 });
+  await askUntilAnswered("stuck");
+});
+
+test("an executor under `tutti run` ends with it, also when that is killed", async () => {
+  const main = join(ROOT, "packages/cli/src/main.ts");
+  const creds = join(up.runDirectory, new URL(up.url).port, "creds/executor.nk");
+  const flags = ["--nats", up.url, "--creds", creds, "--engine", "emulated", "--gpus", "9", "--state", folder];
+  const run = spawn(process.execPath, [main, "run", "executor", ...flags], { stdio: ["ignore", "pipe", "pipe"] });
+  await up.next("status", ({ gpus }) => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 9));
+  const children = readFileSync(`/proc/${run.pid}/task/${run.pid}/children`, "utf8").trim().split(" ").map(Number);
+  expect(children).toHaveLength(1);
+  run.kill("SIGKILL");
+  await once(run, "exit");
+  await gone(children, 20_000);
+});
