@@ -1,0 +1,154 @@
+/**
+ * The next epoch's plan from this one's: as few loads and unloads as the new rates allow (Nexus §6.1; docs/algorithms.md, C4).
+ *
+ *   E1. Equal rates move nothing; a stream whose rate changed by less than 3 % on nodes that can bear it stays.
+ */
+import { type PackedNode, type Share, dedicated, fitted } from "./node.ts";
+import { type PackingOptions, type PackingPlan, bestFit, place } from "./pack.ts";
+import { type Stream, residual, saturated } from "./stream.ts";
+
+export interface Move {
+  readonly stream: number;
+  readonly node: number;
+}
+export interface EpochPlan extends PackingPlan {
+  readonly loads: readonly Move[];
+  readonly unloads: readonly Move[];
+}
+
+const STILL = 0.03;
+/** An early epoch begins when a measured rate leaves this band of its assigned throughput, no sooner than so long after the last. */
+export const RATE_BAND = { low: 0.8, high: 1.1 } as const;
+export const EPOCH = { everyMs: 30_000, earliestMs: 10_000 } as const;
+
+/** @param assigned - of what a plan serves of the stream, per ms */
+export const leavesBand = (measured: number, assigned: number): boolean =>
+  measured < RATE_BAND.low * assigned || measured > RATE_BAND.high * assigned;
+
+/** Shares of a node while they change; it may be fitted no more. */
+interface Draft {
+  readonly id: number;
+  shares: Share[];
+  occupancy: number;
+}
+
+/** @param streams - with their new rates; one that is missing has gone */
+export function nextEpoch(before: PackingPlan, streams: readonly Stream[], options: PackingOptions = {}): EpochPlan {
+  const memory = options.memory ?? Infinity;
+  const byId = new Map(streams.map((stream) => [stream.id, stream]));
+  const drafts = before.nodes.map(({ id, items, occupancy }): Draft => {
+    const shares = items.flatMap(({ stream, rate }): Share[] => {
+      const now = byId.get(stream.id);
+      return now === undefined ? [] : [{ stream: now, rate }];
+    });
+    return { id, shares, occupancy };
+  });
+  const unplaced: Share[] = [];
+  for (const stream of streams) {
+    if (staysAsItIs(drafts, stream, memory)) continue;
+    takeSurplus(drafts, stream);
+    const rest = raise(drafts, stream);
+    if (rest > 0) unplaced.push({ stream, rate: rest });
+  }
+  const nodes = drafts.flatMap((draft) => relieved(draft, unplaced, memory) ?? []);
+  consolidate(nodes, memory);
+  const nextId = before.nodes.reduce((most, { id }) => Math.max(most, id), -1) + 1;
+  const plan = place(unplaced, nodes, options, nextId);
+  return { ...plan, ...movesBetween(before, plan) };
+}
+
+/** E1. Little changes are taken where the streams are, if their nodes still fit. */
+function staysAsItIs(drafts: readonly Draft[], stream: Stream, memory: number): boolean {
+  const placed = placedRate(drafts, stream);
+  if (placed === 0 || Math.abs(stream.rate - placed) >= STILL * placed) return false;
+  const factor = stream.rate / placed;
+  const own = drafts.filter(({ shares }) => shares.some((share) => share.stream.id === stream.id));
+  const scaled = own.map(({ shares }) =>
+    shares.map((share) => (share.stream.id === stream.id ? { ...share, rate: share.rate * factor } : share)),
+  );
+  if (!own.every(({ id }, i) => nodeOf(id, scaled[i]!, memory) !== undefined)) return false;
+  for (const [i, draft] of own.entries()) draft.shares = scaled[i]!;
+  return true;
+}
+
+/** Step 1: from the least occupied nodes first. */
+function takeSurplus(drafts: readonly Draft[], stream: Stream): void {
+  let surplus = placedRate(drafts, stream) - stream.rate;
+  const own = drafts.filter(({ shares }) => shares.some((share) => share.stream.id === stream.id));
+  for (const draft of own.sort((a, b) => a.occupancy - b.occupancy || a.id - b.id)) {
+    if (surplus <= 1e-12 * stream.rate) return;
+    draft.shares = draft.shares.flatMap((share) => {
+      if (share.stream.id !== stream.id) return [share];
+      const taken = Math.min(surplus, share.rate);
+      surplus -= taken;
+      return share.rate - taken > 1e-9 * Math.max(share.rate, stream.rate)
+        ? [{ ...share, rate: share.rate - taken }]
+        : [];
+    });
+  }
+}
+
+/** Step 2: up to what each place could carry alone. @returns what is left */
+function raise(drafts: readonly Draft[], stream: Stream): number {
+  let rest = stream.rate - placedRate(drafts, stream);
+  const most = saturated(stream)?.rate ?? 0;
+  for (const draft of drafts) {
+    draft.shares = draft.shares.map((share) => {
+      if (share.stream.id !== stream.id || rest <= 0) return share;
+      const added = Math.min(rest, Math.max(0, most - share.rate));
+      rest -= added;
+      return { ...share, rate: share.rate + added };
+    });
+  }
+  return rest > 1e-9 * stream.rate ? rest : 0;
+}
+
+/** Step 3: what is too much for a node leaves it, the least part of it first. */
+function relieved(draft: Draft, unplaced: Share[], memory: number): PackedNode | undefined {
+  const shares = [...draft.shares].sort((a, b) => aloneOccupancy(a) - aloneOccupancy(b) || a.stream.id - b.stream.id);
+  while (shares.length > 0) {
+    const inOrder = draft.shares.filter((share) => shares.includes(share));
+    const node = nodeOf(draft.id, inOrder, memory);
+    if (node !== undefined) return node;
+    unplaced.push(shares.shift()!);
+  }
+  return undefined;
+}
+
+/** Above 1 where it needs a node of its own. */
+const aloneOccupancy = ({ stream, rate }: Share): number => residual(stream, rate)?.occupancy ?? 1 + rate;
+
+/** Step 4: the emptiest node's items elsewhere, again and again, until that fails. */
+function consolidate(nodes: PackedNode[], memory: number): void {
+  for (;;) {
+    const shared = nodes.filter(({ isDedicated }) => !isDedicated);
+    const emptiest = shared.toSorted((a, b) => a.occupancy - b.occupancy || b.id - a.id)[0];
+    if (emptiest === undefined) return;
+    const trial = nodes.filter((node) => node !== emptiest);
+    if (!emptiest.items.every((item) => bestFit(trial, item, memory))) return;
+    nodes.splice(0, nodes.length, ...trial);
+  }
+}
+
+const nodeOf = (id: number, shares: readonly Share[], memory: number): PackedNode | undefined =>
+  fitted(id, shares, memory) ?? (shares.length === 1 ? dedicated(id, shares[0]!) : undefined);
+
+const placedRate = (drafts: readonly Draft[], stream: Stream): number =>
+  drafts.reduce(
+    (sum, { shares }) => sum + shares.reduce((own, share) => own + (share.stream.id === stream.id ? share.rate : 0), 0),
+    0,
+  );
+
+function movesBetween(before: PackingPlan, after: PackingPlan): Pick<EpochPlan, "loads" | "unloads"> {
+  const placesOf = ({ nodes }: PackingPlan): Map<string, Move> =>
+    new Map(
+      nodes.flatMap(({ id, items }) =>
+        items.map(({ stream }) => [`${id}/${stream.id}`, { stream: stream.id, node: id }]),
+      ),
+    );
+  const [old, now] = [placesOf(before), placesOf(after)];
+  return {
+    loads: [...now].flatMap(([key, move]) => (old.has(key) ? [] : [move])),
+    unloads: [...old].flatMap(([key, move]) => (now.has(key) ? [] : [move])),
+  };
+}
