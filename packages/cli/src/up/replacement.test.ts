@@ -58,6 +58,20 @@ test("stop-first: the new process starts only when the old one has ended", async
   expect(story.told).toEqual([`ready ${old}`, "leaves", "exit code 0 stopped", `ready ${story.pid}`]);
 });
 
+test("stop-first also where the last lines of the old process come after the new one has started", async () => {
+  story = new Story();
+  // A grandchild keeps the old process' output open: its end is known before its output is.
+  const late = `require("node:child_process").spawn("sleep", ["1"], { stdio: "inherit", detached: true }).unref();`;
+  await story.start(LIVES + READY + late);
+  await replaceProcess(story.supervisor, { name: "actor", order: "stop-first", ...options });
+  const { pid } = story;
+  await story.until(() => story.told.includes("exit code 0 stopped"));
+  expect([story.pid, story.supervisor.list()[0]]).toEqual([
+    pid,
+    expect.objectContaining({ state: "ready", restarts: 1 }),
+  ]);
+});
+
 test("a replacement that dies at its start, or is never ready, leaves the old process as it was", async () => {
   story = new Story();
   // The first is ready at once; later ones are not, and behave as the environment says.

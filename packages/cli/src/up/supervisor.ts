@@ -207,6 +207,11 @@ export class Supervisor {
     const child = this.#child(name);
     Object.assign(child, { parked: false, givenUp: false, deaths: 0 });
     clearTimeout(child.timer);
+    // One that has ended is the child until its last line was read; by then its successor may have started.
+    if (child.process !== undefined && hasEnded(child.process)) {
+      child.others.add(child.process);
+      child.process = undefined;
+    }
     return child.process ?? this.#spawn(child);
   }
 
@@ -273,7 +278,7 @@ export class Supervisor {
 
 /** Asks it to end, and kills it when it has not ended in time. */
 export function endProcess(process: ChildProcess, graceMs: number): Promise<"ended" | "killed"> {
-  if (process.exitCode !== null || process.signalCode !== null) return Promise.resolve("ended");
+  if (hasEnded(process)) return Promise.resolve("ended");
   process.kill("SIGTERM");
   return new Promise((resolve) => {
     let how: "ended" | "killed" = "ended";
@@ -287,6 +292,8 @@ export function endProcess(process: ChildProcess, graceMs: number): Promise<"end
     });
   });
 }
+
+const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
 function stateOf(child: Child): ChildState["state"] {
   if (child.process !== undefined) return child.ready === undefined ? "starting" : "ready";
