@@ -1,4 +1,4 @@
-/** Batchers that die, join and leave while requests come in (docs/architecture.md, 4 and T9). */
+/** Batchers that die, join and leave while requests come in (docs/architecture.md, T9). */
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
