@@ -1,0 +1,129 @@
+/**
+ * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
+ * while every core is busy.
+ *
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 500] [--rankers 3] [--json]
+ *
+ * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again; `soak` seconds with as many busy loops as there are cores.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Prng } from "@tutti/units";
+import { TuttiUp } from "../../e2e/tutti-up.ts";
+import { RankerTap } from "./ranker-tap.ts";
+
+const USAGE =
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 500] [--rankers 3] [--seed 1] [--json]\n";
+const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
+/** Long enough for anything that is measured here; it is ended with the benchmark. */
+const LOAD_SECONDS = "3600";
+
+const { values } = parseArgs({
+  options: {
+    kills: { type: "string", default: "30" },
+    terms: { type: "string", default: "30" },
+    soak: { type: "string", default: "60" },
+    rate: { type: "string", default: "500" },
+    rankers: { type: "string", default: "3" },
+    seed: { type: "string", default: "1" },
+    json: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(USAGE);
+  process.exit(0);
+}
+
+interface Times {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p90Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+interface Result {
+  /** From the signal until another ranker's first grant was heard. */
+  readonly killed: Times;
+  readonly terminated: Times;
+  readonly soak: { readonly seconds: number; readonly burners: number; readonly takeovers: number };
+}
+
+const folder = await mkdtemp(join(tmpdir(), "tutti-takeover-"));
+const profiles = join(folder, "profiles.yaml");
+await writeFile(profiles, MODELS);
+const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers]);
+const tap = await RankerTap.open(up);
+const load = spawn(
+  process.execPath,
+  [
+    join(import.meta.dirname, "../load/main.ts"),
+    ...["--nats", up.url, "--rate", values.rate, "--seconds", LOAD_SECONDS, "--slo", "100ms"],
+  ],
+  { stdio: "ignore" },
+);
+try {
+  const result: Result = {
+    killed: await ends("SIGKILL", Number(values.kills)),
+    terminated: await ends("SIGTERM", Number(values.terms)),
+    soak: await soak(Number(values.soak)),
+  };
+  process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : render(result));
+} finally {
+  load.kill("SIGKILL");
+  await tap.close();
+  await up.stop();
+  await rm(folder, { recursive: true });
+}
+
+async function ends(signal: NodeJS.Signals, count: number): Promise<Times> {
+  const prng = new Prng(Number(values.seed));
+  const times: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const pid = await tap.leader(Number(values.rankers) - 1);
+    // Not in step with anybody's heartbeats.
+    await new Promise((resolve) => setTimeout(resolve, 100 + prng.nextInt(100)));
+    const { epoch } = tap;
+    const since = performance.now();
+    process.kill(pid, signal);
+    times.push(await tap.nextGrant(epoch, since));
+    process.stderr.write(`${signal} ${i + 1} of ${count}: ${times.at(-1)!.toFixed(1)} ms\n`);
+  }
+  return summary(times);
+}
+
+/** The leader is busy too, and so is everybody who asks it for a sign of life. */
+async function soak(seconds: number): Promise<Result["soak"]> {
+  const burners = availableParallelism();
+  await tap.leader(Number(values.rankers) - 1);
+  const before = tap.firstGrants.length;
+  const loops: ChildProcess[] = [];
+  for (let i = 0; i < burners && seconds > 0; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"]));
+  const end = (): void => loops.forEach((loop) => loop.kill("SIGKILL"));
+  process.once("exit", end);
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
+  end();
+  return { seconds, burners: loops.length, takeovers: tap.firstGrants.length - before };
+}
+
+function summary(times: readonly number[]): Times {
+  const sorted = times.toSorted((a, b) => a - b);
+  const at = (share: number): number =>
+    Math.round((sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? 0) * 10) / 10;
+  return { count: times.length, p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99), maxMs: at(1) };
+}
+
+function render({ killed, terminated, soak: soaked }: Result): string {
+  const line = (what: string, { count, p50Ms, p90Ms, p99Ms, maxMs }: Times): string =>
+    [what.padEnd(24), ...[count, p50Ms, p90Ms, p99Ms, maxMs].map((value) => String(value).padStart(8))].join("");
+  return [
+    `${"ms".padEnd(24)}${["n", "p50", "p90", "p99", "max"].map((title) => title.padStart(8)).join("")}`,
+    line("SIGKILL to next grant", killed),
+    line("SIGTERM to next grant", terminated),
+    `${soaked.seconds} s with ${soaked.burners} busy loops: ${soaked.takeovers} takeovers of a living leader`,
+    "",
+  ].join("\n");
+}

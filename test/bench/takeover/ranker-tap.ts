@@ -1,0 +1,102 @@
+/** Hears who leads and what is granted, with the credentials of a planner, who may. It says nothing to anybody. */
+import { join } from "node:path";
+import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
+import { GpuGranted, Heartbeat, subjectsOf } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import type { TuttiUp } from "../../e2e/tutti-up.ts";
+
+/** A ranker that was silent for so long is not there. */
+const SILENT_MS = 350;
+
+export interface HeardGrant {
+  readonly epoch: number;
+  readonly atMs: number;
+}
+
+export class RankerTap {
+  readonly #connection: NatsConnection;
+  readonly #rankers = new Map<ActorKey, { readonly beat: Heartbeat; readonly atMs: number }>();
+  readonly #waiting = new Set<() => void>();
+  /** The first grant of each epoch. */
+  readonly firstGrants: HeardGrant[] = [];
+  grants = 0;
+  epoch = 0;
+
+  private constructor(connection: NatsConnection) {
+    this.#connection = connection;
+    const { prefix, beat } = subjectsOf("main");
+    const grants = new FrameReader().on(GpuGranted, ({ epoch }) => this.#onGrant(epoch));
+    const beats = new FrameReader().on(Heartbeat, (heartbeat) => this.#onBeat(heartbeat));
+    connection.control.subscribe(`${prefix}.to.*`, ({ payload }) => void (payload.length > 0 && grants.read(payload)));
+    connection.control.subscribe(beat("ranker"), ({ payload }) => void beats.read(payload));
+  }
+
+  static async open(up: TuttiUp): Promise<RankerTap> {
+    const credentials = readCredentials(join(up.runDirectory, new URL(up.url).port, "creds/planner.nk"));
+    const connection = await connectNats({ servers: up.url, name: "ranker-tap", credentials });
+    const tap = new RankerTap(connection);
+    await new Promise((resolve) => connection.control.flush(resolve));
+    return tap;
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  /** The process that leads, once so many others are there to take its place and it has granted something. */
+  async leader(spares: number): Promise<number> {
+    let pid: number | undefined;
+    await this.until(() => {
+      const since = performance.now() - SILENT_MS;
+      const living = [...this.#rankers.values()].filter(({ atMs }) => atMs > since).map(({ beat }) => beat);
+      pid = living.find(({ epoch }) => epoch === this.epoch)?.pid;
+      return pid !== undefined && living.length > spares;
+    }, 60_000);
+    return pid!;
+  }
+
+  /** From `sinceMs` until the first grant under an epoch that is newer than `epoch`, in ms. */
+  async nextGrant(epoch: number, sinceMs: number, withinMs = 10_000): Promise<number> {
+    const found = (): HeardGrant | undefined => this.firstGrants.find((grant) => grant.epoch > epoch);
+    await this.until(() => found() !== undefined, withinMs);
+    return found()!.atMs - sinceMs;
+  }
+
+  /** Resolves when that holds after something was heard; rejects when it does not in time. */
+  until(holds: () => boolean, withinMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(look);
+        settle();
+      };
+      const look = (): void => {
+        if (holds()) end(resolve);
+      };
+      const timer = setTimeout(
+        () => end(() => reject(new Error(`nothing of the kind was heard in ${withinMs} ms`))),
+        withinMs,
+      );
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  #onGrant(epoch: number): void {
+    this.grants++;
+    if (epoch > this.epoch) {
+      this.epoch = epoch;
+      this.firstGrants.push({ epoch, atMs: performance.now() });
+    }
+    this.#look();
+  }
+  #onBeat(beat: Heartbeat): void {
+    if (beat.leaving) this.#rankers.delete(beat.key);
+    else this.#rankers.set(beat.key, { beat, atMs: performance.now() });
+    this.#look();
+  }
+  #look(): void {
+    for (const look of [...this.#waiting]) look();
+  }
+}
