@@ -65,6 +65,21 @@ test("a child that dies at every start is given up after the attempts it has, ea
   );
 });
 
+test("a child that has worked is never given up, however often it dies, and each is told how the last one ended", async () => {
+  const recorder = new Recorder();
+  const supervisor = new Supervisor(recorder, { firstMs: 1, maxMs: 1 });
+  const told = "process.send({ ready: true, last: process.env.TUTTI_LAST_END });";
+  const ends = "process.env.TUTTI_LAST_END === undefined ? process.abort() : process.exit(5);";
+  supervisor.start(script("unlucky", `${told} setImmediate(() => { ${ends} });`));
+  const lasts = [];
+  for (let i = 0; i < 10; i++) {
+    lasts.push(((await recorder.next("ready")).detail as { last?: string }).last);
+    expect(await recorder.next("exit")).toMatchObject({ detail: { next: { restartMs: 1 } } });
+  }
+  supervisor.kill();
+  expect(lasts).toEqual([undefined, "SIGABRT", ...Array.from({ length: 8 }, () => "exit code 5")]);
+});
+
 test("a command that does not exist is reported as an end, not thrown", async () => {
   const recorder = new Recorder();
   const supervisor = new Supervisor(recorder, { firstAttemptsMax: 1 });
