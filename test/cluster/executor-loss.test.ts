@@ -362,3 +362,29 @@ test("an executor that starts cold runs every batch size once before it is grant
   expect(own[5]!.at).toBeGreaterThanOrEqual(after(startedAt, millis(warmFor) as Micros));
   expect(own.length).toBeGreaterThan(20);
 });
+
+test("a model that hangs when it is loaded is quarantined after that, and is not loaded by those that come back", () => {
+  const loads: string[] = [];
+  const wrapEngine = (engine: Engine): Engine => ({
+    type: engine.type,
+    load: (model, done) => {
+      loads.push(model.spec.name);
+      if (model.spec.name !== "stone") engine.load(model, done);
+    },
+    unload: (name, done) => engine.unload(name, done),
+    run: (batch, done) => engine.run(batch, done),
+    stop: (done) => engine.stop(done),
+  });
+  const cluster = new VirtualCluster({ gpus: 4, executors: 4, wrapEngine, restartAfter: millis(200) });
+  cluster.addModel(FAST);
+  cluster.run(seconds(2));
+  cluster.addModel({ ...FAST, name: "stone" });
+  cluster.run(seconds(32)); // a load has 30 s
+  expect(faultsOf(cluster, 2)).toMatchObject({ strikes: [{ doing: "load" }, {}, {}] });
+  expect(faultsOf(cluster, 2)?.quarantined).toContain("hung in its load");
+  loads.length = 0;
+  const asked = [cluster.ask("stone"), ...cluster.load("fast", { rate: 400, duration: seconds(1), sloMs: 50 })];
+  cluster.run(millis(100));
+  expect(statuses(asked.slice(0, 1))).toEqual(["TUTTI_NOT_READY"]);
+  expect([notOk(asked.slice(1)), loads]).toEqual([[], []]);
+});

@@ -40,15 +40,13 @@ import { Prober } from "./prober.ts";
 import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
 import { StrikeBook } from "./strike-book.ts";
-import { type EngineDeath, LOAD_LIMIT, WatchedEngine, runLimitOf } from "./watched-engine.ts";
+import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitOf } from "./watched-engine.ts";
 
 export interface ExecutorConfig extends ActorConfig {
   /** Accepted and unfinished batches per accelerator; a ranker that knows our free time never needs more than two. */
   readonly acceptedMax?: number;
   /** How long a drain waits for batches whose grants were on the way when it began. Default: 250 ms. */
   readonly lingerFor?: Micros;
-  /** After which a load counts as hung. Default: a minute. */
-  readonly loadLimit?: Micros;
 }
 export interface ExecutorPorts extends ActorPorts {
   readonly data: DataClient;
@@ -179,7 +177,7 @@ class Executor implements Actor {
     return new WatchedEngine(engine, {
       gpu,
       clock: this.#ports.clock,
-      loadLimit: this.#config.loadLimit ?? LOAD_LIMIT,
+      loadLimit: loadLimitOf,
       runLimit: ({ model: name, bucket, batchSize }) => {
         const model = this.#catalog.get(name);
         return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], batchSize);

@@ -32,7 +32,7 @@ beforeEach(() => {
   engine = new WatchedEngine(inner, {
     gpu: gpuId(3),
     clock,
-    loadLimit: seconds(5),
+    loadLimit: () => seconds(5),
     runLimit: () => millis(100),
     onDead: (death) => deaths.push({ ...death, at: clock.now() }),
   });
@@ -108,7 +108,7 @@ test("a process that was stopped in mid-run gives the run a whole deadline after
   const watched = new WatchedEngine(inner, {
     gpu: gpuId(0),
     clock: stopped as never,
-    loadLimit: seconds(5),
+    loadLimit: () => seconds(5),
     runLimit: () => millis(100),
     onDead: (death) => dead.push(death),
   });

@@ -8,7 +8,7 @@
  */
 import type { Alarm, Clock } from "@tutti/clock";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
-import type { ProfilePoints } from "@tutti/protocol";
+import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
 import {
   type GpuId,
   type Instant,
@@ -36,7 +36,7 @@ export interface WatchOptions {
   readonly gpu: GpuId;
   readonly clock: Clock;
   readonly runLimit: (batch: Pick<EngineBatch, "model" | "bucket" | "batchSize">) => Micros;
-  readonly loadLimit: Micros;
+  readonly loadLimit: (spec: ModelSpec) => Micros;
   readonly onDead: (death: EngineDeath) => void;
 }
 
@@ -72,7 +72,7 @@ export class WatchedEngine implements Engine {
   }
 
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void {
-    const job = this.#begin({ model: model.spec.name, doing: "load", limit: this.#options.loadLimit });
+    const job = this.#begin({ model: model.spec.name, doing: "load", limit: this.#options.loadLimit(model.spec) });
     this.#engine.load(model, (outcome) => this.#end(job, outcome, () => done(outcome)));
   }
   run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
@@ -137,7 +137,13 @@ const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
 /** Of a run whose latency nobody knows yet; the first one of a shape may compile shaders for seconds. */
 export const RUN_LIMIT_UNKNOWN = seconds(30);
-export const LOAD_LIMIT = seconds(60);
+/** Sessions are made in milliseconds; but on another provider than the CPU each shape is compiled, and compared with the CPU's. */
+const LOAD_LIMIT_MIN = seconds(30);
+/** Of a model's file: 10 MB a second is a slow disk. */
+const LOAD_BYTES_PER_MICRO = 10;
+
+export const loadLimitOf = (spec: ModelSpec): Micros =>
+  micros(LOAD_LIMIT_MIN + Math.ceil((spec.file?.bytes ?? 0) / LOAD_BYTES_PER_MICRO));
 
 /** @param deadline - the model's own @param points - its planned latencies in this bucket, by rising batch size; none while nobody has measured them */
 export function runLimitOf(deadline: Micros | undefined, points: ProfilePoints, batchSize: number): Micros {
