@@ -39,6 +39,7 @@ export class Station {
   readonly #startedAt;
   #probes: PeerProbes | undefined;
   #leaving = false;
+  #slowConsumers = 0;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: StationOptions) {
     this.#ports = ports;
@@ -87,9 +88,13 @@ export class Station {
         stats: () => this.#options.stats().figures,
       }),
       bus.onStatus((status) => {
+        if (status.kind === "slow-consumer") return this.#onSlow("control", status.text);
         if (status.kind === "disconnected") this.directory.disconnected();
         if (status.kind === "reconnected") this.#onReconnected();
         this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
+      }),
+      this.#ports.bulk.onStatus((status) => {
+        if (status.kind === "slow-consumer") this.#onSlow("bulk", status.text);
       }),
     );
     this.beat();
@@ -157,6 +162,12 @@ export class Station {
     this.#probes = new PeerProbes({ bus, clock, every, directory: this.directory, subjectOf, matters });
   }
 
+  /** This process reads more slowly than others send to it: they are held up, and in the end the server cuts it off. */
+  #onSlow(connection: "control" | "bulk", text: string): void {
+    this.#slowConsumers++;
+    this.log.warn({ connection, slowConsumers: this.#slowConsumers }, text);
+  }
+
   #onReconnected(): void {
     this.directory.reconnected();
     this.beat();
@@ -173,7 +184,7 @@ export class Station {
   /** Figures, which otherwise go once a second. */
   report(): void {
     const stats = this.#options.stats();
-    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost };
+    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost, slowConsumers: this.#slowConsumers };
     const figures = { ...stats.figures, ...own, ...this.#ports.vitals?.() };
     this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
       key: this.#config.key,

@@ -149,7 +149,7 @@ function openConnection(
     pingInterval: options.pingMs ?? 3_000,
     maxPingOut: 2,
     // Of one attempt: as long as a starved machine may take, and a server that hangs keeps us from the next of the list.
-    timeout: 4_000,
+    timeout: 5_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
     ...(options.tls !== undefined && { tls: options.tls }),

@@ -15,6 +15,7 @@ import {
   isPattern,
 } from "@tutti/bus";
 import { type NatsConnection as Connection, type Msg, type Status, errors } from "@nats-io/transport-node";
+import { LagProbe, SLOW_MS } from "./lag-probe.ts";
 import { NatsDelivery, OutgoingHeaders, isNoResponders } from "./nats-delivery.ts";
 
 type LibraryOptions = NonNullable<Parameters<Connection["publish"]>[2]>;
@@ -38,6 +39,7 @@ export class NatsBus implements Bus {
   readonly #requests = new Map<number, PendingRequest>();
   readonly #closed: Promise<void>;
   readonly #writeNow: (() => void) | undefined;
+  readonly #lag: LagProbe;
   #payloadMax: number;
   #connected = true;
   #closing = false;
@@ -57,6 +59,7 @@ export class NatsBus implements Bus {
     });
     this.#writeNow = writerOf(connection);
     this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
+    this.#lag = new LagProbe({ flush: () => connection.flush(), onSlow: (lagMs) => this.#onSlow(lagMs) });
     void this.#followStatus();
   }
 
@@ -227,6 +230,8 @@ export class NatsBus implements Bus {
       case "disconnect":
         this.#connected = false;
         this.#failRequests();
+        if (this.#lag.lagMs >= SLOW_MS)
+          this.#tell({ kind: "error", text: "the server cut off a slow consumer, or hung" });
         return this.#tell({ kind: "disconnected" });
       case "reconnect":
         this.#connected = true;
@@ -245,8 +250,14 @@ export class NatsBus implements Bus {
     }
   }
 
+  #onSlow(lagMs: number): void {
+    const text = `what comes is read ${(lagMs / 1_000).toFixed(1)} s late: a slow consumer`;
+    this.#tell({ kind: "slow-consumer", lagMs, text });
+  }
+
   #onClosed(error: Error | undefined): void {
     this.#connected = false;
+    this.#lag.stop();
     this.#failRequests();
     this.#tell({ kind: "closed", reason: error === undefined ? "closed by its owner" : textOf(error) });
   }

@@ -83,6 +83,8 @@ export type BusStatus =
   | { readonly kind: "reconnected"; readonly server: string }
   | { readonly kind: "closed"; readonly reason: string }
   | { readonly kind: "permission-denied"; readonly subject: string; readonly text: string }
+  /** What comes waits for so long before it is read: the sender is held up, and in the end the server cuts the connection, and all of it is lost. */
+  | { readonly kind: "slow-consumer"; readonly lagMs: number; readonly text: string }
   | { readonly kind: "error"; readonly text: string };
 
 export interface ServiceInfo {

@@ -55,6 +55,8 @@ export interface NatsConfigOptions {
   /** Where the server writes its process id, for whoever reloads it. */
   readonly pidFile?: string;
   readonly payloadBytesMax?: number;
+  /** Of a consumer that reads nothing; then it is cut off. Default 10 s. */
+  readonly writeDeadlineMs?: number;
 }
 
 const SYSTEM_ACCOUNT = "SYS";
@@ -71,7 +73,7 @@ export function natsConfig(options: NatsConfigOptions): string {
     `server_name: ${quoted(options.serverName ?? "tutti")}`,
     `max_payload: ${options.payloadBytesMax ?? OUR_PAYLOAD_BYTES_MAX}`,
     // 2.9 stops a publisher whose consumer is slow, up to the deadline; then the slow one is cut off.
-    `write_deadline: "10s"`,
+    `write_deadline: "${options.writeDeadlineMs ?? 10_000}ms"`,
     `jetstream {`,
     `  store_dir: ${quoted(options.storeDir)}`,
     `}`,

@@ -22,12 +22,16 @@ export interface NatsServerOptions {
   /** Who may do what (`usersOf`). Default: no accounts, everyone may do everything: for tests. */
   readonly access?: { readonly users: readonly NatsUser[]; readonly withLocalUser: boolean };
   readonly payloadBytesMax?: number;
+  /** Of a consumer that reads nothing; then it is cut off. Default 10 s. */
+  readonly writeDeadlineMs?: number;
   readonly serverName?: string;
   /** With it, connections without TLS are refused. */
   readonly tls?: ServerTls;
   readonly cluster?: ClusterConfig;
   /** Each line of the server's log. */
   readonly onLog?: (line: string) => void;
+  /** The server has cut a connection that did not read: its name, as `connectNats` gives it, and what the log says. */
+  readonly onSlowConsumer?: (connection: string, line: string) => void;
   /** Default 20 s: recovering a large store takes time. */
   readonly readyWithinMs?: number;
 }
@@ -152,7 +156,8 @@ class SpawnedServer implements NatsServer {
   }
 
   #writeConfig(): string {
-    const { dir, host, monitoringPort, access, payloadBytesMax, serverName, tls, cluster } = this.#options;
+    const { dir, host, monitoringPort, access, payloadBytesMax, writeDeadlineMs, serverName, tls, cluster } =
+      this.#options;
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     const path = join(dir, "nats.conf");
     const text = natsConfig({
@@ -162,6 +167,7 @@ class SpawnedServer implements NatsServer {
       ...(host !== undefined && { host }),
       ...(monitoringPort !== undefined && { monitoringPort }),
       ...(payloadBytesMax !== undefined && { payloadBytesMax }),
+      ...(writeDeadlineMs !== undefined && { writeDeadlineMs }),
       ...(serverName !== undefined && { serverName }),
       ...(tls !== undefined && { tls }),
       ...(cluster !== undefined && { cluster }),
@@ -183,6 +189,7 @@ class SpawnedServer implements NatsServer {
       this.#log.push(line);
       if (this.#log.length > LOG_LINES_KEPT) this.#log.shift();
       this.#options.onLog?.(line);
+      if (line.includes("Slow Consumer Detected")) this.#options.onSlowConsumer?.(connectionIn(line), line);
       const port = /Listening for client connections on .*:(\d+)$/.exec(line)?.[1];
       if (port !== undefined) this.#port = Number(port);
       this.#monitoringUrl =
@@ -215,4 +222,10 @@ function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
   // The pipe must not keep this process alive.
   (watchdog.stdin as unknown as { unref(): void } | null)?.unref();
   return watchdog;
+}
+
+/** `… 127.0.0.1:53412 - cid:7 - "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`; without a name, its address. */
+function connectionIn(line: string): string {
+  const [, address = "?", name] = /(\S+) - cid:\d+(?: - "([^"]*)")?/.exec(line) ?? [];
+  return name?.split(":").at(-1) ?? address;
 }

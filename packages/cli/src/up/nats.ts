@@ -82,6 +82,8 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
       ...(tls?.cert !== undefined &&
         tls.key !== undefined && { tls: { certFile: tls.cert, keyFile: tls.key, caFile: tls.ca } }),
       onLog: (line) => log.write(line),
+      onSlowConsumer: (connection) =>
+        announcer.say("slow-consumer", `the NATS server cut off ${connection}, which read too slowly`, { connection }),
     });
   let server = await start();
   let stopping = false;
