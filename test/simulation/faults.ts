@@ -97,6 +97,9 @@ export class Faults {
     const entry = this.#cluster.running.get(slot);
     if (entry === undefined || this.#draining.has(slot)) return;
     this.#draining.add(slot);
+    // What is on its way to an ingress when it stops is its business still (T9).
+    if (this.#plan.calm && slot.startsWith("ingress"))
+      for (const model of this.#plan.models) for (let i = 0; i < 3; i++) this.#cluster.ask(model, model.sloMs);
     const done = (): void => {
       this.#draining.delete(slot);
       if (!entry.host.alive) return;

@@ -14,6 +14,9 @@ const RUNS_MAX = 5;
 /** An accepted batch waits for others and for inputs that don't come, then runs. */
 const RUN_US_MAX = 900_000;
 
+/** Since the engine was given it: a few runs before it, three times as long as planned, or a deadline that ends the engine. */
+const HUNG_US_MAX = 400_000;
+
 /** Writes of one model's lease in a trial: whoever wrote it is left alone for a peer's time-out, and batchers are restarted a few times. */
 const MOVES_MAX = 40;
 
@@ -44,6 +47,8 @@ export class FenceChecker {
   readonly #accepted = new Map<string, Accepted>();
   readonly #obeyed = new Map<ActorKey, Obeyed>();
   readonly #running = new Map<string, number>();
+  /** In the order in which they were given to their engines. */
+  readonly #runs = new Set<{ readonly host: Host; readonly gpu: number; readonly since: number }>();
   readonly #drivers = new Map<number, Host>();
 
   constructor(report: Report, now: () => number) {
@@ -148,10 +153,18 @@ export class FenceChecker {
     const running = (this.#running.get(id) ?? 0) + change;
     this.#running.set(id, running);
     if (running > RUNS_MAX) this.#report("T7", `${running} batches wait for accelerator ${gpu}`);
+    if (change === 1) this.#runs.add({ host, gpu, since: this.#now() });
+    else for (const run of this.#runs) if (run.host === host && run.gpu === gpu) return void this.#runs.delete(run);
   }
 
-  /** T4: an accepted batch runs. */
+  /** T4: an accepted batch runs, and ends, or its executor does. */
   check(): void {
+    for (const run of this.#runs) {
+      const { host, gpu, since } = run;
+      if (!host.alive) this.#runs.delete(run);
+      else if (!host.paused && this.#now() > Math.max(since, host.wokenAt) + HUNG_US_MAX)
+        this.#report("T4", `a run on accelerator ${gpu} of ${host.name} does not end, and nobody ends it`);
+    }
     for (const [id, { at, host, finished }] of this.#accepted) {
       if (finished || !host.alive || host.paused) continue;
       if (this.#now() > Math.max(at, host.wokenAt) + RUN_US_MAX)

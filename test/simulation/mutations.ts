@@ -133,4 +133,28 @@ export const MUTATIONS: readonly Mutation[] = [
     find: `return after(known?.since ?? now, this.#options.peerTimeout);`,
     replace: `return now;`,
   },
+  {
+    name: "nobody ends a run that never ends",
+    file: "actors/src/executor/watched-engine.ts",
+    find: `if (stalled) this.#startedAt = now; // W2`,
+    replace: `this.#startedAt = now;`,
+    from: 4,
+  },
+  {
+    name: "the server's word that a peer is gone is not believed",
+    file: "actors/src/peer-probes.ts",
+    find: `if (this.#options.directory.wasHeardHere(key)) this.#options.directory.lose(key);`,
+    replace: ``,
+    from: 54,
+  },
+  {
+    name: "an ingress that is stopped does not take what was on its way to it",
+    file: "actors/src/ingress/ingress.ts",
+    find: `else this.#requests.drain(wait);`,
+    replace: `else {
+      this.#requests.stop();
+      wait();
+    }`,
+    from: 58,
+  },
 ];
