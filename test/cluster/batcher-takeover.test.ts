@@ -134,3 +134,27 @@ test("a batcher that dies just after it took models is inherited from as fast: i
   cluster.run(millis(300));
   expect(notOk(asked)).toEqual([]);
 });
+
+test("after deaths, stops and starts every batcher that lives has its share, and keeps it", () => {
+  const models = names(4);
+  const cluster = serving({ batchers: 2 }, models);
+  cluster.kill("batcher-0");
+  cluster.run(millis(100));
+  cluster.startBatcher("batcher-2");
+  cluster.run(millis(300));
+  cluster.drain("batcher-1");
+  cluster.run(millis(300));
+  cluster.startBatcher("batcher-3");
+  cluster.run(millis(300));
+  expect(countsOf(cluster, 4, ["batcher-2", "batcher-3"])).toEqual([2, 2]);
+  cluster.startBatcher("batcher-4");
+  cluster.run(millis(300));
+  const counts = countsOf(cluster, 4, ["batcher-2", "batcher-3", "batcher-4"]);
+  expect(counts.toSorted()).toEqual([1, 1, 2]);
+  const before = holders(cluster, 4);
+  cluster.run(seconds(3));
+  expect(holders(cluster, 4)).toEqual(before);
+  cluster.drain("batcher-4");
+  cluster.run(millis(300));
+  expect(countsOf(cluster, 4, ["batcher-2", "batcher-3"])).toEqual([2, 2]);
+});
