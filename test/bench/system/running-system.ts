@@ -115,6 +115,11 @@ export class RunningSystem {
     return times;
   }
 
+  /** Of itself, its roles and its NATS server. */
+  pids(): number[] {
+    return descendants(this.#child.pid!);
+  }
+
   async stop(): Promise<void> {
     if (this.#child.exitCode !== null) return;
     this.#child.kill("SIGINT");
