@@ -6,7 +6,7 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
-import { type FuzzJob, type FuzzReport, type SeedsTaken, failureText, runSeeds } from "./fuzz-seeds.ts";
+import { type FuzzJob, type FuzzReport, type SeedsTaken, failureText } from "./fuzz-seeds.ts";
 import { runTrial } from "./trial.ts";
 
 const USAGE =
@@ -77,9 +77,7 @@ async function fuzz({ seeds, minutes, from, workers, failures }: FuzzOptions): P
   };
   const progress = setInterval(() => showProgress(total, job), PROGRESS_MS[process.stderr.isTTY ? "terminal" : "log"]);
   try {
-    // One alone needs no thread, and starts sooner.
-    if (workers === 1) runSeeds(job, add);
-    else await Promise.all(Array.from({ length: workers }, () => runWorker(job, add)));
+    await Promise.all(Array.from({ length: workers }, () => runWorker(job, add)));
   } finally {
     clearInterval(progress);
     if (process.stderr.isTTY) process.stderr.write("\r\u001b[K");
