@@ -46,6 +46,18 @@ test("a holder that was away for too long learns that it holds nothing any more"
   await first.release();
 });
 
+test("a store that does not answer at first is asked again, and what it took without saying so is ours", async () => {
+  const update = store.update.bind(store);
+  let failures = 2;
+  store.update = (bucket, key, value, revision, done) =>
+    update(bucket, key, value, revision, (result) => done(failures-- > 0 ? { failure: "timeout" } : result));
+  const lock = await take("ann");
+  failures = 1;
+  await new Promise((resolve) => setTimeout(resolve, 100)); // ten renewals
+  lock.assertHeld();
+  await lock.release();
+});
+
 test("an entry that can't be read is nobody's lock (T8)", async () => {
   await new Promise((resolve) => store.put(BUCKET.leases, leaseKeys.operation, new Uint8Array([1, 2, 3]), resolve));
   await (await take("bob")).release();

@@ -2,6 +2,7 @@
  * At most one operator restarts or drains at a time: two who each see that all is well could take a role's last two actors together. The lock is an entry of the
  * store, taken by compare-and-set and renewed while its holder works; one that is renewed no more is taken over.
  */
+import { randomUUID } from "node:crypto";
 import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import { fromJson, toJson } from "@tutti/wire";
@@ -25,17 +26,25 @@ interface Held {
   readonly what: string;
 }
 
+/** As it is stored: `id` tells our own entry where the store took it and its answer was lost. */
+type Entered = Held & { readonly id: string };
+
+/** A store that doesn't answer once may do so a moment later. */
+const ATTEMPTS_MAX = 4;
+
 export class OperationLock {
   readonly #store: Store;
   readonly #value: Uint8Array;
+  readonly #id: string;
   readonly #times: LockTimes;
   #revision: number;
   #over = false;
   #lost = false;
 
-  private constructor(store: Store, held: Held, revision: number, times: LockTimes) {
+  private constructor(store: Store, held: Entered, revision: number, times: LockTimes) {
     this.#store = store;
     this.#value = toJson(held);
+    this.#id = held.id;
     this.#revision = revision;
     this.#times = times;
   }
@@ -47,17 +56,18 @@ export class OperationLock {
     onWait: (text: string) => void,
     times: LockTimes = REAL,
   ): Promise<OperationLock> {
-    for (;;) {
-      const { revision, other } = await read(store);
-      if (other !== undefined) {
-        onWait(`${other.who} was at work (${other.what}); waits to see whether that still goes on`);
-        await waitUntilStale(store, revision, other, times);
+    const entered: Entered = { ...held, id: randomUUID() };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const revision = await enter(store, entered, onWait, times);
+        if (revision === undefined) continue; // someone else was faster
+        const lock = new OperationLock(store, entered, revision, times);
+        void lock.#renew();
+        return lock;
+      } catch (error) {
+        if (!(error instanceof TuttiError) || attempt >= ATTEMPTS_MAX) throw error;
+        await times.wait(times.renewMs);
       }
-      const taken = await update(store, toJson(held), revision);
-      if (taken === undefined) continue; // someone else was faster
-      const lock = new OperationLock(store, held, taken, times);
-      void lock.#renew();
-      return lock;
     }
   }
 
@@ -71,23 +81,42 @@ export class OperationLock {
     if (!this.#lost) await update(this.#store, toJson({}), this.#revision).catch(() => undefined);
   }
 
+  /** Of a renewal that the store took without saying so. */
+  async #ownRevision(): Promise<number | undefined> {
+    const { revision, other } = await read(this.#store);
+    return other?.id === this.#id ? revision : undefined;
+  }
+
   async #renew(): Promise<void> {
     for (;;) {
       await this.#times.wait(this.#times.renewMs);
       if (this.#over) return;
       try {
-        const revision = await update(this.#store, this.#value, this.#revision);
+        const revision = (await update(this.#store, this.#value, this.#revision)) ?? (await this.#ownRevision());
         if (this.#over) return;
-        if (revision === undefined) {
-          this.#lost = true;
-          return;
-        }
+        this.#lost = revision === undefined;
+        if (revision === undefined) return;
         this.#revision = revision;
       } catch {
         // A store that does not answer now may answer the next time, and nobody else can take the lock meanwhile either.
       }
     }
   }
+}
+
+async function enter(
+  store: Store,
+  entered: Entered,
+  onWait: (text: string) => void,
+  times: LockTimes,
+): Promise<number | undefined> {
+  const { revision, other } = await read(store);
+  if (other?.id === entered.id) return revision;
+  if (other !== undefined) {
+    onWait(`${other.who} was at work (${other.what}); waits to see whether that still goes on`);
+    await waitUntilStale(store, revision, other, times);
+  }
+  return update(store, toJson(entered), revision);
 }
 
 async function waitUntilStale(store: Store, revision: number, other: Held, times: LockTimes): Promise<void> {
@@ -103,7 +132,7 @@ async function waitUntilStale(store: Store, revision: number, other: Held, times
   }
 }
 
-async function read(store: Store): Promise<{ revision: number; other: Held | undefined }> {
+async function read(store: Store): Promise<{ revision: number; other: Entered | undefined }> {
   const entry = await new Promise<Parameters<Parameters<Store["get"]>[2]>[0]>((resolve) =>
     store.get(BUCKET.leases, leaseKeys.operation, resolve),
   );
@@ -112,10 +141,10 @@ async function read(store: Store): Promise<{ revision: number; other: Held | und
   return { revision: entry.revision, other: heldIn(entry.value) };
 }
 
-function heldIn(value: Uint8Array): Held | undefined {
+function heldIn(value: Uint8Array): Entered | undefined {
   try {
-    const { who, what } = fromJson(value) as Partial<Held>;
-    return typeof who === "string" ? { who, what: String(what) } : undefined;
+    const { who, what, id } = fromJson(value) as Partial<Entered>;
+    return typeof who === "string" ? { who, what: String(what), id: String(id) } : undefined;
   } catch {
     return undefined; // nobody can have meant that
   }
