@@ -7,3 +7,7 @@ export * from "./packing/epoch.ts";
 export * from "./packing/node.ts";
 export * from "./packing/pack.ts";
 export * from "./packing/stream.ts";
+export * from "./fractions/gpulet.ts";
+export * from "./fractions/interference.ts";
+export * from "./fractions/model.ts";
+export * from "./fractions/partition.ts";
