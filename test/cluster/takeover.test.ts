@@ -172,7 +172,7 @@ for (const { what, from, to, type } of [
     const slots = (role: string): Set<string> => new Set(stage.cluster.slots.filter((slot) => slot.startsWith(role)));
     const cut = [{ from: slots(from), to: slots(to) }];
     // Everything on that way is lost from the first such message on, for 5 ms.
-    stage.watch(type as MessageType<object>, () => {
+    stage.watch(type, () => {
       if (lost++ > 0) return;
       stage.cluster.links.cut(cut);
       stage.cluster.later(5_000, () => stage.cluster.links.mend(cut));
