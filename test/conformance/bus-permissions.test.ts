@@ -10,7 +10,7 @@ import { until } from "./bus.suite.ts";
 const nats = withNats({ users: usersOf({ cluster: "main", apps: ["camera", "robot"] }), withLocalUser: true });
 const subjects = subjectsOf("main");
 const NOTHING = new Uint8Array(0);
-const USERS = [...ROLES, "answers", "admin", "recorder", "app-camera", "app-robot"];
+const USERS = [...ROLES, "answers", "admin", "agent", "recorder", "app-camera", "app-robot"];
 
 const open: NatsConnection[] = [];
 afterEach(async () => {
@@ -105,6 +105,22 @@ test("an ingress hears requests as a member of the queue group, the recorder bes
   const answer = await ask(app.nats, inferSubject("mlp", "camera"));
   expect(isBusFailure(answer) ? answer : new TextDecoder().decode(answer.payload)).toBe("infer.mlp.camera");
   expect([...ingress.denied, ...answers.denied, ...app.denied]).toEqual([]);
+});
+
+test("the operator gives orders to agents and hears their answers; an agent hears orders and answers, and does nothing else", async () => {
+  const key = actorKey(123_456);
+  const orders = [subjects.agents, subjects.agent(key)];
+  const answer = subjects.operator(key);
+  expect(await deniedPublishing("admin", [...orders, answer])).toEqual([answer]);
+  expect(await deniedSubscribing("admin", [answer, ...orders])).toEqual(orders);
+  const notItsOwn = ["infer.mlp.camera", "$SRV.PING", subjects.actor(key), subjects.beat("ranker"), "_INBOX.x.y"];
+  expect(await deniedPublishing("agent", [answer, ...orders, ...notItsOwn])).toEqual([...orders, ...notItsOwn]);
+  const heard = [subjects.beat("*"), subjects.stats("*"), subjects.role("ranker"), "infer.*.*", "_INBOX.>"];
+  expect(await deniedSubscribing("agent", [...orders, answer, ...heard])).toEqual([answer, ...heard]);
+  for (const user of [...ROLES, "recorder", "app-camera", undefined]) {
+    expect(await deniedPublishing(user, [...orders, answer]), user).toEqual([...orders, answer]);
+    expect(await deniedSubscribing(user, [...orders, answer]), user).toEqual([...orders, answer]);
+  }
 });
 
 test("the recorder hears requests, takes none from the ingresses, and neither says nor reads anything else", async () => {
