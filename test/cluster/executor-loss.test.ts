@@ -2,7 +2,7 @@
 import type { LastRun } from "@tutti/actors";
 import type { EmulatedFault, Engine } from "@tutti/engine";
 import { BUCKET, BatchRefused, type ModelFaults, type ModelStatus, faultKeys, subjectsOf } from "@tutti/protocol";
-import { type GpuId, type Instant, type Micros, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
+import { type GpuId, type Instant, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
@@ -332,20 +332,18 @@ test("a failed load is reported until the profiler has heard it, however many re
 
 test("an executor that starts cold runs every batch size once before it is granted anything", () => {
   const runs: { gpu: number; batchSize: number; at: Instant }[] = [];
-  let clock: (() => Instant) | undefined;
   const wrapEngine = (engine: Engine, gpu: GpuId): Engine => ({
     type: engine.type,
     cold: true,
     load: (model, done) => engine.load(model, done),
     unload: (name, done) => engine.unload(name, done),
     run: (batch, done) => {
-      runs.push({ gpu, batchSize: batch.batchSize, at: clock!() });
+      runs.push({ gpu, batchSize: batch.batchSize, at: cluster.clock.now() });
       engine.run(batch, done);
     },
     stop: (done) => engine.stop(done),
   });
-  const cluster = new VirtualCluster({ gpus: 2, executors: 2, wrapEngine });
-  clock = () => cluster.clock.now();
+  const cluster: VirtualCluster = new VirtualCluster({ gpus: 2, executors: 2, wrapEngine });
   cluster.addModel({ ...FAST, batchSizeMax: 16 });
   cluster.run(seconds(2));
   cluster.kill("executor-0");
@@ -358,8 +356,8 @@ test("an executor that starts cold runs every batch size once before it is grant
   expect(notOk(asked)).toEqual([]);
   const own = runs.filter(({ gpu }) => gpu === 0);
   expect(own.slice(0, 5).map(({ batchSize }) => batchSize)).toEqual([1, 2, 4, 8, 16]);
-  const warmFor = (2 ** 5 - 1 + 5 * 4) as number; // ms, of l(b) = b + 4
-  expect(own[5]!.at).toBeGreaterThanOrEqual(after(startedAt, millis(warmFor) as Micros));
+  const warmFor = 2 ** 5 - 1 + 5 * 4; // ms, of l(b) = b + 4
+  expect(own[5]!.at).toBeGreaterThanOrEqual(after(startedAt, millis(warmFor)));
   expect(own.length).toBeGreaterThan(20);
 });
 

@@ -52,7 +52,7 @@ async function askUntilAnswered(model: string): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt++) {
     const failure = await ask(model, 0, "2s").then(
       () => undefined,
-      (error: { retryable?: boolean }) => error,
+      (error: Error & { retryable?: boolean }) => error,
     );
     if (failure === undefined) return;
     if (failure.retryable === false) throw failure;

@@ -67,7 +67,7 @@ test("a quarantine is not lifted by a run that ends well elsewhere: only an oper
     books[0]!.record(model, strike(executor), () => undefined);
     pass(millis(10));
   }
-  books[1]!.clear(model, after(clock.now(), seconds(1)) as Instant);
+  books[1]!.clear(model, after(clock.now(), seconds(1)));
   pass(seconds(1));
   expect(faults()?.quarantined).not.toBe("");
 });
