@@ -1,5 +1,5 @@
 /** What becomes of a message on its way through hands that mean no good: seeded, so that each case can be had again. */
-import { Prng } from "@tutti/units";
+import type { Prng } from "@tutti/units";
 
 const EXTREMES = [0, 1, 7, 8, 9, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
 const DOUBLES = [NaN, Infinity, -Infinity, -1, 0.5, 2 ** 53, 2 ** 48, -0, Number.MAX_VALUE];

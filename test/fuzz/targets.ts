@@ -87,9 +87,7 @@ const TYPES = Object.values<unknown>(protocol).filter(
 /** Decoded, and looked at as the actors look at it before they believe it. */
 const CHECKS: Readonly<Record<string, (value: never) => boolean>> = {
   ...(wellFormed as Readonly<Record<string, (value: never) => boolean>>),
-  ...("wellFormedAdmin" in protocol
-    ? (protocol.wellFormedAdmin as Readonly<Record<string, (value: never) => boolean>>)
-    : {}),
+  ...("wellFormedAdmin" in protocol ? protocol.wellFormedAdmin : {}),
 };
 const camel = (name: string): string => name.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
