@@ -9,7 +9,7 @@ import { type NatsConnection, NatsDataClient, connectNats, readCredentials, role
 import { type Tutti, connect } from "@tutti/client";
 import { Heartbeat, type ResultBatch, TOKEN_BYTES, inferSubject, subjectsOf } from "@tutti/protocol";
 import type { PullOutcome } from "@tutti/pull";
-import { type ActorKey, actorKey, instant, micros } from "@tutti/units";
+import { actorKey, instant, micros } from "@tutti/units";
 import { FrameReader, encodeRequest, encodeTensors } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../conformance/bus.suite.ts";
