@@ -1,4 +1,3 @@
-import type { Delivery } from "@tutti/bus";
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { CancelDesk } from "./cancel-desk.ts";
@@ -12,7 +11,7 @@ function desk(scope: "app" | "any" = "app") {
   const cancels = new CancelDesk(scope, ({ reply }) => cancelled.push(reply));
   const cancel = (subject: string, payload: string | Uint8Array): void => {
     const bytes = typeof payload === "string" ? new TextEncoder().encode(payload) : payload;
-    cancels.onDelivery({ subject, payload: bytes, reply: undefined, header: () => undefined } as Delivery);
+    cancels.onDelivery({ subject, payload: bytes, reply: undefined, header: () => undefined });
   };
   return { cancels, cancel, cancelled };
 }

@@ -129,23 +129,7 @@ class Ingress implements Actor {
     this.#cancels = new CancelDesk(config.replyScope, (held) => this.#cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
-    this.#station = new Station(ports, config, {
-      role: "ingress",
-      listensTo: ["batcher", "executor"],
-      beat: () => {
-        const address = this.#data.address();
-        return { arrivals: this.#lanes.lastArrivals(), ...(address === undefined ? {} : { address }) };
-      },
-      stats: () => this.#stats(),
-      // A batcher that starts again, or that falsely lost us, needs the secret anew.
-      onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
-      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice ourselves.
-      probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
-      onLost: (peer) => {
-        if (peer.role === "batcher") this.#lanes.forget(peer.key);
-        else this.#lanes.executorLost(peer.key);
-      },
-    });
+    this.#station = this.#createStation();
     this.#lanes = new Lanes({
       station: this.#station,
       held: this.#held,
@@ -165,13 +149,54 @@ class Ingress implements Actor {
         return lease?.batcher === batcher && lease.term === term;
       },
     });
-    this.#door = new FrontDoor({
+    this.#door = this.#createDoor();
+    this.#station.reader.on(RequestRefused, (refusal, sender) => {
+      const held = this.#held.get(refusal.seq);
+      if (held !== undefined && held.thread === refusal.thread && this.#lanes.holds(held.thread, sender))
+        this.#settle(held, this.#refusalError(held, refusal));
+    });
+    this.#timer = ports.clock.alarm(() => this.#onTimer());
+    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
+    this.#data = this.#serveData(secret);
+    this.#catalog.open(() => {
+      this.#station.open();
+      this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
+        queue: INFER_QUEUE,
+      });
+      this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
+      ports.bulk.flush(() => ready());
+    });
+  }
+
+  #createStation(): Station {
+    return new Station(this.#ports, this.#config, {
+      role: "ingress",
+      listensTo: ["batcher", "executor"],
+      beat: () => {
+        const address = this.#data.address();
+        return { arrivals: this.#lanes.lastArrivals(), ...(address === undefined ? {} : { address }) };
+      },
+      stats: () => this.#stats(),
+      // A batcher that starts again, or that falsely lost us, needs the secret anew.
+      onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
+      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice ourselves.
+      probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
+      onLost: (peer) => {
+        if (peer.role === "batcher") this.#lanes.forget(peer.key);
+        else this.#lanes.executorLost(peer.key);
+      },
+    });
+  }
+
+  #createDoor(): FrontDoor {
+    const { clock, telemetry, decoder } = this.#ports;
+    return new FrontDoor({
       shedding: this.#shedding,
-      clock: ports.clock,
-      tracer: ports.telemetry.tracer,
+      clock,
+      tracer: telemetry.tracer,
       log: this.#station.log,
-      replyScope: config.replyScope,
-      decoder: ports.decoder ?? inlineDecoder,
+      replyScope: this.#config.replyScope,
+      decoder: decoder ?? inlineDecoder,
       catalog: this.#catalog,
       held: this.#held,
       cancels: this.#cancels,
@@ -181,14 +206,11 @@ class Ingress implements Actor {
       onAccepted: (accepted) => this.#accept(accepted),
       onTurnedAway: () => this.#endIfDrained(),
     });
-    this.#station.reader.on(RequestRefused, (refusal, sender) => {
-      const held = this.#held.get(refusal.seq);
-      if (held !== undefined && held.thread === refusal.thread && this.#lanes.holds(held.thread, sender))
-        this.#settle(held, this.#refusalError(held, refusal));
-    });
-    this.#timer = ports.clock.alarm(() => this.#onTimer());
-    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
-    this.#data = ports.serveData(
+  }
+
+  #serveData(secret: Uint8Array): ReturnType<IngressPorts["serveData"]> {
+    const { clock } = this.#ports;
+    return this.#ports.serveData(
       createDataDesk({
         held: this.#held,
         secret,
@@ -196,17 +218,9 @@ class Ingress implements Actor {
         onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
         onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
         settle: (held, outcome, results) => this.#settle(held, outcome, results),
-        onResponded: (results) => this.#respond.note(ports.clock.now(), between(results.finishedAt, ports.clock.now())),
+        onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
       }),
     );
-    this.#catalog.open(() => {
-      this.#station.open();
-      this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
-        queue: INFER_QUEUE,
-      });
-      this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
-      ports.bulk.flush(() => ready());
-    });
   }
 
   #createWarmUp(): WarmUp {
