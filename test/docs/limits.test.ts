@@ -1,0 +1,65 @@
+/** docs/limits.md has every bound of a running system, with its value and the test that reaches it (T7). */
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../..");
+const PACKAGES = [
+  ...["actors", "bus", "bus-nats", "decode-worker", "engine", "engine-onnx", "protocol", "pull", "pull-tcp"],
+  ...["scheduling", "store", "telemetry-otel", "units", "wire"],
+];
+const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
+
+interface Row {
+  readonly name: string;
+  readonly file: string;
+  readonly value: string;
+  readonly rest: readonly string[];
+}
+
+const rows = read("docs/limits.md")
+  .split("\n")
+  .map((line): Row | undefined => {
+    const [first = "", value = "", ...rest] = line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map((cell) => cell.trim());
+    const found = /^`(\w+_MAX)` in \[[\w-]+\]\(\.\.\/(.+)\)$/.exec(first);
+    return found === null ? undefined : { name: found[1]!, file: found[2]!, value, rest };
+  })
+  .filter((row) => row !== undefined);
+
+function declared(): string[] {
+  return PACKAGES.flatMap((name) => {
+    const folder = `packages/${name}/src`;
+    const files = readdirSync(join(ROOT, folder), { recursive: true }).map(String);
+    return files
+      .filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts") && !file.includes("testing"))
+      .flatMap((file) => {
+        const constants = read(`${folder}/${file}`).matchAll(
+          /^(?:export )?const ([A-Z][A-Z0-9_]*_MAX)(?:: [^=]+)? = (.+);/gm,
+        );
+        return [...constants].map(([, constant, value = ""]) => {
+          const shown = value.replaceAll(/(\d)_(?=\d)/g, "$1,");
+          return `\`${constant}\` in [${name}](../${folder}/${file}) | ${shown}`;
+        });
+      });
+  });
+}
+
+test("every bound is listed once, with its value; a row that is missing is printed as it should be", () => {
+  const listed = rows.map(({ name, file, value }) => `\`${name}\` in [${file.split("/")[1]}](../${file}) | ${value}`);
+  expect(listed.toSorted()).toEqual(declared().toSorted());
+});
+
+test("every test that a bound names is there", () => {
+  const tests = rows.flatMap(({ name, rest }) => {
+    const found = /^\[(.+)\]\(\.\.\/(.+\.test\.ts)\)$/.exec(rest[1] ?? "");
+    return found === null ? [] : [{ name, title: found[1]!, file: found[2]! }];
+  });
+  expect(tests.length).toBeGreaterThan(40);
+  for (const { name, title, file } of tests) {
+    expect(existsSync(join(ROOT, file)), `${name}: ${file}`).toBe(true);
+    expect(read(file).includes(title), `${name}: "${title}" in ${file}`).toBe(true);
+  }
+});
