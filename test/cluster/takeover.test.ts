@@ -160,11 +160,16 @@ test("a leader that stalls and is not missed grants on when it wakes", () => {
   expect(stage.violations).toEqual([]);
 });
 
-for (const { what, from, to, type } of [
-  { what: "a lost grant", from: "ranker", to: "batcher", type: GpuGranted },
-  { what: "a lost answer to a grant", from: "batcher", to: "ranker", type: GrantAnswered },
-  { what: "a lost batch", from: "batcher", to: "executor", type: BatchDispatched },
-] as const) {
+type WatchOne = (stage: Stage, heard: () => void) => void;
+const onGrant: WatchOne = (stage, heard) => stage.watch(GpuGranted, heard);
+const onAnswer: WatchOne = (stage, heard) => stage.watch(GrantAnswered, heard);
+const onBatch: WatchOne = (stage, heard) => stage.watch(BatchDispatched, heard);
+
+for (const { what, from, to, onSent } of [
+  { what: "a lost grant", from: "ranker", to: "batcher", onSent: onGrant },
+  { what: "a lost answer to a grant", from: "batcher", to: "ranker", onSent: onAnswer },
+  { what: "a lost batch", from: "batcher", to: "executor", onSent: onBatch },
+]) {
   test(`${what} jams neither the accelerator nor the model`, () => {
     const stage = new Stage({ rankers: 1, executors: 1, gpusPerExecutor: 1 });
     stage.leader();
@@ -172,7 +177,7 @@ for (const { what, from, to, type } of [
     const slots = (role: string): Set<string> => new Set(stage.cluster.slots.filter((slot) => slot.startsWith(role)));
     const cut = [{ from: slots(from), to: slots(to) }];
     // Everything on that way is lost from the first such message on, for 5 ms.
-    stage.watch(type, () => {
+    onSent(stage, () => {
       if (lost++ > 0) return;
       stage.cluster.links.cut(cut);
       stage.cluster.later(5_000, () => stage.cluster.links.mend(cut));
