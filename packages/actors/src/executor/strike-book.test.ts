@@ -2,7 +2,7 @@ import { VirtualClock } from "@tutti/clock";
 import { BUCKET, type ModelFaults, type Strike, faultKeys } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
 import { noTelemetry } from "@tutti/telemetry";
-import { type Instant, type Micros, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
+import { type Micros, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import { beforeEach, expect, test } from "vitest";
 import { StrikeBook } from "./strike-book.ts";
