@@ -11,3 +11,5 @@ export * from "./fractions/gpulet.ts";
 export * from "./fractions/interference.ts";
 export * from "./fractions/model.ts";
 export * from "./fractions/partition.ts";
+export * from "./latency-split/query.ts";
+export * from "./latency-split/split.ts";
