@@ -1,12 +1,7 @@
 import { readFileSync } from "node:fs";
 import { TuttiError } from "@tutti/protocol";
-import {
-  type Authenticator,
-  credsAuthenticator,
-  nkeyAuthenticator,
-  tokenAuthenticator,
-  usernamePasswordAuthenticator,
-} from "@nats-io/transport-node";
+import { type Authenticator, tokenAuthenticator, usernamePasswordAuthenticator } from "@nats-io/transport-node";
+import { nkeySigner } from "./nkey-signer.ts";
 
 /**
  * Who a connection is: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds` file with a JWT), or what a
@@ -41,10 +36,7 @@ export function authenticatorOf(credentials: Credentials): Authenticator {
     case "file": {
       const seed = seedOf(credentials.text);
       if (seed === undefined) throw new TuttiError("TUTTI_FORBIDDEN", "the credentials hold no nkey seed");
-      const bytes = new TextEncoder();
-      return credentials.text.includes("BEGIN NATS USER JWT")
-        ? credsAuthenticator(bytes.encode(credentials.text))
-        : nkeyAuthenticator(bytes.encode(seed));
+      return nkeySigner(seed, tokenIn(credentials.text));
     }
   }
 }
@@ -52,6 +44,9 @@ export function authenticatorOf(credentials: Credentials): Authenticator {
 /** The inbox prefix that our own files name beside the seed, as only below it their user may subscribe. */
 export const inboxPrefixOf = (credentials: Credentials | undefined): string | undefined =>
   credentials?.kind === "file" ? /^# inbox-prefix: (\S+)$/m.exec(credentials.text)?.[1] : undefined;
+
+/** A user's signed token, as `.creds` files frame it. */
+const tokenIn = (text: string): string | undefined => /BEGIN NATS USER JWT-*\s+(\S+)/.exec(text)?.[1];
 
 /** A user's seed: `SU` and base 32. */
 const seedOf = (text: string): string | undefined => /^\s*(SU[A-Z2-7]{56})\s*$/m.exec(text)?.[1];
