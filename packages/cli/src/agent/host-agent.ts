@@ -147,7 +147,7 @@ export class HostAgent {
       tell(progress);
     };
     const readyMs = Math.min(READY_MS_MAX, Math.max(READY_MS_MIN, within / 1_000));
-    keeper
+    void keeper
       .perform(order, process, { readyMs, report: (text) => say({ text: text.slice(0, 2_000), end: "" }) })
       .then(
         () => ({ text: "", end: "done" }) as const,

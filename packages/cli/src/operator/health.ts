@@ -17,7 +17,6 @@ const TROUBLES: readonly (readonly [figure: string, text: string])[] = [
   ["frameFaults", "malformed messages"],
   ["framesLost", "messages not sent"],
   ["answersLost", "answers lost"],
-  ["slowConsumer", "slow consumer"],
   ["slowConsumers", "slow consumer"],
 ];
 

@@ -1,5 +1,5 @@
 /** The operators' commands, as `tutti --help` lists them. */
-import { Command } from "commander";
+import type { Command } from "commander";
 
 const HELP = {
   restart: `
