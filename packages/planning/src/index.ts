@@ -13,3 +13,5 @@ export * from "./fractions/model.ts";
 export * from "./fractions/partition.ts";
 export * from "./latency-split/query.ts";
 export * from "./latency-split/split.ts";
+export * from "./fractions/greedy-best-fit.ts";
+export * from "./fractions/scaling-loop.ts";

@@ -4,8 +4,10 @@ import {
   type Interference,
   type Parts,
   SIZES,
+  ScalingLoop,
   factorBeside,
   fitInterference,
+  greedyBestFit,
   kneeOf,
   pack,
   partition,
@@ -155,6 +157,40 @@ test("D6.4: how many of the 19,682 scenarios fit on one executor", { timeout: 60
     if (partitionPortfolio(models, { executors: 1, interference: C }) !== undefined) counts.both++;
   }
   expect(counts).toEqual({ whole: 32, elastic: 224, both: 198 });
+});
+
+test("the scaling loop takes what it needs at once, gives back after two smaller periods, and keeps its plan when nothing more can be had (D4)", () => {
+  const loop = new ScalingLoop({ executorsMax: 3, interference: C });
+  const period = (k: number) => {
+    const { executors, isOverloaded } = loop.step(at({ goo: 100 * k, res: 100 * k, vgg: 100 * k }));
+    return isOverloaded ? "overloaded" : executors;
+  };
+  const steps = [1, 3, 1, 1, 1, 3, 1, 3, 30, 30, 1, 1].map(period);
+  const [one, three] = [steps[0], steps[1]];
+  expect(three).toBeGreaterThan(one as number);
+  expect(steps).toEqual([one, three, three, one, one, three, three, three, "overloaded", "overloaded", three, one]);
+});
+
+test("greedy best-fit gives each model the least part that serves it, and needs more executors than partitioning", () => {
+  const parts = greedyBestFit(at({ goo: 100, res: 100, vgg: 100 }))!;
+  expect(parts.map((own) => own.map(({ model, size }) => `${PROFILES[model.id]!.name} ${size}`))).toEqual([
+    ["vgg 40", "goo 20", "res 20"],
+  ]);
+  const much = greedyBestFit(at({ res: 1400, le: 100 }))!;
+  expect(much.flat().filter(({ size }) => size === 100).length).toBeGreaterThanOrEqual(2);
+  const served = much
+    .flat()
+    .filter(({ model }) => model.id === 5)
+    .reduce((sum, { rate }) => sum + rate, 0);
+  expect(served).toBeCloseTo(1.4, 9);
+  for (const own of much) expect(own.reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(100);
+  let [greedy, elastic] = [0, 0];
+  for (let number = 11; number <= SCENARIOS; number += 211) {
+    const models = scenario(number);
+    if (greedyBestFit(models)!.length <= 3) greedy++;
+    if (partitionPortfolio(models, { executors: 3 }) !== undefined) elastic++;
+  }
+  expect(elastic).toBeGreaterThan(greedy);
 });
 
 test("parts sum to a whole, rates are served in full, each part passes its tests beside its neighbour, and more executors never fit less (D7)", () => {
