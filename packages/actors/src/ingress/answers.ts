@@ -13,6 +13,11 @@ const ENVELOPE_BYTES = 1_024;
 export class Answers {
   readonly #bus: Bus;
   readonly #kept: KeptAnswers;
+  /** Refusals that many get, as they are sent. */
+  readonly #alike = new WeakMap<
+    TuttiError,
+    { readonly payload: Uint8Array; readonly headers: Record<string, string> }
+  >();
 
   constructor(bus: Bus, clock: Clock) {
     this.#bus = bus;
@@ -66,6 +71,19 @@ export class Answers {
   refuse(reply: string, error: TuttiError): void {
     const headers = { [HEADER.error]: oneLine(error.message), [HEADER.errorCode]: String(error.status) };
     this.#send(reply, toJson(errorBody(error)), headers);
+  }
+
+  /**
+   * One refusal to many: encoded once, and sent without the insurance of the others, which would cost an overloaded ingress more than the refusal.
+   * Who misses it for a connection that broke hears nothing, as from an ingress that died.
+   */
+  refuseAlike(reply: string, error: TuttiError): void {
+    let ready = this.#alike.get(error);
+    if (ready === undefined) {
+      const headers = { [HEADER.error]: oneLine(error.message), [HEADER.errorCode]: String(error.status) };
+      this.#alike.set(error, (ready = { payload: toJson(errorBody(error)), headers }));
+    }
+    this.#bus.publish(reply, ready.payload, { headers: ready.headers });
   }
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {

@@ -76,7 +76,8 @@ export class FrontDoor {
       const model = servingModel(catalog.get(names.target), names.target, delivery.header(HEADER.version));
       const priority = readPriority(delivery);
       // Where one bucket is all there is, its overload is known before the body is read.
-      if (model.spec.buckets.length === 1) this.#checkShare(model, 0, names.app, priority);
+      const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, names.app, priority) : undefined;
+      if (refusal !== undefined) return this.#shed(refusal, { reply, span, onSettled, model });
       const arrival: Arrival = {
         reply,
         app: names.app,
@@ -126,7 +127,8 @@ export class FrontDoor {
       checkFeasible(model, decoded.bucket, timing, clock.now(), reserve(respond(), timing.slo));
       const wanted = readWanted(wantedText, decoded.wanted, model);
       const { row, bucket, id } = decoded;
-      if (model.spec.buckets.length > 1) this.#checkShare(model, bucket, app, arrival.priority);
+      const refusal = model.spec.buckets.length > 1 ? this.#overShare(model, bucket, app, arrival.priority) : undefined;
+      if (refusal !== undefined) return this.#shed(refusal, arrival);
       checkRoom(held, app, row.byteLength);
       onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row });
     } catch (error) {
@@ -134,15 +136,20 @@ export class FrontDoor {
     }
   }
 
-  #checkShare({ spec }: CatalogModel, bucket: number, app: string, priority: number): void {
+  #overShare({ spec }: CatalogModel, bucket: number, app: string, priority: number): TuttiError | undefined {
     const { shedding } = this.#options;
-    if (shedding.size === 0) return;
-    const refusal = shedding.refusal(threadOf(spec, bucket), { app: fnv1a(app), priority }, spec.slo);
-    if (refusal !== undefined) throw refusal;
+    if (shedding.size === 0) return undefined;
+    return shedding.refusal(threadOf(spec, bucket), { app: fnv1a(app), priority }, spec.slo);
+  }
+
+  /** As cheap as can be: in an overload it is most of what an ingress does. */
+  #shed(error: TuttiError, request: AtTheDoor): void {
+    this.#options.answers.refuseAlike(request.reply, error);
+    this.#turnedAway(error, request);
   }
 
   #turnAway(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {
-    const { answers, figures, clock, log, onTurnedAway } = this.#options;
+    const { answers, log } = this.#options;
     let error: TuttiError;
     if (cause instanceof TuttiError) error = cause;
     else {
@@ -151,6 +158,11 @@ export class FrontDoor {
       log.error({ error: String(cause) }, "reading a request failed");
     }
     answers.refuse(reply, error);
+    this.#turnedAway(error, { reply, span, onSettled, model });
+  }
+
+  #turnedAway(error: TuttiError, { span, onSettled, model }: AtTheDoor): void {
+    const { figures, clock, onTurnedAway } = this.#options;
     if (onSettled === undefined) figures.refuseAtTheDoor(error.code, model?.spec);
     else onSettled();
     span?.set({ "tutti.outcome": error.code });
