@@ -173,3 +173,31 @@ test("one that closed takes nothing and leads nobody, whatever the store says af
   run();
   expect(told).toEqual([]);
 });
+
+test("a leader whose store is silent steps down when others obey a newer epoch, and takes nothing until it knows who leads", () => {
+  const { run, told, ranker, store } = world();
+  let shows = true;
+  const deaf: Store = {
+    get: (...args) => store.get(...args),
+    put: (...args) => store.put(...args),
+    delete: (...args) => store.delete(...args),
+    update: (...args) => store.update(...args),
+    files: store.files,
+    watch: (bucket, prefix, watcher) =>
+      store.watch(bucket, prefix, { ...watcher, onEntry: (entry) => shows && watcher.onEntry(entry) }),
+  };
+  const first = ranker(FIRST, deaf);
+  run();
+  shows = false;
+  const second = ranker(SECOND);
+  run();
+  second.suspect(FIRST);
+  run();
+  expect(told).toEqual(["11 leads 1", "22 leads 2"]);
+  first.outranked(1);
+  expect(first.epoch).toBe(1);
+  first.outranked(2);
+  run(millis(500));
+  expect(told).toEqual(["11 leads 1", "22 leads 2", "11 deposed 1"]);
+  expect([first.epoch, second.epoch]).toEqual([0, 2]);
+});

@@ -89,6 +89,14 @@ export class LeaseHolder {
     if (holder === this.#holder) this.#suspected = -1;
   }
 
+  /**
+   * Somebody obeys a newer epoch than ours: we were deposed, and the store has not told us. Where it lost the server that leads its stream, its watches
+   * are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will say.
+   */
+  outranked(epoch: number): void {
+    if (this.#epoch > 0 && epoch > this.#epoch) this.#stepDown();
+  }
+
   close(): void {
     this.#closed = true;
     this.#retrying?.stop();

@@ -279,6 +279,7 @@ class Ranker implements Actor, RankEffects {
     if (peer.role !== "executor") return;
     // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the announcement.
     for (const gpu of peer.gpus ?? []) {
+      if (gpu.epoch > this.#lease.epoch) return this.#lease.outranked(gpu.epoch);
       if (gpu.epoch < this.#lease.epoch)
         this.#station.send(peer.key, RankerAnnounced, {
           key: this.key,
