@@ -56,6 +56,12 @@ export class SteadyLoad {
     }
   }
 
+  /** Share of those sent in between that ended well. */
+  okShare(fromMs: number, toMs: number): number {
+    const sent = this.settled.filter(({ sentMs }) => sentMs >= fromMs && sentMs < toMs);
+    return sent.filter(({ status }) => status === "ok").length / sent.length;
+  }
+
   /** How many ended how. */
   summary(sinceMs = 0): string {
     const counts: Record<string, number> = {};
