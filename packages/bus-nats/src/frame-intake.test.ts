@@ -13,7 +13,7 @@ const deliveryOf = (payload: Uint8Array): Delivery => ({
   header: () => undefined,
 });
 const frameOf = (): DataFrame => {
-  const [frame] = [encodeReply([{ seq: 1 as never, row: new Uint8Array(BULK), traceparent: "" }], 1)].flat();
+  const [frame] = [encodeReply([{ seq: 1, row: new Uint8Array(BULK), traceparent: "" }], 1)].flat();
   return frame!;
 };
 
