@@ -86,10 +86,7 @@ async function ends(signal: NodeJS.Signals, count: number): Promise<Times> {
     const pid = await tap.leader(Number(values.rankers) - 1);
     // Not in step with anybody's heartbeats.
     await new Promise((resolve) => setTimeout(resolve, 100 + prng.nextInt(100)));
-    const { epoch } = tap;
-    const since = performance.now();
-    process.kill(pid, signal);
-    times.push(await tap.nextGrant(epoch, since));
+    times.push(await tap.strike(pid, signal));
     process.stderr.write(`${signal} ${i + 1} of ${count}: ${times.at(-1)!.toFixed(1)} ms\n`);
   }
   return summary(times);

@@ -6,8 +6,8 @@ import type { ActorKey } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import type { TuttiUp } from "../../e2e/tutti-up.ts";
 
-/** A ranker that was silent for so long is not there. */
-const SILENT_MS = 350;
+/** A ranker that was silent for so long is not there; those that were ended are forgotten. */
+const SILENT_MS = 1_500;
 
 export interface HeardGrant {
   readonly epoch: number;
@@ -16,7 +16,7 @@ export interface HeardGrant {
 
 export class RankerTap {
   readonly #connection: NatsConnection;
-  readonly #rankers = new Map<ActorKey, { readonly beat: Heartbeat; readonly atMs: number }>();
+  readonly #rankers = new Map<ActorKey, { readonly beat: Heartbeat; readonly atMs: number; readonly count: number }>();
   readonly #waiting = new Set<() => void>();
   /** The first grant of each epoch. */
   readonly firstGrants: HeardGrant[] = [];
@@ -56,11 +56,20 @@ export class RankerTap {
     return pid!;
   }
 
-  /** From `sinceMs` until the first grant under an epoch that is newer than `epoch`, in ms. */
-  async nextGrant(epoch: number, sinceMs: number, withinMs = 10_000): Promise<number> {
+  /** Sends the leader a signal that ends it. @returns ms until the first grant under a newer epoch */
+  async strike(pid: number, signal: NodeJS.Signals): Promise<number> {
+    const { epoch } = this;
+    const since = performance.now();
+    process.kill(pid, signal);
+    for (const [key, { beat }] of this.#rankers) if (beat.pid === pid) this.#rankers.delete(key);
     const found = (): HeardGrant | undefined => this.firstGrants.find((grant) => grant.epoch > epoch);
-    await this.until(() => found() !== undefined, withinMs);
-    return found()!.atMs - sinceMs;
+    await this.until(() => found() !== undefined, 20_000);
+    return found()!.atMs - since;
+  }
+
+  /** Heartbeats that a ranker sent since it was struck. */
+  beatsOf(pid: number): number {
+    return [...this.#rankers.values()].find(({ beat }) => beat.pid === pid)?.count ?? 0;
   }
 
   /** Resolves when that holds after something was heard; rejects when it does not in time. */
@@ -93,7 +102,10 @@ export class RankerTap {
   }
   #onBeat(beat: Heartbeat): void {
     if (beat.leaving) this.#rankers.delete(beat.key);
-    else this.#rankers.set(beat.key, { beat, atMs: performance.now() });
+    else {
+      const count = (this.#rankers.get(beat.key)?.count ?? 0) + 1;
+      this.#rankers.set(beat.key, { beat, atMs: performance.now(), count });
+    }
     this.#look();
   }
   #look(): void {
