@@ -12,6 +12,8 @@ import { TuttiUp, commandOf } from "./tutti-up.ts";
 
 /** Long, so that a busy machine refuses nothing of this little. */
 const SLO_MS = 1_000;
+/** From a server's death until it is back, at most, on a machine that has nothing else to do. */
+const START_MS = 250;
 let folder: string;
 let up: TuttiUp;
 let client: Tutti;
@@ -70,7 +72,9 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     process.stdout.write(
       `${signal}: away for ${(backMs - struckMs).toFixed(0)} ms, served ${(first!.settledMs - backMs).toFixed(0)} ms later; ${load.summary()}\n`,
     );
-    expect(first!.settledMs - backMs).toBeLessThan(1_000);
+    // Within a second; on a machine that is busy with something else as many times more as the server's own start takes.
+    const slowness = Math.max(1, (backMs - struckMs) / START_MS);
+    expect(first!.settledMs - backMs).toBeLessThan(1_000 * slowness);
     expect(load.late()).toEqual([]);
     // Each is answered, or ends with a typed error.
     expect(settled.filter(({ status }) => !ANSWERS.includes(status))).toEqual([]);
