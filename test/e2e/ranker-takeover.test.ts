@@ -9,7 +9,7 @@ import { SteadyLoad } from "./steady-load.ts";
 import { TuttiUp } from "./tutti-up.ts";
 
 const [KILLS, TERMS] = [5, 3];
-const RATE = 200;
+const RATE = 100;
 /** 12 ms after SIGKILL and 5 ms after SIGTERM on a quiet machine (npm run bench:takeover); ten times that, as everywhere. */
 const [KILLED_MS, TERMINATED_MS, HUNG_MS] = [120, 50, 1_000];
 
