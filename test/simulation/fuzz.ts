@@ -39,7 +39,7 @@ function readOptions(): FuzzOptions | undefined {
   try {
     const { values } = parseArgs({ options });
     const number = (name: (typeof names)[number]): number | undefined => {
-      const text = values[name] as string | undefined;
+      const text = values[name];
       if (text === undefined) return undefined;
       if (text.trim() === "" || !(Number(text) >= 0)) throw new RangeError(`--${name} ${text}`);
       return Number(text);
