@@ -314,3 +314,23 @@ test("time that runs backwards is a broken invariant", () => {
   arrive(100, 1);
   expect(() => tick(99)).toThrow("backwards");
 });
+
+test("requests that come too late to be served are a sign of overload, and those of an SLO that can't be met are none (M8)", () => {
+  const overloaded = (slo: number, lag: number): boolean => {
+    const { model, arrive, grant, send, refused } = thread({ batchesInFlightMax: 1_000 });
+    for (let i = 1; i <= 20; i++) {
+      arrive(i * 200, i);
+      if (i % 5 === 0) grant(i * 200);
+    }
+    for (let i = 21; i <= 4_000; i++) {
+      const arrivedAt = at(i * 200);
+      const times = { arrivedAt, deadline: (arrivedAt + slo) as Instant, slo: slo as Micros };
+      const ids = { ingress: 1 as ActorKey, seq: i as RequestSeq, app: i % 2, size: 0 };
+      send({ kind: "request-arrived", at: at(i * 200 + lag), request: { ...ids, ...times } });
+    }
+    expect(refused.length).toBeGreaterThan(3_000);
+    return model.shares.isLimiting;
+  };
+  expect(overloaded(12_000, 11_000)).toBe(true);
+  expect(overloaded(5_000, 0)).toBe(false);
+});

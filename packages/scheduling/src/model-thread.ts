@@ -181,7 +181,8 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
 
 export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
   advance(model, at);
-  const isHopeless = at + delay(model, 1) + model.latencies[1]! > request.deadline;
+  // By its own SLO. One that only came late, because ingress or bus are behind, is a sign of overload like any other that is lost.
+  const isHopeless = request.arrivedAt + delay(model, 1) + model.latencies[1]! > request.deadline;
   if (!isHopeless && !model.shares.admit(at, request)) {
     if (model.queue.has(request.ingress, request.seq)) return; // sent again by repair
     return out.refuse(request, "overloaded", Infinity as Micros);

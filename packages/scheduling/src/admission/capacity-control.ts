@@ -27,13 +27,15 @@ const TOLERANCE_FADE = 0.05;
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast up to this part of the best rate of the last seconds, and after so many rises in a row: there is more capacity than there was. */
+/** The rate rises fast until losses first show, up to this part of the best rate of the last seconds, and after so many rises in a row. */
 const KNOWN = 0.85;
 const FAST_AFTER = 10;
 const RISE = 1.03;
 const RISE_FAST = 1.25;
 /** Overload is over after so many periods in which everything could have been let in. */
 const EXIT_PERIODS = 20;
+/** Requests a period that are let in whatever was lost: without any nothing could be learnt. */
+const LET_IN_MIN = 2;
 /** How fast the measured rate of dispatches follows. */
 const FOLLOW = 0.3;
 /** The best rate is halved in 5 s. */
@@ -66,6 +68,8 @@ export class CapacityControl {
   #cuts = 0;
   #tolerance = LOSS_MAX;
   #settled = 0;
+  /** Whether losses have shown since overload began where the capacity ends. */
+  #isFound = false;
 
   /**
    * @param since - what left the queue since the sample was begun
@@ -92,12 +96,13 @@ export class CapacityControl {
     const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
-    this.rate = this.#atLeast(this.served / (1 - LOSS_AIM));
+    this.rate = this.#atLeast(this.served / (1 - LOSS_AIM), length);
     this.#periods = 0;
     this.#rises = 0;
     this.#cuts = 0;
     this.#tolerance = LOSS_MAX;
     this.#settled = 0;
+    this.#isFound = false;
     return true;
   }
 
@@ -116,31 +121,32 @@ export class CapacityControl {
     const all = dispatched + dropped;
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
     this.#periods = 0;
-    this.#decide({ dispatched, dropped });
+    this.#decide({ dispatched, dropped }, length);
     // What nobody asks for can't be tried: from far above, the rate would have a long way down.
-    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast((2 * offered) / length));
+    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast((2 * offered) / length, length));
     return true;
   }
 
-  #decide({ dispatched, dropped }: Departures): void {
+  #decide({ dispatched, dropped }: Departures, length: number): void {
     const all = dispatched + dropped;
     this.#tolerance += TOLERANCE_FADE * (LOSS_MAX - this.#tolerance);
     // One standard deviation less: of a few requests one may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > this.#tolerance * all;
     if (!isLoss) {
-      const isFast = ++this.#rises > FAST_AFTER || this.rate < KNOWN * this.#best;
+      const isFast = !this.#isFound || ++this.#rises > FAST_AFTER || this.rate < KNOWN * this.#best;
       this.rate *= isFast ? RISE_FAST : RISE;
       this.#cuts = 0;
       return;
     }
     this.#rises = 0;
+    this.#isFound = true;
     // CC4
     if (++this.#cuts > CUTS_MAX) this.#tolerance = Math.min(TOLERANCE_MAX, (1.5 * dropped) / all);
-    else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM));
+    else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
   }
 
   /** CC1. */
-  #atLeast(rate: number): number {
-    return Math.max(rate, this.served, this.#best * BEST_SHARE, 1e-9);
+  #atLeast(rate: number, length: number): number {
+    return Math.max(rate, this.served, this.#best * BEST_SHARE, LET_IN_MIN / length);
   }
 }

@@ -147,3 +147,8 @@ test("whatever applications ask for and count, none gets less than its fair shar
       );
   }
 });
+
+test("a model that starts in a flood finds its capacity within a second, from next to nothing", () => {
+  const flood = new Flood({ senders: [steady(1, 5 * GOODPUT), steady(2, 5 * GOODPUT)], seconds: 3 });
+  expect(flood.total(1)).toBeGreaterThan(0.95 * GOODPUT);
+});
