@@ -117,7 +117,7 @@ export class Flood {
           resolve(this.#report(start, ends));
         }
       });
-      alarm.set(start as Instant);
+      alarm.set(start);
     });
   }
 
