@@ -8,6 +8,8 @@ export function reportText(record: ChaosRecord, verdict: Verdict): string {
   const { sent, answeredOnce, inTime, late, refused, unavailable, lost, twice, wrong, unaccounted } = verdict;
   const seconds = (record.endedMs - record.startedMs) / 1_000;
   const causes = Object.entries(refused).map(([cause, count]): [string, string] => [`refused: ${cause}`, `${count}`]);
+  const { lostButAnswered } = verdict;
+  const lateAnswers = lostButAnswered === 0 ? "" : ` (${lostButAnswered} of them answered after the client gave up)`;
   const rows: [string, string][] = [
     ["strikes", `${record.strikes.length} in ${seconds.toFixed(0)} s, seed ${record.seed}`],
     ["requests sent", `${sent} (${(sent / seconds).toFixed(0)} per second)`],
@@ -16,7 +18,7 @@ export function reportText(record: ChaosRecord, verdict: Verdict): string {
     ["  late", `${late}`],
     ...causes.map(([name, value]): [string, string] => [`  ${name}`, value]),
     ["unavailable", `${unavailable} (taken by an ingress that was killed or frozen)`],
-    ["lost", `${lost.length}`],
+    ["lost", `${lost.length}${lateAnswers}`],
     ["answered twice", `${twice.length}`],
     ["answered wrongly", `${wrong.length}`],
     ["unaccounted", `${unaccounted}`],

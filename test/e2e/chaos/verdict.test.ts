@@ -55,12 +55,12 @@ test("no answer, or one after the client gave up, is excused only by a killed or
   expect(kindOf(900, killed)).toBe("unavailable");
   expect(kindOf(900, killed, B)).toBe("lost");
   expect(kindOf(400, killed, A)).toBe("lost"); // over before
-  expect(kindOf(1_100, killed, A)).toBe("lost"); // sent when it was dead
+  expect(kindOf(1_400, killed, A)).toBe("lost"); // sent when it was dead
   expect(kindOf(900, strike({ signal: "SIGTERM" }), A)).toBe("lost");
   expect(kindOf(900, strike({ role: "batcher", name: "batcher-0" }), A)).toBe("lost");
   const frozen = strike({ signal: "SIGSTOP", backMs: 1_500 });
   expect(kindOf(1_400, frozen, A)).toBe("unavailable");
-  expect(kindOf(1_600, frozen, A)).toBe("lost");
+  expect(kindOf(1_800, frozen, A)).toBe("lost");
 });
 
 test("a living ingress that took more than it told or answered has lost some", () => {

@@ -48,6 +48,8 @@ export interface Verdict {
   readonly refused: Readonly<Record<string, number>>;
   readonly unavailable: number;
   readonly lost: readonly Finding[];
+  /** Of the lost ones: their answer came after the client had given up. */
+  readonly lostButAnswered: number;
   readonly twice: readonly Finding[];
   readonly wrong: readonly Finding[];
   /** Requests that a living ingress says it took, and that nothing accounts for. */
@@ -83,6 +85,7 @@ export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
     refused,
     unavailable: count("unavailable"),
     lost: find((_, fate) => fate.kind === "lost"),
+    lostButAnswered: requests.filter(({ answers: all }, i) => fates[i]!.kind === "lost" && all.length > 0).length,
     twice: find(({ answers: all }) => all.length > 1),
     wrong: find((_, fate) => fate.kind === "wrong"),
     unaccounted: unaccountedOf(record),
@@ -141,8 +144,8 @@ function isExcused(
     return strike.atMs <= givenUpMs && untilMs + SENT_BUT_NOT_GONE_MS >= sentMs;
   });
 }
-/** What was sent just before may have been on its way to an ingress when it died. */
-const SENT_BUT_NOT_GONE_MS = 20;
+/** Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that takes a while. */
+const SENT_BUT_NOT_GONE_MS = 250;
 
 /** Frozen ingresses take requests until they are woken, and the server goes on giving them some: none of theirs is judged. */
 function isAftermath(strike: Strike, sentMs: number): boolean {
