@@ -1,7 +1,7 @@
 import type { Bus, Delivery } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
-import { type Instant, type Micros, Prng, after, micros, millis } from "@tutti/units";
+import { type Micros, Prng, after, micros, millis } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 
 /** One application's load: so many requests a second in each phase. */
