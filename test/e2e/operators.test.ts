@@ -226,12 +226,15 @@ test("a role that runs alone is restarted through its own agent", async () => {
       if (row !== undefined && row.pid > 0) return row;
     }
   };
-  const { actor, pid } = await find();
-  expect(await up.command("restart", actor.slice(0, 6))).toMatchObject({ code: 0, stderr: "" });
-  const after = await find();
-  expect([after.pid === pid, after.restarts]).toEqual([false, 1]);
-  child.kill("SIGTERM");
-  await once(child, "exit");
+  try {
+    const { actor, pid } = await find();
+    expect(await up.command("restart", actor.slice(0, 6))).toMatchObject({ code: 0, stderr: "" });
+    const after = await find();
+    expect([after.pid === pid, after.restarts]).toEqual([false, 1]);
+  } finally {
+    child.kill("SIGTERM");
+    await once(child, "exit");
+  }
   expect(child.exitCode).toBe(0);
 });
 
