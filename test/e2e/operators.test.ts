@@ -223,7 +223,7 @@ test("a role that runs alone is restarted through its own agent", async () => {
   const find = async (): Promise<ActorRow> => {
     for (;;) {
       const row = (await actors()).find(({ process }) => process === "executor");
-      if (row !== undefined && row.pid > 0) return row;
+      if (row !== undefined && row.actor !== "") return row; // it said that it is ready
     }
   };
   try {
