@@ -161,7 +161,13 @@ test("names that are no names are refused where the asker may be told, and nobod
   const { cluster, ask, send } = serving();
   expect(ask({ subject: "infer.-m.app" })).toMatchObject({ status: "TUTTI_INVALID_INPUT" });
   expect(ask({ subject: `infer.${"m".repeat(900)}.app` }).text.length).toBeLessThan(400);
-  for (const reply of ["tutti.v1.main.all.batcher", "infer.m.elsewhere", "$KV.tutti_models.m", "_INBOX_ranker.x", "_INBOX"]) {
+  for (const reply of [
+    "tutti.v1.main.all.batcher",
+    "infer.m.elsewhere",
+    "$KV.tutti_models.m",
+    "_INBOX_ranker.x",
+    "_INBOX",
+  ]) {
     const answers = send({ reply });
     cluster.run(seconds(1));
     expect([reply, answers.filter(({ status }) => status !== "no-responders").length]).toEqual([reply, 0]);
