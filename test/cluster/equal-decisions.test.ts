@@ -118,7 +118,7 @@ function tapDecisions(cluster: VirtualCluster, decisions: Decision[]): { guardOf
     })
     .on(StatsReported, ({ perThread = [] }) => {
       for (const { thread, figures } of perThread) {
-        guards[modelOf(thread as BatchDispatched["thread"])] = micros(figures["guardUs"]!);
+        guards[modelOf(thread)] = micros(figures["guardUs"]!);
         if (cluster.asked.length > 0 && figures["finished"]! > 100)
           expect(figures).toMatchObject({ ctrlUs: 0, perItemUs: 0, respondUs: 0 });
       }

@@ -49,6 +49,11 @@ const IDLE = 0.01;
 /** So many periods of calm, in which there is little to see, are one. */
 const CALM_PERIODS = 10;
 const OTHERS = -1;
+/**
+ * Of a lone class so many times its share comes through: which of it is served A2 decides alone (F1). And a capacity that was measured far too low, after an
+ * outage, say, is put right within a few periods, since all that comes through is served, and C is never below what is served (CC1).
+ */
+const ALONE = 2;
 /** How fast a demand follows from period to period. */
 const FADE = 0.5;
 /** In the first periods the queue still loses what came before anybody was limited. */
@@ -159,9 +164,10 @@ export class FairShares {
   /** Classes of which not everything may come in, for whoever can refuse the rest earlier. */
   shares(): ClassShare[] {
     if (this.#isCalm) return [];
+    const times = this.#accounts.length < 2 ? ALONE : 1;
     return this.#accounts
-      .filter(({ owner, keep }) => keep < 1 && owner.app !== OTHERS)
-      .map(({ owner, priority, keep }) => ({ app: owner.app, priority, keep }));
+      .filter(({ owner, keep }) => keep * times < 1 && owner.app !== OTHERS)
+      .map(({ owner, priority, keep }) => ({ app: owner.app, priority, keep: keep * times }));
   }
 
   #of({ app, priority = 0 }: Classed): ClassAccount {

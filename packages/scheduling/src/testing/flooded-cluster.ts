@@ -22,58 +22,28 @@ export interface Sent {
   endedAt: number;
 }
 
+export interface FloodOptions {
+  readonly senders: readonly Sender[];
+  readonly seconds: number;
+  readonly gpus?: number;
+  readonly rules?: ShareRules;
+  readonly policy?: Policy;
+  readonly seed?: number;
+  readonly ctrl?: Micros;
+}
+
+const SLO = millis(25);
+
 /** l(b) = 1.053·b + 5.072 ms on `gpus` accelerators with an SLO of 25 ms: eight of them carry 5,400 r/s, one about 450. */
 export class Flood {
   readonly sent: Sent[] = [];
   readonly seconds: number;
+  readonly #unended = new Map<Request, Sent>();
 
-  constructor(options: {
-    readonly senders: readonly Sender[];
-    readonly seconds: number;
-    readonly gpus?: number;
-    readonly rules?: ShareRules;
-    readonly policy?: Policy;
-    readonly seed?: number;
-    readonly ctrl?: Micros;
-  }) {
-    const { senders, seconds, gpus = 2, rules, policy = { kind: "adaptive" } } = options;
+  constructor(options: FloodOptions) {
+    const { senders, seconds } = options;
     this.seconds = seconds;
-    const slo = millis(25);
-    const ends = new Map<Request, Sent>();
-    const end = (request: Request, outcome: Sent["outcome"], at: number): void => {
-      const sent = ends.get(request)!;
-      ends.delete(request);
-      sent.outcome = outcome;
-      sent.endedAt = at;
-    };
-    const cluster = new Cluster({
-      gpus,
-      models: [
-        {
-          thread: threadId(1, 0),
-          term: 1,
-          epoch: 1,
-          profile: LatencyTable.affine({ alpha: 1_053, beta: 5_072, batchSizeMax: 64 }),
-          slo,
-          policy,
-          patience: 1,
-          gather: "target",
-          guard: 0 as Micros,
-          ctrl: options.ctrl ?? (0 as Micros),
-          perItem: 0 as Micros,
-          respond: 0 as Micros,
-          queueMax: 65_536,
-          batchesInFlightMax: 4_096,
-          ...(rules !== undefined && { shares: rules }),
-        },
-      ],
-      listener: {
-        refused: (request, cause, at) => end(request, cause, at),
-        finished: (batch, _, at) => {
-          for (const request of batch.requests) end(request, at > request.deadline ? "overloaded" : "served", at);
-        },
-      },
-    });
+    const cluster = this.#cluster(options);
     const prng = new Prng(options.seed ?? 1);
     const next = senders.map(() => 0);
     const draw = (i: number): void => {
@@ -87,25 +57,42 @@ export class Flood {
       const i = next.indexOf(Math.min(...next));
       const at = next[i]!;
       if (at >= seconds) break;
-      const { app, priority = 0, slo: own = slo } = senders[i]!;
-      const arrivedAt = Math.round(at * 1e6) as Instant;
-      const request: Request = {
-        ingress: 1 as ActorKey,
-        seq: seq as RequestSeq,
-        arrivedAt,
-        deadline: (arrivedAt + own) as Instant,
-        slo: own,
-        app,
-        priority,
-        size: 0,
-      };
+      const request = requestOf(senders[i]!, seq, at);
       const sent: Sent = { sender: i, at, outcome: "served", endedAt: 0 };
-      ends.set(request, sent);
+      this.#unended.set(request, sent);
       this.sent.push(sent);
       cluster.arrive(0, request);
       draw(i);
     }
     cluster.runUntilIdle();
+  }
+
+  #cluster({ gpus = 2, rules, policy = { kind: "adaptive" }, ctrl = 0 as Micros }: FloodOptions): Cluster {
+    return new Cluster({
+      gpus,
+      models: [
+        {
+          ...{ thread: threadId(1, 0), term: 1, epoch: 1, slo: SLO, policy, patience: 1, gather: "target", ctrl },
+          profile: LatencyTable.affine({ alpha: 1_053, beta: 5_072, batchSizeMax: 64 }),
+          ...{ guard: 0 as Micros, perItem: 0 as Micros, respond: 0 as Micros },
+          ...{ queueMax: 65_536, batchesInFlightMax: 4_096 },
+          ...(rules !== undefined && { shares: rules }),
+        },
+      ],
+      listener: {
+        refused: (request, cause, at) => this.#end(request, cause, at),
+        finished: ({ requests }, _, at) => {
+          for (const request of requests) this.#end(request, at > request.deadline ? "overloaded" : "served", at);
+        },
+      },
+    });
+  }
+
+  #end(request: Request, outcome: Sent["outcome"], at: number): void {
+    const sent = this.#unended.get(request)!;
+    this.#unended.delete(request);
+    sent.outcome = outcome;
+    sent.endedAt = at;
   }
 
   /** Requests a second of one sender that were served, of those sent in [from, to). */
@@ -122,3 +109,9 @@ export class Flood {
 }
 
 const in_ = ({ at }: Sent, from: number, to: number): boolean => at >= from && at < to;
+
+function requestOf({ app, priority = 0, slo = SLO }: Sender, seq: number, at: number): Request {
+  const arrivedAt = Math.round(at * 1e6) as Instant;
+  const deadline = (arrivedAt + slo) as Instant;
+  return { ingress: 1 as ActorKey, seq: seq as RequestSeq, arrivedAt, deadline, slo, app, priority, size: 0 };
+}
