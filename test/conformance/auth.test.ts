@@ -209,7 +209,7 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
   const move = async (path: string, places: readonly object[]): Promise<string[]> => {
     const state = JSON.parse(readFileSync(join(path, "auth.json"), "utf8")) as object;
     writeFileSync(join(path, "auth.json"), JSON.stringify({ ...state, servers: places }));
-    return AuthDirectory.open(path).write();
+    return AuthDirectory.open(path).write("all");
   };
   const running = await Promise.all((await move(dir, placed)).map(startConfigured));
   for (const server of running) ending.push(() => server.stop());

@@ -173,11 +173,16 @@ export class AuthDirectory {
     this.#void(user.name);
   }
 
-  /** auth.json, and the servers' configuration where it is another one. @returns the paths of the configurations */
-  async write(): Promise<string[]> {
+  /**
+   * auth.json, and the servers' configuration where it is another one.
+   *
+   * @param configurations - `all`: also where nothing here has changed, as after auth.json was edited
+   * @returns the paths of the configurations that were written
+   */
+  async write(configurations: "changed" | "all" = "changed"): Promise<string[]> {
     const { servers, authority, revoked, cluster } = this.#state;
     writePrivately(join(this.dir, "auth.json"), `${JSON.stringify(this.#state, undefined, 2)}\n`);
-    if (!this.#concernsServers) return [];
+    if (!this.#concernsServers && configurations === "changed") return [];
     const since = Object.fromEntries(revoked.map(({ publicKey, at }) => [publicKey, at]));
     const jwt = authority && (await jwtAccess(authority, cluster, since));
     return servers.map((server, i) => {

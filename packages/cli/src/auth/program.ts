@@ -40,6 +40,9 @@ export function addAuth(program: Command): void {
     .description("new credentials in place of somebody's old ones, which are void")
     .option("--expires <duration>", EXPIRES)
     .action(async (name: string, options) => (await import("../commands/auth.ts")).renew(name, options));
+  withDirectory(auth.command("write"))
+    .description("write the servers' configurations anew, after auth.json was edited: servers that moved, for example")
+    .action(async (options) => (await import("../commands/auth.ts")).write(options));
   withDirectory(auth.command("certificate <name>"))
     .description("sign a certificate, such as for an ingress on another host, or in place of one that ends")
     .option(

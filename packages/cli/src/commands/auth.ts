@@ -80,6 +80,12 @@ export async function revoke(name: string, options: AuthOptions): Promise<void> 
   await applied(directory, options, `${name} is revoked`, { name });
 }
 
+/** The servers' configurations anew, after auth.json was edited: servers that have moved, for example. */
+export async function write(options: AuthOptions): Promise<void> {
+  const configs = await AuthDirectory.open(options.dir).write("all");
+  say(options, { configs }, configs.join("\n"));
+}
+
 /** Signs another certificate, for an ingress on another host or in place of one that ends. */
 export async function certificate(
   name: string,
