@@ -75,6 +75,7 @@ export class Station {
     const read = (delivery: Delivery): void => this.#read(delivery);
     this.#subscriptions.push(
       bus.subscribe(this.subjects.actor(key), read),
+      bus.subscribe(this.subjects.alive(key), () => undefined),
       bus.subscribe(this.subjects.role(this.#options.role), read),
       ...this.#options.listensTo.map((role) => bus.subscribe(this.subjects.beat(role), read)),
     );
@@ -158,7 +159,7 @@ export class Station {
   #startProbes(matters: (peer: Heartbeat) => boolean): void {
     const { bus, clock } = this.#ports;
     const every = this.#config.probeEvery ?? PROBE_EVERY;
-    const subjectOf = (peer: ActorKey): string => this.subjects.actor(peer);
+    const subjectOf = (peer: ActorKey): string => this.subjects.alive(peer);
     this.#probes = new PeerProbes({ bus, clock, every, directory: this.directory, subjectOf, matters });
   }
 

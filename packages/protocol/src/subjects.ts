@@ -32,6 +32,11 @@ export const subjectsOf = (cluster: string) => {
       }
       return subject;
     },
+    /**
+     * Where an actor listens and hears nothing: a message that asks for a reply is answered by the server once nobody is there. Apart from `actor`, so that
+     * whoever listens in on control frames doesn't make the dead look alive.
+     */
+    alive: (key: ActorKey): string => `${prefix}.alive.${actorToken(key)}`,
     /** Control frames for every actor of a role. */
     role: (role: Role): string => `${prefix}.all.${role}`,
     /** Heartbeats of a role (frames of Heartbeat records). */

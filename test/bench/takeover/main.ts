@@ -2,7 +2,7 @@
  * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
  * while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 500] [--rankers 3] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--json]
  *
  * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again; `soak` seconds with as many busy loops as there are cores.
  */
@@ -16,7 +16,7 @@ import { TuttiUp } from "../../e2e/tutti-up.ts";
 import { RankerTap } from "./ranker-tap.ts";
 
 const USAGE =
-  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 500] [--rankers 3] [--seed 1] [--json]\n";
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** Long enough for anything that is measured here; it is ended with the benchmark. */
 const LOAD_SECONDS = "3600";
@@ -26,7 +26,7 @@ const { values } = parseArgs({
     kills: { type: "string", default: "30" },
     terms: { type: "string", default: "30" },
     soak: { type: "string", default: "60" },
-    rate: { type: "string", default: "500" },
+    rate: { type: "string", default: "200" },
     rankers: { type: "string", default: "3" },
     seed: { type: "string", default: "1" },
     json: { type: "boolean", default: false },
@@ -55,7 +55,8 @@ interface Result {
 const folder = await mkdtemp(join(tmpdir(), "tutti-takeover-"));
 const profiles = join(folder, "profiles.yaml");
 await writeFile(profiles, MODELS);
-const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers]);
+// Without patience: the next grant is due with the next request, and what is measured is not the deferral of a batch.
+const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers, "--patience", "0"]);
 const tap = await RankerTap.open(up);
 const load = spawn(
   process.execPath,

@@ -51,7 +51,8 @@ export class RankerTap {
       const since = performance.now() - SILENT_MS;
       const living = [...this.#rankers.values()].filter(({ atMs }) => atMs > since).map(({ beat }) => beat);
       pid = living.find(({ epoch }) => epoch === this.epoch)?.pid;
-      return pid !== undefined && living.length > spares;
+      // Before the first grant spares look like leaders of epoch 0.
+      return this.epoch > 0 && pid !== undefined && living.length > spares;
     }, 60_000);
     return pid!;
   }

@@ -16,9 +16,8 @@ test(`${STRIKES} strikes at a running cluster lose no request, and none is answe
   const record = await chaosRun({ seed: 1, perSecond: 120, sloMs: SLO_MS, strikes: STRIKES, forMs: 90_000 });
   const verdict = judge(record, GRACE_MS);
   expect(record.strikes.length).toBe(STRIKES);
-  expect(new Set(record.strikes.map(({ role }) => role))).toEqual(
-    new Set(["ingress", "batcher", "ranker", "executor"]),
-  );
+  const struck = new Set<string>(record.strikes.map(({ role }) => role));
+  for (const role of ["ingress", "batcher", "ranker", "executor"]) expect(struck).toContain(role);
   expect(verdict.sent).toBeGreaterThan(500);
   expect(failuresOf(verdict, SHARE_MIN), reportText(record, verdict)).toEqual([]);
   expect(reportPage(record, verdict, "npm test")).toContain("Nothing was lost");

@@ -28,7 +28,7 @@ export interface LeaderVigilOptions {
   readonly onGone: (leader: Watched) => void;
 }
 
-/** A ping is an empty message to the leader's own subject: the server answers it, and only if nobody is there. */
+/** A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
 /** A leader that leaves so many askings in a row unanswered, for so long, hangs. */

@@ -142,7 +142,7 @@ class Ranker implements Actor, RankEffects {
       clock: ports.clock,
       pingEvery: config.pingEvery,
       heardWithin: micros(2 * config.heartbeatEvery),
-      subjectOf: (key) => this.#station.subjects.actor(key),
+      subjectOf: (key) => this.#station.subjects.alive(key),
       leader: () => this.#lease.leader,
       wasHeard: (key) => this.#station.directory.wasHeardHere(key),
       isUrgent: () => this.#now() < this.#busyUntil && this.#isFirst(),

@@ -151,6 +151,7 @@ function roleUser(cluster: string, role: Role): NatsUser {
       subjects.role(role),
       // Actors are keyed by random incarnations, which no static configuration can name.
       `${subjects.prefix}.to.*`,
+      `${subjects.prefix}.alive.*`,
       ...["PING", "INFO", "STATS"].flatMap((verb) => [
         `$SRV.${verb}`,
         `$SRV.${verb}.${role}`,
@@ -167,19 +168,20 @@ function roleSubjects(
 ): { readonly publish: readonly string[]; readonly subscribe: readonly string[] } {
   const subjects = subjectsOf(cluster);
   const toActors = `${subjects.prefix}.to.*`;
+  const probes = `${subjects.prefix}.alive.*`;
   const bulk = `${subjects.prefix}.bulk.*`;
   const bulkReply = `${subjects.prefix}.bulkreply.*`;
   const toRoles = (...roles: Role[]): string[] => roles.map((to) => subjects.role(to));
   switch (role) {
     case "ingress":
       return {
-        publish: [toActors, bulkReply, ...toRoles("batcher")],
+        publish: [toActors, probes, bulkReply, ...toRoles("batcher")],
         subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk],
       };
     case "batcher":
-      return { publish: [toActors, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };
+      return { publish: [toActors, probes, ...toRoles("ranker", "executor", "ingress", "profiler")], subscribe: [] };
     case "ranker":
-      return { publish: [toActors, ...toRoles("batcher", "executor", "ranker")], subscribe: [] };
+      return { publish: [toActors, probes, ...toRoles("batcher", "executor", "ranker")], subscribe: [] };
     case "executor":
       return {
         publish: [toActors, bulk, ...toRoles("ranker", "batcher", "ingress", "profiler")],
