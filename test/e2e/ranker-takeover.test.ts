@@ -10,8 +10,8 @@ import { TuttiUp } from "./tutti-up.ts";
 
 const [KILLS, TERMS] = [5, 3];
 const RATE = 100;
-/** 12 ms after SIGKILL and 5 ms after SIGTERM on a quiet machine (npm run bench:takeover); ten times that, as everywhere. */
-const [KILLED_MS, TERMINATED_MS, HUNG_MS] = [120, 50, 1_000];
+/** Ten times the 12 ms that are wanted after SIGKILL; a spare that takes over is cold after SIGTERM too. `npm run bench:takeover` measures. */
+const [KILLED_MS, TERMINATED_MS, HUNG_MS] = [120, 120, 2_000];
 
 let folder: string;
 let up: TuttiUp;

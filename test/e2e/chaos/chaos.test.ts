@@ -20,5 +20,5 @@ test(`${STRIKES} strikes at a running cluster lose no request, and none is answe
   for (const role of ["ingress", "batcher", "ranker", "executor"]) expect(struck).toContain(role);
   expect(verdict.sent).toBeGreaterThan(500);
   expect(failuresOf(verdict, SHARE_MIN), reportText(record, verdict)).toEqual([]);
-  expect(reportPage(record, verdict, "npm test")).toContain("Nothing was lost");
+  expect(reportPage(record, verdict, "npm test", SHARE_MIN)).toContain("Nothing was lost");
 });

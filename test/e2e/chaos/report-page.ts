@@ -27,8 +27,8 @@ import {
 const BIN_MS = 250;
 const FINDINGS_SHOWN = 50;
 
-export function reportPage(record: ChaosRecord, verdict: Verdict, source: string): string {
-  const failures = failuresOf(verdict);
+export function reportPage(record: ChaosRecord, verdict: Verdict, source: string, shareMin?: number): string {
+  const failures = failuresOf(verdict, shareMin);
   const lost = [...verdict.lost, ...verdict.wrong, ...verdict.twice].slice(0, FINDINGS_SHOWN);
   const body = [
     `<h1>${failures.length === 0 ? "Nothing was lost" : "Failed"}: ${number(verdict.sent)} requests through ${record.strikes.length} strikes</h1>`,

@@ -20,6 +20,7 @@ function watching(options: { urgent?: boolean; heard?: boolean } = {}) {
     bus: network.connect({ name: "spare" }),
     clock,
     pingEvery: millis(2),
+    hangsAfter: millis(50),
     heardWithin: millis(200),
     subjectOf: (key) => `to.${key}`,
     leader: () => state.leader,

@@ -15,6 +15,11 @@ export interface LeaderVigilOptions {
   readonly pingEvery: Micros;
   /** A living leader is heard of within this; before that nobody knows whether its subscriptions have come to where we are. */
   readonly heardWithin: Micros;
+  /**
+   * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living one on a machine all of whose cores are
+   * busy was silent for up to half a second, several times a minute.
+   */
+  readonly hangsAfter: Micros;
   readonly subjectOf: (key: ActorKey) => string;
   /** undefined while nobody leads, or we do. */
   readonly leader: () => Watched | undefined;
@@ -25,7 +30,7 @@ export interface LeaderVigilOptions {
   /** Asks the leader for a sign of life: `answered` is to be called with the epoch that its answer names. */
   readonly ask: (leader: Watched) => void;
   /** Called again and again for as long as the evidence stands. */
-  readonly onGone: (leader: Watched) => void;
+  readonly onGone: (leader: Watched, how: "gone" | "hangs") => void;
 }
 
 /** A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. */
@@ -33,7 +38,6 @@ const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
 /** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
 const UNANSWERED = 4;
-const HANGS_AFTER = millis(50);
 const HANGS_AFTER_MAX = millis(500);
 /** What our own lateness adds to that: where we wait for a processor, so does the leader. */
 const LATENESS_TIMES = 6;
@@ -100,7 +104,7 @@ export class LeaderVigil {
     if (++this.#ticks % RELAXED_TIMES !== 0 && !isUrgent()) return;
     bus.publish(this.#options.subjectOf(leader.key), NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
     if (this.#pings++ % PINGS_PER_ASK === 0) this.#ask(leader, now);
-    if (this.#hangs(now)) this.#options.onGone(leader);
+    if (this.#hangs(now)) this.#options.onGone(leader, "hangs");
   }
 
   #ask(leader: Watched, now: Instant): void {
@@ -114,7 +118,9 @@ export class LeaderVigil {
 
   #hangs(now: Instant): boolean {
     if (this.#oldestAskedAt === undefined || this.#unanswered <= UNANSWERED) return false;
-    const patience = Math.min(HANGS_AFTER + LATENESS_TIMES * this.#worstLateUs, HANGS_AFTER_MAX);
+    const { hangsAfter } = this.#options;
+    const most = Math.max(HANGS_AFTER_MAX, 2 * hangsAfter);
+    const patience = Math.min(hangsAfter + LATENESS_TIMES * this.#worstLateUs, most);
     return this.#oldestAskedAt <= before(now, micros(Math.round(patience)));
   }
 
@@ -122,7 +128,7 @@ export class LeaderVigil {
     const { leader: leads, wasHeard, heardWithin, clock, onGone } = this.#options;
     const leader = leads();
     if (leader === undefined || leader.epoch !== epoch || leader.epoch !== this.#watched?.epoch) return;
-    if (wasHeard(leader.key) || clock.now() > after(this.#since, heardWithin)) onGone(leader);
+    if (wasHeard(leader.key) || clock.now() > after(this.#since, heardWithin)) onGone(leader, "gone");
   }
 }
 

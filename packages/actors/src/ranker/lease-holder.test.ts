@@ -66,7 +66,7 @@ test("one of two rankers leads; when it is suspected the other takes the lease, 
   run();
   expect(told).toEqual(["11 leads 1"]);
   expect(second.leader).toEqual({ key: FIRST, epoch: 1 });
-  second.suspect(FIRST);
+  second.suspect(FIRST, "gone");
   run();
   expect(told.toSorted()).toEqual(["11 deposed 1", "11 leads 1", "22 leads 2"]);
   expect(second.leader).toBe(undefined);
@@ -82,7 +82,7 @@ test("a takeover that the store refused is tried again for as long as the leader
     faulty(() => (refused++ < 3 ? "refused" : "fine")),
   );
   run();
-  second.suspect(FIRST);
+  second.suspect(FIRST, "gone");
   run(millis(10));
   expect(told).toEqual(["11 leads 1"]);
   run();
@@ -99,7 +99,7 @@ test("a leader that is heard again is suspected no more (L1)", () => {
     faulty(() => fate),
   );
   run();
-  second.suspect(FIRST);
+  second.suspect(FIRST, "gone");
   run();
   second.heard(FIRST);
   fate = "fine";
@@ -191,7 +191,7 @@ test("a leader whose store is silent steps down when others obey a newer epoch, 
   shows = false;
   const second = ranker(SECOND);
   run();
-  second.suspect(FIRST);
+  second.suspect(FIRST, "gone");
   run();
   expect(told).toEqual(["11 leads 1", "22 leads 2"]);
   first.outranked(1);

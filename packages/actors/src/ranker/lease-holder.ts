@@ -18,6 +18,9 @@ export interface LeaseHolderOptions {
   readonly onDeposed: (epoch: number) => void;
 }
 
+/** Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions unanswered. */
+export type Suspicion = "lost" | "gone" | "hangs";
+
 /** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long. */
 const PAUSE = millis(20);
 
@@ -78,9 +81,10 @@ export class LeaseHolder {
   }
 
   /** The leader said goodbye, its connection is gone, or it has not been heard for too long. */
-  suspect(holder: ActorKey): void {
+  suspect(holder: ActorKey, reason: Suspicion): void {
     if (holder !== this.#holder || this.#suspected === this.#revision || holder === this.#options.self) return;
     this.#suspected = this.#revision;
+    this.#options.log.warn({ reason, epoch: this.#revision }, "takes the leader for dead");
     this.#takeIfDue();
   }
 

@@ -142,12 +142,13 @@ class Ranker implements Actor, RankEffects {
       clock: ports.clock,
       pingEvery: config.pingEvery,
       heardWithin: micros(2 * config.heartbeatEvery),
+      hangsAfter: config.peerTimeout,
       subjectOf: (key) => this.#station.subjects.alive(key),
       leader: () => this.#lease.leader,
       wasHeard: (key) => this.#station.directory.wasHeardHere(key),
       isUrgent: () => this.#now() < this.#busyUntil && this.#isFirst(),
       ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
-      onGone: ({ key }) => this.#lease.suspect(key),
+      onGone: ({ key }, how) => this.#lease.suspect(key, how),
     });
     this.#reconnecting = ports.bus.onStatus(({ kind }) => {
       if (kind === "reconnected") this.#vigil.reconnected();
@@ -323,7 +324,7 @@ class Ranker implements Actor, RankEffects {
   }
 
   #onLost(peer: Heartbeat): void {
-    if (peer.role === "ranker") this.#lease.suspect(peer.key);
+    if (peer.role === "ranker") this.#lease.suspect(peer.key, "lost");
     else if (peer.role === "executor") {
       const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
       for (const gpu of lost) this.#leave(gpu, peer.key);

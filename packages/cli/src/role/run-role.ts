@@ -31,7 +31,7 @@ export type StartRole = (context: RoleContext, ready: () => void) => Actor | Pro
 /** Several times a second, as T5 and docs/architecture.md, 4 need it. */
 const HEARTBEAT_EVERY = millis(100);
 /** Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for its turn on a busy machine. */
-const PEER_TIMEOUT = millis(500);
+const PEER_TIMEOUT = millis(1_000);
 /** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
 const DRAIN_MS = 9_000;
 /** Whoever started us is gone, and nobody is left to wait for. */
