@@ -11,7 +11,7 @@ import {
   unreachableFolders,
 } from "./infra/lint/layers.mjs";
 
-const sources = ["**/*.ts"];
+const sources = ["**/*.ts", "**/*.tsx"];
 const tests = ["**/*.test.ts", "test/**/*.ts"];
 
 /** @param {"included" | "excluded"} withTests @param {string[]} [allow] */

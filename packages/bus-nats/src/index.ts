@@ -1,4 +1,4 @@
-export { type NatsConnection, type NatsOptions, SERVER_VERSION_MIN, connectNats } from "./connect-nats.ts";
+export { type NatsConnection, type NatsOptions, SERVER_VERSION_MIN, connectNats, isAtLeast } from "./connect-nats.ts";
 export { type Credentials, readCredentials } from "./credentials.ts";
 export { type UserFile, createNkey, writeCredentials } from "./server/credentials-files.ts";
 export {

@@ -11,6 +11,7 @@ import { type ObjectStore, Objm } from "@nats-io/obj";
 import type { NatsConnection as Connection } from "@nats-io/transport-node";
 import { KvWatch } from "./kv-watch.ts";
 import type { NatsBus } from "./nats-bus.ts";
+import { onceSettled } from "./settling.ts";
 
 export interface NatsStoreOptions {
   readonly control: { readonly bus: NatsBus; readonly connection: Connection };
@@ -109,7 +110,10 @@ export class NatsStore implements Store {
       watcher,
       open: async (afresh) => {
         if (afresh) this.#buckets.delete(bucket);
-        await this.#bucket(bucket);
+        await onceSettled(
+          () => this.#bucket(bucket),
+          () => this.#hasJetStream(),
+        );
         return this.#manage();
       },
       onError: this.#options.onError,
@@ -214,7 +218,7 @@ export class NatsStore implements Store {
       if (this.#underWay.delete(running)) answer(result);
     };
     this.#underWay.add(running);
-    operation().then(settle, (error: unknown) => {
+    onceSettled(operation, () => this.#underWay.has(running) && this.#hasJetStream()).then(settle, (error: unknown) => {
       const failure = this.#reasonOf(error);
       // The bucket was removed behind our back: make it again at the next use.
       if (failure.includes("stream not found")) this.#buckets.clear();
@@ -230,8 +234,12 @@ export class NatsStore implements Store {
     });
   }
 
+  #hasJetStream(): boolean {
+    return this.#options.control.connection.info?.jetstream === true;
+  }
+
   #reasonOf(error: unknown): string {
-    if (this.#options.control.connection.info?.jetstream !== true) {
+    if (!this.#hasJetStream()) {
       return "JetStream is off at this NATS server: start it with a jetstream { store_dir } block";
     }
     return error instanceof Error ? error.message : String(error);

@@ -54,6 +54,8 @@ export class InMemoryBus implements Bus {
   readonly #listeners = new Set<(status: BusStatus) => void>();
   readonly #requests = new Map<number, { settle(result: Delivery | BusFailure): void }>();
   #state: "connected" | "away" | "closed" = "connected";
+  /** A new connection can be published to from when its owner is told of it, as on NATS. */
+  #isTold = true;
   #inboxes = 0;
   #token = 0;
   /** Messages that it has published, and how many of them a flush has confirmed. */
@@ -76,8 +78,12 @@ export class InMemoryBus implements Bus {
   get payloadMax(): number {
     return this.#network.payloadMax;
   }
-  get connected(): boolean {
+  /** For the network: whether messages reach it. */
+  get isReached(): boolean {
     return this.#state === "connected";
+  }
+  get connected(): boolean {
+    return this.#state === "connected" && this.#isTold;
   }
 
   publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): boolean {
@@ -200,7 +206,12 @@ export class InMemoryBus implements Bus {
   reconnect(): void {
     if (this.#state !== "away") return;
     this.#state = "connected";
+    this.#isTold = false;
+    const breaks = this.#breaks;
     this.#network.interestChanged();
+    this.#network.later(() => {
+      if (breaks === this.#breaks) this.#isTold = true;
+    });
     this.tell({ kind: "reconnected", server: "in-memory" });
   }
 

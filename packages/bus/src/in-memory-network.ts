@@ -140,7 +140,7 @@ export class InMemoryNetwork {
     };
     const isCarried = this.#deliver(
       () => {
-        if (to.live && to.bus.connected && !from.hasLost(message)) to.bus.perform(() => to.onDelivery(delivery));
+        if (to.live && to.bus.isReached && !from.hasLost(message)) to.bus.perform(() => to.onDelivery(delivery));
         arrive();
       },
       { from: from.name, to: to.bus.name, subject, bytes: payload.length },
@@ -154,7 +154,7 @@ export class InMemoryNetwork {
     const plain: Interest[] = [];
     const groups = new Map<string, Interest[]>();
     const take = (interest: Interest) => {
-      if (!interest.bus.connected) return;
+      if (!interest.bus.isReached) return;
       if (interest.queue === undefined) plain.push(interest);
       else {
         const members = groups.get(interest.queue);

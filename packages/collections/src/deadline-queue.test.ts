@@ -83,6 +83,46 @@ test("a deadline queue holds and gives out what a sorted list would, whatever or
   );
 });
 
+const step = fc.oneof(
+  { weight: 12, arbitrary: fc.record({ do: fc.constant("add" as const), back: fc.constant(0), jump: fc.nat(3) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("take" as const), back: fc.nat(4), jump: fc.constant(0) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constantFrom("again", "other", "remove"), back: fc.nat(40), jump: fc.nat(3) }),
+  },
+);
+
+test("a queue that has not been asked for identities yet knows them all when it is: repeated, of another ingress, or withdrawn (Q4)", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 160, size: "max" }), fc.integer({ min: 3, max: 90 }), (steps, capacity) => {
+      const queue = new DeadlineQueue<Queued>(capacity);
+      let oracle: Queued[] = [];
+      for (const [i, { do: what, back, jump }] of steps.entries()) {
+        const seq = Math.max(0, i - back);
+        const ingress = what === "other" ? 2 : 1;
+        const known = oracle.find((r) => r.ingress === ingress && r.seq === seq);
+        if (what === "take") {
+          const count = Math.min(back, oracle.length);
+          expect(queue.take(count)).toEqual(oracle.splice(0, count));
+        } else if (what === "remove") {
+          expect(queue.remove(ingress, seq)).toBe(known);
+          oracle = oracle.filter((r) => r !== known);
+        } else {
+          const request = { deadline: i + 10 * jump, ingress, seq };
+          const isFull = oracle.length === capacity;
+          expect(queue.add(request)).toBe(known !== undefined ? "repeated" : isFull ? "full" : "added");
+          if (known === undefined && !isFull) oracle = [...oracle, request].sort(inOrder);
+        }
+        expect([queue.size, queue.head()]).toEqual([oracle.length, oracle[0]]);
+      }
+      const left: Queued[] = [];
+      queue.forEach((request) => left.push(request));
+      expect(left.sort(inOrder)).toEqual(oracle);
+    }),
+    { numRuns: 300 },
+  );
+});
+
 test("removals out of the middle do not accumulate: a queue of two lives through a hundred thousand (Q2)", () => {
   const queue = new DeadlineQueue<Queued>(2);
   queue.add({ deadline: 0, ingress: 2 ** 47, seq: 0 });

@@ -6,10 +6,16 @@
  *
  *   Q1. Ring and heap together hold each request once; the ring is in order, and its first entry is alive.
  *   Q2. A request taken out of the middle of the ring leaves a dead entry, reclaimed when the head passes it or when
- *       the ring would have to grow; so there are never more than 2·capacity entries.
+ *       the ring would have to grow; so there are never more than 4·capacity entries.
  *   Q3. At `capacity` requests an addition is refused, and nothing else changes.
+ *   Q4. Identities are indexed only once they are asked for: while all requests are of one ingress, each newer than those before, none can be a repetition.
+ *       The index is given up when the queue is empty.
+ *
+ * Of many queues each is touched so seldom that its memory has left the processor's cache; so an addition in the usual case touches the queue, its ring's
+ * end, and nothing else.
  */
 import { assert } from "@tutti/units";
+import { DeadlineHeap, precedes } from "./deadline-heap.ts";
 import { IdentityIndex } from "./identity-index.ts";
 
 export interface Queued {
@@ -18,36 +24,31 @@ export interface Queued {
   readonly seq: number;
 }
 
+const ROOM = 32;
+
 export class DeadlineQueue<T extends Queued> {
   readonly capacity: number;
-  #items: (T | undefined)[] = [];
-  #deadlines: Float64Array;
-  #index: IdentityIndex;
-  /** Slots not in use: a stack. */
-  #spare: Int32Array;
-  #spares: number;
-  /** Slots in order; head and tail only count up. */
-  #ring: Int32Array;
+  /** By place: the entries from head to tail, which only count up, in order. */
+  #ring: (T | undefined)[] = new Array<T | undefined>(ROOM).fill(undefined);
+  #mask = ROOM - 1;
   #head = 0;
   #tail = 0;
-  #heap: Int32Array;
-  /** Position + 1 in the heap of each slot; 0: the slot is in the ring. */
-  #heapPlaces: Int32Array;
-  #heapSize = 0;
   #size = 0;
+  /** Of the ring's last entry, which may be dead: its deadline still bounds the order. */
+  #lastDeadline = 0;
+  /** Q4: whose requests are queued, and the newest of them. */
+  #ingress = 0;
+  #newest = 0;
+  /** What came out of order; undefined until something has. */
+  #heap: DeadlineHeap<T> | undefined = undefined;
+  #heapSize = 0;
+  /** Q4. Of places in the ring 2·place, of slots of the heap 2·slot + 1. Empty while it isn't in use. */
+  #index: IdentityIndex | undefined = undefined;
+  #isIndexed = false;
 
   constructor(capacity: number) {
     assert(Number.isInteger(capacity) && capacity > 0, `a queue of ${capacity} requests`);
     this.capacity = capacity;
-    const room = 32;
-    this.#deadlines = new Float64Array(room);
-    this.#index = new IdentityIndex(room);
-    this.#spare = Int32Array.from({ length: room }, (_, i) => room - 1 - i);
-    this.#spares = room;
-    this.#items = new Array<T | undefined>(room).fill(undefined);
-    this.#ring = new Int32Array(room);
-    this.#heap = new Int32Array(room);
-    this.#heapPlaces = new Int32Array(room);
   }
 
   get size(): number {
@@ -56,43 +57,59 @@ export class DeadlineQueue<T extends Queued> {
 
   /** The request of least (deadline, ingress, seq). */
   head(): T | undefined {
-    return this.#size === 0 ? undefined : this.#items[this.#headSlot()];
+    if (this.#heapSize > 0 && this.#isHeapFirst()) return this.#heap!.at(this.#heap!.topSlot);
+    return this.#ring[this.#head & this.#mask];
   }
   /** Its deadline; +Infinity when empty. */
   headDeadline(): number {
-    return this.#size === 0 ? Infinity : this.#deadlines[this.#headSlot()]!;
+    return this.head()?.deadline ?? Infinity;
   }
   has(ingress: number, seq: number): boolean {
-    return this.#index.get(ingress, seq) >= 0;
+    return this.#find(ingress, seq) >= 0;
   }
 
   /** "full" at the bound; "repeated" if a request of this identity is queued already. */
   add(item: T): "added" | "repeated" | "full" {
-    if (this.#index.get(item.ingress, item.seq) >= 0) return "repeated";
+    const { ingress, seq } = item;
+    if (this.#isIndexed || !this.#isNewest(ingress, seq)) {
+      if (this.#find(ingress, seq) >= 0) return "repeated";
+      if (this.#size > 0) this.#useIndex();
+    }
     if (this.#size === this.capacity) return "full";
-    if (this.#spares === 0) this.#makeRoom();
-    const slot = this.#spare[--this.#spares]!;
-    this.#items[slot] = item;
-    this.#deadlines[slot] = item.deadline;
-    this.#index.put(item.ingress, item.seq, slot);
-    this.#size++;
-    const mask = this.#ring.length - 1;
-    if (this.#head === this.#tail || !this.#precedesLast(item, this.#ring[(this.#tail - 1) & mask]!)) {
-      this.#ring[this.#tail++ & mask] = slot;
-    } else this.#rise(this.#heapSize++, slot);
+    if (this.#size++ === 0 || seq > this.#newest) this.#newest = seq;
+    this.#ingress = ingress;
+    if (this.#head !== this.#tail && this.#precedesLast(item)) this.#intoHeap(item);
+    else {
+      if (this.#tail - this.#head > this.#mask) this.#makeRoom();
+      const place = this.#tail++ & this.#mask;
+      this.#ring[place] = item;
+      this.#lastDeadline = item.deadline;
+      if (this.#isIndexed) this.#index!.put(ingress, seq, 2 * place);
+    }
     return "added";
+  }
+
+  /** In no order. */
+  forEach(visit: (item: T) => void): void {
+    for (let place = this.#head; place < this.#tail; place++) {
+      const item = this.#ring[place & this.#mask];
+      if (item !== undefined) visit(item);
+    }
+    for (let slot = 0, left = this.#heapSize; left > 0; slot++) {
+      const item = this.#heap!.at(slot);
+      if (item === undefined) continue;
+      visit(item);
+      left--;
+    }
   }
 
   /** Takes the head out. */
   shift(): T | undefined {
     if (this.#size === 0) return undefined;
-    const slot = this.#headSlot();
-    const item = this.#items[slot]!;
-    this.#index.delete(slot);
-    this.#items[slot] = undefined;
-    this.#size--;
-    if (this.#heapPlaces[slot] === 0) this.#passDead();
-    else this.#leaveHeap(slot);
+    if (this.#heapSize > 0 && this.#isHeapFirst()) return this.#leaveHeap(this.#heap!.topSlot);
+    const place = this.#head & this.#mask;
+    const item = this.#ring[place]!;
+    this.#leaveRing(place);
     return item;
   }
 
@@ -106,132 +123,119 @@ export class DeadlineQueue<T extends Queued> {
 
   /** Takes the request of this identity out; undefined if it is not queued. */
   remove(ingress: number, seq: number): T | undefined {
-    const slot = this.#index.get(ingress, seq);
-    if (slot < 0) return undefined;
-    const item = this.#items[slot]!;
-    this.#discard(slot);
+    const code = this.#find(ingress, seq);
+    if (code < 0) return undefined;
+    if (code % 2 === 1) return this.#leaveHeap(code >> 1);
+    const item = this.#ring[code >> 1]!;
+    this.#leaveRing(code >> 1);
     return item;
   }
 
   /** Takes every request of one ingress out and says how many there were. O(n): for the death of an ingress. */
   removeIngress(ingress: number): number {
-    let removed = 0;
-    for (let slot = 0; slot < this.#items.length; slot++) {
-      if (this.#items[slot]?.ingress !== ingress) continue;
-      this.#discard(slot);
-      removed++;
-    }
-    return removed;
+    const its: T[] = [];
+    this.forEach((item) => {
+      if (item.ingress === ingress) its.push(item);
+    });
+    for (const { seq } of its) this.remove(ingress, seq);
+    return its.length;
   }
 
-  #discard(slot: number): void {
-    this.#index.delete(slot);
-    this.#items[slot] = undefined;
+  /** Q4: certainly not queued. */
+  #isNewest(ingress: number, seq: number): boolean {
+    return this.#size === 0 || (ingress === this.#ingress && seq > this.#newest);
+  }
+
+  /** As the index names it; −1: not queued. */
+  #find(ingress: number, seq: number): number {
+    if (!this.#isIndexed) {
+      if (this.#isNewest(ingress, seq) || ingress !== this.#ingress) return -1;
+      this.#useIndex();
+    }
+    return this.#index!.get(ingress, seq);
+  }
+  #useIndex(): void {
+    if (this.#isIndexed) return;
+    this.#isIndexed = true;
+    const slots = 2 * Math.max(this.#ring.length, this.#heap?.room ?? 0);
+    if (this.#index === undefined || this.#index.slots < slots) this.#index = new IdentityIndex(slots);
+    const index = this.#index;
+    for (let at = this.#head; at < this.#tail; at++) {
+      const item = this.#ring[at & this.#mask];
+      if (item !== undefined) index.put(item.ingress, item.seq, 2 * (at & this.#mask));
+    }
+    for (let slot = 0; this.#heapSize > 0 && slot < this.#heap!.room; slot++) {
+      const item = this.#heap!.at(slot);
+      if (item !== undefined) index.put(item.ingress, item.seq, 2 * slot + 1);
+    }
+  }
+  /** Places have changed, or there are more than the index has room for. */
+  #indexAnew(): void {
+    if (!this.#isIndexed) return;
+    this.#isIndexed = false;
+    this.#index = undefined;
+    this.#useIndex();
+  }
+
+  #isHeapFirst(): boolean {
+    if (this.#head === this.#tail) return true;
+    const heap = this.#heap!;
+    return precedes(heap.at(heap.topSlot)!, this.#ring[this.#head & this.#mask]!);
+  }
+  #intoHeap(item: T): void {
+    const heap = (this.#heap ??= new DeadlineHeap<T>());
+    if (heap.isFull) {
+      heap.grow();
+      this.#indexAnew();
+    }
+    const slot = heap.put(item);
+    this.#heapSize++;
+    if (this.#isIndexed) this.#index!.put(item.ingress, item.seq, 2 * slot + 1);
+  }
+  #leaveHeap(slot: number): T {
     this.#size--;
-    if (this.#heapPlaces[slot] !== 0) this.#leaveHeap(slot);
-    else if (this.#ring[this.#head & (this.#ring.length - 1)] === slot) this.#passDead();
+    this.#heapSize--;
+    this.#forget(2 * slot + 1);
+    return this.#heap!.take(slot);
   }
 
-  #headSlot(): number {
-    if (this.#heapSize === 0) return this.#ring[this.#head & (this.#ring.length - 1)]!;
-    const other = this.#heap[0]!;
-    if (this.#head === this.#tail) return other;
-    const first = this.#ring[this.#head & (this.#ring.length - 1)]!;
-    return this.#precedes(other, first) ? other : first;
+  #leaveRing(place: number): void {
+    this.#ring[place] = undefined;
+    this.#size--;
+    this.#forget(2 * place);
+    if (place !== (this.#head & this.#mask)) return;
+    do this.#head++;
+    while (this.#head !== this.#tail && this.#ring[this.#head & this.#mask] === undefined); // Q1
+    if (this.#head === this.#tail) this.#head = this.#tail = 0;
+  }
+  #forget(code: number): void {
+    if (!this.#isIndexed) return;
+    this.#index!.delete(code);
+    if (this.#size === 0) this.#isIndexed = false;
   }
 
-  /** Drops dead entries at the ring's front: Q1. */
-  #passDead(): void {
-    const mask = this.#ring.length - 1;
-    while (this.#head !== this.#tail) {
-      const slot = this.#ring[this.#head & mask]!;
-      if (this.#items[slot] !== undefined) return;
-      this.#head++;
-      this.#spare[this.#spares++] = slot;
-    }
-    this.#head = this.#tail = 0;
-  }
-
-  /** Every slot is in use: dead entries are swept if they are a half, otherwise everything doubles. */
+  /** The ring is full: dead entries are swept if they are a half, otherwise it doubles. */
   #makeRoom(): void {
-    const room = this.#items.length;
-    const mask = this.#ring.length - 1;
-    const living = Int32Array.from({ length: this.#tail - this.#head }, (_, i) => this.#ring[(this.#head + i) & mask]!);
-    let kept = 0;
-    for (const slot of living) {
-      if (this.#items[slot] === undefined) this.#spare[this.#spares++] = slot;
-      else living[kept++] = slot;
+    const entries = this.#tail - this.#head;
+    const living: (T | undefined)[] = [];
+    for (let at = this.#head; at < this.#tail; at++) {
+      const item = this.#ring[at & this.#mask];
+      if (item !== undefined) living.push(item);
     }
-    const wider = this.#spares * 2 >= room ? room : 2 * room;
-    if (wider > room) {
-      this.#index.grow(wider);
-      this.#deadlines = widened(this.#deadlines, new Float64Array(wider));
-      this.#heap = widened(this.#heap, new Int32Array(wider));
-      this.#heapPlaces = widened(this.#heapPlaces, new Int32Array(wider));
-      this.#spare = widened(this.#spare, new Int32Array(wider));
-      this.#ring = new Int32Array(wider);
-      for (let slot = wider - 1; slot >= room; slot--) {
-        this.#spare[this.#spares++] = slot;
-        this.#items.push(undefined);
-      }
-    }
-    this.#ring.set(living.subarray(0, kept));
+    const room = 2 * living.length <= entries ? entries : 2 * entries;
+    const kept = living.length;
+    while (living.length < room) living.push(undefined);
+    this.#ring = living;
+    this.#mask = room - 1;
     this.#head = 0;
     this.#tail = kept;
+    this.#indexAnew();
   }
 
-  /** Does `item` belong before the ring's last entry? The last may be dead; its deadline still bounds the order. */
-  #precedesLast(item: T, last: number): boolean {
-    const deadline = this.#deadlines[last]!;
-    if (item.deadline !== deadline) return item.deadline < deadline;
-    const alive = this.#items[last];
-    return alive === undefined || before(item, alive);
-  }
-  #precedes(a: number, b: number): boolean {
-    const left = this.#deadlines[a]!;
-    const right = this.#deadlines[b]!;
-    return left !== right ? left < right : before(this.#items[a]!, this.#items[b]!);
-  }
-
-  #rise(hole: number, slot: number): void {
-    while (hole > 0) {
-      const parent = (hole - 1) >> 1;
-      const above = this.#heap[parent]!;
-      if (!this.#precedes(slot, above)) break;
-      this.#settle(hole, above);
-      hole = parent;
-    }
-    this.#settle(hole, slot);
-  }
-  #sink(hole: number, slot: number): void {
-    for (;;) {
-      let child = 2 * hole + 1;
-      if (child >= this.#heapSize) break;
-      if (child + 1 < this.#heapSize && this.#precedes(this.#heap[child + 1]!, this.#heap[child]!)) child++;
-      const below = this.#heap[child]!;
-      if (!this.#precedes(below, slot)) break;
-      this.#settle(hole, below);
-      hole = child;
-    }
-    this.#settle(hole, slot);
-  }
-  #settle(place: number, slot: number): void {
-    this.#heap[place] = slot;
-    this.#heapPlaces[slot] = place + 1;
-  }
-  #leaveHeap(slot: number): void {
-    const hole = this.#heapPlaces[slot]! - 1;
-    this.#heapPlaces[slot] = 0;
-    this.#spare[this.#spares++] = slot;
-    this.#heapSize--;
-    if (hole === this.#heapSize) return;
-    const last = this.#heap[this.#heapSize]!;
-    if (hole > 0 && this.#precedes(last, this.#heap[(hole - 1) >> 1]!)) this.#rise(hole, last);
-    else this.#sink(hole, last);
+  /** Does `item` belong before the ring's last entry? */
+  #precedesLast(item: T): boolean {
+    if (item.deadline !== this.#lastDeadline) return item.deadline < this.#lastDeadline;
+    const last = this.#ring[(this.#tail - 1) & this.#mask];
+    return last === undefined || precedes(item, last);
   }
 }
-
-/** Requests of one deadline go by identity: docs/algorithms.md, section 0, ties. */
-const before = (a: Queued, b: Queued): boolean => (a.ingress !== b.ingress ? a.ingress < b.ingress : a.seq < b.seq);
-
-const widened = <A extends Int32Array | Float64Array>(from: A, to: A): A => (to.set(from), to);

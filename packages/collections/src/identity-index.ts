@@ -12,11 +12,16 @@ export class IdentityIndex {
   #ingresses: Float64Array;
   #seqs: Float64Array;
 
+  /** @param slots - are 0 … slots − 1 */
   constructor(slots: number) {
     this.#places = new Int32Array(4 * slots);
     this.#mask = 4 * slots - 1;
     this.#ingresses = new Float64Array(slots);
     this.#seqs = new Float64Array(slots);
+  }
+
+  get slots(): number {
+    return this.#seqs.length;
   }
 
   /** The slot of (ingress, seq), or −1. */
@@ -52,20 +57,6 @@ export class IdentityIndex {
       hole = place;
     }
     places[hole] = 0;
-  }
-
-  /** Makes room for `slots` slots; the names of slots in use stay. */
-  grow(slots: number): void {
-    const taken = this.#places;
-    const ingresses = new Float64Array(slots);
-    const seqs = new Float64Array(slots);
-    ingresses.set(this.#ingresses);
-    seqs.set(this.#seqs);
-    this.#ingresses = ingresses;
-    this.#seqs = seqs;
-    this.#places = new Int32Array(4 * slots);
-    this.#mask = 4 * slots - 1;
-    for (const mark of taken) if (mark !== 0) this.#insert(hash(ingresses[mark - 1]!, seqs[mark - 1]!), mark - 1);
   }
 
   #insert(code: number, slot: number): void {

@@ -1,4 +1,5 @@
 export * from "./bounded-deque.ts";
 export * from "./deadline-queue.ts";
+export * from "./fifo-table.ts";
 export * from "./indexed-heap.ts";
 export * from "./min-tree.ts";

@@ -11,6 +11,8 @@ export interface Decoded {
   readonly id: string | undefined;
   readonly wanted: readonly string[] | undefined;
   readonly bucket: number;
+  /** FilledRow. */
+  readonly units: number;
   /** Owned by the receiver. */
   readonly row: Uint8Array;
 }
@@ -26,8 +28,8 @@ export interface Decoder {
 
 export function decodeNow(job: DecodeJob): Decoded {
   const request = decodeRequest(job.form, job.payload);
-  const { bucket, row } = fillRow(job.spec, request);
-  return { id: request.id, wanted: request.outputs, bucket, row };
+  const { bucket, units, row } = fillRow(job.spec, request);
+  return { id: request.id, wanted: request.outputs, bucket, units, row };
 }
 
 /** Decodes everything in the turn it came in: for tests, for the simulator, and for small bodies. */

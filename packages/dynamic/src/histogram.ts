@@ -33,7 +33,8 @@ export function histogram(edges: ArrayLike<number>, masses: ArrayLike<number>): 
   return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
 }
 
-const leastWidth = (median: number): number => Math.max(WIDTH_MIN_US, WIDTH_MIN_SHARE * median);
+/** H2, µs. */
+export const leastWidth = (median: number): number => Math.max(WIDTH_MIN_US, WIDTH_MIN_SHARE * median);
 
 /** One bin of least width that begins at `value`: a static model. */
 export const pointHistogram = (value: number): Histogram => histogram([value, value + leastWidth(value)], [1]);
@@ -45,31 +46,29 @@ export const coldHistogram = (solo: number): Histogram =>
     [1],
   );
 
-/**
- * At most `binsMax` bins of equal mass, as far as least widths allow (H2).
- *
- * @param samples - running times alone, in µs; at least one; in any order
- */
-export function histogramOf(samples: readonly number[], binsMax = BINS_MAX): Histogram {
-  assert(samples.length > 0 && binsMax > 0, "a histogram needs samples and bins");
-  const sorted = Float64Array.from(samples).sort();
-  const width = leastWidth(sorted[sorted.length >> 1]!);
-  const edges = [sorted[0]!];
-  for (let j = 1; j < binsMax; j++) {
-    const edge = sorted[Math.floor((j * sorted.length) / binsMax)]!;
-    if (edge - edges.at(-1)! >= width) edges.push(edge);
+/** Whether it is one bin of least width (H2): a model that always takes as long. */
+export const isPoint = ({ edges, masses }: Histogram): boolean =>
+  masses.length === 1 && edges[1]! - edges[0]! <= leastWidth(edges[0]!) * 1.01;
+
+/** Of requests of which `share` are of each kind; at most BINS_MAX times 4 bins. */
+export function mixtureOf(parts: readonly { readonly share: number; readonly alone: Histogram }[]): Histogram {
+  assert(parts.length > 0, "a mixture of nothing");
+  if (parts.length === 1) return parts[0]!.alone;
+  const total = parts.reduce((sum, { share }) => sum + share, 0);
+  const grid = thinned(unionGrid(parts.map(({ alone }) => alone)), 4 * BINS_MAX);
+  const masses = new Float64Array(grid.length - 1);
+  for (const { alone, share } of parts) {
+    const weight = total > 0 ? share / total : 1 / parts.length;
+    const cdf = cdfOn(alone, grid);
+    for (let j = 0; j < masses.length; j++) masses[j]! += weight * Math.max(0, cdf[j + 1]! - cdf[j]!); // rounding
   }
-  // Bins are half open: the largest sample lies in the last one.
-  const end = Math.max(sorted.at(-1)! * (1 + 1e-12), edges[0]! + width);
-  if (end - edges.at(-1)! >= width || edges.length === 1) edges.push(end);
-  else edges[edges.length - 1] = end;
-  const masses = new Float64Array(edges.length - 1);
-  let bin = 0;
-  for (const sample of sorted) {
-    while (bin < masses.length - 1 && sample >= edges[bin + 1]!) bin++;
-    masses[bin]! += 1 / sorted.length;
-  }
-  return histogram(edges, masses);
+  return histogram(grid, masses);
+}
+
+/** Every so-many-th edge, the first and the last among them. */
+function thinned(grid: Float64Array, binsMax: number): Float64Array {
+  const step = Math.ceil((grid.length - 1) / binsMax);
+  return grid.filter((_, i) => i % step === 0 || i === grid.length - 1);
 }
 
 /** Σ mass · midpoint. Treating bins as even errs low for maxima: `refined` grids are for those. */
@@ -77,6 +76,16 @@ export function meanOf({ edges, masses }: Histogram): number {
   let mean = 0;
   for (let j = 0; j < masses.length; j++) mean += (masses[j]! * (edges[j]! + edges[j + 1]!)) / 2;
   return mean;
+}
+
+export function varianceOf(of: Histogram): number {
+  const mean = meanOf(of);
+  let variance = 0;
+  for (let j = 0; j < of.masses.length; j++) {
+    const [low, high] = [of.edges[j]!, of.edges[j + 1]!];
+    variance += of.masses[j]! * (((low + high) / 2 - mean) ** 2 + (high - low) ** 2 / 12);
+  }
+  return variance;
 }
 
 /** @param quantile - 0 … 1 */

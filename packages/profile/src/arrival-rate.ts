@@ -13,15 +13,15 @@ export class ArrivalRate {
   /** Number of the current slot since the epoch; −1 before the first arrival. */
   #slot = -1;
   #slotEnd = -Infinity;
+  /** In the current slot; not in `#counts` nor `#total` until it is over, so that an arrival touches little memory. */
+  #current = 0;
   #total = 0;
   #since = 0;
 
   /** One request arrived. Moments must not go back. */
   note(at: Instant): void {
     if (at >= this.#slotEnd) this.#advance(at);
-    const place = this.#slot % SLOTS;
-    this.#counts[place] = this.#counts[place]! + 1;
-    this.#total++;
+    this.#current++;
   }
 
   /** Requests per µs, over the last 5 s or since the first arrival; 0 before it. */
@@ -29,7 +29,7 @@ export class ArrivalRate {
     if (this.#slot < 0) return 0;
     if (at >= this.#slotEnd) this.#advance(at);
     const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
-    return this.#total / Math.max(at - windowStart, SPAN_MIN);
+    return (this.#total + this.#current) / Math.max(at - windowStart, SPAN_MIN);
   }
 
   /**
@@ -55,6 +55,7 @@ export class ArrivalRate {
 
   #advance(at: Instant): void {
     const slot = Math.floor(at / SLOT);
+    if (this.#slot >= 0) this.#endSlot();
     if (this.#slot < 0) this.#since = at;
     else if (slot - this.#slot >= SLOTS) this.#forgetAll();
     else {
@@ -65,6 +66,12 @@ export class ArrivalRate {
     }
     this.#slot = slot;
     this.#slotEnd = (slot + 1) * SLOT;
+  }
+
+  #endSlot(): void {
+    this.#counts[this.#slot % SLOTS] = this.#current;
+    this.#total += this.#current;
+    this.#current = 0;
   }
 
   #forgetAll(): void {

@@ -48,14 +48,16 @@ export const AgentAnswered = packed<{
 }>({ tag: 81, name: "agent-answered", from: "agent", to: "operator", repair: "AgentsAsked is sent again" });
 export type AgentAnswered = MessageOf<typeof AgentAnswered>;
 
-export const PROCESS_ORDERS = ["restart", "drain", "undrain"] as const;
+export const PROCESS_ORDERS = ["restart", "drain", "undrain", "split"] as const;
 export type ProcessOrder = (typeof PROCESS_ORDERS)[number];
 
-/** One process is to be replaced, drained or brought back. An agent works on one order at a time, and refuses a second. */
+/** One process is to be replaced, drained or brought back, or its accelerator split. An agent works on one order at a time, and refuses a second. */
 export const ProcessOrdered = packed<{
   readonly ask: number;
   readonly order: ProcessOrder;
   readonly process: string;
+  /** split: of the first part of its accelerator, in percent, of which the second part is the rest; 100: whole again. */
+  readonly size?: number;
   /** Until the replacement is ready. */
   readonly within: Micros;
 }>({
@@ -159,8 +161,13 @@ export const wellFormedAdmin = {
   agentsAsked: ({ ask }: Unknown<AgentsAsked>): boolean => isAsk(ask),
   agentAnswered: ({ ask, agent, host, pid, processes }: Unknown<AgentAnswered>): boolean =>
     isAsk(ask) && isKey(agent) && isShort(host) && isCount(pid) && isList(processes, AGENT_PROCESSES_MAX, isProcess),
-  processOrdered: ({ ask, order, process, within }: Unknown<ProcessOrdered>): boolean =>
-    isAsk(ask) && isOneOf(order, PROCESS_ORDERS) && isShort(process) && isCount(within),
+  processOrdered: ({ ask, order, process, size, within }: Unknown<ProcessOrdered>): boolean =>
+    isAsk(ask) &&
+    isOneOf(order, PROCESS_ORDERS) &&
+    isShort(process) &&
+    isCount(within) &&
+    (order === "split") === (size !== undefined) &&
+    (size === undefined || (isCount(size) && size >= 1 && size <= 100)),
   orderProgressed: ({ ask, text, end }: Unknown<OrderProgressed>): boolean =>
     isAsk(ask) && isText(text, TEXT_MAX) && isOneOf(end, ORDER_ENDS),
   logsAsked: ({ ask, process, back, follow }: Unknown<LogsAsked>): boolean =>

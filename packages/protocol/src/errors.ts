@@ -1,15 +1,26 @@
 /** Error codes of the public protocol. Match on the code; texts are for people and may change. */
 export const ERROR_STATUS = {
+  /** The body can't be read; a tensor's name, type, shape or length is not the model's; a header is malformed; the model can't compute this input. */
   TUTTI_INVALID_INPUT: 400,
+  /** These credentials don't allow it. */
   TUTTI_FORBIDDEN: 403,
+  /** No model of this name, or not in this version; or it was unloaded while the request waited. */
   TUTTI_NOT_FOUND: 404,
+  /** The request or its answer exceeds a limit, which the text names. */
   TUTTI_TOO_LARGE: 413,
+  /** Its publisher took the request back. */
   TUTTI_CANCELLED: 499,
+  /** A fault on our side: a run failed, an output could not be read. */
   TUTTI_INTERNAL: 500,
+  /** The deadline couldn't have been met even by this request alone. Where only the load was in the way, the answer says that it may be sent again. */
   TUTTI_DEADLINE_INFEASIBLE: 503,
+  /** Given up so that batches behind it stay in time, beyond its application's share of an overloaded model, or a bound is reached. */
   TUTTI_OVERLOADED: 503,
+  /** No ingress is there, or the one that had the request died. */
   TUTTI_UNAVAILABLE: 503,
+  /** The model is loading, being measured, or waits for an executor. Where it was refused, failed or quarantined the answer says so, and that it may not be sent again. */
   TUTTI_NOT_READY: 503,
+  /** The deadline passed without a result: a batch was lost, or ran longer than planned. */
   TUTTI_DEADLINE_EXCEEDED: 504,
 } as const;
 

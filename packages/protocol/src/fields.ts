@@ -28,6 +28,8 @@ export const field = {
   count: plain<number>("f64"),
   instant: plain<Instant>("f64"),
   micros: plain<Micros>("f64"),
+  /** A size hint: 0 (none) to SIZE_HINT_MAX, fractions allowed. */
+  units: plain<number>("f64"),
   gpu: plain<GpuId>("u32"),
   thread: plain<ThreadId>("u32"),
   actor: plain<ActorKey>("f64"),

@@ -19,8 +19,9 @@ export const RequestArrived = message({
     arrivedAt: field.instant,
     deadline: field.instant, // the publisher's, less d_resp
     slo: field.micros,
-    size: field.word, //       size hint; 0 = none
+    size: field.word,
     priority: field.byte,
+    units: field.units, //     size hint: the request's length in its model's own unit; 0 = none
   },
 });
 export type RequestArrived = MessageOf<typeof RequestArrived>;

@@ -57,4 +57,6 @@ export interface ResultBatch {
   readonly finishedAt: Instant;
   readonly run: Micros;
   readonly items: readonly ResultItem[];
+  /** Where somebody traces: the context of the batch's span and its times, for whoever can read it. */
+  readonly trace?: string;
 }

@@ -19,6 +19,8 @@ export const RANK_MAX = 8;
 export const BATCH_SIZE_MAX = 1_024;
 /** A deadline further away than this is a mistake, and would hold memory for as long. */
 export const SLO_US_MAX = 600_000_000;
+/** A size hint beyond is a mistake: it would make any deadline look infeasible. */
+export const SIZE_HINT_MAX = 1_000_000_000;
 /** Requests that one ingress holds at once; beyond, OVERLOADED. */
 export const INGRESS_REQUESTS_MAX = 200_000;
 /** Bytes of inputs that one ingress holds at once; beyond, OVERLOADED. */

@@ -1,5 +1,7 @@
 import { type Micros, type ThreadId, threadId } from "@tutti/units";
 import { type DataType, alignTo8, bytesOf } from "./tensor.ts";
+import { type FamilySpec, variantBytes } from "./families.ts";
+import { type CutSpec, type MadeSpec, lengthsBytes, longestLengths, sizesOfRow } from "./variable-axes.ts";
 
 /** The symbolic name that marks the batch axis in `dims`. */
 export const BATCH_AXIS = "batch";
@@ -21,12 +23,24 @@ export interface ConstantSpec {
 
 /**
  * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, each combination of sizes is a ModelThread of
- * its own. `pad`: one ModelThread, padding inside the batch.
+ * its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their batch.
  */
 export interface AxisSpec {
   readonly mode: "bucket" | "pad";
+  /** `pad`: the longest that is taken, alone. */
   readonly sizes: readonly number[];
   readonly padValue: number;
+  /** `pad`: of inputs that are padded with another value, by name. */
+  readonly padValues?: Readonly<Record<string, number>>;
+  /** `pad`: a batch's length is a multiple of this, so that few shapes occur; 1 when left out. */
+  readonly multiple?: number;
+  /** `pad`: the length that is measured and warmed up with; the longest when left out. */
+  readonly typical?: number;
+  /**
+   * `pad`: false where padding changes what the model says of the data (attention over the whole width, a mean over it). Rows of a batch then run together
+   * only where they grow to the same multiple, so that each gets what it gets alone.
+   */
+  readonly mixed?: boolean;
 }
 
 /** One combination of axis sizes, least volume first; `{}` for a model without variable axes. */
@@ -34,6 +48,19 @@ export type BucketSpec = Readonly<Record<string, number>>;
 
 /** A latency table given by hand: microseconds by batch size. */
 export type ProfilePoints = readonly { readonly batchSize: number; readonly latency: Micros }[];
+
+/** How an emulated model's run time follows its inputs: fixedMs + (unitMs + rowUnitMs · k) · the length of the longest of k rows. */
+export interface PaceSpec {
+  readonly fixedMs: number;
+  /** For each unit of the longest row, once a batch: what batching saves. */
+  readonly unitMs: number;
+  /** For each unit of the longest row and each row. */
+  readonly rowUnitMs: number;
+  /** The padded axis that is a row's length; undefined: its length is the first number of its first input. */
+  readonly axis?: string;
+  readonly max: number;
+  readonly typical: number;
+}
 
 /** A model as the cluster wants it served: the value of its key in the bucket `tutti_models`. */
 export interface ModelSpec {
@@ -44,6 +71,8 @@ export interface ModelSpec {
   readonly engine: "onnx" | "emulated";
   /** Object in `tutti_files`; absent for emulated models. */
   readonly file?: { readonly object: string; readonly sha256: string; readonly bytes: number };
+  /** Bytes that its weights take on an accelerator, where that isn't the size of its file: of an emulated model, say. */
+  readonly memory?: number;
   readonly slo: Micros;
   readonly batchSizeMax: number;
   /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
@@ -59,13 +88,23 @@ export interface ModelSpec {
   readonly outputs: readonly TensorSpec[];
   readonly constants: readonly ConstantSpec[];
   readonly axes: Readonly<Record<string, AxisSpec>>;
+  /** Inputs that the executor makes from the lengths of the rows: masks, lengths. */
+  readonly made?: readonly MadeSpec[];
+  /** How axes of outputs follow padded axes of inputs, by their names; an axis named like an input's is as long as that. */
+  readonly cuts?: Readonly<Record<string, CutSpec>>;
   readonly buckets: readonly BucketSpec[];
   /** After which a run counts as hung and its executor is ended; by default reckoned from its latency. */
   readonly runDeadline?: Micros;
+  /** Of an emulated model whose run time depends on its inputs. */
+  readonly pace?: PaceSpec;
   /** Given instead of measured, by bucket index. */
   readonly profile?: readonly ProfilePoints[];
   /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
   readonly samples?: string;
+  /** Of a family: its variants and what they share. Its last input is then VARIANT_INPUT, and its outputs are those of its variants. */
+  readonly family?: FamilySpec;
+  /** Of a variant's view alone (variantView), never in the store. */
+  readonly variant?: { readonly family: string; readonly index: number };
   /** How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }
@@ -84,6 +123,9 @@ export interface ModelStatus {
   readonly means: readonly ProfilePoints[];
   readonly executorTypes: readonly string[];
 }
+
+/** What its weights take on an accelerator, as far as is known before it is loaded. */
+export const memoryOf = (spec: Pick<ModelSpec, "memory" | "file">): number => spec.memory ?? spec.file?.bytes ?? 0;
 
 export const threadOf = (spec: ModelSpec, bucket: number): ThreadId => threadId(spec.number, bucket);
 /** `ocr-rec`, or `ocr-rec@W=160` for a bucket: for logs, tables and metrics. */
@@ -108,10 +150,18 @@ export interface RowLayout {
   }[];
 }
 
-/** A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header. */
-export function rowLayout(spec: ModelSpec, bucket: number): RowLayout {
-  const sizes = spec.buckets[bucket] ?? {};
-  let offset = 0;
+/**
+ * A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header but the lengths of padded axes.
+ *
+ * @param lengths - of the padded axes; the longest when left out
+ */
+export function rowLayout(
+  spec: Pick<ModelSpec, "inputs" | "axes" | "buckets" | "variant">,
+  bucket: number,
+  lengths: readonly number[] = longestLengths(spec),
+): RowLayout {
+  const sizes = sizesOfRow(spec, bucket, lengths);
+  let offset = lengthsBytes(spec);
   const inputs = spec.inputs.map((tensor) => {
     const dims = rowDims(tensor, sizes);
     const byteLength = dims.reduce((product, dim) => product * dim, 1) * bytesOf(tensor.type);
@@ -119,7 +169,7 @@ export function rowLayout(spec: ModelSpec, bucket: number): RowLayout {
     offset += alignTo8(byteLength);
     return input;
   });
-  return { byteLength: offset, inputs };
+  return { byteLength: offset + variantBytes(spec), inputs };
 }
 
 /** Every combination of the bucketed axes' sizes, least volume first. */

@@ -2,6 +2,7 @@ import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
+import type { ToldArrivals, ToldBatches, ToldRefusal } from "./told.ts";
 
 /** How an executor reaches an ingress' data plane besides NATS; checked by connecting. */
 export interface DataAddress {
@@ -21,6 +22,10 @@ export const Heartbeat = packed<{
   readonly leaving: boolean;
   /** ranker: the epoch it leads with (0: a spare). */
   readonly epoch?: number;
+  /** ranker: of which sub-cluster. */
+  readonly subCluster?: string;
+  /** ranker: it leads and wants to leave. It grants until another leads. */
+  readonly yields?: boolean;
   /** ranker: grants given so far; while they rise, spares look closely. */
   readonly grants?: number;
   /** ingress: where its data plane listens. */
@@ -42,6 +47,8 @@ export interface GpuState {
   /** The newest epoch and sequence that it obeyed. */
   readonly epoch: number;
   readonly grantSeq: number;
+  /** Whose leader it obeys. */
+  readonly subCluster: string;
   /** False while it loads what it must serve, drains, or profiles: the ranker grants it nothing. */
   readonly serving: boolean;
   readonly type: string;
@@ -163,6 +170,17 @@ export const StatsReported = packed<{
     readonly figures: Readonly<Record<string, number>>;
   }[];
   readonly perGpu?: readonly { readonly gpu: GpuId; readonly figures: Readonly<Record<string, number>> }[];
+  /** Of ingresses: variants of families, pipelines, and their stages; `of` is the family or the pipeline. */
+  readonly perPart?: readonly {
+    readonly kind: "variant" | "pipeline" | "stage";
+    readonly of: string;
+    readonly name: string;
+    readonly figures: Readonly<Record<string, number>>;
+  }[];
+  /** What happened since the last one, for people who look (told.ts): of batchers; of ingresses. */
+  readonly batches?: ToldBatches;
+  readonly arrivals?: ToldArrivals;
+  readonly refusals?: readonly ToldRefusal[];
 }>({ tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" });
 export type StatsReported = MessageOf<typeof StatsReported>;
 
@@ -178,3 +196,43 @@ export const ModelOffered = packed<{
   readonly delays: readonly { readonly ctrl: Micros; readonly perItemNs: number }[];
 }>({ tag: 73, name: "model-offered", from: "batcher", to: "batcher", repair: "sent again every 20 ms" });
 export type ModelOffered = MessageOf<typeof ModelOffered>;
+
+/** Of an executor without a declared capacity. */
+export const MEMORY_UNBOUNDED = Number.MAX_SAFE_INTEGER;
+
+/** What an executor has loaded and how much memory that takes, for whoever places models. */
+export const ExecutorInventory = packed<{
+  readonly executor: ActorKey;
+  readonly gpus: readonly GpuId[];
+  readonly type: string;
+  readonly subCluster: string;
+  /** Of its models together and what it may use at most, on each of its accelerators; MEMORY_UNBOUNDED: as much as there is. */
+  readonly memoryBytes: number;
+  readonly memoryBytesMax: number;
+  readonly models: readonly { readonly number: number; readonly version: string; readonly memoryBytes: number }[];
+}>({
+  tag: 74,
+  name: "executor-inventory",
+  from: "executor",
+  to: "planner, profiler",
+  repair: "sent again every second, and at once when something changes",
+});
+export type ExecutorInventory = MessageOf<typeof ExecutorInventory>;
+
+/** How many accelerators the load needs: the planner's advice of its last window (docs/algorithms.md, A8). */
+export const ScalingAdvised = packed<{
+  readonly at: Instant;
+  /** To add (positive) or to release (negative). */
+  readonly advice: number;
+  /** Accelerators that serve, or are about to: with `advice` added, how many there ought to be. */
+  readonly gpus: number;
+  readonly badRate: number;
+  readonly idleShare: number;
+}>({
+  tag: 75,
+  name: "scaling-advised",
+  from: "planner",
+  to: "whoever listens on the subject of advice",
+  repair: "sent again every second",
+});
+export type ScalingAdvised = MessageOf<typeof ScalingAdvised>;

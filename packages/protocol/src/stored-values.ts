@@ -3,17 +3,22 @@
  * actor's catalog (T8). Whether a model can be served is for the profiler to say; here only what would break a reader is refused.
  */
 import { BUCKETS_MAX } from "@tutti/units";
-import { BATCH_SIZE_MAX, RANK_MAX, SLO_US_MAX, TENSORS_MAX, isName } from "./limits.ts";
+import { BATCH_SIZE_MAX, RANK_MAX, SLO_US_MAX, TENSORS_MAX } from "./limits.ts";
 import {
   type AxisSpec,
+  BATCH_AXIS,
   type ConstantSpec,
   type ModelSpec,
   type ModelStatus,
+  type PaceSpec,
   type ProfilePoints,
   type TensorSpec,
   rowLayout,
 } from "./model-spec.ts";
+import { VARIANT_INPUT, isFamily } from "./families.ts";
 import { isDataType } from "./tensor.ts";
+import { isModelName, splitModelName } from "./versions.ts";
+import { type CutSpec, type MadeSpec, paddedAxes, paddingProblem } from "./variable-axes.ts";
 
 /** The largest row that the data plane carries. */
 const ROW_BYTES_MAX = 33_554_432;
@@ -49,12 +54,34 @@ const isNumber = (value: unknown): boolean => typeof value === "number";
 
 const isAxis = (value: unknown): boolean => {
   if (!isMap(value)) return false;
-  const { mode, sizes, padValue }: Unknown<AxisSpec> = value;
+  const { mode, sizes, padValue, padValues, multiple, typical, mixed }: Unknown<AxisSpec> = value;
   return (
     (mode === "bucket" || mode === "pad") &&
     isListOf(sizes, BUCKETS_MAX, (size) => isWhole(size, 1, SIZE_MAX)) &&
-    isNumber(padValue)
+    isNumber(padValue) &&
+    isOptional(padValues, (values) => isMap(values) && Object.values(values).every(isNumber)) &&
+    isOptional(multiple, (step) => isWhole(step, 1, Math.max(1, ...(sizes as number[])))) &&
+    isOptional(typical, (length) => isWhole(length, 1, Math.max(1, ...(sizes as number[])))) &&
+    isOptional(mixed, (flag) => typeof flag === "boolean")
   );
+};
+
+const isMade = (value: unknown): boolean => {
+  if (!isTensor(value)) return false;
+  const { made, axis }: Unknown<MadeSpec> = value as Unknown<MadeSpec>;
+  return (made === "mask" || made === "lengths") && isText(axis);
+};
+const isCut = (value: unknown): boolean => {
+  if (!isMap(value)) return false;
+  const { axis, divide, add }: Unknown<CutSpec> = value;
+  return isText(axis) && isWhole(divide, 1, SIZE_MAX) && isWhole(add, 0, SIZE_MAX);
+};
+
+const isPace = (value: unknown): boolean => {
+  if (!isMap(value)) return false;
+  const { axis, ...times }: Unknown<PaceSpec> = value;
+  const numbers = [times.fixedMs, times.unitMs, times.rowUnitMs, times.max, times.typical];
+  return isOptional(axis, isText) && numbers.every((ms) => isNumber(ms) && (ms as number) >= 0 && ms !== Infinity);
 };
 
 const isPoint = (point: unknown): boolean =>
@@ -76,11 +103,13 @@ export function isModelSpec(value: unknown): value is ModelSpec {
   const spec: Unknown<ModelSpec> = value;
   const isShaped =
     typeof spec.name === "string" &&
-    isName(spec.name) &&
+    isModelName(spec.name) &&
     isWhole(spec.number, 0, NUMBER_MAX - 1) &&
     isText(spec.version) &&
+    [undefined, spec.version].includes(splitModelName(spec.name).version) &&
     (spec.engine === "onnx" || spec.engine === "emulated") &&
     isOptional(spec.file, isFile) &&
+    isOptional(spec.memory, (memory) => isWhole(memory, 0, 2 ** 50)) &&
     isWhole(spec.slo, 1, SLO_US_MAX) &&
     isWhole(spec.batchSizeMax, 1, BATCH_SIZE_MAX) &&
     typeof spec.patience === "number" &&
@@ -96,14 +125,36 @@ export function isModelSpec(value: unknown): value is ModelSpec {
       BUCKETS_MAX,
       (bucket) => isMap(bucket) && Object.values(bucket).every((size) => isWhole(size, 1, SIZE_MAX)),
     ) &&
+    isOptional(spec.made, (made) => isListOf(made, TENSORS_MAX, isMade)) &&
+    isOptional(spec.cuts, (cuts) => isMap(cuts) && Object.values(cuts).every(isCut)) &&
+    isOptional(spec.pace, isPace) &&
     isOptional(spec.profile, isPointsByBucket) &&
     isOptional(spec.samples, isText) &&
     isOptional(spec.presentation, isMap);
-  return isShaped && hasRows(value as unknown as ModelSpec);
+  return isShaped && hasFamily(spec) && hasRows(value as unknown as ModelSpec);
+}
+
+/** A family's last input says whose a row is, and no other model has such a one. */
+function hasFamily({ family, variant, inputs, file }: Unknown<ModelSpec>): boolean {
+  const list = inputs as readonly TensorSpec[];
+  const marked = list.filter(({ name }) => name === VARIANT_INPUT);
+  if (variant !== undefined) return false;
+  if (family === undefined) return marked.length === 0;
+  const last = list.at(-1);
+  const isMarked =
+    marked.length === 1 && last?.name === VARIANT_INPUT && last.type === "UINT16" && String(last.dims) === BATCH_AXIS;
+  const fileBytes = (file as ModelSpec["file"])?.bytes;
+  const isCuts = (cuts: unknown): boolean => isMap(cuts) && Object.values(cuts).every(isCut);
+  return isMarked && isFamily(family, { fileBytes, isTensor, isCuts });
 }
 
 /** A short request is padded to its bucket's size, so the bucket bounds what it allocates. */
 function hasRows(spec: ModelSpec): boolean {
+  const padded = paddedAxes(spec);
+  const isOurs = (dim: number | string): boolean =>
+    typeof dim === "number" || dim === BATCH_AXIS || padded.includes(dim);
+  const isMadeWell = ({ axis, dims }: MadeSpec): boolean => padded.includes(axis) && dims.every(isOurs);
+  if (!(spec.made ?? []).every(isMadeWell) || paddingProblem(spec) !== undefined) return false;
   const buckets = Math.max(1, spec.buckets.length);
   for (let bucket = 0; bucket < buckets; bucket++) {
     // Each by itself as well: their sum is of 32 bits.

@@ -47,6 +47,8 @@ export const subjectsOf = (cluster: string) => {
     bulkReply: (key: ActorKey): string => `${prefix}.bulkreply.${actorToken(key)}`,
     /** Figures of one actor, once a second (packed Stats records). */
     stats: (role: Role | "*"): string => `${prefix}.stats.${role}`,
+    /** The planner's advice on how many accelerators are needed (packed ScalingAdvised records). */
+    advice: `${prefix}.advice`,
     /** Operators to every agent. */
     agents: `${prefix}.admin.agents`,
     /** Operators to one agent. */
@@ -61,6 +63,7 @@ export const HEADER = {
   slo: "Tutti-Slo",
   deadline: "Tutti-Deadline",
   priority: "Tutti-Priority",
+  size: "Tutti-Size",
   version: "Tutti-Version",
   outputs: "Tutti-Outputs",
   contentType: "Content-Type",

@@ -36,6 +36,17 @@ const ORDER: readonly DataType[] = [
 export const dataTypeNumber = (type: DataType): number => ORDER.indexOf(type);
 export const dataTypeOfNumber = (number: number): DataType | undefined => ORDER[number];
 
+const FLOATS: Partial<Record<DataType, number>> = { FP16: 65_504, FP32: 3.4028234663852886e38, FP64: Number.MAX_VALUE };
+/** Whether an element of this type can have that value (floats round); what is not finite is held by none. */
+export function canHold(type: DataType, value: number): boolean {
+  const most = FLOATS[type];
+  if (most !== undefined) return Math.abs(value) <= most;
+  if (type === "BOOL") return value === 0 || value === 1;
+  const bits = Math.min(53, 8 * bytesOf(type)); // beyond 2^53 a number is none any more
+  const [low, high] = type.startsWith("U") ? [0, 2 ** bits - 1] : [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1];
+  return Number.isInteger(value) && value >= low && value <= high;
+}
+
 /** A named tensor: raw little-endian bytes in row-major order. `data.byteLength` = product of dims × bytesOf(type). */
 export interface Tensor {
   readonly name: string;

@@ -1,7 +1,5 @@
 import {
-  type Context,
   type HrTime,
-  type Link,
   ROOT_CONTEXT,
   type Span as OtelSpan,
   type SpanContext as OtelSpanContext,
@@ -12,13 +10,13 @@ import {
   trace,
 } from "@opentelemetry/api";
 import {
-  ParentBasedSampler,
+  type IdGenerator,
+  RandomIdGenerator,
   type Sampler,
   SamplingDecision,
-  type SamplingResult,
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace";
-import { type Span, type SpanContext, type SpanOptions, type Tracer, passingSpan } from "@tutti/telemetry";
+import type { Fields, Span, SpanContext, SpanOptions, Tracer } from "@tutti/telemetry";
 import type { Instant } from "@tutti/units";
 import { redactFields, redactText } from "./redaction.ts";
 
@@ -29,21 +27,77 @@ const KINDS: Readonly<Record<SpanOptions["kind"], SpanKind>> = {
   producer: SpanKind.PRODUCER,
   consumer: SpanKind.CONSUMER,
 };
+/** Of a span that may yet be kept; a request that has more to tell has told enough. */
+const WAITING_EVENTS_MAX = 32;
+/** Spans that are kept at their end cost as much as sampled ones: in an overload, where each request is refused, the first of each second tell what happens. */
+export const KEPT_PER_SECOND = 500;
 
-/** The port's tracer over an OpenTelemetry tracer. */
+/** Hands out ids that were drawn before: a span that is kept at its end has the ones that others know it by. */
+export class ChosenIds implements IdGenerator {
+  readonly #random = new RandomIdGenerator();
+  next = { traceId: "", spanId: "" };
+
+  draw(parent: SpanContext | undefined): void {
+    this.next = {
+      traceId: parent?.traceId ?? this.#random.generateTraceId(),
+      spanId: this.#random.generateSpanId(),
+    };
+  }
+  generateTraceId = (): string => this.next.traceId;
+  generateSpanId = (): string => this.next.spanId;
+}
+
+export interface OtelTracerOptions {
+  /** Of a provider that samples everything and takes its ids from `ids`. */
+  readonly tracer: OtelApiTracer;
+  readonly ids: ChosenIds;
+  /** The share of traces recorded, of those that begin here. */
+  readonly ratio: number;
+}
+
+/**
+ * The port's tracer over an OpenTelemetry tracer. What is recorded is decided at the head: as the parent is; without one, when a span is linked that is recorded
+ * (a batch has no parent but links to its requests, and a sampled request must not link to a batch that isn't there); else by the ratio. What that leaves out waits,
+ * in a form that costs little, and is recorded if it is kept before it ends.
+ */
 export class OtelTracer implements Tracer {
   readonly enabled = true;
   readonly #tracer: OtelApiTracer;
+  readonly #ids: ChosenIds;
+  readonly #ratio: Sampler;
+  readonly #allowance = { second: 0, left: KEPT_PER_SECOND };
 
-  constructor(tracer: OtelApiTracer) {
+  constructor({ tracer, ids, ratio }: OtelTracerOptions) {
     this.#tracer = tracer;
+    this.#ids = ids;
+    this.#ratio = new TraceIdRatioBasedSampler(ratio);
   }
 
-  start(name: string, { kind, at, parent, links = [], attributes = {} }: SpanOptions): Span {
-    // An unsampled parent decides for all that follows (W3C), so that path costs nothing here.
-    if (parent?.sampled === false) return passingSpan(parent);
-    const context = parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, toOtel(parent));
-    const span = this.#tracer.startSpan(
+  start(name: string, options: SpanOptions): Span {
+    this.#ids.draw(options.parent);
+    const ids = this.#ids.next;
+    return new OpenSpan(
+      { ...ids, sampled: this.#isSampled(ids.traceId, options) },
+      { record: () => this.#record(name, options, ids), mayKeep: () => this.#mayKeep() },
+    );
+  }
+
+  #mayKeep(): boolean {
+    const second = Math.floor(performance.now() / 1_000);
+    if (second !== this.#allowance.second) Object.assign(this.#allowance, { second, left: KEPT_PER_SECOND });
+    return this.#allowance.left-- > 0;
+  }
+
+  #isSampled(traceId: string, { parent, links = [] }: SpanOptions): boolean {
+    if (parent !== undefined) return parent.sampled;
+    if (links.some((link) => link.sampled)) return true;
+    const { decision } = this.#ratio.shouldSample(ROOT_CONTEXT, traceId, "", SpanKind.INTERNAL, {}, []);
+    return decision === SamplingDecision.RECORD_AND_SAMPLED;
+  }
+
+  #record(name: string, { kind, at, parent, links = [], attributes = {} }: SpanOptions, ids: ChosenIds["next"]) {
+    this.#ids.next = ids;
+    return this.#tracer.startSpan(
       name,
       {
         kind: KINDS[kind],
@@ -51,30 +105,54 @@ export class OtelTracer implements Tracer {
         links: links.map((link) => ({ context: toOtel(link) })),
         attributes: redactFields(attributes),
       },
-      context,
+      parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, toOtel(parent)),
     );
-    return new RecordedSpan(span);
   }
 }
 
-class RecordedSpan implements Span {
-  readonly context: SpanContext;
-  readonly #span: OtelSpan;
+interface OpenSpanPorts {
+  readonly record: () => OtelSpan;
+  readonly mayKeep: () => boolean;
+}
 
-  constructor(span: OtelSpan) {
-    this.#span = span;
-    const { traceId, spanId, traceFlags } = span.spanContext();
-    this.context = { traceId, spanId, sampled: (traceFlags & TraceFlags.SAMPLED) !== 0 };
+/** Recorded from its start, or from when it is kept. */
+class OpenSpan implements Span {
+  #context: SpanContext;
+  readonly #ports: OpenSpanPorts;
+  #span: OtelSpan | undefined;
+  #waiting: ((span: OtelSpan) => void)[] = [];
+
+  constructor(context: SpanContext, ports: OpenSpanPorts) {
+    this.#context = context;
+    this.#ports = ports;
+    if (context.sampled) this.#span = ports.record();
   }
-  set(attributes: Parameters<Span["set"]>[0]): void {
-    if (this.#span.isRecording()) this.#span.setAttributes(redactFields(attributes));
+
+  get context(): SpanContext {
+    return this.#context;
   }
-  event(name: string, at: Instant, attributes: Parameters<Span["set"]>[0] = {}): void {
-    if (this.#span.isRecording()) this.#span.addEvent(name, redactFields(attributes), toHrTime(at));
+  set(attributes: Fields): void {
+    this.#do((span) => span.setAttributes(redactFields(attributes)));
+  }
+  event(name: string, at: Instant, attributes: Fields = {}): void {
+    this.#do((span) => span.addEvent(name, redactFields(attributes), toHrTime(at)));
+  }
+  keep(): void {
+    if (this.#span !== undefined || !this.#ports.mayKeep()) return;
+    this.#context = { ...this.#context, sampled: true };
+    this.#span = this.#ports.record();
+    for (const act of this.#waiting) act(this.#span);
+    this.#waiting = [];
   }
   end(at: Instant, error?: string): void {
-    if (error !== undefined) this.#span.setStatus({ code: SpanStatusCode.ERROR, message: redactText(error) });
-    this.#span.end(toHrTime(at));
+    this.#waiting = [];
+    if (error !== undefined) this.#span?.setStatus({ code: SpanStatusCode.ERROR, message: redactText(error) });
+    this.#span?.end(toHrTime(at));
+  }
+
+  #do(act: (span: OtelSpan) => void): void {
+    if (this.#span !== undefined) act(this.#span);
+    else if (this.#waiting.length < WAITING_EVENTS_MAX) this.#waiting.push(act);
   }
 }
 
@@ -87,34 +165,3 @@ const toOtel = ({ traceId, spanId, sampled }: SpanContext): OtelSpanContext => (
   traceFlags: sampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
   isRemote: true,
 });
-
-/**
- * Head sampling: as the parent is; without one, a share `ratio` of the traces. A batch has no parent but links to its requests: it is recorded when one of them is,
- * or a sampled request would link to a batch that isn't there.
- */
-export function headSampler(ratio: number): Sampler {
-  return new ParentBasedSampler({ root: new LinkedSampler(new TraceIdRatioBasedSampler(ratio)) });
-}
-
-class LinkedSampler implements Sampler {
-  readonly #otherwise: Sampler;
-  constructor(otherwise: Sampler) {
-    this.#otherwise = otherwise;
-  }
-  shouldSample(
-    context: Context,
-    traceId: string,
-    name: string,
-    kind: SpanKind,
-    attributes: Parameters<Sampler["shouldSample"]>[4],
-    links: Link[],
-  ): SamplingResult {
-    if (links.some((link) => (link.context.traceFlags & TraceFlags.SAMPLED) !== 0)) {
-      return { decision: SamplingDecision.RECORD_AND_SAMPLED };
-    }
-    return this.#otherwise.shouldSample(context, traceId, name, kind, attributes, links);
-  }
-  toString(): string {
-    return `Linked{${this.#otherwise.toString()}}`;
-  }
-}

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "vitest";
 import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
 import { instant } from "@tutti/units";
 import { type Collector, startCollector } from "../fixtures/otlp-collector.ts";
+import { KEPT_PER_SECOND } from "./otel-tracer.ts";
 import { CLOSE_MS, type OtelTelemetry, type TelemetryOptions, createTelemetry } from "./index.ts";
 
 const at = (offset = 0) => instant(1_795_233_600_123_456 + offset);
@@ -14,9 +15,9 @@ const context = (digit: string, sampled = true): SpanContext => ({
 let collector: Collector | undefined;
 afterEach(() => collector?.close());
 
-function open(options: Partial<TelemetryOptions> = {}) {
+async function open(options: Partial<TelemetryOptions> = {}) {
   const lines: string[] = [];
-  const telemetry = createTelemetry({
+  const telemetry = await createTelemetry({
     service: "tutti-executor",
     instance: "k3v",
     destination: { write: (line) => void lines.push(line) },
@@ -30,7 +31,7 @@ async function openTraced(
   options: Partial<TelemetryOptions> = {},
 ): Promise<{ telemetry: OtelTelemetry; collector: Collector }> {
   collector = await startCollector();
-  return { telemetry: open({ otlp: collector.url, ...options }).telemetry, collector };
+  return { telemetry: (await open({ otlp: collector.url, ...options })).telemetry, collector };
 }
 
 test("a span arrives at the collector with its times to the microsecond, attributes, events, links, parent and error", async () => {
@@ -119,6 +120,62 @@ test("what is traced is decided at the head: by the parent, by a sampled link, e
   expect(Object.values(spans).map((span) => span.context.sampled)).toEqual([false, true, false, true, false]);
 });
 
+test("a span that head sampling left out and that is kept before its end arrives whole, under the ids that others know", async () => {
+  const { telemetry, collector } = await openTraced({ traceRatio: 0 });
+  const { tracer } = telemetry;
+  const parent = context("b", false);
+  const kept = tracer.start("refused", { kind: "consumer", at: at(), parent, attributes: { "tutti.model": "mlp" } });
+  const known = kept.context;
+  expect(known).toMatchObject({ traceId: parent.traceId, sampled: false });
+  kept.event("accepted", at(1), { "tutti.term": 3 });
+  const before = tracer.start("before", { kind: "internal", at: at(1), parent: kept.context });
+  kept.keep();
+  expect(kept.context).toEqual({ ...known, sampled: true });
+  const after = tracer.start("after", { kind: "internal", at: at(2), parent: kept.context });
+  for (const span of [before, after]) span.end(at(3));
+  kept.event("refused", at(3), { code: "TUTTI_OVERLOADED" });
+  kept.end(at(4), "too much");
+  tracer.start("well", { kind: "consumer", at: at(), parent }).end(at(4));
+  await telemetry.close();
+  expect(collector.spans.map(({ name }) => name).sort()).toEqual(["after", "refused"]);
+  expect(collector.spans.find(({ name }) => name === "refused")).toMatchObject({
+    spanId: known.spanId,
+    parentSpanId: parent.spanId,
+    attributes: { "tutti.model": "mlp" },
+    events: [
+      { name: "accepted", atUs: at(1) },
+      { name: "refused", atUs: at(3) },
+    ],
+    error: "too much",
+  });
+});
+
+test("of a span that may yet be kept, the first events are kept, and no more than that many", async () => {
+  const { telemetry, collector } = await openTraced({ traceRatio: 0 });
+  const span = telemetry.tracer.start("told again and again", { kind: "consumer", at: at() });
+  for (let i = 0; i < 1_000; i++) span.event(`event ${i}`, at(i));
+  span.keep();
+  span.event("refused", at(1_000));
+  span.end(at(1_001));
+  await telemetry.close();
+  const names = collector.spans[0]?.events.map(({ name }) => name);
+  expect([names?.length, names?.[0], names?.at(-1)]).toEqual([33, "event 0", "refused"]);
+});
+
+test("an overload, where everything is refused, keeps so many spans a second and no more", async () => {
+  const { telemetry, collector } = await openTraced({ traceRatio: 0 });
+  const startedAt = performance.now();
+  for (let i = 0; i < 4 * KEPT_PER_SECOND; i++) {
+    const span = telemetry.tracer.start("refused", { kind: "consumer", at: at() });
+    span.keep();
+    span.end(at(1), "too much");
+  }
+  const seconds = Math.ceil((performance.now() - startedAt) / 1_000) + 1;
+  await telemetry.close();
+  expect(collector.spans.length).toBeGreaterThanOrEqual(KEPT_PER_SECOND);
+  expect(collector.spans.length).toBeLessThanOrEqual(seconds * KEPT_PER_SECOND);
+});
+
 test("the ratio of the environment counts, and one that makes no sense is reported", async () => {
   const share = async (text: string): Promise<number> => {
     const { telemetry, collector } = await openTraced({ environment: { TUTTI_TRACE_RATIO: text } });
@@ -129,18 +186,18 @@ test("the ratio of the environment counts, and one that makes no sense is report
   };
   expect(Math.abs((await share("0.25")) - 0.25)).toBeLessThan(0.08);
   expect(await share("0")).toBe(0);
-  const { parsed } = open({ otlp: "http://127.0.0.1:9", environment: { TUTTI_TRACE_RATIO: "half" } });
+  const { parsed } = await open({ otlp: "http://127.0.0.1:9", environment: { TUTTI_TRACE_RATIO: "half" } });
   expect(parsed()).toMatchObject([{ level: "warn", TUTTI_TRACE_RATIO: "half" }]);
 });
 
 test("the endpoint comes from the environment too, and without one contexts pass through unrecorded", async () => {
   collector = await startCollector();
-  const { telemetry } = open({ environment: { OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/` } });
+  const { telemetry } = await open({ environment: { OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/` } });
   telemetry.tracer.start("s", { kind: "server", at: at() }).end(at(1));
   await telemetry.close();
   expect(collector.spans.map(({ name }) => name)).toEqual(["s"]);
 
-  const { tracer } = open().telemetry;
+  const { tracer } = (await open()).telemetry;
   expect(tracer.enabled).toBe(false);
   expect(tracer.start("s", { kind: "server", at: at(), parent: context("a") }).context).toEqual(context("a"));
 });
@@ -149,22 +206,22 @@ test("a collector that fails is reported, and one that never answers doesn't hol
   collector = await startCollector();
   collector.answer = 400;
   const lines: string[] = [];
-  await new Promise<void>((written) => {
-    const write = (line: string): void => (lines.push(line), written());
-    const { tracer } = open({ otlp: collector?.url ?? "", destination: { write } }).telemetry;
-    tracer.start("s", { kind: "server", at: at() }).end(at(1));
-  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const write = (line: string): void => (lines.push(line), resolve());
+  const { tracer } = (await open({ otlp: collector.url, destination: { write } })).telemetry;
+  tracer.start("s", { kind: "server", at: at() }).end(at(1));
+  await promise;
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ level: "warn", msg: "traces are not getting through" });
   collector.answer = "nothing";
-  const silent = open({ otlp: collector.url });
+  const silent = await open({ otlp: collector.url });
   silent.telemetry.tracer.start("s", { kind: "server", at: at() }).end(at(1));
   const before = performance.now();
   await silent.telemetry.close();
   expect(performance.now() - before).toBeLessThan(10 * CLOSE_MS);
 });
 
-test("log lines are JSON with what identifies the process, the logger and the event", () => {
-  const { telemetry, parsed } = open({ fields: { host: "h1" } });
+test("log lines are JSON with what identifies the process, the logger and the event", async () => {
+  const { telemetry, parsed } = await open({ fields: { host: "h1" } });
   const log = telemetry.log.child({ actor: "k3v", role: "executor" });
   log.info({ model: "mlp", batch: 17, request: 4, nothing: undefined }, "batch ran");
   log.debug({}, "not shown");
@@ -186,22 +243,27 @@ test("log lines are JSON with what identifies the process, the logger and the ev
   ]);
 });
 
-test("the level is the environment's, else the option's; nonsense is reported", () => {
-  const shown = (options: Partial<TelemetryOptions>): string[] => {
-    const { telemetry, parsed } = open(options);
+test("the level is the environment's, else the option's; nonsense is reported", async () => {
+  const shown = async (options: Partial<TelemetryOptions>): Promise<string[]> => {
+    const { telemetry, parsed } = await open(options);
     for (const level of ["debug", "info", "warn", "error"] as const) telemetry.log[level]({}, level);
     return parsed().map(({ msg }) => String(msg));
   };
-  expect(shown({})).toEqual(["info", "warn", "error"]);
-  expect(shown({ level: "error" })).toEqual(["error"]);
-  expect(shown({ level: "error", environment: { TUTTI_LOG: "debug" } })).toEqual(["debug", "info", "warn", "error"]);
-  expect(shown({ level: "silent" })).toEqual([]);
-  expect(shown({ environment: { TUTTI_LOG: "loud" } })[0]).toContain("is no log level");
+  expect(await shown({})).toEqual(["info", "warn", "error"]);
+  expect(await shown({ level: "error" })).toEqual(["error"]);
+  expect(await shown({ level: "error", environment: { TUTTI_LOG: "debug" } })).toEqual([
+    "debug",
+    "info",
+    "warn",
+    "error",
+  ]);
+  expect(await shown({ level: "silent" })).toEqual([]);
+  expect((await shown({ environment: { TUTTI_LOG: "loud" } }))[0]).toContain("is no log level");
 });
 
 test("secrets are shown neither in fields nor in texts, nor in traces", async () => {
   const seed = `SU${"A".repeat(56)}`;
-  const { telemetry, lines } = open();
+  const { telemetry, lines } = await open();
   telemetry.log
     .child({ authorization: "Bearer abc-hidden" })
     .warn(

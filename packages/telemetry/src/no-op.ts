@@ -8,10 +8,10 @@ const NO_CONTEXT: SpanContext = { traceId: "0".repeat(32), spanId: "0".repeat(16
  * zeros, which no reader takes for a context.
  */
 export function passingSpan(parent: SpanContext | undefined): Span {
-  return parent === undefined ? NO_SPAN : { context: parent, set: nothing, event: nothing, end: nothing };
+  return parent === undefined ? NO_SPAN : { ...NO_SPAN, context: parent };
 }
-function nothing(_: Fields | string | Instant): void {}
-const NO_SPAN: Span = { context: NO_CONTEXT, set: nothing, event: nothing, end: nothing };
+function nothing(_?: Fields | string | Instant): void {}
+const NO_SPAN: Span = { context: NO_CONTEXT, set: nothing, event: nothing, keep: nothing, end: nothing };
 
 export const passingTracer: Tracer = {
   enabled: false,

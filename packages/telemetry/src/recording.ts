@@ -19,6 +19,8 @@ export interface RecordedSpan {
   /** Undefined while it runs. */
   readonly endedAt: Instant | undefined;
   readonly error: string | undefined;
+  /** Whether an exporter would have it: sampled at its head, or kept since. */
+  readonly isRecorded: boolean;
 }
 
 export interface RecordingOptions {
@@ -82,10 +84,16 @@ export class RecordingTelemetry implements Telemetry {
       events,
       endedAt: undefined as Instant | undefined,
       error: undefined as string | undefined,
+      get isRecorded(): boolean {
+        return span.context.sampled;
+      },
     };
     this.#keep(this.spans, span);
     return {
-      context,
+      get context(): SpanContext {
+        return span.context;
+      },
+      keep: () => void (span.context = { ...span.context, sampled: true }),
       set: (attributes) => void Object.assign(span.attributes, attributes),
       event: (event, at, attributes = {}) => void events.push({ name: event, at, attributes }),
       end: (at, error) => void ([span.endedAt, span.error] = [at, error]),

@@ -24,6 +24,7 @@ test("without telemetry contexts pass through, and a made-up one is valid nowher
   const alone = tracer.start("request", { kind: "server", at });
   alone.set({ a: 1 });
   alone.event("b", at);
+  alone.keep();
   alone.end(at, "failed");
   expect(parseTraceparent(formatTraceparent(alone.context))).toBe(undefined);
   log.child({ actor: "ingress" }).error({ model: "mlp" }, "nobody hears this");
@@ -49,6 +50,19 @@ test("a recording has logs with their parents' fields, and spans with what was s
     error: "device lost",
     options: { links: [parent] },
   });
+});
+
+test("a recording says what an exporter would have: what was sampled at its head, and what was kept", () => {
+  const { tracer, spans } = new RecordingTelemetry({ sampled: false });
+  tracer.start("well", { kind: "server", at }).end(at);
+  const refused = tracer.start("refused", { kind: "server", at });
+  refused.keep();
+  tracer.start("part", { kind: "internal", at, parent: refused.context }).end(at);
+  expect(spans.map(({ name, isRecorded }) => [name, isRecorded])).toEqual([
+    ["well", false],
+    ["refused", true],
+    ["part", true],
+  ]);
 });
 
 test("a recording keeps the last records only", () => {

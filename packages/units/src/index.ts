@@ -1,4 +1,5 @@
 export * from "./assert.ts";
+export * from "./bytes.ts";
 export * from "./ids.ts";
 export * from "./prng.ts";
 export * from "./time.ts";

@@ -69,6 +69,18 @@ test("pulls, hellos and welcomes come back as they were", () => {
   );
 });
 
+test("the trace of a batch comes with its results, and a reader that knows of none reads the rest all the same", () => {
+  fc.assert(
+    fc.property(resultBatch, text, (results, trace) => {
+      const [frame] = encodeResults({ ...results, trace });
+      const plain = encodeResults(results)[0]!;
+      const sent = trace === "" || results.items.length === 0 ? results : { ...results, trace };
+      expect(received(frame!)).toEqual({ kind: "results", results: sent });
+      expect(received(plain)).toEqual({ kind: "results", results });
+    }),
+  );
+});
+
 test("the runs of a reply join to the items that were sent, each row at a multiple of 8", () => {
   fc.assert(
     fc.property(pulledItems, u32, fc.integer({ min: 1, max: 500 }), (items, correlation, runBytes) => {

@@ -163,21 +163,25 @@ export function encodeResults(results: ResultBatch, runBytes = DATA_RUN_BYTES): 
 function resultsRun(results: ResultBatch, items: readonly ResultItem[]): DataFrame {
   let textLength = 0;
   for (const { text } of items) textLength += text.length;
+  const trace = (results.trace ?? "").slice(0, TEXT_LENGTH_MAX);
+  textLength += trace.length;
   const head = new HeadWriter(DATA_PREFIX_BYTES + 80 + 24 * items.length + 3 * textLength);
   head.f64(results.executor).f64(results.batcher).f64(results.batchId);
   head.f64(results.startedAt).f64(results.finishedAt).f64(results.run);
   head.u32(results.gpu).u32(results.thread).bytes(results.token).u32(results.batchSize).u32(items.length);
   const body: Uint8Array[] = [];
-  for (const { seq, outputs, code, text } of items) {
+  for (const [i, { seq, outputs, code, text }] of items.entries()) {
     head
       .f64(seq)
       .u32(outputs === undefined ? ABSENT : outputs.byteLength)
       .u32(textBytes(text))
       .u32(code)
-      .u32(0);
+      // The trace is the batch's: it stands after the texts, its length with the first item, where a reader that knows of none passes over both.
+      .u32(i === 0 ? textBytes(trace) : 0);
     if (outputs !== undefined) addSegment(body, outputs);
   }
   for (const { text } of items) head.text(text.slice(0, TEXT_LENGTH_MAX));
+  if (items.length > 0) head.text(trace);
   return finish(head, "results", 0, body);
 }
 
@@ -363,17 +367,21 @@ function decodeResults(cursor: FrameCursor): ResultBatch {
   if (count > BATCH_SIZE_MAX || count * 24 > cursor.left) cursor.fail(`${count} items`);
   const items: ResultItem[] = [];
   let texts = cursor.at + 24 * count;
+  let traceLength = 0;
   for (let i = 0; i < count && cursor.fault === ""; i++) {
     const seq = cursor.seq();
     const outputs = cursor.segment(cursor.u32());
     const textLength = cursor.u32();
     const code = cursor.u32();
-    cursor.u32();
+    const reserved = cursor.u32();
+    if (i === 0) traceLength = reserved;
     const text = cursor.textAt(texts, textLength);
     texts += textLength;
     items.push({ seq, outputs, code, text });
   }
-  return { executor, gpu, thread, batchId, batcher, token, batchSize, startedAt, finishedAt, run, items };
+  const trace = cursor.textAt(texts, traceLength);
+  const results = { executor, gpu, thread, batchId, batcher, token, batchSize, startedAt, finishedAt, run, items };
+  return trace === "" ? results : { ...results, trace };
 }
 
 function decodeFragment(cursor: FrameCursor, correlation: number): FragmentFrame {

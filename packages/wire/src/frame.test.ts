@@ -8,6 +8,7 @@ import {
   type MessageType,
   RequestArrived,
   RequestWithdrawn,
+  SIZE_HINT_MAX,
   field,
   message,
 } from "@tutti/protocol";
@@ -28,6 +29,10 @@ const count = fc.maxSafeNat();
 const byField = new Map<Field<unknown>, fc.Arbitrary<unknown>>([
   [field.instant, fc.oneof(fc.maxSafeInteger(), fc.constantFrom(Infinity, -Infinity))],
   [field.micros, fc.oneof(count, fc.constant(Infinity))],
+  [
+    field.units,
+    fc.double({ min: 0, max: SIZE_HINT_MAX, noNaN: true, noDefaultInfinity: true }).map((size) => size + 0),
+  ],
   [field.gpu, fc.nat(65_535)],
   [field.actor, fc.integer({ min: 1, max: 2 ** 48 - 1 })],
   [field.request, fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER })],
@@ -140,6 +145,7 @@ const arrived = (over: Partial<RequestArrived> = {}): RequestArrived =>
     slo: 50_000,
     size: 0,
     priority: 1,
+    units: 0,
     ...over,
   }) as RequestArrived;
 

@@ -1,3 +1,4 @@
+export * from "./blocks.ts";
 export * from "./fnv1a.ts";
 export * from "./frame.ts";
 export * from "./half.ts";

@@ -5,16 +5,17 @@
  *   W1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a fault.
  *   W2. What is read is in range: ids, counts and moments that no writer of ours produces are faults, not values.
  */
-import { type Field, type Fields, TOKEN_BYTES, field } from "@tutti/protocol";
+import { type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, AssertionError, GPUS_MAX, assert } from "@tutti/units";
 import { SHAPES, type Shape } from "./record-shapes.ts";
 
 /** What a field's number must be, beyond its width. */
-type Check = "any" | "count" | "positive" | "instant" | "micros" | "gpu" | "actor";
+type Check = "any" | "count" | "positive" | "instant" | "micros" | "units" | "gpu" | "actor";
 const CHECKS: ReadonlyMap<Field<unknown>, Check> = new Map<Field<unknown>, Check>([
   [field.count, "count"],
   [field.instant, "instant"],
   [field.micros, "micros"],
+  [field.units, "units"],
   [field.gpu, "gpu"],
   [field.actor, "actor"],
   [field.request, "positive"],
@@ -31,21 +32,23 @@ const COUNT = 6;
 const POSITIVE = 7;
 const INSTANT = 8;
 const MICROS = 9;
-const ACTOR = 10;
-const TOKEN = 11;
-const TEXT = 12;
-const LIST = 13;
+const UNITS = 10;
+const ACTOR = 11;
+const TOKEN = 12;
+const TEXT = 13;
+const LIST = 14;
 const F64_OPS: Record<Check, number> = {
   any: ANY,
   count: COUNT,
   positive: POSITIVE,
   instant: INSTANT,
   micros: MICROS,
+  units: UNITS,
   gpu: ANY,
   actor: ACTOR,
 };
 /** Least bytes of each op: text and lists have at least their length. */
-const OP_BYTES = [1, 2, 4, 4, 1, 8, 8, 8, 8, 8, 8, TOKEN_BYTES, 2, 4];
+const OP_BYTES = [1, 2, 4, 4, 1, 8, 8, 8, 8, 8, 8, 8, TOKEN_BYTES, 2, 4];
 
 function opOf(of: Field<unknown>): number {
   switch (of.kind) {
@@ -79,6 +82,8 @@ function holds(op: number, value: number): boolean {
       return value >= 1 && value <= Number.MAX_SAFE_INTEGER && Math.floor(value) === value;
     case MICROS:
       return value >= 0 && Math.floor(value) === value; // +Infinity: for ever
+    case UNITS:
+      return value >= 0 && value <= SIZE_HINT_MAX;
     case INSTANT:
       return Math.floor(value) === value; // NEVER and ALWAYS are moments too
     default:

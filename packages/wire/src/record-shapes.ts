@@ -44,6 +44,7 @@ shape(RequestArrived, {
     slo: s[7]!,
     size: s[8]!,
     priority: s[9]!,
+    units: s[10]!,
   }),
   spread(value, s) {
     s[0] = value.thread;
@@ -56,6 +57,7 @@ shape(RequestArrived, {
     s[7] = value.slo;
     s[8] = value.size;
     s[9] = value.priority;
+    s[10] = value.units;
   },
 });
 

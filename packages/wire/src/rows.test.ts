@@ -1,4 +1,12 @@
-import { type ModelSpec, type Tensor, bucketsOf, rowLayout } from "@tutti/protocol";
+import {
+  type ModelSpec,
+  type Tensor,
+  bucketsOf,
+  readLengths,
+  rowLayout,
+  variantInput,
+  variantView,
+} from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -125,12 +133,53 @@ test("an axis that several inputs share has one size", () => {
   );
 });
 
-test("an axis that is padded within the batch takes a declared size only, until that is served", () => {
-  const inputs: ModelSpec["inputs"] = [{ name: "x", type: "INT8", dims: ["batch", "T"] }];
-  const axes: ModelSpec["axes"] = { T: { mode: "pad", sizes: [4], padValue: 0 } };
-  const fixed = spec({ inputs, axes, buckets: [{ T: 4 }] });
-  expect(refusal(fixed, tensor("x", [4], [1, 2, 3, 4], "INT8"))).toBe("accepted");
-  const why = "T=3: m takes 4 there; padding T within a batch is not served yet";
-  expect(refusal(fixed, tensor("x", [3], [1, 2, 3], "INT8"))).toBe(why);
-  expect(refusal(spec({ inputs, axes }), tensor("x", [3], [1, 2, 3], "INT8"))).toBe(why);
+test("an axis that is padded within the batch keeps its length, which the row begins with, up to the longest", () => {
+  const model = spec({
+    inputs: [
+      { name: "x", type: "INT8", dims: ["batch", "T"] },
+      { name: "y", type: "INT8", dims: ["batch", 2, "T"] },
+    ],
+    axes: { T: { mode: "pad", sizes: [4], padValue: 9 } },
+  });
+  expect(model.buckets).toEqual([{}]);
+  const inputs = [tensor("x", [3], [1, 2, 3], "INT8"), tensor("y", [2, 3], [1, 2, 3, 4, 5, 6], "INT8")];
+  const { bucket, units, row } = fillRow(model, { inputs });
+  expect([bucket, units]).toEqual([0, 3]);
+  expect([...row]).toEqual([3, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
+  expect(readLengths(model, row)).toEqual([3]);
+  const long = tensor("x", [5], [1, 2, 3, 4, 5], "INT8");
+  expect(refusal(model, long, tensor("y", [2, 5], new Array<number>(10).fill(1), "INT8"))).toBe(
+    "T=5: m takes at most 4",
+  );
+});
+
+test("one axis may be bucketed and another padded within the batch, and the size hint is of the latter alone", () => {
+  const model = spec({
+    inputs: [{ name: "x", type: "INT8", dims: ["batch", "H", "W"] }],
+    axes: { H: { mode: "bucket", sizes: [2, 4], padValue: 7 }, W: { mode: "pad", sizes: [9], padValue: 0 } },
+  });
+  const { bucket, units, row } = fillRow(model, { inputs: [tensor("x", [3, 2], [1, 2, 3, 4, 5, 6], "INT8")] });
+  expect([bucket, units]).toEqual([1, 2]);
+  expect([...row]).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7]);
+});
+
+test("what is no row of a model with padded axes has no lengths: too short, none, or longer than is taken (T8)", () => {
+  const axes: ModelSpec["axes"] = { T: { mode: "pad", sizes: [300], padValue: 0 } };
+  expect(readLengths({ axes }, Uint8Array.of(1, 0, 0, 0, 0, 0, 0))).toBeUndefined();
+  expect(readLengths({ axes }, Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0))).toBeUndefined();
+  expect(readLengths({ axes }, Uint8Array.of(44, 1, 0, 0, 0, 0, 0, 0))).toEqual([300]);
+  expect(readLengths({ axes }, Uint8Array.of(45, 1, 0, 0, 0, 0, 0, 0))).toBeUndefined();
+});
+
+test("the row of a variant ends with its index, which nobody sends", () => {
+  const family = spec({
+    inputs: [{ name: "x", type: "INT8", dims: ["batch", 3] }, variantInput()],
+    family: {
+      pace: { prefix: { alphaMs: 1, betaMs: 1 }, suffix: { alphaMs: 0, betaMs: 1 } },
+      variants: ["a", "b"].map((name) => ({ name, version: "1", slo: 50_000 as Micros, outputs: [] })),
+    },
+  });
+  const { row } = fillRow(variantView(family, 1), { inputs: [tensor("x", [3], [7, 8, 9], "INT8")] });
+  expect([...row]).toEqual([7, 8, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+  expect(row.byteLength).toBe(rowLayout(family, 0).byteLength);
 });

@@ -7,21 +7,26 @@ import {
   type Tensor,
   type TensorSpec,
   TuttiError,
-  bytesOf,
+  paddedAxes,
   rowLayout,
+  unitsOfLengths,
+  writeLengths,
+  writeVariant,
 } from "@tutti/protocol";
-import { bytesFromJson } from "./elements.ts";
+import { copyBlock, fillWith } from "./blocks.ts";
 
 /** A row as rowLayout() describes it, of the least bucket that fits. */
 export interface FilledRow {
   readonly bucket: number;
+  /** A size hint: the product of the lengths of the axes that are padded within a batch; 0 for a model without one. */
+  readonly units: number;
   /** Freshly allocated: the tensors may be views of a borrowed payload. */
   readonly row: Uint8Array;
 }
 
 /**
  * Checks a request against its model and lays its inputs out. The batch axis is 1 or left out. Variable axes grow to their bucket's size: the places
- * behind the data hold the axis' padValue. An axis in mode `pad` takes exactly its bucket's size, for padding within a batch is not served.
+ * behind the data hold the axis' padValue. Axes in mode `pad` keep their lengths, which the row begins with: they are padded where the batch is known.
  * @throws {TuttiError} INVALID_INPUT naming the tensor, what was expected, what came, and the buckets
  */
 export function fillRow(spec: ModelSpec, request: InferRequest): FilledRow {
@@ -30,15 +35,18 @@ export function fillRow(spec: ModelSpec, request: InferRequest): FilledRow {
   const shapes = spec.inputs.map((input, i) => checkShape(spec, input, tensors[i]!, sizes));
   const bucket = spec.buckets.length === 0 ? 0 : spec.buckets.findIndex((candidate) => fits(spec, candidate, sizes));
   if (bucket < 0) throw noBucket(spec, sizes);
-  const layout = layoutFor(spec, bucket);
+  const lengths = paddedAxes(spec).map((axis) => sizes[axis] ?? 1);
+  const layout = lengths.length > 0 ? rowLayout(spec, bucket, lengths) : layoutFor(spec, bucket);
   const row = new Uint8Array(layout.byteLength);
+  writeLengths(row, lengths);
+  if (spec.variant !== undefined) writeVariant(row, spec.variant.index);
   spec.inputs.forEach((input, i) => {
     const place = layout.inputs[i]!;
     const { data } = tensors[i]!;
     if (data.byteLength === place.byteLength) row.set(data, place.offset);
     else growInto(row, place, { spec, input, from: shapes[i]!, data });
   });
-  return { bucket, row };
+  return { bucket, units: unitsOfLengths(lengths), row };
 }
 
 const layouts = new WeakMap<ModelSpec, RowLayout[]>();
@@ -97,22 +105,18 @@ function checkShape(spec: ModelSpec, input: TensorSpec, tensor: Tensor, sizes: R
 
 function fits(spec: ModelSpec, bucket: ModelSpec["buckets"][number], sizes: Record<string, number>): boolean {
   for (const axis in sizes) {
-    const room = bucket[axis];
-    if (room === undefined) return false;
-    if (spec.axes[axis]?.mode === "pad" ? sizes[axis] !== room : sizes[axis]! > room) return false;
+    const { mode, sizes: declared = [] } = spec.axes[axis] ?? {};
+    const room = mode === "pad" ? Math.max(...declared) : bucket[axis];
+    if (room === undefined || sizes[axis]! > room) return false;
   }
   return true;
 }
 
 function noBucket(spec: ModelSpec, sizes: Record<string, number>): TuttiError {
   const got = Object.entries(sizes).map(([axis, size]) => `${axis}=${size}`);
-  for (const [axis, { mode, sizes: declared }] of Object.entries(spec.axes)) {
-    const size = sizes[axis];
-    if (mode !== "pad" || size === undefined) continue;
-    if (!spec.buckets.some((bucket) => bucket[axis] === size))
-      return invalid(
-        `${axis}=${size}: ${spec.name} takes ${declared.join(", ")} there; padding ${axis} within a batch is not served yet`,
-      );
+  for (const axis of paddedAxes(spec)) {
+    const longest = Math.max(...spec.axes[axis]!.sizes);
+    if ((sizes[axis] ?? 0) > longest) return invalid(`${axis}=${sizes[axis]}: ${spec.name} takes at most ${longest}`);
   }
   const buckets = spec.buckets.map((bucket) =>
     Object.entries(bucket)
@@ -129,48 +133,26 @@ interface Growth {
   readonly data: Uint8Array;
 }
 
-/** Copies a tensor into the low corner of a larger one of the same rank, in the longest runs that are contiguous in both. */
+/** Copies a tensor into the low corner of a larger one of the same rank. */
 function growInto(row: Uint8Array, place: RowLayout["inputs"][number], { spec, input, from, data }: Growth): void {
-  const to = place.dims;
-  fillPadding(row, place, spec, input, from);
-  let inner = to.length; // axes from here on are equal, so a run covers them all
-  let run = bytesOf(input.type);
-  while (inner > 0 && from[inner - 1] === to[inner - 1]) run *= to[--inner]!;
-  let runBytes = run;
-  if (inner > 0) runBytes *= from[--inner]!; // the innermost axis that grows: its used part is contiguous as well
-  const strides = new Array<number>(inner);
-  let stride = run * (to[inner] ?? 1);
-  for (let axis = inner - 1; axis >= 0; axis--) {
-    strides[axis] = stride;
-    stride *= to[axis]!;
-  }
-  const index = new Array<number>(inner).fill(0);
-  for (let source = 0; source < data.byteLength; source += runBytes) {
-    let target = place.offset;
-    for (let axis = 0; axis < inner; axis++) target += index[axis]! * strides[axis]!;
-    row.set(data.subarray(source, source + runBytes), target);
-    for (let axis = inner - 1; axis >= 0; axis--) {
-      if (++index[axis]! < from[axis]!) break;
-      index[axis] = 0;
-    }
-  }
+  const area = row.subarray(place.offset, place.offset + place.byteLength);
+  fillWith(area, input.name, { type: input.type, value: padValueOf(place, spec, input, from) });
+  copyBlock(
+    { bytes: data, dims: from, byteOffset: 0 },
+    { bytes: area, dims: place.dims, byteOffset: 0 },
+    { shape: from, type: input.type },
+  );
 }
 
 /** The value of the first axis that grows; a tensor with two growing axes that pad differently has no better answer. */
-function fillPadding(
-  row: Uint8Array,
+function padValueOf(
   place: RowLayout["inputs"][number],
   spec: ModelSpec,
   input: TensorSpec,
   from: readonly number[],
-): void {
+): number {
   const grown = input.dims.find((dim, axis) => typeof dim === "string" && from[axis]! < place.dims[axis]!);
-  const value = (grown === undefined ? undefined : spec.axes[String(grown)]?.padValue) ?? 0;
-  if (value === 0) return;
-  const element = bytesFromJson(input.name, input.type, [1], [input.type === "BOOL" ? value !== 0 : value]);
-  const area = row.subarray(place.offset, place.offset + place.byteLength);
-  area.set(element);
-  for (let filled = element.byteLength; filled < area.byteLength; filled *= 2) area.copyWithin(filled, 0, filled);
+  return (grown === undefined ? undefined : spec.axes[String(grown)]?.padValue) ?? 0;
 }
 
 const describeTensor = ({ type, dims }: Tensor): string => `${type}[${dims.join(", ")}]`;

@@ -110,7 +110,7 @@ const appUser = (app: string): NatsUser => ({
 });
 
 function adminUser(cluster: string): NatsUser {
-  const { beat, stats, agents, agent, operator } = subjectsOf(cluster);
+  const { beat, stats, advice, agents, agent, operator } = subjectsOf(cluster);
   return {
     name: "admin",
     inboxPrefix: "_INBOX.admin",
@@ -125,7 +125,7 @@ function adminUser(cluster: string): NatsUser {
       agent("*"),
     ],
     // An operator may ask in the name of any application.
-    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), operator("*")],
+    subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*")],
   };
 }
 
@@ -175,7 +175,7 @@ function roleSubjects(
   switch (role) {
     case "ingress":
       return {
-        publish: [toActors, probes, bulkReply, ...toRoles("batcher")],
+        publish: [toActors, probes, bulkReply, ...toRoles("batcher", "profiler")],
         subscribe: [`${INFER_SUBJECT} ${INFER_QUEUE}`, CANCEL_SUBJECT, bulk],
       };
     case "batcher":
@@ -184,18 +184,18 @@ function roleSubjects(
       return { publish: [toActors, probes, ...toRoles("batcher", "executor", "ranker")], subscribe: [] };
     case "executor":
       return {
-        publish: [toActors, bulk, ...toRoles("ranker", "batcher", "ingress", "profiler")],
+        publish: [toActors, bulk, ...toRoles("ranker", "batcher", "ingress", "profiler", "planner")],
         subscribe: [bulkReply],
       };
     case "profiler":
       return { publish: [toActors, ...toRoles("executor", "batcher", "planner")], subscribe: [] };
     case "planner":
-      return { publish: [toActors, ...toRoles(...ROLES)], subscribe: [subjects.stats("*")] };
+      return { publish: [toActors, ...toRoles(...ROLES), subjects.advice], subscribe: [subjects.stats("*")] };
     case "gateway":
       return {
         publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
         // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of the gateway's own.
-        subscribe: ["_INBOX.*.gateway.>", subjects.stats("*")],
+        subscribe: ["_INBOX.*.gateway.>", subjects.stats("*"), subjects.advice],
       };
     default:
       return unreachable(role);

@@ -1,0 +1,262 @@
+/**
+ * Which version of a model gets which of its requests: one value a model in the bucket of plans, changed by compare-and-set alone.
+ *
+ *   RO1. A request's slot is a hash of the model's name and the request's id, so the same id meets the same version as long as the shares stay.
+ *   RO2. Changing one version's share moves requests only between that version and the default, and growing it only towards it.
+ *   RO3. What no slice covers is the default's. So is the share of a version that can't be served now.
+ *   RO4. States are never changed back, only followed by others: the newest is in force, those before it say who did what.
+ */
+import type { Instant, Micros } from "@tutti/units";
+import { isName } from "./limits.ts";
+import { isVersion as isVersionText } from "./versions.ts";
+
+/** Parts into which requests are hashed: shares are multiples of 0.01 %. */
+export const ROUTE_SLOTS = 10_000;
+/** Pieces of the slots that versions other than the default have together. */
+export const ROUTE_SLICES_MAX = 64;
+/** States that are kept; beyond, the oldest goes. */
+export const ROUTE_STATES_MAX = 16;
+const STEPS_MOST = 64;
+const TEXT_LENGTH = 1_024;
+
+/** `from` ≤ slot < `to`. */
+export interface RouteSlice {
+  readonly version: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Copies of requests run on this version as well, where an accelerator would be idle; nobody is sent what comes of it. */
+export interface RouteShadow {
+  readonly version: string;
+  /** Of the requests to the other versions, at most: 0 < percent ≤ 100. */
+  readonly percent: number;
+  /** Absolute and relative difference that counts as equal; absent: by data type. */
+  readonly tolerance?: number;
+}
+
+/** A share that changes by itself, step by step. */
+export interface RouteRamp {
+  readonly version: string;
+  readonly startedAt: Instant;
+  readonly over: Micros;
+  /** Percent. The last is the goal. */
+  readonly steps: readonly number[];
+  /** Of `steps`: the one in force. */
+  readonly step: number;
+  readonly steppedAt: Instant;
+  /** Share of the version's requests that may be refused or late; beyond, everything goes back. */
+  readonly badMax: number;
+  /** Share of the compared answers that may differ, where the version is the shadow too. */
+  readonly mismatchMax: number;
+}
+
+export interface RouteState {
+  readonly at: Instant;
+  /** `operator`, or the actor that changed it. */
+  readonly by: string;
+  readonly why: string;
+  readonly default: string;
+  /** By slot, disjoint; none of the default. */
+  readonly slices: readonly RouteSlice[];
+  readonly shadow?: RouteShadow;
+  readonly ramp?: RouteRamp;
+}
+
+export interface Route {
+  readonly name: string;
+  /** The newest last. */
+  readonly states: readonly RouteState[];
+}
+
+export const routeKeys = {
+  prefix: "route.",
+  /** In the bucket of plans. */
+  model: (name: string): string => `route.${name}`,
+} as const;
+
+export const stateOf = (route: Route): RouteState => route.states.at(-1)!;
+
+/** RO1. FNV-1a over the code units, then MurmurHash3's finaliser: alone, the former leaves ids that differ in their last digit side by side. */
+export function slotOf(name: string, id: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
+  hash = Math.imul(hash ^ 0xff, 0x01000193);
+  for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return Math.floor((((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32) * ROUTE_SLOTS);
+}
+
+export function versionAt({ default: otherwise, slices }: RouteState, slot: number): string {
+  for (const { version, from, to } of slices) if (slot >= from && slot < to) return version;
+  return otherwise;
+}
+
+/** Percent; all versions of a state add up to 100. */
+export function percentOf({ default: otherwise, slices }: RouteState, version: string): number {
+  const own = slotsOf(slices, version);
+  const left = ROUTE_SLOTS - slices.reduce((sum, { from, to }) => sum + to - from, 0);
+  return ((own + (version === otherwise ? left : 0)) * 100) / ROUTE_SLOTS;
+}
+
+/** Every version that has a share, the default first. */
+export const versionsOf = ({ default: otherwise, slices }: RouteState): string[] => [
+  ...new Set([otherwise, ...slices.map(({ version }) => version)]),
+];
+
+/**
+ * RO2: grows into the lowest slots of the default, and gives the highest of its own back.
+ *
+ * @returns undefined: others have so much that this share isn't the default's to give, or it would take more than ROUTE_SLICES_MAX slices
+ */
+export function withPercent(
+  slices: readonly RouteSlice[],
+  version: string,
+  percent: number,
+): readonly RouteSlice[] | undefined {
+  const wanted = Math.round((percent * ROUTE_SLOTS) / 100);
+  let more = wanted - slotsOf(slices, version);
+  const changed: RouteSlice[] = [];
+  if (more >= 0) {
+    changed.push(...slices);
+    for (const { from, to } of gapsOf(slices)) {
+      const taken = Math.min(more, to - from);
+      if (taken > 0) changed.push({ version, from, to: from + taken });
+      more -= taken;
+    }
+    if (more > 0) return undefined;
+  } else
+    for (const slice of slices.toReversed()) {
+      const given = slice.version === version ? Math.min(-more, slice.to - slice.from) : 0;
+      more += given;
+      if (slice.to - given > slice.from) changed.push({ ...slice, to: slice.to - given });
+    }
+  const merged = mergedSlices(changed);
+  return merged.length <= ROUTE_SLICES_MAX ? merged : undefined;
+}
+
+/** Another default: it has what its predecessor had, and keeps what it had. */
+export const withDefault = (state: RouteState, version: string): Pick<RouteState, "default" | "slices"> => ({
+  default: version,
+  slices: state.slices.filter((slice) => slice.version !== version),
+});
+
+/** RO4. */
+export const withState = ({ name, states }: Route, state: RouteState): Route => ({
+  name,
+  states: [...states, state].slice(-ROUTE_STATES_MAX),
+});
+
+/** The state before the last change, to be in force again; undefined: there is none. */
+export function stateBefore({ states }: Route): Pick<RouteState, "default" | "slices" | "shadow"> | undefined {
+  const before = states.at(-2);
+  if (before === undefined) return undefined;
+  const { default: otherwise, slices, shadow } = before;
+  return { default: otherwise, slices, ...(shadow !== undefined && { shadow }) };
+}
+
+const slotsOf = (slices: readonly RouteSlice[], version: string): number =>
+  slices.reduce((sum, slice) => sum + (slice.version === version ? slice.to - slice.from : 0), 0);
+
+function gapsOf(slices: readonly RouteSlice[]): { from: number; to: number }[] {
+  const gaps: { from: number; to: number }[] = [];
+  let at = 0;
+  for (const { from, to } of [...slices, { from: ROUTE_SLOTS, to: ROUTE_SLOTS }]) {
+    if (from > at) gaps.push({ from: at, to: from });
+    at = to;
+  }
+  return gaps;
+}
+
+function mergedSlices(slices: readonly RouteSlice[]): RouteSlice[] {
+  const merged: RouteSlice[] = [];
+  for (const slice of slices.toSorted((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (last !== undefined && last.version === slice.version && last.to === slice.from)
+      merged[merged.length - 1] = { ...last, to: slice.to };
+    else merged.push(slice);
+  }
+  return merged;
+}
+
+type Unknown<T> = { readonly [K in keyof T]?: unknown };
+
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const isVersion = (value: unknown): boolean => typeof value === "string" && isVersionText(value);
+const isText = (value: unknown): boolean => typeof value === "string" && value.length <= TEXT_LENGTH;
+const isWhole = (value: unknown, most: number): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
+const isWithin = (value: unknown, least: number, most: number): boolean =>
+  typeof value === "number" && value >= least && value <= most;
+const isMoment = (value: unknown): boolean => isWhole(value, Number.MAX_SAFE_INTEGER);
+
+function areSlices(value: unknown, otherwise: unknown): boolean {
+  if (!Array.isArray(value) || value.length > ROUTE_SLICES_MAX) return false;
+  let last = 0;
+  return value.every((slice: unknown) => {
+    if (!isMap(slice)) return false;
+    const { version, from, to }: Unknown<RouteSlice> = slice;
+    if (!isVersion(version) || version === otherwise) return false;
+    if (!isWhole(from, ROUTE_SLOTS) || !isWhole(to, ROUTE_SLOTS) || from < last || to <= from) return false;
+    last = to;
+    return true;
+  });
+}
+
+function isShadow(value: unknown): boolean {
+  if (!isMap(value)) return false;
+  const { version, percent, tolerance }: Unknown<RouteShadow> = value;
+  return (
+    isVersion(version) &&
+    isWithin(percent, 0.01, 100) &&
+    (tolerance === undefined || isWithin(tolerance, 0, Number.MAX_VALUE))
+  );
+}
+
+function isRamp(value: unknown): boolean {
+  if (!isMap(value)) return false;
+  const { version, startedAt, over, steps, step, steppedAt, badMax, mismatchMax }: Unknown<RouteRamp> = value;
+  return (
+    isVersion(version) &&
+    isMoment(startedAt) &&
+    isMoment(steppedAt) &&
+    isMoment(over) &&
+    Array.isArray(steps) &&
+    steps.length >= 1 &&
+    steps.length <= STEPS_MOST &&
+    steps.every((percent: unknown) => isWithin(percent, 0, 100)) &&
+    isWhole(step, steps.length - 1) &&
+    isWithin(badMax, 0, 1) &&
+    isWithin(mismatchMax, 0, 1)
+  );
+}
+
+function isState(value: unknown): boolean {
+  if (!isMap(value)) return false;
+  const { at, by, why, default: otherwise, slices, shadow, ramp }: Unknown<RouteState> = value;
+  return (
+    isMoment(at) &&
+    isText(by) &&
+    isText(why) &&
+    isVersion(otherwise) &&
+    areSlices(slices, otherwise) &&
+    (shadow === undefined || isShadow(shadow)) &&
+    (ramp === undefined || isRamp(ramp))
+  );
+}
+
+/** What readers rely on (T8). */
+export function isRoute(value: unknown): value is Route {
+  if (!isMap(value)) return false;
+  const { name, states }: Unknown<Route> = value;
+  return (
+    typeof name === "string" &&
+    isName(name) &&
+    Array.isArray(states) &&
+    states.length >= 1 &&
+    states.length <= ROUTE_STATES_MAX &&
+    states.every(isState)
+  );
+}

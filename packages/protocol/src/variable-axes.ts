@@ -1,0 +1,131 @@
+/**
+ * Axes that vary from request to request and are padded within a batch (AxisSpec, mode `pad`): how long each row is, what its batch grows to, and what of
+ * the outputs is a row's own. Lengths are in the order of `paddedAxes`.
+ */
+import type { AxisSpec, ModelSpec, TensorSpec } from "./model-spec.ts";
+import { SIZE_HINT_MAX } from "./limits.ts";
+import { alignTo8, canHold } from "./tensor.ts";
+
+/** An input that the executor makes from the lengths of a batch's rows and nobody sends: 1 where a row has data and 0 behind it, or the lengths themselves. */
+export interface MadeSpec extends TensorSpec {
+  readonly made: "mask" | "lengths";
+  readonly axis: string;
+}
+
+/** How long an axis of an output is for an input of `length`: ⌊(length + add) / divide⌋, at least 1. */
+export interface CutSpec {
+  readonly axis: string;
+  readonly divide: number;
+  readonly add: number;
+}
+
+type WithAxes = Pick<ModelSpec, "axes">;
+const names = new WeakMap<ModelSpec["axes"], readonly string[]>();
+
+/** Names of the axes that are padded within a batch, in the order of the spec; none for most models. Derived once per spec: every request asks. */
+export function paddedAxes({ axes }: WithAxes): readonly string[] {
+  let known = names.get(axes);
+  if (known === undefined) {
+    known = Object.keys(axes).filter((axis) => axes[axis]!.mode === "pad");
+    names.set(axes, known);
+  }
+  return known;
+}
+
+const axisOf = (spec: WithAxes, name: string): AxisSpec => spec.axes[name]!;
+const longestOf = ({ sizes }: AxisSpec): number => Math.max(1, ...sizes);
+
+export const longestLengths = (spec: WithAxes): number[] =>
+  paddedAxes(spec).map((name) => longestOf(axisOf(spec, name)));
+
+/** What is measured, and warmed up with. */
+export const typicalLengths = (spec: WithAxes): number[] =>
+  paddedAxes(spec).map((name) => axisOf(spec, name).typical ?? longestOf(axisOf(spec, name)));
+
+/** The lengths that a batch of such rows runs with: each the next multiple that the axis declares. */
+export const grownLengths = (spec: WithAxes, lengths: readonly number[]): number[] =>
+  paddedAxes(spec).map((name, i) => {
+    const { multiple = 1 } = axisOf(spec, name);
+    return multiple * Math.ceil(lengths[i]! / multiple);
+  });
+
+/** Whether rows of unlike lengths may share a run: not where padding changes what the model says of the data. */
+export const mayMix = (spec: WithAxes): boolean => paddedAxes(spec).every((name) => axisOf(spec, name).mixed !== false);
+
+/** A size hint for a row of these lengths: their product, 0 where nothing is padded. */
+export const unitsOfLengths = (lengths: readonly number[]): number =>
+  lengths.length === 0
+    ? 0
+    : Math.min(
+        SIZE_HINT_MAX,
+        lengths.reduce((product, length) => product * length, 1),
+      );
+
+/** A row of a model with padded axes begins with their lengths, u32 each. */
+export const lengthsBytes = (spec: WithAxes): number => alignTo8(4 * paddedAxes(spec).length);
+
+export function writeLengths(row: Uint8Array, lengths: readonly number[]): void {
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  lengths.forEach((length, i) => view.setUint32(4 * i, length, true));
+}
+
+/** @returns undefined for what is no row of this model: too short, or with a length that it doesn't take */
+export function readLengths(spec: WithAxes, row: Uint8Array): number[] | undefined {
+  const axes = paddedAxes(spec);
+  if (row.byteLength < lengthsBytes(spec)) return undefined;
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  const lengths = axes.map((_, i) => view.getUint32(4 * i, true));
+  const fits = lengths.every((length, i) => length >= 1 && length <= longestOf(axisOf(spec, axes[i]!)));
+  return fits ? lengths : undefined;
+}
+
+/** Sizes of every named axis of a row in a bucket. */
+export function sizesOfRow(
+  spec: Pick<ModelSpec, "axes" | "buckets">,
+  bucket: number,
+  lengths: readonly number[],
+): Record<string, number> {
+  const sizes: Record<string, number> = { ...spec.buckets[bucket] };
+  paddedAxes(spec).forEach((name, i) => (sizes[name] = lengths[i]!));
+  return sizes;
+}
+
+/** What an engine feeds of each batch: what publishers send, then what is made of it. */
+export const fedInputs = ({ inputs, made = [] }: Pick<ModelSpec, "inputs" | "made">): readonly TensorSpec[] =>
+  made.length === 0 ? inputs : [...inputs, ...made];
+
+/** How much of an output's axis belongs to a row of these lengths; undefined: all of it. */
+export function ownLength(
+  spec: Pick<ModelSpec, "axes" | "cuts">,
+  dim: number | string,
+  lengths: readonly number[],
+): number | undefined {
+  if (typeof dim === "number") return undefined;
+  const axes = paddedAxes(spec);
+  const same = axes.indexOf(dim);
+  if (same >= 0) return lengths[same];
+  const cut = spec.cuts?.[dim];
+  const from = cut === undefined ? -1 : axes.indexOf(cut.axis);
+  return from < 0 ? undefined : Math.max(1, Math.floor((lengths[from]! + cut!.add) / cut!.divide));
+}
+
+/** What an input is padded with: the value of its first padded axis, since a tensor with two that pad differently has no better answer. */
+export function padValueOf({ axes }: WithAxes, { name, dims }: Pick<TensorSpec, "name" | "dims">): number {
+  const axis = dims.find((dim) => typeof dim === "string" && axes[dim]?.mode === "pad");
+  if (axis === undefined) return 0;
+  const { padValue, padValues } = axes[axis]!;
+  return padValues?.[name] ?? padValue;
+}
+
+/** Values that an executor would have to write and can't: which input, and why. */
+export function paddingProblem(spec: Pick<ModelSpec, "axes" | "inputs" | "made">): string | undefined {
+  for (const input of spec.inputs) {
+    const value = padValueOf(spec, input);
+    if (!canHold(input.type, value)) return `'${input.name}' is ${input.type}, which can't be padded with ${value}`;
+  }
+  for (const { name, type, made, axis } of spec.made ?? []) {
+    const most = made === "mask" ? 1 : (longestLengths(spec)[paddedAxes(spec).indexOf(axis)] ?? 1);
+    if (!canHold(type, most)) return `'${name}' is ${type}, which can't hold ${most}`;
+  }
+  return undefined;
+}

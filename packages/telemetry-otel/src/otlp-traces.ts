@@ -1,0 +1,79 @@
+import { DiagLogLevel, diag } from "@opentelemetry/api";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+import type { Logger, Tracer } from "@tutti/telemetry";
+import type { TelemetryOptions } from "./create-telemetry.ts";
+import { ChosenIds, OtelTracer } from "./otel-tracer.ts";
+
+/** One for each request of the largest batch; the SDK's default of 128 would lose the others. */
+const SPAN_LINKS_MAX = 1_024;
+const SPANS_QUEUED_MAX = 8_192;
+const EXPORT_EVERY_MS = 1_000;
+const EXPORT_TIMEOUT_MS = 5_000;
+/** Troubles of the exporter come with every batch of spans; a line a minute says as much. */
+const TROUBLE_EVERY_MS = 60_000;
+
+export interface Traces {
+  readonly tracer: Tracer;
+  close(): Promise<void>;
+}
+
+export interface TracesOptions extends Pick<TelemetryOptions, "service" | "instance" | "traceRatio" | "exporter"> {
+  /** Of the collector; undefined: there is an `exporter`. */
+  readonly url: string | undefined;
+  readonly environment: NonNullable<TelemetryOptions["environment"]>;
+  readonly log: Logger;
+}
+
+export function openTraces(options: TracesOptions): Traces {
+  const { url, log } = options;
+  reportTroubles(log);
+  const exporter =
+    options.exporter ?? new OTLPTraceExporter({ timeoutMillis: EXPORT_TIMEOUT_MS, ...(url !== undefined && { url }) });
+  const ids = new ChosenIds();
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({
+      "service.name": options.service,
+      "service.namespace": "tutti",
+      "service.instance.id": options.instance,
+    }),
+    sampler: new AlwaysOnSampler(), // OtelTracer has decided
+    idGenerator: ids,
+    spanLimits: { linkCountLimit: SPAN_LINKS_MAX },
+    spanProcessors: [
+      new BatchSpanProcessor({
+        exporter,
+        maxQueueSize: SPANS_QUEUED_MAX,
+        scheduledDelayMillis: EXPORT_EVERY_MS,
+        exportTimeoutMillis: EXPORT_TIMEOUT_MS,
+      }),
+    ],
+  });
+  const ratio = traceRatio(options);
+  const tracer = new OtelTracer({ tracer: provider.getTracer("tutti"), ids, ratio });
+  return { tracer, close: () => provider.shutdown() };
+}
+
+function traceRatio({ environment, log, traceRatio: byDefault = 1 }: TracesOptions): number {
+  const text = environment["TUTTI_TRACE_RATIO"];
+  const ratio = text === undefined || text === "" ? byDefault : Number(text);
+  if (ratio >= 0 && ratio <= 1) return ratio;
+  log.warn({ TUTTI_TRACE_RATIO: text ?? ratio }, "is no share between 0 and 1: everything is traced");
+  return 1;
+}
+
+function reportTroubles(log: Logger): void {
+  let quietUntil = -Infinity;
+  const report = (text: string): void => {
+    const now = performance.now();
+    if (now < quietUntil) return;
+    quietUntil = now + TROUBLE_EVERY_MS;
+    log.warn({ trouble: text }, "traces are not getting through");
+  };
+  const ignore = (): void => undefined;
+  diag.setLogger(
+    { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+}
