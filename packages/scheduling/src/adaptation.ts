@@ -20,18 +20,21 @@ const BURSTY: Adaptation = { early: 0.4, target: 0.45 };
 const DISPERSION_EVEN = 1.5;
 const DISPERSION_BURSTY = 4;
 const LEVELS = 16;
+/** Under overload that lasts requests are never lacking, and small batches only waste time; b* itself reckons with more accelerators than there are. */
+const OVERLOADED_TARGET = 0.9;
 
 /** Between the two settings in steps, so that nothing allocates and decisions don't change with every request. */
 const levels: readonly Adaptation[] = Array.from({ length: LEVELS + 1 }, (_, level) => ({
   early: EVEN.early + (level / LEVELS) * (BURSTY.early - EVEN.early),
   target: EVEN.target + (level / LEVELS) * (BURSTY.target - EVEN.target),
 }));
+const overloaded = levels.map(({ early }): Adaptation => ({ early, target: OVERLOADED_TARGET }));
 
 /** What deferral as printed does. */
 export const NO_ADAPTATION: Adaptation = { early: 0, target: 1 };
 
-/** @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while it isn't known */
-export function adaptationTo(dispersion: number): Adaptation {
+/** @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while it isn't known @param isOverloaded - for seconds already (LastingLoss) */
+export function adaptationTo(dispersion: number, isOverloaded = false): Adaptation {
   const share = (dispersion - DISPERSION_EVEN) / (DISPERSION_BURSTY - DISPERSION_EVEN);
-  return levels[share > 0 ? Math.round(Math.min(1, share) * LEVELS) : 0]!;
+  return (isOverloaded ? overloaded : levels)[share > 0 ? Math.round(Math.min(1, share) * LEVELS) : 0]!;
 }

@@ -10,6 +10,7 @@ import { ALWAYS, NEVER } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
 import { adaptationTo } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
+import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
@@ -35,6 +36,8 @@ export function update(model: ModelThread, out: ModelEffects): void {
  */
 export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out: ModelEffects): void {
   if (model.targets.isDue(model.now)) refreshTargets(model);
+  if (model.dynamic !== undefined)
+    return chooseByLength(model, model.dynamic, base, gpuFree, model.refusals.towards(out, model.now));
   const b = chooseBatch(model, base, gpuFree, model.refusals.towards(out, model.now));
   model.batchSize = b;
   model.isGrowable = b < model.batchSizeMax && b === model.queue.size;
@@ -42,6 +45,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   const head = model.queue.head()!;
   const { latencies, batchSizeMax } = model;
   model.latest = (head.deadline - latencies[b]!) as Instant;
+  model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
     b === batchSizeMax ? ALWAYS : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard) as Instant);
   if (model.policy.kind === "deferred") model.awaited = model.frontrun;
@@ -59,9 +63,12 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
 
 function refreshTargets(model: ModelThread): void {
   const { now, rate, targets } = model;
+  const { isLimiting } = model.shares;
   // The flood's beginning is in the window for seconds; what is let in since comes evenly.
-  const dispersion = model.shares.isLimiting ? 1 : rate.dispersion(now);
-  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(dispersion);
+  const dispersion = isLimiting ? 1 : rate.dispersion(now);
+  // Where shares limit what comes in, no more comes in than is served.
+  const isOverloaded = model.loss.lasts(now) && !isLimiting;
+  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(dispersion, isOverloaded);
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 

@@ -5,8 +5,9 @@
  *   C1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
  *       invalidation timers, expiries, the match timer; ties by the smaller id.
  *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
+ *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends the batches it was given.
  */
-import { IndexedHeap } from "@tutti/collections";
+import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import type {
@@ -27,6 +28,7 @@ import {
   modelClockReached,
   nextWakeAt,
   requestArrived,
+  requestWithdrawn,
 } from "./model-thread.ts";
 import type { RankThread } from "./rank-thread.ts";
 import {
@@ -37,6 +39,7 @@ import {
   fireModelTimer,
   gpuFreed,
   gpuJoined,
+  gpuLost,
   grantAnswered,
   nextRankWakeAt,
 } from "./rank-thread.ts";
@@ -85,10 +88,12 @@ export class Cluster {
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
-    this.#sinks = this.models.map(() => new ModelSink(this));
+    this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
     this.#wakes = new IndexedHeap(models.length);
-    this.#ends = new IndexedHeap(Math.max(64, 64 * gpus));
+    this.#ends = new IndexedHeap(1 << 20); // Batches that run or wait: many where runs take far longer than planned.
+    this.#waiting = new FifoTable(gpus);
+    this.#told = new Float64Array(gpus).fill(-Infinity);
     this.#busyUntil = new Float64Array(gpus).fill(-Infinity);
     this.#rankSink = {
       grant: (grant) => this.#grant(grant),
@@ -110,6 +115,14 @@ export class Cluster {
     this.#rearm(model);
   }
 
+  /** Its publisher doesn't want it any more. @returns whether it waited: what was dispatched runs */
+  withdraw(model: number, request: Request, at: Instant): boolean {
+    if (at > this.now) this.#enter(at);
+    const waited = requestWithdrawn(this.models[model]!, this.now, request.ingress, request.seq, this.#sinks[model]!);
+    this.#rearm(model);
+    return waited;
+  }
+
   /** Runs everything up to `until`, that moment included. */
   runUntil(until: Instant): void {
     if (until > this.now) this.#enter(until);
@@ -119,13 +132,28 @@ export class Cluster {
   /** Runs until no timer is armed and no batch runs, and says when the last event was. */
   runUntilIdle(): Instant {
     for (;;) {
-      const next = this.#nextAt();
+      const next = this.nextAt();
       if (next === NEVER) return this.now;
       this.runUntil(next > this.now ? next : this.now);
     }
   }
 
-  #nextAt(): Instant {
+  /** C3. What it was given before it left it ends first. */
+  join(gpu: number, at: Instant): void {
+    if (at > this.now) this.#enter(at);
+    const freeAt = Math.max(at, this.#busyUntil[gpu]!) as Instant;
+    const grantSeq = this.rank.accelerators.grantSeq(gpu);
+    gpuJoined(this.rank, at, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt, grantSeq });
+  }
+
+  /** C3. It isn't granted any more. */
+  leave(gpu: number, at: Instant): void {
+    if (at > this.now) this.#enter(at);
+    gpuLost(this.rank, at, gpu as GpuId, executorOf(gpu));
+  }
+
+  /** When the next timer fires or batch ends; `NEVER` when nothing waits or runs. A moment that is past means at once. */
+  nextAt(): Instant {
     const rank = nextRankWakeAt(this.rank);
     const wake = this.#wakes.topPriority;
     const end = this.#ends.topPriority;
@@ -135,7 +163,7 @@ export class Cluster {
 
   /** Everything before `at`, and the completions at it: the arrivals of that moment come next. C1. */
   #enter(at: Instant): void {
-    for (let next = this.#nextAt(); next < at; next = this.#nextAt()) {
+    for (let next = this.nextAt(); next < at; next = this.nextAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
       this.#fireTimers(this.now);
@@ -182,19 +210,26 @@ export class Cluster {
   refused(request: Request, cause: RefusalCause): void {
     this.#listener.refused?.(request, cause, this.now);
   }
-  dispatched(batch: DispatchedBatch): void {
+  dispatched(model: number, batch: DispatchedBatch): void {
     this.#listener.dispatched?.(batch, this.now);
     const { gpu } = batch.grant;
     const begin = Math.max(batch.startAt, this.#busyUntil[gpu]!);
     const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch);
     this.#busyUntil[gpu] = begin + run;
     this.busyTime += run;
+    this.#waiting.push(gpu, batch);
+    this.#told[gpu] = batch.startAt + batch.expectedRun;
     const slot = this.#spareSlots.pop() ?? this.#batches.length;
     this.#batches[slot] = batch;
+    this.#modelOf[slot] = model;
     this.#ends.set(slot, begin + run, gpu * 2 ** 32 + (batch.grant.grantSeq % 2 ** 32));
     this.#begins[slot] = begin;
   }
   readonly #begins: number[] = [];
+  readonly #modelOf: number[] = [];
+  /** By accelerator: its batches that have not ended, in order, and when the ranker believes that it is free. */
+  readonly #waiting: FifoTable<DispatchedBatch>;
+  readonly #told: Float64Array;
 
   #fireEnds(at: Instant): void {
     while (this.#ends.topPriority <= at) {
@@ -205,20 +240,34 @@ export class Cluster {
       this.#spareSlots.push(slot);
       assert(end === at, "C1: a completion is reported when it happens");
       const { gpu, executor, grantSeq } = batch.grant;
-      gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end });
-      const index = this.#indexOf.get(batch.thread)!;
-      batchFinished(this.models[index]!, at, batch.batchId, this.#sinks[index]!);
+      this.#waiting.shift(gpu);
+      if (this.#waiting.first(gpu) === undefined) gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end });
+      else this.#project(at, gpu, this.#waiting.items(gpu));
+      const index = this.#modelOf[slot]!;
+      batchFinished(this.models[index]!, at, batch.batchId, this.#sinks[index]!, (end - this.#begins[slot]!) as Micros);
       this.#rearm(index);
       this.#listener.finished?.(batch, this.#begins[slot]! as Instant, end);
     }
+  }
+
+  /** As an executor does when a run took longer or less than planned: it says when the batches behind it will have run. */
+  #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
+    let freeAt: number = at;
+    for (const { startAt, expectedRun } of waiting) freeAt = Math.max(freeAt, startAt) + expectedRun;
+    if (freeAt === this.#told[gpu]) return;
+    this.#told[gpu] = freeAt;
+    const { executor, grantSeq, gpu: id } = waiting.at(-1)!.grant;
+    gpuFreed(this.rank, at, { gpu: id, executor, grantSeq, freeAt: freeAt as Instant });
   }
 }
 
 /** Hands a model's effects to its cluster. */
 class ModelSink implements ModelEffects {
   readonly #cluster: Cluster;
-  constructor(cluster: Cluster) {
+  readonly #model: number;
+  constructor(cluster: Cluster, model: number) {
     this.#cluster = cluster;
+    this.#model = model;
   }
   offer(candidate: Candidate): void {
     this.#cluster.offered(candidate);
@@ -227,7 +276,7 @@ class ModelSink implements ModelEffects {
     this.#cluster.answered(grant, used, freeAt, offerSeq);
   }
   dispatch(batch: DispatchedBatch): void {
-    this.#cluster.dispatched(batch);
+    this.#cluster.dispatched(this.#model, batch);
   }
   refuse(request: Request, cause: RefusalCause): void {
     this.#cluster.refused(request, cause);

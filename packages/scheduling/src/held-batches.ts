@@ -6,12 +6,14 @@
  *        it could be met again, and its ingress has answered.
  *   HB2. What is withdrawn while its batch is out does not come back with it.
  */
-import type { ActorKey, BatchId, Instant, RequestSeq } from "@tutti/units";
+import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
 import type { DispatchedBatch, Request } from "./messages.ts";
 
 export class HeldBatches {
   readonly #max: number;
   readonly #held = new Map<BatchId, DispatchedBatch>();
+  /** Of `#held`, which every look at the model asks for. */
+  #size = 0;
   /** Requests withdrawn from a held batch: rare, so kept apart. */
   readonly #withdrawn = new Map<BatchId, Set<Request>>();
   #sweepDue = -Infinity;
@@ -21,22 +23,29 @@ export class HeldBatches {
   }
 
   get size(): number {
-    return this.#held.size;
+    return this.#size;
   }
 
   isFull(now: Instant): boolean {
-    if (this.#held.size < this.#max) return false;
+    if (this.#size < this.#max) return false;
     if (now > this.#sweepDue) this.#sweep(now);
-    return this.#held.size >= this.#max;
+    return this.#size >= this.#max;
   }
   hold(batch: DispatchedBatch): void {
     this.#held.set(batch.batchId, batch);
+    this.#size = this.#held.size;
     this.#sweepDue = -Infinity;
+  }
+  /** As it was planned; undefined if the batch is not held. */
+  expectedRun(batchId: BatchId): Micros | undefined {
+    return this.#held.get(batchId)?.expectedRun;
   }
   /** True if the batch was held. */
   release(batchId: BatchId): boolean {
-    this.#withdrawn.delete(batchId);
-    return this.#held.delete(batchId);
+    if (this.#withdrawn.size > 0) this.#withdrawn.delete(batchId);
+    const wasHeld = this.#held.delete(batchId);
+    if (wasHeld) this.#size--;
+    return wasHeld;
   }
 
   /** Releases the batch and gives what of it is still wanted, in deadline order; undefined if it isn't held. */

@@ -2,8 +2,10 @@ export { CLASSES_MAX, PRIORITY_FLOOR, type ClassShare, type ShareRules } from ".
 export { dealByPriority, waterLevel } from "./admission/max-min.ts";
 export { chooseBatch, type Gathering } from "./batch-choice.ts";
 export * from "./cluster.ts";
+export * from "./idle-time.ts";
 export * from "./messages.ts";
 export * from "./model-thread.ts";
 export * from "./policy.ts";
 export * from "./rank-thread.ts";
 export { sloClass } from "./target-book.ts";
+export * from "./dynamic/dynamic-profile.ts";

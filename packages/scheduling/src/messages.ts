@@ -3,6 +3,7 @@
  * docs/architecture.md, sections 2 to 4; docs/algorithms.md, A3 and A4.
  */
 import type { LatencyTable } from "@tutti/profile";
+import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 
 export interface Request {
@@ -17,8 +18,12 @@ export interface Request {
   readonly app: number;
   /** 0 … 255, the highest first; 0 when left out. Matters under overload only, within the application. */
   readonly priority?: number;
+  /** Of the system's own requests, which warm something up: fair shares don't count them. */
+  readonly isOwn?: boolean;
   /** Bytes of input. */
   readonly size: number;
+  /** Size hint: its length in the model's own unit; 0 when left out. */
+  readonly units?: number;
 }
 
 /** What a ModelThread would like to run: A3. `offerSeq` rises within a term; (term, offerSeq) orders offers. */
@@ -81,13 +86,17 @@ export type ModelEvent =
   | { kind: "clock-reached"; at: Instant }
   /** Its requests go back into the queue (T4). */
   | { kind: "batch-refused"; at: Instant; batchId: BatchId }
-  | { kind: "batch-finished"; at: Instant; batchId: BatchId }
+  /** `run`: how long the accelerator took, where that is known. */
+  | { kind: "batch-finished"; at: Instant; batchId: BatchId; run?: Micros }
   /** Its held batches go back into the queue. */
   | { kind: "executor-lost"; at: Instant; executor: ActorKey }
-  | { kind: "profile-changed"; at: Instant; profile: LatencyTable }
+  /** Without `dynamic` the model's running time does not depend on its input. */
+  | { kind: "profile-changed"; at: Instant; profile: LatencyTable; dynamic?: DynamicProfile | undefined }
   | { kind: "delays-changed"; at: Instant; ctrl: Micros; perItem: Micros; respond: Micros; guard: Micros }
   /** A newer epoch: offer again; older grants are ignored from now on. */
-  | { kind: "ranker-changed"; at: Instant; epoch: number };
+  | { kind: "ranker-changed"; at: Instant; epoch: number }
+  /** The leader of another sub-cluster counts from now on, whatever its epoch: offer to it. 0: it has none yet. */
+  | { kind: "sub-cluster-changed"; at: Instant; epoch: number };
 
 /** T3: could not have run even alone, or dropped so that batches stay efficient (or the queue bounded). */
 export type RefusalCause = "infeasible" | "overloaded";

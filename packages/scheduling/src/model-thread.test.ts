@@ -136,6 +136,24 @@ test("a newer epoch is entered by its first grant or by notice; then everything 
   expect([answers.length, model.epoch]).toEqual([1, 7]);
 });
 
+test("another sub-cluster's leader is offered to whatever its epoch, with a higher number than any before; a grant of the first one is not obeyed twice after coming back", () => {
+  const { arrive, grant, answers, offers, send, model } = thread();
+  arrive(0, 1);
+  arrive(0, 2);
+  grant(4000, { epoch: 7, grantSeq: 3 });
+  expect(answers).toHaveLength(1);
+  arrive(4100, 3);
+  const before = offers.at(-1)!;
+  send({ kind: "sub-cluster-changed", at: at(4200), epoch: 5 });
+  expect(model.epoch).toBe(5);
+  expect(offers.at(-1)).toMatchObject({ batchSize: 1, offerSeq: before.offerSeq + 2 });
+  send({ kind: "sub-cluster-changed", at: at(4300), epoch: 7 });
+  grant(4400, { epoch: 7, grantSeq: 3 }); // repeated on the way
+  expect(answers).toHaveLength(1);
+  grant(8000, { epoch: 7, grantSeq: 4 });
+  expect(answers).toHaveLength(2);
+});
+
 test("a grant for a head that is gone is declined when the rest is not due yet, and only once", () => {
   const { arrive, grant, answers, batches, send, offers } = thread({ ctrl: 100 as Micros });
   arrive(0, 1);

@@ -5,7 +5,7 @@
  *   M1. Every request that arrives leaves exactly once: in a batch, refused, or withdrawn by its ingress. A dispatched
  *       batch is held until it is reported done, so that a refused or lost one can be put back.
  *   M2. Answering a grant voids all earlier offers, which may name requests that the batch took: see offerSeq.
- *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until validUntil;
+ *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until validUntil, and none that a newer one of its accelerator has overtaken;
  *       any other gets neither answer nor batch (T5).
  *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
  *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
@@ -18,13 +18,17 @@
 import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
-import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
+import type { ActorKey, BatchId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 import { FairShares, type ShareRules } from "./admission/fair-shares.ts";
 import { type Adaptation, NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
 import { choose, delay, update } from "./candidate.ts";
 import { CountedRefusals } from "./counted-refusals.ts";
+import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
+import { DynamicPart } from "./dynamic/length-choice.ts";
 import { HeldBatches } from "./held-batches.ts";
+import { LastingLoss } from "./lasting-loss.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
+import { ObeyedGrants } from "./obeyed-grants.ts";
 import type { Policy } from "./policy.ts";
 import { TargetBook } from "./target-book.ts";
 
@@ -35,6 +39,8 @@ export interface ModelThreadConfig {
   /** Of the ranker's lease. */
   epoch: number;
   profile: LatencyTable;
+  /** Where running times depend on the input: batches are chosen by it, not by `profile`. */
+  dynamic?: DynamicProfile | undefined;
   slo: Micros;
   policy: Policy;
   /** 0: eager; 1: the policy's full wait. */
@@ -68,11 +74,12 @@ export class ModelThread {
   readonly held: HeldBatches;
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
-  /** The last grant obeyed of each accelerator in this epoch: M3. */
-  readonly obeyed = new Map<GpuId, number>();
+  readonly loss = new LastingLoss();
+  readonly obeyed = new ObeyedGrants();
   readonly offered: Candidate;
 
   profile: LatencyTable;
+  dynamic: DynamicPart | undefined;
   latencies: Float64Array;
   batchSizeMax: number;
   epoch: number;
@@ -92,6 +99,7 @@ export class ModelThread {
   awaited: Instant = ALWAYS;
   frontrun: Instant = ALWAYS;
   latest: Instant = ALWAYS;
+  expectedRun = 0 as Micros;
   /** Could one more request, not at the head, change the choice? Not if the deadline or the profile limits the batch. */
   isGrowable = true;
 
@@ -119,8 +127,9 @@ export class ModelThread {
     this.targets = new TargetBook(fixed, { profile, ctrl, perItem, respond });
     this.held = new HeldBatches(config.batchesInFlightMax);
     this.shares = new FairShares(config.shares ?? {}, config.slo);
-    this.refusals = new CountedRefusals(this.shares);
+    this.refusals = new CountedRefusals(this.shares, this.loss);
     this.profile = profile;
+    this.dynamic = config.dynamic === undefined ? undefined : new DynamicPart(config.dynamic);
     this.latencies = profile.byBatchSize;
     this.batchSizeMax = profile.batchSizeMax;
     this.epoch = config.epoch;
@@ -155,7 +164,7 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
     case "request-arrived":
       return requestArrived(model, event.at, event.request, out);
     case "request-withdrawn":
-      return requestWithdrawn(model, event.at, event.ingress, event.seq, out);
+      return void requestWithdrawn(model, event.at, event.ingress, event.seq, out);
     case "ingress-lost":
       return ingressLost(model, event.at, event.ingress, out);
     case "gpu-granted":
@@ -165,15 +174,17 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
     case "batch-refused":
       return batchRefused(model, event.at, event.batchId, out);
     case "batch-finished":
-      return batchFinished(model, event.at, event.batchId, out);
+      return batchFinished(model, event.at, event.batchId, out, event.run);
     case "executor-lost":
       return executorLost(model, event.at, event.executor, out);
     case "profile-changed":
-      return profileChanged(model, event.at, event.profile, out);
+      return profileChanged(model, event.at, event.profile, event.dynamic, out);
     case "delays-changed":
       return delaysChanged(model, event.at, event, out);
     case "ranker-changed":
       return rankerChanged(model, event.at, event.epoch, out);
+    case "sub-cluster-changed":
+      return subClusterChanged(model, event.at, event.epoch, out);
     default:
       return unreachable(event);
   }
@@ -182,9 +193,11 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
 export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
   advance(model, at);
   // By its own SLO. One that only came late, because ingress or bus are behind, is a sign of overload like any other that is lost.
-  const isHopeless = request.arrivedAt + delay(model, 1) + model.latencies[1]! > request.deadline;
+  const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
+  model.loss.came();
   if (!isHopeless && !model.shares.admit(at, request)) {
     if (model.queue.has(request.ingress, request.seq)) return; // sent again by repair
+    model.loss.lost();
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
   model.rate.note(at); // what is refused at the door can't make batches larger
@@ -194,28 +207,38 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
     model.shares.dropped(at, request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
+  model.dynamic?.add(request);
   model.refusals.hopeless = isHopeless ? request : undefined;
   // Most arrivals behind a batch that its head's deadline or the profile limits change nothing: skip the choice.
   if (!model.isGrowable && at < model.wakeAt && model.queue.head() !== request) return;
   update(model, out);
 }
 
+/** @returns whether it waited here: what is in a batch is left out of it where that still can be */
 export function requestWithdrawn(
   model: ModelThread,
   at: Instant,
   ingress: ActorKey,
   seq: RequestSeq,
   out: ModelEffects,
-): void {
+): boolean {
   advance(model, at);
-  if (model.queue.remove(ingress, seq) === undefined) model.held.withdraw(ingress, seq);
-  else update(model, out);
+  const removed = model.queue.remove(ingress, seq);
+  if (removed === undefined) {
+    model.held.withdraw(ingress, seq);
+    return false;
+  }
+  model.dynamic?.queue.remove(removed);
+  update(model, out);
+  return true;
 }
 
 export function ingressLost(model: ModelThread, at: Instant, ingress: ActorKey, out: ModelEffects): void {
   advance(model, at);
   model.held.withdrawIngress(ingress);
-  if (model.queue.removeIngress(ingress) > 0) update(model, out);
+  if (model.queue.removeIngress(ingress) === 0) return;
+  model.dynamic?.queue.removeWhere((request) => request.ingress === ingress);
+  update(model, out);
 }
 
 export function modelClockReached(model: ModelThread, at: Instant, out: ModelEffects): void {
@@ -242,7 +265,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   else {
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
-    const expectedRun = model.latencies[b]! as Micros;
+    const { expectedRun } = model;
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
@@ -259,8 +282,18 @@ function isNotDue(model: ModelThread, grant: Grant, headBefore: Request | undefi
   return head !== headBefore || head !== model.offeredHead || grant.offerSeq < model.headOfferSeq;
 }
 
-export function batchFinished(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {
+export function batchFinished(
+  model: ModelThread,
+  at: Instant,
+  batchId: BatchId,
+  out: ModelEffects,
+  run?: Micros,
+): void {
   advance(model, at);
+  if (run !== undefined && model.dynamic !== undefined) {
+    const planned = model.held.expectedRun(batchId);
+    if (planned !== undefined) model.dynamic.ran(planned, run);
+  }
   const wasFull = model.held.isFull(at);
   if (model.held.release(batchId) && wasFull) update(model, out);
 }
@@ -277,8 +310,15 @@ export function executorLost(model: ModelThread, at: Instant, executor: ActorKey
   update(model, out);
 }
 
-export function profileChanged(model: ModelThread, at: Instant, profile: LatencyTable, out: ModelEffects): void {
+export function profileChanged(
+  model: ModelThread,
+  at: Instant,
+  profile: LatencyTable,
+  dynamic: DynamicProfile | undefined,
+  out: ModelEffects,
+): void {
   advance(model, at);
+  changeDynamic(model, dynamic);
   model.profile = profile;
   model.latencies = profile.byBatchSize;
   model.batchSizeMax = profile.batchSizeMax;
@@ -301,10 +341,37 @@ export function delaysChanged(model: ModelThread, at: Instant, delays: Delays, o
 export function rankerChanged(model: ModelThread, at: Instant, epoch: number, out: ModelEffects): void {
   advance(model, at);
   if (epoch <= model.epoch) return;
-  enterEpoch(model, epoch);
+  model.epoch = epoch;
   model.offered.batchSize = 0; // the new ranker has seen no offer
   update(model, out);
 }
+
+/**
+ * Another leader is offered to from now on. Epochs of several sub-clusters have no order that means anything, so its own may be the lower one; whose grants still
+ * come of the old leader must not be shown to the model any more.
+ */
+export function subClusterChanged(model: ModelThread, at: Instant, epoch: number, out: ModelEffects): void {
+  advance(model, at);
+  model.epoch = epoch;
+  // The old leader was told to forget what it had by an offer of its own, and the model may come back to it.
+  model.offered.offerSeq++;
+  model.offered.batchSize = 0;
+  update(model, out);
+}
+
+function changeDynamic(model: ModelThread, profile: DynamicProfile | undefined): void {
+  if (profile === undefined) model.dynamic = undefined;
+  else if (model.dynamic !== undefined) model.dynamic.change(profile);
+  else {
+    const part = new DynamicPart(profile);
+    model.queue.forEach((request) => part.add(request));
+    model.dynamic = part;
+  }
+}
+
+/** What a request takes that runs by itself, µs. */
+const alone = (model: ModelThread, request: Request): number =>
+  model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
 
 function changeTargets({ targets, profile, ctrl, perItem, respond }: ModelThread): void {
   targets.change({ profile, ctrl, perItem, respond });
@@ -319,16 +386,8 @@ function advance(model: ModelThread, at: Instant): void {
 function obey(model: ModelThread, grant: Grant): boolean {
   if (grant.thread !== model.thread || grant.term !== model.term) return false;
   if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;
-  if (grant.epoch > model.epoch) enterEpoch(model, grant.epoch);
-  const last = model.obeyed.get(grant.gpu);
-  if (last !== undefined && grant.grantSeq <= last) return false; // repeated, or overtaken by a newer one
-  model.obeyed.set(grant.gpu, grant.grantSeq);
-  return true;
-}
-
-function enterEpoch(model: ModelThread, epoch: number): void {
-  model.epoch = epoch;
-  model.obeyed.clear(); // sequences start again with the epoch
+  model.epoch = grant.epoch;
+  return model.obeyed.obey(model.now, grant);
 }
 
 /** M2: what was offered is void from here. */
@@ -343,7 +402,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     thread: model.thread,
     term: model.term,
     grant,
-    requests: model.queue.take(model.batchSize),
+    requests: takeChosen(model),
     startAt,
     latest: model.latest,
     frontrun: model.frontrun,
@@ -354,9 +413,18 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
   out.dispatch(batch);
 }
 
+function takeChosen(model: ModelThread): Request[] {
+  if (model.dynamic === undefined) return model.queue.take(model.batchSize);
+  const chosen = model.dynamic.queue.take();
+  for (const { ingress, seq } of chosen) model.queue.remove(ingress, seq);
+  return chosen;
+}
+
 /** T4: the requests of a batch that will not run queue again; `update` then refuses what can't be met. */
 function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
   for (const request of model.held.takeBack(batchId) ?? []) {
-    if (model.queue.add(request) === "full") out.refuse(request, "overloaded", Infinity as Micros);
+    const added = model.queue.add(request);
+    if (added === "full") out.refuse(request, "overloaded", Infinity as Micros);
+    else if (added === "added") model.dynamic?.add(request);
   }
 }

@@ -17,3 +17,26 @@ test("a thread that never had anything served takes no outage for its capacity (
   expect(control.isOverloaded).toBe(true);
   expect(control.rate * LENGTH).toBeGreaterThan(9);
 });
+
+test.each([0, 1])(
+  "a slow model, of which a period brings one request or four, lets all of them in again after an outage (phase %i)",
+  (phase) => {
+    const control = new CapacityControl();
+    const arrivals = (i: number): number => ((i + phase) % 2 === 0 ? 1 : 4);
+    for (let i = 0; i < 40; i++) end(control, arrivals(i), 0);
+    for (let i = 0; i < 40; i++) end(control, 1, 2);
+    expect(control.isOverloaded).toBe(true);
+    let waiting = 0;
+    let gone = 0;
+    // From now on all that is let in is served; the rest is refused at the door, which is no loss.
+    for (let i = 0; i < 200 && control.isOverloaded; i++) {
+      waiting += Math.min(arrivals(i), control.rate * LENGTH);
+      const dispatched = Math.floor(waiting);
+      waiting -= dispatched;
+      gone += dispatched;
+      const counted = { ...period(dispatched, 0), offered: arrivals(i) };
+      if (control.end(counted, () => ({ dispatched: gone, dropped: 0 })) === "new sample") gone = 0;
+    }
+    expect(control.isOverloaded).toBe(false);
+  },
+);

@@ -36,7 +36,7 @@ const RISE_FAST = 1.25;
 const EXIT_PERIODS = 20;
 /** Requests a period that are let in whatever was lost: without any nothing could be learnt. */
 const LET_IN_MIN = 2;
-/** How fast the measured rate of dispatches follows. */
+/** How fast the measured rates of what is dispatched and of what comes follow. */
 const FOLLOW = 0.3;
 /** The best rate is halved in 5 s. */
 const BEST_FADE = 0.993;
@@ -61,6 +61,11 @@ export class CapacityControl {
   rate = Infinity;
   /** Dispatched lately, requests per µs. */
   served = 0;
+  /**
+   * What comes lately while overloaded, requests per µs. Of a slow model a period brings two requests or three: by each alone, a rate that lies between would
+   * stay too low for one and be cut down to the other, for good.
+   */
+  #offered = 0;
   #best = 0;
   #streak = 0;
   #periods = 0;
@@ -97,6 +102,7 @@ export class CapacityControl {
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
     this.rate = this.#atLeast(this.served / (1 - LOSS_AIM), length);
+    this.#offered = offered / length;
     this.#periods = 0;
     this.#rises = 0;
     this.#cuts = 0;
@@ -107,7 +113,8 @@ export class CapacityControl {
   }
 
   #steer({ length, offered }: Period, since: () => Departures): boolean {
-    const isEnough = offered <= this.rate * length;
+    this.#offered += FOLLOW * (offered / length - this.#offered);
+    const isEnough = this.#offered <= this.rate;
     this.#settled = isEnough ? this.#settled + 1 : 0;
     if (this.#settled >= EXIT_PERIODS) {
       this.isOverloaded = false;
@@ -123,7 +130,7 @@ export class CapacityControl {
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
     // What nobody asks for can't be tried: from far above, the rate would have a long way down.
-    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast((2 * offered) / length, length));
+    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(2 * this.#offered, length));
     return true;
   }
 

@@ -25,6 +25,25 @@ test("one application is served exactly as without shares, however many requests
   expect(alone.sent.some(({ outcome, at, endedAt }) => outcome !== "served" && endedAt <= at * 1e6 + 1)).toBe(false);
 });
 
+test("requests of the system's own that are lost, for want of any accelerator, limit nobody; under overload they don't come in", () => {
+  const own = { app: 9, isOwn: true };
+  const at = (ms: number): Instant => millis(1_000 + ms) as unknown as Instant;
+  const flooded = (request: { app: number; isOwn?: boolean }): FairShares => {
+    const shares = new FairShares({}, millis(100));
+    for (let ms = 0; ms < 1_000; ms++) {
+      shares.admit(at(ms), { app: 1 });
+      shares.dispatched([{ app: 1 }]);
+      shares.admit(at(ms), request);
+      shares.dropped(at(ms), request);
+    }
+    return shares;
+  };
+  const calm = flooded(own);
+  expect([calm.isLimiting, calm.shares(), calm.admit(at(1_000), own)]).toEqual([false, [], true]);
+  const limiting = flooded({ app: 2 });
+  expect([limiting.isLimiting, limiting.admit(at(1_000), own)]).toEqual([true, false]);
+});
+
 test("several applications below capacity are served as if they were one (F1)", () => {
   const apps = new Flood({ senders: [steady(1, 500), steady(2, 400)], seconds: 2 });
   const one = new Flood({ senders: [steady(1, 500), steady(1, 400)], seconds: 2 });

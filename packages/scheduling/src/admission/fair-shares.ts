@@ -49,6 +49,8 @@ const IDLE = 0.01;
 /** So many periods of calm, in which there is little to see, are one. */
 const CALM_PERIODS = 10;
 const OTHERS = -1;
+/** Of no class: a small integer, so that the key of the last one lies in its object. */
+const NO_KEY = -1_000_000;
 /**
  * Of a lone class so many times its share comes through: which of it is served A2 decides alone (F1). And a capacity that was measured far too low, after an
  * outage, say, is put right within a few periods, since all that comes through is served, and C is never below what is served (CC1).
@@ -95,6 +97,8 @@ interface ClassAccount {
 interface Classed {
   readonly app: number;
   readonly priority?: number;
+  /** A request of the system's own, to warm something up: that it is lost says nothing of overload, and it is no loss. Let in in calm only. */
+  readonly isOwn?: boolean;
 }
 
 export class FairShares {
@@ -107,7 +111,7 @@ export class FairShares {
   #owners: AppAccount[] = [];
   #accounts: ClassAccount[] = [];
   #last: ClassAccount | undefined;
-  #lastKey = NaN;
+  #lastKey = NO_KEY;
   /** Not overloaded. */
   #isCalm = true;
   /** Of this period. */
@@ -134,6 +138,8 @@ export class FairShares {
   admit(at: Instant, request: Classed): boolean {
     if (at >= this.#periodEnd) this.#roll(at);
     const account = this.#of(request);
+    // It is a class all the same: where the system asks too, one application is not alone, and its share is kept here.
+    if (request.isOwn === true) return this.#isCalm;
     account.arrivals++;
     return this.#isCalm || account.rate === Infinity || this.#accounts.length < 2 || spend(account, at);
   }
@@ -147,11 +153,13 @@ export class FairShares {
 
   dispatched(requests: readonly Classed[]): void {
     this.#dispatched += requests.length;
-    if (!this.#isCalm) for (const request of requests) this.#of(request).dispatched++;
+    if (this.#isCalm) return;
+    for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
 
   /** Given up though it could have been served when it came. */
   dropped(at: Instant, request: Classed): void {
+    if (request.isOwn === true) return;
     if (this.#isCalm && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
     if (!this.#isCalm) this.#of(request).dropped++;
@@ -362,7 +370,7 @@ export class FairShares {
     }
     this.#accounts = [...this.#classes.values()];
     this.#owners = [...this.#apps.values()];
-    this.#lastKey = NaN;
+    this.#lastKey = NO_KEY;
   }
 }
 
