@@ -47,8 +47,18 @@ export function factorAt(
 
 export type FactorOf = (model: FractionModel) => number;
 
-/** A newcomer alone on an empty part: a residual plan, or as much as the part can carry. */
-export function planFor(model: FractionModel, size: number, rate: number, factorOf: FactorOf): GpuletPlan | undefined {
+/**
+ * A newcomer alone on an empty part: a residual plan, or as much as the part can carry.
+ *
+ * @param expected - factor that a neighbour may bring: what the part carries is no more than it could carry then
+ */
+export function planFor(
+  model: FractionModel,
+  size: number,
+  rate: number,
+  factorOf: FactorOf,
+  expected = 1,
+): GpuletPlan | undefined {
   const factor = factorOf(model);
   const residual = residualAt(model, size, rate, factor);
   if (residual !== undefined) {
@@ -59,7 +69,9 @@ export function planFor(model: FractionModel, size: number, rate: number, factor
   if (most === undefined) return undefined;
   const { batchSize } = most;
   const dutyCycle = model.latency(batchSize, size) * factor;
-  return { items: [{ model, rate: Math.min(rate, most.rate), batchSize }], dutyCycle, isSaturated: true };
+  const bearable = expected <= factor ? most : throughputAt(model, size, expected);
+  if (bearable === undefined) return undefined;
+  return { items: [{ model, rate: Math.min(rate, bearable.rate), batchSize }], dutyCycle, isSaturated: true };
 }
 
 /** C3 on a part of an accelerator. */

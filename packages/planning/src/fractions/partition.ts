@@ -15,22 +15,38 @@ import {
   planWith,
   refitted,
 } from "./gpulet.ts";
-import type { Interference } from "./interference.ts";
+import { type Interference, factorBeside } from "./interference.ts";
 import { type FractionModel, SIZES, WHOLE, kneeOf, requiredSize } from "./model.ts";
+import type { OnPartitionStep } from "./steps.ts";
 
-export interface PartitionOptions {
+/** Of how an attempt goes about it. */
+export interface PartitionAttempt {
+  /** Splits that are given and stay: the first part's size for each executor. */
+  readonly splits?: readonly number[];
+  /**
+   * What a part that one model fills may carry while nothing is beside it. Default: as much as it can then, so that hardly any neighbour is bearable
+   * later. `expected`: as much as it could beside any other of these models.
+   */
+  readonly neighbours?: "as-they-are" | "expected";
+  /** In which order models are placed: by rate · SLO, ascending (default, gpulet's) or descending. */
+  readonly order?: "ascending" | "descending";
+}
+
+export interface PartitionOptions extends PartitionAttempt {
   readonly executors: number;
   /** Left out: neighbours don't matter. */
   readonly interference?: Interference;
   /** P. Default: 20, 40, 50, 60, 80, 100. */
   readonly sizes?: readonly number[];
-  /** Splits that are given and stay: the first part's size for each executor. */
-  readonly splits?: readonly number[];
+  /** Hears why each model has the part that it has. Of a portfolio: of every attempt, one after the other; see `Partition.attempt`. */
+  readonly onStep?: OnPartitionStep;
 }
 
 export interface Partition {
   /** By executor. */
   readonly executors: readonly Parts[];
+  /** What was given; `partition` with it makes the same again. Without splits it was split as needed. */
+  readonly attempt: PartitionAttempt;
 }
 
 /** On one part at most so many models take turns. */
@@ -39,10 +55,10 @@ const NOTHING = 1e-9;
 
 /** @returns undefined where some model finds no place for all of its rate */
 export function partition(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
-  const pool = new Pool(options);
+  const pool = new Pool(models, options);
   const order = models
     .filter(({ rate }) => rate > 0)
-    .toSorted((a, b) => a.rate * a.slo - b.rate * b.slo || a.id - b.id);
+    .toSorted((a, b) => (options.order === "descending" ? -1 : 1) * (a.rate * a.slo - b.rate * b.slo) || a.id - b.id);
   for (const model of order) {
     for (let rest = model.rate; rest > NOTHING * model.rate;) {
       const served = pool.place(model, rest);
@@ -50,22 +66,46 @@ export function partition(models: readonly FractionModel[], options: PartitionOp
       rest -= served;
     }
   }
-  return { executors: pool.executors };
+  return { executors: pool.executors, attempt: attemptOf(options) };
 }
+
+const attemptOf = ({ splits, neighbours, order }: PartitionAttempt): PartitionAttempt => ({
+  ...(splits !== undefined && { splits }),
+  ...(neighbours !== undefined && { neighbours }),
+  ...(order !== undefined && { order }),
+});
 
 /** Splits tried where elastic partitioning fails. */
 const FIXED = [WHOLE, 80, 60, 50] as const;
 
-/**
- * On failure every multiset of fixed splits, and fewer executors: so that what goes on N goes on N + 1 (D7).
- *
- * @param tryFewer - also N − 1 executors and so on
- */
+/** On failure every multiset of fixed splits. */
 export function partitionPortfolio(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
   const elastic = partition(models, options);
   if (elastic !== undefined) return elastic;
   for (const splits of multisets(options.executors)) {
     const found = partition(models, { ...options, splits });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** What is tried where a portfolio fails. */
+const AGAIN: readonly PartitionAttempt[] = [
+  { neighbours: "expected" },
+  { order: "descending" },
+  { order: "descending", neighbours: "expected" },
+];
+
+/**
+ * On failure the portfolio again with room for neighbours, and in the other order. At rates that fill accelerators a part of gpulet's algorithm runs at its
+ * SLO's edge, so that hardly any neighbour is bearable later.
+ */
+export function partitionThoroughly(
+  models: readonly FractionModel[],
+  options: Omit<PartitionOptions, keyof PartitionAttempt>,
+): Partition | undefined {
+  for (const attempt of [{}, ...AGAIN]) {
+    const found = partitionPortfolio(models, { ...options, ...attempt });
     if (found !== undefined) return found;
   }
   return undefined;
@@ -91,12 +131,18 @@ class Pool {
   readonly #interference: Interference | undefined;
   readonly #sizes: readonly number[];
   readonly #isFixed: boolean;
+  readonly #onStep: OnPartitionStep | undefined;
   readonly #known: WeakMap<FractionModel, Known>;
+  /** Those that may become neighbours; none where they don't count before they are there. */
+  readonly #expected: readonly FractionModel[];
 
-  constructor({ executors, interference, sizes = SIZES, splits }: PartitionOptions) {
+  constructor(models: readonly FractionModel[], options: PartitionOptions) {
+    const { executors, interference, sizes = SIZES, splits, onStep, neighbours } = options;
+    this.#expected = neighbours === "expected" ? models : [];
     this.#interference = interference;
     this.#sizes = sizes;
     this.#isFixed = splits !== undefined;
+    this.#onStep = onStep;
     this.#known = knownAt(sizes);
     this.executors = Array.from({ length: executors }, (_, e) => emptyParts(splits?.[e] ?? WHOLE));
   }
@@ -109,8 +155,10 @@ class Pool {
       required = requiredSize(model, rate, this.#sizes);
       if (known.required.size < REQUIRED_MAX) known.required.set(rate, required);
     }
-    if (required !== Infinity && this.#shareInTime(model, rate)) return rate;
-    return this.#takePart(model, rate, Math.min(known.knee, required));
+    if (required !== Infinity && this.#shareInTime(model, rate, required)) return rate;
+    const served = this.#takePart(model, rate, { knee: known.knee, required });
+    if (served === 0) this.#onStep?.({ kind: "failed", model, rate: 0, rest: rate, required, knee: known.knee });
+    return served;
   }
 
   #knownOf(model: FractionModel): Known {
@@ -123,8 +171,9 @@ class Pool {
   }
 
   /** Step 2: the part that it fills most, among those that are neither empty nor saturated. */
-  #shareInTime(model: FractionModel, rate: number): boolean {
-    let [best, fullest]: [{ executor: number; parts: Parts } | undefined, number] = [undefined, 0];
+  #shareInTime(model: FractionModel, rate: number, required: number): boolean {
+    let [best, fullest]: [{ executor: number; place: number; parts: Parts } | undefined, number] = [undefined, 0];
+    let choices = 0;
     for (const [executor, parts] of this.executors.entries()) {
       for (const [place, { size, plan }] of parts.entries()) {
         if (plan === undefined || plan.isSaturated || plan.items.length >= MODELS_MAX) continue;
@@ -133,27 +182,53 @@ class Pool {
         const together = planWith(plan, size, { model, rate }, factorOf);
         if (together === undefined) continue;
         const occupancy = occupancyOf(together, size, factorOf);
+        choices++;
         if (best !== undefined && occupancy <= fullest + 1e-12) continue;
         const trial = this.#settled(replaced(parts, place, together), place);
-        if (trial !== undefined) [best, fullest] = [{ executor, parts: trial }, occupancy];
+        if (trial !== undefined) [best, fullest] = [{ executor, place, parts: trial }, occupancy];
       }
     }
     if (best === undefined) return false;
-    this.executors[best.executor] = best.parts;
+    const { executor, place, parts } = best;
+    if (this.#onStep !== undefined) {
+      const placed = { ...this.#placed(model, executor, place, parts), rate, rest: rate, required };
+      this.#onStep({ ...placed, kind: "shared", occupancy: fullest, choices });
+    }
+    this.executors[executor] = parts;
     return true;
   }
 
   /** Step 3. */
-  #takePart(model: FractionModel, rate: number, ideal: number): number {
-    for (const { executor, parts, place } of this.#candidates(ideal)) {
-      const plan = planFor(model, parts[place]!.size, rate, this.#factorOf(parts, place));
-      if (plan === undefined) continue;
-      const trial = this.#settled(replaced(parts, place, plan), place);
-      if (trial === undefined) continue;
+  #takePart(model: FractionModel, rate: number, { knee, required }: { knee: number; required: number }): number {
+    let refused = 0;
+    for (const { executor, parts, place } of this.#candidates(Math.min(knee, required))) {
+      const expected = this.#expectedFactor(model, parts, place);
+      const plan = planFor(model, parts[place]!.size, rate, this.#factorOf(parts, place), expected);
+      const trial = plan === undefined ? undefined : this.#settled(replaced(parts, place, plan), place);
+      if (plan === undefined || trial === undefined) {
+        refused++;
+        continue;
+      }
+      const served = plan.items[0]!.rate;
+      if (this.#onStep !== undefined) {
+        const isSplit = this.executors[executor]!.length < trial.length;
+        const placed = { ...this.#placed(model, executor, place, trial), rate: served, rest: rate, required };
+        this.#onStep({ ...placed, kind: "part", knee, isSplit, refused });
+      }
       this.executors[executor] = trial;
-      return plan.items[0]!.rate;
+      return served;
     }
     return 0;
+  }
+
+  /** Of a trial that is about to stand. */
+  #placed(model: FractionModel, executor: number, place: number, parts: Parts) {
+    const { size, plan } = parts[place]!;
+    const other = 1 - place;
+    const before = this.executors[executor]![other]?.plan;
+    const after = parts[other]?.plan;
+    const hasRefitted = before?.items.some(({ batchSize }, i) => batchSize !== after?.items[i]?.batchSize) ?? false;
+    return { model, executor, place, size, plan: plan!, factor: this.#factorOf(parts, place)(model), hasRefitted };
   }
 
   /** Empty parts: those large enough, the smallest first, then the others, the largest first. A whole executor is tried at each split. */
@@ -187,6 +262,17 @@ class Pool {
     return settled;
   }
 
+  #expectedFactor(model: FractionModel, parts: Parts, place: number): number {
+    const other = parts[1 - place];
+    if (this.#interference === undefined || other === undefined || other.plan !== undefined) return 1;
+    const own = { model, size: parts[place]!.size };
+    let most = 1;
+    for (const neighbour of this.#expected) {
+      if (neighbour.id === model.id) continue;
+      most = Math.max(most, factorBeside(this.#interference, own, { model: neighbour, size: other.size }));
+    }
+    return most;
+  }
   #factorOf(parts: Parts, place: number): FactorOf {
     return (model) => factorAt(model, parts, place, this.#interference);
   }

@@ -14,6 +14,8 @@ export interface SplitOptions {
    * the paper's formula. Default 2.
    */
   readonly fits?: number;
+  /** What every stage has beside that, in ms: for batches of others on the accelerators that it shares with them. Default 0. */
+  readonly room?: number;
 }
 
 export interface StageShare {
@@ -44,18 +46,58 @@ export function splitLatency(query: Query, options: SplitOptions = {}): LatencyS
   const fits = options.fits ?? 2;
   // A last step that is not whole would promise more than the bound.
   const steps = floorE(query.bound / step);
-  const curve = curveOf(structureOf(query), steps, step, fits);
+  const room = options.room ?? 0;
+  const curve = curveOf(structureOf(query), { steps, step, fits, room });
   if (curve.executors[steps] === Infinity) return undefined;
   const budgets = new Map<QueryStage, number>();
   curve.assign(steps, budgets);
-  return shared(query, (stage) => budgets.get(stage)! * step, fits);
+  return shared(query, (stage) => budgets.get(stage)! * step, { fits, room });
+}
+
+/** A split, and the ms that every stage has in it beside its batches. */
+export interface RoomySplit extends LatencySplit {
+  readonly room: number;
+}
+
+/**
+ * Not in the paper, whose stages have executors of their own. Where all stages share them, a request waits for batches of other stages too, and each stage's wait is that
+ * of the same executors. The optimum gives a stage that hardly gains by it ever larger batches, down to the last hundredth, and leaves the others no room for that wait.
+ *
+ * @param tolerance - how much more than the fewest executors is as good as the fewest: 0.02 is 2 %
+ * @returns of the splits within it, the one with the most room for every stage alike; undefined where no split keeps the bound
+ */
+export function splitWithRoom(
+  query: Query,
+  { tolerance, ...options }: Omit<SplitOptions, "room"> & { readonly tolerance: number },
+): RoomySplit | undefined {
+  const fewest = splitLatency(query, options);
+  if (fewest === undefined) return undefined;
+  const executorsMax = fewest.executors * (1 + tolerance);
+  let best: RoomySplit = { ...fewest, room: 0 };
+  // Executors never fall as the room grows: every budget that has it has less of it, too.
+  let [fits, fails] = [0, query.bound];
+  const precision = options.step ?? Math.max(1, query.bound / 200);
+  while (fails - fits > precision / 4) {
+    const room = (fits + fails) / 2;
+    const split = splitLatency(query, { ...options, room });
+    if (split === undefined || split.executors > executorsMax) fails = room;
+    else [fits, best] = [room, { ...split, room }];
+  }
+  return best;
+}
+
+/** Of the even split, in ms, whether or not a batch fits into them. @throws {QueryShapeError} for a graph that is not series–parallel */
+export function evenBudgets(query: Pick<Query, "stages" | "edges" | "bound">): ReadonlyMap<string, number> {
+  const parts = new Map<QueryStage, number>();
+  evenly(structureOf(query), query.bound, parts);
+  return new Map([...parts].map(([{ name }, budget]) => [name, budget]));
 }
 
 /** The baseline: the bound in equal parts over the stages of the longest path, each stage with the part of its own longest path. */
 export function splitEvenly(query: Query, options: Pick<SplitOptions, "fits"> = {}): LatencySplit | undefined {
   const parts = new Map<QueryStage, number>();
   evenly(structureOf(query), query.bound, parts);
-  return shared(query, (stage) => parts.get(stage)!, options.fits ?? 2);
+  return shared(query, (stage) => parts.get(stage)!, { fits: options.fits ?? 2, room: 0 });
 }
 
 function evenly(structure: Structure, bound: number, out: Map<QueryStage, number>): void {
@@ -70,11 +112,15 @@ const depthOf = (structure: Structure): number =>
       ? structure.parts.reduce((sum, part) => sum + depthOf(part), 0)
       : Math.max(0, ...structure.parts.map(depthOf));
 
-function shared({ stages }: Query, budgetOf: (stage: QueryStage) => number, fits: number): LatencySplit | undefined {
+function shared(
+  { stages }: Query,
+  budgetOf: (stage: QueryStage) => number,
+  needs: Pick<Grid, "fits" | "room">,
+): LatencySplit | undefined {
   const shares: StageShare[] = [];
   for (const stage of stages) {
     const budget = budgetOf(stage);
-    const best = bestWithin(stage, budget, fits);
+    const best = bestWithin(stage, budget, needs);
     if (best === undefined) return undefined;
     shares.push({ name: stage.name, budget, ...best });
   }
@@ -85,30 +131,39 @@ function shared({ stages }: Query, budgetOf: (stage: QueryStage) => number, fits
 function bestWithin(
   stage: QueryStage,
   budget: number,
-  fits: number,
+  { fits, room }: Pick<Grid, "fits" | "room">,
 ): { batchSize: number; executors: number } | undefined {
   let best: { batchSize: number; executors: number } | undefined;
   for (const batchSize of stage.latency.batchSizes) {
     const latency = stage.latency.latency(batchSize);
-    if (fits * latency > budget + SLACK_MS) continue;
+    if (fits * latency + room > budget + SLACK_MS) continue;
     const executors = (stage.rate * latency) / batchSize;
     if (best === undefined || executors < best.executors) best = { batchSize, executors };
   }
   return best;
 }
 
-function curveOf(structure: Structure, steps: number, step: number, fits: number): Curve {
-  if (structure.kind === "stage") return stageCurve(structure.stage, steps, step, fits);
-  const curves = structure.parts.map((part) => curveOf(part, steps, step, fits));
+/** Budgets are `steps` steps of `step` ms at the most; a batch needs `fits` times its latency and `room`. */
+interface Grid {
+  readonly steps: number;
+  readonly step: number;
+  readonly fits: number;
+  readonly room: number;
+}
+
+function curveOf(structure: Structure, grid: Grid): Curve {
+  const { steps } = grid;
+  if (structure.kind === "stage") return stageCurve(structure.stage, grid);
+  const curves = structure.parts.map((part) => curveOf(part, grid));
   if (curves.length === 0) return { executors: new Float64Array(steps + 1), assign: () => undefined };
   return curves.reduce(structure.kind === "series" ? (a, b) => inSeries(a, b, steps) : (a, b) => inParallel(a, b));
 }
 
-function stageCurve(stage: QueryStage, steps: number, step: number, fits: number): Curve {
+function stageCurve(stage: QueryStage, { steps, step, fits, room }: Grid): Curve {
   const executors = new Float64Array(steps + 1).fill(Infinity);
   for (const batchSize of stage.latency.batchSizes) {
     const latency = stage.latency.latency(batchSize);
-    const from = Math.max(0, ceilE(((fits * latency) / step) * (1 - 1e-12)));
+    const from = Math.max(0, ceilE(((fits * latency + room) / step) * (1 - 1e-12)));
     if (from <= steps) executors[from] = Math.min(executors[from]!, (stage.rate * latency) / batchSize);
   }
   for (let k = 1; k <= steps; k++) executors[k] = Math.min(executors[k]!, executors[k - 1]!);

@@ -21,6 +21,9 @@ export interface PackedNode {
 
 export type Share = Pick<Item, "stream" | "rate">;
 
+/** Why a share doesn't join a node: the first of Merge's tests that fails. */
+export type Obstacle = "dedicated" | "same-stream" | "rate" | "slo" | "time" | "memory";
+
 /** C1 and the second hole of C2: one stream, batch after batch of B. */
 export function dedicated(id: number, { stream, rate }: Share): PackedNode | undefined {
   const alone = saturated(stream);
@@ -35,13 +38,18 @@ export function dedicated(id: number, { stream, rate }: Share): PackedNode | und
  * @param memory - of the node, in the streams' unit
  */
 export function fitted(id: number, shares: readonly Share[], memory: number): PackedNode | undefined {
+  return nodeOnly(fittedOr(id, shares, memory));
+}
+
+/** The same, with the reason where they don't fit. */
+export function fittedOr(id: number, shares: readonly Share[], memory: number): PackedNode | Obstacle {
   let dutyCycle = Infinity;
   for (const { stream, rate } of shares) {
     const alone = residual(stream, rate);
-    if (alone === undefined) return undefined;
+    if (alone === undefined) return "rate";
     dutyCycle = Math.min(dutyCycle, alone.dutyCycle);
   }
-  return inCycle(id, shares, dutyCycle, memory);
+  return cycleOr(id, shares, dutyCycle, memory);
 }
 
 /** The same in a given duty cycle. */
@@ -51,24 +59,33 @@ export function inCycle(
   dutyCycle: number,
   memory: number,
 ): PackedNode | undefined {
+  return nodeOnly(cycleOr(id, shares, dutyCycle, memory));
+}
+
+function cycleOr(id: number, shares: readonly Share[], dutyCycle: number, memory: number): PackedNode | Obstacle {
   let [busy, resident] = [0, 0];
   const items: Item[] = [];
   for (const { stream, rate } of shares) {
     const batchSize = batchIn(dutyCycle, rate);
     const latency = stream.latency.latency(batchSize);
-    if (latency === Infinity || !atMost(dutyCycle + latency, stream.slo)) return undefined;
+    if (latency === Infinity || !atMost(dutyCycle + latency, stream.slo)) return "slo";
     busy += latency;
     resident += stream.memory ?? 0;
     items.push({ stream, rate, batchSize });
   }
-  if (!atMost(busy, dutyCycle) || resident > memory * (1 + 1e-9)) return undefined;
+  if (!atMost(busy, dutyCycle)) return "time";
+  if (resident > memory * (1 + 1e-9)) return "memory";
   return { id, dutyCycle, items, occupancy: busy / dutyCycle, isDedicated: false };
 }
 
-/** C3. Undefined where it doesn't fit; two shares of one stream don't take turns with one another. */
-export function merged(node: PackedNode, share: Share, memory: number): PackedNode | undefined {
-  if (node.isDedicated || node.items.some(({ stream }) => stream.id === share.stream.id)) return undefined;
+/** C3, or the reason why it doesn't fit; two shares of one stream don't take turns with one another. */
+export function mergedOr(node: PackedNode, share: Share, memory: number): PackedNode | Obstacle {
+  if (node.isDedicated) return "dedicated";
+  if (node.items.some(({ stream }) => stream.id === share.stream.id)) return "same-stream";
   const alone = residual(share.stream, share.rate);
-  if (alone === undefined) return undefined;
-  return inCycle(node.id, [...node.items, share], Math.min(node.dutyCycle, alone.dutyCycle), memory);
+  if (alone === undefined) return "rate";
+  return cycleOr(node.id, [...node.items, share], Math.min(node.dutyCycle, alone.dutyCycle), memory);
 }
+
+const nodeOnly = (answer: PackedNode | Obstacle): PackedNode | undefined =>
+  typeof answer === "string" ? undefined : answer;

@@ -1,11 +1,14 @@
 /** Squishy bin packing: saturate, then merge what remains (Nexus, algorithm 1; docs/algorithms.md, C1 to C3). */
 import { floorE } from "@tutti/profile";
-import { type PackedNode, type Share, dedicated, fitted, merged } from "./node.ts";
-import { type Stream, residual, saturated } from "./stream.ts";
+import { type Obstacle, type PackedNode, type Share, dedicated, fitted, mergedOr } from "./node.ts";
+import type { OnPackingStep } from "./steps.ts";
+import { type Alone, type Stream, residual, saturated } from "./stream.ts";
 
 export interface PackingOptions {
   /** Memory of a node, in the streams' unit. Default: enough. */
   readonly memory?: number;
+  /** Hears why each share goes where it goes. */
+  readonly onStep?: OnPackingStep;
 }
 
 export interface Unplaced {
@@ -38,48 +41,67 @@ export function pack(streams: readonly Stream[], options: PackingOptions = {}): 
 export function place(
   shares: readonly Share[],
   existing: readonly PackedNode[],
-  { memory = Infinity }: PackingOptions,
+  options: PackingOptions,
   nextId = existing.reduce((most, { id }) => Math.max(most, id), -1) + 1,
 ): PackingPlan {
+  const { memory = Infinity, onStep } = options;
   const nodes = [...existing];
   const unplaced: Unplaced[] = [];
-  const residues: (Share & { readonly occupancy: number })[] = [];
+  const residues: (Share & { readonly alone: Alone })[] = [];
   let id = nextId;
-  for (const share of shares) {
-    const alone = saturated(share.stream);
-    if (alone === undefined || (share.stream.memory ?? 0) > memory) {
-      unplaced.push({ ...share, reason: alone === undefined ? "slo-too-short" : "too-large" });
+  const dedicate = (kind: "saturated" | "just-below", share: Share): void => {
+    const node = dedicated(id++, share)!;
+    nodes.push(node);
+    onStep?.({ ...share, kind, node: node.id, batchSize: node.items[0]!.batchSize });
+  };
+  for (const { stream, rate } of shares) {
+    const alone = saturated(stream);
+    if (alone === undefined || (stream.memory ?? 0) > memory) {
+      unplaced.push({ stream, rate, reason: alone === undefined ? "slo-too-short" : "too-large" });
       continue;
     }
-    const full = floorE(share.rate / alone.rate);
-    for (let i = 0; i < full; i++) nodes.push(dedicated(id++, { stream: share.stream, rate: alone.rate })!);
-    const rest = share.rate - full * alone.rate;
-    if (rest <= NOTHING * share.stream.rate) continue;
-    const item = residual(share.stream, rest);
+    const full = floorE(rate / alone.rate);
+    for (let i = 0; i < full; i++) dedicate("saturated", { stream, rate: alone.rate });
+    const rest = rate - full * alone.rate;
+    if (rest <= NOTHING * stream.rate) continue;
+    const item = residual(stream, rest);
     // Just below T smaller batches can't sustain it.
-    if (item === undefined) nodes.push(dedicated(id++, { stream: share.stream, rate: rest })!);
-    else residues.push({ stream: share.stream, rate: rest, occupancy: item.occupancy });
+    if (item === undefined) dedicate("just-below", { stream, rate: rest });
+    else residues.push({ stream, rate: rest, alone: item });
   }
-  residues.sort((a, b) => b.occupancy - a.occupancy || a.stream.id - b.stream.id);
-  for (const share of residues) {
-    if (bestFit(nodes, share, memory)) continue;
-    nodes.push(fitted(id++, [share], memory)!);
+  residues.sort((a, b) => b.alone.occupancy - a.alone.occupancy || a.stream.id - b.stream.id);
+  for (const { alone, ...share } of residues) {
+    if (bestFit(nodes, share, options)) continue;
+    const node = fitted(id++, [share], memory)!;
+    if (onStep !== undefined) {
+      const refusals = nodes.map((open) => ({ node: open.id, why: mergedOr(open, share, memory) as Obstacle }));
+      onStep({ ...share, kind: "opened", alone, node: node.id, refusals });
+    }
+    nodes.push(node);
   }
   return { nodes, unplaced };
 }
 
 /** Into the node that it fills most; the older one of equals. @returns whether there was one */
-export function bestFit(nodes: PackedNode[], share: Share, memory: number, not?: PackedNode): boolean {
+export function bestFit(nodes: PackedNode[], share: Share, { memory = Infinity, onStep }: PackingOptions): boolean {
   let best = -1;
   let found: PackedNode | undefined;
+  let choices = 0;
   for (const [i, node] of nodes.entries()) {
-    if (node === not) continue;
-    const together = merged(node, share, memory);
-    if (together === undefined || (found !== undefined && together.occupancy <= found.occupancy + 1e-12)) continue;
+    const together = mergedOr(node, share, memory);
+    if (typeof together === "string") continue;
+    choices++;
+    if (found !== undefined && together.occupancy <= found.occupancy + 1e-12) continue;
     best = i;
     found = together;
   }
   if (found === undefined) return false;
+  const before = nodes[best]!;
   nodes[best] = found;
+  const { stream, rate } = share;
+  if (onStep !== undefined) {
+    const alone = residual(stream, rate)!;
+    onStep({ stream, rate, kind: "merged", alone, before, after: found, choices });
+  }
   return true;
 }

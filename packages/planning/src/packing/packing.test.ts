@@ -7,10 +7,13 @@ import {
   type Stream,
   atMost,
   batchOblivious,
+  dedicated,
+  fitted,
   leastNodes,
   leavesBand,
   nextEpoch,
   pack,
+  saturated,
 } from "../index.ts";
 
 /** From its points; between them the next size up, or a line. */
@@ -160,30 +163,66 @@ function expectSound(plan: PackingPlan, given: readonly Stream[], memory: number
 test("nodes keep their cycles, SLOs and memory, and every stream is served in full (C10)", () => {
   fc.assert(
     fc.property(streams(12), fc.integer({ min: 5, max: 12 }), (given, memory) => {
-      expectSound(pack(given, { memory }), given, memory);
+      const plan = pack(given, { memory });
+      expectSound(plan, given, memory);
+      // A residue has at most one node; the rest are dedicated.
+      const residues = given.filter((stream) => {
+        const most = saturated(stream)?.rate ?? Infinity;
+        return (stream.rate / most) % 1 > 1e-9;
+      });
+      const shared = plan.nodes.filter(({ isDedicated }) => !isDedicated);
+      expect(shared.length).toBeLessThanOrEqual(residues.length);
+      expect(new Set(shared.flatMap(({ items }) => items.map(({ stream }) => stream.id))).size).toBe(
+        shared.flatMap(({ items }) => items).length,
+      );
     }),
   );
 });
 
-test("a sequence of epochs keeps all that, equal rates move nothing, and little changes stay where they are (E1)", () => {
+test("a sequence of epochs keeps all that, and equal rates move nothing (E1)", () => {
   const factors = fc.array(fc.array(fc.double({ min: 0, max: 3, noNaN: true }), { minLength: 8, maxLength: 8 }), {
     maxLength: 5,
   });
+  const keeps = fc.property(streams(8), factors, (given, epochs) => {
+    let plan = pack(given, { memory: 8 });
+    for (const factor of epochs) {
+      const now = given.map((stream, i) => ({ ...stream, rate: stream.rate * Math.max(0.01, factor[i]!) }));
+      plan = nextEpoch(plan, now, { memory: 8 });
+      expectSound(plan, now, 8);
+      const again = nextEpoch(plan, now, { memory: 8 });
+      // What found no place elsewhere finds none the second time; nothing else may move.
+      expect([...again.loads, ...again.unloads]).toEqual([]);
+      expectSound(again, now, 8);
+    }
+  });
+  fc.assert(keeps, { numRuns: 60 });
+  // Here a node can be released only after what was left has been placed: one sequence in a thousand.
+  fc.assert(keeps, { seed: 1, path: "666", numRuns: 1 });
+});
+
+test("rates that change by less than 3 % on nodes that can bear it move nothing, but for nodes that are released (E1)", () => {
+  const factors = fc.array(fc.double({ min: 0.971, max: 1.029, noNaN: true }), { minLength: 8, maxLength: 8 });
+  let borne = 0;
   fc.assert(
-    fc.property(streams(8), factors, (given, epochs) => {
-      let plan = pack(given, { memory: 8 });
-      for (const factor of epochs) {
-        const now = given.map((stream, i) => ({ ...stream, rate: stream.rate * Math.max(0.01, factor[i]!) }));
-        plan = nextEpoch(plan, now, { memory: 8 });
-        expectSound(plan, now, 8);
-        const again = nextEpoch(plan, now, { memory: 8 });
-        // What found no place elsewhere finds none the second time; nothing else may move.
-        expect([...again.loads, ...again.unloads]).toEqual([]);
-        expectSound(again, now, 8);
-      }
+    fc.property(streams(8), factors, (given, factor) => {
+      const plan = pack(given, { memory: 8 });
+      const now = given.map((stream, i) => ({ ...stream, rate: stream.rate * factor[i]! }));
+      const canBear = plan.nodes.every(({ id, items }) => {
+        const shares = items.map(({ stream, rate }) => ({ stream: now[stream.id]!, rate: rate * factor[stream.id]! }));
+        const alone = shares.length === 1 ? dedicated(id, shares[0]!) : undefined;
+        return (fitted(id, shares, 8) ?? alone) !== undefined;
+      });
+      if (!canBear) return;
+      borne++;
+      const next = nextEpoch(plan, now, { memory: 8 });
+      expectSound(next, now, 8);
+      const left = new Set(next.nodes.map(({ id }) => id));
+      expect(next.unloads.filter(({ node }) => left.has(node))).toEqual([]);
+      if (next.nodes.length === plan.nodes.length) expect(next.loads).toEqual([]);
     }),
-    { numRuns: 60 },
+    { numRuns: 150 },
   );
+  expect(borne).toBeGreaterThan(50);
 });
 
 test("of few streams no packing takes fewer nodes than the least, and most take just those", () => {

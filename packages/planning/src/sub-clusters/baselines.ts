@@ -1,20 +1,36 @@
 /** What the local search is measured against: greedy, uniform assignments, and every assignment there is. docs/algorithms.md, E3 and E4. */
 import { Prng } from "@tutti/units";
-import { type Means, type SubClusterPlan, type SubClusterProblem, judge, meansOf, over } from "./problem.ts";
+import { type Means, type SubClusterPlan, type SubClusterProblem, hasMoved, judge, meansOf, over } from "./problem.ts";
 
 /**
  * Models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄); where no cluster is feasible,
  * into the least of all.
  */
 export function greedyAssignment(problem: SubClusterProblem): Int32Array {
+  return greedyAround(problem, new Int32Array(problem.models.length).fill(-1));
+}
+
+/** What is there stays; new models, if any, go where greedy placing has them. */
+export const keptAssignment = (problem: SubClusterProblem, previous: ArrayLike<number>): Int32Array =>
+  greedyAround(problem, previous);
+
+/** @param given - by model the cluster that it has already; −1: to be placed */
+function greedyAround(problem: SubClusterProblem, given: ArrayLike<number>): Int32Array {
   const { models, rateMax, memoryMax } = problem;
   const means = meansOf(problem);
   const rateShare = (rate: number): number => (means.rate > 0 ? rate / means.rate : 0);
   const memoryShare = (memory: number): number => (means.memory > 0 ? memory / means.memory : 0);
   const weights = models.map(({ rate, staticMemory }) => Math.max(rateShare(rate), memoryShare(staticMemory)));
-  const order = [...models.keys()].sort((a, b) => weights[b]! - weights[a]! || a - b);
-  const assigned = new Int32Array(models.length);
+  const order = [...models.keys()].filter((i) => given[i]! < 0).sort((a, b) => weights[b]! - weights[a]! || a - b);
+  const assigned = Int32Array.from(given);
   const [rates, memories, largest] = [0, 1, 2].map(() => new Float64Array(problem.clusters));
+  for (const [i, { rate, staticMemory, dynamicMemory }] of models.entries()) {
+    const cluster = given[i]!;
+    if (cluster < 0) continue;
+    rates![cluster]! += rate;
+    memories![cluster]! += staticMemory;
+    largest![cluster] = Math.max(largest![cluster]!, dynamicMemory);
+  }
   for (const i of order) {
     const { rate, staticMemory, dynamicMemory } = models[i]!;
     let [best, bestLoad, bestFits] = [-1, Infinity, false];
@@ -89,7 +105,7 @@ class Enumeration {
     if (i === models.length) return this.#look();
     const { rate, staticMemory, dynamicMemory } = models[i]!;
     for (let j = 0; j < clusters; j++) {
-      const cost = disruption === undefined || disruption.previous[i] === j ? 0 : 2 * disruption.moveCost[i]!;
+      const cost = hasMoved(disruption, i, j) ? 2 * disruption!.moveCost[i]! : 0;
       const largest = this.#largest[j]!;
       this.#rates[j]! += rate;
       this.#memories[j]! += staticMemory;

@@ -1,5 +1,10 @@
-/** An assignment under change: sums by cluster, what one proposal would make of them, and what that costs. O(1) a proposal, O(l) an objective. */
-import { type Means, type SubClusterProblem, meansOf } from "./problem.ts";
+/**
+ * An assignment under change: sums by cluster, what one proposal would make of them, and what that costs. O(1) a proposal, O(l) an objective.
+ *
+ *   LA1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
+ *   LA2. `away` are exactly the models that aren't where they were before, in any order.
+ */
+import { type Means, type SubClusterProblem, hasMoved, meansOf, over } from "./problem.ts";
 
 export class Landscape {
   readonly models: number;
@@ -12,6 +17,9 @@ export class Landscape {
 
   readonly #problem: SubClusterProblem;
   readonly #means: Means;
+  /** 1/R̄² and 1/S̄²; 0 where nothing has any. */
+  readonly #perRate: number;
+  readonly #perMemory: number;
   readonly #rate: Float64Array;
   readonly #memory: Float64Array;
   /** Place of each model's dynamic memory among the distinct ones, ascending. */
@@ -22,19 +30,29 @@ export class Landscape {
   /** By cluster and level: models there, so that the largest is found without looking at models. */
   readonly #counts: Int32Array;
   #cost = 0;
-  // The proposal: one model, or two that change places.
+  /** The first `awayCount` are away; of each model its place there, −1: at home. */
+  readonly #away: Int32Array;
+  readonly #awayAt: Int32Array;
+  awayCount = 0;
+  // The proposal: one model and where it goes, or two; −1: no second one.
   #first = 0;
+  #firstTo = 0;
   #second = -1;
-  #from = 0;
-  #to = 0;
-  #rateMoved = 0;
-  #memoryMoved = 0;
+  #secondTo = 0;
+  // Where they came from, of the one that was accepted last.
+  #firstFrom = 0;
+  #secondFrom = 0;
   #costAfter = 0;
+  readonly #costMax: number;
 
   constructor(problem: SubClusterProblem, clusters: Int32Array) {
     const { models } = problem;
     this.#problem = problem;
     this.#means = meansOf(problem);
+    this.#costMax = over(problem.disruption?.costMax ?? Infinity);
+    const { rate, memory } = this.#means;
+    this.#perRate = rate === 0 ? 0 : 1 / (rate * rate);
+    this.#perMemory = memory === 0 ? 0 : 1 / (memory * memory);
     this.models = models.length;
     this.clusterCount = problem.clusters;
     this.clusters = Int32Array.from(clusters);
@@ -45,11 +63,14 @@ export class Landscape {
     this.#rates = new Float64Array(problem.clusters);
     this.#memories = new Float64Array(problem.clusters);
     this.#counts = new Int32Array(problem.clusters * this.#levels.length);
+    this.#away = new Int32Array(this.models);
+    this.#awayAt = new Int32Array(this.models).fill(-1);
     for (let i = 0; i < this.models; i++) {
       this.#add(i, clusters[i]!, 1);
       this.#cost += this.#costOf(i, clusters[i]!);
+      this.#note(i);
     }
-    this.misfits = this.#rates.reduce((count, _, j) => count + (this.#fits(j, 0, 0, -1, -1) ? 0 : 1), 0);
+    this.misfits = this.#rates.reduce((count, _, j) => count + (this.#fits(j) ? 0 : 1), 0);
   }
 
   /** ΔR + w·ΔS of the assignment as it is. */
@@ -65,68 +86,103 @@ export class Landscape {
     return rateGap + weight * memoryGap;
   }
 
+  /** A model that isn't where it was before. */
+  awayModel(index: number): number {
+    return this.#away[index]!;
+  }
+
   proposeMove(model: number, to: number): void {
-    this.#propose(model, -1, this.clusters[model]!, to);
+    this.#propose(model, to, -1, 0);
   }
   proposeSwap(a: number, b: number): void {
-    this.#propose(a, b, this.clusters[a]!, this.clusters[b]!);
+    this.#propose(a, this.clusters[b]!, b, this.clusters[a]!);
+  }
+  proposeBoth(a: number, aTo: number, b: number, bTo: number): void {
+    this.#propose(a, aTo, b, bTo);
   }
   get isWithinBudget(): boolean {
-    return this.#costAfter <= (this.#problem.disruption?.costMax ?? Infinity) + 1e-9;
-  }
-  /** Would both clusters that the proposal touches keep their bounds? */
-  fitsProposed(): boolean {
-    const [rate, memory] = [this.#rateMoved, this.#memoryMoved];
-    return (
-      this.#fits(this.#from, -rate, -memory, this.#second, this.#first) &&
-      this.#fits(this.#to, rate, memory, this.#first, this.#second)
-    );
+    return this.#costAfter <= this.#costMax;
   }
 
   accept(): void {
-    const [from, to] = [this.#from, this.#to];
-    const before = (this.#fitsNow(from) ? 0 : 1) + (this.#fitsNow(to) ? 0 : 1);
-    this.#add(this.#first, from, -1);
-    this.#add(this.#first, to, 1);
-    this.clusters[this.#first] = to;
-    if (this.#second >= 0) {
-      this.#add(this.#second, to, -1);
-      this.#add(this.#second, from, 1);
-      this.clusters[this.#second] = from;
-    }
-    this.#cost = this.#costAfter;
-    this.misfits += (this.#fitsNow(from) ? 0 : 1) + (this.#fitsNow(to) ? 0 : 1) - before;
+    this.#firstFrom = this.clusters[this.#first]!;
+    this.#put(this.#first, this.#firstTo);
+    if (this.#second < 0) return;
+    this.#secondFrom = this.clusters[this.#second]!;
+    this.#put(this.#second, this.#secondTo);
+  }
+  undo(): void {
+    if (this.#second >= 0) this.#put(this.#second, this.#secondFrom);
+    this.#put(this.#first, this.#firstFrom);
   }
 
-  #propose(first: number, second: number, from: number, to: number): void {
+  #propose(first: number, firstTo: number, second: number, secondTo: number): void {
     this.#first = first;
+    this.#firstTo = firstTo;
     this.#second = second;
-    this.#from = from;
-    this.#to = to;
-    this.#rateMoved = this.#rate[first]! - (second < 0 ? 0 : this.#rate[second]!);
-    this.#memoryMoved = this.#memory[first]! - (second < 0 ? 0 : this.#memory[second]!);
-    const { rate, memory } = this.#means;
-    this.change =
-      spread(this.#rates[from]!, this.#rates[to]!, this.#rateMoved, rate) +
-      spread(this.#memories[from]!, this.#memories[to]!, this.#memoryMoved, memory);
-    this.#costAfter = this.#cost + this.#costOf(first, to) - this.#costOf(first, from);
-    if (second >= 0) this.#costAfter += this.#costOf(second, from) - this.#costOf(second, to);
+    this.#secondTo = secondTo;
+    const from = this.clusters[first]!;
+    this.change = this.#changeOf(first, from, firstTo);
+    this.#costAfter = this.#cost + this.#costOf(first, firstTo) - this.#costOf(first, from);
+    if (second < 0) return;
+    const secondFrom = this.clusters[second]!;
+    this.change += this.#changeOf(second, secondFrom, secondTo);
+    // φ is quadratic: two moves together change it by both changes and twice the product of what they do to the same clusters.
+    const shared =
+      (firstTo === secondTo ? 1 : 0) -
+      (firstTo === secondFrom ? 1 : 0) -
+      (from === secondTo ? 1 : 0) +
+      (from === secondFrom ? 1 : 0);
+    if (shared !== 0) {
+      const ofRate = this.#rate[first]! * this.#rate[second]! * this.#perRate;
+      this.change += 2 * shared * (ofRate + this.#memory[first]! * this.#memory[second]! * this.#perMemory);
+    }
+    this.#costAfter += this.#costOf(second, secondTo) - this.#costOf(second, secondFrom);
+  }
+  /** Δφ of one model that moves. */
+  #changeOf(model: number, from: number, to: number): number {
+    if (from === to) return 0;
+    const [rate, memory] = [this.#rate[model]!, this.#memory[model]!];
+    const ofRate = rate * (rate + this.#rates[to]! - this.#rates[from]!) * this.#perRate;
+    return 2 * (ofRate + memory * (memory + this.#memories[to]! - this.#memories[from]!) * this.#perMemory);
   }
 
-  #fitsNow(cluster: number): boolean {
-    return this.#fits(cluster, 0, 0, -1, -1);
+  #put(model: number, to: number): void {
+    const from = this.clusters[model]!;
+    if (from === to) return;
+    this.misfits -= (this.#fits(from) ? 0 : 1) + (this.#fits(to) ? 0 : 1);
+    this.#cost += this.#costOf(model, to) - this.#costOf(model, from);
+    this.#add(model, from, -1);
+    this.#add(model, to, 1);
+    this.clusters[model] = to;
+    this.#note(model);
+    this.misfits += (this.#fits(from) ? 0 : 1) + (this.#fits(to) ? 0 : 1);
   }
-  /** With so much more, one model that comes and one that goes; −1: none. */
-  #fits(cluster: number, rate: number, memory: number, comes: number, goes: number): boolean {
+
+  #fits(cluster: number): boolean {
     const { rateMax, memoryMax } = this.#problem;
-    if (this.#rates[cluster]! + rate > rateMax * (1 + 1e-12)) return false;
+    if (this.#rates[cluster]! > rateMax * (1 + 1e-12)) return false;
     const base = cluster * this.#levels.length;
-    const coming = comes < 0 ? -1 : this.#level[comes]!;
-    const going = goes < 0 ? -1 : this.#level[goes]!;
     let level = this.#levels.length - 1;
-    while (level > coming && this.#counts[base + level]! - (level === going ? 1 : 0) === 0) level--;
+    while (level >= 0 && this.#counts[base + level]! === 0) level--;
     const largest = level < 0 ? 0 : this.#levels[level]!;
-    return this.#memories[cluster]! + memory + largest <= memoryMax * (1 + 1e-12);
+    return this.#memories[cluster]! + largest <= memoryMax * (1 + 1e-12);
+  }
+
+  /** LA2, after a model's cluster has changed. */
+  #note(model: number): void {
+    const isAway = hasMoved(this.#problem.disruption, model, this.clusters[model]!);
+    const at = this.#awayAt[model]!;
+    if (isAway === at >= 0) return;
+    if (isAway) {
+      this.#awayAt[model] = this.awayCount;
+      this.#away[this.awayCount++] = model;
+      return;
+    }
+    const last = this.#away[--this.awayCount]!;
+    this.#away[at] = last;
+    this.#awayAt[last] = at;
+    this.#awayAt[model] = -1;
   }
 
   #add(model: number, cluster: number, count: 1 | -1): void {
@@ -137,11 +193,6 @@ export class Landscape {
   /** What it costs to have a model at a cluster: nothing where it was. */
   #costOf(model: number, cluster: number): number {
     const { disruption } = this.#problem;
-    return disruption === undefined || disruption.previous[model] === cluster ? 0 : 2 * disruption.moveCost[model]!;
+    return hasMoved(disruption, model, cluster) ? 2 * disruption!.moveCost[model]! : 0;
   }
-}
-
-/** Change of Σ ((x−mean)/mean)² when `moved` goes from one to the other. */
-function spread(from: number, to: number, moved: number, mean: number): number {
-  return mean === 0 ? 0 : (2 * moved * (moved + to - from)) / (mean * mean);
 }

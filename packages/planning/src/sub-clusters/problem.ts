@@ -13,11 +13,11 @@ export interface PlacedModel {
 }
 
 export interface Disruption {
-  /** By model: its cluster so far. */
+  /** By model: its cluster so far; −1: it is new, and loaded for nothing wherever it goes. */
   readonly previous: ArrayLike<number>;
   /** Of loading, and of unloading, a model; one that moves pays both. */
   readonly moveCost: ArrayLike<number>;
-  /** All moves together cost at most so much; Infinity: prefer few moves, but bound nothing. */
+  /** All moves together cost at most so much, up to rounding ({@link over}); Infinity: prefer few moves, but bound nothing. */
   readonly costMax: number;
 }
 
@@ -73,9 +73,9 @@ export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): 
     rates[cluster]! += model.rate;
     memories[cluster]! += model.staticMemory;
     largest[cluster] = Math.max(largest[cluster]!, model.dynamicMemory);
-    if (disruption === undefined || disruption.previous[i] === cluster) continue;
+    if (!hasMoved(disruption, i, cluster)) continue;
     moved++;
-    moveCost += 2 * disruption.moveCost[i]!;
+    moveCost += 2 * disruption!.moveCost[i]!;
   }
   const rateGap = rates.reduce((gap, rate) => Math.max(gap, Math.abs(rate - means.rate)), 0);
   const memoryGap = memories.reduce((gap, memory) => Math.max(gap, Math.abs(memory - means.memory)), 0);
@@ -84,6 +84,10 @@ export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): 
   const feasible = fits && moveCost <= over(disruption?.costMax ?? Infinity);
   return { clusters: Int32Array.from(clusters), feasible, objective, rateGap, memoryGap, moved, moveCost };
 }
+
+/** Is a model elsewhere than before? A new one isn't. */
+export const hasMoved = (disruption: Disruption | undefined, model: number, cluster: number): boolean =>
+  disruption !== undefined && disruption.previous[model]! >= 0 && disruption.previous[model] !== cluster;
 
 /** How far beyond its bounds a plan is, each relative to the mean; 0 where it keeps them. */
 export function violationOf(problem: SubClusterProblem, clusters: ArrayLike<number>): number {

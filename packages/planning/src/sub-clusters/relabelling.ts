@@ -11,8 +11,10 @@ export function relabelled(problem: SubClusterProblem, clusters: ArrayLike<numbe
   const count = problem.clusters;
   /** What stays if new cluster j is called k, negated: the assignment is of least cost. */
   const costs = Array.from({ length: count }, () => new Float64Array(count));
-  for (let i = 0; i < problem.models.length; i++)
-    costs[clusters[i]!]![disruption.previous[i]!]! -= disruption.moveCost[i]! + 1e-9; // of equal costs fewer models
+  for (let i = 0; i < problem.models.length; i++) {
+    const before = disruption.previous[i]!;
+    if (before >= 0) costs[clusters[i]!]![before]! -= disruption.moveCost[i]! + 1e-9; // of equal costs fewer models
+  }
   const names = leastCostAssignment(costs);
   return Int32Array.from({ length: problem.models.length }, (_, i) => names[clusters[i]!]!);
 }

@@ -1,0 +1,8 @@
+/** What a planner of a running cluster needs, and nothing else: processes of every role load it. */
+export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
+export * from "./placement/placement-problem.ts";
+export { bytesText } from "./placement/placement-texts.ts";
+export { isSamePlace, planPlacement } from "./placement/plan-placement.ts";
+export * from "./rollout/ramp.ts";
+export * from "./scaling/scaling-advisor.ts";
+export * from "./scaling/scaling-planner.ts";

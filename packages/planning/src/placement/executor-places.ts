@@ -1,0 +1,234 @@
+/**
+ * Which sub-cluster has which executor: in proportion to the work of its models (docs/architecture.md, 1; requests/s × l(b*)/b*).
+ *
+ *   EP1. An executor is only where its memory holds all models, those on their way included.
+ *   EP2. The last executor of a sub-cluster with models is never taken; one that has none is given one before anything else.
+ *   EP3. One moves only to balance when that brings both closer to what they ought to have, by as much as it drives itself: halves don't wander.
+ */
+import { type PlacementDraft } from "./placement-draft.ts";
+import type { ExecutorMove, ExecutorToPlace, SubClusterLoad } from "./placement-problem.ts";
+import { bytesText, gpusText } from "./placement-texts.ts";
+
+/** Part of all accelerators that is dealt evenly, so that a few requests don't call all of them to one place. */
+const EVEN_SHARE = 0.05;
+/** Part of all executors that may move at once only to balance: while one loads models it serves nobody new. */
+const MOVING_SHARE = 0.25;
+
+export interface ExecutorPlaces {
+  readonly moves: readonly ExecutorMove[];
+  readonly unused: readonly ExecutorToPlace[];
+  readonly loads: readonly SubClusterLoad[];
+}
+
+export function placeExecutorsOf(draft: PlacementDraft): ExecutorPlaces {
+  const dealing = new Dealing(draft);
+  dealing.releaseMisplaced();
+  dealing.giveFirstOnes();
+  dealing.placeFree();
+  if (draft.problem.mayBalance) dealing.balance();
+  return { moves: dealing.moves(), unused: dealing.free, loads: dealing.loads() };
+}
+
+interface There {
+  readonly executors: ExecutorToPlace[];
+  gpus: number;
+}
+
+class Dealing {
+  readonly #draft: PlacementDraft;
+  readonly #before: ReadonlyMap<number, string>;
+  readonly #ideal: ReadonlyMap<string, number>;
+  /** Accelerators. */
+  readonly #all: number;
+  /** Lowest accelerators first. */
+  readonly #executors: readonly ExecutorToPlace[];
+  #known: ReadonlyMap<string, Readonly<There>> | undefined;
+  free: ExecutorToPlace[] = [];
+
+  constructor(draft: PlacementDraft) {
+    this.#draft = draft;
+    this.#before = new Map(draft.places);
+    this.#executors = draft.problem.executors.toSorted((a, b) => (a.gpus[0] ?? 0) - (b.gpus[0] ?? 0) || a.key - b.key);
+    this.#all = this.#executors.reduce((sum, { gpus }) => sum + gpus.length, 0);
+    const all = this.#all;
+    const used = draft.problem.subClusters.filter((subCluster) => draft.hasModels(subCluster));
+    const even = (EVEN_SHARE * all) / Math.max(1, used.length);
+    const total = used.reduce((sum, subCluster) => sum + draft.of(subCluster).workThen + even, 0);
+    this.#ideal = new Map(
+      used.map((subCluster) => [
+        subCluster,
+        total > 0 ? (all * (draft.of(subCluster).workThen + even)) / total : all / used.length,
+      ]),
+    );
+  }
+
+  /** While nobody leads anywhere, everything stays as it is. */
+  releaseMisplaced(): void {
+    const isLed = this.#draft.problem.subClusters.length > 0;
+    for (const executor of this.#executors) {
+      const place = this.#draft.places.get(executor.key);
+      if (place !== undefined && (!isLed || (this.#draft.lives(place) && this.#fits(executor, place)))) continue;
+      this.#draft.places.delete(executor.key);
+      this.#known = undefined;
+      this.free.push(executor);
+    }
+  }
+
+  /** EP2: the largest needs first, since few can hold them. */
+  giveFirstOnes(): void {
+    const lacking = [...this.#ideal.keys()]
+      .filter((subCluster) => this.#of(subCluster).length === 0)
+      .sort((a, b) => this.#draft.of(b).memory - this.#draft.of(a).memory);
+    for (const subCluster of lacking) {
+      const free = this.free.find((executor) => this.#fits(executor, subCluster));
+      const executor = free ?? this.#donor(subCluster);
+      if (executor === undefined) {
+        const { memory } = this.#draft.of(subCluster);
+        this.#draft.explain(
+          subCluster,
+          `has models and no accelerator: none that can be spared holds ${bytesText(memory)}`,
+        );
+        continue;
+      }
+      this.#explain(executor, subCluster, "which has models and no accelerator");
+      this.#place(executor, subCluster);
+    }
+  }
+
+  placeFree(): void {
+    const { subClusters } = this.#draft.problem;
+    // Without any model, wherever somebody leads: it is at hand when one comes.
+    const places = this.#ideal.size > 0 ? [...this.#ideal.keys()] : subClusters.slice(0, 1);
+    for (const executor of [...this.free]) {
+      const [to] = places
+        .filter((subCluster) => this.#fits(executor, subCluster))
+        .sort((a, b) => this.#surplus(a) - this.#surplus(b));
+      if (to === undefined) {
+        const least = Math.min(...places.map((subCluster) => this.#draft.of(subCluster).memory));
+        const why = `it holds ${bytesText(executor.memoryBytesMax)}, and no sub-cluster needs less than ${bytesText(least)}`;
+        this.#draft.explain(nameOf(executor), places.length === 0 ? "waits: nobody leads" : `is left out: ${why}`);
+        continue;
+      }
+      this.#explain(executor, to, this.#shareText(to));
+      this.#place(executor, to);
+    }
+  }
+
+  /** EP3. */
+  balance(): void {
+    const movesMax = Math.max(1, Math.floor(MOVING_SHARE * this.#executors.length));
+    for (let i = 0; i < movesMax; i++) {
+      const found = this.#bestMove();
+      if (found === undefined) return;
+      this.#explain(found.executor, found.to, this.#shareText(found.to));
+      this.#place(found.executor, found.to);
+    }
+  }
+
+  moves(): ExecutorMove[] {
+    return this.#executors.flatMap(({ key, gpus }) => {
+      const [from, to] = [this.#before.get(key), this.#draft.places.get(key)];
+      return to === undefined || from === to ? [] : [{ key, gpus, from, to }];
+    });
+  }
+
+  loads(): SubClusterLoad[] {
+    return this.#draft.problem.subClusters.map((subCluster) => {
+      const { modelsThen, rateThen, workThen, memory } = this.#draft.of(subCluster);
+      return {
+        subCluster,
+        models: modelsThen,
+        rate: rateThen,
+        work: workThen,
+        memoryBytes: memory,
+        gpus: this.#gpus(subCluster),
+        gpusIdeal: this.#ideal.get(subCluster) ?? 0,
+      };
+    });
+  }
+
+  #bestMove(): { readonly executor: ExecutorToPlace; readonly to: string } | undefined {
+    const { subClusters } = this.#draft.problem;
+    const bySurplus = subClusters.toSorted((a, b) => this.#surplus(b) - this.#surplus(a));
+    for (const to of bySurplus.toReversed()) {
+      if (!this.#ideal.has(to)) continue;
+      for (const from of bySurplus) {
+        if (from === to) break; // from here on nobody has more to spare
+        const executor = this.#of(from)
+          .filter((candidate) => this.#fits(candidate, to) && this.#isSpare(candidate, from))
+          .findLast(({ gpus }) => this.#gain(from, to, gpus.length) >= gpus.length - 1e-9);
+        if (executor !== undefined) return { executor, to };
+      }
+    }
+    return undefined;
+  }
+
+  /** What a move brings both sides closer, in accelerators. */
+  #gain(from: string, to: string, gpus: number): number {
+    const [surplus, lack] = [this.#surplus(from), -this.#surplus(to)];
+    return Math.abs(surplus) + Math.abs(lack) - Math.abs(surplus - gpus) - Math.abs(lack - gpus);
+  }
+
+  /** The highest of whoever has most to spare: those are idle most (docs/algorithms.md, A4). */
+  #donor(subCluster: string): ExecutorToPlace | undefined {
+    const places = this.#draft.problem.subClusters
+      .filter((from) => from !== subCluster)
+      .sort((a, b) => this.#surplus(b) - this.#surplus(a));
+    for (const from of places) {
+      const spare = this.#of(from).findLast(
+        (executor) => this.#fits(executor, subCluster) && this.#isSpare(executor, from),
+      );
+      if (spare !== undefined) return spare;
+    }
+    return undefined;
+  }
+
+  /** EP2: one that was there before stays, so that what is served there goes on. */
+  #isSpare(executor: ExecutorToPlace, from: string): boolean {
+    if (!this.#draft.hasModels(from)) return true;
+    return this.#of(from).some(({ key }) => key !== executor.key && this.#before.get(key) === from);
+  }
+  #fits(executor: ExecutorToPlace, subCluster: string): boolean {
+    return executor.memoryBytesMax >= this.#draft.of(subCluster).memory;
+  }
+  #of(subCluster: string): readonly ExecutorToPlace[] {
+    return this.#there().get(subCluster)?.executors ?? [];
+  }
+  #gpus(subCluster: string): number {
+    return this.#there().get(subCluster)?.gpus ?? 0;
+  }
+  /** By sub-cluster, reckoned again after each change: it is asked for more often than anything changes. */
+  #there(): ReadonlyMap<string, Readonly<There>> {
+    if (this.#known !== undefined) return this.#known;
+    const there = new Map<string, There>();
+    for (const executor of this.#executors) {
+      const place = this.#draft.places.get(executor.key);
+      if (place === undefined) continue;
+      const known = there.get(place) ?? { executors: [], gpus: 0 };
+      there.set(place, known);
+      known.executors.push(executor);
+      known.gpus += executor.gpus.length;
+    }
+    return (this.#known = there);
+  }
+  #surplus(subCluster: string): number {
+    return this.#gpus(subCluster) - (this.#ideal.get(subCluster) ?? 0);
+  }
+  #place(executor: ExecutorToPlace, to: string): void {
+    this.#draft.places.set(executor.key, to);
+    this.#known = undefined;
+    this.free = this.free.filter(({ key }) => key !== executor.key);
+  }
+  #shareText(subCluster: string): string {
+    const ideal = this.#ideal.get(subCluster) ?? 0;
+    return `whose part of the work is worth ${gpusText(ideal)} of ${this.#all}`;
+  }
+  #explain(executor: ExecutorToPlace, to: string, why: string): void {
+    const from = this.#before.get(executor.key);
+    if (from === to) return;
+    this.#draft.explain(nameOf(executor), `${from === undefined ? "joins" : `goes from ${from} to`} ${to}, ${why}`);
+  }
+}
+
+const nameOf = ({ gpus }: ExecutorToPlace): string =>
+  gpus.length === 1 ? `accelerator ${gpus[0]}` : `accelerators ${gpus.join(", ")}`;

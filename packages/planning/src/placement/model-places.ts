@@ -1,0 +1,263 @@
+/**
+ * Which sub-cluster serves which model.
+ *
+ *   MP1. What is served stays where it is, unless it must go (its leader is gone, or nothing there holds it) or balance is worth the move (MP4).
+ *   MP2. A model goes where an executor can hold it with all that is there, or nowhere.
+ *   MP3. A move has two steps: it is over when every executor of the target has the model, and taken back when the target is gone or takes too long.
+ *   MP4. Moves that only balance loads cost no more than is left of the budget, are made only where the loads differ by more than a tolerance, and only
+ *        where they make that clearly better: so with nothing new nothing moves for ever.
+ */
+import { placeModels } from "../sub-clusters/local-search.ts";
+import { type SubClusterProblem, judge, meansOf } from "../sub-clusters/problem.ts";
+import { type DraftModel, type PlacementDraft, destinationOf } from "./placement-draft.ts";
+import type { LeftOut, ModelMove } from "./placement-problem.ts";
+import { bytesText, rateText } from "./placement-texts.ts";
+
+/** Objective over mean rate (E1), below which loads count as even. */
+const TOLERANCE = 0.2;
+/** A plan must be at most so much of that. */
+const BETTER = 0.8;
+/** Where memory is no bound, its evenness counts less than that of rates. */
+const WEIGHT_UNBOUNDED = 0.1;
+const PROPOSALS = 200_000;
+const ENUMERATE_MAX = 20_000;
+/** Requests per second; below, who is asked for how much is chance. */
+const RATE_MIN = 1;
+/** Of a model that may not move. */
+const NEVER_WORTH = 1e15;
+
+export interface ModelPlaces {
+  readonly moves: readonly ModelMove[];
+  readonly waiting: readonly ModelMove[];
+  readonly arrived: readonly number[];
+  readonly leftOut: readonly LeftOut[];
+}
+
+export function placeModelsOf(draft: PlacementDraft): ModelPlaces {
+  const arrived = finishMoves(draft);
+  evict(draft);
+  const forced = placeHomeless(draft);
+  const { moves, waiting } = draft.problem.mayBalance ? balance(draft) : { moves: [], waiting: [] };
+  return { moves: [...forced, ...moves], waiting, arrived, leftOut: leftOutOf(draft) };
+}
+
+/** MP3. */
+function finishMoves(draft: PlacementDraft): number[] {
+  const arrived: number[] = [];
+  for (const entry of draft.models) {
+    const { model, home, next } = entry;
+    if (next === undefined) continue;
+    if (!draft.lives(next)) {
+      draft.set(entry, { home, next: undefined });
+      draft.explain(model.name, `is taken back from ${next}, where nobody leads any more`);
+      continue;
+    }
+    if (model.isStuck === true && draft.lives(home)) {
+      draft.set(entry, { home, next: undefined });
+      draft.explain(model.name, `is taken back from ${next}, where it was not loaded in time`);
+      continue;
+    }
+    // One that has no place serves nobody, wherever it was last.
+    const there = draft.problem.executors.filter(({ key, subCluster }) => subCluster === next && draft.places.has(key));
+    if (there.length === 0 || !there.every(({ loaded }) => loaded.has(model.number))) continue;
+    draft.explain(
+      model.name,
+      `is served in ${next} now: ${there.length === 1 ? "its executor has" : "all executors there have"} loaded it`,
+    );
+    draft.set(entry, { home: next, next: undefined });
+    arrived.push(model.number);
+  }
+  return arrived;
+}
+
+/** What no executor can hold any longer gives way: what comes before what is there, and of that what is asked for least. */
+function evict(draft: PlacementDraft): void {
+  if (draft.problem.executors.length === 0) return;
+  for (let misfit = draft.misfit(); misfit !== undefined; misfit = draft.misfit()) {
+    const there = draft.models.filter(({ home, next }) => home === misfit || next === misfit);
+    const first = there.toSorted(
+      (a, b) =>
+        Number(b.next === misfit) - Number(a.next === misfit) ||
+        a.model.rate - b.model.rate ||
+        b.model.memoryBytes - a.model.memoryBytes ||
+        b.model.number - a.model.number,
+    )[0]!;
+    draft.set(first, { home: first.next === misfit ? first.home : undefined, next: undefined });
+    draft.explain(first.model.name, `leaves ${misfit}, whose models no accelerator can hold together any more`);
+  }
+}
+
+/** MP2. What is asked for most is placed first, or what is largest, whichever leaves less out. */
+function placeHomeless(draft: PlacementDraft): ModelMove[] {
+  const homeless = draft.models.filter((entry) => !draft.lives(destinationOf(entry)));
+  if (homeless.length === 0 || draft.problem.executors.length === 0) return [];
+  const size = (a: DraftModel, b: DraftModel): number => b.model.memoryBytes - a.model.memoryBytes;
+  const rate = (a: DraftModel, b: DraftModel): number => b.model.rate - a.model.rate;
+  const age = (a: DraftModel, b: DraftModel): number => a.model.number - b.model.number;
+  const orders = [
+    homeless.toSorted((a, b) => rate(a, b) || -size(a, b) || age(a, b)),
+    homeless.toSorted((a, b) => size(a, b) || rate(a, b) || age(a, b)),
+  ];
+  const attempts = orders.map((order) => {
+    const placed = new Map<DraftModel, string>();
+    for (const entry of order) {
+      const to = bestPlace(draft, entry);
+      if (to === undefined) continue;
+      placed.set(entry, to);
+      draft.set(entry, { home: entry.home, next: to });
+    }
+    for (const entry of placed.keys()) draft.set(entry, { home: entry.home, next: undefined });
+    return placed;
+  });
+  const best = attempts[1]!.size > attempts[0]!.size ? attempts[1]! : attempts[0]!;
+  return homeless.flatMap((entry) => {
+    const to = best.get(entry);
+    return to === undefined ? [] : settle(draft, entry, to);
+  });
+}
+
+function settle(draft: PlacementDraft, entry: DraftModel, to: string): ModelMove[] {
+  const { model, home } = entry;
+  const least = `${to} carries ${rateText(draft.of(to).rateThen)} of ${rateText(draft.rate)} besides`;
+  if (home === undefined) {
+    draft.set(entry, { home: to, next: undefined });
+    draft.explain(model.name, `is placed in ${to}: ${least}, and has room for ${bytesText(model.memoryBytes)}`);
+    return [];
+  }
+  // Nobody leads where it was: that it is served there no longer is no reason to serve it before it is loaded.
+  draft.set(entry, { home, next: to });
+  draft.explain(model.name, `goes from ${home}, where nobody leads, to ${to}: ${least}`);
+  return [{ number: model.number, from: home, to, cost: 2 * model.memoryBytes, isForced: true }];
+}
+
+function bestPlace(draft: PlacementDraft, { model: { memoryBytes } }: DraftModel): string | undefined {
+  const candidates = draft.problem.subClusters
+    .filter((subCluster) => draft.couldHold({ subCluster, memoryBytes }))
+    .map((subCluster, order) => {
+      const { rateThen, memory, modelsThen } = draft.of(subCluster);
+      const rateShare = draft.rate > 0 ? rateThen / draft.rate : 0;
+      const memoryShare = draft.memory > 0 ? memory / draft.memory : 0;
+      return {
+        subCluster,
+        lost: draft.lostWith(subCluster, memoryBytes),
+        isEmpty: draft.executorsOf(subCluster).length === 0,
+        // Where nothing is known yet, it goes where few are.
+        load: rateShare + memoryShare + (0.01 * modelsThen) / draft.models.length,
+        order,
+      };
+    })
+    .sort((a, b) => a.lost - b.lost || Number(a.isEmpty) - Number(b.isEmpty) || a.load - b.load || a.order - b.order);
+  return candidates[0]?.subCluster;
+}
+
+/** MP4: section E on what is placed. */
+function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMove[] } {
+  const nothing = { moves: [], waiting: [] };
+  const used = usableOf(draft);
+  const byNumber = new Map(draft.models.map((entry) => [entry.model.number, entry]));
+  const placed = draft.models.filter((entry) => used.includes(destinationOf(entry) ?? ""));
+  if (used.length < 2 || placed.length === 0 || draft.rate < RATE_MIN) return nothing;
+  const problem = subClusterProblem(draft, placed, used);
+  const now = judge(problem, problem.disruption!.previous);
+  const { rate: mean } = meansOf(problem);
+  if (now.objective <= TOLERANCE * mean) return nothing;
+  const found = placeModels(problem, { seed: draft.problem.seed, proposals: PROPOSALS, enumerateMax: ENUMERATE_MAX });
+  if (!found.feasible || found.objective > BETTER * now.objective) return nothing;
+  const moves: ModelMove[] = [];
+  const waiting: ModelMove[] = [];
+  const clusters = Int32Array.from(found.clusters);
+  for (const [i, entry] of placed.entries()) {
+    const [from, to] = [entry.home, used[clusters[i]!]!];
+    if (from === undefined || to === destinationOf(entry)) continue;
+    const { number, memoryBytes } = entry.model;
+    const move: ModelMove = { number, from, to, cost: 2 * memoryBytes, isForced: false };
+    if (draft.couldHold({ subCluster: to, memoryBytes }) && draft.lostWith(to, memoryBytes) === 0) {
+      draft.set(entry, { home: from, next: to });
+      moves.push(move);
+    } else {
+      clusters[i] = problem.disruption!.previous[i]!;
+      waiting.push(move);
+    }
+  }
+  const made = judge(problem, clusters);
+  if (moves.length > 0 && made.objective > BETTER * now.objective) {
+    // Without those that must wait for room the others would make it worse.
+    for (const { number, from } of moves) draft.set(byNumber.get(number)!, { home: from, next: undefined });
+    return { moves: [], waiting: [...moves, ...waiting] };
+  }
+  for (const { number, from, to, cost } of moves) {
+    const { model } = byNumber.get(number)!;
+    const gaps = `sub-clusters differ from the mean by ${percent(made.objective / mean)} then, as it is by ${percent(now.objective / mean)}`;
+    const costs = `it costs ${bytesText(cost)} of the ${bytesText(draft.problem.costMax)} that may move`;
+    draft.explain(model.name, `goes from ${from} to ${to}: ${gaps} (rates and memory); ${costs}`);
+  }
+  for (const { number, to } of waiting) {
+    const { model } = byNumber.get(number)!;
+    draft.explain(
+      model.name,
+      `would be better in ${to}, and waits: accelerators there have no room for ${bytesText(model.memoryBytes)} more`,
+    );
+  }
+  return { moves, waiting };
+}
+
+/** As many as there are executors for: those that have executors or models first. */
+function usableOf(draft: PlacementDraft): string[] {
+  const { subClusters, executors } = draft.problem;
+  const rank = (subCluster: string): number =>
+    draft.executorsOf(subCluster).length > 0 ? 0 : draft.hasModels(subCluster) ? 1 : 2;
+  return subClusters.toSorted((a, b) => rank(a) - rank(b)).slice(0, executors.length);
+}
+
+function subClusterProblem(
+  draft: PlacementDraft,
+  placed: readonly DraftModel[],
+  used: readonly string[],
+): SubClusterProblem {
+  const { executors, costMax } = draft.problem;
+  const capacities = executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+  const memoryMax = capacities[used.length - 1]!;
+  const models = placed.map(({ model }) => ({
+    rate: model.rate,
+    staticMemory: model.memoryBytes,
+    dynamicMemory: 0,
+  }));
+  const problem = { models, clusters: used.length, rateMax: Infinity, memoryMax };
+  const { weight } = meansOf(problem);
+  return {
+    ...problem,
+    ...(memoryMax === Infinity && { weight: WEIGHT_UNBOUNDED * weight }),
+    disruption: {
+      previous: placed.map((entry) => used.indexOf(destinationOf(entry)!)),
+      // Half, since who moves pays twice; what is on its way isn't turned back.
+      moveCost: placed.map(({ model, next }) =>
+        next !== undefined || model.isPinned === true ? NEVER_WORTH : Math.max(1, model.memoryBytes),
+      ),
+      costMax,
+    },
+  };
+}
+
+function leftOutOf(draft: PlacementDraft): LeftOut[] {
+  const { executors, subClusters } = draft.problem;
+  if (executors.length === 0) return [];
+  const largestBytes = Math.max(...executors.map(({ memoryBytesMax }) => memoryBytesMax));
+  return draft.models
+    .filter((entry) => !draft.lives(destinationOf(entry)))
+    .map(({ model: { number, name, memoryBytes } }) => {
+      const free = executors.map(
+        ({ key, memoryBytesMax }) => memoryBytesMax - draft.of(draft.places.get(key) ?? "").memory,
+      );
+      const freeBytes = Math.max(0, ...free);
+      const there =
+        subClusters.length === 0
+          ? "no sub-cluster has a leader"
+          : memoryBytes > largestBytes
+            ? `no accelerator holds more than ${bytesText(largestBytes)}`
+            : `of the ${bytesText(largestBytes)} that the largest accelerator holds, ${bytesText(freeBytes)} are free at most`;
+      draft.explain(name, `is left out: it needs ${bytesText(memoryBytes)}, and ${there}`);
+      return { number, name, memoryBytes, largestBytes, freeBytes };
+    });
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)} %`;

@@ -1,0 +1,23 @@
+import { type LatencyTable, targetBatch } from "@tutti/profile";
+import type { Micros } from "@tutti/units";
+
+export interface WorkedModel {
+  /** Of planning (a high quantile), which says how large batches may be, and of means, which are what they take. */
+  readonly profile: LatencyTable;
+  readonly mean: LatencyTable;
+  readonly slo: Micros;
+  /** Requests per second. */
+  readonly rate: number;
+}
+
+/** What of an SLO is not for waiting and running: control messages, pulls, the answer. */
+const CTRL = 1_000 as Micros;
+const RESPOND = 300 as Micros;
+
+/** Accelerator time per request in ms, in batches of b*(λ) (docs/algorithms.md, A7). */
+export function workPerRequest({ profile, mean, slo, rate }: WorkedModel): number {
+  const perMicro = Math.max(rate, Number.MIN_VALUE) / 1e6;
+  const batchSize = targetBatch({ profile, slo, rate: perMicro, ctrl: CTRL, perItem: 0 as Micros, respond: RESPOND });
+  const size = Math.min(batchSize, mean.batchSizeMax);
+  return mean.latency(size) / size / 1_000;
+}

@@ -1,0 +1,149 @@
+/** A placement under way: what each sub-cluster holds, and whether there are accelerators for that. */
+import type { ExecutorToPlace, ModelToPlace, PlacementProblem, PlacementReason } from "./placement-problem.ts";
+
+/** Changed by the draft alone, which keeps sums. */
+export interface DraftModel {
+  readonly model: ModelToPlace;
+  /** Where it is served; undefined: nowhere. */
+  readonly home: string | undefined;
+  readonly next: string | undefined;
+}
+
+interface Held {
+  /** Models that it has or will have, and their memory: executors hold both (PL1). */
+  models: number;
+  memory: number;
+  /** Of those that stay or come. */
+  modelsThen: number;
+  rateThen: number;
+  workThen: number;
+}
+
+export const destinationOf = ({ home, next }: DraftModel): string | undefined => next ?? home;
+
+export class PlacementDraft {
+  readonly problem: PlacementProblem;
+  readonly models: readonly DraftModel[];
+  /** By executor. */
+  readonly places = new Map<number, string>();
+  readonly reasons: PlacementReason[] = [];
+  /** Descending: the i-th largest sub-cluster can be given the i-th largest executor, or there is no way. */
+  readonly #capacities: readonly number[];
+  readonly #living: ReadonlySet<string>;
+  readonly #held = new Map<string, Held>();
+  readonly #executors = new Map<string, ExecutorToPlace[]>();
+  /** Of all models together. */
+  readonly rate: number;
+  readonly memory: number;
+
+  constructor(problem: PlacementProblem) {
+    this.problem = problem;
+    this.#living = new Set(problem.subClusters);
+    this.#capacities = problem.executors.map(({ memoryBytesMax }) => memoryBytesMax).sort((a, b) => b - a);
+    const before = new Map(problem.before?.models.map((placed) => [placed.number, placed]));
+    this.models = problem.models
+      .map((model): DraftModel => {
+        const placed = before.get(model.number);
+        if (placed !== undefined || problem.before !== undefined)
+          return { model, home: placed?.subCluster, next: placed?.next };
+        // Nobody has ever planned: what is loaded is served where its executor is.
+        const holder = problem.executors.find(({ loaded }) => loaded.has(model.number));
+        return { model, home: holder?.subCluster, next: undefined };
+      })
+      .sort((a, b) => a.model.number - b.model.number);
+    for (const entry of this.models) this.#count(entry, 1);
+    this.rate = this.models.reduce((sum, { model }) => sum + model.rate, 0);
+    this.memory = this.models.reduce((sum, { model }) => sum + model.memoryBytes, 0);
+    const owned = new Map(problem.before?.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
+    for (const executor of problem.executors) {
+      const place = problem.before === undefined ? executor.subCluster : firstOf(executor, owned);
+      if (place === undefined) continue;
+      this.places.set(executor.key, place);
+      const there = this.#executors.get(place);
+      if (there === undefined) this.#executors.set(place, [executor]);
+      else there.push(executor);
+    }
+  }
+
+  lives(subCluster: string | undefined): subCluster is string {
+    return subCluster !== undefined && this.#living.has(subCluster);
+  }
+
+  set(entry: DraftModel, places: { readonly home: string | undefined; readonly next: string | undefined }): void {
+    this.#count(entry, -1);
+    Object.assign(entry, places);
+    this.#count(entry, 1);
+  }
+
+  of(subCluster: string): Readonly<Held> {
+    return this.#held.get(subCluster) ?? NOTHING;
+  }
+  hasModels(subCluster: string): boolean {
+    return this.of(subCluster).models > 0;
+  }
+
+  /** Executors that it had when the plan was begun. */
+  executorsOf(subCluster: string): readonly ExecutorToPlace[] {
+    return this.#executors.get(subCluster) ?? [];
+  }
+
+  /** Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one model more in one of them. */
+  couldHold(more?: { readonly subCluster: string; readonly memoryBytes: number }): boolean {
+    return this.misfit(more) === undefined;
+  }
+
+  /** The sub-cluster that is too large, or one too many; undefined where all have what they need. */
+  misfit(more?: { readonly subCluster: string; readonly memoryBytes: number }): string | undefined {
+    const needs = this.problem.subClusters
+      .filter((subCluster) => more?.subCluster === subCluster || this.hasModels(subCluster))
+      .map((subCluster) => ({
+        subCluster,
+        memory: this.of(subCluster).memory + (more?.subCluster === subCluster ? more.memoryBytes : 0),
+        executors: this.executorsOf(subCluster).length,
+      }));
+    // Of those that need least, one without executors goes first.
+    needs.sort((a, b) => b.memory - a.memory || b.executors - a.executors);
+    if (needs.length > this.#capacities.length)
+      return (needs.findLast(({ executors }) => executors === 0) ?? needs.at(-1))!.subCluster;
+    return needs.find(({ memory }, i) => memory > this.#capacities[i]!)?.subCluster;
+  }
+
+  /** Accelerators that a sub-cluster would lose, because they hold one model more no longer. */
+  lostWith(subCluster: string, memoryBytes: number): number {
+    const memory = this.of(subCluster).memory + memoryBytes;
+    return this.executorsOf(subCluster)
+      .filter(({ memoryBytesMax }) => memoryBytesMax < memory)
+      .reduce((sum, { gpus }) => sum + gpus.length, 0);
+  }
+
+  explain(about: string, text: string): void {
+    this.reasons.push({ about, text });
+  }
+
+  #count(entry: DraftModel, sign: 1 | -1): void {
+    const { model, home, next } = entry;
+    const destination = destinationOf(entry);
+    for (const place of new Set([home, next])) {
+      if (place === undefined) continue;
+      const held = this.#held.get(place) ?? { ...NOTHING };
+      this.#held.set(place, held);
+      held.models += sign;
+      held.memory += sign * model.memoryBytes;
+      if (place !== destination) continue;
+      held.modelsThen += sign;
+      held.rateThen += sign * model.rate;
+      held.workThen += sign * model.work;
+    }
+  }
+}
+
+const NOTHING: Held = { models: 0, memory: 0, modelsThen: 0, rateThen: 0, workThen: 0 };
+
+/** All of its accelerators are in one place; a process that was given others than before stays with its first. */
+function firstOf({ gpus }: ExecutorToPlace, owned: ReadonlyMap<number, string>): string | undefined {
+  for (const gpu of gpus) {
+    const place = owned.get(gpu);
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}

@@ -1,0 +1,2 @@
+export type * from "./solver.ts";
+export * from "./trying-solver.ts";
