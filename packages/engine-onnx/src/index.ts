@@ -1,5 +1,7 @@
-export { DIFFERENCE_MAX } from "./comparison.ts";
+export { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+export { constantTensors } from "./constant-tensors.ts";
 export { BATCHES_QUEUED_MAX, type OnnxEngineOptions, startOnnxEngine } from "./onnx-engine.ts";
 export { PROVIDERS, type Provider, isProvider } from "./provider.ts";
 export { randomBatch, type RandomBatchOptions } from "./random-batch.ts";
 export { type NoteOptions, type RunNote, notePath, notesLeft } from "./run-note.ts";
+export { type Trial, openTrial } from "./trial.ts";

@@ -5,22 +5,16 @@
  *       two of the whole: under full deferral they have no time to spare.
  *   L2. What `run` returns has exactly one row per item of the batch, in their order.
  */
-import { createHash } from "node:crypto";
 import type { EngineBatch, RunOutcome } from "@tutti/engine";
-import { BATCH_AXIS, type ModelSpec, type Tensor } from "@tutti/protocol";
-import { type Micros, micros } from "@tutti/units";
+import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
 import ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
 import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+import { LoadRefusal, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { batchProblem, signatureProblem } from "./signature.ts";
-import { bytesFrom, fromOrt, toOrt } from "./tensor-types.ts";
-
-/** Why a model can't be loaded, in words for the one who asked for it. */
-export class LoadRefusal extends Error {
-  override readonly name = "LoadRefusal";
-}
+import { fromOrt, toOrt } from "./tensor-types.ts";
 
 export interface LoadOptions {
   readonly spec: ModelSpec;
@@ -40,12 +34,7 @@ export class LoadedModel {
     this.#session = session;
     this.#provider = provider;
     this.#fetches = spec.outputs.map(({ name }) => name);
-    this.#constants = Object.fromEntries(
-      spec.constants.map((constant) => [
-        constant.name,
-        toOrt({ ...constant, data: bytesFrom(constant.type, constant.values) }),
-      ]),
-    );
+    this.#constants = constantsOf(spec);
   }
 
   /**
@@ -55,11 +44,7 @@ export class LoadedModel {
    * @throws {LoadRefusal}
    */
   static async load({ spec, bytes, settings }: LoadOptions): Promise<LoadedModel> {
-    const found = createHash("sha256").update(bytes).digest("hex");
-    if (found !== spec.file?.sha256) {
-      const expected = spec.file?.sha256 ?? "none: the spec has no file";
-      throw new LoadRefusal(`the file has sha256 ${found}, the spec ${expected}: load the model again`);
-    }
+    checkSha256(spec, bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
     if (settings.provider === "cpu") return model;
     try {
@@ -134,7 +119,7 @@ export class LoadedModel {
   /** L1. */
   async #runParts(batch: EngineBatch, start: bigint, whole: string): Promise<RunOutcome> {
     const { batchSize } = batch;
-    const axes = this.spec.inputs.map(({ dims }) => dims.indexOf(BATCH_AXIS));
+    const axes = fedInputs(this.spec).map(({ dims }) => dims.indexOf(BATCH_AXIS));
     const merging = new MergedRows(
       this.spec.outputs.map(({ dims }) => dims.indexOf(BATCH_AXIS)),
       batchSize,
@@ -210,8 +195,3 @@ class MergedRows {
     return undefined;
   }
 }
-
-export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-/** Rounded up: a latency that is rounded down makes a deadline that can't be met look possible. */
-const since = (start: bigint): Micros => micros(Number((process.hrtime.bigint() - start + 999n) / 1000n));

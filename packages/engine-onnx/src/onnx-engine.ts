@@ -20,6 +20,8 @@ export interface OnnxEngineOptions {
   readonly provider?: Provider;
   /** Threads of one run on a CPU. */
   readonly threads?: number;
+  /** In percent of the accelerator, where this process has only a part of it (by its cores, or by CUDA MPS): its latencies are a type's of their own. Default: 100. */
+  readonly part?: number;
   /** Where the worker says what it is doing, for whoever is started after a crash. */
   readonly note?: NoteOptions;
 }
@@ -32,12 +34,13 @@ export interface OnnxEngineOptions {
 export async function startOnnxEngine({
   provider = "cpu",
   threads = 1,
+  part = 100,
   note,
 }: OnnxEngineOptions = {}): Promise<Engine> {
   assert(Number.isSafeInteger(threads) && threads >= 1 && threads <= THREADS_MAX, `${threads} threads`);
   const workerData: WorkerOptions = { provider, threads, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
-  const engine = new OnnxEngine(worker, `onnx-${provider}`);
+  const engine = new OnnxEngine(worker, part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`);
   const problem = await engine.ready;
   if (problem === undefined) return engine;
   await new Promise<void>((stopped) => engine.stop(stopped));

@@ -1,5 +1,15 @@
 import type { EngineBatch } from "@tutti/engine";
-import { type ModelSpec, type Tensor, type TensorSpec, BATCH_AXIS, elementCount } from "@tutti/protocol";
+import {
+  BATCH_AXIS,
+  type ModelSpec,
+  type Tensor,
+  type TensorSpec,
+  elementCount,
+  sizesOfRow,
+  VARIANT_INPUT,
+  typicalLengths,
+  variantCount,
+} from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { bytesFrom } from "./tensor-types.ts";
 
@@ -10,20 +20,34 @@ export interface RandomBatchOptions {
 }
 
 /**
- * A batch of the declared shapes for trying a model: floats in [−1, 1), integers 0 or 1 (often an index, and those always exist).
+ * A batch of the declared shapes (padded axes: of their typical length) for trying a model: floats in [−1, 1), integers 0 or 1 (often an index, and those always exist).
  *
  * Equal seeds give equal batches.
  */
 export function randomBatch(spec: ModelSpec, { bucket, batchSize, seed }: RandomBatchOptions): EngineBatch {
   const prng = new Prng(seed);
-  const sizes = spec.buckets[bucket] ?? {};
-  const inputs = spec.inputs.map((tensor) => {
-    const dims = tensor.dims.map((dim) =>
-      dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (sizes[dim] ?? 1),
-    );
-    return randomTensor(tensor, dims, prng);
+  const lengths = typicalLengths(spec);
+  const sizes = sizesOfRow(spec, bucket, lengths);
+  const dimsOf = (tensor: TensorSpec): number[] =>
+    tensor.dims.map((dim) => (dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (sizes[dim] ?? 1)));
+  const inputs = spec.inputs.map((tensor) =>
+    tensor.name === VARIANT_INPUT
+      ? variantsInTurn(tensor, batchSize, variantCount(spec))
+      : randomTensor(tensor, dimsOf(tensor), prng),
+  );
+  const made = (spec.made ?? []).map((tensor) => {
+    const dims = dimsOf(tensor);
+    const value = tensor.made === "mask" ? 1 : (sizes[tensor.axis] ?? 0);
+    const data = bytesFrom(tensor.type, new Array<number>(elementCount(dims)).fill(value));
+    return { name: tensor.name, type: tensor.type, dims, data };
   });
-  return { model: spec.name, bucket, batchSize, inputs };
+  return { model: spec.name, bucket, batchSize, inputs: [...inputs, ...made] };
+}
+
+/** As many variants as rows allow: what a batch of a family costs at most. */
+function variantsInTurn({ name, type }: TensorSpec, rows: number, count: number): Tensor {
+  const variants = Uint16Array.from({ length: rows }, (_, row) => row % count);
+  return { name, type, dims: [rows], data: new Uint8Array(variants.buffer) };
 }
 
 function randomTensor({ name, type }: TensorSpec, dims: readonly number[], prng: Prng): Tensor {

@@ -6,7 +6,9 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
 import { assert } from "@tutti/units";
 import ort from "onnxruntime-node";
-import { LoadRefusal, LoadedModel, textOf } from "./loaded-model.ts";
+import { FamilyModel } from "./family-model.ts";
+import { LoadRefusal, textOf } from "./load-refusal.ts";
+import { LoadedModel } from "./loaded-model.ts";
 import { PROBE_MODEL_BASE64, providerProblem, sessionOptions } from "./provider.ts";
 import { NoteWriter } from "./run-note.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
@@ -14,7 +16,7 @@ import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-message
 assert(parentPort !== null, "session-worker.ts runs as a worker thread");
 const port = parentPort;
 const options = workerData as WorkerOptions;
-const models = new Map<string, LoadedModel>();
+const models = new Map<string, LoadedModel | FamilyModel>();
 const note = options.note && new NoteWriter(options.note);
 
 /** What waits; its length is bounded by the engine, which refuses batches beyond its queue's limit. */
@@ -45,7 +47,7 @@ async function serve(request: WorkerRequest): Promise<void> {
       const { batch, id } = request;
       const model = models.get(batch.model);
       const outcome = model === undefined ? notLoaded(batch.model) : await run(model, batch);
-      return reply({ kind: "ran", id, outcome }, outcome.kind === "ran" ? outcome.outputs.map(bufferOf) : []);
+      return reply({ kind: "ran", id, outcome }, buffersOf(outcome));
     }
     case "stop":
       for (const name of [...models.keys()]) await unload(name);
@@ -54,7 +56,7 @@ async function serve(request: WorkerRequest): Promise<void> {
   }
 }
 
-async function run(model: LoadedModel, batch: EngineBatch): Promise<RunOutcome> {
+async function run(model: LoadedModel | FamilyModel, batch: EngineBatch): Promise<RunOutcome> {
   note?.begin(model.spec, "run");
   const outcome = await model.run(batch);
   note?.end();
@@ -65,7 +67,8 @@ async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array 
   const before = process.memoryUsage.rss();
   note?.begin(spec, "load");
   try {
-    const model = await LoadedModel.load({ spec, bytes, settings: options });
+    const kind = spec.family === undefined ? LoadedModel : FamilyModel;
+    const model = await kind.load({ spec, bytes, settings: options });
     await unload(spec.name); // only now: the old one goes on serving when the new one can't
     models.set(spec.name, model);
   } catch (error) {
@@ -103,8 +106,10 @@ function notLoaded(name: string): RunOutcome {
   return { kind: "failed", reason: `model '${name}' isn't loaded on this executor`, fault: false };
 }
 
-function bufferOf({ data }: { readonly data: Uint8Array }): ArrayBuffer {
-  return data.buffer as ArrayBuffer;
+function buffersOf(outcome: RunOutcome): ArrayBuffer[] {
+  if (outcome.kind !== "ran") return [];
+  const outputs = [...outcome.outputs, ...(outcome.groups ?? []).flatMap((group) => group.outputs)];
+  return outputs.map(({ data }) => data.buffer as ArrayBuffer);
 }
 
 function reply(message: WorkerReply, transfer: ArrayBuffer[] = []): void {

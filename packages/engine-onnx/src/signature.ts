@@ -2,8 +2,16 @@
  * Checks made by ourselves, because onnxruntime's errors carry no codes, and some mistakes it takes in silence (inputs too many).
  * Each returns what is wrong, or undefined.
  */
-import type { EngineBatch } from "@tutti/engine";
-import { BATCH_AXIS, BATCH_SIZE_MAX, type ModelSpec, type TensorSpec, bytesOf, elementCount } from "@tutti/protocol";
+import { type EngineBatch, runSizes } from "@tutti/engine";
+import {
+  BATCH_AXIS,
+  BATCH_SIZE_MAX,
+  type ModelSpec,
+  type TensorSpec,
+  bytesOf,
+  elementCount,
+  fedInputs,
+} from "@tutti/protocol";
 import type ort from "onnxruntime-node";
 import { ortTypeOf } from "./tensor-types.ts";
 
@@ -11,13 +19,18 @@ type Metadata = readonly ort.InferenceSession.ValueMetadata[];
 
 /** Do the spec and the loaded file speak of the same tensors? */
 export function signatureProblem(spec: ModelSpec, inputs: Metadata, outputs: Metadata): string | undefined {
-  const fed = [...spec.inputs, ...spec.constants];
+  const fed = [...fedInputs(spec), ...spec.constants];
   const missing = inputs.find(({ name }) => !fed.some((tensor) => tensor.name === name));
   if (missing !== undefined) return `the file has an input '${missing.name}' that the spec leaves out`;
   for (const tensor of fed) {
     const problem = valueProblem("input", tensor, inputs);
     if (problem !== undefined) return problem;
   }
+  return outputsProblem(spec, outputs);
+}
+
+/** Does the file give what the spec answers? */
+export function outputsProblem(spec: Pick<ModelSpec, "outputs">, outputs: Metadata): string | undefined {
   for (const tensor of spec.outputs) {
     const problem = valueProblem("output", tensor, outputs);
     if (problem !== undefined) return problem;
@@ -52,14 +65,15 @@ export function batchProblem(spec: ModelSpec, batch: EngineBatch): string | unde
   if (!Number.isSafeInteger(batchSize) || batchSize < 1 || batchSize > BATCH_SIZE_MAX) {
     return `a batch of ${batchSize} can't run`;
   }
-  if (inputs.length !== spec.inputs.length)
-    return `${inputs.length} inputs were given, ${spec.inputs.length} are taken`;
-  for (const [i, declared] of spec.inputs.entries()) {
+  const taken = fedInputs(spec);
+  if (inputs.length !== taken.length) return `${inputs.length} inputs were given, ${taken.length} are taken`;
+  const sizes = runSizes(spec, batch);
+  for (const [i, declared] of taken.entries()) {
     const given = inputs[i] as EngineBatch["inputs"][number];
     if (given.name !== declared.name) return `input ${i} is '${given.name}', not '${declared.name}'`;
     if (given.type !== declared.type) return `input '${given.name}' is ${given.type}, not ${declared.type}`;
     const dims = declared.dims.map((dim) =>
-      dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (bucket[dim] ?? -1),
+      dim === BATCH_AXIS ? batchSize : typeof dim === "number" ? dim : (sizes[dim] ?? -1),
     );
     if (String(given.dims) !== String(dims)) {
       return `input '${given.name}' is [${given.dims.join(", ")}], not [${dims.join(", ")}]`;
@@ -70,7 +84,7 @@ export function batchProblem(spec: ModelSpec, batch: EngineBatch): string | unde
     if (given.data.byteOffset % bytesOf(declared.type) !== 0)
       return `input '${given.name}' isn't aligned to its elements`;
   }
-  if (batchSize > 1 && [...spec.inputs, ...spec.outputs].some(({ dims }) => !dims.includes(BATCH_AXIS))) {
+  if (batchSize > 1 && [...taken, ...spec.outputs].some(({ dims }) => !dims.includes(BATCH_AXIS))) {
     return "a model with a tensor that has no batch axis runs one item at a time";
   }
   return undefined;

@@ -9,19 +9,21 @@ import {
   type ModelSpec,
   MODELS_MAX,
   NAME_LENGTH_MAX,
+  type PaceSpec,
   RANK_MAX,
   REQUEST_BYTES_MAX,
   SLO_US_MAX,
   TENSORS_MAX,
   type TensorSpec,
-  TuttiError,
   isDataType,
   isName,
   rowLayout,
   sharesProblem,
 } from "@tutti/protocol";
-import { type Micros, millis } from "@tutti/units";
+import { type Micros, millis, parseBytes } from "@tutti/units";
 import type { EmulatedEngineOptions, LatencyOf } from "./emulated.ts";
+import { Problems, Section } from "./document-section.ts";
+import { latencyAt, parsePace } from "./emulated-pace.ts";
 
 /** A model as the document wants it; its number is given when the cluster takes it in. */
 export type EmulatedModelSpec = Omit<ModelSpec, "number">;
@@ -33,7 +35,6 @@ export interface EmulatedProfiles {
 }
 
 const BATCH_SIZE_DEFAULT = 64;
-const PROBLEMS_MAX = 10;
 
 /** @throws {TuttiError} TUTTI_INVALID_INPUT: one line for each problem (the first ten), naming its path, as in `models[0].sloMs` */
 export function parseEmulatedProfiles(document: unknown): EmulatedProfiles {
@@ -58,16 +59,23 @@ export function parseEmulatedProfiles(document: unknown): EmulatedProfiles {
   };
 }
 
-function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[] } {
+interface ParsedModel {
+  readonly spec: EmulatedModelSpec;
+  readonly table: readonly Micros[];
+}
+
+function parseModel(section: Section): ParsedModel {
   section.only([
     "name",
     "alphaMs",
     "betaMs",
     "latencyMs",
+    "dynamic",
     "batchMax",
     "sloMs",
     "patience",
     "shares",
+    "memory",
     "inputs",
     "outputs",
   ]);
@@ -75,14 +83,21 @@ function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[
   if (name !== "" && !isName(name)) {
     section.problem("name", `is 1 to ${NAME_LENGTH_MAX} letters, digits, "-" and "_", the first a letter or a digit`);
   }
-  const table = parseTable(section);
+  const pace = section.value("dynamic") === undefined ? undefined : parsePace(section.section("dynamic"));
+  const table = pace === undefined ? parseTable(section) : tableOfPace(section, pace);
   const slo = section.number("sloMs", { above: 0, most: SLO_US_MAX / 1000 });
   const patience = section.number("patience", { least: 0, most: 1, otherwise: 1 });
   const shares = section.value("shares");
   const problem = shares === undefined ? undefined : sharesProblem(shares);
   if (problem !== undefined) section.problem("shares", `has no good weights: ${problem}`);
-  const inputs = parseTensors(section, "inputs", "x");
-  const outputs = parseTensors(section, "outputs", "y");
+  const memory = section.value("memory");
+  const memoryBytes = memory === undefined ? undefined : parseBytes(String(memory));
+  if (memory !== undefined && memoryBytes === undefined) section.problem("memory", "is a size, such as 512MB");
+  const axis = pace?.axis;
+  const inputs = parseTensors(section, { field: "inputs", name: "x", axis });
+  const outputs = parseTensors(section, { field: "outputs", name: "y", axis });
+  if (axis !== undefined && !inputs.some(({ dims }) => dims.includes(axis)))
+    section.problem("dynamic.axis", `${axis} is in the dims of no input`);
   const spec: EmulatedModelSpec = {
     name,
     version: "1",
@@ -91,19 +106,38 @@ function parseModel(section: Section): { spec: EmulatedModelSpec; table: Micros[
     batchSizeMax: Math.max(1, table.length),
     patience,
     ...(shares !== undefined && problem === undefined && { shares: shares as Record<string, number> }),
+    ...(memoryBytes !== undefined && { memory: memoryBytes }),
     inputs,
     outputs,
     constants: [],
-    axes: {},
+    axes:
+      pace?.axis === undefined
+        ? {}
+        : { [pace.axis]: { mode: "pad", sizes: [pace.max], padValue: 0, typical: pace.typical } },
     buckets: [{}],
+    ...(pace !== undefined && { pace }),
     profile: [table.map((latency, i) => ({ batchSize: i + 1, latency }))],
   };
   for (const [field, tensors] of Object.entries({ inputs, outputs })) {
-    const bytes = rowLayout({ ...spec, number: 0, inputs: tensors }, 0).byteLength;
+    const bytes = rowLayout({ ...spec, inputs: tensors }, 0).byteLength;
     if (bytes > REQUEST_BYTES_MAX)
       section.problem(field, `make ${bytes} bytes a request; at most ${REQUEST_BYTES_MAX}`);
   }
   return { spec, table };
+}
+
+/** At the typical length, as a profiler would measure it. */
+function tableOfPace(section: Section, pace: PaceSpec): Micros[] {
+  for (const other of ["alphaMs", "betaMs", "latencyMs"]) {
+    if (section.value(other) !== undefined) section.problem(other, "stands beside dynamic: give one or the other");
+  }
+  const length = section.number("batchMax", {
+    least: 1,
+    most: BATCH_SIZE_MAX,
+    otherwise: BATCH_SIZE_DEFAULT,
+    whole: true,
+  });
+  return Array.from({ length }, (_, i) => latencyAt(pace, i + 1, pace.typical));
 }
 
 /** l(1) … l(batchMax): from `alphaMs`·b + `betaMs`, or as listed in `latencyMs`. */
@@ -127,15 +161,23 @@ function parseTable(section: Section): Micros[] {
   return table.slice(0, Number.isNaN(sizeMax) ? table.length : sizeMax).map(millis);
 }
 
-function parseTensors(section: Section, field: string, defaultName: string): TensorSpec[] {
-  if (section.value(field) === undefined) return [{ name: defaultName, type: "FP32", dims: [BATCH_AXIS, 1] }];
+interface WantedTensors {
+  readonly field: string;
+  /** Of the one tensor when none is given. */
+  readonly name: string;
+  /** The axis that may vary. */
+  readonly axis: string | undefined;
+}
+
+function parseTensors(section: Section, { field, name: defaultName, axis }: WantedTensors): TensorSpec[] {
+  if (section.value(field) === undefined) return [{ name: defaultName, type: "FP32", dims: [BATCH_AXIS, axis ?? 1] }];
   const names = new Set<string>();
   return section.list(field, TENSORS_MAX).map((entry) => {
     entry.only(["name", "type", "dims"]);
     const name = entry.text("name");
     if (names.has(name)) entry.problem("name", `${name} is there twice`);
     names.add(name);
-    return { name, type: parseType(entry), dims: parseDims(entry) };
+    return { name, type: parseType(entry), dims: parseDims(entry, axis) };
   });
 }
 
@@ -146,10 +188,12 @@ function parseType(section: Section): DataType {
   return "FP32";
 }
 
-function parseDims(section: Section): (number | string)[] {
+function parseDims(section: Section, axis: string | undefined): (number | string)[] {
   const dims = section.value("dims");
   const isDim = (dim: unknown): dim is number | string =>
-    dim === BATCH_AXIS || (typeof dim === "number" && Number.isInteger(dim) && dim >= 1 && dim <= REQUEST_BYTES_MAX);
+    dim === BATCH_AXIS ||
+    (axis !== undefined && dim === axis) ||
+    (typeof dim === "number" && Number.isInteger(dim) && dim >= 1 && dim <= REQUEST_BYTES_MAX);
   if (
     Array.isArray(dims) &&
     dims.length <= RANK_MAX &&
@@ -163,105 +207,4 @@ function parseDims(section: Section): (number | string)[] {
     `is a list of at most ${RANK_MAX} sizes, "${BATCH_AXIS}" once among them, as in [batch, 3, 224, 224]`,
   );
   return [BATCH_AXIS, 1];
-}
-
-class Problems {
-  readonly #lines: string[] = [];
-  add(path: string, text: string): void {
-    if (this.#lines.length < PROBLEMS_MAX) this.#lines.push(`${path === "" ? "the document" : path}: ${text}`);
-  }
-  throwIfAny(): void {
-    if (this.#lines.length > 0) throw new TuttiError("TUTTI_INVALID_INPUT", this.#lines.join("\n"));
-  }
-}
-
-interface Range {
-  readonly above?: number;
-  readonly least?: number;
-  readonly below?: number;
-  readonly most?: number;
-  readonly whole?: boolean;
-}
-
-/** A mapping of the document and where it stands. Reading what isn't there notes a problem and goes on with a value that makes no second one. */
-class Section {
-  readonly #path: string;
-  readonly #problems: Problems;
-  readonly #fields: Readonly<Record<string, unknown>>;
-
-  constructor(value: unknown, path: string, problems: Problems) {
-    this.#path = path;
-    this.#problems = problems;
-    const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
-    if (!isMapping) problems.add(path, "is a mapping of names to values");
-    this.#fields = isMapping ? (value as Record<string, unknown>) : {};
-  }
-
-  problem(field: string, text: string): void {
-    this.#problems.add(this.#path === "" ? field : `${this.#path}.${field}`, text);
-  }
-  value(field: string): unknown {
-    return Object.hasOwn(this.#fields, field) ? (this.#fields[field] ?? undefined) : undefined;
-  }
-  only(known: readonly string[]): this {
-    for (const field of Object.keys(this.#fields)) {
-      if (!known.includes(field)) this.problem(field, `is unknown here; known are ${known.join(", ")}`);
-    }
-    return this;
-  }
-  text(field: string): string {
-    const value = this.value(field);
-    if (typeof value === "string" && value !== "" && value.length <= NAME_LENGTH_MAX) return value;
-    this.problem(field, value === undefined ? "is missing" : `is a text of 1 to ${NAME_LENGTH_MAX} characters`);
-    return "";
-  }
-  number(field: string, range: Range & { readonly otherwise?: number }): number {
-    const value = this.value(field);
-    if (value === undefined && range.otherwise !== undefined) return range.otherwise;
-    return this.#checked(field, value, range);
-  }
-  numbers(field: string, range: Range, lengthMax: number): number[] {
-    const value = this.value(field);
-    if (Array.isArray(value) && value.length >= 1 && value.length <= lengthMax) {
-      return value.map((item, i) => this.#checked(`${field}[${i}]`, item, range));
-    }
-    this.problem(field, `is a list of 1 to ${lengthMax} numbers`);
-    return [1];
-  }
-  list(field: string, lengthMax: number): Section[] {
-    const value = this.value(field);
-    if (Array.isArray(value) && value.length >= 1 && value.length <= lengthMax) {
-      const path = this.#path === "" ? field : `${this.#path}.${field}`;
-      return value.map((item, i) => new Section(item, `${path}[${i}]`, this.#problems));
-    }
-    this.problem(field, value === undefined ? "is missing" : `is a list of 1 to ${lengthMax} entries`);
-    return [];
-  }
-
-  #checked(field: string, value: unknown, range: Range): number {
-    const { above = -Infinity, least = -Infinity, below = Infinity, most = Infinity, whole = false } = range;
-    if (value === undefined) this.problem(field, "is missing");
-    else if (typeof value !== "number" || !Number.isFinite(value)) {
-      this.problem(field, `${JSON.stringify(value)} is no number`);
-    } else if (
-      value <= above ||
-      value < least ||
-      value >= below ||
-      value > most ||
-      (whole && !Number.isInteger(value))
-    ) {
-      this.problem(field, `is ${value}, but should be ${describe(range)}`);
-    } else return value;
-    return Math.max(1, least === -Infinity ? 1 : least);
-  }
-}
-
-function describe({ above, least, below, most, whole }: Range): string {
-  const bounds = [
-    above === undefined ? "" : `above ${above}`,
-    least === undefined ? "" : `at least ${least}`,
-    below === undefined ? "" : `below ${below}`,
-    most === undefined ? "" : `at most ${most}`,
-  ];
-  return `${whole === true ? "a whole number " : ""}${bounds.filter((bound) => bound !== "").join(" and ")}`;
 }

@@ -212,3 +212,36 @@ test("a model without a profile fails to load", () => {
   clock.advanceTo(0);
   expect(outcome).toEqual({ kind: "failed", reason: "no profile says how long echo takes" });
 });
+
+test("with a pace a batch takes as long as its longest row says, by its axis or by its first number, and echoes any length", () => {
+  const { clock, engine, log, run } = engineWith();
+  const pace = { fixedMs: 1, unitMs: 0.1, rowUnitMs: 0.05, max: 100, typical: 10 };
+  const tensors = { inputs: [{ name: "x", type: "FP32", dims: ["batch", "T"] }] } as const;
+  const axes = { T: { mode: "pad", sizes: [100], padValue: 0 } } as const;
+  const text: ModelSpec = {
+    ...{ ...model, ...tensors, name: "text", axes, pace: { ...pace, axis: "T" } },
+    outputs: [{ name: "y", type: "FP32", dims: ["batch", "T"] }],
+  };
+  engine.load({ spec: text, bytes: undefined }, () => undefined);
+  const value: ModelSpec = { ...text, name: "value", axes: {}, pace };
+  const fixed = { inputs: [{ name: "x", type: "FP32", dims: ["batch", 2] }], outputs: [] } as const;
+  engine.load({ spec: { ...value, ...fixed }, bytes: undefined }, () => undefined);
+  const x = (rows: number, values: number[]) => ({
+    batchSize: rows,
+    bucket: 0,
+    inputs: [
+      {
+        ...({ name: "x", type: "FP32", dims: [rows, values.length / rows] } as const),
+        data: new Uint8Array(Float32Array.from(values).buffer),
+      },
+    ],
+  });
+  run({ model: "text", ...x(2, [1, 2, 3, 4, 5, 6, 7, 8]), units: [4, 2] });
+  run({ model: "value", ...x(3, [20, 0, 40, 0, -1, 0]) });
+  run({ model: "value", ...x(1, [1e9, 0]) });
+  clock.advanceTo(100_000);
+  const runs = log.map(({ outcome }) => outcome.kind === "ran" && outcome.run);
+  expect(runs).toEqual([1_000 + 4 * 200, 1_000 + 40 * 250, 1_000 + 100 * 150]);
+  const [first] = log;
+  expect(first?.outcome.kind === "ran" && first.outcome.outputs[0]?.dims).toEqual([2, 4]);
+});

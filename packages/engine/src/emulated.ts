@@ -7,9 +7,12 @@
  *   E2. Row r of every output is row r of input 0, repeated or cut to the output's length.
  *   E3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
  */
-import { BATCH_AXIS, type ModelSpec, type Tensor, bytesOf, rowDims } from "@tutti/protocol";
+import { BATCH_AXIS, type ModelSpec, type Tensor, bytesOf, fedInputs, rowDims, variantView } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, assert, between } from "@tutti/units";
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "./engine.ts";
+import { latencyOfFamily, latencyOfPace } from "./emulated-pace.ts";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RowGroup, RunOutcome } from "./engine.ts";
+import { gatherRows, groupsOf } from "./row-groups.ts";
+import { runSizes } from "./run-sizes.ts";
 
 /** The part of the clock port that an emulated accelerator needs: ports don't import each other. */
 export interface AlarmClock {
@@ -17,7 +20,7 @@ export interface AlarmClock {
   alarm(fire: () => void): { set(at: Instant): void };
 }
 
-/** Microseconds of one run; undefined for a model that it doesn't know. */
+/** Microseconds of one run; undefined for a model that it doesn't know. Not asked for a model whose spec has a pace. */
 export type LatencyOf = (model: string, bucket: number, batchSize: number) => Micros | undefined;
 
 /** What goes wrong with a batch, for tests: rows fail (all of them: the batch does), the batch fails, or it never ends. */
@@ -84,7 +87,7 @@ export class EmulatedEngine implements Engine {
   load({ spec }: EngineModel, done: (outcome: LoadOutcome) => void): void {
     const reason = this.#stopped
       ? "the engine is stopped"
-      : this.#latency(spec.name, 0, 1) === undefined
+      : spec.pace === undefined && spec.family?.pace === undefined && this.#latency(spec.name, 0, 1) === undefined
         ? `no profile says how long ${spec.name} takes`
         : undefined;
     if (reason === undefined) this.#models.set(spec.name, spec);
@@ -118,7 +121,7 @@ export class EmulatedEngine implements Engine {
     const problem = spec === undefined ? `${batch.model} isn't loaded` : problemOf(spec, batch);
     if (spec === undefined || problem !== undefined)
       return this.#runFor(0 as Micros, job, failed(problem ?? "", false));
-    const run = this.#latencyOf(batch);
+    const run = this.#latencyOf(spec, batch);
     if (run === undefined) {
       return this.#runFor(0 as Micros, job, failed(`no profile for ${batch.model} at ${batch.batchSize}`, false));
     }
@@ -136,7 +139,7 @@ export class EmulatedEngine implements Engine {
         if (first !== undefined && failedRows.length >= batch.batchSize) {
           return this.#runFor(run, job, failed(first.reason, false));
         }
-        return this.#runFor(run, job, { kind: "ran", run, outputs: echo(spec, batch), failedRows });
+        return this.#runFor(run, job, { kind: "ran", run, ...answerOf(spec, batch), failedRows });
       }
     }
   }
@@ -158,8 +161,14 @@ export class EmulatedEngine implements Engine {
     this.#reportIdle();
   }
 
-  #latencyOf({ model, bucket, batchSize }: EngineBatch): Micros | undefined {
-    const latency = this.#latency(model, bucket, batchSize);
+  #latencyOf({ pace, family }: ModelSpec, batch: EngineBatch): Micros | undefined {
+    const { model, bucket, batchSize } = batch;
+    const latency =
+      family?.pace !== undefined
+        ? latencyOfFamily(family.pace, batchSize, groupsOf(batch))
+        : pace === undefined
+          ? this.#latency(model, bucket, batchSize)
+          : latencyOfPace(pace, batch);
     if (latency === undefined || this.#jitter === undefined) return latency;
     const { prng, spread } = this.#jitter;
     return Math.round(latency * (1 + spread * (2 * prng.nextFloat() - 1))) as Micros;
@@ -206,13 +215,15 @@ function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
   if (!(batch.batchSize >= 1 && batch.batchSize <= spec.batchSizeMax)) {
     return `${spec.name} takes batches of 1 to ${spec.batchSizeMax}, not of ${batch.batchSize}`;
   }
-  if (batch.inputs.length !== spec.inputs.length) {
-    return `${spec.name} takes ${spec.inputs.length} inputs, not ${batch.inputs.length}`;
+  const taken = fedInputs(spec);
+  if (batch.inputs.length !== taken.length) {
+    return `${spec.name} takes ${taken.length} inputs, not ${batch.inputs.length}`;
   }
-  for (const [i, expected] of spec.inputs.entries()) {
+  const sizes = runSizes(spec, batch);
+  for (const [i, expected] of taken.entries()) {
     const { name, type, dims, data } = batch.inputs[i] ?? { name: "", type: "", dims: [], data: undefined };
     const axis = expected.dims.indexOf(BATCH_AXIS);
-    const whole = rowDims(expected, bucket).map((dim, at) => (at === axis ? batch.batchSize : dim));
+    const whole = rowDims(expected, sizes).map((dim, at) => (at === axis ? batch.batchSize : dim));
     if (name !== expected.name || type !== expected.type || dims.join() !== whole.join()) {
       return `input ${i} of ${spec.name} is ${expected.name} ${expected.type} [${whole.join()}], not ${name} ${type} [${dims.join()}]`;
     }
@@ -232,9 +243,33 @@ function rowStride(dims: readonly number[], axis: number, elementBytes: number):
   return { outer: product(dims.slice(0, axis)), inner: product(dims.slice(axis + 1)) * elementBytes };
 }
 
-/** E2. Axes of an output that no bucket names count 1; an output without a batch axis belongs to no row and is zeros. */
-function echo(spec: ModelSpec, { bucket, batchSize, inputs }: EngineBatch): Tensor[] {
-  const sizes = spec.buckets[bucket] ?? {};
+/** What a family's variants answer, each over its rows; the outputs of any other model. */
+function answerOf(
+  spec: ModelSpec,
+  batch: EngineBatch,
+): { readonly outputs: readonly Tensor[]; readonly groups?: readonly RowGroup[] } {
+  if (spec.family === undefined) return { outputs: echo(spec, batch) };
+  const [first] = spec.inputs;
+  const [input] = batch.inputs;
+  const axis = first?.dims.indexOf(BATCH_AXIS) ?? 0;
+  const groups = groupsOf(batch).filter(({ variant }) => variant < spec.family!.variants.length);
+  return {
+    outputs: [],
+    groups: groups.map(({ variant, rows }) => {
+      const part = {
+        ...batch,
+        batchSize: rows.length,
+        inputs: input === undefined ? [] : [gatherRows(input, axis, rows)],
+      };
+      return { variant, rows, outputs: echo(variantView(spec, variant), part) };
+    }),
+  };
+}
+
+/** E2. Axes of an output that neither a bucket nor an input names count 1; an output without a batch axis belongs to no row and is zeros. */
+function echo(spec: ModelSpec, batch: EngineBatch): Tensor[] {
+  const { batchSize, inputs } = batch;
+  const sizes = runSizes(spec, batch);
   const source = spec.inputs[0];
   const sourceAxis = source?.dims.indexOf(BATCH_AXIS) ?? -1;
   const data = inputs[0]?.data;

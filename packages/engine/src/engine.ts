@@ -34,10 +34,20 @@ export interface EngineBatch {
   readonly bucket: number;
   readonly batchSize: number;
   /**
-   * One tensor per input of the spec, in its order, dims with the batch axis = batchSize. Each `data` spans its own ArrayBuffer (offset 0), which is
+   * One tensor per input of the spec and per made one (fedInputs), in its order, dims with the batch axis = batchSize. Each `data` spans its own ArrayBuffer (offset 0), which is
    * transferred to the engine: the caller has lost it when `run` returns. Constants are the engine's business.
    */
   readonly inputs: readonly Tensor[];
+  /** How long each row is (docs/messages.md, Tutti-Size), where the model has padded axes. */
+  readonly units?: readonly number[];
+}
+
+/** Rows of one variant in a family's batch. */
+export interface RowGroup {
+  readonly variant: number;
+  /** Their places in the batch, in the order of the outputs' rows. */
+  readonly rows: readonly number[];
+  readonly outputs: readonly Tensor[];
 }
 
 export type RunOutcome =
@@ -45,8 +55,10 @@ export type RunOutcome =
       readonly kind: "ran";
       /** The run alone, without queueing, as measured where it ran. */
       readonly run: Micros;
-      /** One per output, whole batch; `data` is owned by the receiver. dims are the real ones. */
+      /** One per output, whole batch; `data` is owned by the receiver. dims are the real ones. Of a family none: see `groups`. */
       readonly outputs: readonly Tensor[];
+      /** Of a family: the outputs of each variant over its rows. Every row that did not fail is in exactly one group. */
+      readonly groups?: readonly RowGroup[];
       /** Rows that could not be computed, each with its reason: their part of `outputs` means nothing. */
       readonly failedRows: readonly { readonly row: number; readonly reason: string }[];
     }

@@ -1,3 +1,5 @@
 export * from "./emulated-profiles.ts";
 export * from "./emulated.ts";
 export * from "./engine.ts";
+export * from "./run-sizes.ts";
+export * from "./row-groups.ts";

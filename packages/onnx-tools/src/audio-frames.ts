@@ -1,6 +1,7 @@
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
 import type { AudioInput } from "./presentation.ts";
+import { checkRate } from "./sound-tensor.ts";
 import { tensorOf } from "./tensor-values.ts";
 import type { Sound } from "./wav.ts";
 
@@ -16,10 +17,7 @@ export const SAMPLES_MAX = 57_600_000;
  */
 export function audioFrames(sound: Sound, input: AudioInput): Tensor[] {
   const { samples, sampleRate } = sound;
-  if (sampleRate !== input.sampleRate) {
-    const text = `the sound has ${sampleRate} samples a second, the model takes ${input.sampleRate}: ffmpeg -i sound.wav -ar ${input.sampleRate} -ac 1 other.wav`;
-    throw new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });
-  }
+  checkRate(sampleRate, input.sampleRate);
   if (samples.length === 0 || samples.length > SAMPLES_MAX) {
     const text = `the sound has ${samples.length} samples; 1 to ${SAMPLES_MAX} are taken`;
     throw new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });

@@ -8,7 +8,9 @@ import {
   generateCtr,
   generateEndless,
   generateLoop,
+  generateMaskedAttention,
   generateMlp,
+  generateTokenLoop,
   sha256Of,
 } from "./index.ts";
 
@@ -19,6 +21,8 @@ const MODELS = {
   addOne: () => generateAddOne(),
   loop: () => generateLoop(),
   endless: () => generateEndless(),
+  tokenLoop: () => generateTokenLoop(),
+  attention: () => generateMaskedAttention(),
 };
 
 test("a generated model has the same bytes on every run and every machine", () => {
@@ -30,6 +34,8 @@ test("a generated model has the same bytes on every run and every machine", () =
     addOne: "a72f786ff10f6420eb01279c73fe4309c64dceda6704db6fefa5de69cb4142a5",
     endless: "7d2bbb9cd3e8594a1cece51a4b751f60683fe913273f25066eb65077bd53c5ca",
     loop: "3c3e91f68e2d4b863e236958484d9707c82170275cc5204713e7dc47f165ee19",
+    tokenLoop: "e0b3bb22de505ae2501b9a4fce6038210d66831d1e56a79b68177115d7576ac4",
+    attention: "62d35ce818b4c5cc3b936eae35c3c5f6a6e125da7a4ab34f1d487987f6b8566c",
   });
   expect(sha256Of(MODELS.mlp())).toBe(digests["mlp"]);
 });
@@ -52,6 +58,8 @@ test("every generated model names its batch axis, on every tensor that has one",
     ["addOne", "x FP32 batch,4", "y FP32 batch,4"],
     ["loop", "x FP32 batch,64", "trips INT64 ", "y FP32 batch,64"],
     ["endless", "x FP32 batch,16", "y FP32 batch,16"],
+    ["tokenLoop", "x FP32 batch,T,8", "lengths INT64 batch", "y FP32 batch,256"],
+    ["attention", "ids INT64 batch,L", "mask FP32 batch,L", "tokens FP32 batch,L,64", "pooled FP32 batch,64"],
   ]);
 });
 

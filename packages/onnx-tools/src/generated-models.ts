@@ -7,7 +7,7 @@
  */
 import type { GraphProto, NodeProto, TensorProto } from "onnx-buf";
 import { Prng, assert } from "@tutti/units";
-import { DataType, booleans, floats, graph, modelBytes, node, value } from "./graph-builder.ts";
+import { DataType, booleans, floats, graph, modelBytes, node, uniform, value } from "./graph-builder.ts";
 
 /** Of the largest layer that is generated: 2^28 weights are 1 GiB, and protobuf cannot hold 2 GiB. */
 export const WEIGHTS_MAX = 2 ** 28;
@@ -267,11 +267,4 @@ function denseLayers({ prng, input, output, widths }: DenseOptions): {
     nodes.push(node("Relu", [sum], [from]));
   }
   return { nodes, initializers };
-}
-
-/** `count` numbers, uniform in [−scale, scale), rounded to f32. */
-function uniform(prng: Prng, count: number, scale: number): Float32Array {
-  const values = new Float32Array(count);
-  for (let i = 0; i < count; i++) values[i] = (prng.nextFloat() * 2 - 1) * scale;
-  return values;
 }

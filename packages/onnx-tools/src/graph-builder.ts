@@ -19,7 +19,7 @@ import {
   TypeProto_TensorSchema,
   ValueInfoProtoSchema,
 } from "onnx-buf";
-import { assert } from "@tutti/units";
+import { type Prng, assert } from "@tutti/units";
 
 /** Loads in every onnxruntime since 1.12; newer ones read it too. */
 export const IR_VERSION = 8n;
@@ -59,6 +59,13 @@ const isGraph = (value: readonly bigint[] | GraphProto): value is GraphProto => 
 export function floats(name: string, dims: readonly number[], values: Float32Array): TensorProto {
   assert(product(dims) === values.length, `${name}: [${dims.join(", ")}] does not hold ${values.length} values`);
   return rawTensor(name, DataType.FLOAT, dims, values);
+}
+
+/** `count` numbers, uniform in [−scale, scale), rounded to f32. */
+export function uniform(prng: Prng, count: number, scale: number): Float32Array {
+  const values = new Float32Array(count);
+  for (let i = 0; i < count; i++) values[i] = (prng.nextFloat() * 2 - 1) * scale;
+  return values;
 }
 
 /** A constant of the graph, i64; `dims` [] is a scalar. */

@@ -25,6 +25,8 @@ export function resizedTo(
   const { width, height } = image;
   switch (input.resize) {
     case "stretch":
+    case "crop":
+    case "letterbox":
       return { width: input.width, height: input.height };
     case "line":
       return { width: clamp(Math.ceil((width * input.height) / height), 1, input.width), height: input.height };
@@ -37,9 +39,9 @@ export function resizedTo(
 }
 
 /**
- * Pixels to a tensor: interleaved bytes become planes of normalised floats.
+ * Pixels to a tensor: interleaved bytes become planes of normalised floats, or what else `input` says.
  *
- * @returns f32[1, 3, height, width]
+ * @returns [1, 3, height, width], or [1, height, width, 3] where `layout` is NHWC; one channel where `order` is grey
  * @throws {TuttiError} INVALID_INPUT when the bytes don't fill the size
  */
 export function imageTensor(image: RgbImage, input: ImageInput): Tensor {
@@ -49,21 +51,38 @@ export function imageTensor(image: RgbImage, input: ImageInput): Tensor {
     const text = `a picture of ${width} × ${height} has ${pixels * 3} bytes of RGB, not ${rgb.length}: remove its alpha channel`;
     throw new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });
   }
-  const values = new Float32Array(pixels * 3);
-  for (let plane = 0; plane < 3; plane++) {
-    const channel = input.order === "rgb" ? plane : 2 - plane;
-    const table = byteTable(input.mean[plane] as number, input.std[plane] as number);
-    let from = channel;
-    for (let to = plane * pixels; to < (plane + 1) * pixels; to++, from += 3) {
-      values[to] = table[rgb[from] as number] as number;
+  const channels = input.order === "grey" ? 1 : 3;
+  const source = channels === 1 ? luma(rgb) : rgb;
+  const last = input.layout === "NHWC";
+  const values = input.type === "UINT8" ? new Uint8Array(pixels * channels) : new Float32Array(pixels * channels);
+  for (let plane = 0; plane < channels; plane++) {
+    const table =
+      input.type === "UINT8" ? undefined : byteTable(input.mean[plane] as number, input.std[plane] as number);
+    let from = input.order === "bgr" ? 2 - plane : plane;
+    let to = last ? plane : plane * pixels;
+    const step = last ? channels : 1;
+    for (let pixel = 0; pixel < pixels; pixel++, from += channels, to += step) {
+      const byte = source[from] as number;
+      values[to] = table === undefined ? byte : (table[byte] as number);
     }
   }
-  return { name: input.tensor, type: "FP32", dims: [1, 3, height, width], data: new Uint8Array(values.buffer) };
+  const dims = last ? [1, height, width, channels] : [1, channels, height, width];
+  return { name: input.tensor, type: input.type ?? "FP32", dims, data: new Uint8Array(values.buffer) };
 }
 
 /** What each byte becomes: 256 divisions instead of one a pixel. */
 function byteTable(mean: number, std: number): Float32Array {
   return Float32Array.from({ length: 256 }, (_, byte) => (byte / 255 - mean) / std);
+}
+
+/** Rec. 601, as Pillow's "L" and OpenCV have it, and so those who trained the model; libvips' own grey is made in linear light and is another. */
+function luma(rgb: Uint8Array): Uint8Array {
+  const grey = new Uint8Array(rgb.length / 3);
+  for (let i = 0, from = 0; i < grey.length; i++, from += 3)
+    grey[i] = Math.round(
+      0.299 * (rgb[from] as number) + 0.587 * (rgb[from + 1] as number) + 0.114 * (rgb[from + 2] as number),
+    );
+  return grey;
 }
 
 const clamp = (value: number, min: number, max: number): number => Math.min(Math.max(value, min), max);

@@ -14,6 +14,7 @@ import {
   presentationOf,
   readNpy,
   resizedTo,
+  writeWav,
 } from "./index.ts";
 import type { ImageInput } from "./index.ts";
 import { tensorOf } from "./tensor-values.ts";
@@ -74,6 +75,13 @@ test("the last frame is filled up with silence, and another sampling rate is ref
   const frames = audioFrames({ sampleRate: 16_000, samples }, VAD_AUDIO).map(floatsOf);
   expect([frames.length, frames[1]?.[64 + 87], frames[1]?.[64 + 88]]).toEqual([2, 0.5, 0]);
   expect(messageOf(() => audioFrames({ sampleRate: 44_100, samples }, VAD_AUDIO))).toContain("-ar 16000");
+});
+
+test("what is written as WAV is read again, cut off at full scale", () => {
+  const samples = Float32Array.of(0, 0.5, -0.25, -1, 2, 1 / 32_768);
+  const read = parseWav(writeWav({ sampleRate: 8_000, samples }));
+  expect(read.sampleRate).toBe(8_000);
+  expect([...read.samples]).toEqual([0, 0.5, -0.25, -1, 32_767 / 32_768, 1 / 32_768]);
 });
 
 test("WAV: channels are averaged, unknown chunks passed over, and what can't be read is named", () => {

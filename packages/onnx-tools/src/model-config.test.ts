@@ -81,6 +81,7 @@ test("a config that can't be served is refused by the key to change", () => {
   expect(refusal({ max_batch_size: 0 })).toContain("max_batch_size: 1 to 1024");
   expect(refusal({ patience: 2 })).toContain("patience: 0 (eager) to 1");
   expect(refusal({ run_deadline: "1ms" })).toContain("run_deadline: '1ms' is no duration from 10 ms");
+  expect(refusal({ memory: "much" })).toContain("memory: 'much' is no size, such as 512MB");
   expect(refusal({ axes: { W: { sizes: [1] } } })).toContain("no input has an axis 'W'");
   expect(refusal({ constants: { x: [1, 2, 3] } })).toContain("3 values don't fill its shape [batch, 4]");
   expect(refusal({ constants: { x: [1, 2, 3, 4] } })).toContain("no input is left");

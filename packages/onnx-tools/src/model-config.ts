@@ -6,7 +6,6 @@
  * names the batch axis (`[batch, 3, 48, W]`), since it need not come first (Silero VAD's state is `[2, batch, 128]`).
  */
 import {
-  type AxisSpec,
   BATCH_AXIS,
   BATCH_SIZE_MAX,
   type ConstantSpec,
@@ -19,14 +18,26 @@ import {
   TuttiError,
   bucketsOf,
   isName,
+  mayMix,
+  paddingProblem,
   sharesProblem,
 } from "@tutti/protocol";
-import { BUCKETS_MAX, type Micros, parseDuration } from "@tutti/units";
+import { BUCKETS_MAX, type Micros, parseBytes, parseDuration } from "@tutti/units";
+import {
+  type AxesConfig,
+  PARTS_MAX,
+  axesOf,
+  cutsOf,
+  isAxisConfig,
+  isCutConfig,
+  madeNames,
+  madeOf,
+} from "./axis-config.ts";
 import type { ModelDescription, ValueDescription } from "./model-description.ts";
-import { UNNAMED_AXIS } from "./model-description.ts";
+import { type PreprocessConfig, checkedMediaInput, preprocessOf } from "./preprocess-config.ts";
 
 /** How a model is to be served: the object that `config.yaml` holds. Everything but the SLO can be left to its default. */
-export interface ModelConfig {
+export interface ModelConfig extends AxesConfig {
   /** By default the name of the folder or file. */
   readonly name?: string;
   /** `30ms`; a bare number is milliseconds. */
@@ -40,26 +51,23 @@ export interface ModelConfig {
   readonly priority_floor?: number;
   /** After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default reckoned from the model's latency. */
   readonly run_deadline?: string | number;
+  /** Of its weights, on an accelerator: `512MB`; a bare number is bytes. By default the size of its file. */
+  readonly memory?: string | number;
   readonly version?: string;
   /** Names for axes that the file leaves unnamed or names badly. Only what differs from the file need be given. */
   readonly input?: readonly ValueConfig[];
   readonly output?: readonly ValueConfig[];
   /** Inputs that are the same for every request, by name: fed by the executor, never sent. */
   readonly constants?: Readonly<Record<string, number | readonly number[]>>;
-  /** Every variable axis but the batch's. */
-  readonly axes?: Readonly<Record<string, AxisConfig>>;
+  /** How a picture or a sound that is posted as a file becomes the input: `{image: {size: [224, 224], mean: […], std: […]}}` or `{audio: {sample_rate: 16000}}`. */
+  readonly preprocess?: PreprocessConfig;
+  /** What outputs mean to people: `{output: {kind: classes, tensor: probabilities, labels: […]}}`. */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }
 export interface ValueConfig {
   readonly name: string;
   readonly dims: readonly (number | string)[];
 }
-export interface AxisConfig {
-  readonly mode?: "bucket" | "pad";
-  readonly sizes: readonly number[];
-  readonly pad_value?: number;
-}
-
 /** A ModelSpec but for what the cluster gives it: its number and its file's place in the object bucket. */
 export interface ModelDraft extends Omit<ModelSpec, "number" | "file"> {
   readonly sha256: string;
@@ -76,11 +84,14 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "shares",
   "priority_floor",
   "run_deadline",
+  "memory",
   "version",
   "input",
   "output",
   "constants",
   "axes",
+  "cut",
+  "preprocess",
   "presentation",
 ]);
 
@@ -91,18 +102,28 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
   const constants = constantsOf(config, description.inputs, fail);
   const fed = new Set(constants.map((constant) => constant.name));
   const context: AxisContext = { declared: new Set(Object.keys(config.axes ?? {})), fail };
-  const inputs = description.inputs
+  const taken = description.inputs
     .filter((input) => !fed.has(input.name))
     .map((input) => tensorOf(input, override(config.input, input.name, fail), context));
+  const ours = madeNames(config);
+  const inputs = taken.filter(({ name: input }) => !ours.has(input));
+  const made = madeOf(
+    config,
+    taken.filter(({ name: input }) => ours.has(input)),
+    fail,
+  );
   const outputs = description.outputs.map((output) =>
     tensorOf(output, override(config.output, output.name, fail), context),
   );
   checkNames(config, description, fail);
-  if (inputs.length === 0) fail("no input is left to send: every one is a constant");
+  if (inputs.length === 0) fail("no input is left to send: every one is a constant or made of the others");
   if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX) fail(`more than ${TENSORS_MAX} inputs or outputs`);
 
   const axes = axesOf(config, inputs, fail);
   const buckets = bucketsOf(axes);
+  const problem = paddingProblem({ axes, inputs, made });
+  if (problem !== undefined) fail(`axes: ${problem}`);
+  const cuts = cutsOf(config, { axes, outputs }, fail);
   if (buckets.length > BUCKETS_MAX)
     fail(`axes: ${buckets.length} combinations of sizes, at most ${BUCKETS_MAX} are served`);
   return {
@@ -110,19 +131,37 @@ export function draftModel(config: ModelConfig, description: ModelDescription): 
     version: config.version ?? "1",
     engine: "onnx",
     slo: sloOf(config.slo, fail),
-    batchSizeMax: batchSizeMaxOf(config, { inputs, outputs, description }, fail),
+    batchSizeMax: batchSizeMaxOf(
+      config,
+      { inputs: [...inputs, ...made], outputs, description, mixed: mayMix({ axes }) },
+      fail,
+    ),
     patience: patienceOf(config.patience, fail),
     ...sharesOf(config, fail),
     ...(config.run_deadline !== undefined && { runDeadline: runDeadlineOf(config.run_deadline, fail) }),
+    ...(config.memory !== undefined && { memory: memoryOf(config.memory, fail) }),
     inputs,
     outputs,
     constants,
     axes,
+    ...(made.length > 0 && { made }),
+    ...(Object.keys(cuts).length > 0 && { cuts }),
     buckets,
     sha256: description.sha256,
     bytes: description.bytes,
-    ...(config.presentation === undefined ? {} : { presentation: config.presentation }),
+    ...presentationFrom(config, { inputs, outputs }, fail),
   };
+}
+
+function presentationFrom(
+  { preprocess, presentation }: ModelConfig,
+  tensors: Parameters<typeof preprocessOf>[1],
+  fail: Fail,
+): Pick<ModelSpec, "presentation"> {
+  checkedMediaInput(presentation?.["input"], fail);
+  if (preprocess === undefined) return presentation === undefined ? {} : { presentation };
+  if (presentation?.["input"] !== undefined) fail("preprocess and presentation.input say the same: keep preprocess");
+  return { presentation: { ...presentation, input: preprocessOf(preprocess, tensors, fail) } };
 }
 
 /** The draft with what the cluster adds. */
@@ -150,6 +189,8 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
     fail("slo: 25ms, for example");
   if ("run_deadline" in value && typeof value["run_deadline"] !== "string" && typeof value["run_deadline"] !== "number")
     fail("run_deadline: 2s, for example");
+  if ("memory" in value && typeof value["memory"] !== "string" && typeof value["memory"] !== "number")
+    fail("memory: 512MB, for example");
   for (const key of ["max_batch_size", "patience", "priority_floor"]) {
     if (key in value && typeof value[key] !== "number") fail(`${key}: a number is expected`);
   }
@@ -158,11 +199,15 @@ export function parseModelConfig(value: unknown, origin: string): ModelConfig {
       fail(`${key}: a list of {name, dims} is expected, with dims such as [batch, 3, 48, W]`);
     }
   }
-  for (const key of ["constants", "axes", "presentation"]) {
+  for (const key of ["constants", "axes", "cut", "preprocess", "presentation"]) {
     if (key in value && !isRecord(value[key])) fail(`${key}: a mapping is expected`);
   }
   for (const [axis, config] of Object.entries(value["axes"] ?? {})) {
-    if (!isAxisConfig(config)) fail(`axes.${axis}: {mode: bucket, sizes: [80, 160], pad_value: 0} is expected`);
+    if (!isAxisConfig(config))
+      fail(`axes.${axis}: {mode: bucket, sizes: [80, 160], pad_value: 0} or {mode: pad, max: 640} is expected`);
+  }
+  for (const [axis, cut] of Object.entries(value["cut"] ?? {})) {
+    if (!isCutConfig(cut)) fail(`cut.${axis}: {axis: W, divide: 8} or none is expected`);
   }
   for (const [constant, given] of Object.entries(value["constants"] ?? {})) {
     if (!isNumbers(given) && typeof given !== "number")
@@ -266,38 +311,11 @@ function constantDims(dims: readonly (number | string)[], count: number): number
   return dims.map((dim) => (typeof dim === "number" ? dim : free));
 }
 
-function axesOf(config: ModelConfig, inputs: readonly TensorSpec[], fail: Fail): Record<string, AxisSpec> {
-  const used = new Set<string>();
-  for (const { name, dims } of inputs) {
-    if (dims.filter((dim) => dim === BATCH_AXIS).length > 1) fail(`input '${name}' has two batch axes`);
-    for (const dim of dims) {
-      if (typeof dim === "number" || dim === BATCH_AXIS) continue;
-      if (dim === UNNAMED_AXIS)
-        fail(`input '${name}' has an axis without a name: name it with dims in the config, and give its sizes`);
-      if (config.axes?.[dim] === undefined) {
-        fail(
-          `axis '${dim}' of input '${name}' is variable: declare its sizes, axes: {${dim}: {mode: bucket, sizes: [64, 128]}}`,
-        );
-      }
-      used.add(dim);
-    }
-  }
-  const axes: Record<string, AxisSpec> = {};
-  for (const [axis, given] of Object.entries(config.axes ?? {})) {
-    if (!used.has(axis)) fail(`axes: no input has an axis '${axis}'`);
-    const sizes = [...new Set(given.sizes)].sort((a, b) => a - b);
-    if (sizes.length === 0 || !sizes.every((size) => Number.isSafeInteger(size) && size > 0)) {
-      fail(`axes.${axis}.sizes: whole numbers above zero are expected`);
-    }
-    axes[axis] = { mode: given.mode ?? "bucket", sizes, padValue: given.pad_value ?? 0 };
-  }
-  return axes;
-}
-
 interface Shapes {
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
   readonly description: ModelDescription;
+  readonly mixed: boolean;
 }
 
 function batchSizeMaxOf(config: ModelConfig, shapes: Shapes, fail: Fail): number {
@@ -308,10 +326,12 @@ function batchSizeMaxOf(config: ModelConfig, shapes: Shapes, fail: Fail): number
     ({ name, dims }) =>
       dims?.[shapes.inputs.find((input) => input.name === name)?.dims.indexOf(BATCH_AXIS) ?? -1] === 1,
   );
-  const limit = unbatched !== undefined || fixed !== undefined ? 1 : BATCH_SIZE_MAX;
+  const limit = unbatched !== undefined || fixed !== undefined ? 1 : shapes.mixed ? BATCH_SIZE_MAX : PARTS_MAX;
   const asked = config.max_batch_size ?? Math.min(BATCH_SIZE_DEFAULT, limit);
   if (!Number.isSafeInteger(asked) || asked < 1 || asked > BATCH_SIZE_MAX)
     fail(`max_batch_size: 1 to ${BATCH_SIZE_MAX}`);
+  if (asked > limit && limit > 1)
+    fail(`max_batch_size: at most ${limit} where lengths can't be mixed, since each may need a run of its own`);
   if (asked > limit) {
     const culprit = (unbatched ?? fixed)?.name ?? "";
     fail(
@@ -338,6 +358,9 @@ function runDeadlineOf(given: string | number, fail: Fail): Micros {
   return fail(`run_deadline: '${given}' is no duration from ${RUN_DEADLINE_MIN / 1e3} ms to ${SLO_US_MAX / 1e6} s`);
 }
 
+const memoryOf = (given: string | number, fail: Fail): number =>
+  parseBytes(String(given)) ?? fail(`memory: '${given}' is no size, such as 512MB`);
+
 function sharesOf(
   { shares, priority_floor: floor }: ModelConfig,
   fail: Fail,
@@ -363,10 +386,4 @@ function isValueConfig(value: unknown): value is ValueConfig {
   return value["dims"].every(
     (dim) => (typeof dim === "string" && dim !== "") || (Number.isSafeInteger(dim) && dim > 0),
   );
-}
-
-function isAxisConfig(value: unknown): value is AxisConfig {
-  if (!isRecord(value) || !isNumbers(value["sizes"])) return false;
-  const { mode = "bucket", pad_value: padValue = 0 } = value;
-  return (mode === "bucket" || mode === "pad") && typeof padValue === "number";
 }

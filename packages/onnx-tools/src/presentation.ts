@@ -1,23 +1,30 @@
 /**
  * How people's files become a model's tensors and its outputs become text: the `presentation` of a ModelSpec. It travels with the
- * model, so a command line that has never seen the model can still show it a picture.
+ * model, so a command line or a gateway that has never seen the model can still show it a picture.
  */
+import { readMediaInput } from "./media-input.ts";
 
 /** A picture, resized and normalised: channel c becomes (byte / 255 − mean[c]) / std[c]. */
 export interface ImageInput {
   readonly kind: "image";
-  /** The input that takes it, f32[1, 3, height, width]. */
+  /** The input that takes it, [1, 3, height, width] unless `layout` says otherwise. */
   readonly tensor: string;
   /**
-   * `stretch`: to exactly height × width. `line`: to this height, the width in proportion, at most `width`. `fit`: made smaller to
-   * lie within height × width (never larger), sides rounded to a multiple of 32.
+   * `stretch`: to exactly height × width. `crop`: as large as covers height × width, its middle. `letterbox`: as large as lies within, in
+   * the middle of grey. `line`: to this height, the width in proportion, at most `width`. `fit`: made smaller to lie within height × width
+   * (never larger), sides rounded to a multiple of 32.
    */
-  readonly resize: "stretch" | "line" | "fit";
+  readonly resize: "stretch" | "crop" | "letterbox" | "line" | "fit";
   readonly height: number;
   readonly width: number;
-  readonly order: "rgb" | "bgr";
+  /** `grey`: one channel instead of three, of which mean and std are the first numbers. */
+  readonly order: "rgb" | "bgr" | "grey";
   readonly mean: readonly [number, number, number];
   readonly std: readonly [number, number, number];
+  /** NHWC: channels last. Default: NCHW. */
+  readonly layout?: "NCHW" | "NHWC";
+  /** UINT8: the bytes as they are, without mean and std. Default: FP32. */
+  readonly type?: "FP32" | "UINT8";
 }
 
 /** Sound, frame by frame: each frame is sent with the end of the one before it and the state that came back. */
@@ -32,6 +39,20 @@ export interface AudioInput {
   readonly state: { readonly input: string; readonly output: string; readonly dims: readonly number[] };
 }
 
+/** Sound as a whole. */
+export interface SoundInput {
+  readonly kind: "sound";
+  /** The input that takes it. */
+  readonly tensor: string;
+  readonly sampleRate: number;
+  /** Of the tensor: [1, samples] or [1, 1, samples]. */
+  readonly rank: 2 | 3;
+  /** So many exactly: shorter ones are filled up with silence. Default: as many as there are. */
+  readonly samples?: number;
+}
+
+export type MediaInput = ImageInput | AudioInput | SoundInput;
+
 export type OutputPresentation =
   /** Greedy CTC: f32[1, steps, classes] with class 0 the blank, then the keys' lines, then the space. */
   | { readonly kind: "ctc"; readonly tensor: string; readonly keys: string }
@@ -43,15 +64,14 @@ export type OutputPresentation =
   | { readonly kind: "heat-map"; readonly tensor: string; readonly threshold: number };
 
 export interface Presentation {
-  readonly input?: ImageInput | AudioInput;
+  readonly input?: MediaInput;
   readonly output?: OutputPresentation;
 }
 
 /** Reads a spec's `presentation`; what it doesn't understand it leaves out, since showing numbers is always possible. */
 export function presentationOf(given: Readonly<Record<string, unknown>> | undefined): Presentation {
-  const input = given?.["input"] as Presentation["input"] | undefined;
+  const input = readMediaInput(given?.["input"]);
   const output = given?.["output"] as Presentation["output"] | undefined;
-  const knownInput = input?.kind === "image" || input?.kind === "audio";
   const knownOutput = ["ctc", "classes", "probability", "heat-map"].includes(output?.kind ?? "");
-  return { ...(knownInput ? { input } : {}), ...(knownOutput && output !== undefined ? { output } : {}) };
+  return { ...(input !== undefined && { input }), ...(knownOutput && output !== undefined ? { output } : {}) };
 }

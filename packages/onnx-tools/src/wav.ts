@@ -37,6 +37,28 @@ export function parseWav(bytes: Uint8Array): Sound {
   return refuse("it has no samples");
 }
 
+/** The other way: a file with one channel of 16-bit PCM, for tests and for whoever has samples and no file. */
+export function writeWav({ sampleRate, samples }: Sound): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(44 + samples.length * 2);
+  const view = new DataView(bytes.buffer);
+  const put = (at: number, tag: string): void => bytes.set(new TextEncoder().encode(tag), at);
+  put(0, "RIFF");
+  view.setUint32(4, bytes.length - 8, true);
+  put(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  view.setUint16(20, PCM, true);
+  view.setUint16(22, 1, true);
+  view.setUint32(24, sampleRate, true);
+  view.setUint32(28, sampleRate * 2, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  put(36, "data");
+  view.setUint32(40, samples.length * 2, true);
+  for (const [i, sample] of samples.entries())
+    view.setInt16(44 + 2 * i, Math.max(-32_768, Math.min(32_767, Math.round(sample * 32_768))), true);
+  return bytes;
+}
+
 function formatOf(view: DataView, body: number): { channels: number; sampleRate: number } {
   const code = view.getUint16(body, true);
   const channels = view.getUint16(body + 2, true);

@@ -1,0 +1,262 @@
+/**
+ * A family in the session worker (docs/algorithms.md, C7): the common prefix over the whole batch once, then each variant's suffix over its rows.
+ *
+ *   F1. Rows that fail, fail alone: a batch that can't run as a whole runs by halves, of the prefix and of each suffix apart.
+ *   F2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
+ */
+import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/engine";
+import {
+  BATCH_AXIS,
+  type ModelSpec,
+  type PartSpec,
+  type PrefixSpec,
+  type SuffixSpec,
+  type Tensor,
+  fedInputs,
+  variantView,
+} from "@tutti/protocol";
+import ort from "onnxruntime-node";
+import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+import { LoadRefusal, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { type SessionSettings, sessionOptions } from "./provider.ts";
+import { randomBatch } from "./random-batch.ts";
+import { batchProblem, outputsProblem } from "./signature.ts";
+import { fromOrt, toOrt } from "./tensor-types.ts";
+
+/** Outputs of the prefix, by name, each with the axis of its rows. */
+type Cut = ReadonlyMap<string, { readonly tensor: Tensor; readonly axis: number }>;
+
+interface Variant {
+  readonly suffix: SuffixSpec;
+  readonly view: ModelSpec;
+  readonly session: ort.InferenceSession;
+}
+
+export class FamilyModel {
+  readonly spec: ModelSpec;
+  readonly #prefix: PrefixSpec;
+  readonly #prefixSession: ort.InferenceSession;
+  readonly #variants: readonly Variant[];
+  readonly #constants: Readonly<Record<string, ort.Tensor>>;
+
+  private constructor(
+    spec: ModelSpec,
+    sessions: { readonly prefix: ort.InferenceSession; readonly suffixes: readonly ort.InferenceSession[] },
+  ) {
+    this.spec = spec;
+    const { prefix, variants } = spec.family!;
+    this.#prefix = prefix!;
+    this.#prefixSession = sessions.prefix;
+    this.#variants = variants.map(({ suffix }, i) => ({
+      suffix: suffix!,
+      view: variantView(spec, i),
+      session: sessions.suffixes[i]!,
+    }));
+    this.#constants = constantsOf(spec);
+  }
+
+  /** Checks the file, makes a session of each part, and on another provider than the CPU compares outputs with the CPU's. @throws {LoadRefusal} */
+  static async load(options: {
+    readonly spec: ModelSpec;
+    readonly bytes: Uint8Array;
+    readonly settings: SessionSettings;
+  }): Promise<FamilyModel> {
+    const { spec, bytes, settings } = options;
+    checkSha256(spec, bytes);
+    if (spec.family?.prefix === undefined) throw new LoadRefusal("the spec of a family says nothing of its prefix");
+    const model = await FamilyModel.#create(spec, bytes, settings);
+    if (settings.provider === "cpu") return model;
+    try {
+      await model.#compareWithCpu(bytes, settings);
+    } catch (error) {
+      await model.release();
+      throw error;
+    }
+    return model;
+  }
+
+  static async #create(spec: ModelSpec, bytes: Uint8Array, settings: SessionSettings): Promise<FamilyModel> {
+    const made: ort.InferenceSession[] = [];
+    const create = async (what: string, { offset, bytes: length }: PartSpec): Promise<ort.InferenceSession> => {
+      try {
+        // A copy: the runtime reads words, and a part begins anywhere.
+        const session = await ort.InferenceSession.create(
+          bytes.slice(offset, offset + length),
+          sessionOptions(settings),
+        );
+        made.push(session);
+        return session;
+      } catch (cause) {
+        throw new LoadRefusal(`onnxruntime can't load ${what}: ${textOf(cause)}`, { cause });
+      }
+    };
+    try {
+      const prefix = await create("the common prefix", spec.family!.prefix!);
+      const suffixes: ort.InferenceSession[] = [];
+      for (const [i, { name, suffix }] of spec.family!.variants.entries()) {
+        const session = await create(`the part of ${name}`, suffix!);
+        const problem = outputsProblem(variantView(spec, i), session.outputMetadata);
+        if (problem !== undefined) throw new LoadRefusal(`${name}: ${problem}`);
+        suffixes.push(session);
+      }
+      return new FamilyModel(spec, { prefix, suffixes });
+    } catch (error) {
+      for (const session of made) await session.release();
+      throw error;
+    }
+  }
+
+  async run(batch: EngineBatch): Promise<RunOutcome> {
+    const problem = batchProblem(this.spec, batch);
+    if (problem !== undefined) return { kind: "failed", reason: `${this.spec.name}: ${problem}`, fault: false };
+    const start = process.hrtime.bigint();
+    const groups: RowGroup[] = [];
+    const failedRows: { row: number; reason: string }[] = [];
+    const inputs = new Map(
+      fedInputs(this.spec).map(({ name, dims }, i) => {
+        return [name, { tensor: batch.inputs[i]!, axis: dims.indexOf(BATCH_AXIS) }] as const;
+      }),
+    );
+    await byHalves(rowsUpTo(batch.batchSize), failedRows, async (rows) => {
+      const given = new Map([...inputs].map(([name, input]) => [name, picked(input, rows)]));
+      const cut = await this.#runPrefix(given);
+      for (const { variant, rows: own } of groupsOf({ inputs: [...given.values()].map(({ tensor }) => tensor) }))
+        await this.#runVariant(variant, { rows, own, given, cut }, { groups, failedRows });
+    });
+    const [failure] = failedRows;
+    if (failure !== undefined && groups.length === 0) return { kind: "failed", reason: failure.reason, fault: false };
+    return { kind: "ran", run: since(start), outputs: [], groups, failedRows };
+  }
+
+  async #runPrefix(given: Cut): Promise<Cut> {
+    const feeds = feedsOf(
+      this.#prefix.inputs.map((name) => ({ from: name, to: name })),
+      given,
+      this.#constants,
+    );
+    const names = this.#prefix.cut.map(({ name }) => name);
+    const results = await this.#prefixSession.run(feeds, names, { logSeverityLevel: 4 });
+    return new Map(
+      this.#prefix.cut.map(({ name, batchAxis }) => {
+        return [name, { tensor: fromOrt(name, results[name] as ort.Tensor), axis: batchAxis }] as const;
+      }),
+    );
+  }
+
+  /** One variant's rows of a part of the batch that the prefix has run over. @param part - `rows`: of the batch; `own`: places among them */
+  async #runVariant(
+    index: number,
+    part: { readonly rows: readonly number[]; readonly own: readonly number[]; readonly given: Cut; readonly cut: Cut },
+    into: { readonly groups: RowGroup[]; readonly failedRows: { row: number; reason: string }[] },
+  ): Promise<void> {
+    const variant = this.#variants[index];
+    const failed: { row: number; reason: string }[] = [];
+    await byHalves(part.own, failed, async (places) => {
+      if (variant === undefined) throw new Error(`the family has no variant ${index}`);
+      const { suffix, session, view } = variant;
+      const pick = (from: Cut): Cut => new Map([...from].map(([name, value]) => [name, picked(value, places)]));
+      const given = feedsOf(
+        suffix.inputs.map((name) => ({ from: name, to: name })),
+        pick(part.given),
+        this.#constants,
+      );
+      const feeds = { ...given, ...feedsOf(suffix.feeds, pick(part.cut), {}) };
+      const names = view.outputs.map(({ name }) => name);
+      const results = await session.run(feeds, names, { logSeverityLevel: 4 });
+      const outputs = names.map((name) => fromOrt(name, results[name] as ort.Tensor));
+      const wrong = rowProblem(view, outputs, places.length);
+      if (wrong !== undefined) throw new Error(wrong);
+      into.groups.push({ variant: index, rows: places.map((place) => part.rows[place]!), outputs });
+    });
+    for (const { row, reason } of failed) into.failedRows.push({ row: part.rows[row]!, reason });
+  }
+
+  async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {
+    const { provider } = settings;
+    const cpu = await FamilyModel.#create(this.spec, bytes, { ...settings, provider: "cpu" });
+    try {
+      for (const bucket of this.spec.buckets.keys()) {
+        const batchSize = Math.min(this.#variants.length, this.spec.batchSizeMax);
+        const again = (): EngineBatch => randomBatch(this.spec, { bucket, batchSize, seed: bucket + 1 });
+        const [expected, actual] = [await cpu.run(again()), await this.run(again())];
+        if (expected.kind !== "ran" || actual.kind !== "ran") {
+          const [who, outcome] = expected.kind !== "ran" ? ["the CPU", expected] : [provider, actual];
+          throw new LoadRefusal(
+            `${who} can't run the family on random inputs: ${(outcome as { reason: string }).reason}`,
+          );
+        }
+        const outputs = ({ groups = [] }: typeof expected): Tensor[] => groups.flatMap((group) => group.outputs);
+        const difference = relativeDifference(outputs(expected), outputs(actual));
+        if (difference <= DIFFERENCE_MAX) continue;
+        throw new LoadRefusal(
+          `the ${provider} provider computes this family wrongly: its outputs are ${difference.toPrecision(2)} away from the CPU's ` +
+            `(at most ${DIFFERENCE_MAX}); serve it with --provider cpu`,
+        );
+      }
+    } finally {
+      await cpu.release();
+    }
+  }
+
+  async release(): Promise<void> {
+    await this.#prefixSession.release();
+    for (const { session } of this.#variants) await session.release();
+  }
+}
+
+const rowsUpTo = (count: number): number[] => Array.from({ length: count }, (_, row) => row);
+
+/** F1: whole if it can be, else by halves down to the rows that fail. */
+async function byHalves(
+  rows: readonly number[],
+  failed: { row: number; reason: string }[],
+  run: (rows: readonly number[]) => Promise<void>,
+): Promise<void> {
+  const parts = [rows];
+  for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
+    try {
+      await run(part);
+    } catch (error) {
+      const half = Math.ceil(part.length / 2);
+      if (part.length === 1) failed.push({ row: part[0]!, reason: textOf(error) });
+      else parts.push(part.slice(half), part.slice(0, half));
+    }
+  }
+}
+
+interface Value {
+  readonly tensor: Tensor;
+  /** −1: of no row. */
+  readonly axis: number;
+}
+
+const picked = ({ tensor, axis }: Value, rows: readonly number[]): Value => ({
+  tensor: axis < 0 ? tensor : gatherRows(tensor, axis, rows),
+  axis,
+});
+
+function feedsOf(
+  wanted: readonly { readonly from: string; readonly to: string }[],
+  given: Cut,
+  constants: Readonly<Record<string, ort.Tensor>>,
+): Record<string, ort.Tensor> {
+  const feeds: Record<string, ort.Tensor> = {};
+  for (const { from, to } of wanted) {
+    const value = given.get(from);
+    const feed = value === undefined ? constants[from] : toOrt(value.tensor);
+    if (feed === undefined) throw new Error(`nobody gives '${from}'`);
+    feeds[to] = feed;
+  }
+  return feeds;
+}
+
+/** F2. */
+function rowProblem(view: ModelSpec, outputs: readonly Tensor[], rows: number): string | undefined {
+  for (const [i, { name, dims }] of view.outputs.entries()) {
+    const found = outputs[i]!.dims;
+    const axis = dims.indexOf(BATCH_AXIS);
+    if (found.length !== dims.length || (axis >= 0 && found[axis] !== rows))
+      return `output '${name}' is [${found.join(", ")}] for a batch of ${rows}, and was declared [${dims.join(", ")}]`;
+  }
+  return undefined;
+}

@@ -1,0 +1,28 @@
+import type { Tensor } from "@tutti/protocol";
+import ort from "onnxruntime-node";
+import { sessionOptions } from "./provider.ts";
+import { fromOrt, toOrt } from "./tensor-types.ts";
+
+/** A file as it runs by itself, for tools that look into models: no spec, no worker, no checks. */
+export interface Trial {
+  /** Blocks the calling thread. @param feeds - each input by its name; what the file doesn't take is left out */
+  run(feeds: readonly Tensor[]): Promise<readonly Tensor[]>;
+  release(): Promise<void>;
+}
+
+/** On the CPU, with one thread. @throws what onnxruntime says */
+export async function openTrial(bytes: Uint8Array): Promise<Trial> {
+  const session = await ort.InferenceSession.create(bytes, sessionOptions({ provider: "cpu", threads: 1 }));
+  return {
+    run: async (feeds) => {
+      const taken = feeds.filter(({ name }) => session.inputNames.includes(name));
+      const results = await session.run(
+        Object.fromEntries(taken.map((tensor) => [tensor.name, toOrt(tensor)])),
+        [...session.outputNames],
+        { logSeverityLevel: 4 },
+      );
+      return session.outputNames.map((name) => fromOrt(name, results[name] as ort.Tensor));
+    },
+    release: () => session.release(),
+  };
+}

@@ -1,0 +1,48 @@
+/** What may be posted as a file. Without what decodes it, which loads libvips. */
+import { TuttiError } from "@tutti/protocol";
+import type { MediaInput } from "./presentation.ts";
+
+export type MediaKind = "picture" | "sound";
+
+const KINDS: Readonly<Record<string, MediaKind>> = {
+  "image/jpeg": "picture",
+  "image/jpg": "picture", // no registered name, and what many send
+  "image/png": "picture",
+  "image/webp": "picture",
+  "audio/wav": "sound",
+  "audio/x-wav": "sound",
+  "audio/wave": "sound",
+  "audio/vnd.wave": "sound",
+};
+/** As they are registered, for documents. */
+export const MEDIA_TYPES = ["image/jpeg", "image/png", "image/webp", "audio/wav"] as const;
+
+/**
+ * @param contentType - of a body, with or without parameters
+ * @returns undefined for what is neither picture nor sound
+ * @throws {TuttiError} INVALID_INPUT for pictures and sounds that are not read, naming those that are
+ */
+export function mediaKindOf(contentType: string | undefined): MediaKind | undefined {
+  const type = contentType?.split(";", 1)[0]!.trim().toLowerCase() ?? "";
+  if (Object.hasOwn(KINDS, type)) return KINDS[type];
+  if (!/^(image|audio|video)\//.test(type)) return undefined;
+  throw invalid(`${type.slice(0, 80)} isn't read: send ${MEDIA_TYPES.join(", ")}`);
+}
+
+/**
+ * What the model says it makes of such a file.
+ *
+ * @throws {TuttiError} INVALID_INPUT saying what to put into its configuration
+ */
+export function mediaInputOf(
+  { name, input }: { readonly name: string; readonly input: MediaInput | undefined },
+  kind: MediaKind,
+): MediaInput {
+  if (input !== undefined && (input.kind === "image") === (kind === "picture")) return input;
+  const example = kind === "picture" ? "{image: {size: [224, 224]}}" : "{audio: {sample_rate: 16000}}";
+  throw invalid(
+    `"${name}" takes no ${kind}: its configuration names no pre-processor (preprocess: ${example} in config.yaml); send tensors`,
+  );
+}
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text, { retryable: false });

@@ -1,0 +1,3 @@
+/** Apart from the rest of the package, since it loads libvips, with the first picture. */
+export * from "./media-file.ts";
+export * from "./picture-file.ts";
