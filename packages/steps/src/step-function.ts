@@ -1,0 +1,36 @@
+import type { Tensors } from "./step-tensors.ts";
+
+/** What is known of the publisher's request beside its tensors. */
+export interface StepRequest {
+  readonly pipeline: string;
+  readonly app: string;
+  /** The publisher's own id, where its body has one. */
+  readonly id?: string;
+  readonly parameters?: Readonly<Record<string, unknown>>;
+}
+
+/** What a function gets. Its tensors are its own: it may write into them. */
+export interface StepInput {
+  /** What the publisher sent. */
+  readonly input: Tensors;
+  /** Of every stage that has ended before: the outputs of its requests, in their order. Empty where a filter let nothing through. */
+  readonly stages: Readonly<Record<string, readonly Tensors[]>>;
+  /** What the functions of earlier stages kept, by stage. */
+  readonly kept: Readonly<Record<string, unknown>>;
+  readonly request: StepRequest;
+}
+
+/** One request of a stage, or a list of them (fan-out); an empty list is a filter that let nothing through. */
+export type StageRequests = Tensors | readonly Tensors[];
+/** With something to remember for later steps, which read it as `kept.<stage>`: anything that can be cloned (structured clone). */
+export interface StageRequestsKept {
+  readonly requests: StageRequests;
+  readonly keep?: unknown;
+}
+
+/** `before` of a stage. An error whose `code` is TUTTI_INVALID_INPUT tells the publisher that its input is wrong; any other is the function's fault. */
+export type StageFunction = (
+  step: StepInput,
+) => StageRequests | StageRequestsKept | Promise<StageRequests | StageRequestsKept>;
+/** `finish` of a pipeline: the tensors of its answer. */
+export type FinishFunction = (step: StepInput) => Tensors | Promise<Tensors>;
