@@ -1,13 +1,17 @@
 import {
   BUCKET,
   type ModelFaults,
+  type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
   faultKeys,
+  isModelRunTimes,
   isModelSpec,
   isModelStatus,
   leaseKeys,
+  runTimesKeys,
   statusWith,
+  variantView,
 } from "@tutti/protocol";
 import type { Entry, Store } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
@@ -22,6 +26,8 @@ export interface CatalogModel {
   readonly lease: ModelLease | undefined;
   /** What it did to its executors since it last served. */
   readonly faults?: ModelFaults | undefined;
+  /** How long its requests take alone, where the profiler has found that out. */
+  readonly times?: ModelRunTimes | undefined;
 }
 export interface ModelLease {
   readonly batcher: ActorKey;
@@ -45,9 +51,12 @@ export class Catalog {
   readonly #watcher: CatalogWatcher;
   readonly #byName = new Map<string, CatalogModel>();
   readonly #byNumber = new Map<number, CatalogModel>();
+  /** By name; of a variant that several families have, that of the one that answers. */
+  #variants: ReadonlyMap<string, CatalogModel> = new Map();
   readonly #statuses = new Map<string, ModelStatus>();
   readonly #leases = new Map<number, ModelLease>();
   readonly #faults = new Map<number, ModelFaults>();
+  readonly #times = new Map<number, ModelRunTimes>();
   readonly #watches: { stop(): void }[] = [];
   #waitingFor = 3;
   #onReady: () => void = () => undefined;
@@ -70,8 +79,16 @@ export class Catalog {
     this.#watch(
       BUCKET.profiles,
       "",
-      (entry) => (entry.key.startsWith(faultKeys.prefix) ? this.#onFaults(entry) : this.#onStatus(entry)),
-      (key) => (key.startsWith(faultKeys.prefix) ? this.#onFaultsGone(key) : this.#onStatusGone(key)),
+      (entry) => {
+        if (entry.key.startsWith(faultKeys.prefix)) this.#onFaults(entry);
+        else if (entry.key.startsWith(runTimesKeys.prefix)) this.#onTimes(entry);
+        else this.#onStatus(entry);
+      },
+      (key) => {
+        if (key.startsWith(faultKeys.prefix)) this.#onFaultsGone(key);
+        else if (key.startsWith(runTimesKeys.prefix)) this.#onTimesGone(key);
+        else this.#onStatusGone(key);
+      },
     );
     this.#watch(
       BUCKET.models,
@@ -86,6 +103,23 @@ export class Catalog {
   }
   get(name: string): CatalogModel | undefined {
     return this.#byName.get(name);
+  }
+  /**
+   * Who answers requests under this name: the model of that name, or a family that has a variant of it. While one is made of the other both are there; then
+   * the one that serves does, and of two the newer.
+   */
+  target(name: string): CatalogModel | undefined {
+    const own = this.#byName.get(name);
+    if (this.#variants.size === 0) return own;
+    const variant = this.#variants.get(name);
+    if (own === undefined || variant === undefined) return own ?? variant;
+    return own.spec.number < variant.spec.number ? answering(own, variant) : answering(variant, own);
+  }
+  /** Everything that can be asked for: models, and the variants of families in their stead. */
+  *targets(): IterableIterator<CatalogModel> {
+    for (const model of this.#byName.values())
+      if (model.spec.family === undefined && this.target(model.spec.name) === model) yield model;
+    for (const variant of this.#variants.values()) if (this.target(variant.spec.name) === variant) yield variant;
   }
   ofThread(thread: ThreadId): CatalogModel | undefined {
     return this.#byNumber.get(modelNumberOf(thread));
@@ -134,6 +168,7 @@ export class Catalog {
     if (model === undefined) return;
     this.#byName.delete(key);
     this.#byNumber.delete(model.spec.number);
+    if (model.spec.family !== undefined) this.#indexVariants();
     this.#watcher.onGone?.(model);
   }
 
@@ -160,6 +195,18 @@ export class Catalog {
   #onFaultsGone(key: string): void {
     const modelNumber = Number(key.slice(faultKeys.prefix.length));
     this.#faults.delete(modelNumber);
+    this.#judge(modelNumber);
+  }
+  #onTimes(entry: Entry): void {
+    const times = fromJson(entry.value);
+    if (!isModelRunTimes(times) || runTimesKeys.model(times.number) !== entry.key)
+      throw new Error("it describes no running times");
+    this.#times.set(times.number, times);
+    this.#judge(times.number);
+  }
+  #onTimesGone(key: string): void {
+    const modelNumber = Number(key.slice(runTimesKeys.prefix.length));
+    this.#times.delete(modelNumber);
     this.#judge(modelNumber);
   }
   #judge(modelNumber: number): void {
@@ -190,11 +237,32 @@ export class Catalog {
   #put(spec: ModelSpec): void {
     const faults = this.#faults.get(spec.number);
     const status = statusWith(spec, this.#matching(spec, this.#statuses.get(spec.name)), faults);
-    const model: CatalogModel = { spec, status, lease: this.#leases.get(spec.number), faults };
+    const known = this.#times.get(spec.number);
+    const times = known?.version === spec.version ? known : undefined;
+    const model: CatalogModel = { spec, status, lease: this.#leases.get(spec.number), faults, times };
     const before = this.#byName.get(spec.name);
     if (before !== undefined && before.spec.number !== spec.number) this.#byNumber.delete(before.spec.number);
     this.#byName.set(spec.name, model);
     this.#byNumber.set(spec.number, model);
+    if (spec.family !== undefined || before?.spec.family !== undefined) this.#indexVariants();
     this.#watcher.onChange(model, before);
   }
+
+  #indexVariants(): void {
+    const families = [...this.#byName.values()].filter(({ spec }) => spec.family !== undefined);
+    const found = new Map<string, CatalogModel>();
+    for (const family of families.sort((a, b) => a.spec.number - b.spec.number)) {
+      for (const [i, { name }] of family.spec.family!.variants.entries()) {
+        const variant = { ...family, spec: variantView(family.spec, i) };
+        found.set(name, answering(found.get(name), variant));
+      }
+    }
+    this.#variants = found;
+  }
 }
+
+/** Of two that have the same name: whoever serves, and of both or neither the newer. */
+const answering = (older: CatalogModel | undefined, newer: CatalogModel): CatalogModel =>
+  older === undefined || isServed(newer) || !isServed(older) ? newer : older;
+
+const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;

@@ -1,6 +1,7 @@
 import type { Clock, Stop } from "@tutti/clock";
 import type { Heartbeat, Role } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, after, before, earlier, micros } from "@tutti/units";
+import type { BusPulse } from "./bus-pulse.ts";
 
 /** Peers known at once; beyond, newcomers wait until one is lost (T7). */
 const PEERS_MAX = 16_384;
@@ -13,6 +14,7 @@ const SWEEPS = 10;
 
 interface Known {
   last: Heartbeat;
+  /** In the time in which the server was awake. */
   heardAt: Instant;
   /** Which of our connections it was last heard on. */
   connection: number;
@@ -29,6 +31,7 @@ export class Directory {
   readonly #clock: Clock;
   readonly #timeout: Micros;
   readonly #watcher: PeerWatcher;
+  readonly #pulse: BusPulse | undefined;
   readonly #peers = new Map<ActorKey, Known>();
   readonly #gone = new Set<ActorKey>();
   readonly #sweeping: Stop;
@@ -37,10 +40,12 @@ export class Directory {
   #connection = 0;
   #isAway = false;
 
-  constructor(clock: Clock, timeout: Micros, watcher: PeerWatcher) {
+  /** @param pulse - of the connection over which peers are heard: while the server sleeps nobody is silent */
+  constructor(clock: Clock, timeout: Micros, watcher: PeerWatcher, pulse?: BusPulse) {
     this.#clock = clock;
     this.#timeout = timeout;
     this.#watcher = watcher;
+    this.#pulse = pulse;
     this.#sweptAt = clock.now();
     this.#sweepEvery = micros(Math.max(1_000, Math.round(timeout / SWEEPS)));
     this.#sweeping = clock.every(this.#sweepEvery, () => this.#sweep());
@@ -55,11 +60,11 @@ export class Directory {
     this.#gone.delete(beat.key);
     if (known === undefined) {
       if (this.#peers.size >= PEERS_MAX) return;
-      this.#peers.set(beat.key, { last: beat, heardAt: this.#clock.now(), connection: this.#connection });
+      this.#peers.set(beat.key, { last: beat, heardAt: this.#awakeAt(), connection: this.#connection });
       this.#watcher.onJoin?.(beat);
     } else {
       known.last = beat;
-      known.heardAt = this.#clock.now();
+      known.heardAt = this.#awakeAt();
       known.connection = this.#connection;
     }
     this.#watcher.onBeat?.(beat);
@@ -71,6 +76,11 @@ export class Directory {
 
   *ofRole(role: Role): Generator<Heartbeat> {
     for (const { last } of this.#peers.values()) if (last.role === role) yield last;
+  }
+
+  some(role: Role, matches: (peer: Heartbeat) => boolean): boolean {
+    for (const peer of this.ofRole(role)) if (matches(peer)) return true;
+    return false;
   }
 
   *peers(): Generator<Heartbeat> {
@@ -99,13 +109,15 @@ export class Directory {
   /** Our own connection is away: that nobody is heard says nothing of anybody, however long it lasts. */
   disconnected(): void {
     this.#isAway = true;
+    this.#pulse?.reset();
   }
 
   /** Our connection was made anew: what peers said meanwhile is lost, so each gets a whole time-out to be heard here. */
   reconnected(): void {
     this.#isAway = false;
     this.#connection++;
-    const now = this.#clock.now();
+    this.#pulse?.reset();
+    const now = this.#awakeAt();
     for (const peer of this.#peers.values()) peer.heardAt = now;
   }
 
@@ -119,12 +131,19 @@ export class Directory {
     // whole time-out to be heard again.
     const stall = now - this.#sweptAt - this.#sweepEvery;
     this.#sweptAt = now;
+    const awakeAt = this.#awakeAt();
     if (stall > this.#sweepEvery)
       for (const peer of this.#peers.values())
-        peer.heardAt = stall > this.#timeout ? now : earlier(now, after(peer.heardAt, stall as Micros));
+        peer.heardAt = stall > this.#timeout ? awakeAt : earlier(awakeAt, after(peer.heardAt, stall as Micros));
     if (this.#isAway) return;
-    const deadline = before(now, this.#timeout);
+    this.#pulse?.beat();
+    const deadline = before(awakeAt, this.#timeout);
     for (const { last, heardAt } of [...this.#peers.values()]) if (heardAt < deadline) this.#lose(last);
+  }
+
+  #awakeAt(): Instant {
+    const now = this.#clock.now();
+    return this.#pulse === undefined ? now : before(now, micros(this.#pulse.stalledUs));
   }
 
   #lose(peer: Heartbeat): void {

@@ -1,10 +1,17 @@
 export * from "./catalog.ts";
+export { PlacementBook } from "./placement-book.ts";
 export * from "./ports.ts";
 export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";
 export { createExecutor, type ExecutorConfig, type ExecutorPorts, type LastRun } from "./executor/executor.ts";
 export { randomRow } from "./random-row.ts";
+export { type BatchPart, type RowBuffer, rowBuffer } from "./executor/padded-buffer.ts";
+export { type OutputPlace, rowOfOutput } from "./executor/batch-buffer.ts";
 export { createIngress, type IngressConfig, type IngressPorts } from "./ingress/ingress.ts";
+export type { ServedPipelines } from "./ingress/pipelines/pipeline-desk.ts";
+export { isStats } from "./planner/load-book.ts";
+export { createPlanner, type PlannerConfig } from "./planner/planner.ts";
 export { createProfiler, type ProfilerConfig } from "./profiler/profiler.ts";
 export { createRanker, type RankerConfig } from "./ranker/ranker.ts";
+export { RouteBook, type KnownRoute } from "./route-book.ts";
 export { Station, type StationOptions } from "./station.ts";
 export { wellFormed } from "./well-formed.ts";

@@ -11,6 +11,8 @@ export interface ActorPorts {
   readonly bus: Bus;
   /** A second connection for publishers' requests and answers, so that one blocked consumer of bulk data never delays control. */
   readonly bulk: Bus;
+  /** ingress: a third one for answers, whose user may publish to applications' inboxes and nowhere else. Default: `bulk`. */
+  readonly answers?: Bus;
   readonly store: Store;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
@@ -18,6 +20,8 @@ export interface ActorPorts {
   readonly randomBytes: (count: number) => Uint8Array;
   /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
   readonly vitals?: () => Readonly<Record<string, number>>;
+  /** Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that can't be told. */
+  readonly processLives?: (pid: number) => boolean | undefined;
 }
 
 export interface ActorConfig {

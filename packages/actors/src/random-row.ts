@@ -1,10 +1,20 @@
-import { type ModelSpec, bytesOf, rowLayout } from "@tutti/protocol";
+import {
+  type ModelSpec,
+  bytesOf,
+  rowLayout,
+  typicalLengths,
+  variantCount,
+  writeLengths,
+  writeVariant,
+} from "@tutti/protocol";
 import type { Prng } from "@tutti/units";
 
-/** A row of the declared shapes to measure or warm up with: floats in [−1, 1), integers 0 or 1, which every vocabulary has. */
+/** A row of the declared shapes (padded axes: of their typical length) to measure or warm up with: floats in [−1, 1), integers 0 or 1, which every vocabulary has. */
 export function randomRow(spec: ModelSpec, bucket: number, prng: Prng): Uint8Array {
-  const layout = rowLayout(spec, bucket);
+  const lengths = typicalLengths(spec);
+  const layout = rowLayout(spec, bucket, lengths);
   const row = new Uint8Array(layout.byteLength);
+  writeLengths(row, lengths);
   const view = new DataView(row.buffer);
   layout.inputs.forEach(({ offset, byteLength }, i) => {
     const { type } = spec.inputs[i]!;
@@ -16,5 +26,6 @@ export function randomRow(spec: ModelSpec, bucket: number, prng: Prng): Uint8Arr
       else view.setUint8(at, prng.nextUint32() & 1);
     }
   });
+  if (spec.family !== undefined) writeVariant(row, prng.nextInt(variantCount(spec)));
   return row;
 }

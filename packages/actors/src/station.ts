@@ -2,8 +2,9 @@ import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Stop } from "@tutti/clock";
 import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/telemetry";
-import { type ActorKey, actorToken, seconds } from "@tutti/units";
+import { type ActorKey, type Instant, actorToken, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
+import { BusPulse } from "./bus-pulse.ts";
 import { Directory, type PeerWatcher } from "./directory.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
 import { PROBE_EVERY, PeerProbes } from "./peer-probes.ts";
@@ -19,13 +20,20 @@ export interface StationOptions extends PeerWatcher {
   /** What its own heartbeats carry besides who it is. */
   readonly beat?: () => Partial<Heartbeat>;
   readonly stats: () => Omit<StatsReported, "key" | "role" | "at">;
+  /** What happened since the last report, once. */
+  readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
 }
+
+/** A server that answers within this is awake. */
+const AWAKE_WITHIN = millis(20);
 
 /** What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services protocol. */
 export class Station {
   readonly subjects: Subjects;
   readonly reader = new FrameReader();
   readonly directory: Directory;
+  /** Whether the server is awake, as the directory asks it several times a second. */
+  readonly pulse: BusPulse;
   readonly log: Logger;
   /** Frames that could not be read: malformed input never stops an actor (T8). */
   faults = 0;
@@ -49,7 +57,8 @@ export class Station {
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
-    this.directory = new Directory(ports.clock, config.peerTimeout, options);
+    this.pulse = new BusPulse(ports.bus, ports.clock, AWAKE_WITHIN);
+    this.directory = new Directory(ports.clock, config.peerTimeout, options, this.pulse);
     this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
       if (sender === beat.key && sender !== config.key) this.directory.hear(beat);
     });
@@ -185,13 +194,15 @@ export class Station {
   /** Figures, which otherwise go once a second. */
   report(): void {
     const stats = this.#options.stats();
+    const at = this.#ports.clock.now();
     const own = { frameFaults: this.faults, framesLost: this.#outbox.lost, slowConsumers: this.#slowConsumers };
     const figures = { ...stats.figures, ...own, ...this.#ports.vitals?.() };
     this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
       key: this.#config.key,
       role: this.#options.role,
-      at: this.#ports.clock.now(),
+      at,
       ...stats,
+      ...this.#options.told?.(at),
       figures,
     });
   }

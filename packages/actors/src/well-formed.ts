@@ -4,19 +4,24 @@
  */
 import {
   BATCH_SIZE_MAX,
+  type ExecutorInventory,
   type ExecutorLost,
   type GpuJoined,
   type GpuState,
   type Heartbeat,
   type IngressIntroduced,
+  MODELS_MAX,
   type ModelOffered,
   type ModelReported,
   type ProfileMeasured,
   type ProfileWanted,
   type RankerAnnounced,
+  type ScalingAdvised,
+  isName,
   isRole,
 } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, BUCKETS_MAX, GPUS_MAX } from "@tutti/units";
+import { wellFormedSamples } from "./well-formed-samples.ts";
 
 type Unknown<T> = { readonly [K in keyof T]?: unknown };
 
@@ -26,6 +31,8 @@ const isGpu = (value: unknown): boolean => isCount(value) && value < GPUS_MAX;
 const isBucket = (value: unknown): boolean => isCount(value) && value < BUCKETS_MAX;
 const isBatchSize = (value: unknown): boolean => isCount(value) && value > 0 && value <= BATCH_SIZE_MAX;
 const isText = (value: unknown): boolean => typeof value === "string";
+const isSubCluster = (value: unknown): boolean => typeof value === "string" && isName(value);
+const isFinite = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value);
 const isThread = (value: unknown): boolean => isCount(value) && value < 2 ** 32;
 /** NEVER and ALWAYS are moments too. */
 const isInstant = (value: unknown): boolean => typeof value === "number" && Math.floor(value) === value;
@@ -47,6 +54,7 @@ const isGpuState = (state: Unknown<GpuState>): boolean =>
   isInstant(state.freeAt) &&
   isCount(state.epoch) &&
   isCount(state.grantSeq) &&
+  isSubCluster(state.subCluster) &&
   typeof state.serving === "boolean" &&
   isText(state.type);
 const isLastArrival = (last: Unknown<Listed<"arrivals">>): boolean =>
@@ -63,6 +71,7 @@ const isAddress = (address: Unknown<NonNullable<Heartbeat["address"]>>): boolean
   isText(address.host) && isCount(address.port) && address.port < 65_536 && typeof address.tls === "boolean";
 
 export const wellFormed = {
+  ...wellFormedSamples,
   heartbeat: (beat: Unknown<Heartbeat>): boolean =>
     isKey(beat.key) &&
     typeof beat.role === "string" &&
@@ -71,13 +80,16 @@ export const wellFormed = {
     isInstant(beat.sentAt) &&
     typeof beat.leaving === "boolean" &&
     isAbsentOr(beat.epoch, isCount) &&
+    isAbsentOr(beat.subCluster, isSubCluster) &&
+    isAbsentOr(beat.yields, (yields) => typeof yields === "boolean") &&
     isAbsentOr(beat.grants, isCount) &&
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
     isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&
     isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
     isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
-  rankerAnnounced: ({ key, epoch }: Unknown<RankerAnnounced>): boolean => isKey(key) && isCount(epoch),
+  rankerAnnounced: ({ key, epoch, subCluster }: Unknown<RankerAnnounced>): boolean =>
+    isKey(key) && isCount(epoch) && isSubCluster(subCluster),
   gpuJoined: ({ executor, epoch, gpus }: Unknown<GpuJoined>): boolean =>
     isKey(executor) && isCount(epoch) && isList<GpuState>(gpus, isGpuState),
   executorLost: ({ executor }: Unknown<ExecutorLost>): boolean => isKey(executor),
@@ -97,6 +109,20 @@ export const wellFormed = {
     isText(report.version) &&
     (report.state === "loaded" || report.state === "failed" || report.state === "unloaded") &&
     isText(report.reason),
+  executorInventory: (inventory: Unknown<ExecutorInventory>): boolean =>
+    isKey(inventory.executor) &&
+    isListOf(inventory.gpus, isGpu) &&
+    isText(inventory.type) &&
+    isSubCluster(inventory.subCluster) &&
+    isCount(inventory.memoryBytes) &&
+    isCount(inventory.memoryBytesMax) &&
+    isList<ExecutorInventory["models"][number]>(
+      inventory.models,
+      ({ number, version, memoryBytes }) => isCount(number) && isText(version) && isCount(memoryBytes),
+    ) &&
+    (inventory.models as unknown[]).length <= MODELS_MAX,
+  scalingAdvised: ({ at, advice, gpus, badRate, idleShare }: Unknown<ScalingAdvised>): boolean =>
+    isInstant(at) && isFinite(advice) && isCount(gpus) && isFinite(badRate) && isFinite(idleShare),
   profileWanted: (wanted: Unknown<ProfileWanted>): boolean =>
     isGpu(wanted.gpu) &&
     isText(wanted.model) &&

@@ -7,7 +7,7 @@ import { type TensorValue, tensorValue } from "./tensors.ts";
 export interface InferResult {
   readonly outputs: Readonly<Record<string, TensorValue>>;
   readonly model: string;
-  /** Undefined in binary form, which carries tensors alone. */
+  /** Undefined in binary form, which carries tensors alone, where there is but one. */
   readonly version: string | undefined;
   /** How many requests ran together. */
   readonly batchSize: number | undefined;
@@ -26,7 +26,7 @@ export function readAnswer(delivery: Delivery, target: string): InferResult | Tu
     return {
       outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])),
       model: model === "" ? target : model,
-      version: version === "" ? undefined : version,
+      version: version === "" ? delivery.header(HEADER.version) : version,
       batchSize: numberOf(delivery.header(HEADER.batchSize)),
       queueUs: numberOf(delivery.header(HEADER.queueUs)),
     };

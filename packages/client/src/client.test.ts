@@ -1,5 +1,6 @@
 import { type Delivery, InMemoryNetwork } from "@tutti/bus";
-import { CONTENT, HEADER, type InferRequest, TuttiError, errorBody } from "@tutti/protocol";
+import { CONTENT, HEADER, type InferRequest, SIZE_HINT_MAX, TuttiError, errorBody } from "@tutti/protocol";
+import { RecordingTelemetry } from "@tutti/telemetry";
 import { decodeRequest, encodeAnswer, encodeTensors, formOf } from "@tutti/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TuttiClient } from "./client.ts";
@@ -106,6 +107,21 @@ test("a second answer, and one after the deadline, reach nobody and are counted"
   await new Promise<void>((resolve) => net.connect({ name: "after" }).flush(() => resolve()));
   expect(client.lateAnswers).toBe(2);
   expect(client.inFlight).toBe(0);
+});
+
+test("a request says how long it is, and a size that is none is refused before it is sent", async () => {
+  const { server, client } = network();
+  const sizes: (string | undefined)[] = [];
+  answering(server, (request, delivery) => {
+    sizes.push(delivery.header(HEADER.size));
+    echo(server, request, delivery);
+  });
+  for (const size of [320, 0.25, SIZE_HINT_MAX]) await client.infer("ocr-rec", { x: [1] }, { size });
+  await client.infer("ocr-rec", { x: [1] });
+  expect(sizes).toEqual(["320", "0.25", "1000000000", undefined]);
+  for (const size of [0, -1, NaN, Infinity, SIZE_HINT_MAX * 2])
+    await expect(client.infer("ocr-rec", { x: [1] }, { size })).rejects.toMatchObject({ code: "TUTTI_INVALID_INPUT" });
+  expect(sizes).toHaveLength(4);
 });
 
 test("aborting rejects with CANCELLED, whatever comes later", async () => {
@@ -290,4 +306,35 @@ test("a request that is aborted between two attempts makes no other", async () =
   expect(await outcome).toBe("TUTTI_CANCELLED");
   await vi.advanceTimersByTimeAsync(1_000);
   expect(seen).toHaveLength(1);
+});
+
+test("a client's span tells of attempts and refusals, and is recorded where it was refused or late, whatever the head decided", async () => {
+  const { net, server } = network();
+  const traces = new RecordingTelemetry({ sampled: false });
+  const client = new TuttiClient(net.connect({ name: "traced", inboxPrefix: "_INBOX.shop" }), {
+    app: "shop",
+    telemetry: traces,
+  });
+  let refusals = 2;
+  answering(server, (request, delivery) => {
+    const again = new TuttiError("TUTTI_OVERLOADED", "too much", { retryAfterMs: 1 });
+    if (refusals-- > 0) refuse(server, delivery, again);
+    else echo(server, request, delivery);
+  });
+  const ask = async (retries: number): Promise<void> => {
+    const asked = client.infer("mlp", { x: new Float32Array(1) }, { slo: "50ms", retries }).catch(() => undefined);
+    await vi.advanceTimersByTimeAsync(40);
+    await asked;
+  };
+  await ask(1); // both refused
+  await ask(0); // well
+  const seen = traces.spans.map(({ isRecorded, attributes, events }) => [
+    isRecorded,
+    attributes["tutti.outcome"],
+    events.map(({ name, attributes: { code, reason } }) => `${name}: ${String(code)} ${String(reason)}`),
+  ]);
+  expect(seen).toEqual([
+    [true, "TUTTI_OVERLOADED", ["tried again: TUTTI_OVERLOADED too much", "refused: TUTTI_OVERLOADED too much"]],
+    [false, "ok", []],
+  ]);
 });

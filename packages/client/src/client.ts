@@ -1,6 +1,6 @@
 import type { Bus } from "@tutti/bus";
-import { CONTENT, HEADER, TuttiError, inferSubject, isName } from "@tutti/protocol";
-import { type Span, type Telemetry, formatTraceparent } from "@tutti/telemetry";
+import { CONTENT, HEADER, SIZE_HINT_MAX, TuttiError, inferSubject, isModelName, isName } from "@tutti/protocol";
+import { type Span, type Telemetry, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
 import { type Instant, type Micros, parseDuration } from "@tutti/units";
 import { type Form, encodeRequest } from "@tutti/wire";
 import type { InferResult } from "./answer.ts";
@@ -39,15 +39,25 @@ export interface InferOptions {
    */
   readonly within?: string | number;
   readonly form?: Form;
-  /** Of the model; the newest by default. */
+  /** Of the model; by default whichever has a share of its requests (docs/rollouts.md). The target `name/version` says the same. */
   readonly version?: string;
   readonly priority?: number;
+  /**
+   * How long the request is, in its model's own unit (tokens, pixels of width): above zero. Whoever plans it then knows how long it runs. Default: what the
+   * cluster reads from the tensors, where the model declares an axis that varies.
+   */
+  readonly size?: number;
   /**
    * The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart, and see which are the same one sent
    * again. Default, where there are retries: a random one.
    */
   readonly id?: string;
+  /** W3C trace context of whoever caused this call: its trace goes on here. One that can't be read is left out. */
+  readonly traceparent?: string;
 }
+
+/** What a client needs of a bus. Answers come below what `newInbox` gives. */
+export type ClientBus = Pick<Bus, "publish" | "subscribe" | "newInbox" | "payloadMax">;
 
 const IN_FLIGHT_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
@@ -57,7 +67,7 @@ const TIMEOUT_MS = 10_000;
  * When the answer is lost (its ingress died), that is UNAVAILABLE within the deadline plus 100 ms (docs/architecture.md, T1).
  */
 export class TuttiClient {
-  readonly #bus: Bus;
+  readonly #bus: ClientBus;
   readonly #app: string;
   readonly #telemetry: Telemetry | undefined;
   readonly #inFlightMax: number;
@@ -67,7 +77,7 @@ export class TuttiClient {
   readonly #inFlight = new Set<Flight>();
   #closed = false;
 
-  constructor(bus: Bus, options: ClientOptions = {}) {
+  constructor(bus: ClientBus, options: ClientOptions = {}) {
     this.#bus = bus;
     this.#app = options.app ?? "default";
     this.#telemetry = options.telemetry;
@@ -100,15 +110,17 @@ export class TuttiClient {
     return new Promise((resolve, reject) => {
       const { signal } = options;
       const { call, span } = this.#prepare(target, inputs, options);
+      const startedAt = now();
       const onAbort = (): void => flight.cancel(cancelled(signal));
       const flight = new Flight({
         bus: this.#bus,
         inbox: this.#inbox,
         call,
+        onRetry: (error) => span?.event("tried again", now(), { code: error.code, reason: error.message }),
         done: (result) => {
           this.#inFlight.delete(flight);
           signal?.removeEventListener("abort", onAbort);
-          span?.end(now(), result instanceof TuttiError ? result.message : undefined);
+          if (span !== undefined) endSpan(span, result, { slo: call.slo, startedAt });
           if (result instanceof TuttiError) reject(result);
           else resolve(result);
         },
@@ -137,8 +149,11 @@ export class TuttiClient {
       throw new TuttiError("TUTTI_OVERLOADED", `this client has ${this.#inFlightMax} requests in flight already`);
     }
     const app = options.app ?? this.#app;
-    if (!isName(target)) throw invalid(`"${target}" is no name of a model: letters, digits, "-" and "_" only`);
+    if (!isModelName(target)) throw invalid(`"${target}" is no name of a model: letters, digits, "-" and "_" only`);
     if (!isName(app)) throw invalid(`"${app}" is no name of an application: letters, digits, "-" and "_" only`);
+    const { size } = options;
+    if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
+      throw invalid(`a size of ${size}: give a number above zero and up to ${SIZE_HINT_MAX}`);
     const slo = durationOf(options.slo);
     const retries = options.retries ?? this.#retries;
     if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
@@ -148,9 +163,11 @@ export class TuttiClient {
       ...(options.outputs !== undefined && { outputs: options.outputs }),
       ...(options.id !== undefined && { id: options.id }),
     });
+    const parent = parseTraceparent(options.traceparent);
     const span = this.#telemetry?.tracer.start(`infer ${target}`, {
       kind: "producer",
       at: now(),
+      ...(parent !== undefined && { parent }),
       attributes: { "messaging.system": "nats", "tutti.model": target, "tutti.app": app },
     });
     const waitMs = slo === undefined ? this.#timeoutMs : Math.ceil(slo / 1000);
@@ -171,6 +188,20 @@ export class TuttiClient {
   }
 }
 
+/** A refusal is always recorded, and so is an answer that came after its SLO. */
+function endSpan(
+  span: Span,
+  result: InferResult | TuttiError,
+  { slo, startedAt }: { readonly slo: Micros | undefined; readonly startedAt: Instant },
+): void {
+  const at = now();
+  const error = result instanceof TuttiError ? result : undefined;
+  if (error !== undefined) span.event("refused", at, { code: error.code, reason: error.message });
+  if (error !== undefined || (slo !== undefined && at - startedAt > slo)) span.keep();
+  span.set({ "tutti.outcome": error?.code ?? "ok" });
+  span.end(at, error?.message);
+}
+
 function headersOf(
   { form, slo, id }: { readonly form: Form; readonly slo: Micros | undefined; readonly id: string | undefined },
   options: InferOptions,
@@ -181,8 +212,10 @@ function headersOf(
   if (options.outputs !== undefined) headers[HEADER.outputs] = options.outputs.join(",");
   if (options.version !== undefined) headers[HEADER.version] = options.version;
   if (options.priority !== undefined) headers[HEADER.priority] = String(options.priority);
+  if (options.size !== undefined) headers[HEADER.size] = String(options.size);
   if (id !== undefined) headers[HEADER.messageId] = id;
-  if (span !== undefined) headers[HEADER.traceparent] = formatTraceparent(span.context);
+  const context = span?.context ?? parseTraceparent(options.traceparent);
+  if (context !== undefined) headers[HEADER.traceparent] = formatTraceparent(context);
   return headers;
 }
 

@@ -1,8 +1,9 @@
 /** One call from its first attempt to its one outcome. */
-import type { Bus, Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/bus";
 import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { type InferResult, readAnswer } from "./answer.ts";
+import type { ClientBus } from "./client.ts";
 import type { ReplyInbox } from "./reply-inbox.ts";
 
 /** The ingress answers at its deadline at the latest; what comes later than this is lost. T1 allows 100 ms. */
@@ -38,26 +39,30 @@ interface Attempt {
  * the attempt's time is over. Outputs count whichever attempt they answer, since all asked for the same; errors of an attempt that was given up don't.
  */
 export class Flight {
-  readonly #bus: Bus;
+  readonly #bus: ClientBus;
   readonly #inbox: ReplyInbox;
   readonly #call: Call;
   readonly #done: (result: InferResult | TuttiError) => void;
+  readonly #onRetry: (error: TuttiError) => void;
   readonly #startedAt = performance.now();
   readonly #attempts: Attempt[] = [];
   #timer: NodeJS.Timeout | undefined;
   #isSettled = false;
 
   constructor(parts: {
-    readonly bus: Bus;
+    readonly bus: ClientBus;
     readonly inbox: ReplyInbox;
     readonly call: Call;
     /** Called once. */
     readonly done: (result: InferResult | TuttiError) => void;
+    /** An attempt failed, and another one follows. */
+    readonly onRetry: (error: TuttiError) => void;
   }) {
     this.#bus = parts.bus;
     this.#inbox = parts.inbox;
     this.#call = parts.call;
     this.#done = parts.done;
+    this.#onRetry = parts.onRetry;
   }
 
   begin(): void {
@@ -105,6 +110,7 @@ export class Flight {
     const pauseMs = Math.max(error.retryAfterMs ?? 0, PAUSE_MS * 2 ** (tried - 1));
     const leftMs = withinMs - (performance.now() - this.#startedAt) - pauseMs;
     if (tried > retries || !error.retryable || leftMs < waitMs * SENSIBLE) return this.#settle(error);
+    this.#onRetry(error);
     this.#timer = setTimeout(() => this.#attempt(Math.min(waitMs, leftMs)), pauseMs);
   }
 

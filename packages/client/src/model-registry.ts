@@ -2,13 +2,19 @@ import { createHash } from "node:crypto";
 import {
   BUCKET,
   type ModelFaults,
+  type ModelRunTimes,
   type ModelSpec,
   type ModelStatus,
   TuttiError,
   faultKeys,
-  isName,
+  isModelName,
+  isModelRunTimes,
   leaseKeys,
+  routeKeys,
+  runTimesKeys,
+  splitModelName,
   statusWith,
+  versionName,
 } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import { fromJson, pack, toJson } from "@tutti/wire";
@@ -55,7 +61,7 @@ export class ModelRegistry {
 
   /** Asks the cluster to serve `draft`; the same model and files again change nothing but a quarantine, which they lift. Files are stored first, under their sha256. */
   async publish(draft: DesiredModel, files: ModelFiles = {}): Promise<ModelSpec> {
-    if (!isName(draft.name)) {
+    if (!isModelName(draft.name)) {
       const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
       throw new TuttiError("TUTTI_INVALID_INPUT", `"${draft.name}" is no name for a model: ${rule}`);
     }
@@ -70,11 +76,44 @@ export class ModelRegistry {
         await this.#release(known);
         return known;
       }
-      const next = draft.version ?? nextVersion(known);
+      if (known !== undefined && draft.version === undefined) await this.#checkUnrouted(draft.name);
+      const beside = await this.#versionsBeside(draft.name);
+      if (draft.version !== undefined && beside.has(draft.version))
+        throw invalid(`version ${draft.version} of "${draft.name}" is there already, beside the one of that name`);
+      const next = draft.version ?? nextVersion(known, beside);
       const spec = await this.#write({ ...wanted, version: next }, known === undefined ? undefined : entry?.revision);
       if (spec !== undefined) return spec;
     }
     throw new TuttiError("TUTTI_UNAVAILABLE", `others keep changing ${draft.name} at the same time; try again`);
+  }
+
+  /**
+   * Asks the cluster to serve a version beside those that are there: as `name/version`, or under the model's own name where nothing has that yet, or where
+   * it is this very version. Nothing is sent to it until somebody names it or a route gives it a share (RouteRegistry).
+   */
+  async publishVersion(draft: DesiredModel & { readonly version: string }, files: ModelFiles = {}): Promise<ModelSpec> {
+    const { name, version } = draft;
+    const first = await this.get(name);
+    const isFirst = first === undefined ? (await this.#versionsBeside(name)).size === 0 : first.version === version;
+    return this.publish(isFirst ? draft : { ...draft, name: versionName(name, version) }, files);
+  }
+
+  /** Of a model's name: versions that are served as `name/version`. */
+  async #versionsBeside(name: string): Promise<ReadonlySet<string>> {
+    const versions = new Set<string>();
+    for (const { key } of await listEntries(this.#store, BUCKET.models)) {
+      const { name: of, version } = splitModelName(key);
+      if (of === name && version !== undefined) versions.add(version);
+    }
+    return versions;
+  }
+
+  /** A route names versions: to put another in the place of one would move its share, and its requests, to what nobody has tried. */
+  async #checkUnrouted(name: string): Promise<void> {
+    if ((await getEntry(this.#store, BUCKET.plan, routeKeys.model(name))) === undefined) return;
+    throw invalid(
+      `requests to "${name}" are shared between versions: load this one beside them with --version, or end that with \`tutti rollout ${name} --clear\``,
+    );
   }
 
   /** @returns false when there is no such model */
@@ -84,7 +123,10 @@ export class ModelRegistry {
     if (entry === undefined) return false;
     await deleteEntry(this.#store, BUCKET.models, name);
     await deleteEntry(this.#store, BUCKET.profiles, name);
-    if (spec !== undefined) await this.#release(spec);
+    if (spec !== undefined) {
+      await this.#release(spec);
+      await deleteEntry(this.#store, BUCKET.profiles, runTimesKeys.model(spec.number));
+    }
     const kept = new Set((await this.list()).flatMap((other) => objectsOf(other.spec)));
     for (const object of objectsOf(spec)) if (!kept.has(object)) await deleteFile(this.#store, object);
     return spec !== undefined;
@@ -129,6 +171,13 @@ export class ModelRegistry {
   async get(name: string): Promise<ModelSpec | undefined> {
     const entry = await getEntry(this.#store, BUCKET.models, name);
     return entry === undefined ? undefined : readSpec(entry.value);
+  }
+
+  /** How long the model's requests take alone; undefined as long as nobody has found out. */
+  async runTimes({ number, version }: ModelSpec): Promise<ModelRunTimes | undefined> {
+    const entry = await getEntry(this.#store, BUCKET.profiles, runTimesKeys.model(number));
+    const times = entry === undefined ? undefined : readJson<unknown>(entry.value);
+    return isModelRunTimes(times) && times.version === version ? times : undefined;
   }
 
   /**
@@ -216,6 +265,7 @@ export class ModelRegistry {
   }
 }
 
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
 const objectsOf = (spec: ModelSpec | undefined): string[] =>
   [spec?.file?.object, spec?.samples].filter((object) => object !== undefined);
 
@@ -242,9 +292,12 @@ function readJson<T>(value: Uint8Array): T | undefined {
 const matching = (spec: ModelSpec, status: ModelStatus | undefined): ModelStatus | undefined =>
   status !== undefined && status.number === spec.number && status.version === spec.version ? status : undefined;
 
-function nextVersion(known: ModelSpec | undefined): string {
+function nextVersion(known: ModelSpec | undefined, beside: ReadonlySet<string>): string {
   const number = Number(known?.version ?? 0);
-  return Number.isSafeInteger(number) ? String(number + 1) : `${known?.version}+1`;
+  if (!Number.isSafeInteger(number)) return `${known?.version}+1`;
+  let next = number + 1;
+  while (beside.has(String(next))) next++;
+  return String(next);
 }
 
 /** Two specs that differ in nothing but the number and the order of their keys. */

@@ -1,4 +1,5 @@
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
+import type { Delivery, Subscription } from "@tutti/bus";
+import type { ClientBus } from "./client.ts";
 
 /** The one who waits for an answer. Called exactly once, in the turn in which the answer came. */
 export type OnAnswer = (answer: Delivery) => void;
@@ -15,7 +16,7 @@ export class ReplyInbox {
   /** Answers to nobody: they came after their deadline, after a cancel, or a second time. */
   late = 0;
 
-  constructor(bus: Bus) {
+  constructor(bus: ClientBus) {
     this.#prefix = `${bus.newInbox()}.`;
     this.#subscription = bus.subscribe(`${this.#prefix}*`, (delivery) => this.#onDelivery(delivery));
   }

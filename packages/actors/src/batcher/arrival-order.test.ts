@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type ThreadId, actorKey } from "@tutti/units";
+import { type Instant, type ThreadId, actorKey, after, instant, millis } from "@tutti/units";
 import { ArrivalOrder } from "./arrival-order.ts";
 
 const ingress = actorKey(7);
 const thread = 64 as ThreadId;
+const at = (ms: number): Instant => after(instant(1_000_000), millis(ms));
 
 test("arrivals in order are fresh, and a gap names what is missing", () => {
   const order = new ArrivalOrder();
@@ -20,8 +21,8 @@ test("arrivals in order are fresh, and a gap names what is missing", () => {
 test("a lost last arrival is noticed by the heartbeat, and asked for a bounded number of times", () => {
   const order = new ArrivalOrder();
   order.note(ingress, thread, 1, 1);
-  expect(order.missing(ingress, thread, 1, 1)).toBeUndefined();
-  const asked = Array.from({ length: 6 }, () => order.missing(ingress, thread, 1, 3));
+  expect(order.missing(ingress, thread, 1, 1, at(0))).toBeUndefined();
+  const asked = Array.from({ length: 6 }, (_, i) => order.missing(ingress, thread, 1, 3, at(100 * i)));
   expect(asked[0]).toMatchObject({ from: 2, to: 4 });
   expect(asked.filter((range) => range !== undefined)).toHaveLength(4);
 });
@@ -30,7 +31,15 @@ test("what comes for the last asking is fresh, like what came for the first", ()
   const order = new ArrivalOrder();
   order.note(ingress, thread, 1, 1);
   for (let asking = 0; asking < 4; asking++)
-    expect(order.missing(ingress, thread, 1, 2)).toMatchObject({ from: 2, to: 3 });
+    expect(order.missing(ingress, thread, 1, 2, at(100 * asking))).toMatchObject({ from: 2, to: 3 });
+  expect(order.note(ingress, thread, 1, 2)).toBe("fresh");
+});
+
+test("heartbeats that are all read at once, after a sleep, ask once; and what then comes is fresh", () => {
+  const order = new ArrivalOrder();
+  order.note(ingress, thread, 1, 1);
+  const asked = Array.from({ length: 20 }, () => order.missing(ingress, thread, 1, 2, at(500)));
+  expect(asked.filter((range) => range !== undefined)).toEqual([expect.objectContaining({ from: 2, to: 3 })]);
   expect(order.note(ingress, thread, 1, 2)).toBe("fresh");
 });
 

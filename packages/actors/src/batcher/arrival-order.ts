@@ -1,14 +1,17 @@
-import type { ActorKey, ThreadId } from "@tutti/units";
+import { type ActorKey, type Instant, ALWAYS, after, millis, type ThreadId } from "@tutti/units";
 
 /** Gaps remembered per lane. More than that is a broken connection, and ends with a new lease or a new ingress. */
 const GAPS_MAX = 64;
 /** What was asked for so often and did not come is no longer held by its ingress. */
 const ASKINGS_MAX = 4;
+/** Whoever wakes reads the heartbeats of all its sleep at once, and would have asked for the last time before the first answer can be here. */
+const ASK_AGAIN_AFTER = millis(5);
 
 interface Gap {
   readonly from: number;
   readonly to: number;
   askings: number;
+  askedAt: Instant;
 }
 interface Lane {
   term: number;
@@ -41,8 +44,8 @@ export class ArrivalOrder {
     return missed;
   }
 
-  /** A heartbeat says that arrivals up to `last` were sent: what to ask for, the oldest gap first. */
-  missing(ingress: ActorKey, thread: ThreadId, term: number, last: number): MissedRange | undefined {
+  /** A heartbeat says that arrivals up to `last` were sent: what to ask for now, the oldest gap first. */
+  missing(ingress: ActorKey, thread: ThreadId, term: number, last: number, now: Instant): MissedRange | undefined {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return undefined;
     if (lane.next <= last) {
@@ -50,9 +53,13 @@ export class ArrivalOrder {
       lane.next = last + 1;
     }
     // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would pass for a repetition.
-    while (lane.gaps[0] !== undefined && lane.gaps[0].askings >= ASKINGS_MAX) lane.gaps.shift();
+    const isOver = ({ askings, askedAt }: Gap): boolean =>
+      askings >= ASKINGS_MAX && now >= after(askedAt, ASK_AGAIN_AFTER);
+    while (lane.gaps[0] !== undefined && isOver(lane.gaps[0])) lane.gaps.shift();
     const gap = lane.gaps[0];
-    if (gap !== undefined) gap.askings++;
+    if (gap === undefined || now < after(gap.askedAt, ASK_AGAIN_AFTER)) return undefined;
+    gap.askings++;
+    gap.askedAt = now;
     return gap;
   }
 
@@ -73,7 +80,7 @@ export class ArrivalOrder {
 }
 
 function addGap(lane: Lane, range: MissedRange): void {
-  if (lane.gaps.length < GAPS_MAX) lane.gaps.push({ ...range, askings: 0 });
+  if (lane.gaps.length < GAPS_MAX) lane.gaps.push({ ...range, askings: 0, askedAt: ALWAYS });
 }
 
 function takeFromGap(lane: Lane, arrivalSeq: number): boolean {
@@ -81,8 +88,8 @@ function takeFromGap(lane: Lane, arrivalSeq: number): boolean {
   const gap = lane.gaps[index];
   if (gap === undefined) return false;
   const parts = [
-    { from: gap.from, to: arrivalSeq, askings: gap.askings },
-    { from: arrivalSeq + 1, to: gap.to, askings: gap.askings },
+    { ...gap, to: arrivalSeq },
+    { ...gap, from: arrivalSeq + 1 },
   ].filter((part) => part.from < part.to);
   lane.gaps.splice(index, 1, ...parts);
   return true;

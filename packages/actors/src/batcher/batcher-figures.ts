@@ -1,5 +1,5 @@
 import { type StatsReported, threadName } from "@tutti/protocol";
-import { inFlight, queueLength } from "@tutti/scheduling";
+import { currentTarget, inFlight, queueLength } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ThreadTable } from "./thread-table.ts";
 
@@ -31,6 +31,7 @@ export function batcherFigures(
       overloaded: entry.overloaded,
       queued: queueLength(entry.core),
       inFlight: inFlight(entry.core),
+      target: currentTarget(entry.core),
       // What is planned with; the measured control delay may be more than may be set aside of an SLO.
       ctrlUs: entry.core.ctrl,
       perItemUs: entry.core.perItem,

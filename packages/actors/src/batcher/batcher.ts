@@ -20,17 +20,20 @@ import {
   threadOf,
 } from "@tutti/protocol";
 import { type ModelEvent, type Policy, step } from "@tutti/scheduling";
-import { type ActorKey, type BatchId, type Instant, NEVER, between, millis } from "@tutti/units";
+import { type ActorKey, type BatchId, type Instant, NEVER, between, millis, seconds } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
-import { LeaderWatch } from "../leader.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { OWN_APP_NUMBER } from "../ingress/own-request.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import { Allegiance } from "./allegiance.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
-import { ASKINGS_MAX, Dispatcher, type QueuedRequest } from "./dispatcher.ts";
+import { ASKINGS_MAX, Dispatcher, type Outstanding, type QueuedRequest } from "./dispatcher.ts";
+import { EndedBatches } from "./ended-batches.ts";
 import { Holdings } from "./holdings.ts";
 import type { DelayFloors } from "./pull-cost.ts";
+import { SampleMarks } from "./sample-marks.ts";
 import { ShareNotices } from "./share-notices.ts";
 import { ThreadKeeper, profileOf } from "./thread-keeper.ts";
 import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
@@ -38,6 +41,11 @@ import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
   readonly gather: "target" | "head";
+  /**
+   * What is known of running times that depend on the input: the distribution of each application and how long each request is (`hints`, the default), the
+   * distributions alone, or nothing but mean latencies. For comparisons.
+   */
+  readonly latency?: "hints" | "distributions" | "means";
   /** Overrides the models' own patience: 0 eager … 1 full deferral. */
   readonly patience?: number;
   readonly delayFloors: DelayFloors;
@@ -57,6 +65,7 @@ const EARLY_MAX = 4_096;
 
 class Batcher implements Actor {
   readonly role = "batcher" as const;
+  readonly #takesHints: boolean;
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: BatcherConfig;
@@ -66,7 +75,9 @@ class Batcher implements Actor {
   readonly #keeper: ThreadKeeper;
   readonly #threads = new ThreadTable();
   readonly #order = new ArrivalOrder();
-  readonly #leader: LeaderWatch;
+  readonly #marks = new SampleMarks();
+  readonly #ended = new EndedBatches();
+  readonly #allegiance: Allegiance;
   readonly #dispatcher: Dispatcher;
   readonly #shares: ShareNotices;
   readonly #alarm: Alarm;
@@ -79,6 +90,7 @@ class Batcher implements Actor {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
+    this.#takesHints = (config.latency ?? "hints") === "hints";
     this.#station = new Station(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
@@ -87,18 +99,24 @@ class Batcher implements Actor {
       probes: ({ role }) => role === "batcher",
       beat: () => ({ offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes }),
       stats: () => this.#stats(),
+      told: (at) => this.#ended.told(at),
       onBeat: (peer) => this.#onBeat(peer),
       onJoin: (peer) => peer.role === "batcher" && this.#holdings.leases.changed(),
       onLost: (peer) => this.#onLost(peer),
     });
-    this.#leader = new LeaderWatch(this.#station, ({ epoch }) => {
-      this.#dispatcher.leaderChanged();
-      this.#stepAll((at) => ({ kind: "ranker-changed", at, epoch }));
+    this.#allegiance = new Allegiance({
+      station: this.#station,
+      store: ports.store,
+      clock: ports.clock,
+      threads: this.#threads,
+      dispatcher: () => this.#dispatcher,
+      step: (entry, event) => this.#step(entry, event),
     });
     this.#dispatcher = new Dispatcher({
       station: this.#station,
-      leader: this.#leader,
+      allegiance: this.#allegiance,
       threads: this.#threads,
+      marks: this.#marks,
       self: config.key,
       clock: ports.clock,
     });
@@ -110,7 +128,7 @@ class Batcher implements Actor {
       ports,
       config,
       station: this.#station,
-      leader: this.#leader,
+      allegiance: this.#allegiance,
       dispatcher: this.#dispatcher,
       catalog: () => this.#catalog,
       keeper: () => this.#keeper,
@@ -123,12 +141,15 @@ class Batcher implements Actor {
       ports.clock.every(millis(20), () => this.#tick()),
       ports.clock.every(millis(250), () => this.#keeper.retuneAll()),
       ports.clock.every(millis(500), () => this.#catchUp()),
+      ports.clock.every(seconds(1), () => this.#marks.tell(this.#station, this.#now())),
     ];
-    this.#catalog.open(() => {
-      this.#station.open();
-      this.#holdings.open();
-      ports.bus.flush(() => ready());
-    });
+    this.#allegiance.book.open(() =>
+      this.#catalog.open(() => {
+        this.#station.open();
+        this.#holdings.open();
+        ports.bus.flush(() => ready());
+      }),
+    );
   }
 
   /** T9: others take the models while they are served here; only then it goes. */
@@ -142,6 +163,7 @@ class Batcher implements Actor {
       this.#shares.close();
       for (const timer of this.#timers) timer.stop();
       this.#catalog.close();
+      this.#allegiance.book.close();
       this.#station.close(done);
     };
     this.#holdings.leave();
@@ -155,7 +177,8 @@ class Batcher implements Actor {
       threads: this.#threads,
       order: this.#order,
       dispatcher: this.#dispatcher,
-      epoch: () => this.#leader.leader?.epoch ?? 0,
+      marks: this.#marks,
+      allegiance: this.#allegiance,
       step: (entry, event) => this.#step(entry, event),
       isPassing: (modelNumber) => this.#holdings.isPassing(modelNumber),
       onStarted: (model, term) => this.#station.log.info({ model, term }, "took a ModelThread"),
@@ -169,19 +192,21 @@ class Batcher implements Actor {
       const entry = this.#threads.get(thread);
       if (entry !== undefined) this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
     });
-    reader.on(GpuGranted, (grant) => {
+    reader.on(GpuGranted, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
       // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it expires.
       if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
       if (grant.term > entry.term) return;
+      if (this.#allegiance.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
       entry.grants++;
       entry.grantLagUs += between(grant.sentAt, at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
     });
     reader.on(BatchFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
-      if (this.#release(batchId, sender)) this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
+      if (this.#release(batchId, sender) !== undefined)
+        this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
     this.#station.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
   }
@@ -191,6 +216,8 @@ class Batcher implements Actor {
   }
 
   #onArrival(arrival: RequestArrived, sender: ActorKey): void {
+    // What is repeated of an ingress that has left: nobody has its inputs.
+    if (this.#station.directory.isGone(sender)) return;
     const entry = this.#threads.get(arrival.thread);
     if (entry === undefined || arrival.term > entry.term) {
       if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
@@ -203,6 +230,7 @@ class Batcher implements Actor {
     if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
     const now = this.#now();
     entry.arrivals++;
+    this.#marks.arrived(entry.id, arrival.app);
     entry.arrivalLagUs += between(arrival.arrivedAt, now);
     const request: QueuedRequest = {
       ingress: sender,
@@ -213,6 +241,8 @@ class Batcher implements Actor {
       app: arrival.app,
       priority: arrival.priority,
       size: arrival.size,
+      units: this.#takesHints ? arrival.units : 0,
+      isOwn: arrival.app === OWN_APP_NUMBER,
       thread: arrival.thread,
     };
     this.#step(entry, { kind: "request-arrived", at: now, request });
@@ -228,11 +258,11 @@ class Batcher implements Actor {
   }
 
   #onBeat(peer: Heartbeat): void {
-    this.#leader.hearBeat(peer);
+    this.#allegiance.leaders.hearBeat(peer);
     if (peer.role === "batcher") this.#holdings.onBeat(peer);
     for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
       if (this.#threads.get(thread)?.term !== term) continue;
-      const range = this.#order.missing(peer.key, thread, term, arrivalSeq);
+      const range = this.#order.missing(peer.key, thread, term, arrivalSeq, this.#now());
       if (range !== undefined) this.#askAgain(peer.key, thread, term, range);
     }
   }
@@ -254,7 +284,9 @@ class Batcher implements Actor {
   }
 
   #onFinished(finished: BatchFinished, sender: ActorKey): void {
-    if (!this.#release(finished.batchId, sender)) return;
+    const batch = this.#release(finished.batchId, sender);
+    if (batch === undefined) return;
+    if (finished.batchSize > 0) this.#ended.note(finished, batch.firstAt);
     const entry = this.#threads.get(finished.thread);
     if (entry === undefined) return;
     const now = this.#now();
@@ -263,13 +295,21 @@ class Batcher implements Actor {
       countStart(entry, finished.batchSize, startDelay);
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }
-    this.#step(entry, { kind: "batch-finished", at: now, batchId: finished.batchId });
+    const ran = finished.batchSize > 0 && finished.failed === 0;
+    this.#step(entry, {
+      kind: "batch-finished",
+      at: now,
+      batchId: finished.batchId,
+      ...(ran && { run: finished.run }),
+    });
   }
 
-  /** B3. @returns whether it was ours, and `sender` the one who had it */
-  #release(batchId: BatchId, sender: ActorKey): boolean {
-    if (this.#dispatcher.outstanding.get(batchId)?.executor !== sender) return false;
-    return this.#dispatcher.outstanding.delete(batchId);
+  /** B3. @returns undefined: it was not ours, or `sender` not the one who had it */
+  #release(batchId: BatchId, sender: ActorKey): Outstanding | undefined {
+    const batch = this.#dispatcher.outstanding.get(batchId);
+    if (batch?.executor !== sender) return undefined;
+    this.#dispatcher.outstanding.delete(batchId);
+    return batch;
   }
 
   #tick(): void {
@@ -305,7 +345,8 @@ class Batcher implements Actor {
     if (changed) {
       this.#keeper.end(before ?? model);
       if (held && model.status?.state === "ready") this.#begin(model);
-    } else if (held && model.status !== before?.status) this.#keeper.reprofile(model);
+    } else if (held && (model.status !== before?.status || model.times !== before?.times))
+      this.#keeper.reprofile(model);
     this.#holdings.leases.changed();
   }
 

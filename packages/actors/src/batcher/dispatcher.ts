@@ -5,6 +5,7 @@ import {
   GrantAnswered,
   IngressIntroduced,
   RequestRefused,
+  SamplesWanted,
   codeNumber,
 } from "@tutti/protocol";
 import type { Clock } from "@tutti/clock";
@@ -21,10 +22,11 @@ import {
   micros,
   millis,
 } from "@tutti/units";
-import type { LeaderWatch } from "../leader.ts";
 import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import type { Allegiance } from "./allegiance.ts";
 import { OfferGate } from "./offer-gate.ts";
+import type { SampleMarks } from "./sample-marks.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
 /** A batch that was dispatched and not yet reported done. */
@@ -38,6 +40,8 @@ export interface Outstanding {
   askings: number;
   /** Of its requests: later nobody waits for any of them. */
   readonly lastDeadline: Instant;
+  /** Since when the first of its requests waited. */
+  readonly firstAt: Instant;
 }
 
 /** Secrets kept, also of ingresses that are silent: one that was falsely given up must not have its pulls refused until it introduces itself anew. */
@@ -52,8 +56,9 @@ export const ASKINGS_MAX = 4;
 export class Dispatcher implements ModelEffects {
   readonly outstanding = new Map<BatchId, Outstanding>();
   readonly #station: Station;
-  readonly #leader: LeaderWatch;
+  readonly #allegiance: Allegiance;
   readonly #threads: ThreadTable;
+  readonly #marks: SampleMarks;
   readonly #self: ActorKey;
   readonly #now: () => Instant;
   readonly #gate: OfferGate;
@@ -62,18 +67,20 @@ export class Dispatcher implements ModelEffects {
 
   constructor(options: {
     readonly station: Station;
-    readonly leader: LeaderWatch;
+    readonly allegiance: Allegiance;
     readonly threads: ThreadTable;
+    readonly marks: SampleMarks;
     readonly self: ActorKey;
     readonly clock: Clock;
   }) {
     this.#station = options.station;
-    this.#leader = options.leader;
+    this.#allegiance = options.allegiance;
     this.#threads = options.threads;
+    this.#marks = options.marks;
     this.#self = options.self;
     this.#now = () => options.clock.now();
     this.#gate = new OfferGate(options.clock, (candidate) => {
-      const leader = this.#leader.leader;
+      const leader = this.#allegiance.leaderOf(this.#threads.get(candidate.thread));
       // Without a leader nobody listens; the next one is told by "ranker-changed".
       if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
     });
@@ -93,9 +100,13 @@ export class Dispatcher implements ModelEffects {
     );
   }
 
-  /** A new leader has seen no offer of ours. */
-  leaderChanged(): void {
-    this.#gate.reset();
+  /** The thread's leader is a new one: it has seen no offer of it. */
+  unseen(thread: ThreadId): void {
+    this.#gate.voided(thread);
+  }
+  /** The thread is about to offer to another leader. */
+  withdraw(thread: ThreadId): void {
+    this.#gate.withdraw(thread);
   }
   close(): void {
     this.#gate.close();
@@ -106,6 +117,7 @@ export class Dispatcher implements ModelEffects {
   }
   forgetThread(thread: ThreadId): void {
     this.#gate.forget(thread);
+    this.#marks.forget(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
   /** d_resp as the slowest ingress measures it. */
@@ -127,10 +139,10 @@ export class Dispatcher implements ModelEffects {
     return this.#secrets.has(ingress);
   }
 
-  /** Gives back an accelerator that was granted to a thread which is no longer here. */
+  /** Gives back an accelerator that was granted to a thread which is no longer here, or no longer the leader's. */
   decline(grant: Grant, now: Instant): void {
-    const leader = this.#leader.leader;
-    if (leader === undefined || leader.epoch !== grant.epoch || now > grant.validUntil) return;
+    const leader = this.#allegiance.leaders.withEpoch(grant.epoch);
+    if (leader === undefined || now > grant.validUntil) return;
     const { thread, gpu, term, offerSeq, epoch, grantSeq, freeAt } = grant;
     this.#station.send(leader.key, GrantAnswered, {
       thread,
@@ -146,7 +158,7 @@ export class Dispatcher implements ModelEffects {
 
   answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
     this.#gate.voided(grant.thread);
-    const leader = this.#leader.leader;
+    const leader = this.#allegiance.leaders.withEpoch(grant.epoch);
     if (leader === undefined) return;
     this.#station.send(leader.key, GrantAnswered, {
       thread: grant.thread,
@@ -173,6 +185,8 @@ export class Dispatcher implements ModelEffects {
       token: this.#sign(ingress, batch, requests),
       count: requests.length,
     }));
+    const wanted = this.#marks.mark(batch, grant.sentAt);
+    if (wanted !== undefined) this.#station.send(grant.executor, SamplesWanted, wanted);
     this.#station.send(grant.executor, BatchDispatched, {
       batchId: batch.batchId,
       thread: batch.thread,
@@ -181,7 +195,7 @@ export class Dispatcher implements ModelEffects {
       epoch: grant.epoch,
       grantSeq: grant.grantSeq,
       executor: grant.executor,
-      ranker: this.#leader.leader?.key ?? this.#self,
+      ranker: this.#allegiance.leaders.withEpoch(grant.epoch)?.key ?? this.#self,
       validUntil: grant.validUntil,
       grantedAt: grant.sentAt,
       sentAt: this.#now(),
@@ -202,6 +216,7 @@ export class Dispatcher implements ModelEffects {
       askAt,
       askings: 0,
       lastDeadline: batch.requests[batch.requests.length - 1]!.deadline,
+      firstAt: firstArrival(batch.requests),
     });
   }
 
@@ -237,9 +252,18 @@ export class Dispatcher implements ModelEffects {
 /** What the queue holds: the core's request, and the thread that it is for. */
 export interface QueuedRequest extends Request {
   readonly thread: ThreadId;
+  /** Size hint; 0: none. */
+  readonly units: number;
 }
 
 const NO_TOKEN = new Uint8Array(16);
+
+/** They come in the order of their deadlines. */
+function firstArrival(requests: readonly Request[]): Instant {
+  let first = requests[0]!.arrivedAt;
+  for (const { arrivedAt } of requests) if (arrivedAt < first) first = arrivedAt;
+  return first;
+}
 
 function groupByIngress(requests: readonly Request[]): { ingress: ActorKey; requests: Request[] }[] {
   const groups: { ingress: ActorKey; requests: Request[] }[] = [];

@@ -3,10 +3,10 @@ import type { Alarm } from "@tutti/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";
-import type { LeaderWatch } from "../leader.ts";
 import type { ActorConfig, ActorPorts } from "../ports.ts";
 import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import type { Allegiance } from "./allegiance.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { Handover } from "./handover.ts";
 import { ModelLeases } from "./model-leases.ts";
@@ -19,7 +19,7 @@ export interface HoldingsOptions {
   readonly ports: ActorPorts;
   readonly config: ActorConfig;
   readonly station: Station;
-  readonly leader: LeaderWatch;
+  readonly allegiance: Allegiance;
   readonly dispatcher: Dispatcher;
   readonly catalog: () => Catalog;
   readonly keeper: () => ThreadKeeper;
@@ -130,12 +130,21 @@ export class Holdings {
 
   /** Who is given models must be able to serve them at once: a batch needs a leader's grant and the secrets of the ingresses that it pulls from. */
   #becomeReady(): void {
-    const { leader, station, dispatcher } = this.#options;
-    if (leader.leader === undefined || this.leaving) return;
+    const { allegiance, station, dispatcher } = this.#options;
+    if (allegiance.leaders.size === 0 || this.leaving || !this.#hasLeaders) return;
     for (const { key } of station.directory.ofRole("ingress")) if (!dispatcher.knows(key)) return;
     this.#isReady = true;
     station.beat();
     this.leases.changed();
+  }
+
+  /** Every model's sub-cluster has a leader; one that has none for as long as it takes to hear of it must not keep us from serving the others. */
+  get #hasLeaders(): boolean {
+    const { catalog, allegiance, ports } = this.#options;
+    if (ports.clock.now() >= this.#knowsPeersAt) return true;
+    for (const { spec, status } of catalog().models())
+      if (status?.state === "ready" && !allegiance.hasLeader(spec.number)) return false;
+    return true;
   }
 
   #offer(heir: ActorKey, model: CatalogModel): void {

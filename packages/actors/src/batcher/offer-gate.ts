@@ -59,23 +59,25 @@ export class OfferGate {
     }
   }
 
-  /** A grant was answered: what the ranker had of this thread is void. */
+  /** A grant was answered, or the ranker is a new one: it has nothing of this thread. */
   voided(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
     if (gated !== undefined) gated.isSent = false;
   }
-  /** A new leader has seen no offer of anybody. */
-  reset(): void {
-    for (const gated of this.#gated.values()) gated.isSent = false;
+  /** The ranker that has its offer is not to grant it anything: accelerators would go to nobody until the offer is stale. */
+  withdraw(thread: ThreadId): void {
+    const gated = this.#gated.get(thread);
+    if (gated === undefined) return;
+    if (gated.isSent) this.#send({ ...gated.candidate, offerSeq: gated.candidate.offerSeq + 1, batchSize: 0 });
+    gated.isSent = false;
+    this.#due.remove(gated.index);
   }
   forget(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
     if (gated === undefined) return;
-    // Otherwise the ranker would grant accelerators to nobody until the offer is stale.
-    if (gated.isSent) this.#send({ ...gated.candidate, offerSeq: gated.candidate.offerSeq + 1, batchSize: 0 });
+    this.withdraw(thread);
     this.#gated.delete(thread);
     this.#byIndex[gated.index] = undefined;
-    this.#due.remove(gated.index);
   }
   /** What the ranker should have, for heartbeats. */
   sent(): Candidate[] {

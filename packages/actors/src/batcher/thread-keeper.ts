@@ -5,17 +5,21 @@ import {
   THREAD_BATCHES_MAX,
   THREAD_REQUESTS_MAX,
   rowLayout,
+  typicalLengths,
   threadName,
   threadOf,
 } from "@tutti/protocol";
 import { LatencyTable } from "@tutti/profile";
-import { type ModelEvent, createModelThread } from "@tutti/scheduling";
+import { type DynamicProfile, type ModelEvent, createModelThread } from "@tutti/scheduling";
 import { type Instant, type Micros, micros } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
 import { reserve } from "../reserve.ts";
+import type { Allegiance } from "./allegiance.ts";
 import type { ArrivalOrder } from "./arrival-order.ts";
 import type { BatcherConfig } from "./batcher.ts";
 import type { Dispatcher } from "./dispatcher.ts";
+import { dynamicOf, variationOf } from "./dynamic-models.ts";
+import type { SampleMarks } from "./sample-marks.ts";
 import { shareRulesOf } from "./share-notices.ts";
 import { PASSING_TAKES } from "./handover.ts";
 import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
@@ -26,11 +30,12 @@ const BATCH_IDS = 2 ** 34;
 
 export interface ThreadKeeperOptions {
   readonly clock: Clock;
-  readonly config: Pick<BatcherConfig, "policy" | "gather" | "patience" | "delayFloors" | "marginShare">;
+  readonly config: Pick<BatcherConfig, "policy" | "gather" | "patience" | "delayFloors" | "marginShare" | "latency">;
   readonly threads: ThreadTable;
   readonly order: ArrivalOrder;
   readonly dispatcher: Dispatcher;
-  readonly epoch: () => number;
+  readonly marks: SampleMarks;
+  readonly allegiance: Allegiance;
   readonly step: (entry: ThreadEntry, event: ModelEvent) => void;
   /** About to be handed to another batcher. */
   readonly isPassing: (modelNumber: number) => boolean;
@@ -69,10 +74,13 @@ export class ThreadKeeper {
     const handedOn = this.#handedOn.get(spec.number);
     this.#handedOn.delete(spec.number);
     for (let bucket = 0; bucket < spec.buckets.length; bucket++) {
-      const profile = profileOf(model, bucket);
+      const profile = this.#profileOf(model, bucket);
       const delays = handedOn?.delays[bucket];
       const seed = delays === undefined ? this.#neighbours() : { ctrl: delays.ctrl, perItem: delays.perItemNs / 1_000 };
-      if (profile !== undefined) this.#startThread({ spec, bucket, profile, term, seed });
+      const dynamic = this.#dynamicOf(model, bucket);
+      if (profile === undefined) continue;
+      this.#startThread({ spec, bucket, profile, dynamic, term, seed });
+      this.#options.marks.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
     }
   }
 
@@ -80,17 +88,19 @@ export class ThreadKeeper {
   end(model: CatalogModel): void {
     const { threads, order, dispatcher } = this.#options;
     for (const entry of this.#entriesOf(model)) {
+      dispatcher.forgetThread(entry.id); // Its leader is known by its entry.
       threads.remove(entry);
       order.forgetThread(entry.id);
-      dispatcher.forgetThread(entry.id);
     }
   }
 
   reprofile(model: CatalogModel): void {
     const at = this.#options.clock.now();
     for (const entry of this.#entriesOf(model)) {
-      const profile = profileOf(model, entry.bucket);
-      if (profile !== undefined) this.#options.step(entry, { kind: "profile-changed", at, profile });
+      const profile = this.#profileOf(model, entry.bucket);
+      const dynamic = this.#dynamicOf(model, entry.bucket);
+      this.#options.marks.setVariation(entry.id, variationOf(model, entry.bucket));
+      if (profile !== undefined) this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic });
     }
   }
 
@@ -109,6 +119,16 @@ export class ThreadKeeper {
       const { ctrl, perItem } = pullCost.measured(at);
       return { ctrl, perItemNs: Math.round(perItem * 1_000) };
     });
+  }
+
+  #dynamicOf(model: CatalogModel, bucket: number): DynamicProfile | undefined {
+    return this.#options.config.latency === "means" ? undefined : dynamicOf(model, bucket);
+  }
+  #profileOf(model: CatalogModel, bucket: number): LatencyTable | undefined {
+    const means = this.#options.config.latency === "means" ? model.status?.means[bucket] : undefined;
+    return means === undefined || means.length === 0
+      ? profileOf(model, bucket)
+      : LatencyTable.fromPoints(means, { batchSizeMax: model.spec.batchSizeMax });
   }
 
   #entriesOf(model: CatalogModel): ThreadEntry[] {
@@ -132,18 +152,21 @@ export class ThreadKeeper {
     readonly spec: ModelSpec;
     readonly bucket: number;
     readonly profile: LatencyTable;
+    readonly dynamic: DynamicProfile | undefined;
     readonly term: number;
     readonly seed: MeasuredDelays | undefined;
   }): void {
-    const { spec, bucket, profile, term, seed } = begin;
-    const { config, clock, dispatcher, threads } = this.#options;
-    const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket).byteLength, seed);
+    const { spec, bucket, profile, dynamic, term, seed } = begin;
+    const { config, clock, dispatcher, threads, allegiance } = this.#options;
+    const subCluster = allegiance.book.subClusterOf(spec.number);
+    const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket, typicalLengths(spec)).byteLength, seed);
     const id = threadOf(spec, bucket);
     const core = createModelThread({
       thread: id,
       term,
-      epoch: this.#options.epoch(),
+      epoch: allegiance.leaders.of(subCluster)?.epoch ?? 0,
       profile,
+      dynamic,
       slo: spec.slo,
       policy: config.policy,
       patience: config.patience ?? spec.patience,
@@ -157,7 +180,7 @@ export class ThreadKeeper {
       batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
       shares: shareRulesOf(spec),
     });
-    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, ...NO_COUNTS });
+    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...NO_COUNTS });
     this.#options.onStarted(threadName(spec, bucket), term);
   }
 

@@ -13,6 +13,8 @@ export interface ThreadEntry {
   readonly term: number;
   readonly core: ModelThread;
   readonly pullCost: PullCost;
+  /** Whose leader it offers to; undefined: nobody's, its model waits to be placed. */
+  subCluster: string | undefined;
   arrivals: number;
   /** Total of what fresh arrivals took from their ingress to here: so much of each SLO is gone before a batch can be planned. */
   arrivalLagUs: number;

@@ -1,4 +1,14 @@
-import { BATCH_AXIS, type ModelSpec, type RowLayout, type Tensor, bytesOf, rowLayout } from "@tutti/protocol";
+import {
+  BATCH_AXIS,
+  type ModelSpec,
+  type RowLayout,
+  type Tensor,
+  bytesOf,
+  elementCount,
+  ownLength,
+  rowLayout,
+} from "@tutti/protocol";
+import { copyBlock } from "@tutti/wire";
 
 /**
  * The inputs of one batch while they come in: each row is copied once, into its place in the buffers that the engine will own. Rows arrive in any
@@ -72,21 +82,29 @@ export class BatchBuffer {
   }
 }
 
-/** One request's part of a batch's output, batch axis 1; a view where the batch axis comes first. */
-export function rowOfOutput(spec: ModelSpec, output: Tensor, row: number, batchSize: number): Tensor {
+/** Whose part of a batch's output is wanted. */
+export interface OutputPlace {
+  readonly row: number;
+  readonly batchSize: number;
+  /** Of the row's padded axes: outputs that follow them are cut back to what is its own. */
+  readonly lengths: readonly number[];
+}
+
+/** One request's part of a batch's output, batch axis 1; a view where the batch axis comes first and nothing is cut. */
+export function rowOfOutput(spec: ModelSpec, output: Tensor, { row, batchSize, lengths }: OutputPlace): Tensor {
   const declared = spec.outputs.find((candidate) => candidate.name === output.name);
   const axis = declared?.dims.indexOf(BATCH_AXIS) ?? 0;
   // An output without a batch axis speaks of the whole batch: everybody gets it.
   if (axis < 0 || output.dims[axis] !== batchSize) return output;
-  const dims = output.dims.map((dim, i) => (i === axis ? 1 : dim));
+  const whole = output.dims.map((dim, i) => (i === axis ? 1 : dim));
+  const dims = whole.map((dim, i) => Math.min(dim, ownLength(spec, declared?.dims[i] ?? dim, lengths) ?? dim));
   const outer = output.dims.slice(0, axis).reduce((product, dim) => product * dim, 1);
   const inner = output.dims.slice(axis + 1).reduce((product, dim) => product * dim, bytesOf(output.type));
-  if (outer === 1)
-    return { name: output.name, type: output.type, dims, data: output.data.subarray(row * inner, (row + 1) * inner) };
-  const data = new Uint8Array(outer * inner);
-  for (let o = 0; o < outer; o++) {
-    const from = (o * batchSize + row) * inner;
-    data.set(output.data.subarray(from, from + inner), o * inner);
-  }
-  return { name: output.name, type: output.type, dims, data };
+  const { name, type } = output;
+  if (outer === 1 && String(dims) === String(whole))
+    return { name, type, dims, data: output.data.subarray(row * inner, (row + 1) * inner) };
+  const data = new Uint8Array(elementCount(dims) * bytesOf(type));
+  const from = { bytes: output.data, dims: output.dims, byteOffset: row * inner };
+  copyBlock(from, { bytes: data, dims, byteOffset: 0 }, { shape: dims, type });
+  return { name, type, dims, data };
 }

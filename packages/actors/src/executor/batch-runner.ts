@@ -11,15 +11,20 @@ import {
   type Micros,
   after,
   before,
+  between,
   later,
   micros,
   millis,
+  modelNumberOf,
 } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
 import type { Station } from "../station.ts";
-import { traceBatch } from "./batch-spans.ts";
+import type { AloneRuns } from "./alone-runs.ts";
+import { endBatchSpan, startBatchSpan, traceTextOf } from "./batch-spans.ts";
+import { ComputeBook } from "./compute-book.ts";
 import type { GpuDesk } from "./gpu-desk.ts";
 import { Run } from "./run.ts";
+import type { ShadowRuns } from "./shadow-runs.ts";
 
 export interface BatchRunnerOptions {
   readonly self: ActorKey;
@@ -27,6 +32,10 @@ export interface BatchRunnerOptions {
   readonly data: DataClient;
   readonly tracer: Tracer;
   readonly station: Station;
+  /** Sees what is run again alone. */
+  readonly alone: Pick<AloneRuns, "pulled" | "starts" | "ended">;
+  /** Sees what another version is asked too. */
+  readonly shadows: Pick<ShadowRuns, "pulled" | "answered" | "ended">;
   /** The ranker should know that the accelerator is free at another time than planned. */
   readonly onFreeAt: (desk: GpuDesk, freeAt: Instant) => void;
   /** It ran and was reported. */
@@ -45,6 +54,7 @@ export class BatchRunner {
   /** By batcher and batch: each batcher counts its own. */
   readonly #runs = new Map<string, Run>();
   readonly #observed: BatchFinished[] = [];
+  readonly #computed = new ComputeBook();
   #abandoned = false;
 
   constructor(options: BatchRunnerOptions) {
@@ -54,8 +64,19 @@ export class BatchRunner {
   get size(): number {
     return this.#runs.size;
   }
+  /** For reports: where the time of each thread's batches went. */
+  get computed(): ComputeBook {
+    return this.#computed;
+  }
   has(batcher: ActorKey, batchId: BatchId): boolean {
     return this.#runs.has(runKey(batcher, batchId));
+  }
+
+  /** Accepted and unfinished batches of a model. */
+  acceptedOf(modelNumber: number): number {
+    let count = 0;
+    for (const { batch } of this.#runs.values()) if (modelNumberOf(batch.thread) === modelNumber) count++;
+    return count;
   }
 
   accept(batch: BatchDispatched, batcher: ActorKey, desk: GpuDesk, model: CatalogModel): void {
@@ -108,8 +129,11 @@ export class BatchRunner {
       };
       data.pull(peer, pull, timeoutMs, (outcome) => {
         if (run.started || this.#abandoned) return; // Too late: the batch runs without these rows.
-        if ("items" in outcome) run.take(i, outcome.items);
-        else
+        if ("items" in outcome) {
+          run.take(i, outcome.items);
+          this.#options.alone.pulled(run, ingress, outcome.items);
+          this.#options.shadows.pulled(run, ingress, outcome.items);
+        } else
           station.log.warn(
             { batch: batch.batchId, failure: outcome.failure, items: seqs.length },
             "inputs could not be pulled",
@@ -124,20 +148,37 @@ export class BatchRunner {
     run.started = true;
     run.cutOff?.clear();
     run.readyAt = this.#now();
-    if (run.rows === 0) return this.#finish(run, undefined);
-    const { spec } = run.model;
+    if (run.rows === 0) return this.#finish(run, []);
+    const model = run.model.spec.name;
     const bucket = run.batch.thread % 64;
-    run.desk.engine.run({ model: spec.name, bucket, batchSize: run.rows, inputs: run.tensors() }, (outcome) => {
-      if (!this.#abandoned) this.#finish(run, outcome);
+    this.#options.alone.starts(run);
+    const parts = run.parts();
+    const outcomes: RunOutcome[] = [];
+    let left = parts.length;
+    // All at once: another batch must not come between the parts of one (T4).
+    parts.forEach(({ rows, inputs, units }, i) => {
+      const batch = { model, bucket, batchSize: rows.length, inputs, ...(units !== undefined && { units }) };
+      run.desk.engine.run(batch, (outcome) => {
+        outcomes[i] = outcome;
+        if (--left === 0 && !this.#abandoned) this.#finish(run, outcomes);
+      });
     });
   }
 
-  #finish(run: Run, outcome: RunOutcome | undefined): void {
+  /** @param outcomes - of the batch's parts, one for most models; none when no row was there */
+  #finish(run: Run, outcomes: readonly RunOutcome[]): void {
     const { batch, desk } = run;
     const finishedAt = this.#now();
-    const took = outcome?.kind === "ran" ? outcome.run : micros(0);
+    const took = micros(outcomes.reduce((sum, outcome) => sum + (outcome.kind === "ran" ? outcome.run : 0), 0));
     const startedAt = before(finishedAt, took);
-    const failed = this.#push(run, outcome, { startedAt, finishedAt, took });
+    const failure = outcomes.find((outcome) => outcome.kind === "failed");
+    const ran = { startedAt, finishedAt, error: failure?.reason };
+    const span = startBatchSpan(this.#options.tracer, run, ran);
+    const trace = span === undefined ? undefined : traceTextOf(span, run);
+    const failed = this.#push(run, outcomes, { startedAt, finishedAt, took, trace });
+    const pushedAt = this.#now();
+    if (span !== undefined) endBatchSpan(this.#options.tracer, span, run, { ...ran, pushedAt });
+    this.#computed.note(run, took, between(finishedAt, pushedAt));
     desk.batches++;
     desk.items += run.rows;
     desk.failedItems += failed;
@@ -145,21 +186,26 @@ export class BatchRunner {
     const news = desk.finish(batch.expectedRun, took, finishedAt);
     if (news !== undefined) this.#options.onFreeAt(desk, news);
     this.#reportFinished(run, { startedAt, finishedAt, took, failed });
-    const error = outcome?.kind === "failed" ? outcome.reason : undefined;
-    traceBatch(this.#options.tracer, run, { startedAt, finishedAt, error });
-    if (outcome?.kind === "ran") this.#options.onRan(run, startedAt);
+    this.#options.alone.ended(run, outcomes);
+    this.#options.shadows.ended(run);
+    if (outcomes.some(({ kind }) => kind === "ran")) this.#options.onRan(run, startedAt);
     if (this.#runs.size === 0) this.#options.onIdle();
   }
 
   /** @returns how many items were answered with an error */
-  #push(run: Run, outcome: RunOutcome | undefined, ran: Pick<Ran, "startedAt" | "finishedAt" | "took">): number {
+  #push(
+    run: Run,
+    outcomes: readonly RunOutcome[],
+    ran: Pick<Ran, "startedAt" | "finishedAt" | "took"> & { readonly trace: string | undefined },
+  ): number {
     const { batch } = run;
     const { data, self, station } = this.#options;
     let failed = 0;
     batch.ingresses.forEach(({ ingress, token }, i) => {
-      const items = run.results(i, outcome);
+      const items = run.results(i, outcomes);
       if (items.length === 0) return;
       for (const item of items) if (item.outputs === undefined) failed++;
+      this.#options.shadows.answered(run, ingress, items);
       const address = station.directory.get(ingress)?.address;
       data.push(
         { key: ingress, address },
@@ -175,6 +221,7 @@ export class BatchRunner {
           finishedAt: ran.finishedAt,
           run: ran.took,
           items,
+          ...(ran.trace !== undefined && { trace: ran.trace }),
         },
       );
     });

@@ -1,22 +1,31 @@
+/** The spans of a batch: why it started when it did, with whom, and where its time went. */
 import { type BatchDispatched, threadName } from "@tutti/protocol";
-import { type SpanContext, type Tracer, parseTraceparent } from "@tutti/telemetry";
+import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/telemetry";
 import { type Instant, bucketOf } from "@tutti/units";
+import { formatBatchTrace } from "../batch-trace.ts";
 import type { Run } from "./run.ts";
 
-/** One span per batch, linked to the spans of its requests: why it started when it did, with whom, and how long it took. */
-export function traceBatch(
-  tracer: Tracer,
-  run: Run,
-  ran: { readonly startedAt: Instant; readonly finishedAt: Instant; readonly error: string | undefined },
-): void {
-  if (!tracer.enabled && run.traceparents.length === 0) return;
+/** When it ran, and why it failed if it did. */
+export interface BatchRan {
+  readonly startedAt: Instant;
+  readonly finishedAt: Instant;
+  readonly error: string | undefined;
+}
+
+/**
+ * One span per batch, in a trace of its own and linked to those of its requests; undefined where nobody traces. Begun when its results are about to be pushed, since
+ * they carry its context. A batch that failed or ended late is kept with links to all its requests, which are late too.
+ */
+export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | undefined {
+  if (!tracer.enabled && run.traceparents.length === 0) return undefined;
   const { batch, model } = run;
+  const isWorthIt = ran.error !== undefined || ran.finishedAt > batch.latest + batch.expectedRun;
   const links = run.traceparents
     .map(parseTraceparent)
-    .filter((context): context is SpanContext => context !== undefined);
+    .filter((context): context is SpanContext => context !== undefined && (isWorthIt || context.sampled));
   const span = tracer.start(`batch ${model.spec.name}`, {
     kind: "internal",
-    at: run.receivedAt,
+    at: batch.grantedAt,
     links,
     attributes: {
       "tutti.model": threadName(model.spec, bucketOf(batch.thread)),
@@ -31,9 +40,26 @@ export function traceBatch(
       "tutti.late_us": Math.max(0, ran.startedAt - batch.latest),
     },
   });
-  span.event("inputs ready", run.readyAt);
-  span.event("run", ran.startedAt);
-  span.end(ran.finishedAt, ran.error);
+  if (isWorthIt) span.keep();
+  return span;
+}
+
+/** For the ingresses of its requests. */
+export const traceTextOf = (span: Span, { batch: { grantedAt }, receivedAt, readyAt }: Run): string =>
+  formatBatchTrace(span.context, { grantedAt, receivedAt, readyAt });
+
+/** @param pushedAt - its results are on their way */
+export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan & { readonly pushedAt: Instant }) {
+  if (span.context.sampled) {
+    const phase = (name: string, from: Instant, to: Instant): void =>
+      tracer.start(name, { kind: "internal", at: from, parent: span.context }).end(to);
+    phase("grant", run.batch.grantedAt, run.receivedAt);
+    phase("pull", run.receivedAt, run.readyAt);
+    if (ran.startedAt > run.readyAt) phase("wait for the accelerator", run.readyAt, ran.startedAt);
+    phase("run", ran.startedAt, ran.finishedAt);
+    phase("push", ran.finishedAt, ran.pushedAt);
+  }
+  span.end(ran.pushedAt, ran.error);
 }
 
 /** The window in which the scheduler meant the batch to start (docs/algorithms.md, A3), relative to its grant, in microseconds. */

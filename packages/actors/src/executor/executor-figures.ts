@@ -1,11 +1,16 @@
 import type { StatsReported } from "@tutti/protocol";
 import type { GpuDesk } from "./gpu-desk.ts";
 
+type PerThread = NonNullable<StatsReported["perThread"]>;
+
+/** @param threads - whoever compares reports finds a thread once, so rows of the same one are joined */
 export function executorFigures(
   desks: Iterable<GpuDesk>,
   models: number,
   epoch: number,
-): Pick<StatsReported, "figures" | "perGpu"> {
+  more: Readonly<Record<string, number>>,
+  threads: PerThread,
+): Pick<StatsReported, "figures" | "perGpu" | "perThread"> {
   let batches = 0;
   let items = 0;
   let failedItems = 0;
@@ -16,5 +21,15 @@ export function executorFigures(
     const { busyUs, accepted, refusedBatches: refused } = desk;
     return { gpu: desk.gpu, figures: { busyUs, batches: desk.batches, items: desk.items, accepted, refused } };
   });
-  return { figures: { batches, items, failedItems, models, epoch }, perGpu };
+  const perThread = threads.length === 0 ? {} : { perThread: joined(threads) };
+  return { figures: { batches, items, failedItems, models, epoch, ...more }, perGpu, ...perThread };
+}
+
+function joined(threads: PerThread): PerThread {
+  const rows = new Map<number, PerThread[number]>();
+  for (const row of threads) {
+    const known = rows.get(row.thread);
+    rows.set(row.thread, known === undefined ? row : { ...known, figures: { ...known.figures, ...row.figures } });
+  }
+  return [...rows.values()];
 }

@@ -42,7 +42,9 @@ test("rows of a batch stay apart wherever the batch axis lies, also when some ne
           [2, rows.length, 2],
         ]);
         rows.forEach((row, i) => {
-          const [frame, state] = tensors.map((tensor) => rowOfOutput(spec, tensor, i, rows.length)) as [Tensor, Tensor];
+          const [frame, state] = tensors.map((tensor) =>
+            rowOfOutput(spec, tensor, { row: i, batchSize: rows.length, lengths: [] }),
+          ) as [Tensor, Tensor];
           expect(frame).toMatchObject({ dims: [1, 3], data: row.slice(0, 3) });
           expect(state).toMatchObject({ dims: [2, 1, 2], data: row.slice(8, 12) });
         });
@@ -82,8 +84,10 @@ const dispatched = (over: Partial<BatchDispatched>): BatchDispatched => ({
 });
 
 test("one batch per grant, and nothing of an older epoch, term or sequence, nor after validUntil, nor for another incarnation (T5)", () => {
-  const fence = new Fence(self);
+  const fence = new Fence(self, [0 as GpuId]);
   const now = instant(500);
+  expect(fence.admit(dispatched({}), now), "of a leader that was not joined").toBe("old-epoch");
+  fence.raise(7);
   expect(fence.admit(dispatched({}), now)).toBeUndefined();
   expect(fence.admit(dispatched({}), now)).toBe("old-sequence");
   expect(fence.admit(dispatched({ grantSeq: 2 }), instant(1_001))).toBe("expired");

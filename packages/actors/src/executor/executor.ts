@@ -14,58 +14,47 @@ import {
   BatchDispatched,
   type BatchRefusal,
   BatchRefused,
-  GpuAsked,
-  GpuFreed,
-  GpuJoined,
-  type GpuState,
+  DEFAULT_SUB_CLUSTER,
+  ExecutorInventory,
+  MEMORY_UNBOUNDED,
   type ModelSpec,
   ModelReported,
   ProfileMeasured,
   ProfileWanted,
-  type Strike,
+  typicalLengths,
+  unitsOfLengths,
 } from "@tutti/protocol";
-import type { DataClient } from "@tutti/pull";
-import { type ActorKey, type GpuId, type Instant, type Micros, after, bucketOf, millis, seconds } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, after, bucketOf, millis, seconds, threadId } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
-import { LeaderWatch } from "../leader.ts";
-import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import type { Actor } from "../ports.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import { AloneRuns } from "./alone-runs.ts";
 import { BatchRunner } from "./batch-runner.ts";
 import { executorFigures } from "./executor-figures.ts";
+import type { ExecutorConfig, ExecutorPorts } from "./executor-ports.ts";
 import { Fence } from "./fence.ts";
 import { GpuDesk } from "./gpu-desk.ts";
+import { HoldGate } from "./hold-gate.ts";
+import { inventoryOf } from "./inventory.ts";
+import { Membership } from "./membership.ts";
 import { ModelKeeper, type ModelReport } from "./model-keeper.ts";
 import { Prober } from "./prober.ts";
+import { Residence } from "./residence.ts";
 import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
+import { ShadowRuns } from "./shadow-runs.ts";
 import { StrikeBook } from "./strike-book.ts";
 import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitOf } from "./watched-engine.ts";
 
-export interface ExecutorConfig extends ActorConfig {
-  /** Accepted and unfinished batches per accelerator; a ranker that knows our free time never needs more than two. */
-  readonly acceptedMax?: number;
-  /** How long a drain waits for batches whose grants were on the way when it began. Default: 250 ms. */
-  readonly lingerFor?: Micros;
-}
-export interface ExecutorPorts extends ActorPorts {
-  readonly data: DataClient;
-  readonly engines: readonly { readonly gpu: GpuId; readonly engine: Engine }[];
-  /** The engine is unusable: the process must end, and be started again. */
-  readonly onFault: (reason: string) => void;
-  /** What earlier processes of these accelerators were doing when they ended without a word. */
-  readonly lastRuns?: readonly LastRun[];
-}
-
-/** A run or load in which a process ended that could not say so any more. */
-export interface LastRun extends Omit<Strike, "at" | "host"> {
-  readonly model: Pick<ModelSpec, "name" | "number">;
-  /** It is written down. */
-  readonly forget: () => void;
-}
+export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
 /** Grants are valid for four times d_ctrl, and their batches are on their way as long again. */
 const LINGER_FOR = millis(250);
+/** Candidates and grants of a model that has left its sub-cluster are on their way for a while. */
+const KEPT_FOR = seconds(1);
+/** Enough for 2.5 samples a second of requests of 20 ms; whoever comes meanwhile waits, one in twenty at most. */
+const ALONE_SHARE = 0.05;
 /** For a goodbye and for writing down why. */
 const LAST_WORDS = millis(500);
 
@@ -83,16 +72,19 @@ class Executor implements Actor {
   readonly #keeper: ModelKeeper;
   readonly #prober: Prober;
   readonly #samples: SampleRows;
-  readonly #leader: LeaderWatch;
+  readonly #membership: Membership;
+  readonly #residence: Residence;
   readonly #fence: Fence;
   readonly #desks = new Map<GpuId, GpuDesk>();
+  readonly #alone: AloneRuns;
+  readonly #shadows: ShadowRuns;
   readonly #runner: BatchRunner;
   readonly #strikes: StrikeBook;
   readonly #reporting: Stop;
-  /** Loads in progress, a ready model that can't be loaded, a start that is not complete, or a drain: the ranker grants us nothing. */
+  #gate: HoldGate | undefined;
+  /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
   #starting = true;
   #loading = false;
-  #lacks = false;
   #draining: "no" | "lingering" | "done" = "no";
   #drained: (() => void) | undefined;
   #dead = false;
@@ -101,19 +93,27 @@ class Executor implements Actor {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
-    this.#fence = new Fence(config.key);
+    this.#fence = new Fence(
+      config.key,
+      ports.engines.map(({ gpu }) => gpu),
+    );
     this.#station = new Station(ports, config, {
       role: "executor",
       listensTo: ["ingress", "ranker"],
-      beat: () => ({ gpus: this.#states() }),
-      stats: () => executorFigures(this.#desks.values(), this.#keeper.reports().length, this.#fence.epoch),
-      onBeat: (peer) => this.#leader.hearBeat(peer),
+      beat: () => ({ gpus: this.#membership.states() }),
+      stats: () => this.#stats(),
+      onBeat: (peer) => this.#membership.hearBeat(peer),
       onLost: (peer) => peer.role === "ingress" && ports.data.forget(peer.key),
     });
     for (const { gpu, engine } of ports.engines) this.#desks.set(gpu, new GpuDesk(gpu, this.#watched(gpu, engine)));
-    this.#leader = new LeaderWatch(this.#station, ({ epoch }) => {
-      this.#fence.raise(epoch);
-      this.#join();
+    this.#membership = new Membership({
+      self: config.key,
+      station: this.#station,
+      clock: ports.clock,
+      fence: this.#fence,
+      desks: this.#desks,
+      subCluster: config.subCluster ?? DEFAULT_SUB_CLUSTER,
+      serving: () => this.#serving,
     });
     this.#strikes = new StrikeBook({ store: ports.store, clock: ports.clock, log: this.#station.log });
     this.#samples = new SampleRows(ports.store, this.#station.log);
@@ -126,51 +126,132 @@ class Executor implements Actor {
       report: (report) => this.#report(report),
       onBusy: (busy) => this.#onLoading(busy),
     });
-    this.#prober = new Prober({
-      clock: ports.clock,
-      specOf: (name) => this.#keeper.get(name)?.spec,
-      samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
-      done: (measured) => this.#station.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
-      onOccupied: (desk, freeAt) => this.#tellFree(desk, freeAt),
-    });
+    this.#prober = this.#createProber();
+    this.#alone = this.#createAloneRuns();
+    this.#shadows = this.#createShadowRuns();
     this.#runner = new BatchRunner({
       self: config.key,
       clock: ports.clock,
       data: ports.data,
       tracer: ports.telemetry.tracer,
       station: this.#station,
-      onFreeAt: (desk, freeAt) => this.#tellFree(desk, freeAt),
+      ...{ alone: this.#alone, shadows: this.#shadows },
+      onFreeAt: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
       onRan: (run, startedAt) => this.#onRan(run, startedAt),
       onIdle: () => this.#endIfDrained(),
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
-      onChange: (model) => {
-        if (this.#catalog.ready) this.#onModel(model);
-        if (model.lease !== undefined)
-          for (let bucket = 0; bucket < model.spec.buckets.length; bucket++)
-            this.#raiseTerm(model.spec, bucket, model.lease.term);
-      },
-      onGone: (model) => this.#keeper.drop(model.spec.name),
+      onChange: (model) => this.#onModel(model),
+      onGone: (model) => this.#residence.onGone(model),
     });
+    this.#residence = this.#createResidence();
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reportUnready();
+      this.#tellInventory();
       this.#runner.tellObserved();
+      this.#alone.tell();
       this.#keeper.retry();
     });
-    this.#confess(ports.lastRuns ?? [], () => this.#open(ready));
+    // Before anything is loaded: one of the models may end this one too.
+    this.#strikes.confess(ports.lastRuns ?? [], config.host, () => this.#open(ready));
   }
 
   #open(ready: () => void): void {
-    this.#catalog.open(() => {
-      this.#station.open();
-      for (const model of this.#catalog.models()) this.#onModel(model);
-      this.#keeper.whenIdle(() => {
-        this.#starting = false;
-        this.#join();
-        this.#ports.bus.flush(() => ready());
-      });
+    this.#residence.open(() =>
+      this.#catalog.open(() => {
+        this.#station.open();
+        this.#shadows.open();
+        for (const { spec } of this.#catalog.models()) this.#samples.want(spec);
+        this.#residence.begin();
+        this.#keeper.whenIdle(() => {
+          this.#starting = false;
+          this.#gate = this.#createGate(ready);
+          this.#membership.open();
+          this.#tellInventory();
+          if (this.#gate === undefined) this.#ports.bus.flush(() => ready());
+          else this.#gate.look(this.#couldServe);
+        });
+      }),
+    );
+  }
+
+  #createGate(ready: () => void): HoldGate | undefined {
+    const { held, bus } = this.#ports;
+    if (held === undefined) return undefined;
+    const gate = new HoldGate({
+      onLoaded: () => bus.flush(() => ready()),
+      onReleased: () => this.#membership.changed(),
     });
+    held(() => gate.release());
+    return gate;
+  }
+
+  #createProber(): Prober {
+    return new Prober({
+      clock: this.#ports.clock,
+      specOf: (name) => this.#keeper.get(name)?.spec,
+      samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
+      done: (measured) => this.#station.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
+      onOccupied: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
+    });
+  }
+
+  #createResidence(): Residence {
+    const { clock, store, engines } = this.#ports;
+    const { subCluster, memoryBytesMax, lingerFor, keptFor } = this.#config;
+    return new Residence({
+      clock,
+      store,
+      log: this.#station.log,
+      catalog: () => this.#catalog,
+      keeper: this.#keeper,
+      membership: this.#membership,
+      gpus: engines.map(({ gpu }) => gpu),
+      home: subCluster ?? DEFAULT_SUB_CLUSTER,
+      memoryBytesMax: memoryBytesMax ?? MEMORY_UNBOUNDED,
+      accepted: (modelNumber) => this.#runner.acceptedOf(modelNumber),
+      lingerFor: lingerFor ?? LINGER_FOR,
+      keptFor: keptFor ?? KEPT_FOR,
+      onChange: () => {
+        this.#membership.changed();
+        this.#tellInventory();
+        this.#gate?.look(this.#couldServe);
+      },
+    });
+  }
+
+  #createAloneRuns(): AloneRuns {
+    return new AloneRuns({
+      self: this.key,
+      station: this.#station,
+      clock: this.#ports.clock,
+      leader: () => this.#membership.leader,
+      desks: this.#desks,
+      sequence: (gpu) => this.#fence.sequence(gpu),
+      modelOf: (thread) => {
+        const model = this.#catalog.ofThread(thread);
+        return model === undefined || this.#keeper.get(model.spec.name) === undefined ? undefined : model;
+      },
+      mayAsk: () => this.#serving,
+      share: this.#config.aloneShare ?? ALONE_SHARE,
+      onOccupied: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
+    });
+  }
+
+  #createShadowRuns(): ShadowRuns {
+    return new ShadowRuns({
+      ...{ store: this.#ports.store, log: this.#station.log, catalog: () => this.#catalog },
+      isLoaded: ({ spec }) => this.#keeper.get(spec.name)?.spec.number === spec.number,
+      now: () => this.#now(),
+      shelve: (row) => this.#alone.shelveCopy(row),
+    });
+  }
+
+  #stats(): ReturnType<typeof executorFigures> {
+    const [models, more] = [this.#keeper.reports().length, this.#alone.figures()];
+    const threads = [...this.#runner.computed.perThread(), ...this.#shadows.perThread()];
+    return executorFigures(this.#desks.values(), models, this.#fence.epoch, more, threads);
   }
 
   #watched(gpu: GpuId, engine: Engine): WatchedEngine {
@@ -178,9 +259,12 @@ class Executor implements Actor {
       gpu,
       clock: this.#ports.clock,
       loadLimit: loadLimitOf,
-      runLimit: ({ model: name, bucket, batchSize }) => {
+      runLimit: ({ model: name, bucket, batchSize, units = [] }) => {
         const model = this.#catalog.get(name);
-        return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], batchSize);
+        // Measured at the typical length: a longer batch may take as much longer.
+        const typical = model === undefined ? 0 : unitsOfLengths(typicalLengths(model.spec));
+        const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
+        return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], { batchSize, times });
       },
       onDead: (death) => this.#onDead(death),
     });
@@ -189,6 +273,8 @@ class Executor implements Actor {
   drain(done: () => void): void {
     this.#draining = "lingering";
     this.#prober.stop();
+    this.#alone.stop();
+    this.#residence.stop();
     this.#station.beat(); // The ranker grants us nothing more; what it has granted still comes, and runs (T9).
     this.#drained = () => {
       this.#drained = undefined;
@@ -210,6 +296,7 @@ class Executor implements Actor {
   }
   #stop(done: () => void): void {
     this.#reporting.stop();
+    this.#shadows.close();
     this.#catalog.close();
     this.#station.close(done);
   }
@@ -217,8 +304,11 @@ class Executor implements Actor {
   #now(): Instant {
     return this.#ports.clock.now();
   }
+  get #couldServe(): boolean {
+    return !this.#starting && !this.#loading && this.#residence.serves && this.#draining === "no";
+  }
   get #serving(): boolean {
-    return !this.#starting && !this.#loading && !this.#lacks && this.#draining === "no";
+    return this.#couldServe && this.#gate?.isHeld !== true;
   }
 
   #listen(): void {
@@ -227,21 +317,6 @@ class Executor implements Actor {
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
-    });
-    reader.on(GpuAsked, ({ gpu, epoch, grantSeq }, sender) => {
-      const desk = this.#desks.get(gpu);
-      if (desk === undefined || epoch < this.#fence.epoch) return;
-      this.#fence.raise(epoch);
-      // The ranker gives the accelerator away again on the strength of this answer, so a batch of the grant that it asks about comes too late.
-      this.#fence.raiseSequence(gpu, grantSeq);
-      const freeAt = desk.freeAt(this.#now());
-      this.#station.send(sender, GpuFreed, {
-        gpu,
-        executor: this.key,
-        epoch,
-        grantSeq: this.#fence.sequence(gpu),
-        freeAt,
-      });
     });
     this.#station.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
       const desk = this.#desks.get(wanted.gpu);
@@ -252,10 +327,6 @@ class Executor implements Actor {
   #onRan({ model: { spec } }: Run, startedAt: Instant): void {
     const { faults } = this.#catalog.get(spec.name) ?? {};
     if (faults?.number === spec.number && faults.strikes.length > 0) this.#strikes.clear(spec, startedAt);
-  }
-
-  #raiseTerm(spec: ModelSpec, bucket: number, term: number): void {
-    this.#fence.raiseTerm((spec.number * 64 + bucket) as BatchDispatched["thread"], term);
   }
 
   #onBatch(batch: BatchDispatched, sender: ActorKey): void {
@@ -279,10 +350,10 @@ class Executor implements Actor {
   #turnAway(batch: BatchDispatched, desk: GpuDesk, reason: BatchRefusal, to: ActorKey): void {
     desk.refusedBatches++;
     this.#refuse(batch, reason, to);
-    if (batch.executor !== this.key || batch.epoch < this.#fence.epoch) return;
+    if (batch.executor !== this.key || batch.epoch !== this.#fence.epoch) return;
     if (batch.grantSeq <= this.#fence.sequence(batch.gpu)) return;
     this.#fence.raiseSequence(batch.gpu, batch.grantSeq);
-    this.#tellFree(desk, desk.freeAt(this.#now()));
+    this.#membership.tellFree(desk, desk.freeAt(this.#now()));
   }
 
   #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {
@@ -290,57 +361,23 @@ class Executor implements Actor {
     this.#station.send(to, BatchRefused, { batchId, thread, gpu, reason: BATCH_REFUSALS.indexOf(reason) });
   }
 
-  #tellFree(desk: GpuDesk, freeAt: Instant): void {
-    const leader = this.#leader.leader;
-    if (leader === undefined || !this.#serving) return;
-    this.#station.send(leader.key, GpuFreed, {
-      gpu: desk.gpu,
-      executor: this.key,
-      epoch: leader.epoch,
-      grantSeq: this.#fence.sequence(desk.gpu),
-      freeAt,
-    });
-  }
-
-  #join(): void {
-    const leader = this.#leader.leader;
-    if (leader !== undefined)
-      this.#station.send(leader.key, GpuJoined, { executor: this.key, epoch: leader.epoch, gpus: this.#states() });
-  }
-
   #onLoading(loading: boolean): void {
     if (this.#loading === loading) return;
     this.#loading = loading;
-    this.#lacks = this.#lacksModels();
-    if (!this.#starting) this.#join();
-  }
-
-  /** Any accelerator may be granted to any model that is ready (docs/algorithms.md, A4), so one that lacks a model is not granted anything. */
-  #lacksModels(): boolean {
-    for (const { spec, status } of this.#catalog.models())
-      if (status?.state === "ready" && this.#keeper.get(spec.name) === undefined) return true;
-    return false;
+    if (!loading) this.#residence.onIdle();
+    this.#membership.changed();
+    if (!loading) this.#tellInventory();
+    this.#gate?.look(this.#couldServe);
   }
 
   #onModel(model: CatalogModel): void {
-    this.#samples.want(model.spec);
-    if (model.status?.state === "quarantined") this.#keeper.drop(model.spec.name);
-    else this.#keeper.want(model);
-    const lacked = this.#lacks;
-    this.#lacks = this.#lacksModels();
-    if (lacked !== this.#lacks && !this.#starting) this.#join();
-  }
-
-  /** What earlier incarnations did not live to tell is written down before anything is loaded: one of the models may end this one too. */
-  #confess(left: readonly LastRun[], then: () => void): void {
-    const [last, ...rest] = left;
-    if (last === undefined) return then();
-    const { model, executor, gpu, doing, how, startedAt } = last;
-    const strike = { executor, host: this.#config.host, gpu, doing, how, startedAt };
-    this.#strikes.record(model, strike, () => {
-      last.forget();
-      this.#confess(rest, then);
-    });
+    if (this.#catalog.ready) {
+      this.#samples.want(model.spec);
+      this.#residence.onModel(model);
+    }
+    const { spec, lease } = model;
+    for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
+      this.#fence.raiseTerm(threadId(spec.number, bucket), lease.term);
   }
 
   /** The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it was. */
@@ -361,22 +398,27 @@ class Executor implements Actor {
     const ready = (): void => void (--left === 0 && end());
     this.#ports.clock.alarm(end).set(after(this.#now(), LAST_WORDS));
     this.#prober.stop();
+    this.#alone.stop();
     this.#stop(ready);
     const strike = { executor: this.key, host: this.#config.host, gpu, doing, how, startedAt };
     if (model === undefined) ready();
     else this.#strikes.record(model, strike, ready);
   }
 
-  #states(): GpuState[] {
-    const now = this.#now();
-    return [...this.#desks.values()].map((desk) => ({
-      gpu: desk.gpu,
-      freeAt: desk.freeAt(now),
-      epoch: this.#fence.epoch,
-      grantSeq: this.#fence.sequence(desk.gpu),
-      serving: this.#serving,
-      type: desk.engine.type,
-    }));
+  /** For whoever places models, and whoever waits for them. */
+  #tellInventory(): void {
+    if (this.#starting || this.#dead) return;
+    const { subCluster } = this.#membership;
+    const { memoryBytesMax } = this.#config;
+    const inventory = inventoryOf({
+      key: this.key,
+      desks: this.#desks,
+      subCluster,
+      memoryBytesMax,
+      keeper: this.#keeper,
+    });
+    this.#station.broadcast("planner", ExecutorInventory, inventory);
+    this.#station.broadcast("profiler", ExecutorInventory, inventory);
   }
 
   #report(report: ModelReport): void {

@@ -20,6 +20,7 @@ export class GpuDesk {
   #projectedEnd: Instant = ALWAYS;
   /** What the ranker believes: the last end it was told by a grant's answer or by us. */
   #believedEnd: Instant = ALWAYS;
+  #lastUse: Instant = ALWAYS;
 
   constructor(gpu: GpuId, engine: Engine) {
     this.gpu = gpu;
@@ -35,6 +36,7 @@ export class GpuDesk {
 
   /** @returns the projected end when the ranker should be told because it differs from the plan */
   accept(startAt: Instant, expectedRun: Micros, now: Instant): Instant | undefined {
+    this.#lastUse = now;
     const start = later(later(now, startAt), this.accepted > 0 ? this.#projectedEnd : ALWAYS);
     this.accepted++;
     this.#expectedUs += expectedRun;
@@ -50,6 +52,11 @@ export class GpuDesk {
     this.#expectedUs -= expectedRun;
     this.#projectedEnd = after(now, this.#expectedUs as Micros);
     return this.#news();
+  }
+
+  /** Whether a batch has been accepted since. */
+  isUsedSince(instant: Instant): boolean {
+    return this.#lastUse >= instant;
   }
 
   /** A probe run occupies the accelerator without a grant. */

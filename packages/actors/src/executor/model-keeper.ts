@@ -1,9 +1,9 @@
 import type { Clock } from "@tutti/clock";
 import type { Engine, LoadOutcome } from "@tutti/engine";
-import { type ModelReported, type ModelSpec } from "@tutti/protocol";
+import { type ModelReported, type ModelSpec, memoryOf } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
-import { type Instant, after, millis } from "@tutti/units";
+import { type Instant, NEVER, after, millis } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
 import { runWarm } from "./warm-runs.ts";
 
@@ -31,6 +31,8 @@ interface Failure {
   readonly retryAt: Instant;
   /** The store did not answer, which says nothing about the model. */
   readonly isTransient: boolean;
+  /** It was not tried: there is no room for it. */
+  readonly isRefused?: boolean;
 }
 
 /** Keeps what is loaded equal to what the catalog wants: one model at a time, in order, so that loading never crowds out running. */
@@ -52,6 +54,20 @@ export class ModelKeeper {
   get(name: string): CatalogModel | undefined {
     return this.#loaded.get(name)?.model;
   }
+  /** Loaded, or on its way. */
+  holds(spec: ModelSpec): boolean {
+    const model = this.#loaded.get(spec.name)?.model ?? this.#wanted.get(spec.name);
+    return (model !== undefined && sameModel(model.spec, spec)) || this.#loading === spec.name;
+  }
+  /** What a loaded model takes on each accelerator: as declared, or more where that was seen. */
+  memoryOf(name: string): number | undefined {
+    const held = this.#loaded.get(name);
+    if (held === undefined) return undefined;
+    return Math.max(memoryOf(held.model.spec), Math.round(held.report.memoryBytes / this.#options.engines.length));
+  }
+  loaded(): CatalogModel[] {
+    return [...this.#loaded.values()].map(({ model }) => model);
+  }
   /** Of everything that is loaded or could not be. */
   reports(): ModelReport[] {
     const failed = [...this.#failed.values()].filter(({ isTransient }) => !isTransient);
@@ -68,13 +84,27 @@ export class ModelKeeper {
       return;
     }
     const failed = this.#failed.get(name);
-    if (failed !== undefined && sameModel(failed.model.spec, model.spec)) {
+    if (failed !== undefined && failed.isRefused !== true && sameModel(failed.model.spec, model.spec)) {
       this.#failed.set(name, { ...failed, model });
       return; // `retry` says when.
     }
     this.#failed.delete(name);
     this.#wanted.set(name, model);
     this.#next();
+  }
+  /** It can't be here, and that is said once, and again by `reports`. */
+  refuse(model: CatalogModel, reason: string): void {
+    const { name, number, version } = model.spec;
+    const known = this.#failed.get(name);
+    if (known?.isRefused === true && sameModel(known.model.spec, model.spec)) {
+      this.#failed.set(name, { ...known, model });
+      return;
+    }
+    this.#wanted.delete(name);
+    const report: ModelReport = { model: name, number, version, state: "failed", reason, memoryBytes: 0 };
+    this.#failed.set(name, { model, report, attempts: 1, retryAt: NEVER, isTransient: false, isRefused: true });
+    this.#options.log.warn({ model: name, reason }, "a model is not loaded");
+    this.#options.report(report);
   }
   drop(name: string): void {
     this.#wanted.delete(name);

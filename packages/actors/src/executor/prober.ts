@@ -1,6 +1,6 @@
 import type { Alarm, Clock } from "@tutti/clock";
 import type { ModelSpec, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
-import { type Instant, type Micros, Prng, after, micros, millis } from "@tutti/units";
+import { type Instant, type Micros, Prng, after, before, micros, millis, seconds } from "@tutti/units";
 import type { GpuDesk } from "./gpu-desk.ts";
 import { someInputs } from "./warm-runs.ts";
 
@@ -16,10 +16,12 @@ export interface ProberOptions {
 
 /** Probes that wait; beyond, new ones are turned away and asked for again (T7). */
 const PROBES_MAX = 1_024;
+/** An accelerator serves if a batch came to it in so long: the rarest traffic that could notice a probe in its way. */
+const SERVES = seconds(10);
 
 /**
  * Measures l(b) in idle time: one run at a time, only when nothing is accepted, and announced to the ranker, since a run can't be cancelled. After each
- * run it leaves the accelerator free for as long, so that a model which is loaded while others serve takes at most half of what is idle.
+ * run it leaves an accelerator that serves free for as long, so that a model which is loaded meanwhile takes at most half of what is idle.
  */
 export class Prober {
   readonly #options: ProberOptions;
@@ -71,13 +73,15 @@ export class Prober {
     probe.desk.occupy(until);
     this.#options.onOccupied(probe.desk, until);
     const rows = this.#options.samplesOf(spec.name, probe.wanted.bucket);
-    const inputs = someInputs(spec, {
+    const { inputs, units } = someInputs(spec, {
       bucket: probe.wanted.bucket,
       batchSize,
       samples: rows,
       prng: new Prng(probe.seed++),
     });
-    probe.desk.engine.run({ model: spec.name, bucket: probe.wanted.bucket, batchSize, inputs }, (outcome) => {
+    const { bucket } = probe.wanted;
+    const batch = { model: spec.name, bucket, batchSize, inputs, ...(units && { units }) };
+    probe.desk.engine.run(batch, (outcome) => {
       this.#running = false;
       const at = this.#options.clock.now();
       probe.desk.vacate(at);
@@ -85,8 +89,9 @@ export class Prober {
       if (outcome.kind === "failed") return this.#finish(probe, outcome.reason);
       note(probe, batchSize, outcome.run);
       // The first run of a size warms the engine up and tells nothing.
-      const idle = probe.samples.at(-1)?.runs.length === 0 ? micros(0) : outcome.run;
-      this.#alarm.set(after(at, idle));
+      const isWarmUp = probe.samples.at(-1)?.runs.length === 0;
+      const isServing = probe.desk.isUsedSince(before(at, SERVES));
+      this.#alarm.set(after(at, isServing && !isWarmUp ? outcome.run : micros(0)));
     });
   }
 
@@ -97,6 +102,10 @@ export class Prober {
     this.#next();
   }
 }
+
+/** A long run varies less for its length, and keeps everybody else waiting. */
+const RUNS_LEAST = 5;
+const RUNS_LEAST_OF_LONG = 3;
 
 interface Probe {
   readonly wanted: ProfileWanted;
@@ -119,7 +128,7 @@ function note(probe: Probe, batchSize: number, run: Micros): void {
   }
   sample.runs.push(run);
   probe.spentUs += run;
-  const enough =
-    sample.runs.length >= probe.wanted.runs || (probe.spentUs >= probe.wanted.budget && sample.runs.length >= 5);
-  if (enough) probe.sizeIndex++;
+  const { runs, budget } = probe.wanted;
+  const least = run >= budget ? RUNS_LEAST_OF_LONG : RUNS_LEAST;
+  if (sample.runs.length >= runs || (probe.spentUs >= budget && sample.runs.length >= least)) probe.sizeIndex++;
 }

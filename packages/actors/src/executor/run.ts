@@ -1,12 +1,20 @@
 import type { BatchDispatched } from "@tutti/protocol";
-import { type PulledItem, type ResultItem, type Tensor, codeNumber } from "@tutti/protocol";
+import {
+  type ModelSpec,
+  type PulledItem,
+  type ResultItem,
+  type Tensor,
+  codeNumber,
+  variantView,
+} from "@tutti/protocol";
 import type { Alarm } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
 import type { CatalogModel } from "../catalog.ts";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
-import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
+import { rowOfOutput } from "./batch-buffer.ts";
 import type { GpuDesk } from "./gpu-desk.ts";
+import { type BatchPart, type RowBuffer, rowBuffer } from "./padded-buffer.ts";
 
 /** Whose row it is. */
 interface RowOwner {
@@ -29,7 +37,8 @@ export class Run {
   /** When it starts with the rows that are there. */
   cutOff: Alarm | undefined;
   readonly traceparents: string[] = [];
-  readonly #buffer: BatchBuffer;
+  readonly #buffer: RowBuffer;
+  #parts: readonly BatchPart[] = [];
   readonly #rows: RowOwner[] = [];
   /** Items answered without running: a row that can't belong to this model. */
   readonly #refused: (RowOwner & { readonly text: string })[] = [];
@@ -42,7 +51,7 @@ export class Run {
     this.receivedAt = options.at;
     this.readyAt = options.at;
     this.waiting = options.batch.ingresses.length;
-    this.#buffer = new BatchBuffer(options.model.spec, bucketOf(options.batch.thread), options.batch.requests.length);
+    this.#buffer = rowBuffer(options.model.spec, bucketOf(options.batch.thread), options.batch.requests.length);
   }
 
   get rows(): number {
@@ -72,32 +81,55 @@ export class Run {
     }
   }
 
-  tensors(): Tensor[] {
-    return this.#buffer.take();
+  /** What is given to the engine, in this order. */
+  parts(): readonly BatchPart[] {
+    this.#parts = this.#buffer.parts();
+    return this.#parts;
   }
 
-  /** The outcome of each item of one ingress. */
-  results(ingress: number, outcome: RunOutcome | undefined): ResultItem[] {
+  /** Rows of each part. */
+  partSizes(): number[] {
+    return this.#parts.map(({ rows }) => rows.length);
+  }
+  /** Of each part the units of its longest row; empty where no axis is padded. */
+  longest(): number[] {
+    return this.#parts.flatMap(({ units }) => (units === undefined ? [] : [Math.max(...units)]));
+  }
+
+  /** The outcome of each item of one ingress. @param outcomes - of the parts; none when nothing ran */
+  results(ingress: number, outcomes: readonly RunOutcome[]): ResultItem[] {
     const items: ResultItem[] = [];
     for (const { seq, text } of this.#refused.filter((refused) => refused.ingress === ingress))
       items.push({ seq, outputs: undefined, code: codeNumber("TUTTI_INTERNAL"), text });
-    for (let row = 0; row < this.#rows.length; row++) {
-      const owner = this.#rows[row]!;
-      if (owner.ingress === ingress) items.push(this.#resultOf(owner.seq, row, outcome));
-    }
+    this.#parts.forEach((part, i) => {
+      part.rows.forEach((row, at) => {
+        const owner = this.#rows[row]!;
+        if (owner.ingress === ingress) items.push(this.#resultOf(owner.seq, { part, at }, outcomes[i]));
+      });
+    });
     return items;
   }
 
-  #resultOf(seq: number, row: number, outcome: RunOutcome | undefined): ResultItem {
+  /** @param place - the `at`-th row of a part */
+  #resultOf(
+    seq: number,
+    { part, at }: { readonly part: BatchPart; readonly at: number },
+    outcome: RunOutcome | undefined,
+  ): ResultItem {
+    const batchSize = part.rows.length;
     if (outcome?.kind !== "ran") {
       // Alone in its batch, an item that can't be computed is all that failed: the model is as good as before.
-      if (outcome?.kind === "failed" && !outcome.fault && this.#rows.length === 1) return invalid(seq, outcome.reason);
+      if (outcome?.kind === "failed" && !outcome.fault && batchSize === 1) return invalid(seq, outcome.reason);
       const text = outcome === undefined ? "the batch did not run" : `running the batch failed: ${outcome.reason}`;
       return { seq, outputs: undefined, code: codeNumber("TUTTI_INTERNAL"), text };
     }
-    const failed = outcome.failedRows.find((candidate) => candidate.row === row);
+    const failed = outcome.failedRows.find((candidate) => candidate.row === at);
     if (failed !== undefined) return invalid(seq, failed.reason);
-    const tensors = outcome.outputs.map((output) => rowOfOutput(this.model.spec, output, row, this.#rows.length));
+    const lengths = this.#buffer.lengthsOf(part.rows[at]!);
+    const answer = answerOf(this.model.spec, outcome, { at, batchSize });
+    if (answer === undefined) return invalid(seq, "its family has no such variant: was it loaded anew meanwhile?");
+    const { spec, outputs, row, rows } = answer;
+    const tensors = outputs.map((output) => rowOfOutput(spec, output, { row, batchSize: rows, lengths }));
     return { seq, outputs: encodeTensors(tensors), code: 0, text: "" };
   }
 }
@@ -108,3 +140,33 @@ const invalid = (seq: number, reason: string): ResultItem => ({
   code: codeNumber("TUTTI_INVALID_INPUT"),
   text: `the model can't compute this input: ${reason}`,
 });
+
+interface RowAnswer {
+  /** Whose outputs they are: of a family the variant. */
+  readonly spec: ModelSpec;
+  readonly outputs: readonly Tensor[];
+  /** Of `rows`. */
+  readonly row: number;
+  readonly rows: number;
+}
+
+type Ran = Extract<RunOutcome, { kind: "ran" }>;
+const grouped = new WeakMap<Ran, ReadonlyMap<number, RowAnswer>>();
+
+/** Where a row's outputs are; undefined for one that no variant has answered. */
+function answerOf(
+  spec: ModelSpec,
+  outcome: Ran,
+  { at, batchSize }: { readonly at: number; readonly batchSize: number },
+): RowAnswer | undefined {
+  if (spec.family === undefined) return { spec, outputs: outcome.outputs, row: at, rows: batchSize };
+  let places = grouped.get(outcome);
+  if (places === undefined) {
+    const answers = (outcome.groups ?? []).flatMap(({ variant, rows, outputs }) => {
+      const view = variantView(spec, variant);
+      return rows.map((place, row) => [place, { spec: view, outputs, row, rows: rows.length }] as const);
+    });
+    grouped.set(outcome, (places = new Map(answers)));
+  }
+  return places.get(at);
+}

@@ -1,4 +1,4 @@
-import type { ModelSpec } from "@tutti/protocol";
+import { type ModelSpec, variantView } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
 import { decodeTensors, fillRow, unpack } from "@tutti/wire";
@@ -37,10 +37,11 @@ export class SampleRows {
 
 function rowsByBucket(spec: ModelSpec, list: unknown): Map<number, Uint8Array[]> {
   const rows = new Map<number, Uint8Array[]>();
+  const asked = spec.family === undefined ? spec : variantView(spec, 0);
   if (!Array.isArray(list)) throw new TypeError("the samples are not a list");
   for (const message of list) {
     if (!(message instanceof Uint8Array)) throw new TypeError("a sample is not a binary tensor message");
-    const { bucket, row } = fillRow(spec, { inputs: decodeTensors(message) });
+    const { bucket, row } = fillRow(asked, { inputs: decodeTensors(message) });
     rows.set(bucket, [...(rows.get(bucket) ?? []), row]);
   }
   return rows;

@@ -12,6 +12,7 @@ import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
 import { type Instant, after, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
+import type { LastRun } from "./executor.ts";
 
 type ModelId = Pick<ModelSpec, "name" | "number">;
 
@@ -44,6 +45,17 @@ export class StrikeBook {
       else if (outcome.quarantined !== "") this.#log.error({ ...about, reason: outcome.quarantined }, "quarantined");
       else this.#log.warn({ ...about, times: outcome.strikes.length, of: STRIKES_MAX }, "a model ended its executor");
       done();
+    });
+  }
+
+  /** What earlier incarnations did not live to tell is written down, one after the other. */
+  confess(left: readonly LastRun[], host: string, then: () => void): void {
+    const [last, ...rest] = left;
+    if (last === undefined) return then();
+    const { model, executor, gpu, doing, how, startedAt } = last;
+    this.record(model, { executor, host, gpu, doing, how, startedAt }, () => {
+      last.forget();
+      this.confess(rest, host, then);
     });
   }
 

@@ -1,9 +1,9 @@
 import type { Engine } from "@tutti/engine";
-import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { type ModelSpec, variantCount, writeVariant } from "@tutti/protocol";
 import { Prng, seconds } from "@tutti/units";
 import { batchSizesOf } from "../profiler/profile-plan.ts";
 import { randomRow } from "../random-row.ts";
-import { BatchBuffer } from "./batch-buffer.ts";
+import { type BatchPart, rowBuffer } from "./padded-buffer.ts";
 
 /** Of one model on one accelerator: what is cold after that has its first runs in service. */
 const WARM_BUDGET = seconds(3);
@@ -28,9 +28,9 @@ export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): voi
     if (shape === undefined || spent >= WARM_BUDGET) return done(at);
     at++;
     const { bucket, batchSize } = shape;
-    const inputs = someInputs(spec, { bucket, batchSize, samples: samplesOf(bucket), prng });
+    const { inputs, units } = someInputs(spec, { bucket, batchSize, samples: samplesOf(bucket), prng });
     // What the model can't compute (random numbers, perhaps) says nothing about it.
-    engine.run({ model: spec.name, bucket, batchSize, inputs }, (outcome) => {
+    engine.run({ model: spec.name, bucket, batchSize, inputs, ...(units && { units }) }, (outcome) => {
       if (outcome.kind === "ran") spent += outcome.run;
       next();
     });
@@ -38,7 +38,7 @@ export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): voi
   next();
 }
 
-/** Rows from samples if there are any, else random ones. */
+/** Rows from samples if there are any, else random ones of the typical lengths. */
 export function someInputs(
   spec: ModelSpec,
   from: {
@@ -47,10 +47,14 @@ export function someInputs(
     readonly samples: readonly Uint8Array[];
     readonly prng: Prng;
   },
-): Tensor[] {
+): BatchPart {
   const { bucket, batchSize, samples, prng } = from;
-  const buffer = new BatchBuffer(spec, bucket, batchSize);
-  for (let row = 0; row < batchSize; row++)
-    buffer.add(samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng));
-  return buffer.take();
+  const buffer = rowBuffer(spec, bucket, batchSize);
+  for (let at = 0; at < batchSize; at++) {
+    const row = samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng);
+    // As many variants as there are rows, which is what a batch costs at most (docs/algorithms.md, C7).
+    if (spec.family !== undefined) writeVariant(row, at % variantCount(spec));
+    buffer.add(row);
+  }
+  return buffer.whole();
 }

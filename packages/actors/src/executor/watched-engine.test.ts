@@ -94,7 +94,8 @@ test("runs that end in time end quietly, however many, and a failed batch is no 
   expect([ended.length, deaths]).toEqual([50, []]);
 });
 
-test("a process that was stopped in mid-run gives the run a whole deadline after it wakes (W2)", () => {
+/** A watched run of `limit`, on a clock whose alarms come when the test says so. */
+function stalling(limit: Micros) {
   let fire: () => void = () => undefined;
   let now = clock.now();
   const stopped = {
@@ -109,23 +110,39 @@ test("a process that was stopped in mid-run gives the run a whole deadline after
     gpu: gpuId(0),
     clock: stopped as never,
     loadLimit: () => seconds(5),
-    runLimit: () => millis(100),
+    runLimit: () => limit,
     onDead: (death) => dead.push(death),
   });
   watched.run(batch("a"), () => ended.push("a"));
-  now = after(now, seconds(2));
-  fire();
+  const firesAfter = (time: Micros): void => {
+    now = after(now, time);
+    fire();
+  };
+  return { dead, firesAfter };
+}
+
+test("a process that was stopped in mid-run gives the run a whole deadline after it wakes (W2)", () => {
+  const { dead, firesAfter } = stalling(millis(100));
+  for (let stops = 0; stops < 5; stops++) firesAfter(seconds(2));
   expect(dead).toEqual([]);
-  now = after(now, millis(100));
-  fire();
+  firesAfter(millis(100));
+  expect(dead).toHaveLength(1);
+});
+
+test("on a machine that is short of processors, where every alarm is late, a run that hangs ends all the same", () => {
+  const { dead, firesAfter } = stalling(seconds(2));
+  for (let alarms = 0; alarms < 2; alarms++) firesAfter(seconds(2.5));
+  expect(dead).toEqual([]);
+  firesAfter(seconds(2.5));
   expect(dead).toHaveLength(1);
 });
 
 test("a deadline is twenty times the planned latency, also of a batch that is run again row by row, and never short", () => {
   const points: ProfilePoints = [1, 2, 4, 8].map((batchSize) => ({ batchSize, latency: millis(100 + 10 * batchSize) }));
-  expect(runLimitOf(undefined, points, 1)).toBe(20 * 110_000);
-  expect(runLimitOf(undefined, points, 5)).toBe(20 * 5 * 110_000);
-  expect(runLimitOf(undefined, [{ batchSize: 1, latency: millis(1) }], 1)).toBe(RUN_LIMIT_MIN);
-  expect(runLimitOf(undefined, [], 1)).toBe(RUN_LIMIT_UNKNOWN);
-  expect(runLimitOf(millis(300), points, 8)).toBe(300_000);
+  expect(runLimitOf(undefined, points, { batchSize: 1 })).toBe(20 * 110_000);
+  expect(runLimitOf(undefined, points, { batchSize: 5 })).toBe(20 * 5 * 110_000);
+  expect(runLimitOf(undefined, [{ batchSize: 1, latency: millis(1) }], { batchSize: 1 })).toBe(RUN_LIMIT_MIN);
+  expect(runLimitOf(undefined, points, { batchSize: 1, times: 4 })).toBe(4 * 20 * 110_000);
+  expect(runLimitOf(undefined, [], { batchSize: 1 })).toBe(RUN_LIMIT_UNKNOWN);
+  expect(runLimitOf(millis(300), points, { batchSize: 8 })).toBe(300_000);
 });

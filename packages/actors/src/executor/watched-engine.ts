@@ -35,18 +35,22 @@ export interface EngineDeath {
 export interface WatchOptions {
   readonly gpu: GpuId;
   readonly clock: Clock;
-  readonly runLimit: (batch: Pick<EngineBatch, "model" | "bucket" | "batchSize">) => Micros;
+  readonly runLimit: (batch: Pick<EngineBatch, "model" | "bucket" | "batchSize" | "units">) => Micros;
   readonly loadLimit: (spec: ModelSpec) => Micros;
   readonly onDead: (death: EngineDeath) => void;
 }
 
 /** An alarm that comes later than this was not waited for by a process that ran. */
 const STALL = millis(250);
+/** Of one run, after stalls that were shorter than its deadline. */
+const RENEWALS = 2;
 
 interface Job {
   readonly model: string;
   readonly doing: "run" | "load";
   readonly limit: Micros;
+  /** How often its deadline began anew after a stall. */
+  renewals: number;
 }
 
 export class WatchedEngine implements Engine {
@@ -72,11 +76,16 @@ export class WatchedEngine implements Engine {
   }
 
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void {
-    const job = this.#begin({ model: model.spec.name, doing: "load", limit: this.#options.loadLimit(model.spec) });
+    const job = this.#begin({
+      model: model.spec.name,
+      doing: "load",
+      limit: this.#options.loadLimit(model.spec),
+      renewals: 0,
+    });
     this.#engine.load(model, (outcome) => this.#end(job, outcome, () => done(outcome)));
   }
   run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
-    const job = this.#begin({ model: batch.model, doing: "run", limit: this.#options.runLimit(batch) });
+    const job = this.#begin({ model: batch.model, doing: "run", limit: this.#options.runLimit(batch), renewals: 0 });
     this.#engine.run(batch, (outcome) => this.#end(job, outcome, () => done(outcome)));
   }
   unload(name: string, done: () => void): void {
@@ -114,11 +123,12 @@ export class WatchedEngine implements Engine {
 
   #onDue(): void {
     const now = this.#options.clock.now();
-    const stalled = between(this.#armedFor, now) > STALL;
+    const late = between(this.#armedFor, now);
     this.#armedFor = NEVER;
     const [job] = this.#jobs;
     if (job === undefined || this.#dead) return;
-    if (stalled) this.#startedAt = now; // W2
+    // W2. But runs that hang fill processors, and who waits for one is late again and again: that must end.
+    if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;
     const dueAt = after(this.#startedAt, job.limit);
     if (dueAt > now) return this.#arm(dueAt);
     const what = job.doing === "run" ? `a run of ${job.model}` : `loading ${job.model}`;
@@ -145,13 +155,23 @@ const LOAD_BYTES_PER_MICRO = 10;
 export const loadLimitOf = (spec: ModelSpec): Micros =>
   micros(LOAD_LIMIT_MIN + Math.ceil((spec.file?.bytes ?? 0) / LOAD_BYTES_PER_MICRO));
 
+export interface RunSize {
+  readonly batchSize: number;
+  /** As long as what was measured: of a model whose inputs vary. */
+  readonly times?: number;
+}
+
 /** @param deadline - the model's own @param points - its planned latencies in this bucket, by rising batch size; none while nobody has measured them */
-export function runLimitOf(deadline: Micros | undefined, points: ProfilePoints, batchSize: number): Micros {
+export function runLimitOf(
+  deadline: Micros | undefined,
+  points: ProfilePoints,
+  { batchSize, times = 1 }: RunSize,
+): Micros {
   if (deadline !== undefined) return deadline;
   const [alone] = points;
   if (alone === undefined) return RUN_LIMIT_UNKNOWN;
   const whole = points.find((point) => point.batchSize >= batchSize) ?? points.at(-1)!;
   // A batch that fails is run again in parts, at worst row by row.
-  const slowest = Math.max(whole.latency, batchSize * alone.latency);
+  const slowest = times * Math.max(whole.latency, batchSize * alone.latency);
   return micros(Math.max(RUN_LIMIT_MIN, Math.ceil(LIMIT_TIMES * slowest)));
 }

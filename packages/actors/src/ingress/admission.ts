@@ -4,9 +4,14 @@ import {
   HEADER_BYTES_MAX,
   NAME_LENGTH_MAX,
   REQUEST_BYTES_MAX,
+  SIZE_HINT_MAX,
   SLO_US_MAX,
   TuttiError,
+  isModelName,
   isName,
+  publicNameOf,
+  typicalLengths,
+  unitsOfLengths,
 } from "@tutti/protocol";
 import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
 import { type Form, fnv1a, formOf } from "@tutti/wire";
@@ -22,7 +27,7 @@ export function readSubject(subject: string): { readonly target: string; readonl
 
 /** @throws {TuttiError} INVALID_INPUT for names that could not be ours */
 export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
-  const bad = [target, app].find((name) => !isName(name));
+  const bad = !isModelName(target) ? target : !isName(app) ? app : undefined;
   if (bad === undefined) return;
   const rule = `letters, digits, "-" and "_", at most ${NAME_LENGTH_MAX} of them (NAME_LENGTH_MAX)`;
   throw new TuttiError("TUTTI_INVALID_INPUT", `"${shown(bad)}" is no name of a model or an application: ${rule}`);
@@ -58,14 +63,18 @@ export function servingModel(
   if (model === undefined)
     throw new TuttiError("TUTTI_NOT_FOUND", `no model named "${target}" is loaded: "tutti models" lists what is`);
   const { spec, status } = model;
+  if (spec.family !== undefined)
+    throw new TuttiError(
+      "TUTTI_NOT_FOUND",
+      `"${target}" is a family of models: ask for one of them, such as "${spec.family.variants[0]?.name}"`,
+    );
   if (status?.state === "quarantined") throw quarantineError(model);
   if (version !== undefined && version !== spec.version)
     throw new TuttiError(
       "TUTTI_NOT_FOUND",
       `"${target}" is served in version ${spec.version}, not ${version}: leave ${HEADER.version} out to take what is there`,
     );
-  if (status?.state === "refused" || status?.state === "failed")
-    throw new TuttiError("TUTTI_NOT_READY", `"${target}" is not served: ${status.reason}`, { retryable: false });
+  if (status?.state === "refused" || status?.state === "failed") throw failedError(model);
   if (status?.state !== "ready" || model.lease === undefined)
     throw new TuttiError(
       "TUTTI_NOT_READY",
@@ -78,13 +87,29 @@ export function servingModel(
 export const quarantineError = ({ spec, status }: CatalogModel): TuttiError =>
   new TuttiError("TUTTI_NOT_READY", `"${spec.name}" is quarantined: ${status?.reason ?? ""}`, { retryable: false });
 
+const failedError = ({ spec, status }: CatalogModel): TuttiError =>
+  new TuttiError("TUTTI_NOT_READY", `"${publicNameOf(spec.name)}" is not served: ${status?.reason ?? ""}`, {
+    retryable: false,
+  });
+
+/** Why nobody will serve what is already accepted of this model; undefined: it is served, or about to be. */
+export function unservedError(model: CatalogModel): TuttiError | undefined {
+  const state = model.status?.state;
+  if (state === "quarantined") return quarantineError(model);
+  return state === "refused" || state === "failed" ? failedError(model) : undefined;
+}
+
 export interface Timing {
   readonly deadline: Instant;
   readonly slo: Micros;
 }
 
 /** The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or the model's own SLO. */
-export function readTiming(delivery: Delivery, model: CatalogModel, arrivedAt: Instant): Timing {
+export function readTiming(
+  delivery: Delivery,
+  model: { readonly spec: { readonly slo: Micros } },
+  arrivedAt: Instant,
+): Timing {
   const sloText = delivery.header(HEADER.slo);
   const deadlineText = sloText === undefined ? delivery.header(HEADER.deadline) : undefined;
   if (deadlineText !== undefined) {
@@ -110,18 +135,28 @@ export function readTiming(delivery: Delivery, model: CatalogModel, arrivedAt: I
 /** A deadline that even an empty system could not meet is refused here, before it costs anybody anything. */
 export function checkFeasible(
   model: CatalogModel,
-  bucket: number,
+  { bucket, units }: { readonly bucket: number; readonly units: number },
   timing: Timing,
   now: Instant,
   respond: Micros,
 ): void {
-  const alone = model.status?.profiles[bucket]?.[0]?.latency ?? (0 as Micros);
+  // Measured at the typical length: of a shorter one at least its part of that is believed, and no more.
+  const typical = unitsOfLengths(typicalLengths(model.spec));
+  const share = typical > 0 ? Math.min(1, units / typical) : 1;
+  const alone = micros(Math.floor(leastAlone(model, bucket, share)));
   if (now + alone <= timing.deadline - respond) return;
   const least = micros(Math.ceil(alone + respond + (now - timing.deadline + timing.slo)));
   throw new TuttiError(
     "TUTTI_DEADLINE_INFEASIBLE",
     `"${model.spec.name}" can't meet ${formatDuration(timing.slo)}: one request alone takes ${formatDuration(alone)} and its answer ${formatDuration(respond)}; at least ${formatDuration(least)} would be feasible`,
   );
+}
+
+/** A high percentile of a model's l(1) is what its longest requests take: where times vary, no more is believed than what the shortest have taken. */
+function leastAlone({ status, times }: CatalogModel, bucket: number, share: number): number {
+  const planned = share * (status?.profiles[bucket]?.[0]?.latency ?? 0);
+  const known = times?.buckets[bucket];
+  return known?.kind === "dynamic" && known.pool !== undefined ? Math.min(planned, known.pool.edges[0]!) : planned;
 }
 
 export function readForm(delivery: Delivery): Form {
@@ -160,6 +195,18 @@ export function readPriority(delivery: Delivery): number {
   throw new TuttiError(
     "TUTTI_INVALID_INPUT",
     `${HEADER.priority} "${shown(text)}" is not a whole number from 0 to 255`,
+  );
+}
+
+/** The publisher's own size hint; 0 when it gives none. A wrong one would mislead whoever plans with it, so it is refused rather than guessed. */
+export function readSizeHint(delivery: Delivery): number {
+  const text = delivery.header(HEADER.size);
+  if (text === undefined) return 0;
+  const size = text.trim() === "" ? NaN : Number(text);
+  if (size > 0 && size <= SIZE_HINT_MAX) return size;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `${HEADER.size} "${shown(text)}" is not a number above zero and up to ${SIZE_HINT_MAX} (SIZE_HINT_MAX)`,
   );
 }
 

@@ -1,10 +1,25 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import { CONTENT, HEADER, TuttiError, errorBody } from "@tutti/protocol";
+import { CONTENT, HEADER, TuttiError, errorBody, publicNameOf } from "@tutti/protocol";
 import { type Form, encodeAnswer, toJson } from "@tutti/wire";
-import type { Held } from "./held-requests.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { NOBODY } from "./own-request.ts";
+
+/** Whose outputs they are, and how its publisher wants them. */
+export interface Answered {
+  readonly form: Form;
+  readonly publisherId: string | undefined;
+  readonly wanted: readonly string[] | undefined;
+  /** Says in a header which version answered: where there is but one, every answer would pay for what all know. */
+  readonly isVersioned?: boolean;
+  readonly model: {
+    readonly spec: {
+      readonly name: string;
+      readonly version: string;
+      readonly outputs: readonly { readonly name: string }[];
+    };
+  };
+}
 
 /** Room for the subject, the headers and the protocol line beside the payload. */
 const ENVELOPE_BYTES = 1_024;
@@ -35,12 +50,12 @@ export class Answers {
   }
 
   /** @returns the error that went out instead, when the answer would not fit into one message */
-  ok(held: Held, reply: string, tensors: Uint8Array): TuttiError | undefined {
+  ok(held: Answered, reply: string, tensors: Uint8Array): TuttiError | undefined {
     const { spec } = held.model;
     let payload: Uint8Array;
     try {
       payload = encodeAnswer(held.form, {
-        model: spec.name,
+        model: publicNameOf(spec.name),
         version: spec.version,
         tensors,
         ...(held.publisherId === undefined ? {} : { id: held.publisherId }),
@@ -64,7 +79,8 @@ export class Answers {
     // Outputs are borrowed, and in binary form they are the answer.
     const owned = payload === tensors ? new Uint8Array(payload) : payload;
     // A header costs a microsecond on each side; JSON is what a reader without one assumes.
-    this.#send(reply, owned, held.form === "json" ? undefined : FORM_HEADERS[held.form]);
+    const headers = held.form === "json" ? undefined : FORM_HEADERS[held.form];
+    this.#send(reply, owned, held.isVersioned === true ? { ...headers, [HEADER.version]: spec.version } : headers);
     return undefined;
   }
 

@@ -17,6 +17,8 @@ export class CancelDesk {
   readonly #replyScope: "app" | "any";
   readonly #onCancelled: (held: Held) => void;
   readonly #byReply = new Map<string, Held>();
+  /** What is cancelled as a whole: requests to pipelines. */
+  readonly #wholes = new Map<string, { readonly appId: number; readonly cancel: () => void }>();
   /** Requests whose bodies are being read elsewhere: their application, and whether they were cancelled. */
   readonly #reading = new Map<string, { readonly app: string; isCancelled: boolean }>();
 
@@ -25,13 +27,22 @@ export class CancelDesk {
     this.#onCancelled = onCancelled;
   }
 
-  /** Requests of our own share one reply subject, and nobody cancels them. */
+  /** Requests of our own and of stages have nobody's reply subject, and nobody cancels them one by one. */
   hold(held: Held): void {
-    if (held.onSettled === undefined) this.#byReply.set(held.reply, held);
+    if (held.onSettled === undefined && held.stage === undefined) this.#byReply.set(held.reply, held);
   }
   release(held: Held): void {
     // A publisher may use one subject for several requests: the latest can be cancelled.
     if (this.#byReply.get(held.reply) === held) this.#byReply.delete(held.reply);
+  }
+
+  /** @returns ends it */
+  holdWhole(reply: string, appId: number, cancel: () => void): () => void {
+    const whole = { appId, cancel };
+    this.#wholes.set(reply, whole);
+    return () => {
+      if (this.#wholes.get(reply) === whole) this.#wholes.delete(reply);
+    };
   }
 
   beginReading(reply: string, app: string): void {
@@ -59,5 +70,7 @@ export class CancelDesk {
     if (reading?.app === app) reading.isCancelled = true;
     const held = this.#byReply.get(reply);
     if (held !== undefined && held.appId === fnv1a(app)) this.#onCancelled(held);
+    const whole = this.#wholes.get(reply);
+    if (whole !== undefined && whole.appId === fnv1a(app)) whole.cancel();
   }
 }

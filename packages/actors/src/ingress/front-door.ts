@@ -17,17 +17,21 @@ import {
   mayReply,
   readForm,
   readPriority,
+  readSizeHint,
   readSubject,
   readTiming,
   readWanted,
-  servingModel,
 } from "./admission.ts";
 import type { Answers } from "./answers.ts";
 import { type CancelDesk, cancelledError } from "./cancel-desk.ts";
 import type { HeldRequests } from "./held-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
-import { startRequestSpan } from "./request-spans.ts";
+import { NOBODY } from "./own-request.ts";
+import type { PipelineDesk } from "./pipelines/pipeline-desk.ts";
+import type { StageRequest } from "./pipelines/stage-ticket.ts";
+import { endOutcomeSpan, startRequestSpan } from "./request-spans.ts";
 import type { Shedding } from "./shedding.ts";
+import type { VersionRouter } from "./version-router.ts";
 
 export interface FrontDoorOptions {
   readonly clock: Clock;
@@ -36,6 +40,7 @@ export interface FrontDoorOptions {
   readonly replyScope: "app" | "any";
   readonly decoder: Decoder;
   readonly catalog: Catalog;
+  readonly versions: Pick<VersionRouter, "resolve">;
   readonly held: HeldRequests;
   readonly shedding: Shedding;
   readonly cancels: CancelDesk;
@@ -43,12 +48,13 @@ export interface FrontDoorOptions {
   readonly figures: IngressFigures;
   /** d_resp. */
   readonly respond: () => Micros;
+  readonly pipelines: PipelineDesk | undefined;
   readonly onAccepted: (accepted: Accepted) => void;
   /** A request is no longer at the door, and was not accepted. */
   readonly onTurnedAway: () => void;
 }
 
-type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled"> & { readonly model: CatalogModel | undefined };
+type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled" | "stage"> & { readonly model: CatalogModel | undefined };
 
 export class FrontDoor {
   readonly #options: FrontDoorOptions;
@@ -61,7 +67,7 @@ export class FrontDoor {
 
   /** @param onSettled - of a request of our own */
   receive(delivery: Delivery, onSettled?: () => void): void {
-    const { clock, replyScope, catalog, held, figures, tracer } = this.#options;
+    const { clock, replyScope, catalog, versions, held, figures, tracer, pipelines } = this.#options;
     const arrivedAt = clock.now();
     const names = readSubject(delivery.subject);
     const { reply } = delivery;
@@ -73,31 +79,65 @@ export class FrontDoor {
     try {
       checkNames(names);
       checkSize(delivery);
-      const model = servingModel(catalog.get(names.target), names.target, delivery.header(HEADER.version));
+      if (pipelines?.has(names.target) === true)
+        return pipelines.receive(delivery, { ...names, reply, span, arrivedAt });
+      const id = delivery.header(HEADER.messageId) ?? reply;
+      const { target } = names;
+      const { model, isVersioned } = versions.resolve({ target, version: delivery.header(HEADER.version), id });
+      if (isVersioned) span?.set({ "tutti.version": model.spec.version });
       const priority = readPriority(delivery);
       // Where one bucket is all there is, its overload is known before the body is read.
       const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, names.app, priority) : undefined;
-      if (refusal !== undefined) return this.#shed(refusal, { reply, span, onSettled, model });
+      if (refusal !== undefined) {
+        if (onSettled === undefined) figures.told.arrived(model.spec, names.app, model.spec.slo, arrivedAt);
+        return this.#shed(refusal, { reply, span, onSettled, model, stage: undefined });
+      }
       const arrival: Arrival = {
         reply,
         app: names.app,
         model,
+        isVersioned,
         arrivedAt,
         timing: readTiming(delivery, model, arrivedAt),
         form: readForm(delivery),
         priority,
+        sizeHint: readSizeHint(delivery),
         wantedText: delivery.header(HEADER.outputs),
         span,
         onSettled,
+        stage: undefined,
       };
+      if (onSettled === undefined) figures.told.arrived(model.spec, names.app, arrival.timing.slo, arrivedAt);
       checkRoom(held, names.app, delivery.payload.byteLength);
-      this.#read(delivery, arrival);
+      this.#read(delivery.payload, arrival);
     } catch (error) {
-      this.#turnAway(error, { reply, span, onSettled, model: catalog.get(names.target) });
+      const model = catalog.target(names.target);
+      this.#turnAway(error, { reply, span, onSettled, model, stage: undefined });
     }
   }
 
-  #read({ payload }: Delivery, arrival: Arrival): void {
+  /** A request of a pipeline's stage: as any other, but for who hears of its outcome. */
+  submit({ tensors, ...request }: StageRequest): void {
+    const { held, figures } = this.#options;
+    const arrival: Arrival = {
+      ...request,
+      reply: NOBODY,
+      form: "binary",
+      sizeHint: 0,
+      wantedText: undefined,
+      isVersioned: false,
+      onSettled: undefined,
+    };
+    figures.told.arrived(arrival.model.spec, arrival.app, arrival.timing.slo, arrival.arrivedAt);
+    try {
+      checkRoom(held, arrival.app, tensors.byteLength);
+      this.#read(tensors, arrival);
+    } catch (error) {
+      this.#turnAway(error, arrival);
+    }
+  }
+
+  #read(payload: Uint8Array, arrival: Arrival): void {
     const { held, cancels, decoder } = this.#options;
     const { form, model, reply, app } = arrival;
     const appId = fnv1a(app);
@@ -109,28 +149,30 @@ export class FrontDoor {
       isRead = true;
       this.decoding--;
       held.release(appId, byteLength);
-      if (cancels.endReading(reply)) this.#turnAway(cancelledError(), arrival);
+      const isCancelled = arrival.stage?.isGone ?? cancels.endReading(reply);
+      if (isCancelled) this.#turnAway(cancelledError(), arrival);
       else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
       else this.#accept(arrival, outcome);
     });
-    if (!isRead) cancels.beginReading(reply, app);
+    if (!isRead && arrival.stage === undefined) cancels.beginReading(reply, app);
   }
 
   #accept(arrival: Arrival, decoded: Decoded): void {
     const { clock, held, respond, onAccepted } = this.#options;
-    const { wantedText, ...kept } = arrival;
+    const { wantedText, sizeHint, ...kept } = arrival;
     const { model, timing, app } = arrival;
     try {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
-      checkFeasible(model, decoded.bucket, timing, clock.now(), reserve(respond(), timing.slo));
+      checkFeasible(model, decoded, timing, clock.now(), reserve(respond(), timing.slo));
       const wanted = readWanted(wantedText, decoded.wanted, model);
       const { row, bucket, id } = decoded;
       const refusal = model.spec.buckets.length > 1 ? this.#overShare(model, bucket, app, arrival.priority) : undefined;
       if (refusal !== undefined) return this.#shed(refusal, arrival);
       checkRoom(held, app, row.byteLength);
-      onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row });
+      const units = sizeHint > 0 ? sizeHint : decoded.units;
+      onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row, units });
     } catch (error) {
       this.#turnAway(error, arrival);
     }
@@ -144,11 +186,11 @@ export class FrontDoor {
 
   /** As cheap as can be: in an overload it is most of what an ingress does. */
   #shed(error: TuttiError, request: AtTheDoor): void {
-    this.#options.answers.refuseAlike(request.reply, error);
+    if (request.stage === undefined) this.#options.answers.refuseAlike(request.reply, error);
     this.#turnedAway(error, request);
   }
 
-  #turnAway(cause: unknown, { reply, span, onSettled, model }: AtTheDoor): void {
+  #turnAway(cause: unknown, request: AtTheDoor): void {
     const { answers, log } = this.#options;
     let error: TuttiError;
     if (cause instanceof TuttiError) error = cause;
@@ -157,16 +199,18 @@ export class FrontDoor {
       error = new TuttiError("TUTTI_INTERNAL", text, { cause });
       log.error({ error: String(cause) }, "reading a request failed");
     }
-    answers.refuse(reply, error);
-    this.#turnedAway(error, { reply, span, onSettled, model });
+    if (request.stage === undefined) answers.refuse(request.reply, error);
+    this.#turnedAway(error, request);
   }
 
-  #turnedAway(error: TuttiError, { span, onSettled, model }: AtTheDoor): void {
+  #turnedAway(error: TuttiError, { span, onSettled, model, stage }: AtTheDoor): void {
     const { figures, clock, onTurnedAway } = this.#options;
-    if (onSettled === undefined) figures.refuseAtTheDoor(error.code, model?.spec);
+    if (stage !== undefined) {
+      if (model !== undefined) figures.refuseStage(error.code, model.spec);
+    } else if (onSettled === undefined) figures.refuseAtTheDoor(error, model?.spec, clock.now());
     else onSettled();
-    span?.set({ "tutti.outcome": error.code });
-    span?.end(clock.now(), error.message);
+    if (span !== undefined) endOutcomeSpan(span, { error, late: false, now: clock.now() });
+    stage?.outcome(error);
     onTurnedAway();
   }
 }

@@ -1,20 +1,26 @@
 import type { CatalogModel } from "../catalog.ts";
 import { IndexedHeap } from "@tutti/collections";
 import type { Form } from "@tutti/wire";
+import type { StageTicket } from "./pipelines/stage-ticket.ts";
 import type { Span } from "@tutti/telemetry";
 import { type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, assert } from "@tutti/units";
 
 /** A request that was accepted and not yet answered. The ingress is the arbiter of its fate (T1). */
 export interface Held {
-  readonly seq: RequestSeq;
+  /** Its number here; a new one when it is told again under circumstances in which the old one may still be around. */
+  seq: RequestSeq;
   readonly slot: number;
   readonly model: CatalogModel;
+  /** Its answer says which version it is of. */
+  readonly isVersioned: boolean;
   readonly thread: ThreadId;
   readonly appId: number;
   /** Where the answer goes. */
   readonly reply: string;
   /** Of a request of our own (WarmUp), which no figure counts: told when it is settled. */
   readonly onSettled: (() => void) | undefined;
+  /** Of a pipeline's stage: its outcome goes there, and to no publisher. */
+  readonly stage: StageTicket | undefined;
   readonly form: Form;
   readonly publisherId: string | undefined;
   readonly wanted: readonly string[] | undefined;
@@ -24,6 +30,8 @@ export interface Held {
   readonly deadline: Instant;
   readonly slo: Micros;
   readonly priority: number;
+  /** Its length in its model's own unit; 0: unknown. */
+  readonly units: number;
   readonly span: Span | undefined;
   readonly traceparent: string;
   /** Position among the arrivals told to its thread's batcher, so that a gap can be sent again. */
@@ -32,6 +40,8 @@ export interface Held {
   toldTerm: number;
   /** After a pull that was refused because its batcher didn't know our secret. */
   isToldAgain: boolean;
+  /** When its batcher was last told because it had missed it. */
+  repairedAt: Instant;
   /** Who pulled it last, and before that: only they may answer it (T2). */
   batch: number;
   executor: ActorKey | 0;
@@ -132,6 +142,13 @@ export class HeldRequests {
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
     this.release(held.appId, held.row.byteLength);
+  }
+
+  /** Whatever still comes under the old number is about nobody. */
+  renumber(held: Held, seq: RequestSeq): void {
+    if (!this.#bySeq.delete(held.seq)) return;
+    held.seq = seq;
+    this.#bySeq.set(seq, held);
   }
 
   /** The request whose timer is due at `now`, or undefined. */

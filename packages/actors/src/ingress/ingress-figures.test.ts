@@ -8,7 +8,18 @@ const at = (ms: number): Instant => (1_000_000 + millis(ms)) as Instant;
 const spec = (name: string, number: number): ModelSpec => ({ name, number, buckets: [{}] }) as unknown as ModelSpec;
 const held = (model: ModelSpec, arrivedAt: Instant, deadline: Instant): Held =>
   ({ model: { spec: model }, arrivedAt, deadline }) as unknown as Held;
-const NOW = { held: 0, bytes: 0, respondUs: 0, answersKept: 0, answersRepeated: 0, answersLost: 0, warmModels: 0 };
+const NOW = {
+  held: 0,
+  bytes: 0,
+  respondUs: 0,
+  answersKept: 0,
+  answersRepeated: 0,
+  answersLost: 0,
+  routes: 0,
+  fellBack: 0,
+  pipelineInstances: 0,
+  warmModels: 0,
+};
 
 test("every request is counted in all and under its own model, answered or refused with its cause", () => {
   const figures = new IngressFigures();
@@ -19,8 +30,8 @@ test("every request is counted in all and under its own model, answered or refus
   }
   figures.accept(ocr);
   figures.settle(held(ocr, at(0), at(100)), new TuttiError("TUTTI_OVERLOADED", ""), at(5));
-  figures.refuseAtTheDoor("TUTTI_DEADLINE_INFEASIBLE", ocr);
-  figures.refuseAtTheDoor("TUTTI_NOT_FOUND", undefined);
+  figures.refuseAtTheDoor(new TuttiError("TUTTI_DEADLINE_INFEASIBLE", ""), ocr, at(5));
+  figures.refuseAtTheDoor(new TuttiError("TUTTI_NOT_FOUND", ""), undefined, at(5));
   const report = figures.report({ at: at(100), ...NOW });
   expect(report.figures).toMatchObject({ ok: 100, refused: 3, "refused.TUTTI_NOT_FOUND": 1 });
   expect(report.perThread).toMatchObject([

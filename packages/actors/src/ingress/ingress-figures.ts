@@ -9,6 +9,8 @@ import {
 import { SlidingHistogram } from "@tutti/profile";
 import { type Instant, type ThreadId, between, seconds } from "@tutti/units";
 import type { Held } from "./held-requests.ts";
+import { PartFigures, type PartId } from "./part-figures.ts";
+import { ToldRequests } from "./told-requests.ts";
 
 /** Of the latencies of a model's answers: the last five to ten seconds. */
 const LATENCY_WINDOW = seconds(5);
@@ -44,32 +46,82 @@ export class IngressFigures {
   /** Sum over ok answers of the time from arrival to answer. */
   latencyUs = 0;
   batched = 0;
+  readonly told = new ToldRequests();
+  /** Of variants, pipelines and stages. */
+  readonly parts = new PartFigures();
   readonly #models = new Map<ThreadId, { readonly name: string; readonly figures: ModelFigures }>();
 
   /** A request was accepted; each is settled once. */
   accept(spec: ModelSpec): void {
     const model = this.#of(spec);
     if (model !== undefined) model.offered++;
+    if (spec.variant !== undefined) this.parts.offered(variantOf(spec.name, spec.variant));
+  }
+
+  /** A stage of a pipeline was refused at the door: the model's figure, and no publisher's. */
+  refuseStage(code: ErrorCode, spec: ModelSpec): void {
+    this.#refuseVariant(code, spec);
+    const model = this.#of(spec);
+    if (model === undefined) return;
+    model.offered++;
+    count(model.refused, code);
+  }
+
+  /** A request to a pipeline has its outcome; its stages count for their models alone. */
+  settlePipeline(
+    pipeline: string,
+    timing: { readonly arrivedAt: Instant; readonly deadline: Instant },
+    error: TuttiError | undefined,
+    now: Instant,
+  ): void {
+    const part: PartId = { kind: "pipeline", of: pipeline, name: pipeline };
+    this.parts.offered(part);
+    if (error !== undefined) {
+      this.parts.refused(part, error.code);
+      return void count(this.refused, error.code);
+    }
+    const late = now > timing.deadline;
+    this.parts.answered(part, { late });
+    this.ok++;
+    this.latencyUs += between(timing.arrivedAt, now);
+    if (late) this.late++;
   }
 
   /** @param spec - where the model is known */
-  refuseAtTheDoor(code: ErrorCode, spec: ModelSpec | undefined): void {
+  refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
+    const { code } = error;
+    this.told.refused(error, spec, now);
     count(this.refused, code);
+    if (spec !== undefined) this.#refuseVariant(code, spec);
     const model = spec === undefined ? undefined : this.#of(spec);
     if (model === undefined) return;
     model.offered++;
     count(model.refused, code);
   }
 
+  /** At the door, before it was accepted. */
+  #refuseVariant(code: ErrorCode, { name, variant }: ModelSpec): void {
+    if (variant === undefined) return;
+    this.parts.offered(variantOf(name, variant));
+    this.parts.refused(variantOf(name, variant), code);
+  }
+
   settle(held: Held, error: TuttiError | undefined, now: Instant): void {
+    const { name, variant } = held.model.spec;
+    if (variant !== undefined) {
+      if (error !== undefined) this.parts.refused(variantOf(name, variant), error.code);
+      else this.parts.answered(variantOf(name, variant), { late: now > held.deadline });
+    }
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
-      count(this.refused, error.code);
+      this.told.refused(error, held.model.spec, now);
+      if (held.stage === undefined) count(this.refused, error.code);
       if (model !== undefined) count(model.refused, error.code);
       return;
     }
     const latency = between(held.arrivedAt, now);
-    for (const figures of model === undefined ? [this] : [this, model]) {
+    for (const figures of [held.stage === undefined ? this : undefined, model]) {
+      if (figures === undefined) continue;
       figures.ok++;
       figures.latencyUs += latency;
       if (now > held.deadline) figures.late++;
@@ -79,13 +131,14 @@ export class IngressFigures {
 
   forget(spec: ModelSpec): void {
     this.#models.delete(threadOf(spec, 0));
+    if (spec.family !== undefined) this.parts.forget(spec.name);
   }
 
   #of(spec: ModelSpec): ModelFigures | undefined {
     const thread = threadOf(spec, 0);
     let model = this.#models.get(thread);
     if (model === undefined && this.#models.size < MODELS_MAX)
-      this.#models.set(thread, (model = { name: spec.name, figures: new ModelFigures() }));
+      this.#models.set(thread, (model = { name: spec.variant?.family ?? spec.name, figures: new ModelFigures() }));
     return model?.figures;
   }
 
@@ -98,9 +151,14 @@ export class IngressFigures {
     readonly answersKept: number;
     readonly answersRepeated: number;
     readonly answersLost: number;
+    /** Models whose requests are shared between versions, and requests that the default got because their version could not be served. */
+    readonly routes: number;
+    readonly fellBack: number;
+    /** Requests to pipelines under way. */
+    readonly pipelineInstances: number;
     /** Models that had their warm-up. */
     readonly warmModels: number;
-  }): Pick<StatsReported, "figures" | "perThread"> {
+  }): Pick<StatsReported, "figures" | "perThread" | "perPart"> {
     const { at, ...gauges } = now;
     const figures: Record<string, number> = {
       requests: this.requests,
@@ -118,9 +176,16 @@ export class IngressFigures {
       name,
       figures: own.report(at),
     }));
-    return { figures, perThread };
+    const perPart = this.parts.report();
+    return { figures, perThread, ...(perPart.length > 0 && { perPart }) };
   }
 }
+
+const variantOf = (name: string, { family }: { readonly family: string }): PartId => ({
+  kind: "variant",
+  of: family,
+  name,
+});
 
 const count = (refused: Map<ErrorCode, number>, code: ErrorCode): unknown =>
   refused.set(code, (refused.get(code) ?? 0) + 1);

@@ -39,7 +39,8 @@ import {
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { Station } from "../station.ts";
-import { quarantineError } from "./admission.ts";
+import { unservedError } from "./admission.ts";
+import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
 import { type Accepted, heldOf } from "./accepted.ts";
 import { CancelDesk, cancelledError } from "./cancel-desk.ts";
@@ -48,9 +49,12 @@ import { FrontDoor } from "./front-door.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
+import { PipelineDesk, type ServedPipelines } from "./pipelines/pipeline-desk.ts";
 import { refusalError } from "./refusal-error.ts";
 import { Shedding } from "./shedding.ts";
-import { endRequestSpan } from "./request-spans.ts";
+import { endRequestSpan, traceAccepted } from "./request-spans.ts";
+import { Unserved, replacedError, unloadedError } from "./unserved.ts";
+import { VersionRouter } from "./version-router.ts";
 import { type Rehearsal, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
@@ -68,6 +72,8 @@ export interface IngressConfig extends ActorConfig {
 
 export interface IngressPorts extends ActorPorts {
   readonly decoder?: Decoder;
+  /** Served beside models, under names of the same kind. */
+  readonly pipelines?: ServedPipelines;
   /** Starts the data plane's servers on these handlers. */
   readonly serveData: (handlers: DataHandlers) => {
     readonly address: () => DataAddress | undefined;
@@ -90,15 +96,20 @@ class Ingress implements Actor {
   readonly #config: IngressConfig;
   readonly #station: Station;
   readonly #catalog: Catalog;
+  readonly #versions: VersionRouter;
   readonly #held: HeldRequests;
   readonly #lanes: Lanes;
+  readonly #unserved: Unserved;
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
   readonly #warmUp: WarmUp;
   readonly #respond: DelayEstimator;
   readonly #timer: Alarm;
   readonly #introducing: Stop;
+  readonly #appNames: AppNames;
+  readonly #naming: Stop;
   readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
+  readonly #pipelines: PipelineDesk | undefined;
   readonly #door: FrontDoor;
   readonly #shedding: Shedding;
   #timerAt: Instant = Infinity as Instant;
@@ -119,7 +130,7 @@ class Ingress implements Actor {
       appRequestsMax: config.appRequestsMax ?? APP_REQUESTS_MAX,
       appBytesMax: config.appBytesMax ?? APP_BYTES_MAX,
     });
-    this.#answers = new Answers(ports.bulk, ports.clock);
+    this.#answers = new Answers(ports.answers ?? ports.bulk, ports.clock);
     this.#respond = new DelayEstimator({
       floor: config.respondFloor,
       quantile: 0.95,
@@ -136,11 +147,15 @@ class Ingress implements Actor {
       secret,
       self: config.key,
       respond: () => this.#respondNow(),
+      newSeq: () => this.#nextSeq++ as RequestSeq,
+      now: () => ports.clock.now(),
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
+    this.#unserved = this.#createUnserved();
+    this.#versions = new VersionRouter({ store: ports.store, log: this.#station.log, catalog: () => this.#catalog });
     this.#shedding = new Shedding({
       station: this.#station,
       clock: ports.clock,
@@ -149,6 +164,7 @@ class Ingress implements Actor {
         return lease?.batcher === batcher && lease.term === term;
       },
     });
+    this.#pipelines = this.#createPipelines();
     this.#door = this.#createDoor();
     this.#station.reader.on(RequestRefused, (refusal, sender) => {
       const held = this.#held.get(refusal.seq);
@@ -157,15 +173,21 @@ class Ingress implements Actor {
     });
     this.#timer = ports.clock.alarm(() => this.#onTimer());
     this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
+    this.#appNames = new AppNames(this.#station);
+    this.#naming = ports.clock.every(seconds(5), () => this.#appNames.tell());
     this.#data = this.#serveData(secret);
-    this.#catalog.open(() => {
+    const open = (): void => {
+      for (const name of this.#pipelines?.clashes() ?? [])
+        this.#station.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
       this.#station.open();
       this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
         queue: INFER_QUEUE,
       });
       this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
       ports.bulk.flush(() => ready());
-    });
+    };
+    // Before the first request: who starts must not decide otherwise than the others.
+    this.#versions.open(() => this.#catalog.open(open));
   }
 
   #createStation(): Station {
@@ -177,15 +199,25 @@ class Ingress implements Actor {
         return { arrivals: this.#lanes.lastArrivals(), ...(address === undefined ? {} : { address }) };
       },
       stats: () => this.#stats(),
+      told: (at) => this.#figures.told.told(at),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
       onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
       // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice ourselves.
       probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
       onLost: (peer) => {
         if (peer.role === "batcher") this.#lanes.forget(peer.key);
-        else this.#lanes.executorLost(peer.key);
+        else {
+          this.#unserved.executorLost(peer.key);
+          this.#lanes.executorLost(peer.key);
+        }
       },
     });
+  }
+
+  #createUnserved(): Unserved {
+    const [held, lanes, { directory }] = [this.#held, this.#lanes, this.#station];
+    const settle = (one: Held, error: TuttiError): void => this.#settle(one, error);
+    return new Unserved({ held, lanes, directory, catalog: this.#catalog, settle });
   }
 
   #createDoor(): FrontDoor {
@@ -198,13 +230,36 @@ class Ingress implements Actor {
       replyScope: this.#config.replyScope,
       decoder: decoder ?? inlineDecoder,
       catalog: this.#catalog,
+      versions: this.#versions,
+      held: this.#held,
+      cancels: this.#cancels,
+      answers: this.#answers,
+      figures: this.#figures,
+      pipelines: this.#pipelines,
+      respond: () => this.#respondNow(),
+      onAccepted: (accepted) => this.#accept(accepted),
+      onTurnedAway: () => this.#endIfDrained(),
+    });
+  }
+
+  #createPipelines(): PipelineDesk | undefined {
+    const { clock, telemetry, pipelines } = this.#ports;
+    if (pipelines === undefined) return undefined;
+    return new PipelineDesk({
+      pipelines,
+      clock,
+      tracer: telemetry.tracer,
+      log: this.#station.log,
+      catalog: this.#catalog,
+      versions: this.#versions,
       held: this.#held,
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
       respond: () => this.#respondNow(),
-      onAccepted: (accepted) => this.#accept(accepted),
-      onTurnedAway: () => this.#endIfDrained(),
+      submit: (request) => this.#door.submit(request),
+      withdraw: (held) => this.#cancel(held),
+      onEnded: () => this.#endIfDrained(),
     });
   }
 
@@ -241,7 +296,9 @@ class Ingress implements Actor {
       this.#cancelling?.stop();
       this.#timer.clear();
       this.#introducing.stop();
+      this.#naming.stop();
       this.#shedding.close();
+      this.#versions.close();
       this.#catalog.close();
       this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
     };
@@ -254,7 +311,8 @@ class Ingress implements Actor {
   }
 
   #endIfDrained(): void {
-    if (this.#held.size === 0 && this.#door.decoding === 0) this.#drained?.();
+    const underway = this.#held.size + this.#door.decoding + (this.#pipelines?.size ?? 0);
+    if (underway === 0) this.#drained?.();
   }
 
   #respondNow(): Micros {
@@ -268,6 +326,8 @@ class Ingress implements Actor {
       bytes: this.#held.bytes,
       respondUs: this.#respondNow(),
       ...this.#answers.figures,
+      ...this.#versions.figures,
+      pipelineInstances: this.#pipelines?.size ?? 0,
       warmModels: this.#warmUp.warmModels,
     });
   }
@@ -287,21 +347,30 @@ class Ingress implements Actor {
     const { model, lease, timing } = accepted;
     const held = heldOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#held.nextSlot() });
     if (held.onSettled === undefined) this.#figures.accept(model.spec);
+    if (held.onSettled === undefined) this.#appNames.note(accepted.app);
+    if (held.stage !== undefined) held.stage.held = held;
     this.#held.add(held, after(timing.deadline, this.#respondNow()));
     this.#cancels.hold(held);
     this.#armTimer();
-    this.#lanes.arrive(held, this.#catalog.leaseOf(model.spec.number) ?? lease);
+    const holder = this.#catalog.leaseOf(model.spec.number) ?? lease;
+    if (held.span !== undefined) traceAccepted(held, holder, this.#ports.clock.now());
+    this.#lanes.arrive(held, holder);
   }
 
   /** The one place where a held request gets its answer (I2). */
   #settle(held: Held, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
+    // One that was settled takes the siblings of its pipeline with it, perhaps before their turn.
+    if (this.#held.get(held.seq) !== held) return;
     const now = this.#ports.clock.now();
     this.#held.remove(held);
     this.#cancels.release(held);
     const error = this.#answer(held, outcome);
     if (held.onSettled === undefined) this.#figures.settle(held, error, now);
     else held.onSettled();
-    if (held.span !== undefined) endRequestSpan(held.span, { error, late: now > held.deadline, now, results });
+    const { clock, telemetry } = this.#ports;
+    if (held.span !== undefined)
+      endRequestSpan(telemetry.tracer, held, { error, heardAt: now, now: clock.now(), results });
+    held.stage?.outcome(outcome);
     this.#endIfDrained();
   }
 
@@ -312,6 +381,7 @@ class Ingress implements Actor {
 
   /** @returns the error that went out */
   #answer(held: Held, outcome: Uint8Array | TuttiError): TuttiError | undefined {
+    if (held.stage !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
     if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
     this.#answers.refuse(held.reply, outcome);
     return outcome;
@@ -350,13 +420,14 @@ class Ingress implements Actor {
 
   #onModel(model: CatalogModel, before: CatalogModel | undefined): void {
     const { number } = model.spec;
+    this.#versions.look(model.spec.name);
     const isSame = before?.spec.number === number;
     // What is still held is of the replaced model's layout, and nobody serves that any more.
-    if (before !== undefined && !isSame)
-      this.#onModelEnded(before, new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" was replaced`));
+    if (before !== undefined && !isSame) this.#onModelEnded(before, replacedError(model.spec.name));
     const hasMoved = model.lease !== undefined && model.lease.term !== before?.lease?.term;
     if (hasMoved) this.#lanes.moved(model);
-    if (model.status?.state === "quarantined") this.#refuseWaiting(model, quarantineError(model));
+    const unserved = unservedError(model);
+    if (unserved !== undefined) this.#unserved.refuse(model, unserved);
     if (model.lease === undefined || model.status?.state !== "ready") return;
     // Afterwards: what is told under the new term already must not be told again under another number.
     const wasServed = isSame && before.lease !== undefined && before.spec.version === model.spec.version;
@@ -366,21 +437,13 @@ class Ingress implements Actor {
   }
 
   #onModelGone(model: CatalogModel): void {
-    this.#onModelEnded(model, new TuttiError("TUTTI_NOT_FOUND", `"${model.spec.name}" was unloaded`));
+    this.#versions.look(model.spec.name);
+    this.#onModelEnded(model, unloadedError(model.spec.name));
   }
   #onModelEnded(model: CatalogModel, error: TuttiError): void {
     this.#warmUp.forget(model);
     this.#figures.forget(model.spec);
-    this.#refuseWaiting(model, error);
+    this.#unserved.refuse(model, error);
     this.#lanes.forgetModel(model.spec.number);
-  }
-
-  /** What no living executor has: the rest is answered by who has it. */
-  #refuseWaiting({ spec }: CatalogModel, error: TuttiError): void {
-    for (const held of [...this.#held.values()]) {
-      if (held.model.spec.number !== spec.number) continue;
-      const isWaiting = held.executor === 0 || this.#station.directory.get(held.executor) === undefined;
-      if (isWaiting) this.#settle(held, error);
-    }
   }
 }

@@ -1,6 +1,16 @@
-import { type MessageType, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
-import { type ActorKey, type ThreadId, actorKey, instant, micros, millis } from "@tutti/units";
-import { FrameReader } from "@tutti/wire";
+import { ArrivalsMissed, type MessageType, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
+import {
+  ALWAYS,
+  type ActorKey,
+  type RequestSeq,
+  type ThreadId,
+  actorKey,
+  after,
+  instant,
+  micros,
+  millis,
+} from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "../catalog.ts";
 import type { Station } from "../station.ts";
@@ -14,13 +24,23 @@ const THREAD = 64 as ThreadId;
 function lanes() {
   const sent: string[] = [];
   const alive = new Set<ActorKey>([OLD, NEW, EXECUTOR]);
+  const reader = new FrameReader();
+  const time = { now: instant(1_000_000) };
   const station = {
-    reader: new FrameReader(),
+    reader,
     directory: { get: (key: ActorKey) => (alive.has(key) ? {} : undefined) },
     send: (to: ActorKey, type: MessageType<unknown>) => sent.push(`${type.name} to ${to}`),
   } as unknown as Station;
   const held = new HeldRequests({ requestsMax: 8, bytesMax: 100, appRequestsMax: 8, appBytesMax: 100 });
-  const one = new Lanes({ station, held, secret: new Uint8Array(32), self: actorKey(1), respond: () => micros(0) });
+  const one = new Lanes({
+    station,
+    held,
+    secret: new Uint8Array(32),
+    self: actorKey(1),
+    respond: () => micros(0),
+    newSeq: () => 100 as RequestSeq,
+    now: () => time.now,
+  });
   const slo = millis(50);
   const times = { deadline: instant(1_000_000), slo, arrivedAt: instant(950_000) };
   const request = {
@@ -31,6 +51,7 @@ function lanes() {
     row: new Uint8Array(1),
     executor: 0,
     toldTerm: 0,
+    repairedAt: ALWAYS,
     ...times,
   };
   held.add(request as unknown as Held, instant(1));
@@ -40,7 +61,13 @@ function lanes() {
   /** What was sent since the last look, introductions apart. */
   const look = (): string[] => sent.splice(0).filter((line) => !line.startsWith("ingress-introduced"));
   look();
-  return { lanes: one, held: only!, move, look, alive };
+  /** OLD says that the request has not come. */
+  const miss = (): void => {
+    const frame = new FrameWriter(OLD);
+    frame.add(ArrivalsMissed, { thread: THREAD, term: 1, fromSeq: 1, toSeq: 2 });
+    reader.read(frame.take());
+  };
+  return { lanes: one, held: only!, move, look, alive, miss, time };
 }
 const arrived = (to: ActorKey): string => `${RequestArrived.name} to ${to}`;
 const withdrawn = (to: ActorKey): string => `${RequestWithdrawn.name} to ${to}`;
@@ -77,6 +104,23 @@ test("a batcher whose pull was refused is introduced to us and told again, once,
   one.refused(held, OLD);
   one.refused(held, OLD);
   expect(look()).toEqual([withdrawn(OLD), arrived(OLD)]);
+});
+
+test("a question that has crossed the answer to an earlier one makes no orphan; one that comes later does", () => {
+  const { lanes: one, held, look, miss, time } = lanes();
+  miss();
+  expect(look()).toEqual([arrived(OLD)]);
+  held.executor = EXECUTOR;
+  one.pulled(held, OLD);
+  time.now = after(time.now, millis(6));
+  miss();
+  expect([look(), one.watches(EXECUTOR)]).toEqual([[], false]);
+  // Its batcher has taken us for dead meanwhile, and knows nothing of it.
+  time.now = after(time.now, millis(15));
+  miss();
+  expect([look(), one.watches(EXECUTOR)]).toEqual([[], true]);
+  one.executorLost(EXECUTOR);
+  expect(look()).toEqual([arrived(OLD)]);
 });
 
 test("nothing is kept of models that are gone, of dead batchers and of orphans whose time is over", () => {

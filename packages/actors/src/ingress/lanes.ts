@@ -3,16 +3,23 @@ import {
   type ActorKey,
   type Instant,
   type Micros,
+  type RequestSeq,
   type ThreadId,
+  actorToken,
   before,
   bucketOf,
   later,
+  millis,
   modelNumberOf,
 } from "@tutti/units";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import { reserve } from "../reserve.ts";
 import type { Station } from "../station.ts";
 import type { Held, HeldRequests } from "./held-requests.ts";
+import { traceFailover } from "./request-spans.ts";
+
+/** So long may a second question for the same arrivals be under way. */
+const CROSSES_WITHIN = millis(20);
 
 /** The way to one ModelThread: who has it, under which term, and how many arrivals it was told. */
 interface Lane {
@@ -30,6 +37,9 @@ export interface LanesOptions {
   readonly self: ActorKey;
   /** d_resp: what an answer needs after its batch has run. */
   readonly respond: () => Micros;
+  /** The next number for a request. */
+  readonly newSeq: () => RequestSeq;
+  readonly now: () => Instant;
 }
 
 /**
@@ -45,6 +55,8 @@ export class Lanes {
   readonly #secret: Uint8Array;
   readonly #self: ActorKey;
   readonly #respond: () => Micros;
+  readonly #newSeq: () => RequestSeq;
+  readonly #now: () => Instant;
   readonly #lanes = new Map<ThreadId, Lane>();
   readonly #introducedTo = new Set<ActorKey>();
   /** Executors that have orphans, and until when at most. */
@@ -56,6 +68,8 @@ export class Lanes {
     this.#secret = options.secret;
     this.#self = options.self;
     this.#respond = options.respond;
+    this.#newSeq = options.newSeq;
+    this.#now = options.now;
     options.station.reader.on(ArrivalsMissed, (missed, sender) => this.#sendAgain(missed, sender));
   }
 
@@ -108,8 +122,9 @@ export class Lanes {
     const isAlive = (executor: ActorKey): boolean => this.#isAlive(executor);
     for (const held of this.#held.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;
+      traceFailover(held, this.#now(), "batcher replaced", "another batcher holds the lease of its model");
       if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);
-      else this.#orphan(held);
+      else this.orphan(held);
     }
   }
 
@@ -121,10 +136,14 @@ export class Lanes {
 
   /** An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before: then its successor need not run it too. */
   pulled(held: Held, batcher: ActorKey): void {
+    if (held.span !== undefined && held.earlierExecutor !== 0) {
+      const reason = `executor ${actorToken(held.earlierExecutor)} had pulled it, and died or left its batch undone`;
+      traceFailover(held, this.#now(), "run again", reason);
+    }
     const lane = this.#lanes.get(held.thread);
     if (lane === undefined || lane.lease.batcher === batcher || held.toldTerm !== lane.lease.term) return;
     this.withdraw(held);
-    this.#orphan(held);
+    this.orphan(held);
   }
 
   /** A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is told again, once. */
@@ -132,9 +151,19 @@ export class Lanes {
     const lane = this.#lanes.get(held.thread);
     if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
     held.isToldAgain = true;
+    traceFailover(held, this.#now(), "told again", "its batcher did not know this ingress, and its pull was refused");
     this.introduce(batcher);
-    this.withdraw(held); // From that batch, which would put it back a second time if it were refused.
+    // That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one that comes late must not hit what is told now.
+    this.withdraw(held);
+    this.#held.renumber(held, this.#newSeq());
     this.arrive(held, lane.lease);
+  }
+
+  /** L2. */
+  orphan(held: Held): void {
+    held.toldTerm = 0;
+    const executor = held.executor as ActorKey;
+    this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
   }
 
   /** Whether the death of an executor is ours to notice (L2). */
@@ -145,8 +174,9 @@ export class Lanes {
     if (!this.#orphansOf.delete(executor)) return;
     for (const held of this.#held.values()) {
       const lane = this.#lanes.get(held.thread);
-      if (held.executor === executor && lane !== undefined && held.toldTerm !== lane.lease.term)
-        this.arrive(held, lane.lease);
+      if (held.executor !== executor || lane === undefined || held.toldTerm === lane.lease.term) continue;
+      traceFailover(held, this.#now(), "told again", "its executor died, and its batcher was replaced");
+      this.arrive(held, lane.lease);
     }
   }
 
@@ -180,13 +210,6 @@ export class Lanes {
     return this.#station.directory.get(executor) !== undefined;
   }
 
-  /** L2. */
-  #orphan(held: Held): void {
-    held.toldTerm = 0;
-    const executor = held.executor as ActorKey;
-    this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
-  }
-
   #tell(lane: Lane, held: Held): void {
     const { batcher, term } = lane.lease;
     if (!this.#introducedTo.has(batcher)) this.introduce(batcher);
@@ -201,6 +224,7 @@ export class Lanes {
       slo: held.slo,
       size: bucketOf(held.thread),
       priority: held.priority,
+      units: held.units,
     };
     this.#station.send(batcher, RequestArrived, arrival, "soon");
   }
@@ -211,9 +235,14 @@ export class Lanes {
     for (const held of this.#held.values()) {
       if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
         continue;
-      // It had it once, and has forgotten what it had of us: it took us for dead.
-      if (held.executor !== 0 && this.#isAlive(held.executor)) this.#orphan(held);
-      else this.#tell(lane, held);
+      if (held.executor !== 0 && this.#isAlive(held.executor)) {
+        // It had it once, and has forgotten what it had of us: it took us for dead. Or it asked twice, and has had our answer since.
+        if (held.repairedAt < before(this.#now(), CROSSES_WITHIN)) this.orphan(held);
+      } else {
+        held.repairedAt = this.#now();
+        traceFailover(held, this.#now(), "told again", "its batcher missed it");
+        this.#tell(lane, held);
+      }
     }
   }
 }

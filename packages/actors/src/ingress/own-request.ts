@@ -1,10 +1,20 @@
 import type { Delivery } from "@tutti/bus";
-import { HEADER, type InferRequest, type ModelSpec, inferSubject, rowLayout } from "@tutti/protocol";
+import {
+  HEADER,
+  type InferRequest,
+  type ModelSpec,
+  inferSubject,
+  rowLayout,
+  typicalLengths,
+  variantView,
+} from "@tutti/protocol";
 import { type Micros, Prng } from "@tutti/units";
-import { encodeRequest } from "@tutti/wire";
+import { encodeRequest, fnv1a } from "@tutti/wire";
 import { randomRow } from "../random-row.ts";
 
 export const OWN_APP = "warm-up";
+/** As actors name it to one another. */
+export const OWN_APP_NUMBER = fnv1a(OWN_APP);
 /** Where nobody listens: the answer is made and sent as any other. */
 export const NOBODY = `_INBOX.${OWN_APP}.nobody`;
 /** As JSON, which most publishers of small inputs send; larger ones come in binary form. */
@@ -18,9 +28,12 @@ export class OwnRequest implements Delivery {
   readonly #headers: Readonly<Record<string, string>>;
 
   constructor(spec: ModelSpec, bucket: number, slo: Micros) {
-    this.subject = inferSubject(spec.name, OWN_APP);
-    this.payload = encodePayload(spec, bucket);
-    this.#headers = { [HEADER.slo]: `${Math.round(slo)}us` };
+    // Nobody asks for a family, but for its variants.
+    const asked = spec.family === undefined ? spec : variantView(spec, 0);
+    this.subject = inferSubject(asked.name, OWN_APP);
+    this.payload = encodePayload(asked, bucket);
+    // Whatever share it has of what is asked for under its name.
+    this.#headers = { [HEADER.slo]: `${Math.round(slo)}us`, [HEADER.version]: asked.version };
   }
   header(name: string): string | undefined {
     return this.#headers[name];
@@ -28,7 +41,7 @@ export class OwnRequest implements Delivery {
 }
 
 function encodePayload(spec: ModelSpec, bucket: number): Uint8Array {
-  const layout = rowLayout(spec, bucket);
+  const layout = rowLayout(spec, bucket, typicalLengths(spec));
   const row = randomRow(spec, bucket, new Prng(bucket + 1));
   const request: InferRequest = {
     inputs: spec.inputs.map((input, i) => {

@@ -20,7 +20,7 @@ const spec = (number: number): ModelSpec =>
   }) as unknown as ModelSpec;
 
 const model = (number: number, aloneMs: number): CatalogModel => ({
-  spec: { ...spec(number), buckets: [{}] },
+  spec: { ...spec(number), axes: {}, buckets: [{}] },
   status: { profiles: [[{ batchSize: 1, latency: millis(aloneMs) }]] } as never,
   lease: { batcher: actorKey(5), term: 1 },
 });

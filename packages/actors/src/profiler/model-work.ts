@@ -25,17 +25,20 @@ export class ModelWork {
     this.spec = spec;
   }
 
-  get failure(): string {
-    for (const { failure } of this.reports.values()) if (failure !== "") return failure;
+  /** Why one of these executors can't load it; "" if none has said so. */
+  failureOf(counts: (executor: ActorKey) => boolean): string {
+    for (const [executor, { failure }] of this.reports) if (failure !== "" && counts(executor)) return failure;
     return "";
   }
   get types(): string[] {
     return [...new Set([...this.reports.values()].map((report) => report.type))].sort();
   }
 
-  /** Every bucket on up to `gpusMax` accelerators, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5). */
-  planMeasurements(gpusMax: number): void {
-    const gpus = [...this.reports].flatMap(([executor, report]) => report.gpus.map((gpu) => ({ executor, gpu })));
+  /** Every bucket on up to `gpusMax` accelerators of these executors, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5). */
+  planMeasurements(gpusMax: number, executors: readonly ActorKey[]): void {
+    const gpus = [...this.reports]
+      .filter(([executor]) => executors.includes(executor))
+      .flatMap(([executor, report]) => report.gpus.map((gpu) => ({ executor, gpu })));
     this.measurements = gpus
       .slice(0, gpusMax)
       .flatMap(({ executor, gpu }) =>

@@ -6,6 +6,7 @@ import type { Stop } from "@tutti/clock";
 import {
   BUCKET,
   BatchFinished,
+  ExecutorInventory,
   ModelReported,
   type ModelStatus,
   ProfileMeasured,
@@ -16,11 +17,13 @@ import { type ActorKey, type Instant, type Micros, bucketOf, millis, modelNumber
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { PlacementBook } from "../placement-book.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "./profile-plan.ts";
+import { RunTimesKeeper } from "./run-times-keeper.ts";
 
 export interface ProfilerConfig extends ActorConfig {
   /** Of l(b) for planning, so that a real model meets its deadlines while its neighbours are busy. */
@@ -33,6 +36,8 @@ export interface ProfilerConfig extends ActorConfig {
   /** What a request needs besides its run, at the least. */
   readonly overhead: Micros;
   readonly window: Micros;
+  /** W of docs/algorithms.md, B9: how long running times of requests alone count, once to twice. Default: 60 s. */
+  readonly timesWindow?: Micros;
 }
 
 export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready: () => void): Actor {
@@ -41,6 +46,7 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
 
 /** Measurements are asked for again when their executor has been silent for so long. */
 const ASK_AGAIN = seconds(10);
+const TIMES_WINDOW = seconds(60);
 
 class Profiler implements Actor {
   readonly role = "profiler" as const;
@@ -49,11 +55,15 @@ class Profiler implements Actor {
   readonly #config: ProfilerConfig;
   readonly #station: Station;
   readonly #catalog: Catalog;
+  readonly #book: PlacementBook;
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
   readonly #timers: Stop[];
+  readonly #times: RunTimesKeeper;
   /** Of ready models: executors that could not load them, and why. */
   readonly #lacking = new Map<string, Map<ActorKey, string>>();
+  /** Of models that failed: the sub-cluster that they had then, or the last one since. */
+  readonly #failedIn = new Map<number, string | undefined>();
   #runsSeen = 0;
   #published = 0;
 
@@ -65,24 +75,46 @@ class Profiler implements Actor {
       role: "profiler",
       listensTo: ["executor"],
       stats: () => ({
-        figures: { working: this.#works.size, live: this.#live.size, runs: this.#runsSeen, published: this.#published },
+        figures: {
+          working: this.#works.size,
+          live: this.#live.size,
+          runs: this.#runsSeen,
+          published: this.#published,
+          ...this.#times.figures(),
+        },
       }),
       onLost: (peer) => {
         for (const work of this.#works.values()) work.forget(peer.key);
         for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
       },
     });
+    this.#times = new RunTimesKeeper({
+      station: this.#station,
+      store: ports.store,
+      clock: ports.clock,
+      window: config.timesWindow ?? TIMES_WINDOW,
+    });
+    this.#book = new PlacementBook(ports.store, this.#station.log, () => this.#retryPlaced());
     this.#catalog = new Catalog(ports.store, this.#station.log, {
-      onChange: (model) => this.#onModel(model),
+      onChange: (model, before) => {
+        this.#onModel(model);
+        if (before !== undefined && before.spec.number !== model.spec.number) this.#times.onGone(before.spec.number);
+        this.#times.onModel(model);
+      },
       onGone: (model) => {
         this.#works.delete(model.spec.name);
         this.#live.delete(model.spec.number);
         this.#lacking.delete(model.spec.name);
+        this.#failedIn.delete(model.spec.number);
+        this.#times.onGone(model.spec.number);
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
     const { reader } = this.#station;
     this.#station.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
+    this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+      if (sender === inventory.executor) this.#onInventory(inventory);
+    });
     this.#station.onPacked(ProfileMeasured, wellFormed.profileMeasured, (measured) => {
       const work = this.#works.get(measured.model);
       if (work === undefined || work.spec.number !== measured.number) return;
@@ -97,15 +129,20 @@ class Profiler implements Actor {
       ports.clock.every(seconds(2), () => this.#refine()),
       ports.clock.every(millis(500), () => this.#advanceAll()),
     ];
-    this.#catalog.open(() => {
-      this.#station.open();
-      ports.bus.flush(() => ready());
-    });
+    this.#book.open(() =>
+      this.#catalog.open(() => {
+        this.#times.open(this.#catalog.models());
+        this.#station.open();
+        ports.bus.flush(() => ready());
+      }),
+    );
   }
 
   drain(done: () => void): void {
     for (const timer of this.#timers) timer.stop();
+    this.#times.stop();
     this.#catalog.close();
+    this.#book.close();
     this.#station.close(done);
   }
 
@@ -124,12 +161,27 @@ class Profiler implements Actor {
         );
       return;
     }
-    if (status?.state === "refused" || status?.state === "failed") return;
+    if (status?.state === "refused" || status?.state === "failed") {
+      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#book.subClusterOf(spec.number));
+      return;
+    }
+    this.#failedIn.delete(spec.number);
     // Once it is released it has to be measured, if it never was.
     if (status?.state === "quarantined") return void this.#works.delete(spec.name);
     const known = this.#works.get(spec.name);
     if (known === undefined || known.spec.number !== spec.number || known.spec.version !== spec.version)
       this.#works.set(spec.name, new ModelWork(spec));
+  }
+
+  /** A model that could not be loaded, for lack of memory perhaps, is tried again where the planner places it next. */
+  #retryPlaced(): void {
+    for (const { spec, status } of this.#catalog.models()) {
+      if (status?.state !== "failed") continue;
+      const [before, now] = [this.#failedIn.get(spec.number), this.#book.subClusterOf(spec.number)];
+      this.#failedIn.set(spec.number, now);
+      if (now !== undefined && now !== before && !this.#works.has(spec.name))
+        this.#works.set(spec.name, new ModelWork(spec));
+    }
   }
 
   #onReport(report: ModelReported): void {
@@ -157,10 +209,39 @@ class Profiler implements Actor {
     if (!isOfIt || state !== "failed") return void this.#lacking.get(name)?.delete(executor);
     const lacking = this.#lacking.get(name) ?? new Map<ActorKey, string>();
     this.#lacking.set(name, lacking.set(executor, reason));
-    const executors = [...this.#station.directory.ofRole("executor")];
-    if (executors.length === 0 || executors.some(({ key }) => !lacking.has(key))) return;
+    const executors = this.#executorsOf(number);
+    // One that is to take the model over, and can't, says nothing of those who have it.
+    if (executors.length === 0 || executors.some((key) => !lacking.has(key))) return;
     this.#lacking.delete(name);
     this.#publish({ ...status, state: "failed", reason });
+  }
+
+  /** The living executors of the model's sub-cluster: they are who it takes to be ready. */
+  #executorsOf(modelNumber: number): ActorKey[] {
+    return [...this.#station.directory.ofRole("executor")]
+      .map(({ key }) => key)
+      .filter((executor) => this.#isOf(modelNumber, executor));
+  }
+  /** Whether an executor counts for a model; one that has not been heard yet does as long as nobody has planned. */
+  #isOf(modelNumber: number, executor: ActorKey): boolean {
+    const subCluster = this.#book.subClusterOf(modelNumber);
+    const gpus = this.#station.directory.get(executor)?.gpus;
+    if (gpus === undefined) return this.#book.placement === undefined;
+    // One that is on its way here comes with all that is ready.
+    const isHere = subCluster !== undefined && gpus.some((gpu) => gpu.subCluster === subCluster);
+    return isHere && this.#book.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
+  }
+
+  /** Says of several models at once what `ModelReported` says of one, of which some were lost. */
+  #onInventory({ executor, gpus, type, models }: ExecutorInventory): void {
+    if (this.#works.size === 0) return;
+    const versions = new Map(models.map(({ number, version }) => [number, version]));
+    for (const work of this.#works.values()) {
+      const { number, version } = work.spec;
+      if (versions.get(number) !== version || work.reports.get(executor)?.failure === "") continue;
+      work.reports.set(executor, { type, gpus, failure: "" });
+      this.#advance(work);
+    }
   }
 
   #advanceAll(): void {
@@ -169,14 +250,15 @@ class Profiler implements Actor {
 
   /** Loading, then measuring, then the verdict; called whenever something is new. */
   #advance(work: ModelWork & { askedAt?: Instant }): void {
-    if (work.failure !== "") return this.#publish(work.status("failed", work.failure));
-    const executors = [...this.#station.directory.ofRole("executor")];
-    if (executors.length === 0 || executors.some((executor) => !work.reports.has(executor.key))) return;
+    const executors = this.#executorsOf(work.spec.number);
+    const failure = work.failureOf((executor) => this.#isOf(work.spec.number, executor));
+    if (failure !== "") return this.#publish(work.status("failed", failure));
+    if (executors.length === 0 || executors.some((executor) => !work.reports.has(executor))) return;
     const { overhead, quantile, gpusMax } = this.#config;
     if (work.spec.profile !== undefined)
       return this.#publish(work.decide(work.spec.profile, work.spec.profile, overhead));
     if (work.measurements.length === 0) {
-      work.planMeasurements(gpusMax);
+      work.planMeasurements(gpusMax, executors);
       this.#station.log.info(
         { model: work.spec.name, accelerators: work.measurements.length / work.spec.buckets.length },
         "measures",

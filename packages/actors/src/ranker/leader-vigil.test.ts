@@ -7,14 +7,14 @@ import { LeaderVigil } from "./leader-vigil.ts";
 const LEADER = { key: actorKey(7), epoch: 3 };
 
 /** A spare that pings every 2 ms, and a leader with its connection, heard already. */
-function watching(options: { urgent?: boolean; heard?: boolean } = {}) {
+function watching(options: { urgent?: boolean; heard?: boolean; lives?: () => boolean | undefined } = {}) {
   const clock = new VirtualClock();
   const later = (run: () => void): void => clock.alarm(run).set(after(clock.now(), micros(50)));
   const network = new InMemoryNetwork({ deliver: later, later });
   const connection = network.connect({ name: "leader" });
   let pings = 0;
   connection.subscribe("to.7", () => pings++);
-  const state = { answers: true, asked: 0, goneAfter: undefined as Micros | undefined, leader: LEADER };
+  const state = { answers: true, asked: 0, goneAfter: undefined as Micros | undefined, leader: LEADER, stalledUs: 0 };
   let since = clock.now();
   const vigil: LeaderVigil = new LeaderVigil({
     bus: network.connect({ name: "spare" }),
@@ -26,6 +26,8 @@ function watching(options: { urgent?: boolean; heard?: boolean } = {}) {
     leader: () => state.leader,
     wasHeard: () => options.heard ?? true,
     isUrgent: () => options.urgent ?? true,
+    ...(options.lives !== undefined && { lives: options.lives }),
+    stalledUs: () => state.stalledUs,
     ask: ({ epoch }) => {
       state.asked++;
       if (state.answers) later(() => vigil.answered(epoch));
@@ -46,6 +48,28 @@ test("a leader whose connection is gone is noticed with the next ping", () => {
   connection.close(() => undefined);
   run(millis(10));
   expect(state.goneAfter).toBeLessThanOrEqual(millis(2.2));
+});
+
+test("a leader whose process is seen to end is noticed before its connection closes; one that can't be seen, or never was, is not", () => {
+  let lives: boolean | undefined;
+  const { state, run } = watching({ lives: () => lives });
+  run(millis(20));
+  lives = false; // never seen alive: another host's process has that number
+  run(millis(20));
+  expect(state.goneAfter).toBe(undefined);
+  lives = true;
+  run(millis(20));
+  lives = undefined;
+  run(millis(20));
+  expect(state.goneAfter).toBe(undefined);
+  lives = false;
+  run(millis(20));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(2));
+  // The next leader has to be seen first as well.
+  state.goneAfter = undefined;
+  state.leader = { ...LEADER, epoch: 4 };
+  run(millis(20));
+  expect(state.goneAfter).toBe(undefined);
 });
 
 test("a leader that hangs while its connection stands is noticed after 50 ms, not before", () => {
@@ -69,6 +93,23 @@ test("where we ourselves wait for a processor, a leader has longer to answer", (
   expect(state.goneAfter).toBe(undefined);
   run(millis(200));
   expect(state.goneAfter).toBeGreaterThan(0);
+});
+
+test("while the server itself sleeps a leader leaves no question unanswered; afterwards it has its whole time", () => {
+  const { clock, state, run } = watching();
+  run(millis(500));
+  state.answers = false;
+  const asleepSince = clock.now();
+  const asleep = Object.defineProperty(state, "stalledUs", {
+    get: () => clock.now() - asleepSince,
+    configurable: true,
+  });
+  run(millis(1_000));
+  expect(state.goneAfter).toBe(undefined);
+  Object.defineProperty(asleep, "stalledUs", { value: millis(1_000) });
+  run(millis(200));
+  expect(state.goneAfter).toBeGreaterThanOrEqual(millis(40));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(65));
 });
 
 test("nobody's being there says nothing of a leader that was not heard yet, until it should have been (NATS clusters)", () => {

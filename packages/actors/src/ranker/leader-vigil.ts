@@ -27,8 +27,12 @@ export interface LeaderVigilOptions {
   readonly wasHeard: (key: ActorKey) => boolean;
   /** Whether we are the spare that should notice first, of a leader that has work. */
   readonly isUrgent: () => boolean;
+  /** Whether its process lives, where that can be seen from here; undefined: it can't. Not given: never. */
+  readonly lives?: (leader: Watched) => boolean | undefined;
   /** Asks the leader for a sign of life: `answered` is to be called with the epoch that its answer names. */
   readonly ask: (leader: Watched) => void;
+  /** For how long, so far, the server itself was not awake: µs. Unanswered then, nobody hangs. */
+  readonly stalledUs: () => number;
   /** Called again and again for as long as the evidence stands. */
   readonly onGone: (leader: Watched, how: "gone" | "hangs") => void;
 }
@@ -36,6 +40,11 @@ export interface LeaderVigilOptions {
 /** A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
+/**
+ * How often the first spare looks whether the leader's process ends. Its socket, by which the server notices, is closed only when its memory has been given back: 10 to
+ * 20 ms after SIGKILL where 130 MB are.
+ */
+const LOOK_EVERY = millis(2);
 /** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
 const UNANSWERED = 4;
 const HANGS_AFTER_MAX = millis(500);
@@ -44,13 +53,20 @@ const LATENESS_TIMES = 6;
 /** Of the worst lateness, per ping: at 2 ms half of it is forgotten in 2.8 s. */
 const FADING = 0.9995;
 
-/** How a spare knows that the leader is gone (the server says so) or hangs (it does not answer while its connection stands). */
+/**
+ * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it does not answer while its connection stands).
+ *
+ *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where hosts have the same name.
+ */
 export class LeaderVigil {
   readonly #options: LeaderVigilOptions;
   readonly #inbox: string;
   readonly #subscription: Subscription;
   readonly #ticking: Stop;
+  readonly #looking: Stop | undefined;
   #watched: Watched | undefined;
+  /** LV1. */
+  #wasSeen = false;
   /** Since when it is watched on the connection that we have now. */
   #since: Instant = ALWAYS;
   #tickedAt: Instant;
@@ -58,6 +74,7 @@ export class LeaderVigil {
   #pings = 0;
   #worstLateUs = 0;
   #oldestAskedAt: Instant | undefined;
+  #stalledUs = 0;
   #unanswered = 0;
 
   constructor(options: LeaderVigilOptions) {
@@ -70,6 +87,7 @@ export class LeaderVigil {
       this.#onNobody(Number(delivery.subject.slice(this.#inbox.length + 1)));
     });
     this.#ticking = clock.every(pingEvery, () => this.#tick());
+    if (options.lives !== undefined) this.#looking = clock.every(LOOK_EVERY, () => this.#look());
   }
 
   /** A sign of life of whoever leads with that epoch. */
@@ -84,11 +102,13 @@ export class LeaderVigil {
 
   stop(): void {
     this.#ticking.stop();
+    this.#looking?.stop();
     this.#subscription.stop();
   }
 
   #begin(leader: Watched | undefined): void {
     this.#watched = leader;
+    this.#wasSeen = false;
     this.#since = this.#options.clock.now();
     this.#oldestAskedAt = undefined;
   }
@@ -107,9 +127,19 @@ export class LeaderVigil {
     if (this.#hangs(now)) this.#options.onGone(leader, "hangs");
   }
 
+  #look(): void {
+    const { lives, isUrgent, onGone } = this.#options;
+    const leader = this.#watched;
+    if (leader === undefined || lives === undefined || !isUrgent()) return;
+    const state = lives(leader);
+    if (state === true) this.#wasSeen = true;
+    else if (state === false && this.#wasSeen) onGone(leader, "gone");
+  }
+
   #ask(leader: Watched, now: Instant): void {
     if (this.#oldestAskedAt === undefined) {
       this.#oldestAskedAt = now;
+      this.#stalledUs = this.#options.stalledUs();
       this.#unanswered = 0;
     }
     this.#unanswered++;
@@ -118,10 +148,10 @@ export class LeaderVigil {
 
   #hangs(now: Instant): boolean {
     if (this.#oldestAskedAt === undefined || this.#unanswered <= UNANSWERED) return false;
-    const { hangsAfter } = this.#options;
+    const { hangsAfter, stalledUs } = this.#options;
     const most = Math.max(HANGS_AFTER_MAX, 2 * hangsAfter);
     const patience = Math.min(hangsAfter + LATENESS_TIMES * this.#worstLateUs, most);
-    return this.#oldestAskedAt <= before(now, micros(Math.round(patience)));
+    return this.#oldestAskedAt <= before(now, micros(Math.round(patience + stalledUs() - this.#stalledUs)));
   }
 
   #onNobody(epoch: number): void {

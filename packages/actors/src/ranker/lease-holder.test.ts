@@ -1,6 +1,7 @@
 import { VirtualClock } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { InMemoryStore, type Store } from "@tutti/store";
+import { noTelemetry } from "@tutti/telemetry";
 import { type ActorKey, type Micros, actorKey, after, micros, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -29,6 +30,7 @@ function world() {
       store: on,
       clock,
       log,
+      tracer: noTelemetry.tracer,
       self,
       subCluster: "main",
       retryEvery: millis(20),

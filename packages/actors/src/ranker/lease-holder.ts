@@ -1,7 +1,7 @@
 import type { Clock, Stop } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger, Tracer } from "@tutti/telemetry";
 import { ACTOR_KEY_MAX, type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
 import type { Watched } from "./leader-vigil.ts";
@@ -10,6 +10,7 @@ export interface LeaseHolderOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly tracer: Tracer;
   readonly self: ActorKey;
   readonly subCluster: string;
   /** How often a takeover that is due and did not succeed is looked at again. */
@@ -18,11 +19,20 @@ export interface LeaseHolderOptions {
   readonly onDeposed: (epoch: number) => void;
 }
 
-/** Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions unanswered. */
-export type Suspicion = "lost" | "gone" | "hangs";
+/** Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions unanswered. Yields: it asks for a successor. */
+export type Suspicion = "lost" | "gone" | "hangs" | "yields";
+
+const SAID: Readonly<Record<Suspicion, string>> = {
+  lost: "the leader is lost",
+  gone: "the leader is gone",
+  hangs: "the leader hangs",
+  yields: "the leader yields",
+};
 
 /** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long. */
 const PAUSE = millis(20);
+/** No store ever comes to it. */
+const NO_REVISION = Number.MAX_SAFE_INTEGER;
 
 /**
  * Leadership of one sub-cluster: taken by compare-and-set, so that at most one spare wins; the revision is the epoch, which fences whoever led before
@@ -39,6 +49,7 @@ export class LeaseHolder {
   #revision = 0;
   /** The revision whose holder is suspected. */
   #suspected = -1;
+  #suspicion: { readonly at: Instant; readonly reason: Suspicion } | undefined;
   #epoch = 0;
   #taking = false;
   #mayTakeAt: Instant = ALWAYS;
@@ -84,13 +95,23 @@ export class LeaseHolder {
   suspect(holder: ActorKey, reason: Suspicion): void {
     if (holder !== this.#holder || this.#suspected === this.#revision || holder === this.#options.self) return;
     this.#suspected = this.#revision;
-    this.#options.log.warn({ reason, epoch: this.#revision }, "takes the leader for dead");
+    this.#suspicion = { at: this.#options.clock.now(), reason };
+    const said = { reason, epoch: this.#revision };
+    if (reason === "yields") this.#options.log.info(said, "follows the leader, which leaves");
+    else this.#options.log.warn(said, "takes the leader for dead");
     this.#takeIfDue();
   }
 
   /** L1. */
   heard(holder: ActorKey): void {
     if (holder === this.#holder) this.#suspected = -1;
+  }
+
+  /** Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it took up to 10 ms. */
+  rehearse(): void {
+    const { store, self } = this.#options;
+    if (!this.#isOpen || this.#epoch > 0) return;
+    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), NO_REVISION, () => undefined);
   }
 
   /**
@@ -151,7 +172,22 @@ export class LeaseHolder {
     this.#revision = epoch;
     this.#holder = this.#options.self;
     this.#options.log.info({ epoch }, "leads");
+    this.#trace(epoch);
     this.#options.onLead(epoch);
+  }
+
+  /** From the suspicion to the lease: what requests waited for a grant meanwhile. */
+  #trace(epoch: number): void {
+    const { tracer, clock, subCluster } = this.#options;
+    const now = clock.now();
+    const suspicion = this.#suspicion;
+    this.#suspicion = undefined;
+    if (!tracer.enabled) return;
+    const attributes = { "tutti.sub_cluster": subCluster, "tutti.epoch": epoch };
+    const span = tracer.start("takeover", { kind: "internal", at: suspicion?.at ?? now, attributes });
+    span.event("leads", now, { reason: suspicion === undefined ? "nobody led" : SAID[suspicion.reason] });
+    span.keep();
+    span.end(now);
   }
 
   #stepDown(): void {

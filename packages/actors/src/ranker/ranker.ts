@@ -5,11 +5,13 @@
  *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say.
  *   R3. It grants only while something that it sent within PROOF_AGE has come back: all that was sent to it before that, a successor's announcement too,
  *       it has then seen. A leader that was stopped and wakes finds out first (docs/architecture.md, 8).
+ *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
  */
 import type { Subscription } from "@tutti/bus";
 import type { Alarm, Stop } from "@tutti/clock";
 import {
   CandidateOffered,
+  DEFAULT_SUB_CLUSTER,
   ExecutorLost,
   GpuAsked,
   GpuFreed,
@@ -49,13 +51,18 @@ import {
   later,
   micros,
   millis,
+  modelNumberOf,
   seconds,
 } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { PlacementBook } from "../placement-book.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import { HandOver } from "./hand-over.ts";
+import { IdleDesk } from "./idle-desk.ts";
 import { LeaderVigil } from "./leader-vigil.ts";
 import { LeaseHolder } from "./lease-holder.ts";
+import { rehearseLead } from "./rehearsal.ts";
 
 export interface RankerConfig extends ActorConfig {
   readonly subCluster: string;
@@ -63,6 +70,8 @@ export interface RankerConfig extends ActorConfig {
   readonly pingEvery: Micros;
   /** Lower bound of d_ctrl, from which a grant's validity is reckoned. */
   readonly ctrlFloor: Micros;
+  /** How often a spare rehearses the lead (rehearsal.ts). Default: never, as where time is virtual. */
+  readonly rehearseEvery?: Micros;
 }
 
 export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () => void): Actor {
@@ -75,10 +84,11 @@ const PROOF_AGE = millis(25);
 const PROVE_AGAIN = millis(5);
 /** So long after its last grant a leader counts as idle. */
 const BUSY_FOR = seconds(1);
-/** What is granted when we leave is answered within this, as a rule; what is not is repaired as if we had died. */
-const LEAVE_WITHIN = millis(2);
 const LEASE_RETRY_EVERY = millis(20);
 const THREADS_MAX = MODELS_MAX * BUCKETS_MAX;
+/** V8 compiles what ran some hundreds of times; later rehearsals only keep that from being thrown away. */
+const FIRST_REHEARSAL = 1_000;
+const LATER_REHEARSAL = 20;
 
 class Ranker implements Actor, RankEffects {
   readonly role = "ranker" as const;
@@ -88,9 +98,13 @@ class Ranker implements Actor, RankEffects {
   readonly #station: Station;
   readonly #lease: LeaseHolder;
   readonly #vigil: LeaderVigil;
+  readonly #idle: IdleDesk;
+  readonly #handOver: HandOver;
+  readonly #book: PlacementBook;
   readonly #reconnecting: Subscription;
   readonly #alarm: Alarm;
   readonly #retuning: Stop;
+  readonly #rehearsing: Stop | undefined;
   readonly #roundTrip: DelayEstimator;
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
@@ -104,8 +118,6 @@ class Ranker implements Actor, RankEffects {
   /** As a spare: the leader's grants that we know of, and until when it counts as busy. */
   #leaderGrants = -1;
   #busyUntil: Instant = ALWAYS;
-  /** Called when no grant is in flight any more. */
-  #leaving: (() => void) | undefined;
   #armedFor: Instant = NEVER;
   #grants = 0;
   #expired = 0;
@@ -116,67 +128,119 @@ class Ranker implements Actor, RankEffects {
     this.#ports = ports;
     this.#config = config;
     this.#roundTrip = new DelayEstimator({ floor: config.ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
+    this.#handOver = this.#createHandOver();
     this.#station = new Station(ports, config, {
       role: "ranker",
       listensTo: ["executor", "batcher", "ranker"],
       // The leader tells the batchers of lost executors.
-      probes: ({ role }) =>
-        role === "ranker" || (this.#rank !== undefined && (role === "executor" || role === "batcher")),
-      beat: () => ({ epoch: this.#lease.epoch, grants: this.#grants }),
+      probes: (peer) => (peer.role === "ranker" || this.#rank !== undefined) && this.#isOurs(peer),
+      beat: () => ({
+        epoch: this.#lease.epoch,
+        subCluster: config.subCluster,
+        grants: this.#grants,
+        ...(this.#handOver.yields && { yields: true }),
+      }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#onBeat(peer),
       onLost: (peer) => this.#onLost(peer),
     });
+    this.#book = new PlacementBook(ports.store, this.#station.log);
     this.#lease = new LeaseHolder({
       store: ports.store,
       clock: ports.clock,
       log: this.#station.log,
+      tracer: ports.telemetry.tracer,
       self: config.key,
       subCluster: config.subCluster,
       retryEvery: LEASE_RETRY_EVERY,
       onLead: (epoch) => this.#lead(epoch),
-      onDeposed: () => this.#rest(),
+      onDeposed: () => {
+        this.#rest();
+        this.#handOver.deposed();
+      },
     });
-    this.#vigil = new LeaderVigil({
-      bus: ports.bus,
-      clock: ports.clock,
-      pingEvery: config.pingEvery,
-      heardWithin: micros(2 * config.heartbeatEvery),
-      hangsAfter: config.peerTimeout,
-      subjectOf: (key) => this.#station.subjects.alive(key),
-      leader: () => this.#lease.leader,
-      wasHeard: (key) => this.#station.directory.wasHeardHere(key),
-      isUrgent: () => this.#now() < this.#busyUntil && this.#isFirst(),
-      ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
-      onGone: ({ key }, how) => this.#lease.suspect(key, how),
-    });
+    this.#vigil = this.#watchLeader();
     this.#reconnecting = ports.bus.onStatus(({ kind }) => {
       if (kind === "reconnected") this.#vigil.reconnected();
     });
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
+    this.#idle = new IdleDesk({
+      station: this.#station,
+      clock: ports.clock,
+      leading: () =>
+        this.#rank === undefined || this.#handOver.isOver ? undefined : { rank: this.#rank, gpus: this.#gpus },
+      onGiven: () => this.#rearm(),
+    });
     this.#listen();
     this.#retuning = ports.clock.every(millis(250), () =>
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
     );
+    if (config.rehearseEvery !== undefined) {
+      this.#rehearse(FIRST_REHEARSAL);
+      this.#rehearsing = ports.clock.every(config.rehearseEvery, () => this.#rehearse(LATER_REHEARSAL));
+    }
     this.#station.open();
-    this.#lease.open(() => ports.bus.flush(() => ready()));
+    this.#book.open(() =>
+      this.#lease.open(() => {
+        if (config.rehearseEvery !== undefined) this.#lease.rehearse();
+        ports.bus.flush(() => ready());
+      }),
+    );
   }
 
-  /** Grants nothing more, waits a moment for the answers that it is owed, and hands over: its goodbye makes a spare take the lead at once. */
   drain(done: () => void): void {
-    const patience = this.#ports.clock.alarm(() => this.#leaving?.());
-    this.#leaving = () => {
-      this.#leaving = () => undefined;
-      patience.clear();
-      this.#close(done);
-    };
-    patience.set(after(this.#now(), LEAVE_WITHIN));
-    this.#alarm.clear();
-    this.#leaveIfUnowed();
+    this.#handOver.begin(done);
+  }
+
+  #createHandOver(): HandOver {
+    return new HandOver({
+      clock: this.#ports.clock,
+      leads: () => this.#rank !== undefined,
+      hasSpare: () => this.#station.directory.some("ranker", (peer) => this.#isOurs(peer)),
+      onYield: () => this.#station.beat(),
+      onOver: () => this.#alarm.clear(),
+      isOwed: () => (this.#rank?.accelerators.timers.size ?? 0) > 0,
+      leave: (left) => this.#close(left),
+    });
+  }
+
+  #watchLeader(): LeaderVigil {
+    const { bus, clock, processLives } = this.#ports;
+    const { pingEvery, heartbeatEvery, peerTimeout } = this.#config;
+    return new LeaderVigil({
+      ...{ bus, clock, pingEvery },
+      heardWithin: micros(2 * heartbeatEvery),
+      hangsAfter: peerTimeout,
+      subjectOf: (key) => this.#station.subjects.alive(key),
+      leader: () => this.#lease.leader,
+      wasHeard: (key) => this.#station.directory.wasHeardHere(key),
+      stalledUs: () => this.#station.pulse.stalledUs,
+      isUrgent: () => this.#now() < this.#busyUntil && this.#isFirst(),
+      ...(processLives !== undefined && { lives: ({ key }) => this.#livesHere(key, processLives) }),
+      ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
+      onGone: ({ key }, how) => this.#lease.suspect(key, how),
+    });
+  }
+
+  #livesHere(leader: ActorKey, lives: (pid: number) => boolean | undefined): boolean | undefined {
+    const peer = this.#station.directory.get(leader);
+    return peer?.host === this.#config.host ? lives(peer.pid) : undefined;
+  }
+
+  #rehearse(grants: number): void {
+    if (this.#rank !== undefined) return;
+    const { subCluster, pingEvery, ctrlFloor } = this.#config;
+    rehearseLead(
+      (ports, config, ready) => new Ranker(ports, { ...config, subCluster, pingEvery, ctrlFloor }, ready),
+      grants,
+    );
+    this.#lease.rehearse();
   }
 
   #close(done: () => void): void {
+    this.#rehearsing?.stop();
     this.#lease.close();
+    this.#book.close();
     this.#vigil.stop();
     this.#reconnecting.stop();
     this.#retuning.stop();
@@ -210,15 +274,22 @@ class Ranker implements Actor, RankEffects {
         this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
     this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
-      if (sender === executor && epoch === this.#lease.epoch) for (const gpu of gpus) this.#onGpu(executor, gpu);
+      if (sender !== executor || epoch !== this.#lease.epoch) return;
+      for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
     });
   }
 
-  /** Of the living spares the one with the least key. */
+  /** Of the living spares of our sub-cluster the one with the least key. */
   #isFirst(): boolean {
-    for (const { key } of this.#station.directory.ofRole("ranker"))
-      if (key < this.key && key !== this.#lease.leader?.key) return false;
-    return true;
+    const isBefore = (peer: Heartbeat): boolean =>
+      this.#isOurs(peer) && peer.key < this.key && peer.key !== this.#lease.leader?.key;
+    return !this.#station.directory.some("ranker", isBefore);
+  }
+  /** R4. Batchers are everybody's. */
+  #isOurs({ role, gpus, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat): boolean {
+    const own = this.#config.subCluster;
+    if (role === "executor") return gpus === undefined || gpus.some((gpu) => gpu.subCluster === own);
+    return role !== "ranker" || subCluster === own;
   }
 
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
@@ -276,10 +347,17 @@ class Ranker implements Actor, RankEffects {
   #onBeat(peer: Heartbeat): void {
     if (peer.role === "ranker") this.#onRankerBeat(peer);
     if (this.#rank === undefined) return;
-    for (const candidate of peer.offers ?? []) this.#offer(candidate, peer.key);
+    // Said to every leader; what is sent to us is for us, even if we have not been shown the placement yet.
+    for (const candidate of peer.offers ?? [])
+      if (this.#book.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster)
+        this.#offer(candidate, peer.key);
     if (peer.role !== "executor") return;
     // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the announcement.
     for (const gpu of peer.gpus ?? []) {
+      if (gpu.subCluster !== this.#config.subCluster) {
+        if (this.#gpus.get(gpu.gpu) === peer.key) this.#leave(gpu.gpu, peer.key);
+        continue;
+      }
       if (gpu.epoch > this.#lease.epoch) return this.#lease.outranked(gpu.epoch);
       if (gpu.epoch < this.#lease.epoch)
         this.#station.send(peer.key, RankerAnnounced, {
@@ -291,9 +369,10 @@ class Ranker implements Actor, RankEffects {
     }
   }
 
-  #onRankerBeat({ key, epoch, grants }: Heartbeat): void {
+  #onRankerBeat({ key, epoch, grants, yields }: Heartbeat): void {
     const { leader } = this.#lease;
     if (key !== leader?.key || epoch !== leader.epoch) return;
+    if (yields) return this.#lease.suspect(key, "yields");
     this.#lease.heard(key);
     if (grants === this.#leaderGrants) return;
     this.#leaderGrants = grants ?? -1;
@@ -320,6 +399,7 @@ class Ranker implements Actor, RankEffects {
 
   #leave(gpu: GpuId, executor: ActorKey): void {
     this.#gpus.delete(gpu);
+    this.#idle.forget(gpu);
     this.#step({ kind: "gpu-lost", at: this.#now(), gpu, executor });
   }
 
@@ -328,7 +408,7 @@ class Ranker implements Actor, RankEffects {
     else if (peer.role === "executor") {
       const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
       for (const gpu of lost) this.#leave(gpu, peer.key);
-      if (this.#rank !== undefined)
+      if (this.#rank !== undefined && (lost.length > 0 || this.#isOurs(peer)))
         this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#lease.epoch });
     } else if (peer.role === "batcher") {
       for (const [thread, { batcher }] of this.#batchers) {
@@ -340,17 +420,16 @@ class Ranker implements Actor, RankEffects {
   }
 
   #step(event: RankEvent): void {
-    if (this.#rank === undefined || (this.#leaving !== undefined && event.kind === "clock-reached")) return;
+    if (this.#rank === undefined || (this.#handOver.isOver && event.kind === "clock-reached")) return;
     stepRank(this.#rank, event, this);
-    if (this.#leaving !== undefined) return this.#leaveIfUnowed();
-    const next = nextRankWakeAt(this.#rank);
+    if (this.#handOver.isOver) return this.#handOver.leaveIfUnowed();
+    this.#rearm();
+  }
+  #rearm(): void {
+    const next = this.#rank === undefined ? NEVER : nextRankWakeAt(this.#rank);
     if (next === this.#armedFor) return;
     this.#armedFor = next;
     this.#alarm.set(next);
-  }
-
-  #leaveIfUnowed(): void {
-    if (this.#rank === undefined || this.#rank.accelerators.timers.size === 0) this.#leaving?.();
   }
 
   #stats() {
@@ -362,6 +441,7 @@ class Ranker implements Actor, RankEffects {
         expired: this.#expired,
         takeovers: this.#takeovers,
         ctrlUs: this.#roundTrip.value(this.#now()),
+        ...this.#idle.figures(),
       },
     };
   }
@@ -371,6 +451,7 @@ class Ranker implements Actor, RankEffects {
     if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
     this.#grants++;
     this.#granted.set(grant.gpu, { grantSeq: grant.grantSeq, sentAt: grant.sentAt });
+    if (this.#rank !== undefined) this.#idle.granted(this.#rank, grant);
     this.#station.send(batcher, GpuGranted, grant);
   }
 

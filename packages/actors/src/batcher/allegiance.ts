@@ -1,0 +1,73 @@
+import type { Store } from "@tutti/store";
+import type { Clock } from "@tutti/clock";
+import type { Grant, ModelEvent } from "@tutti/scheduling";
+import type { ActorKey } from "@tutti/units";
+import { type Leader, LeaderWatch } from "../leader.ts";
+import { PlacementBook } from "../placement-book.ts";
+import type { Station } from "../station.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
+
+export interface AllegianceOptions {
+  readonly station: Station;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly threads: ThreadTable;
+  readonly dispatcher: () => Dispatcher;
+  readonly step: (entry: ThreadEntry, event: ModelEvent) => void;
+}
+
+/**
+ * Which leader each ModelThread offers to: that of its model's sub-cluster (PL2). When the model moves, its candidate is withdrawn from one leader and offered to the
+ * other at once; what was dispatched runs where it is, and grants of the first leader that still come are given back.
+ */
+export class Allegiance {
+  readonly leaders: LeaderWatch;
+  readonly book: PlacementBook;
+  readonly #options: AllegianceOptions;
+
+  constructor(options: AllegianceOptions) {
+    this.#options = options;
+    this.leaders = new LeaderWatch(options.station, (leader) => this.#onLeader(leader));
+    this.book = new PlacementBook(options.store, options.station.log, () => this.#onPlacement());
+  }
+
+  leaderOf(entry: Pick<ThreadEntry, "subCluster"> | undefined): Leader | undefined {
+    return this.leaders.of(entry?.subCluster);
+  }
+  /** Whether a model of that number could be granted anything. */
+  hasLeader(modelNumber: number): boolean {
+    return this.leaders.of(this.book.subClusterOf(modelNumber)) !== undefined;
+  }
+
+  /**
+   * Of a leader that is not the thread's own. Its epoch says nothing to the thread: epochs of several sub-clusters have no order. A leader whose announcement
+   * has not come yet is known by its heartbeats as a spare.
+   */
+  isForeign(entry: ThreadEntry, { epoch }: Grant, ranker: ActorKey): boolean {
+    const { directory } = this.#options.station;
+    const subCluster = this.leaders.withEpoch(epoch)?.subCluster ?? directory.get(ranker)?.subCluster;
+    // Where there is only one, whoever grants leads it.
+    if (subCluster === undefined) return this.leaders.size > 1;
+    return subCluster !== entry.subCluster;
+  }
+
+  #onLeader(leader: Leader): void {
+    const { threads, dispatcher, step, clock } = this.#options;
+    const own = [...threads.values()].filter(({ subCluster }) => subCluster === leader.subCluster);
+    // It has seen no offer of ours.
+    for (const { id } of own) dispatcher().unseen(id);
+    for (const entry of own) step(entry, { kind: "ranker-changed", at: clock.now(), epoch: leader.epoch });
+  }
+
+  #onPlacement(): void {
+    const { threads, dispatcher, step, clock } = this.#options;
+    for (const entry of threads.values()) {
+      const subCluster = this.book.subClusterOf(entry.spec.number);
+      if (subCluster === entry.subCluster) continue;
+      dispatcher().withdraw(entry.id);
+      entry.subCluster = subCluster;
+      step(entry, { kind: "sub-cluster-changed", at: clock.now(), epoch: this.leaderOf(entry)?.epoch ?? 0 });
+    }
+  }
+}

@@ -1,0 +1,55 @@
+import type { Bus } from "@tutti/bus";
+import type { Clock } from "@tutti/clock";
+import type { Instant, Micros } from "@tutti/units";
+
+/**
+ * Whether the NATS server itself is awake. One that gets no processor for a second, as happens where every core is busy, makes everybody look dead to everybody:
+ * time in which it left a PING unanswered says nothing of anybody.
+ */
+export class BusPulse {
+  readonly #bus: Pick<Bus, "flush">;
+  readonly #clock: Clock;
+  readonly #tolerated: Micros;
+  #askedAt: Instant | undefined;
+  #round = 0;
+  #stalledUs = 0;
+
+  /** @param tolerated - an answer within this is no stall */
+  constructor(bus: Pick<Bus, "flush">, clock: Clock, tolerated: Micros) {
+    this.#bus = bus;
+    this.#clock = clock;
+    this.#tolerated = tolerated;
+  }
+
+  /** All the time, so far, for which the server was waited: µs. It grows while one waits. */
+  get stalledUs(): number {
+    return this.#stalledUs + this.#overdue();
+  }
+
+  /** Asks, unless an answer is due. */
+  beat(): void {
+    if (this.#askedAt !== undefined) return;
+    const round = ++this.#round;
+    this.#askedAt = this.#clock.now();
+    this.#bus.flush(() => {
+      if (round === this.#round) this.#answered();
+    });
+  }
+
+  /** Our connection is away, or was made anew: what was asked is answered by nobody. */
+  reset(): void {
+    this.#round++;
+    this.#answered();
+  }
+
+  #answered(): void {
+    this.#stalledUs += this.#overdue();
+    this.#askedAt = undefined;
+  }
+
+  #overdue(): number {
+    if (this.#askedAt === undefined) return 0;
+    const waited = this.#clock.now() - this.#askedAt;
+    return waited > this.#tolerated ? waited : 0;
+  }
+}

@@ -1,0 +1,142 @@
+import type { BatchDispatched } from "@tutti/protocol";
+import {
+  type ActorKey,
+  type GpuId,
+  Prng,
+  type ThreadId,
+  actorKey,
+  gpuId,
+  instant,
+  micros,
+  threadId,
+} from "@tutti/units";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { Fence } from "./fence.ts";
+
+const SELF: ActorKey = actorKey(5);
+const GPU: GpuId = gpuId(0);
+const THREAD: ThreadId = threadId(1, 0);
+const NOW = instant(1_000);
+
+const batchOf = ({ epoch, grantSeq }: { readonly epoch: number; readonly grantSeq: number }): BatchDispatched => ({
+  ...{ batchId: 1 as BatchDispatched["batchId"], thread: THREAD, gpu: GPU, term: 1, epoch, grantSeq },
+  ...{ executor: SELF, ranker: actorKey(9), validUntil: NOW, grantedAt: NOW, sentAt: NOW, startAt: NOW, latest: NOW },
+  ...{ frontrun: NOW, expectedRun: micros(1), ingresses: [], requests: [] },
+});
+
+test("whoever moves obeys a leader of a lower epoch, and what the one before gave is refused, also after coming back (T5)", () => {
+  const fence = new Fence(SELF, [GPU]);
+  const admits = (epoch: number, grantSeq: number): boolean =>
+    fence.admit(batchOf({ epoch, grantSeq }), NOW) === undefined;
+  fence.raise(10);
+  expect(admits(10, 1)).toBe(true);
+  fence.move(4);
+  expect([fence.epoch, admits(10, 2), admits(10, 2 ** 23)]).toEqual([4, false, false]);
+  const joined = fence.sequence(GPU);
+  expect(admits(4, joined + 1)).toBe(true);
+  fence.move(10);
+  expect([admits(10, 3), admits(10, 2 ** 23), admits(10, joined + 2)]).toEqual([false, false, false]);
+  expect(admits(10, fence.sequence(GPU) + 1)).toBe(true);
+});
+
+test("between two leaders nobody's grants are obeyed", () => {
+  const fence = new Fence(SELF, [GPU]);
+  fence.raise(10);
+  fence.move(0);
+  for (const epoch of [1, 10, 11]) expect(fence.admit(batchOf({ epoch, grantSeq: 2 ** 40 }), NOW)).toBe("old-epoch");
+});
+
+/** As long as it has not heard that it was left, a leader goes on from what it was told last. */
+class LeaderModel {
+  readonly epoch: number;
+  #next = 0;
+  /** What it has been told; undefined: it was left, and knows. */
+  #told: number | undefined;
+
+  constructor(epoch: number) {
+    this.epoch = epoch;
+  }
+  hear(grantSeq: number): void {
+    this.#told = grantSeq;
+    this.#next = Math.max(this.#next, grantSeq);
+  }
+  hearGoodbye(): void {
+    this.#told = undefined;
+  }
+  grant(): number | undefined {
+    return this.#told === undefined ? undefined : ++this.#next;
+  }
+}
+
+interface Granted {
+  readonly epoch: number;
+  readonly grantSeq: number;
+  /** How often the executor had joined anybody when it was given. */
+  readonly joinings: number;
+  isUsed: boolean;
+}
+
+/** Everything that is sent arrives late, repeated and in any order, or never. */
+function history(seed: number): { readonly accepted: number } {
+  const prng = new Prng(seed);
+  const fence = new Fence(SELF, [GPU]);
+  let epochs = 0;
+  const leaders = ["main", "s1"].map(() => new LeaderModel(++epochs));
+  let home = 0;
+  let joinings = 0;
+  let accepted = 0;
+  const grants: Granted[] = [];
+  /** Joinings and heartbeats on their way: all of them were true when they were sent. */
+  const words: (() => void)[] = [];
+  const tell = (): void => {
+    const [leader, grantSeq] = [leaders[home]!, fence.sequence(GPU)];
+    joinings++;
+    words.push(() => leader.hear(grantSeq));
+  };
+  fence.raise(leaders[home]!.epoch);
+  tell();
+  const actions = [
+    () => {
+      const left = leaders[home]!;
+      words.push(() => left.hearGoodbye());
+      home = 1 - home;
+      fence.move(leaders[home]!.epoch);
+      tell();
+    },
+    () => {
+      const deposed = prng.nextInt(2);
+      leaders[deposed] = new LeaderModel(++epochs);
+      if (deposed !== home) return;
+      fence.raise(epochs);
+      tell();
+    },
+    () => words[prng.nextInt(words.length)]!(),
+    () => words.at(-1)!(),
+    ...Array.from({ length: 4 }, () => () => {
+      const leader = leaders[prng.nextInt(2)]!;
+      const grantSeq = leader.grant();
+      if (grantSeq !== undefined) grants.push({ epoch: leader.epoch, grantSeq, joinings, isUsed: false });
+    }),
+    ...Array.from({ length: 6 }, () => () => {
+      const grant = grants[prng.nextFloat() < 0.5 ? grants.length - 1 : Math.floor(prng.nextFloat() * grants.length)];
+      if (grant === undefined || fence.admit(batchOf(grant), NOW) !== undefined) return;
+      accepted++;
+      expect(grant.isUsed, "one batch per grant").toBe(false);
+      expect(grant.epoch, "of the leader that was joined last").toBe(leaders[home]!.epoch);
+      expect(grant.joinings, "given since it was joined").toBe(joinings);
+      grant.isUsed = true;
+    }),
+  ];
+  for (let i = 0; i < 200; i++) actions[prng.nextInt(actions.length)]!();
+  return { accepted };
+}
+
+test("whatever is late, lost, repeated or reordered, accepted is only what the leader that was joined last gave since, each once (T5)", () => {
+  let accepted = 0;
+  fc.assert(
+    fc.property(fc.nat(), (seed) => void (accepted += history(seed).accepted)),
+    { numRuns: 300 },
+  );
+  expect(accepted).toBeGreaterThan(1_000);
+});

@@ -1,0 +1,86 @@
+import { beforeEach, expect, test } from "vitest";
+import { VirtualClock } from "@tutti/clock";
+import type { Engine } from "@tutti/engine";
+import type { ModelSpec, ProfileMeasured } from "@tutti/protocol";
+import { type GpuId, after, actorKey, micros, millis, seconds } from "@tutti/units";
+import { GpuDesk } from "./gpu-desk.ts";
+import { Prober } from "./prober.ts";
+
+const spec: ModelSpec = {
+  name: "vad",
+  number: 1,
+  version: "1",
+  engine: "onnx",
+  slo: seconds(1),
+  batchSizeMax: 4,
+  patience: 1,
+  inputs: [{ name: "frame", type: "UINT8", dims: ["batch", 3] }],
+  outputs: [{ name: "frame", type: "UINT8", dims: ["batch", 3] }],
+  constants: [],
+  axes: {},
+  buckets: [{}],
+};
+const BUDGET = millis(200);
+
+let clock: VirtualClock;
+beforeEach(() => {
+  clock = new VirtualClock();
+});
+
+/** Every run takes `runMs`. @returns what was measured, and how long that took, milliseconds */
+function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs: number; runs: number[] } {
+  const engine: Pick<Engine, "type" | "run"> = {
+    type: "test",
+    run: (_, done) =>
+      void clock
+        .alarm(() => done({ kind: "ran", run: millis(runMs), outputs: [], failedRows: [] }))
+        .set(after(clock.now(), millis(runMs))),
+  };
+  const desk = new GpuDesk(0 as GpuId, engine as Engine);
+  let measured: Omit<ProfileMeasured, "executor"> | undefined;
+  const start = clock.now();
+  let end = start;
+  const prober = new Prober({
+    clock,
+    specOf: () => spec,
+    samplesOf: () => [],
+    onOccupied: () => undefined,
+    done: (result) => {
+      measured = result;
+      end = clock.now();
+    },
+  });
+  if (isServing) {
+    desk.accept(clock.now(), micros(1), clock.now());
+    desk.finish(micros(1), micros(1), clock.now());
+  }
+  prober.want(
+    {
+      profiler: actorKey(1),
+      gpu: 0 as GpuId,
+      model: "vad",
+      number: 1,
+      bucket: 0,
+      batchSizes: [1, 2],
+      runs: 20,
+      budget: BUDGET,
+    },
+    desk,
+  );
+  clock.advanceTo(after(start, seconds(8)));
+  return { tookMs: (end - start) / 1_000, runs: measured?.samples.map((sample) => sample.runs.length) ?? [] };
+}
+
+test("an accelerator that serves nobody is measured without a pause", () => {
+  expect(measure(10, { isServing: false })).toEqual({ tookMs: 2 * 21 * 10, runs: [20, 20] });
+});
+
+test("one that serves is left free after each measured run for as long as it took", () => {
+  expect(measure(10, { isServing: true })).toEqual({ tookMs: 2 * (21 * 10 + 20 * 10), runs: [20, 20] });
+});
+
+test("a size whose runs are long is measured until the budget is spent, at least five times, and three where one run spends it", () => {
+  expect(measure(30, { isServing: false }).runs).toEqual([7, 7]);
+  expect(measure(100, { isServing: false }).runs).toEqual([5, 5]);
+  expect(measure(200, { isServing: false }).runs).toEqual([3, 3]);
+});

@@ -1,0 +1,67 @@
+import type { ErrorCode, StatsReported } from "@tutti/protocol";
+
+type Parts = NonNullable<StatsReported["perPart"]>;
+export type PartKind = Parts[number]["kind"];
+
+/** Parts told apart; further ones count for their whole alone (T7). */
+const PARTS_MOST = 1_024;
+
+export interface PartId {
+  readonly kind: PartKind;
+  /** The family, or the pipeline. */
+  readonly of: string;
+  /** The variant, or the stage; of a pipeline itself, its name again. */
+  readonly name: string;
+}
+
+class Part {
+  readonly refused = new Map<ErrorCode, number>();
+  offered = 0;
+  ok = 0;
+  late = 0;
+}
+
+/** Totals of variants, which share a queue, and of pipelines and their stages, which have none. */
+export class PartFigures {
+  readonly #parts = new Map<string, { readonly id: PartId; readonly part: Part }>();
+
+  offered(id: PartId, count = 1): void {
+    const part = this.#of(id);
+    if (part !== undefined) part.offered += count;
+  }
+  answered(id: PartId, how: { readonly late: boolean }): void {
+    const part = this.#of(id);
+    if (part === undefined) return;
+    part.ok++;
+    if (how.late) part.late++;
+  }
+  refused(id: PartId, code: ErrorCode): void {
+    const part = this.#of(id);
+    if (part !== undefined) part.refused.set(code, (part.refused.get(code) ?? 0) + 1);
+  }
+
+  /** All of a family or pipeline. */
+  forget(of: string): void {
+    for (const [key, { id }] of this.#parts) if (id.of === of) this.#parts.delete(key);
+  }
+
+  report(): Parts {
+    return [...this.#parts.values()].map(({ id, part }) => ({ ...id, figures: figuresOf(part) }));
+  }
+
+  #of(id: PartId): Part | undefined {
+    const key = `${id.kind} ${id.of} ${id.name}`;
+    let known = this.#parts.get(key);
+    if (known === undefined && this.#parts.size < PARTS_MOST) this.#parts.set(key, (known = { id, part: new Part() }));
+    return known?.part;
+  }
+}
+
+function figuresOf({ offered, ok, late, refused }: Part): Record<string, number> {
+  const figures: Record<string, number> = { offered, ok, late, refused: 0 };
+  for (const [code, times] of refused) {
+    figures[`refused.${code}`] = times;
+    figures["refused"]! += times;
+  }
+  return figures;
+}

@@ -1,0 +1,66 @@
+import { TuttiError } from "@tutti/protocol";
+import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
+import type { Catalog, CatalogModel } from "../catalog.ts";
+import type { Directory } from "../directory.ts";
+import { unservedError } from "./admission.ts";
+import type { Held, HeldRequests } from "./held-requests.ts";
+import type { Lanes } from "./lanes.ts";
+
+export interface UnservedOptions {
+  readonly held: HeldRequests;
+  readonly lanes: Pick<Lanes, "orphan" | "watches">;
+  readonly catalog: Pick<Catalog, "ofThread" | "get">;
+  readonly directory: Pick<Directory, "get">;
+  readonly settle: (held: Held, error: TuttiError) => void;
+}
+
+/**
+ * What is held of models that are served no more: quarantined, failed, replaced or unloaded. Their ModelThreads have ended, so no batcher answers for it.
+ *
+ *   U1. What no living executor has is refused at once.
+ *   U2. What one has is answered by it, and refused at once when it dies.
+ */
+export class Unserved {
+  readonly #options: UnservedOptions;
+
+  constructor(options: UnservedOptions) {
+    this.#options = options;
+  }
+
+  /** The model is served no more, for this reason. */
+  refuse({ spec }: CatalogModel, error: TuttiError): void {
+    const { lanes, directory, settle } = this.#options;
+    for (const held of this.#where((thread) => modelNumberOf(thread) === spec.number)) {
+      if (held.executor === 0 || directory.get(held.executor) === undefined) settle(held, error);
+      else lanes.orphan(held);
+    }
+  }
+
+  /** U2. */
+  executorLost(executor: ActorKey): void {
+    const { lanes, settle } = this.#options;
+    if (!lanes.watches(executor)) return;
+    for (const held of this.#where((_, by) => by === executor)) {
+      const error = this.#reason(held);
+      if (error !== undefined) settle(held, error);
+    }
+  }
+
+  /** A copy: who is settled takes the siblings of its pipeline with it. */
+  #where(isMeant: (thread: ThreadId, executor: ActorKey | 0) => boolean): Held[] {
+    const found: Held[] = [];
+    for (const held of this.#options.held.values()) if (isMeant(held.thread, held.executor)) found.push(held);
+    return found;
+  }
+
+  /** undefined: its model is served, or about to be. */
+  #reason({ thread, model }: Held): TuttiError | undefined {
+    const now = this.#options.catalog.ofThread(thread);
+    if (now !== undefined) return unservedError(now);
+    const { name } = model.spec;
+    return this.#options.catalog.get(name) === undefined ? unloadedError(name) : replacedError(name);
+  }
+}
+
+export const replacedError = (name: string): TuttiError => new TuttiError("TUTTI_NOT_READY", `"${name}" was replaced`);
+export const unloadedError = (name: string): TuttiError => new TuttiError("TUTTI_NOT_FOUND", `"${name}" was unloaded`);

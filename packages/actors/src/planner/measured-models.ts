@@ -1,0 +1,72 @@
+import { workPerRequest } from "@tutti/planning/live";
+import { LatencyTable } from "@tutti/profile";
+import { type ProfilePoints, memoryOf } from "@tutti/protocol";
+import type { Instant } from "@tutti/units";
+import type { CatalogModel } from "../catalog.ts";
+import type { ClusterBook } from "./cluster-book.ts";
+import { type LoadBook, type ModelLoad, bucketShares } from "./load-book.ts";
+
+/** What is known of a model that is wanted: as the pure planner takes it, and what advice on scaling needs besides. */
+export interface MeasuredModel {
+  readonly number: number;
+  readonly name: string;
+  readonly rate: number;
+  /** Accelerators that it keeps busy. */
+  readonly work: number;
+  readonly memoryBytes: number;
+  readonly sloMs: number;
+  /** Accelerator time per request in ms. */
+  readonly workMs: number;
+  readonly load: ModelLoad;
+}
+
+const NO_LOAD: ModelLoad = { rate: 0, latestRate: 0, ok: 0, bad: 0, infeasible: 0 };
+
+/** In the order of their numbers. */
+export function measureModels(
+  models: Iterable<CatalogModel>,
+  cluster: ClusterBook,
+  loads: LoadBook,
+  now: Instant,
+): MeasuredModel[] {
+  const byModel = loads.models(now);
+  const threads = loads.threads(now);
+  return Array.from(models, (model) => {
+    const { number, name, slo } = model.spec;
+    const load = byModel.get(number) ?? NO_LOAD;
+    const workMs = workOf(model, load.rate, bucketShares(threads, number, Math.max(1, model.spec.buckets.length)));
+    return {
+      number,
+      name,
+      rate: load.rate,
+      work: (load.rate * workMs) / 1_000,
+      memoryBytes: cluster.sizeOf(number) ?? memoryOf(model.spec),
+      sloMs: slo / 1_000,
+      workMs,
+      load,
+    };
+  }).sort((a, b) => a.number - b.number);
+}
+
+/** Accelerator time of a request in ms, on average over buckets; 0 before anything was measured. */
+function workOf({ spec, status }: CatalogModel, rate: number, shares: readonly number[]): number {
+  const table = (points: ProfilePoints | undefined): LatencyTable | undefined => tableOf(points, spec.batchSizeMax);
+  return shares.reduce((sum, share, bucket) => {
+    const profile = table(status?.profiles[bucket] ?? spec.profile?.[bucket]);
+    if (profile === undefined) return sum;
+    const mean = table(status?.means[bucket]) ?? profile;
+    return sum + share * workPerRequest({ profile, mean, slo: spec.slo, rate: rate * share });
+  }, 0);
+}
+
+/** A table takes longer to make than to ask, and a profile stays for minutes. */
+const TABLES = new WeakMap<ProfilePoints, LatencyTable>();
+
+function tableOf(points: ProfilePoints | undefined, batchSizeMax: number): LatencyTable | undefined {
+  if (points === undefined || points.length === 0) return undefined;
+  const known = TABLES.get(points);
+  if (known !== undefined && known.batchSizeMax <= batchSizeMax) return known;
+  const table = LatencyTable.fromPoints(points, { batchSizeMax });
+  TABLES.set(points, table);
+  return table;
+}

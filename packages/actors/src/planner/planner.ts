@@ -1,0 +1,276 @@
+/**
+ * The planner: measures what is asked for and what executors hold, decides where models and accelerators belong, and how many accelerators are needed. The
+ * decisions are pure (packages/planning); here they are fed and performed.
+ *
+ *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from what stands.
+ *   PN2. Nothing is served by it: while none runs, everything goes on as it was placed last (docs/architecture.md, 4).
+ *   PN3. What has no place gets one at once; what moves only to balance loads does so at the ends of epochs or when a rate leaves its band, not more often
+ *        than once a second, and within an epoch's budget.
+ *   PN4. Nothing is decided before everybody had the time to be heard.
+ */
+import type { DeliverySubscription } from "@tutti/bus";
+import type { Stop } from "@tutti/clock";
+import { type PlacementPlan, isSamePlace, planPlacement } from "@tutti/planning/live";
+import { ExecutorInventory, ScalingAdvised, StatsReported } from "@tutti/protocol";
+import { type ActorKey, type Instant, type Micros, between, millis, seconds } from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
+import { Catalog } from "../catalog.ts";
+import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { Station } from "../station.ts";
+import { wellFormed } from "../well-formed.ts";
+import { AdviceKeeper } from "./advice-keeper.ts";
+import { ClusterBook } from "./cluster-book.ts";
+import { LoadBook, isOutOfBand, isStats } from "./load-book.ts";
+import { type MeasuredModel, measureModels } from "./measured-models.ts";
+import { MoveBook } from "./move-book.ts";
+import { PlanKeeper } from "./plan-keeper.ts";
+import { ReasonBook, reportOf } from "./plan-reporter.ts";
+import { RolloutKeeper } from "./rollout-keeper.ts";
+
+export interface PlannerConfig extends ActorConfig {
+  /** How often loads are balanced, if no rate leaves its band before. */
+  readonly epoch: Micros;
+  /** After which advice on scaling is given anew (A8). Default: a third of an epoch. */
+  readonly window?: Micros;
+  /** Of all models' memory: what may be loaded and unloaded in an epoch only to balance loads. Default: a tenth. */
+  readonly budgetShare?: number;
+}
+
+export function createPlanner(ports: ActorPorts, config: PlannerConfig, ready: () => void): Actor {
+  return new Planner(ports, config, ready);
+}
+
+const TICK = millis(100);
+/** PN3. */
+const BALANCE_AGAIN = seconds(1);
+/** PN4: heartbeats come several times a second, inventories once; rates take two reports. */
+const HEARD_AFTER = millis(1_500);
+const RATES_AFTER = seconds(3);
+const BUDGET_SHARE = 0.1;
+/** What has changed nothing that is planned is told too, but not so often. */
+const REPORT_EVERY = seconds(5);
+
+class Planner implements Actor {
+  readonly role = "planner" as const;
+  readonly key: ActorKey;
+  readonly #ports: ActorPorts;
+  readonly #config: PlannerConfig;
+  readonly #station: Station;
+  readonly #catalog: Catalog;
+  readonly #keeper: PlanKeeper;
+  readonly #rollouts: RolloutKeeper;
+  readonly #cluster: ClusterBook;
+  readonly #loads = new LoadBook();
+  readonly #moves: MoveBook;
+  readonly #reasons = new ReasonBook();
+  readonly #adviser: AdviceKeeper;
+  readonly #advice: FrameWriter;
+  readonly #stats: DeliverySubscription[] = [];
+  readonly #timers: Stop[] = [];
+  readonly #startedAt: Instant;
+  #advised: ScalingAdvised | undefined;
+  /** Something has no place yet, has lost it, or has come to it. */
+  #isNews = true;
+  #hasLeftBand = false;
+  #balancedAt: Instant;
+  #reportedAt: Instant;
+  /** What was planned with, by number. */
+  #plannedRates = new Map<number, number>();
+  #plan: PlacementPlan | undefined;
+  #plans = 0;
+
+  constructor(ports: ActorPorts, config: PlannerConfig, ready: () => void) {
+    this.key = config.key;
+    this.#ports = ports;
+    this.#config = config;
+    this.#startedAt = this.#reportedAt = ports.clock.now();
+    this.#balancedAt = this.#startedAt;
+    this.#cluster = new ClusterBook(this.#startedAt);
+    this.#moves = new MoveBook(config.epoch);
+    this.#adviser = new AdviceKeeper(config.window ?? (Math.max(1, Math.round(config.epoch / 3)) as Micros));
+    this.#advice = new FrameWriter(config.key);
+    this.#station = new Station(ports, config, {
+      role: "planner",
+      listensTo: ["executor", "ranker"],
+      stats: () => ({ figures: this.#figures() }),
+      onBeat: (peer) => {
+        if (peer.role === "ranker" && this.#cluster.hearRanker(peer, this.#now())) this.#isNews = true;
+      },
+      onLost: (peer) => {
+        if (peer.role !== "executor") return;
+        this.#cluster.lose(peer.key, this.#now());
+        this.#isNews = true;
+      },
+    });
+    const { log } = this.#station;
+    this.#keeper = new PlanKeeper({ store: ports.store, log, onChange: () => (this.#isNews = true) });
+    this.#catalog = new Catalog(ports.store, log, {
+      onChange: ({ spec, status }, before) => {
+        if (before?.spec.version !== spec.version || before.status?.state !== status?.state) this.#isNews = true;
+      },
+      onGone: () => (this.#isNews = true),
+    });
+    this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+      if (sender === inventory.executor && this.#cluster.hearInventory(inventory)) this.#isNews = true;
+    });
+    this.#rollouts = new RolloutKeeper({
+      ...{ store: ports.store, log, catalog: this.#catalog },
+      onNews: (about, text) => this.#reasons.note({ reasons: [{ about, text }] }, this.#now()),
+    });
+    this.#catalog.open(() => this.#rollouts.open(() => this.#open(ready)));
+  }
+
+  drain(done: () => void): void {
+    for (const timer of this.#timers) timer.stop();
+    for (const subscription of this.#stats) subscription.stop();
+    this.#keeper.close();
+    this.#rollouts.close();
+    this.#catalog.close();
+    this.#station.close(done);
+  }
+
+  #open(ready: () => void): void {
+    const { bus, clock } = this.#ports;
+    const reader = new FrameReader().on(StatsReported, (stats) => {
+      if (!isStats(stats)) return void this.#station.faults++;
+      this.#loads.note(stats, this.#now());
+      this.#rollouts.hear(stats);
+    });
+    for (const role of ["ingress", "batcher", "executor"] as const)
+      this.#stats.push(
+        bus.subscribe(this.#station.subjects.stats(role), ({ payload }) => {
+          if (reader.read(payload) !== undefined) this.#station.faults++;
+        }),
+      );
+    this.#timers.push(
+      clock.every(TICK, () => this.#tick()),
+      clock.every(seconds(1), () => this.#advise()),
+      clock.every(seconds(1), () => this.#rollouts.look(this.#now())),
+    );
+    this.#station.open();
+    bus.flush(() => ready());
+  }
+
+  /** PN3, PN4. */
+  #tick(): void {
+    const now = this.#now();
+    if (this.#cluster.forget(now)) this.#isNews = true;
+    if (between(this.#startedAt, now) < HEARD_AFTER || !this.#keeper.isReady) return;
+    if (this.#moves.lookAt(this.#keeper.placement, now)) this.#isNews = true;
+    const sinceBalance = between(this.#balancedAt, now);
+    const isDue = this.#isNews || this.#hasLeftBand || sinceBalance >= this.#config.epoch;
+    const mayBalance = isDue && sinceBalance >= BALANCE_AGAIN && between(this.#startedAt, now) >= RATES_AFTER;
+    const mustTell = this.#plan !== undefined && between(this.#reportedAt, now) >= REPORT_EVERY;
+    if (!this.#isNews && !mayBalance && !mustTell) return;
+    const models = this.#measure(now);
+    if (this.#isNews || mayBalance) this.#replan(models, now, mayBalance);
+    else this.#report(models, now);
+  }
+
+  #measure(now: Instant): MeasuredModel[] {
+    return measureModels(this.#catalog.models(), this.#cluster, this.#loads, now);
+  }
+
+  #replan(models: readonly MeasuredModel[], now: Instant, mayBalance: boolean): void {
+    const { placement } = this.#keeper;
+    const subClusters = this.#cluster.subClusters();
+    const executors = this.#cluster.executors(this.#station.directory);
+    this.#isNews = false;
+    if (mayBalance) {
+      this.#balancedAt = now;
+      this.#hasLeftBand = false;
+      this.#plannedRates = new Map(models.map(({ number, rate }) => [number, rate]));
+    }
+    // Before anybody has ever planned, executors do by themselves what a plan without them would forbid.
+    if (placement === undefined && (subClusters.length === 0 || executors.length === 0)) return;
+    this.#plans++;
+    const plan = planPlacement({
+      subClusters,
+      models: models.map((model) => ({ ...model, ...this.#moves.marksOf(model.number) })),
+      executors,
+      before: placement,
+      awaited: this.#cluster.awaited(placement, now, this.#config.epoch),
+      costMax: this.#moves.budget(models, this.#config.budgetShare ?? BUDGET_SHARE, now),
+      mayBalance,
+      seed: this.#keeper.nextEpoch,
+    });
+    this.#plan = plan;
+    this.#moves.note(plan.modelMoves, now);
+    this.#reasons.note(plan, now);
+    if (!isSamePlace(placement, plan)) {
+      const { modelMoves, executorMoves, arrived, leftOut } = plan;
+      const counts = {
+        moves: modelMoves.length,
+        arrived: arrived.length,
+        gpus: executorMoves.length,
+        leftOut: leftOut.length,
+      };
+      const epoch = this.#keeper.nextEpoch;
+      this.#station.log.info({ epoch, ...counts }, "plans");
+      this.#keeper.write({ epoch, madeAt: now, models: plan.models, gpus: plan.gpus });
+    }
+    this.#report(models, now);
+  }
+
+  #report(models: readonly MeasuredModel[], now: Instant): void {
+    if (this.#plan === undefined) return;
+    this.#reportedAt = now;
+    this.#keeper.writeReport(
+      reportOf({
+        at: now,
+        epoch: this.#keeper.placement?.epoch ?? 0,
+        plan: this.#plan,
+        models,
+        inventories: this.#cluster.inventories(),
+        reasons: this.#reasons,
+        advised: this.#advised,
+      }),
+    );
+  }
+
+  #advise(): void {
+    const now = this.#now();
+    if (between(this.#startedAt, now) < RATES_AFTER) return;
+    const models = this.#measure(now);
+    this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
+    let gpus = 0;
+    for (const peer of this.#station.directory.ofRole("executor")) gpus += peer.gpus?.length ?? 0;
+    this.#advised = this.#adviser.hear(
+      {
+        gpus,
+        subClusters: new Set(this.#keeper.placement?.models.map(({ subCluster }) => subCluster)).size,
+        measured: this.#loads.busy(now),
+        models: models.map(({ number, sloMs, workMs, load }) => ({ ...load, number, sloMs, work: workMs })),
+      },
+      now,
+    );
+    this.#advice.add(ScalingAdvised, this.#advised);
+    this.#ports.bus.publish(this.#station.subjects.advice, this.#advice.take());
+  }
+
+  #figures(): Record<string, number> {
+    const placement = this.#keeper.placement;
+    const { advice = 0, gpus = 0, badRate = 0, idleShare = 0 } = this.#advised ?? {};
+    return {
+      executors: this.#cluster.executors(this.#station.directory).length,
+      subClusters: this.#cluster.subClusters().length,
+      epoch: placement?.epoch ?? 0,
+      placed: placement?.models.length ?? 0,
+      moving: placement?.models.filter(({ next }) => next !== undefined).length ?? 0,
+      leftOut: this.#plan?.leftOut.length ?? 0,
+      plans: this.#plans,
+      written: this.#keeper.written,
+      conflicts: this.#keeper.conflicts,
+      // How many accelerators there ought to be: `tutti_advice_accelerators`.
+      adviceAccelerators: gpus + advice,
+      gpus,
+      badRate,
+      idleShare,
+      ...this.#rollouts.figures,
+    };
+  }
+
+  #now(): Instant {
+    return this.#ports.clock.now();
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * A spare takes the lead of a cluster that isn't there: an executor and a batcher that only answer, on a bus, a clock and a store in memory. What a takeover runs has
+ * then been compiled before the first takeover that matters; cold it took some 10 ms between the lease and the first grant.
+ */
+import { type Bus, InMemoryNetwork } from "@tutti/bus";
+import { VirtualClock } from "@tutti/clock";
+import {
+  CandidateOffered,
+  GpuFreed,
+  GpuGranted,
+  GpuJoined,
+  GrantAnswered,
+  type MessageType,
+  RankerAnnounced,
+  subjectsOf,
+} from "@tutti/protocol";
+import { InMemoryStore } from "@tutti/store";
+import { noTelemetry } from "@tutti/telemetry";
+import { ALWAYS, type ActorKey, actorKey, after, gpuId, micros, millis, seconds, threadId } from "@tutti/units";
+import { FrameReader, FrameWriter } from "@tutti/wire";
+import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+
+const CLUSTER = "rehearsal";
+const [RANKER, EXECUTOR, BATCHER] = [actorKey(1), actorKey(2), actorKey(3)];
+const HOP = micros(50);
+const RUN = millis(1);
+const THREAD = threadId(0, 0);
+const subjects = subjectsOf(CLUSTER);
+
+/**
+ * @param create - makes the ranker that takes the lead
+ * @param grants - how many it gives
+ * @returns the grants that it gave
+ */
+export function rehearseLead(
+  create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor,
+  grants: number,
+): number {
+  const clock = new VirtualClock();
+  const hop = (run: () => void): void => clock.alarm(run).set(after(clock.now(), HOP));
+  const network = new InMemoryNetwork({ deliver: hop, later: hop, startTimer: () => ({ stop: () => undefined }) });
+  const peers = new Peers(network.connect({ name: "peers" }), clock);
+  const ports: ActorPorts = {
+    bus: network.connect({ name: "ranker" }),
+    bulk: network.connect({ name: "ranker-bulk" }),
+    store: new InMemoryStore({ deliver: hop }),
+    clock,
+    telemetry: noTelemetry,
+    randomBytes: (count) => new Uint8Array(count),
+  };
+  const config = { cluster: CLUSTER, host: "nowhere", pid: 0, heartbeatEvery: millis(100), peerTimeout: seconds(1) };
+  const endAt = after(clock.now(), seconds(60)); // of virtual time: it always ends
+  const ranker = create(ports, { key: RANKER, ...config }, () => undefined);
+  while (peers.grants < grants && clock.now() < endAt) clock.advanceTo(after(clock.now(), millis(10)));
+  ranker.drain(() => undefined);
+  clock.advanceTo(after(clock.now(), millis(100)));
+  return peers.grants;
+}
+
+/** One accelerator, and one model that always has a batch for it. */
+class Peers {
+  grants = 0;
+  readonly #bus: Bus;
+  readonly #clock: VirtualClock;
+  #offers = 0;
+
+  constructor(bus: Bus, clock: VirtualClock) {
+    this.#bus = bus;
+    this.#clock = clock;
+    const reader = new FrameReader()
+      .on(RankerAnnounced, (leader) => this.#join(leader))
+      .on(GpuGranted, (grant) => this.#answer(grant));
+    for (const subject of [subjects.role("executor"), subjects.actor(BATCHER)])
+      bus.subscribe(subject, ({ payload }) => void reader.read(payload));
+  }
+
+  #join({ epoch, subCluster }: RankerAnnounced): void {
+    const gpu = { gpu: gpuId(0), freeAt: ALWAYS, epoch, grantSeq: 0, subCluster, serving: true, type: "none" };
+    this.#send(EXECUTOR, GpuJoined, { executor: EXECUTOR, epoch, gpus: [gpu] });
+    this.#offer();
+  }
+
+  #answer(grant: GpuGranted): void {
+    this.grants++;
+    const freeAt = after(this.#clock.now(), RUN);
+    this.#send(BATCHER, GrantAnswered, { ...grant, offerSeq: this.#offers, used: true, freeAt });
+    this.#send(EXECUTOR, GpuFreed, { ...grant, freeAt });
+    this.#offer();
+  }
+
+  #offer(): void {
+    const execAt = after(this.#clock.now(), RUN);
+    const latest = after(execAt, millis(20));
+    const offer = { thread: THREAD, term: 1, offerSeq: ++this.#offers, batchSize: 1, execAt, latest, delay: HOP };
+    this.#send(BATCHER, CandidateOffered, offer);
+  }
+
+  #send<T>(from: ActorKey, type: MessageType<T>, value: T): void {
+    const frame = new FrameWriter(from);
+    frame.add(type, value);
+    this.#bus.publish(subjects.actor(RANKER), frame.take());
+  }
+}

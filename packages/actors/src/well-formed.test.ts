@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { wellFormed } from "./well-formed.ts";
+
+const AT = 1_790_000_000_000_000;
+const MODEL = { number: 3, version: "1", memoryBytes: 5_000_000 };
+const GPU = { gpu: 1, freeAt: AT, epoch: 3, grantSeq: 4, subCluster: "main", serving: true, type: "cpu" };
+const GOOD = {
+  executorInventory: {
+    ...{ executor: 77_777, gpus: [0, 1], type: "cpu", subCluster: "main" },
+    ...{ memoryBytes: 5_000_000, memoryBytesMax: Number.MAX_SAFE_INTEGER, models: [MODEL] },
+  },
+  scalingAdvised: { at: AT, advice: -2, gpus: 4, badRate: 0.012, idleShare: 0.5 },
+  rankerAnnounced: { key: 77_777, epoch: 9, subCluster: "s1" },
+  gpuJoined: { executor: 77_777, epoch: 9, gpus: [GPU] },
+} as const;
+const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
+  executorInventory: [
+    ["executor", 0],
+    ["gpus", [65_536]],
+    ["gpus", "all"],
+    ["subCluster", "a.b"],
+    ["subCluster", undefined],
+    ["memoryBytes", -1],
+    ["memoryBytesMax", Infinity],
+    ["models", [{ ...MODEL, memoryBytes: NaN }]],
+    ["models", [{ ...MODEL, version: 1 }]],
+    ["models", Array.from({ length: 4_097 }, () => MODEL)],
+    ["models", [null]],
+  ],
+  scalingAdvised: [
+    ["at", "now"],
+    ["advice", NaN],
+    ["advice", Infinity],
+    ["gpus", -1],
+    ["badRate", undefined],
+    ["idleShare", "0.5"],
+  ],
+  rankerAnnounced: [
+    ["subCluster", ""],
+    ["subCluster", 7],
+    ["epoch", -1],
+  ],
+  gpuJoined: [
+    ["gpus", [{ ...GPU, subCluster: undefined }]],
+    ["gpus", [{ ...GPU, subCluster: "a b" }]],
+  ],
+};
+
+test("messages about sub-clusters and memory are believed as their senders write them, and in no other form (T8)", () => {
+  for (const [name, good] of Object.entries(GOOD)) {
+    const check = wellFormed[name as keyof typeof GOOD] as (value: unknown) => boolean;
+    expect(check(good), name).toBe(true);
+    for (const [key, value] of BAD[name as keyof typeof GOOD])
+      expect(check({ ...good, [key]: value }), `${name}.${key}: ${String(value)}`).toBe(false);
+    expect(check({}), name).toBe(false);
+  }
+});

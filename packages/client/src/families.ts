@@ -1,0 +1,35 @@
+import { type ModelSpec, TuttiError, isModelSpec, variantView } from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import type { ListedModel, ModelRegistry } from "./model-registry.ts";
+
+/** What is asked for under a name: a model, or a variant of a family; of two the newer, as an ingress has it. */
+export async function askedSpec(
+  registry: Pick<ModelRegistry, "get" | "list">,
+  name: string,
+): Promise<ModelSpec | undefined> {
+  const own = await registry.get(name);
+  const variant = variantsOf(await registry.list()).findLast((view) => view.name === name);
+  if (own === undefined || own.family !== undefined || variant === undefined) return variant ?? own;
+  return own.number > variant.number ? own : variant;
+}
+
+/** Models of all families, as their publishers know them; later families after earlier ones. */
+export const variantsOf = (listed: readonly ListedModel[]): ModelSpec[] =>
+  listed
+    .map(({ spec }) => spec)
+    .filter((spec) => spec.family !== undefined && isModelSpec(spec))
+    .sort((a, b) => a.number - b.number)
+    .flatMap((spec) => spec.family!.variants.map((_, i) => variantView(spec, i)));
+
+/** The file of a model that is served. @throws {TuttiError} NOT_FOUND, UNAVAILABLE */
+export function modelFile(store: Store, { name, file }: Pick<ModelSpec, "name" | "file">): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    if (file === undefined) return reject(new TuttiError("TUTTI_NOT_FOUND", `${name} has no file: it is emulated`));
+    store.files.get(file.object, (result) => {
+      if (result === "absent") reject(new TuttiError("TUTTI_NOT_FOUND", `the file of ${name} is not in the store`));
+      else if (isStoreFailure(result))
+        reject(new TuttiError("TUTTI_UNAVAILABLE", `the file of ${name} can't be fetched: ${result.failure}`));
+      else resolve(result.bytes);
+    });
+  });
+}
