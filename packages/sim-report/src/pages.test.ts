@@ -118,6 +118,7 @@ test("a preempted batch is drawn as such and makes none of its requests good", (
     arrivedAt: 200_000 as Instant,
     deadline: 225_000 as Instant,
     slo: 25_000 as Micros,
+    ...{ app: 0, solo: 0, units: 0 },
   };
   const batch = { id: 1, model: 0, gpu: 2, requests: [request] };
   recorder.finished(batch, 201_000 as Instant, 203_000 as Instant, false);

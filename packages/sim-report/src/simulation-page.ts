@@ -46,7 +46,12 @@ export function simulationPage({ scenario, result, recording, source }: Simulati
 }
 
 export function describe({ models, gpus, rate, arrivals, duration, warmup, seed, network }: Scenario): string {
-  const shape = arrivals.process === "gamma" ? `Gamma (shape ${arrivals.shape})` : PROCESSES[arrivals.process];
+  const shape =
+    arrivals.process === "gamma"
+      ? `Gamma (shape ${arrivals.shape})`
+      : arrivals.process === "modulated"
+        ? `modulated (a rate of Gamma, shape ${arrivals.shape}, for ${number(arrivals.every / 1000)} ms)`
+        : PROCESSES[arrivals.process];
   const delays = `network ${network.ctrl} µs control, ${network.data} µs a request's data, ${network.respond} µs answer`;
   const instant = network.ctrl + network.data + network.respond === 0;
   return [

@@ -34,7 +34,7 @@ export interface RefusalColumns {
   readonly cause: Uint8Array;
 }
 
-export const REFUSAL_CAUSES: readonly SimRefusal[] = ["infeasible", "overloaded", "preempted"];
+export const REFUSAL_CAUSES: readonly SimRefusal[] = ["infeasible", "overloaded", "preempted", "withdrawn"];
 
 /** Counts of requests by the moment they arrived, warm-up included; `width` µs a bin, the last takes what is beyond. */
 export interface RateBins {
@@ -107,7 +107,7 @@ export class TimelineRecorder implements SimListener {
     const { warmup, duration, network } = this.#scenario;
     this.#batches.add(batch, begin, end, completed);
     const busy = Math.min(end, duration) - Math.max(begin, warmup);
-    if (busy > 0 && batch.gpu < this.#busy.length) this.#busy[batch.gpu]! += busy;
+    if (busy > 0 && batch.gpu < this.#busy.length) this.#busy[batch.gpu]! += busy * (batch.part?.share ?? 1);
     if (!completed) return; // its requests are told of separately
     if (begin >= warmup && begin < duration) this.#countSize(batch.requests.length);
     for (const { arrivedAt, deadline } of batch.requests) {

@@ -7,7 +7,8 @@ import type { SimRequest } from "./simulated-cluster.ts";
  * need two objects each: what is the same for all of them lies on the prototype.
  */
 export class ArrivedRequest implements SimRequest, Request {
-  readonly id: number;
+  /** 0 until it arrives. */
+  id: number;
   readonly model: number;
   readonly arrivedAt: Instant;
   readonly deadline: Instant;
@@ -33,6 +34,44 @@ export class ArrivedRequest implements SimRequest, Request {
   get size(): number {
     return 0;
   }
+  get solo(): number {
+    return 0;
+  }
+  get units(): number {
+    return 0;
+  }
+}
+
+/** What a request for a dynamic model has of its own. */
+export interface Particulars {
+  readonly slo: Micros;
+  readonly app: number;
+  readonly solo: number;
+  readonly units: number;
+}
+
+/** A request for a dynamic model: what lies on the prototype otherwise is its own. */
+export class ParticularRequest extends ArrivedRequest {
+  readonly #app: number;
+  readonly #solo: number;
+  readonly #units: number;
+
+  constructor(id: number, model: number, arrivedAt: Instant, { slo, app, solo, units }: Particulars) {
+    super(id, model, arrivedAt, slo);
+    this.#app = app;
+    this.#solo = solo;
+    this.#units = units;
+  }
+
+  override get app(): number {
+    return this.#app;
+  }
+  override get solo(): number {
+    return this.#solo;
+  }
+  override get units(): number {
+    return this.#units;
+  }
 }
 
 /** What the cores see of a request that travels, and whose answer does: it arrives later, its deadline is earlier. */
@@ -57,7 +96,10 @@ export class EarlierRequest implements Request {
     return this.origin.slo;
   }
   get app(): number {
-    return 0;
+    return this.origin.app;
+  }
+  get units(): number {
+    return this.origin.units;
   }
   get size(): number {
     return 0;

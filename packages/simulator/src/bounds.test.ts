@@ -1,7 +1,7 @@
 import { LatencyTable } from "@tutti/profile";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
-import { boundOf, leastBusy, staggeredRate } from "./bounds.ts";
+import { boundOf, leastBusy, leastBusyByPhase, staggeredRate } from "./bounds.ts";
 import type { Arrivals, Scenario, ScenarioModel } from "./scenario.ts";
 
 const affine = (alpha: number, beta: number, batchSizeMax = 64) => LatencyTable.affine({ alpha, beta, batchSizeMax });
@@ -100,4 +100,28 @@ test("delays lower the bounds, and a second class with a longer SLO raises them"
   const patient = boundOf(scenario([{ ...resnet, classes }], short));
   expect(patient.staggeredRps).toBeGreaterThan(plain.staggeredRps);
   expect(patient.clairvoyantRps).toBeGreaterThan(plain.clairvoyantRps);
+});
+
+test("the least of each phase is that of its own rates, and over their time they come to the least of the whole run", () => {
+  const phases = [
+    { from: seconds(2), factor: 2, shares: [0.5, 0.5] },
+    { from: seconds(6), factor: 0 },
+  ];
+  const changing = scenario(
+    [
+      { ...resnet, share: 1 },
+      { ...inception, share: 0 },
+    ],
+    { duration: seconds(8), phases },
+  );
+  const least = leastBusyByPhase(changing, seconds(4));
+  expect(least.map(({ from, until }) => [from / 1e6, until / 1e6])).toEqual([
+    [0, 2],
+    [2, 6],
+    [6, 8],
+  ]);
+  expect(least[2]!.gpus).toBe(0);
+  expect(least[1]!.gpus).toBeGreaterThan(3 * least[0]!.gpus);
+  const mean = least.reduce((sum, { from, until, gpus }) => sum + gpus * (until - from), 0) / seconds(8);
+  expect(mean / leastBusy(changing)).toBeCloseTo(1, 1);
 });

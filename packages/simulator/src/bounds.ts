@@ -6,6 +6,7 @@ import { perSecond, uncoordinatedBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 import { type BatchCosts, type ClairvoyantStream, leastTime } from "./clairvoyant.ts";
 import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
+import { pipelineBound } from "./pipelines/pipeline-plan.ts";
 import { createWorkload } from "./workload.ts";
 
 export interface GoodputBound {
@@ -22,6 +23,7 @@ export const BAD_RATE_MAX = 0.01;
 
 /** The scenario's `rate` doesn't matter; its seed, duration and arrival process do, for the clairvoyant bound. */
 export function boundOf(scenario: Scenario): GoodputBound {
+  if (scenario.pipelines !== undefined) return pipelineBound(scenario);
   return {
     staggeredRps: staggeredRate(scenario),
     uncoordinatedRps: uncoordinatedRate(scenario),
@@ -117,6 +119,7 @@ function clairvoyantRate(scenario: Scenario): number {
  * @param prices - kept between calls for similar scenarios: where the search for the price of a skip begins
  */
 export function leastBusy(scenario: Scenario, prices: number[] = []): number {
+  if (scenario.pipelines !== undefined) return scenario.rate / pipelineBound({ ...scenario, gpus: 1 }).clairvoyantRps;
   let total = 0;
   let last = 0;
   let found = 0;
@@ -140,6 +143,30 @@ export function leastBusy(scenario: Scenario, prices: number[] = []): number {
   const span =
     scenario.arrivals.process === "trace" ? Math.min(Math.max(1, last), scenario.duration) : scenario.duration;
   return total / span;
+}
+
+export interface LeastOfPhase {
+  /** µs from the beginning. */
+  readonly from: number;
+  readonly until: number;
+  /** Accelerators that are busy on average, at least. */
+  readonly gpus: number;
+}
+
+/**
+ * As `leastBusy`, for the rates of each phase by themselves: how many accelerators one would have who knows all of them.
+ *
+ * @param sample - arrivals that stand for a phase, in µs
+ */
+export function leastBusyByPhase(scenario: Scenario, sample: Micros): readonly LeastOfPhase[] {
+  const { duration } = scenario;
+  const first = scenario.phases[0]?.from === 0 ? [] : [{ from: 0 as Micros, factor: 1 }];
+  const phases = [...first, ...scenario.phases].filter(({ from }) => from < duration);
+  return phases.map((phase, i) => {
+    const until = phases[i + 1]?.from ?? duration;
+    const alone = { ...scenario, duration: sample, phases: [{ ...phase, from: 0 as Micros }] };
+    return { from: phase.from, until, gpus: phase.factor > 0 ? leastBusy(alone) : 0 };
+  });
 }
 
 /** Requests of one model in order of arrival. */

@@ -11,6 +11,7 @@ export interface Gaps {
 export function gapsOf(arrivals: Exclude<Arrivals, { process: "trace" }>, prng: Prng): Gaps {
   switch (arrivals.process) {
     case "poisson":
+    case "modulated": // its rate changes, not its gaps: pace.ts
       return { first: () => prng.nextExponential(1), next: () => prng.nextExponential(1) };
     case "uniform":
       return { first: () => prng.nextFloat(), next: () => 1 };

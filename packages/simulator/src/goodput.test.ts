@@ -79,3 +79,16 @@ test("no number of accelerators up to the limit is an answer too", async () => {
   expect(found.minGpus).toBeUndefined();
   expect(found.trials.at(-1)?.gpus).toBe(30);
 });
+
+test("goodput is that of all accelerators: a planner stays out of it, and there are never fewer than sub-clusters", async () => {
+  const planner = { epoch: seconds(1), startup: seconds(0), gpusMin: 1, gpusStart: 8, rule: "work" } as const;
+  const seen: Scenario[] = [];
+  const look = (tried: Scenario): Promise<Judged> => {
+    seen.push(tried);
+    return bad(0, 0);
+  };
+  await goodput({ ...scenario, planner }, look, { ...short, bound });
+  await minGpus({ ...scenario, planner, rate: 10, subClusters: 2 }, look, short);
+  expect(seen.filter((tried) => tried.planner !== undefined || tried.gpus < 2)).toEqual([]);
+  expect(seen.at(-1)!.gpus).toBe(2);
+});

@@ -56,8 +56,8 @@ const HOPELESS = 1e-3;
 /** Beyond, whoever evaluates calls everything good. */
 const ABSURD = 4;
 
-/** The scenario with at least so many arrivals after its warm-up. */
-export function withArrivals(scenario: Scenario, arrivalsMin: Micros): Scenario {
+/** The scenario with at least so many arrivals after its warm-up, and with all of its accelerators there all the time. */
+export function withArrivals({ planner: _, ...scenario }: Scenario, arrivalsMin: Micros): Scenario {
   return { ...scenario, duration: Math.max(scenario.duration, scenario.warmup + arrivalsMin) as Micros };
 }
 
@@ -68,12 +68,43 @@ export async function goodput(given: Scenario, evaluate: Evaluate, options: Good
   const bound = options.bound ?? boundOf(scenario);
   const { trials, attempt } = recorder(evaluate, onTrial);
   const top = bound.clairvoyantRps;
-  let good: Trial | undefined;
-  let bad: Trial | undefined;
-  let rate = top * FIRST;
-  let step = FIRST_STEP;
-  while (rate > top * HOPELESS && rate < top * ABSURD) {
-    const trial = await attempt({ ...scenario, rate });
+  const { good, bad } = await highestGoodRate((rate) => attempt({ ...scenario, rate }), {
+    first: top * FIRST,
+    firstStep: FIRST_STEP,
+    least: top * HOPELESS,
+    most: top * ABSURD,
+    precision,
+  });
+  const { rateRps: goodputRps, worstModelBadRate } = good ?? {
+    rateRps: 0,
+    worstModelBadRate: bad?.worstModelBadRate ?? 1,
+  };
+  return { goodputRps, worstModelBadRate, bound, trials };
+}
+
+export interface RateSearch {
+  /** Where the first trial is; from there in growing steps until a good and a bad rate are known. */
+  readonly first: number;
+  readonly firstStep: number;
+  /** The search gives up at rates that are not between the two. */
+  readonly least: number;
+  readonly most: number;
+  /** It ends when a bad rate is this share above a good one. */
+  readonly precision: number;
+}
+
+/** Geometric bisection, whoever tries the rates: a simulator, or a load generator. `stop` in a trial ends it. */
+export async function highestGoodRate<One extends { readonly rateRps: number; readonly good: boolean }>(
+  attempt: (rate: number) => Promise<One | "stop">,
+  { first, firstStep, least, most, precision }: RateSearch,
+): Promise<{ readonly good: One | undefined; readonly bad: One | undefined }> {
+  let good: One | undefined;
+  let bad: One | undefined;
+  let rate = first;
+  let step = firstStep;
+  while (rate > least && rate < most) {
+    const trial = await attempt(rate);
+    if (trial === "stop") break;
     if (trial.good) good = trial;
     else bad = trial;
     if (good !== undefined && bad !== undefined) {
@@ -84,11 +115,7 @@ export async function goodput(given: Scenario, evaluate: Evaluate, options: Good
       step **= 1.5;
     }
   }
-  const { rateRps: goodputRps, worstModelBadRate } = good ?? {
-    rateRps: 0,
-    worstModelBadRate: bad?.worstModelBadRate ?? 1,
-  };
-  return { goodputRps, worstModelBadRate, bound, trials };
+  return { good, bad };
 }
 
 export const BISECTION_PRECISION = 0.01;
@@ -119,7 +146,7 @@ export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinG
   const scenario = withArrivals(given, arrivalsMin);
   const { trials, attempt } = recorder(evaluate, onTrial);
   // Fewer can't be enough: not even for one who knows every arrival.
-  const least = Math.max(1, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
+  const least = Math.max(scenario.subClusters ?? 1, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
   let few = least - 1;
   let enough: Trial | undefined;
   let gpus = least;
@@ -154,7 +181,7 @@ function recorder(evaluate: Evaluate, onTrial: ((trial: Trial) => void) | undefi
       gpus,
       rateRps: rate,
       worstModelBadRate: worst,
-      worstModel: scenario.models[worstModel]!.name,
+      worstModel: (scenario.models[worstModel] ?? scenario.pipelines![worstModel - scenario.models.length])!.name,
       good: worst <= BAD_RATE_MAX,
     };
     trials.push(trial);

@@ -7,8 +7,8 @@
  *   J3. A batch's answers travel for respond ± jitter, one draw a batch.
  */
 import { type Instant, Prng, assert } from "@tutti/units";
-import type { ModelResult, SimulationResult } from "./result.ts";
-import type { Network, Scenario } from "./scenario.ts";
+import type { AppResult, ModelResult, SimulationResult } from "./result.ts";
+import type { Network, Scenario, ScenarioModel } from "./scenario.ts";
 import type { SimBatch, SimListener, SimRequest } from "./simulated-cluster.ts";
 import { StreamTallies, type StreamTally } from "./stream-tallies.ts";
 import { TimeCounts } from "./time-counts.ts";
@@ -30,13 +30,16 @@ export class Judge implements SimListener {
   /** Batches by size. */
   readonly #sizes = new TimeCounts();
   #items = 0;
+  /** Whether results are told by application. */
+  readonly #isByApp: boolean;
   /** All requests, the warm-up's too: what comes in goes out once. */
   #open = 0;
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
     this.#window = { from: scenario.warmup, until: scenario.duration };
-    this.#models = scenario.models.map(() => new ModelTally());
+    this.#models = scenario.models.map((model) => new ModelTally(model));
+    this.#isByApp = scenario.models.some(({ dynamic }) => dynamic !== undefined);
     this.#streams = new StreamTallies(scenario.models.length);
     this.#busy = new Float64Array(scenario.gpus);
     this.#flight = answerFlight(scenario.network, new Prng(scenario.seed).fork());
@@ -44,18 +47,20 @@ export class Judge implements SimListener {
 
   arrived(request: SimRequest): void {
     this.#open++;
-    if (this.#counts(request)) this.#streams.noteOffered(request.model, request.slo);
+    if (!this.counts(request.arrivedAt)) return;
+    this.#streams.noteOffered(request.model, request.slo);
+    if (this.#isByApp) this.#models[request.model]!.noteOffered(request);
   }
 
   refused(request: SimRequest): void {
     this.#open--;
-    if (this.#counts(request)) this.#streams.noteBad(request.model, request.slo);
+    if (this.counts(request.arrivedAt)) this.#noteBad(request);
   }
 
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
     const { from, until } = this.#window;
     const busy = Math.min(end, until) - Math.max(begin, from);
-    if (busy > 0) this.#busy[batch.gpu]! += busy;
+    if (busy > 0) this.#busy[batch.gpu]! += batch.part === undefined ? busy : busy * batch.part.share;
     if (!completed) return;
     const { requests } = batch;
     const tally = this.#models[batch.model]!;
@@ -63,8 +68,8 @@ export class Judge implements SimListener {
     this.#open -= requests.length;
     for (let i = 0; i < requests.length; i++) {
       const request = requests[i]!;
-      if (!this.#counts(request)) continue;
-      if (answeredAt > request.deadline) this.#streams.noteBad(request.model, request.slo);
+      if (!this.counts(request.arrivedAt)) continue;
+      if (answeredAt > request.deadline) this.#noteBad(request);
       tally.answers.note(answeredAt - request.arrivedAt);
       this.#queueDelays.note(begin - request.arrivedAt);
     }
@@ -111,7 +116,12 @@ export class Judge implements SimListener {
     return this.#streams.all();
   }
 
-  #counts({ arrivedAt }: SimRequest): boolean {
+  #noteBad(request: SimRequest): void {
+    this.#streams.noteBad(request.model, request.slo);
+    if (this.#isByApp) this.#models[request.model]!.noteBad(request);
+  }
+  /** J1. */
+  counts(arrivedAt: Instant): boolean {
     return arrivedAt >= this.#window.from && arrivedAt < this.#window.until;
   }
   #seconds(): number {
@@ -123,6 +133,20 @@ class ModelTally {
   readonly answers = new TimeCounts();
   batches = 0;
   items = 0;
+  /** Of a dynamic model, by application. */
+  readonly #apps: readonly { readonly name: string; offered: number; bad: number }[] | undefined;
+
+  constructor({ dynamic }: ScenarioModel) {
+    this.#apps = dynamic?.apps.map(({ name }) => ({ name, offered: 0, bad: 0 }));
+  }
+
+  noteOffered({ app }: SimRequest): void {
+    if (this.#apps !== undefined) this.#apps[app]!.offered++;
+  }
+  noteBad({ app }: SimRequest): void {
+    if (this.#apps !== undefined) this.#apps[app]!.bad++;
+  }
+
   result(name: string, streams: readonly StreamTally[], seconds: number): ModelResult {
     const offered = sum(streams.map((stream) => stream.offered));
     const bad = sum(streams.map((stream) => stream.bad));
@@ -136,8 +160,14 @@ class ModelTally {
       p50Ms: inMillis(0.5),
       p99Ms: inMillis(0.99),
       batchMean: this.batches > 0 ? this.items / this.batches : 0,
+      ...(this.#apps !== undefined && { apps: this.#apps.map((app) => appResult(app, seconds)) }),
     };
   }
+}
+
+function appResult(app: { name: string; offered: number; bad: number }, seconds: number): AppResult {
+  const rates = shares(app.offered, app.bad, seconds);
+  return { name: app.name, ...rates, finishRate: 1 - rates.badRate };
 }
 
 function shares(offered: number, bad: number, seconds: number) {

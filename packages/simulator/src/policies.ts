@@ -2,11 +2,13 @@
 import type { Policy } from "@tutti/scheduling";
 import { type Micros, micros, parseDuration } from "@tutti/units";
 import { rivals } from "./rivals/index.ts";
+import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
+import { inSubClusters, splitOf } from "./sub-clusters.ts";
 import { type Tuning, TuttiCluster } from "./tutti-cluster.ts";
 
 /** Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target whatever the scenario says. */
-const DEFAULT: Tuning = { policy: { kind: "adaptive" }, gather: "target" };
+const DEFAULT: Tuning = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" };
 
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 
@@ -52,6 +54,19 @@ function gathering(policy: Policy): FromParameter {
 export function policyNames(): string[] {
   return [...Object.keys(own), ...Object.keys(rivals)];
 }
+
+/** Who schedules a scenario: its policy, once or in each sub-cluster. */
+export function clusterOf(scenario: Scenario): SimClusterFactory {
+  const { policy, subClusters = 1 } = scenario;
+  const create = policyNamed(policy);
+  return subClusters === 1 ? create : inSubClusters(splitOf(scenario, subClusters), create);
+}
+
+/** Those whose accelerators can come and go: Tutti's own. The rivals plan for a given number once. */
+export function elasticPolicyNames(): string[] {
+  return Object.keys(own);
+}
+export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, text.split(":")[0]!);
 
 /**
  * @param text - a name of `policyNames()`, with its parameter after a colon where it takes one: `timeout:5ms`

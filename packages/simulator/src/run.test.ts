@@ -11,7 +11,8 @@ import { model, smallScenario } from "./testing/small-scenario.ts";
 class Auditor implements RunListener {
   readonly requests: SimRequest[] = [];
   readonly ends: number[] = [];
-  readonly #busyUntil: number[] = [];
+  /** By accelerator, or by part of one. */
+  readonly #busyUntil = new Map<string, number>();
   #now = 0;
 
   arrived(request: SimRequest): void {
@@ -28,8 +29,9 @@ class Auditor implements RunListener {
   }
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
     this.#passes(end);
-    expect(begin).toBeGreaterThanOrEqual(this.#busyUntil[batch.gpu] ?? 0); // T4
-    this.#busyUntil[batch.gpu] = end;
+    const place = `${batch.gpu} ${batch.part?.place}`;
+    expect(begin).toBeGreaterThanOrEqual(this.#busyUntil.get(place) ?? 0); // T4
+    this.#busyUntil.set(place, end);
     for (const request of batch.requests) {
       expect(request.model).toBe(batch.model);
       if (completed) this.ends[request.id]!++;

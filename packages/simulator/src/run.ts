@@ -1,9 +1,11 @@
 /** Runs scenarios: a workload into a cluster, under the eyes of a judge. */
 import { Judge, type StreamResult } from "./metrics.ts";
-import { policyNamed } from "./policies.ts";
+import { clusterOf } from "./policies.ts";
 import type { SimulationResult } from "./result.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { simulatePipelined } from "./pipelines/pipelined-run.ts";
+import { simulatePlanned } from "./planner/planned-run.ts";
 import { createWorkload } from "./workload.ts";
 
 /** Hears of arrivals too, each as it is handed to the cluster, which then tells what was due before it. */
@@ -31,11 +33,21 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
 
 /** As `simulate`, with what goodput is judged by. */
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
-  const { models, gpus, gather, network, seed, policy } = scenario;
+  if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
+  if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
+  const { models, gpus, gather, network, seed, interference } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
-  const create = options.cluster ?? policyNamed(policy);
-  const cluster = create({ models, gpus, gather, network, seed, listener: both(judge, listener) });
+  const create = options.cluster ?? clusterOf(scenario);
+  const cluster = create({
+    models,
+    gpus,
+    gather,
+    network,
+    seed,
+    listener: both(judge, listener),
+    ...(interference !== undefined && { interference }),
+  });
   const workload = createWorkload(scenario);
   for (let request = workload.next(); request !== undefined; request = workload.next()) {
     judge.arrived(request);

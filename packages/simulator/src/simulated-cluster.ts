@@ -2,6 +2,7 @@
  * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each rival implement it, so that all of them see the
  * same arrivals, the same accelerators and the same judge.
  */
+import type { Interference } from "@tutti/planning";
 import type { Instant, Micros } from "@tutti/units";
 import type { Network, ScenarioModel } from "./scenario.ts";
 
@@ -13,6 +14,12 @@ export interface SimRequest {
   /** When the publisher must have its answer. */
   readonly deadline: Instant;
   readonly slo: Micros;
+  /** Place of its application among those of a dynamic model; 0 for a static one. */
+  readonly app: number;
+  /** What it takes alone, in µs; 0 for a static model. Schedulers learn it only by running it. */
+  readonly solo: number;
+  /** Its size hint; 0: none. */
+  readonly units: number;
 }
 
 export interface SimBatch {
@@ -20,6 +27,8 @@ export interface SimBatch {
   readonly model: number;
   readonly gpu: number;
   readonly requests: readonly SimRequest[];
+  /** Where it has not the whole accelerator: which part, and how much of it. Parts run at the same time. */
+  readonly part?: { readonly place: number; readonly share: number };
   /** Where the scheduler plans starts: for stories and logs. */
   readonly plan?: SimPlan;
 }
@@ -34,8 +43,11 @@ export interface SimPlan {
   readonly freeAt: Instant;
 }
 
-/** Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its batch was thrown away. */
-export type SimRefusal = "infeasible" | "overloaded" | "preempted";
+/**
+ * Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its batch was thrown away; nobody wanted it any
+ * more.
+ */
+export type SimRefusal = "infeasible" | "overloaded" | "preempted" | "withdrawn";
 
 /** Hears what happens, in the order of virtual time. Batches and requests may be kept. Every request is refused once, or finished once. */
 export interface SimListener {
@@ -52,6 +64,8 @@ export interface SimClusterOptions {
   readonly network: Network;
   readonly seed: number;
   readonly listener: SimListener;
+  /** Of the scenario. */
+  readonly interference?: Interference;
 }
 
 export interface SimCluster {
@@ -60,6 +74,25 @@ export interface SimCluster {
   /** Runs until nothing waits or runs. */
   runUntilIdle(): void;
 }
+
+/** A cluster that can be stopped between two events. */
+export interface SteppedCluster extends SimCluster {
+  /** Of the next event; `NEVER` when nothing waits or runs. A moment that is past means at once. */
+  nextAt(): Instant;
+  /** Everything up to that moment, it included. */
+  runUntil(at: Instant): void;
+  /** Nobody wants its answer any more. @returns whether it still waited, and is gone; without this, whatever came in runs or is refused */
+  withdraw?(request: SimRequest, at: Instant): boolean;
+}
+
+/** Its accelerators come and go, too. */
+export interface ElasticCluster extends SteppedCluster {
+  /** From that moment on accelerators 0 … gpus − 1 are there. Those that leave end the batches they have. */
+  resize(gpus: number, at: Instant): void;
+}
+
+export const isStepped = (cluster: SimCluster): cluster is SteppedCluster => "runUntil" in cluster;
+export const isElastic = (cluster: SimCluster): cluster is ElasticCluster => "resize" in cluster;
 
 /** A policy by name: our own and the rivals. */
 export type SimClusterFactory = (options: SimClusterOptions) => SimCluster;

@@ -5,6 +5,7 @@
  * included, as production plans with a high percentile of what it measured. Plans are therefore never late, and jitter
  * costs what it costs production: earlier plans and earlier deadlines. The deadline given to the cores is less d_resp.
  */
+import { FifoTable } from "@tutti/collections";
 import {
   Cluster,
   type DispatchedBatch,
@@ -15,8 +16,10 @@ import {
 } from "@tutti/scheduling";
 import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tutti/units";
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
-import type { Network } from "./scenario.ts";
-import type { SimBatch, SimCluster, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
+import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
+import { profileOfLoad } from "./dynamic/load-profile.ts";
+import type { Network, ScenarioModel } from "./scenario.ts";
+import type { ElasticCluster, SimBatch, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
 
 /** As production's batchers bound it. */
 const QUEUE_MAX = 65_536;
@@ -25,7 +28,11 @@ const IN_FLIGHT_MIN = 4_096;
 /** What a policy may set of the cores; the rest comes from the scenario. */
 export type Tuning = Partial<
   Omit<ModelThreadConfig, "thread" | "term" | "epoch" | "profile" | "slo" | "ctrl" | "perItem" | "respond">
-> & { readonly policy: Policy };
+> & {
+  readonly policy: Policy;
+  /** Of dynamic models. Default "percentiles": whoever knows no distributions plans with the 99th percentile of batches' times. */
+  readonly knows?: "distributions" | "percentiles";
+};
 
 /** The longest that each delay can take: what is planned with. */
 export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
@@ -37,13 +44,15 @@ export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
   return { ctrl: longest(ctrl), perItem: longest(data), respond: longest(respond) };
 }
 
-export class TuttiCluster implements SimCluster {
+export class TuttiCluster implements ElasticCluster {
   readonly #cluster: Cluster;
   readonly #listener: SimListener;
   readonly #arrive: Micros;
   readonly #respond: Micros;
   /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). */
-  readonly #onGpu: readonly SimBatch[][];
+  readonly #onGpu: FifoTable<SimBatch>;
+  /** Accelerators that are there: the first ones. */
+  #gpus: number;
   #batches = 0;
   /** The cores saw the workload's own requests and no others, so batches need no translation. */
   #isPlain = true;
@@ -53,21 +62,25 @@ export class TuttiCluster implements SimCluster {
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
-    this.#onGpu = Array.from({ length: gpus }, () => []);
+    this.#gpus = gpus;
+    this.#onGpu = new FifoTable(gpus);
     this.#cluster = new Cluster({
       gpus,
-      models: models.map(({ profile, slo }, i) => ({
+      models: models.map((model, i) => ({
         patience: 1,
         gather: "target",
         guard: 0 as Micros, // virtual timers are never late
         queueMax: QUEUE_MAX,
         batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
-        ...(typeof tuning === "function" ? tuning(slo) : tuning),
-        ...{ thread: threadId(i, 0), term: 1, epoch: 1, profile, slo, ...delays },
+        ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning),
+        ...{ thread: threadId(i, 0), term: 1, epoch: 1, slo: model.slo, ...delays },
       })),
-      ...(models.some(({ runs }) => runs !== undefined) && {
-        runTime: ({ thread, requests, expectedRun }: DispatchedBatch) =>
-          models[modelNumberOf(thread)]?.runs?.latency(requests.length) ?? expectedRun,
+      ...(models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined) && {
+        runTime: ({ thread, requests, expectedRun }: DispatchedBatch) => {
+          const model = models[modelNumberOf(thread)];
+          if (model?.dynamic === undefined) return model?.runs?.latency(requests.length) ?? expectedRun;
+          return dynamicRunTime(model.dynamic, requests.length, longestOf(requests.map(originOf)));
+        },
       }),
       listener: {
         dispatched: (batch, at) => this.#dispatched(batch, at),
@@ -82,8 +95,23 @@ export class TuttiCluster implements SimCluster {
     if (!isPlain) this.#isPlain = false;
     this.#cluster.arrive(request.model, isPlain ? request : new EarlierRequest(request, this.#arrive, this.#respond));
   }
+  withdraw(request: SimRequest, at: Instant): boolean {
+    // The cores know it by its number and its deadline.
+    return this.#cluster.withdraw(request.model, new EarlierRequest(request, this.#arrive, this.#respond), at);
+  }
   runUntilIdle(): void {
     this.#cluster.runUntilIdle();
+  }
+  nextAt(): Instant {
+    return this.#cluster.nextAt();
+  }
+  runUntil(at: Instant): void {
+    this.#cluster.runUntil(at);
+  }
+  resize(gpus: number, at: Instant): void {
+    for (let gpu = this.#gpus; gpu < gpus; gpu++) this.#cluster.join(gpu, at);
+    for (let gpu = this.#gpus - 1; gpu >= gpus; gpu--) this.#cluster.leave(gpu, at);
+    this.#gpus = gpus;
   }
 
   #dispatched(batch: DispatchedBatch, at: Instant): void {
@@ -92,16 +120,27 @@ export class TuttiCluster implements SimCluster {
     const { startAt, latest, frontrun } = batch;
     const plan = { startAt, latest, frontrun, freeAt };
     const told: SimBatch = { id: ++this.#batches, model: requests[0]!.model, gpu, requests, plan };
-    this.#onGpu[gpu]!.push(told);
+    this.#onGpu.push(gpu, told);
     this.#listener.dispatched?.(told, at);
   }
   #refused(request: Request, cause: RefusalCause, at: Instant): void {
     this.#listener.refused(originOf(request), cause, at);
   }
   #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
-    const told = this.#onGpu[batch.grant.gpu]!.shift()!;
+    const told = this.#onGpu.shift(batch.grant.gpu)!;
     this.#listener.finished(told, begin, end, true);
   }
+}
+
+/** Profiles: as the scenario says, and of dynamic models as the policy knows them. */
+function plannedWith({ profile, slo, dynamic }: ScenarioModel, { knows, ...tuning }: Tuning) {
+  if (dynamic === undefined) return { ...tuning, profile };
+  const isAware = knows === "distributions";
+  return {
+    ...tuning,
+    profile: isAware ? profile : percentileProfile(dynamic),
+    dynamic: isAware ? profileOfLoad(dynamic, slo) : undefined,
+  };
 }
 
 const originOf = (request: Request): SimRequest =>

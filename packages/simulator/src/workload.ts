@@ -4,61 +4,81 @@
  *   W1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order change nothing.
  *   W2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
  *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
- *   W4. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
+ *   W4. What a request of a dynamic model takes is drawn after its SLO, from a generator of its own: arrivals are those of a static model of that name.
+ *   W5. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
  */
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
-import { ArrivedRequest } from "./arrived-request.ts";
+import { ArrivedRequest, ParticularRequest, type Particulars } from "./arrived-request.ts";
+import type { DynamicLoad } from "./dynamic/dynamic-load.ts";
+import { drawIndex, drawLength } from "./dynamic/lengths.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
-import type { Arrivals, Scenario, ScenarioModel, TraceEntry } from "./scenario.ts";
+import { type Pace, courseOf } from "./pace.ts";
+import type { Arrivals, Arriving, ScenarioModel, TraceEntry } from "./scenario.ts";
 import type { SimRequest } from "./simulated-cluster.ts";
+import { TimeOrder } from "./time-order.ts";
 
 export interface Workload {
   /** `undefined` once the scenario's time is over. */
   next(): SimRequest | undefined;
 }
 
+type ArrivingModel = Arriving["models"][number];
+
 /** @throws Error for a trace that names a model which the scenario doesn't have */
-export function createWorkload(scenario: Scenario): Workload {
+export function createWorkload(scenario: Arriving): Workload {
   const { arrivals, models } = scenario;
   assert(models.length > 0, "a scenario without models");
   if (arrivals.process === "trace") return new TraceWorkload(scenario, arrivals.entries);
   return new DrawnWorkload(scenario, arrivals);
 }
 
-/** As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests. */
+/**
+ * As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests. They lie side by side, so that who
+ * takes a batch of them finds them in few places.
+ */
 const SLICE = 4096;
+const SLICE_TIME_MAX = 2 ** 30;
 
 class DrawnWorkload implements Workload {
   readonly #duration: Micros;
   readonly #streams: readonly Stream[];
-  /** moment · models + place of the model, sorted: exact, because it is a whole number below 2^53. */
-  #slice = new Float64Array(SLICE);
+  /** Of the slice, stream by stream. */
+  readonly #requests: (ArrivedRequest | undefined)[] = [];
+  /** Theirs, from the beginning of the slice. */
+  #moments = new Uint32Array(SLICE);
+  /** Places of the requests by (moment, stream). */
+  #order: Uint32Array = new Uint32Array(0);
+  readonly #sorting = new TimeOrder();
   #drawn = 0;
   #taken = 0;
   readonly #sliceTime: number;
   #drawnUntil = 0;
   #id = 0;
 
-  constructor(scenario: Scenario, arrivals: Exclude<Arrivals, { process: "trace" }>) {
+  constructor(scenario: Arriving, arrivals: Exclude<Arrivals, { process: "trace" }>) {
     const { models, seed, duration, rate } = scenario;
     const names = new Set(models.map(({ name }) => name));
     assert(names.size === models.length, "two models of one name would draw the same arrivals");
-    assert(duration * models.length < Number.MAX_SAFE_INTEGER, "moments and models fit into one number");
     const root = new Prng(seed).nextUint32();
     this.#duration = duration;
-    this.#sliceTime = Math.max(1, Math.round((SLICE / rate) * 1e6));
+    this.#sliceTime = Math.min(Math.max(1, Math.round((SLICE / rate) * 1e6)), SLICE_TIME_MAX);
     this.#streams = models.map((model, i) => {
       const prng = new Prng(root ^ hashOf(model.name));
-      return new Stream(model, ratesOf(scenario, i), gapsOf(arrivals, prng.fork()), prng.fork());
+      const gaps = gapsOf(arrivals, prng.fork());
+      const slos = prng.fork();
+      const requests = model.dynamic && new DynamicRequests(model.dynamic, model.slo, prng.fork());
+      return new Stream(i, model, courseOf(scenario, i, prng), gaps, slos, requests);
     });
   }
 
   next(): SimRequest | undefined {
     if (this.#taken === this.#drawn && !this.#draw()) return undefined;
-    const code = this.#slice[this.#taken++]!;
-    const at = Math.floor(code / this.#streams.length);
-    const model = code - at * this.#streams.length;
-    return new ArrivedRequest(++this.#id, model, at as Instant, this.#streams[model]!.drawSlo());
+    const place = this.#streams.length > 1 ? this.#order[this.#taken]! : this.#taken;
+    this.#taken++;
+    const request = this.#requests[place]!;
+    this.#requests[place] = undefined;
+    request.id = ++this.#id;
+    return request;
   }
 
   /** The next slice of time that has requests; false where none has. */
@@ -68,19 +88,18 @@ class DrawnWorkload implements Workload {
     while (this.#drawn === 0 && this.#drawnUntil < this.#duration) {
       const until = Math.min(this.#drawnUntil + this.#sliceTime, this.#duration);
       let next: number = NEVER;
-      for (let i = 0; i < streams.length; i++) next = Math.min(next, this.#drawStream(i, until));
+      for (let i = 0; i < streams.length; i++) next = Math.min(next, this.#drawStream(streams[i]!, until));
       this.#drawnUntil = Math.max(until, next);
     }
-    if (streams.length > 1) this.#slice.subarray(0, this.#drawn).sort();
+    if (streams.length > 1) this.#order = this.#sorting.of(this.#moments, this.#drawn, this.#sliceTime);
     return this.#drawn > 0;
   }
 
-  #drawStream(i: number, until: number): Instant {
-    const stream = this.#streams[i]!;
-    const models = this.#streams.length;
+  #drawStream(stream: Stream, until: number): Instant {
     while (stream.at < until) {
-      if (this.#drawn === this.#slice.length) this.#grow();
-      this.#slice[this.#drawn++] = stream.at * models + i;
+      if (this.#drawn === this.#moments.length) this.#grow();
+      this.#moments[this.#drawn] = stream.at - this.#drawnUntil;
+      this.#requests[this.#drawn++] = stream.request();
       stream.advance();
     }
     return stream.at;
@@ -88,37 +107,41 @@ class DrawnWorkload implements Workload {
 
   /** A burst: the slice has the rate's mean only on average. */
   #grow(): void {
-    const larger = new Float64Array(2 * this.#slice.length);
-    larger.set(this.#slice);
-    this.#slice = larger;
+    const larger = new Uint32Array(2 * this.#moments.length);
+    larger.set(this.#moments);
+    this.#moments = larger;
   }
-}
-
-/** A rate, in requests per µs, from a moment on. */
-interface Rate {
-  readonly from: number;
-  readonly perMicro: number;
 }
 
 /** The requests of one model. */
 class Stream {
   /** Of its next request; `NEVER` where none comes any more. */
   at: Instant = NEVER;
-  readonly #rates: readonly Rate[];
+  readonly #model: number;
+  readonly #pace: Pace;
   readonly #gaps: Gaps;
-  readonly #prng: Prng;
+  readonly #slos: Prng;
   readonly #slo: Micros;
-  readonly #classes: ScenarioModel["classes"];
+  readonly #classes: ArrivingModel["classes"];
+  readonly #dynamic: DynamicRequests | undefined;
   /** Not rounded, so that rounding doesn't add up. */
   #exactAt = 0;
-  #rate = 0;
 
-  constructor(model: ScenarioModel, rates: readonly Rate[], gaps: Gaps, prng: Prng) {
-    this.#rates = rates;
+  constructor(
+    number: number,
+    model: ArrivingModel,
+    pace: Pace,
+    gaps: Gaps,
+    slos: Prng,
+    dynamic: DynamicRequests | undefined,
+  ) {
+    this.#model = number;
+    this.#pace = pace;
     this.#gaps = gaps;
-    this.#prng = prng;
+    this.#slos = slos;
     this.#slo = model.slo;
     this.#classes = model.classes;
+    this.#dynamic = dynamic;
     this.#pass(gaps.first());
   }
 
@@ -126,9 +149,15 @@ class Stream {
     this.#pass(this.#gaps.next());
   }
 
-  drawSlo(): Micros {
+  /** The one that comes next. It is numbered when it comes. */
+  request(): ArrivedRequest {
+    if (this.#dynamic === undefined) return new ArrivedRequest(0, this.#model, this.at, this.#drawSlo());
+    return new ParticularRequest(0, this.#model, this.at, this.#dynamic.draw());
+  }
+
+  #drawSlo(): Micros {
     if (this.#classes.length === 0) return this.#slo;
-    let draw = this.#prng.nextFloat();
+    let draw = this.#slos.nextFloat();
     for (const { slo, share } of this.#classes) {
       if (draw < share) return slo;
       draw -= share;
@@ -138,9 +167,9 @@ class Stream {
 
   /** W3: goes on by `gap` expected requests. */
   #pass(gap: number): void {
+    const pace = this.#pace;
     for (;;) {
-      const { perMicro } = this.#rates[this.#rate]!;
-      const until = this.#rates[this.#rate + 1]?.from ?? Infinity;
+      const { perMicro, until } = pace;
       const reachable = perMicro === 0 ? 0 : (until - this.#exactAt) * perMicro;
       if (gap < reachable) {
         this.#exactAt += gap / perMicro;
@@ -153,36 +182,53 @@ class Stream {
       }
       gap -= reachable;
       this.#exactAt = until;
-      this.#rate++;
+      pace.advance();
     }
   }
 }
 
-/** Before the first phase its factor is 1; a phase without shares has the scenario's. */
-function ratesOf({ rate, phases, models }: Scenario, model: number): Rate[] {
-  const { share } = models[model]!;
-  const perMicro = rate / 1e6;
-  const changes = phases.map(({ from, factor, shares }) => ({
-    from,
-    perMicro: perMicro * factor * (shares?.[model] ?? share),
-  }));
-  const sorted = changes.toSorted((a, b) => a.from - b.from);
-  return sorted[0]?.from === 0 ? sorted : [{ from: 0, perMicro: perMicro * share }, ...sorted];
+/** Applications and lengths of a dynamic model's requests. */
+class DynamicRequests {
+  readonly #load: DynamicLoad;
+  readonly #slo: Micros;
+  readonly #prng: Prng;
+  readonly #shares: readonly number[];
+
+  constructor(load: DynamicLoad, slo: Micros, prng: Prng) {
+    this.#load = load;
+    this.#slo = slo;
+    this.#prng = prng;
+    this.#shares = load.apps.map(({ share }) => share);
+  }
+
+  /** @param named - the application that a trace names; one that the model doesn't have is drawn */
+  draw(named?: string, slo?: Micros): Particulars {
+    const { apps, hints } = this.#load;
+    const known = named === undefined ? -1 : apps.findIndex(({ name }) => name === named);
+    const app = known < 0 ? drawIndex(this.#shares, this.#prng) : known;
+    const solo = drawLength(apps[app]!.lengths, this.#prng);
+    return { slo: slo ?? apps[app]!.slo ?? this.#slo, app, solo, units: hints === "exact" ? solo : 0 };
+  }
 }
 
 class TraceWorkload implements Workload {
   readonly #duration: Micros;
   readonly #entries: readonly TraceEntry[];
-  readonly #models: readonly ScenarioModel[];
+  readonly #models: readonly ArrivingModel[];
   readonly #indexOf: ReadonlyMap<string, number>;
+  readonly #dynamic: readonly (DynamicRequests | undefined)[];
   /** From recorded to simulated time. */
   readonly #stretch: number;
   #next = 0;
 
-  constructor({ duration, models, rate }: Scenario, entries: readonly TraceEntry[]) {
+  constructor({ duration, models, rate, seed }: Arriving, entries: readonly TraceEntry[]) {
     this.#duration = duration;
     this.#models = models;
     this.#indexOf = new Map(models.map(({ name }, i) => [name, i]));
+    const root = new Prng(seed).nextUint32();
+    this.#dynamic = models.map(
+      ({ name, dynamic, slo }) => dynamic && new DynamicRequests(dynamic, slo, new Prng(root ^ hashOf(name))),
+    );
     const unknown = entries.find(({ model }) => !this.#indexOf.has(model));
     if (unknown !== undefined) {
       const known = models.map(({ name }) => name).join(", ");
@@ -202,6 +248,9 @@ class TraceWorkload implements Workload {
     const at = Math.round(entry.at * this.#stretch);
     if (!(at < this.#duration)) return undefined;
     const model = this.#indexOf.get(entry.model)!;
+    const dynamic = this.#dynamic[model];
+    if (dynamic !== undefined)
+      return new ParticularRequest(++this.#next, model, at as Instant, dynamic.draw(entry.app, entry.slo));
     const slo = entry.slo ?? this.#models[model]!.slo;
     return new ArrivedRequest(++this.#next, model, at as Instant, slo);
   }
@@ -211,6 +260,21 @@ class TraceWorkload implements Workload {
 export function recordedRate(entries: readonly TraceEntry[]): number {
   const last = entries.at(-1)?.at ?? 0;
   return last > 0 ? (entries.length / last) * 1e6 : 0;
+}
+
+/** At what batch size work is counted by `rateOfLoad`. */
+const LOAD_BATCH = 8;
+
+/**
+ * Requests per second whose work is `load` times what the accelerators can do: load · gpus / Σ share · l(8)/8, where l is that of batches of mean
+ * requests; of a model that can't batch 8, of its largest batch.
+ */
+export function rateOfLoad(load: number, models: readonly ScenarioModel[], gpus: number): number {
+  const perRequest = models.reduce((sum, { profile, share }) => {
+    const size = Math.min(LOAD_BATCH, profile.batchSizeMax);
+    return sum + (share * profile.latency(size)) / size;
+  }, 0);
+  return (load * gpus * 1e6) / perRequest;
 }
 
 /** FNV-1a of the UTF-16 units: a model's draws hang on its name. */

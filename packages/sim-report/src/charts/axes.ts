@@ -87,10 +87,19 @@ export const textWidth = (text: string, fontSize: number): number =>
 
 export const SVG_SIZE = { width: 860, height: 480 };
 
-function axis({ name, min, max, scale, categories }: AxisOptions): object {
+/** They fit beside one another: then none is left out. */
+const areShort = (names: readonly string[]): boolean =>
+  Math.max(...names.map((name) => textWidth(name, 12))) * names.length < 0.85 * SVG_SIZE.width;
+
+export function axis({ name, min, max, scale, categories }: AxisOptions): object {
   const shared = { name, nameLocation: "middle", nameTextStyle: { color: "#20262c" } };
   if (categories !== undefined)
-    return { ...shared, type: "category", data: categories, axisLabel: { interval: "auto" } };
+    return {
+      ...shared,
+      type: "category",
+      data: categories,
+      axisLabel: { interval: areShort(categories) ? 0 : "auto" },
+    };
   const range = { ...(min === undefined ? {} : { min }), ...(max === undefined ? {} : { max }) };
   return {
     ...shared,

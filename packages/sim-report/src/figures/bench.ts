@@ -14,7 +14,16 @@ import {
 } from "@tutti/simulator";
 import type { Micros } from "@tutti/units";
 import { TimelineRecorder } from "../timeline-recorder.ts";
-import { type Bench, type Point, type RecordedRun, type Scale, type Verb, commandOf } from "./figure.ts";
+import { plannedRun } from "./planned-run.ts";
+import {
+  type Bench,
+  type PlannedRun,
+  type Point,
+  type RecordedRun,
+  type Scale,
+  type Verb,
+  commandOf,
+} from "./figure.ts";
 
 /** Threads, as a rule. */
 export interface Pool {
@@ -79,6 +88,12 @@ export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): 
         const result = simulate(scenario, { listener: recorder });
         onRun?.(++runs);
         return { result, recording: recorder.recording() };
+      }),
+    planned: (points) =>
+      once<PlannedRun>("planned", "simulate", points, (scenario) => {
+        const run = plannedRun(scenario);
+        onRun?.(++runs);
+        return Promise.resolve(run);
       }),
   };
 }

@@ -2,7 +2,7 @@
  * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader can run every one of them
  * by hand: `commandOf` is what stands beside each result.
  */
-import { type Goodput, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
+import { type Goodput, type LeastOfPhase, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
 import type { EChartsCoreOption } from "echarts/core";
 import type { TimelineRecording } from "../timeline-recorder.ts";
 
@@ -25,12 +25,23 @@ export interface RecordedRun {
   readonly recording: TimelineRecording;
 }
 
+/** A run whose accelerators came and went, with what a reader compares it with. */
+export interface PlannedRun {
+  readonly result: SimulationResult;
+  /** Good requests per second of each model, epoch by epoch as `result.planner.windows`. */
+  readonly goodByModel: readonly { readonly name: string; readonly goodRps: readonly number[] }[];
+  /** What one would have who knows all arrivals, phase by phase. */
+  readonly least: readonly LeastOfPhase[];
+  readonly gpusMax: number;
+}
+
 /** Runs points, as many at a time as there are cores; equal points only once. Answers are in the order of the points. */
 export interface Bench {
   simulate(points: readonly Point[]): Promise<readonly SimulationResult[]>;
   goodput(points: readonly Point[]): Promise<readonly Goodput[]>;
   minGpus(points: readonly Point[]): Promise<readonly MinGpus[]>;
   record(points: readonly Point[]): Promise<readonly RecordedRun[]>;
+  planned(points: readonly Point[]): Promise<readonly PlannedRun[]>;
 }
 
 /** How much work a figure may be: `quick` shows that it can be drawn, `full` is what may be quoted. */
@@ -64,6 +75,8 @@ export interface Chart {
   /** Of the SVG file, without `.svg`. */
   readonly name: string;
   readonly option: EChartsCoreOption;
+  /** In pixels; that of all pictures where it is left out. */
+  readonly size?: { readonly width: number; readonly height: number };
 }
 
 export interface Drawing {
@@ -111,9 +124,15 @@ const SYSTEMS: readonly System[] = [
   { policy: "clockwork", label: "Clockwork-like" },
   { policy: "nexus", label: "Nexus-like" },
   { policy: "nexus:8", label: "Nexus-like, 8 frontends" },
+  { policy: "fractions", label: "fractions (gpulet-like)" },
   { policy: "shepherd", label: "Shepherd-like" },
   { policy: "clipper", label: "Clipper-like" },
   { policy: "triton", label: "Triton-like" },
+  { policy: "orloj", label: "Orloj" },
+  { policy: "orloj:urgent", label: "Orloj, most urgent first" },
+  { policy: "knows-lengths", label: "knows lengths, greedy" },
+  { policy: "knows-lengths:similar", label: "knows lengths, alike together" },
+  { policy: "knows-lengths:throughput", label: "knows lengths, most per time" },
 ];
 
 /** Those of the policies that this build has, in the given order. */

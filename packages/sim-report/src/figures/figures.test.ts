@@ -2,14 +2,14 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LatencyTable } from "@tutti/profile";
-import type { Goodput, MinGpus, Scenario, SimulationResult } from "@tutti/simulator";
+import type { Goodput, MinGpus, PlannerWindow, Scenario, SimulationResult } from "@tutti/simulator";
 import { type Micros, micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import { TimelineRecorder } from "../timeline-recorder.ts";
 import { toSvg } from "../svg.ts";
 import { type Bench, type Drawing, FULL, type Point, QUICK, commandOf } from "./figure.ts";
 import { gridSample } from "./grid.ts";
-import { FIGURES, createBench, writeFigures } from "./index.ts";
+import { DYNAMIC_FIGURES, FIGURES, createBench, writeFigures } from "./index.ts";
 
 const DELAYS = { ctrl: 0 as Micros, data: 0 as Micros, respond: 0 as Micros, jitter: 0 };
 
@@ -51,10 +51,26 @@ function inventedBench(asked: Point[] = []): Bench {
       const scenario = scenarioOf(point);
       return { result: result(point, value), recording: new TimelineRecorder(scenario).recording() };
     }),
+    planned: each((point, value) => ({
+      result: { ...result(point, value), planner: { gpusMean: 8, windows: inventedWindows() } },
+      goodByModel: ["a", "b"].map((name) => ({ name, goodRps: inventedWindows().map(({ goodRps }) => goodRps / 2) })),
+      least: [
+        { from: 0, until: 4e6, gpus: 5 },
+        { from: 4e6, until: 6e6, gpus: 8 },
+      ],
+      gpusMax: 12,
+    })),
   };
 }
 
-test.for(FIGURES.map((figure) => [figure.name, figure] as const))(
+/** Epochs of a second each; after the step at 4 s one has 5 % bad. */
+const inventedWindows = (): PlannerWindow[] =>
+  Array.from({ length: 6 }, (_, i) => ({
+    ...{ fromS: i, untilS: i + 1, offeredRps: 100, goodRps: i === 4 ? 95 : 100, badRate: i === 4 ? 0.05 : 0 },
+    ...{ gpus: i < 5 ? 6 : 10, busy: 5, advice: i === 4 ? 4 : 0 },
+  }));
+
+test.for([...FIGURES, ...DYNAMIC_FIGURES].map((figure) => [figure.name, figure] as const))(
   "%s is drawn, with titles and units, and each of its rows names the command that made it",
   async ([, figure]) => {
     const { charts, rows } = await figure.draw(inventedBench(), QUICK);
@@ -74,8 +90,17 @@ test.for(FIGURES.map((figure) => [figure.name, figure] as const))(
 
 const axisNames = (option: Drawing["charts"][number]["option"]): string[] =>
   [option["xAxis"], option["yAxis"]]
+    .flat()
     .map((axis) => String((axis as { name: string }).name))
     .filter((name) => name !== "");
+
+test("of a changing day the first epoch after a step is set aside, the others are counted against the bound", async () => {
+  const figure = FIGURES.find(({ name }) => name === "changing-day")!;
+  const { rows } = await figure.draw(inventedBench(), QUICK);
+  const ours = rows.slice(0, 4).map((row) => row.ours);
+  // Used 6 + 6 + 6 + 10 of 5 + 5 + 8 + 8 from 2 s on; the epoch at 4 s is aside.
+  expect(ours).toEqual([28 / 26, 0, 0, expect.closeTo(10, 9)]);
+});
 
 test("a full figure asks for at least what the papers show: 500 of the grid, and 8 to 1,000 accelerators", async () => {
   const asked: Point[] = [];

@@ -58,7 +58,7 @@ export async function writeFigures(options: WriteFiguresOptions): Promise<void> 
 async function draw(figure: Figure, bench: Bench, scale: Scale, folder: string): Promise<Drawn> {
   const { name, title, paper } = figure;
   const { charts, rows } = await figure.draw(bench, scale);
-  for (const chart of charts) writeFileSync(join(folder, `${chart.name}.svg`), toSvg(chart.option));
+  for (const chart of charts) writeFileSync(join(folder, `${chart.name}.svg`), toSvg(chart.option, chart.size));
   return {
     ...{ name, title, paper, files: charts.map((chart) => `${chart.name}.svg`) },
     rows: rows.map(({ verb, point, ...row }) => ({ ...row, command: commandOf(verb, point, scale) })),

@@ -43,6 +43,14 @@ export class DeadlineRun {
     return taken;
   }
 
+  /** Of a request that is in. */
+  remove(request: SimRequest): void {
+    let place = this.#head;
+    while (this.#items[place] !== request) place++;
+    if (place === this.#head) this.shift();
+    else this.#items.splice(place, 1);
+  }
+
   /** Moves what is left to the front once at least half has left: O(1) a request, all in all. */
   #reclaim(): void {
     if (this.#head < 64 || this.#head * 2 < this.#items.length) return;

@@ -8,8 +8,10 @@
  *       because of them.
  */
 import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
+import type { LatencyTable } from "@tutti/profile";
 import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
-import type { SimBatch, SimCluster, SimClusterOptions, SimRefusal, SimRequest } from "../simulated-cluster.ts";
+import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
+import type { SimBatch, SimClusterOptions, SimRefusal, SimRequest, SteppedCluster } from "../simulated-cluster.ts";
 import { plannedDelays } from "../tutti-cluster.ts";
 
 /** Requests waiting at any one place; beyond, they are refused as overload. */
@@ -33,7 +35,7 @@ export interface Rival {
   /** The accelerator takes a batch again: it is idle, or will be within `lead`. */
   accepts?(gpu: number): void;
   /** The batch is complete. */
-  finished?(batch: SimBatch): void;
+  finished?(batch: SimBatch, begin: Instant): void;
 }
 
 export interface EngineOptions {
@@ -50,7 +52,7 @@ interface Run {
   readonly begin: Instant;
 }
 
-export class RivalEngine implements SimCluster {
+export class RivalEngine implements SteppedCluster {
   readonly options: SimClusterOptions;
   now: Instant = ALWAYS;
   /** To add to `now`: when a batch without inputs could start (µs). */
@@ -108,14 +110,24 @@ export class RivalEngine implements SimCluster {
   }
 
   runUntilIdle(): void {
-    for (let next = this.#nextAt(); next < NEVER; next = this.#nextAt()) this.#step(next);
+    for (let next = this.nextAt(); next < NEVER; next = this.nextAt()) this.#step(next);
+  }
+  runUntil(at: Instant): void {
+    for (let next = this.nextAt(); next <= at; next = this.nextAt()) this.#step(next);
+    if (at > this.now) this.now = at;
   }
 
-  /** Runs `requests` on an accelerator as soon as their inputs are there and it is free, and says when that ends. */
-  dispatch(gpu: number, model: number, requests: readonly SimRequest[]): Instant {
+  /**
+   * Runs `requests` on an accelerator as soon as their inputs are there and it is free, and says when that ends.
+   * @param takes - where that isn't what the model's profile says: on a part of an accelerator
+   * E4. Of a dynamic model that is known only then: the rival may use it for nothing but waiting.
+   */
+  dispatch(gpu: number, model: number, requests: readonly SimRequest[], takes?: LatencyTable): Instant {
     const size = requests.length;
-    const latency = this.options.models[model]!.profile.latency(size);
-    assert(size > 0 && latency < Infinity, `a batch of ${size}`);
+    const { profile, dynamic } = this.options.models[model]!;
+    const planned = (takes ?? profile).latency(size);
+    const latency = dynamic === undefined ? planned : this.#dynamicRun(model, requests, planned);
+    assert(size > 0 && planned < Infinity, `a batch of ${size}`);
     const batch: SimBatch = { id: ++this.#batches, model, gpu, requests };
     const begin = Math.max(this.now + this.ctrl + this.perItem * size, this.freeAt[gpu]!) as Instant;
     const end = (begin + latency) as Instant;
@@ -130,6 +142,14 @@ export class RivalEngine implements SimCluster {
     }
     this.options.listener.dispatched?.(batch, this.now);
     return end;
+  }
+
+  /** In proportion to what batches of that size take there. */
+  #dynamicRun(model: number, requests: readonly SimRequest[], planned: number): number {
+    const { profile, dynamic } = this.options.models[model]!;
+    const whole = dynamicRunTime(dynamic!, requests.length, longestOf(requests));
+    const usual = profile.latency(requests.length);
+    return planned === usual ? whole : Math.round((whole * planned) / usual);
   }
 
   /** Stops what runs on an accelerator for nothing, and returns its requests: each must be queued or refused. */
@@ -169,7 +189,7 @@ export class RivalEngine implements SimCluster {
     this.#rival.arrived(request);
   }
 
-  #nextAt(): Instant {
+  nextAt(): Instant {
     if (this.#undecided) return this.now;
     const pushed = this.#pushed.at(0);
     const delivery = pushed === undefined ? Infinity : pushed.arrivedAt + this.inputDelay;
@@ -179,7 +199,7 @@ export class RivalEngine implements SimCluster {
 
   /** Everything before `at`, and the completions at it: the arrivals of that moment come next. E1. */
   #enter(at: Instant): void {
-    for (let next = this.#nextAt(); next < at; next = this.#nextAt()) this.#step(next);
+    for (let next = this.nextAt(); next < at; next = this.nextAt()) this.#step(next);
     this.now = at;
     this.#fireEnds(at);
   }
@@ -202,7 +222,7 @@ export class RivalEngine implements SimCluster {
       const { batch, begin } = this.#runs.get(slot)!;
       this.#release(slot, batch.gpu);
       this.options.listener.finished(batch, begin, at, true);
-      this.#rival.finished?.(batch);
+      this.#rival.finished?.(batch, begin);
       this.#undecided = true;
     }
     while (this.#turns.topPriority <= at) {

@@ -5,10 +5,13 @@ import { plannedDelays } from "../tutti-cluster.ts";
 import type { DeadlineRun } from "./deadline-run.ts";
 import type { RivalEngine } from "./engine.ts";
 
+/** What a batch of each size is planned to take, in µs; never falling with the size. A `LatencyTable`, or what is learnt. */
+export type PlannedLatencies = Pick<LatencyTable, "byBatchSize" | "batchSizeMax">;
+
 export interface GatherOptions {
   readonly engine: RivalEngine;
   readonly queue: DeadlineRun;
-  readonly profile: LatencyTable;
+  readonly profile: PlannedLatencies;
   /** When the accelerator is free; left out while none is meant. */
   readonly freeAt?: number;
   /** The window that the request at the head must be able to wait for; 1 is lazy dropping. */

@@ -3,7 +3,10 @@ import type { SimClusterFactory } from "../simulated-cluster.ts";
 import { clipper } from "./clipper.ts";
 import { clockwork } from "./clockwork.ts";
 import { eagerLeastLatest } from "./eager-least-latest.ts";
+import { fractions } from "./fractions.ts";
+import { knowsLengths } from "./knows-lengths.ts";
 import { nexus } from "./nexus.ts";
+import { orloj } from "./orloj.ts";
 import { shepherd } from "./shepherd.ts";
 import { triton } from "./triton.ts";
 
@@ -11,8 +14,11 @@ import { triton } from "./triton.ts";
 export const rivals: Readonly<Record<string, (parameter: string | undefined) => SimClusterFactory>> = {
   clockwork,
   nexus,
+  fractions,
   shepherd,
   clipper,
   triton,
   "eager-least-latest": eagerLeastLatest,
+  orloj,
+  "knows-lengths": knowsLengths,
 };

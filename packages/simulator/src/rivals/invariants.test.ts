@@ -2,6 +2,9 @@ import { micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { Arrivals, Network, Scenario } from "../scenario.ts";
 import type { SimClusterFactory, SimRequest } from "../simulated-cluster.ts";
+import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
+import { around, dynamicLoad, dynamicModel } from "../testing/dynamic-model.ts";
+import { partProfile } from "../part-profile.ts";
 import { createWorkload } from "../workload.ts";
 import { rivals } from "./index.ts";
 import { QUIET, Recorder, model } from "./testing/recorded-run.ts";
@@ -10,6 +13,14 @@ const SLOW: Network = { ctrl: micros(300), data: micros(40), respond: micros(200
 const POISSON: Arrivals = { process: "poisson" };
 const BURSTY: Arrivals = { process: "gamma", shape: 0.1 };
 
+const TWO = dynamicLoad([around(5), around(40)]);
+const FROM_ONE = dynamicLoad([around(60)], { costs: { c0: 5_000, c1: 0.2, fromOne: true }, hints: "exact" });
+const DYNAMIC = [
+  dynamicModel("two", TWO, 0.4),
+  dynamicModel("one", FROM_ONE, 0.2, 1.5),
+  model("static", { alpha: 1, beta: 5, slo: 25, share: 0.4 }),
+];
+
 const policies: [string, string | undefined][] = [
   ...Object.keys(rivals).map((name): [string, undefined] => [name, undefined]),
   ["nexus", "8"],
@@ -17,6 +28,10 @@ const policies: [string, string | undefined][] = [
   ["clockwork", "5ms"],
   ["shepherd", "1.5"],
   ["eager-least-latest", "1"],
+  ["orloj", "urgent,1e-3"],
+  ["orloj", "mixture"],
+  ["knows-lengths", "similar"],
+  ["knows-lengths", "throughput"],
 ];
 
 function scenario(more: Partial<Scenario>): Scenario {
@@ -50,6 +65,8 @@ const loads: [string, Partial<Scenario>][] = [
   ["three times what is possible", { rate: 5000 }],
   ["bursts over a network with delays", { rate: 1200, arrivals: BURSTY, network: SLOW }],
   ["fewer accelerators than models", { rate: 300, gpus: 2 }],
+  ["dynamic and static models", { rate: 150, models: DYNAMIC }],
+  ["too much for dynamic models, over a network", { rate: 800, models: DYNAMIC, network: SLOW, gpus: 2 }],
 ];
 
 test.for(policies)("%s:%s keeps its promises under every load", ([name, parameter]) => {
@@ -69,9 +86,13 @@ test.for(policies)("%s:%s keeps its promises under every load", ([name, paramete
 });
 
 test.for(policies)("%s:%s does the same again, given the same", ([name, parameter]) => {
-  const of = scenario({ rate: 2000, arrivals: BURSTY, network: SLOW });
-  const [once, again] = [0, 1].map(() => play(rivals[name]!(parameter), of).recorder);
-  expect(JSON.stringify(once)).toBe(JSON.stringify(again));
+  for (const of of [
+    scenario({ rate: 2000, arrivals: BURSTY, network: SLOW }),
+    scenario({ rate: 300, models: DYNAMIC }),
+  ]) {
+    const [once, again] = [0, 1].map(() => play(rivals[name]!(parameter), of).recorder);
+    expect(JSON.stringify(once)).toBe(JSON.stringify(again));
+  }
 });
 
 test.for(["clockwork", "shepherd", "eager-least-latest"])("%s answers in time whatever it runs", (name) => {
@@ -91,15 +112,25 @@ function fates({ refusals, ended }: Recorder): [number, number][] {
   return [...ends].toSorted(([a], [b]) => a - b);
 }
 
+/** On each accelerator, or on each of its parts, which together are no more than it; and runs take what they take there. */
 function expectOneAtATime({ ended }: Recorder, { gpus, models }: Scenario): void {
-  const busyUntil = new Float64Array(gpus).fill(-Infinity);
+  const busyUntil = new Float64Array(2 * gpus).fill(-Infinity);
+  const shares = new Float64Array(2 * gpus);
   const wrong = ended
     .toSorted((a, b) => a.begin - b.begin || a.end - b.end)
     .filter(({ batch, begin, end, completed }) => {
-      const overlaps = begin < busyUntil[batch.gpu]!;
-      busyUntil[batch.gpu] = end;
-      const whole = models[batch.model]!.profile.latency(batch.requests.length);
-      return overlaps || (completed ? end - begin !== whole : end - begin >= whole);
+      const { place, share } = batch.part ?? { place: 0, share: 1 };
+      const [own, other] = [2 * batch.gpu + place, 2 * batch.gpu + 1 - place];
+      const overlaps = begin < busyUntil[own]! || (begin < busyUntil[other]! && share + shares[other]! > 1 + 1e-9);
+      busyUntil[own] = end;
+      shares[own] = share;
+      const { profile, dynamic } = models[batch.model]!;
+      const size = batch.requests.length;
+      const planned = partProfile(models[batch.model]!, Math.round(100 * share)).latency(size);
+      const slower = planned / profile.latency(size);
+      const run =
+        dynamic === undefined ? planned : Math.round(slower * dynamicRunTime(dynamic, size, longestOf(batch.requests)));
+      return overlaps || (completed ? Math.abs(end - begin - run) > (share < 1 ? 1 : 0) : end - begin >= run);
     });
   expect(wrong).toEqual([]);
 }
@@ -112,6 +143,7 @@ test.for<[string, string, RegExp]>([
   ["clockwork", "-1ms", /takes a time/],
   ["shepherd", "1", /a number from 1.01/],
   ["eager-least-latest", "all", /a number from 0.01 to 4/],
+  ["fractions", "2", /'fractions' has no parameter/],
   ["clipper", "3", /'clipper' has no parameter, but was given '3'/],
 ])("%s:%s is refused with what would do", ([name, parameter, message]) => {
   expect(() => rivals[name]!(parameter)).toThrow(message);

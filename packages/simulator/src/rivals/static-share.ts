@@ -20,7 +20,7 @@ export function staticShares(models: readonly ScenarioModel[], gpus: number): nu
 }
 
 /** Adds and takes one at a time where a replica carries most and least, until there are as many replicas as accelerators. */
-function balance(counts: number[], ideal: readonly number[], gpus: number): void {
+export function balance(counts: number[], ideal: readonly number[], gpus: number): void {
   const placed = () => counts.reduce((sum, count) => sum + count, 0);
   for (let missing = gpus - placed(); missing > 0; missing--) {
     const load = (model: number) => (counts[model]! < gpus ? ideal[model]! / counts[model]! : -1);

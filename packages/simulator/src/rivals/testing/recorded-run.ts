@@ -79,5 +79,6 @@ export const burst = (count: number, arrival: Arrival): Arrival[] => Array.from(
 
 function request(id: number, of: number, at: number, slo: Micros): SimRequest {
   assert(Number.isInteger(at), `${at} µs`);
-  return { id, model: of, arrivedAt: at as Instant, deadline: (at + slo) as Instant, slo };
+  const deadline = (at + slo) as Instant;
+  return { id, model: of, arrivedAt: at as Instant, deadline, slo, ...{ app: 0, solo: 0, units: 0 } };
 }

@@ -1,0 +1,34 @@
+/** What batches take on a part of an accelerator: emulated, after docs/algorithms.md, D6. */
+import { LatencyTable } from "@tutti/profile";
+import { type Micros, micros } from "@tutti/units";
+import type { ModelParts, ScenarioModel } from "./scenario.ts";
+
+/** L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one that does. */
+export function partLatency({ alpha, beta, fills }: ModelParts, batchSize: number, share: number): Micros {
+  return micros(Math.round(beta + (alpha * batchSize) / Math.min(share, 1, fills * batchSize)));
+}
+
+/** On a whole accelerator. */
+export function wholeProfile(parts: ModelParts, batchSizeMax: number): LatencyTable {
+  return partTable(parts, 1, batchSizeMax);
+}
+
+/**
+ * On `size` percent of one.
+ *
+ * A model that doesn't say how much of an accelerator it fills takes so many times longer as the part is smaller: then parts gain nothing.
+ */
+export function partProfile({ parts, profile }: ScenarioModel, size: number): LatencyTable {
+  if (size === 100) return profile;
+  if (parts !== undefined) return partTable(parts, size / 100, profile.batchSizeMax);
+  const points = profile.toPoints();
+  return LatencyTable.fromPoints(
+    points.map(({ batchSize, latency }) => ({ batchSize, latency: micros(Math.round((latency * 100) / size)) })),
+  );
+}
+
+function partTable(parts: ModelParts, share: number, batchSizeMax: number): LatencyTable {
+  return LatencyTable.fromPoints(
+    Array.from({ length: batchSizeMax }, (_, i) => ({ batchSize: i + 1, latency: partLatency(parts, i + 1, share) })),
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * Sub-clusters: each has a scheduler, models and accelerators of its own, and knows nothing of the others (Symphony v2, §4.4; docs/algorithms.md, E).
+ *
+ *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the work, at least one each.
+ *   SC2. Events of all of them are told in the order of time.
+ */
+import { placeModels } from "@tutti/planning";
+import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
+import { modelWork } from "./model-work.ts";
+import type { Scenario } from "./scenario.ts";
+import {
+  type ElasticCluster,
+  type SimBatch,
+  type SimClusterFactory,
+  type SimClusterOptions,
+  type SimListener,
+  type SimRequest,
+  type SteppedCluster,
+  isElastic,
+} from "./simulated-cluster.ts";
+
+const PROPOSALS = 100_000;
+
+export interface SubClusterSplit {
+  /** By model. */
+  readonly clusterOf: ArrayLike<number>;
+  /** By sub-cluster. */
+  readonly gpus: readonly number[];
+}
+
+/** @throws AssertionError for more sub-clusters than models or accelerators */
+export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
+  const { models, gpus, seed } = scenario;
+  assert(count >= 1 && count <= models.length && count <= gpus, `${count} sub-clusters`);
+  const shares = meanShares(scenario);
+  // A model without requests has its place too.
+  const work = models.map((model, i) => Math.max(shares[i]! * modelWork(model), 1e-12));
+  const rated = work.map((rate) => ({ rate, staticMemory: 0, dynamicMemory: 0 }));
+  const problem = { models: rated, clusters: count, rateMax: Infinity, memoryMax: Infinity };
+  const { clusters } = placeModels(problem, { seed, proposals: PROPOSALS });
+  const works = new Float64Array(count);
+  for (const [i, rate] of work.entries()) works[clusters[i]!]! += rate;
+  return { clusterOf: clusters, gpus: dealt(gpus, works) };
+}
+
+/** By model, over the phases. */
+function meanShares({ models, phases, duration }: Scenario): readonly number[] {
+  if (phases.length === 0) return models.map(({ share }) => share);
+  const means = new Float64Array(models.length);
+  const all = phases[0]!.from === 0 ? phases : [{ from: 0, factor: 1 }, ...phases];
+  for (const [i, phase] of all.entries()) {
+    const time = Math.max(0, Math.min(all[i + 1]?.from ?? duration, duration) - phase.from);
+    const shares = "shares" in phase ? phase.shares : undefined;
+    for (const [m, { share }] of models.entries()) means[m]! += time * phase.factor * (shares?.[m] ?? share);
+  }
+  return [...means];
+}
+
+/** In proportion to the parts, each at least one; what is left goes where a part lacks most. */
+function dealt(count: number, parts: Float64Array): number[] {
+  const total = parts.reduce((sum, part) => sum + part, 0);
+  const ideal = [...parts].map((part) => (total > 0 ? part / total : 1 / parts.length) * count);
+  const given = ideal.map((part) => Math.max(1, Math.floor(part)));
+  const lacking = (): number => count - given.reduce((sum, one) => sum + one, 0);
+  const byNeed = (a: number, b: number): number => given[a]! / ideal[a]! - given[b]! / ideal[b]! || a - b;
+  const places = given.map((_, i) => i);
+  for (let left = lacking(); left > 0; left--) given[places.toSorted(byNeed)[0]!]!++;
+  // At least one each was more than there are.
+  for (let left = lacking(); left < 0; left++)
+    given[
+      places
+        .filter((i) => given[i]! > 1)
+        .toSorted(byNeed)
+        .at(-1)!
+    ]!--;
+  return given;
+}
+
+/** @throws Error for a policy that can't be stopped between two events */
+export function inSubClusters({ clusterOf, gpus }: SubClusterSplit, create: SimClusterFactory): SimClusterFactory {
+  return (options) => new SubClusters({ clusterOf, gpus }, create, options);
+}
+
+class SubClusters implements SteppedCluster {
+  readonly #clusterOf: ArrayLike<number>;
+  readonly #clusters: readonly ElasticCluster[];
+  /** Of the next event of each. */
+  readonly #next: Float64Array;
+  #now: Instant = ALWAYS;
+
+  constructor(split: SubClusterSplit, create: SimClusterFactory, options: SimClusterOptions) {
+    this.#clusterOf = split.clusterOf;
+    const count = { batches: 0 };
+    let firstGpu = 0;
+    this.#clusters = split.gpus.map((gpus) => {
+      const listener = renumbered(options.listener, firstGpu, count);
+      firstGpu += gpus;
+      // Each has a place for every model, so that models keep their numbers; only its own get requests.
+      const cluster = create({ ...options, gpus, listener });
+      if (!isElastic(cluster)) throw new Error("sub-clusters are for Tutti's own policies");
+      return cluster;
+    });
+    this.#next = new Float64Array(this.#clusters.length).fill(NEVER);
+  }
+
+  arrive(request: SimRequest): void {
+    if (request.arrivedAt > this.#now) this.#runWhile((next) => next < request.arrivedAt);
+    if (request.arrivedAt > this.#now) this.#now = request.arrivedAt;
+    const own = this.#clusterOf[request.model]!;
+    this.#clusters[own]!.arrive(request);
+    this.#next[own] = this.#clusters[own]!.nextAt();
+  }
+
+  runUntilIdle(): void {
+    this.#runWhile((next) => next < NEVER);
+  }
+  nextAt(): Instant {
+    return this.#next[this.#first()]! as Instant;
+  }
+  runUntil(at: Instant): void {
+    this.#runWhile((next) => next <= at);
+    if (at > this.#now) this.#now = at;
+  }
+  withdraw(request: SimRequest, at: Instant): boolean {
+    const own = this.#clusterOf[request.model]!;
+    const isGone = this.#clusters[own]!.withdraw?.(request, at) === true;
+    this.#next[own] = this.#clusters[own]!.nextAt();
+    return isGone;
+  }
+
+  #first(): number {
+    let first = 0;
+    for (let i = 1; i < this.#next.length; i++) if (this.#next[i]! < this.#next[first]!) first = i;
+    return first;
+  }
+  /** SC2. */
+  #runWhile(isDue: (next: number) => boolean): void {
+    for (let first = this.#first(); isDue(this.#next[first]!); first = this.#first()) {
+      if (this.#next[first]! > this.#now) this.#now = this.#next[first]! as Instant;
+      this.#clusters[first]!.runUntil(this.#now);
+      this.#next[first] = this.#clusters[first]!.nextAt();
+    }
+  }
+}
+
+/** Accelerators and batches of a sub-cluster, in numbers that no other one uses. */
+function renumbered(listener: SimListener, firstGpu: number, count: { batches: number }): SimListener {
+  const told = new Map<number, SimBatch>();
+  return {
+    dispatched: (batch, at) => {
+      const own = { ...batch, id: ++count.batches, gpu: firstGpu + batch.gpu };
+      told.set(batch.id, own);
+      listener.dispatched?.(own, at);
+    },
+    refused: (request, cause, at) => listener.refused(request, cause, at),
+    finished: (batch, begin, end, completed) => {
+      const own = told.get(batch.id)!;
+      told.delete(batch.id);
+      listener.finished(own, begin, end, completed);
+    },
+  };
+}
