@@ -1,72 +1,297 @@
-import { type Server, createServer } from "node:http";
-import { type Actor, type ActorConfig, type ActorPorts, Station } from "@tutti/actors";
+import {
+  type Actor,
+  type ActorConfig,
+  type ActorPorts,
+  Catalog,
+  type CatalogModel,
+  RouteBook,
+  Station,
+  wellFormed,
+} from "@tutti/actors";
+import { presentationOf } from "@tutti/onnx-tools";
+import { ScalingAdvised, StatsReported, publicNameOf, stateOf, versionName } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+import { between } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { Registry } from "prom-client";
+import { Console } from "./console/console.ts";
+import type { OperatorPorts } from "./console/restarts.ts";
+import { FrontDoor } from "./front-door.ts";
+import { GrpcFront } from "./grpc/grpc-front.ts";
 import { missingParts } from "./health.ts";
+import { BodyReader } from "./http/body-reader.ts";
+import { HttpFront } from "./http/http-front.ts";
+import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
+import { MediaBodies } from "./media/media-bodies.ts";
+import { ClusterFigures } from "./metrics/cluster-figures.ts";
+import { clusterMetrics } from "./metrics/cluster-metrics.ts";
+import { MetricsFront } from "./metrics/metrics-front.ts";
+import { OwnMetrics } from "./metrics/own-metrics.ts";
+import { Takeovers } from "./metrics/takeovers.ts";
+import { AppClients } from "./oip/app-clients.ts";
+import { Inference, type RequestNoted } from "./oip/inference.ts";
+import { LongBodies } from "./oip/long-bodies.ts";
+import { modelStatistics } from "./oip/model-statistics.ts";
+import { Repository } from "./oip/repository.ts";
+import { OwnRequests } from "./own-totals.ts";
+import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
 
 export interface GatewayConfig extends ActorConfig {
-  /** On loopback; 0 takes any free one. */
-  readonly httpPort: number;
+  /** Default: loopback. */
+  readonly httpHost?: string;
+  readonly http: PortWish;
+  readonly grpc: PortWish;
+  readonly metrics: PortWish;
+  /** Default: loopback. */
+  readonly metricsHost?: string;
+  /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
+  readonly drainMs?: number;
+  /** Who knows it may change which models are served, and restart actors; nobody may where it is left out. */
+  readonly repositoryToken?: string | undefined;
+  /** A Jaeger's address, where the console asks for traces. */
+  readonly traceQuery?: string | undefined;
+  /** Where the console's built page lies; default: where the set-up puts it. */
+  readonly consoleFolder?: string;
 }
 
 export interface GatewayPorts extends ActorPorts {
   /** Told where it listens, or why it can't. */
-  readonly onListening: (address: { readonly url: string } | Error) => void;
+  readonly onListening: (addresses: GatewayAddresses | Error) => void;
+  /** With the rights of an operator, for the repository; default: that of everything else. */
+  readonly repositoryStore?: Store;
+  /** With the same rights, for restarts from the console; without it there are none. */
+  readonly operator?: OperatorPorts;
+}
+
+/** Less than its supervisor waits before it kills. */
+const DRAIN_MS = 5_000;
+
+/** Where it listens. */
+export interface GatewayAddresses {
+  readonly http: string;
+  /** `host:port`, as gRPC's clients take it. */
+  readonly grpc: string;
+  readonly metrics: string;
 }
 
 /**
- * Says over HTTP whether the cluster serves, by the paths of the Open Inference Protocol: `/v2/health/live` for this process, `/v2/health/ready`
- * for everything that a request needs. Only loopback hears it: it has no accounts.
+ * The front door: the Open Inference Protocol over HTTP and gRPC, metrics, and how many accelerators the load needs, for autoscalers (scaling.ts). By default only
+ * loopback hears it: it has no accounts, and whoever reaches it may ask in the name of any application.
  */
 export function createGateway(ports: GatewayPorts, config: GatewayConfig, ready: () => void): Actor {
-  let asked = 0;
-  const station = new Station(ports, config, {
-    role: "gateway",
-    listensTo: ["ingress", "batcher", "ranker", "executor"],
-    stats: () => ({ figures: { asked } }),
-  });
-  const server = createServer((request, response) => {
-    asked++;
-    const { status, body } = answer(request.method, request.url, () =>
-      missingParts((role) => station.directory.ofRole(role)),
-    );
-    response.writeHead(status, { "content-type": "application/json" }).end(`${JSON.stringify(body)}\n`);
-  });
-  server.on("error", (error) => ports.onListening(error));
-  station.open();
-  server.listen(config.httpPort, "127.0.0.1", () => {
-    ports.onListening({ url: urlOf(server) });
-    ready();
-  });
-  return {
-    role: "gateway",
-    key: config.key,
-    drain(done) {
-      server.close(() => station.close(done));
-      server.closeAllConnections();
-    },
-  };
+  const gateway = new Gateway(ports, config);
+  gateway.open(ready);
+  return { role: "gateway", key: config.key, drain: (done) => gateway.drain(done) };
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-}
+class Gateway {
+  readonly #ports: GatewayPorts;
+  readonly #config: GatewayConfig;
+  readonly #station: Station;
+  readonly #catalog: Catalog;
+  readonly #routes: RouteBook;
+  readonly #clients: AppClients;
+  readonly #longBodies = new LongBodies();
+  readonly #mediaBodies = new MediaBodies();
+  readonly #figures: ClusterFigures;
+  readonly #own = new OwnRequests();
+  readonly #takeovers = new Takeovers();
+  readonly #bodies = new BodyReader();
+  readonly #ownMetrics: OwnMetrics;
+  readonly #door: FrontDoor;
+  readonly #console: Console;
+  readonly #http: HttpFront;
+  readonly #grpc: GrpcFront;
+  readonly #metrics: MetricsFront;
+  readonly #listening: { stop(): void }[] = [];
+  #advised: ScalingAdvised | undefined;
 
-/** Pure: what each path says. */
-export function answer(method: string | undefined, url: string | undefined, missing: () => string[]): Answer {
-  if (method !== "GET" && method !== "HEAD") return { status: 405, body: { error: "GET only" } };
-  switch (url?.split("?", 1)[0]) {
-    case "/v2/health/live":
-      return { status: 200, body: { live: true } };
-    case "/v2/health/ready": {
-      const reasons = missing();
-      return { status: reasons.length === 0 ? 200 : 503, body: { ready: reasons.length === 0, missing: reasons } };
-    }
-    default:
-      return { status: 404, body: { error: "known paths are /v2/health/live and /v2/health/ready" } };
+  constructor(ports: GatewayPorts, config: GatewayConfig) {
+    this.#ports = ports;
+    this.#config = config;
+    this.#figures = new ClusterFigures(ports.clock.now());
+    this.#station = new Station(ports, config, {
+      role: "gateway",
+      listensTo: ["ingress", "batcher", "ranker", "executor"],
+      stats: () => ({ figures: this.#ownFigures() }),
+      onBeat: (peer) => this.#takeovers.hear(peer),
+    });
+    this.#catalog = new Catalog(ports.store, this.#station.log, {
+      onChange: ({ spec }) => {
+        if (presentationOf(spec.presentation).input !== undefined) this.#mediaBodies.warm();
+      },
+      onGone: ({ spec }) => this.#forget(spec.name),
+    });
+    this.#routes = new RouteBook(ports.store, this.#station.log);
+    this.#clients = new AppClients(ports.bulk, ports.telemetry, Buffer.from(ports.randomBytes(12)).toString("hex"));
+    this.#door = this.#openDoor();
+    this.#console = this.#openConsole();
+    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk);
+    this.#grpc = new GrpcFront(this.#door, this.#bodies);
+    const registry = new Registry();
+    this.#ownMetrics = this.#measure(registry);
+    this.#metrics = new MetricsFront(registry, this.#door);
   }
-}
 
-function urlOf(server: Server): string {
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`;
+  open(ready: () => void): void {
+    const { bus } = this.#ports;
+    const { subjects } = this.#station;
+    const reader = new FrameReader()
+      .on(ScalingAdvised, (told) => {
+        if (wellFormed.scalingAdvised(told)) this.#advised = told;
+        else this.#station.faults++;
+      })
+      .on(StatsReported, (stats) => {
+        const isHeard = this.#figures.hear(stats, this.#ports.clock.now()) && this.#console.hear(stats);
+        if (!isHeard) this.#station.faults++;
+      });
+    for (const subject of [subjects.advice, subjects.stats("*")])
+      this.#listening.push(
+        bus.subscribe(subject, ({ payload }) => {
+          if (reader.read(payload) !== undefined) this.#station.faults++;
+        }),
+      );
+    this.#station.open();
+    this.#routes.open(() => this.#catalog.open(() => void this.#listen(ready)));
+  }
+
+  drain(done: () => void): void {
+    for (const subscription of this.#listening) subscription.stop();
+    const { server } = this.#http;
+    this.#console.desk.close(); // Its streams would never end by themselves.
+    // Who waits for an answer gets it; what is idle ends.
+    const closed = [
+      new Promise<void>((resolve) => server.close(() => resolve())),
+      new Promise<void>((resolve) => this.#metrics.server.close(() => resolve())),
+      new Promise<void>((resolve) => this.#grpc.drain(resolve)),
+    ];
+    server.closeIdleConnections();
+    const late = setTimeout(() => {
+      server.closeAllConnections();
+      this.#grpc.close();
+    }, this.#config.drainMs ?? DRAIN_MS);
+    this.#metrics.server.closeAllConnections();
+    void Promise.all(closed).then(() => {
+      clearTimeout(late);
+      this.#grpc.close();
+      this.#routes.close();
+      this.#catalog.close();
+      this.#clients.close();
+      void this.#longBodies.close();
+      void this.#mediaBodies.close();
+      this.#station.close(done);
+    });
+  }
+
+  #ownFigures(): Record<string, number> {
+    const { inFlight } = this.#door.inference;
+    return { asked: this.#http.asked + this.#grpc.asked, inFlight, apps: this.#clients.size };
+  }
+
+  async #listen(ready: () => void): Promise<void> {
+    const host = this.#config.httpHost ?? LOOPBACK;
+    try {
+      const http = urlOf(host, await listen(this.#http.server, host, this.#config.http));
+      const grpc = await this.#grpc.listen(host, this.#config.grpc);
+      const metricsHost = this.#config.metricsHost ?? LOOPBACK;
+      const metrics = urlOf(metricsHost, await listen(this.#metrics.server, metricsHost, this.#config.metrics));
+      this.#ports.onListening({ http, grpc, metrics });
+    } catch (error) {
+      return this.#ports.onListening(error instanceof Error ? error : new Error(String(error)));
+    }
+    ready();
+  }
+
+  #openDoor(): FrontDoor {
+    const { store, repositoryStore, clock } = this.#ports;
+    const modelOf = (name: string, version = this.#defaultOf(name)): CatalogModel | undefined => {
+      const first = this.#catalog.target(name);
+      if (version === undefined || first?.spec.version === version) return first;
+      return this.#catalog.target(versionName(name, version));
+    };
+    return new FrontDoor({
+      log: this.#station.log,
+      modelOf,
+      versionsOf: (name) => this.#versionsOf(name),
+      models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
+      missing: () => missingParts((role) => this.#station.directory.ofRole(role)),
+      scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
+      statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
+      inference: new Inference({
+        modelOf,
+        clients: this.#clients,
+        note: (noted) => this.#note(noted),
+        tracer: this.#ports.telemetry.tracer,
+      }),
+      longBodies: this.#longBodies,
+      mediaBodies: this.#mediaBodies,
+      repository: new Repository(repositoryStore ?? store),
+      token: this.#config.repositoryToken,
+    });
+  }
+
+  #defaultOf(name: string): string | undefined {
+    const route = this.#routes.get(name);
+    return route === undefined ? undefined : stateOf(route).default;
+  }
+
+  /** The one under the model's own name first. */
+  #versionsOf(name: string): string[] {
+    const versions = [...this.#catalog.targets()].filter(({ spec }) => publicNameOf(spec.name) === name);
+    return versions.sort((a, b) => a.spec.name.length - b.spec.name.length).map(({ spec }) => spec.version);
+  }
+
+  #openConsole(): Console {
+    const { bus, store, clock, operator } = this.#ports;
+    const { cluster, httpHost = LOOPBACK, repositoryToken, consoleFolder, traceQuery } = this.#config;
+    return new Console({
+      ...{ bus, store, cluster, operator },
+      log: this.#station.log,
+      now: () => clock.now(),
+      models: () => this.#door.models(),
+      missing: () => this.#door.missing(),
+      batchers: () => this.#figures.ofRole("batcher", clock.now()),
+      bodies: this.#bodies,
+      authorise: (authorization) => this.#door.authorise(authorization),
+      isOpen: repositoryToken !== undefined,
+      isLoopback: isLoopback(httpHost),
+      folder: consoleFolder,
+      traceQuery,
+    });
+  }
+
+  #note(noted: RequestNoted): void {
+    this.#own.note(noted, this.#ports.clock.now() / 1_000);
+    this.#ownMetrics.note(noted);
+  }
+
+  #measure(registry: Registry): OwnMetrics {
+    const { clock } = this.#ports;
+    const figures = this.#figures;
+    clusterMetrics(registry, {
+      models: () => [...this.#catalog.models()], // as actors name them: a family by its own name
+      totalsOf: (model) => figures.models.get(model),
+      parts: (kind) => figures.parts.ofKind(kind),
+      ownOf: (model) => this.#own.of(model),
+      gpus: () => figures.gpus,
+      routes: () => [...this.#routes.known()].map(({ route }) => route),
+      living: () => figures.living(clock.now()),
+      peersOf: (role) => this.#station.directory.ofRole(role),
+      takeovers: () => this.#takeovers.counts,
+      advised: () =>
+        this.#advised !== undefined && between(this.#advised.at, clock.now()) <= ADVICE_LASTS
+          ? this.#advised
+          : undefined,
+    });
+    return new OwnMetrics(registry, {
+      inFlight: () => this.#door.inference.inFlight,
+      apps: () => this.#clients.size,
+      bodyBytes: () => this.#bodies.bytes,
+    });
+  }
+
+  #forget(model: string): void {
+    this.#figures.forget(model);
+    this.#own.forget(model);
+  }
 }

@@ -1,2 +1,6 @@
 export * from "./gateway.ts";
 export * from "./health.ts";
+export { checkToken } from "./http/bearer.ts";
+export type { PortWish } from "./listening.ts";
+export { GRPC_STATUS } from "./grpc/grpc-errors.ts";
+export { type DeclaredMetric, declaredMetrics } from "./metrics/declared-metrics.ts";

@@ -1,0 +1,137 @@
+/** The frame: how the cluster is, in one line, and the views below it. */
+import { useEffect, useState } from "preact/hooks";
+import type { FeedState } from "../src/feed.ts";
+import { ActorsView } from "./actors-view.tsx";
+import { figure, percent, plural } from "./format.ts";
+import { type LiveStore, goodShare } from "./live-store.ts";
+import { LiveView } from "./live-view.tsx";
+import { PlanView } from "./plan-view.tsx";
+import { RefusalsView } from "./refusals-view.tsx";
+import { SimulatorView } from "./simulator-view.tsx";
+import { useHash } from "./theme.ts";
+import { TracesView } from "./traces-view.tsx";
+
+const VIEWS = [
+  ["live", "Live", LiveView],
+  ["actors", "Actors", ActorsView],
+  ["plan", "Plan", PlanView],
+  ["refusals", "Refusals", RefusalsView],
+  ["traces", "Traces", TracesView],
+  ["simulator", "Simulator", SimulatorView],
+] as const;
+
+export function App({ store }: { store: LiveStore }) {
+  const [, redraw] = useState(0);
+  useEffect(
+    () =>
+      onceAFrame(
+        (draw) => store.subscribe(draw),
+        () => redraw((count) => count + 1),
+      ),
+    [store],
+  );
+  const hash = useHash();
+  const [id, title, View] = VIEWS.find(([name]) => name === hash) ?? VIEWS[0];
+  useEffect(() => {
+    document.title = `${title} · Tutti`;
+  }, [title]);
+  return (
+    <>
+      <a
+        class="skip"
+        href="#content"
+        onClick={(event) => (event.preventDefault(), document.getElementById("content")?.focus())}
+      >
+        To the content
+      </a>
+      <header>
+        <div class="head">
+          <h1>Tutti</h1>
+          <Pill store={store} />
+          {store.state !== undefined && <Totals state={store.state} />}
+        </div>
+        <nav aria-label="Views">
+          {VIEWS.map(([name, text]) => (
+            <a key={name} href={`#${name}`} aria-current={name === id ? "page" : undefined}>
+              {text}
+              {name === "actors" && <Troubles state={store.state} />}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main id="content" tabIndex={-1}>
+        <View store={store} />
+      </main>
+    </>
+  );
+}
+
+function Pill({ store }: { store: LiveStore }) {
+  const { state, connected, hello } = store;
+  const [kind, text] =
+    state === undefined || !connected
+      ? (["warn", connected ? "waiting" : "not connected"] as const)
+      : state.missing.length === 0
+        ? (["good", "serving"] as const)
+        : (["bad", state.missing.join(", ")] as const);
+  return (
+    <p class="status" role="status">
+      <span class={`tag ${kind}`}>{text}</span>
+      {hello !== undefined && hello.cluster !== "main" && <span class="quiet"> {hello.cluster}</span>}
+    </p>
+  );
+}
+
+function Totals({ state }: { state: FeedState }) {
+  const add = (read: (model: FeedState["models"][number]) => number | null): number =>
+    state.models.reduce((sum, model) => sum + (read(model) ?? 0), 0);
+  const refused = add((model) => Object.values(model.refused).reduce((sum, rate) => sum + rate, 0));
+  const share = goodShare({ good: add(({ good }) => good), late: add(({ late }) => late), refused: { all: refused } });
+  const busy = state.gpus.flatMap((gpu) => gpu.busy ?? []);
+  const figures = [
+    ["asked", `${figure(add(({ offered }) => offered))} r/s`],
+    ["in time", percent(share)],
+    ["waiting", figure(add(({ queue }) => queue))],
+    [
+      plural(state.gpus.length + state.gpusLeft, "accelerator"),
+      busy.length === 0 ? "–" : `${percent(busy.reduce((sum, one) => sum + one, 0) / busy.length)} busy`,
+    ],
+  ] as const;
+  return (
+    <dl class="totals">
+      {figures.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Troubles({ state }: { state: FeedState | undefined }) {
+  const count = (state?.actors ?? []).filter(({ health }) => health.join() !== "ok").length;
+  if (count === 0) return null;
+  return (
+    <span class="count">
+      {count}
+      <span class="hidden-text"> not well</span>
+    </span>
+  );
+}
+
+/** However often something changes, it is drawn once a frame. */
+function onceAFrame(subscribe: (listener: () => void) => () => void, draw: () => void): () => void {
+  let due = 0;
+  const stop = subscribe(() => {
+    if (due === 0)
+      due = requestAnimationFrame(() => {
+        due = 0;
+        draw();
+      });
+  });
+  return () => {
+    stop();
+    cancelAnimationFrame(due);
+  };
+}

@@ -1,0 +1,139 @@
+/** What happens now: the accelerators, the models, and how they fared in the last minutes. */
+import { useMemo, useState } from "preact/hooks";
+import type { FeedModel } from "../src/feed.ts";
+import { chartsOf } from "./charts.ts";
+import { type Colours, coloursOf } from "./colours.ts";
+import { figure, milliseconds, percent } from "./format.ts";
+import { type LiveStore, goodShare } from "./live-store.ts";
+import { LiveTimeline } from "./live-timeline.tsx";
+import { Empty, Meter, Swatch, Table } from "./parts.tsx";
+import { SeriesChart } from "./series-chart.tsx";
+
+export function LiveView({ store }: { store: LiveStore }) {
+  const { state } = store;
+  const [focus, setFocus] = useState<string>();
+  if (state === undefined) return <Empty>Waiting for the cluster to say something …</Empty>;
+  const colours = coloursOf(state);
+  return (
+    <>
+      <LiveTimeline store={store} models={state.models} colours={colours} />
+      <section aria-labelledby="models">
+        <div class="bar">
+          <h2 id="models">Models</h2>
+          {focus !== undefined && (
+            <button type="button" onClick={() => setFocus(undefined)}>
+              Show all in the charts
+            </button>
+          )}
+        </div>
+        {state.models.length === 0 ? (
+          <Empty>
+            No model is loaded: <code>tutti load</code> does that.
+          </Empty>
+        ) : (
+          <ModelTable models={state.models} colours={colours} focus={focus} onFocus={setFocus} />
+        )}
+        {state.modelsLeft > 0 && <p class="quiet">{state.modelsLeft} more models are not shown.</p>}
+      </section>
+      <Charts store={store} colours={colours} focus={focus} />
+    </>
+  );
+}
+
+const HEAD = [
+  "Model",
+  ["In time", "wide-cell"],
+  ["Good r/s", "number"],
+  ["Asked r/s", "number wide"],
+  // A telephone has them in the charts below.
+  ["Queue", "number wide"],
+  ["Batch / target", "number wide"],
+  ["p99 / SLO", "wide-cell"],
+  ["Refused", "wide"],
+] as const;
+
+function ModelTable({
+  models,
+  colours,
+  focus,
+  onFocus,
+}: {
+  models: readonly FeedModel[];
+  colours: Colours;
+  focus: string | undefined;
+  onFocus: (name: string | undefined) => void;
+}) {
+  return (
+    <Table name="Models" head={HEAD}>
+      {models.map((model) => {
+        const share = goodShare(model);
+        const slow = model.p99Ms === null ? null : model.p99Ms / model.sloMs;
+        const isFocus = model.name === focus;
+        return (
+          <tr key={model.name} class={isFocus ? "chosen" : ""}>
+            <th scope="row">
+              <button
+                type="button"
+                class="plain"
+                aria-pressed={isFocus}
+                title="Show it alone in the charts"
+                onClick={() => onFocus(isFocus ? undefined : model.name)}
+              >
+                <Swatch colour={colours(model.name)} />
+                {model.name}
+              </button>
+              {model.state !== "ready" && (
+                <span class="tag warn" title={model.reason}>
+                  {model.state}
+                </span>
+              )}
+            </th>
+            <td>
+              <Meter
+                share={share}
+                text={percent(share)}
+                state={share === null ? "plain" : share >= 0.99 ? "good" : "bad"}
+              />
+            </td>
+            <td class="number">{figure(model.good)}</td>
+            <td class="number wide">{figure(model.offered)}</td>
+            <td class="number wide">{figure(model.queue)}</td>
+            <td class="number wide">
+              {figure(model.batchMean)} <span class="quiet">/ {figure(model.target)}</span>
+            </td>
+            <td>
+              <Meter
+                share={slow}
+                text={`${milliseconds(model.p99Ms)} / ${milliseconds(model.sloMs)}`}
+                state={slow === null ? "plain" : slow <= 1 ? "good" : "bad"}
+              />
+            </td>
+            <td class="wide">{refusedText(model)}</td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
+function refusedText({ refused }: FeedModel): string {
+  const causes = Object.entries(refused).filter(([, rate]) => rate > 0);
+  return causes.map(([code, rate]) => `${code.toLowerCase().replaceAll("_", " ")} ${figure(rate)}/s`).join(", ");
+}
+
+function Charts({ store, colours, focus }: { store: LiveStore; colours: Colours; focus: string | undefined }) {
+  const { history } = store;
+  const last = history.at.at(-1);
+  const charts = useMemo(() => chartsOf(history, colours, focus), [last, focus]);
+  if (history.at.length < 2) return null;
+  return (
+    <section aria-labelledby="minutes">
+      <h2 id="minutes">{focus === undefined ? "The last minutes" : `The last minutes of ${focus}`}</h2>
+      <div class="charts">
+        {charts.map((chart) => (
+          <SeriesChart key={chart.title} chart={chart} at={history.at} />
+        ))}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,87 @@
+/** Asks before an actor is restarted, for the token too, and says how far it is. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { FeedActor } from "../src/feed.ts";
+import { ask } from "./feed-client.ts";
+import type { LiveStore } from "./live-store.ts";
+
+/** For as long as the page is open, and nowhere else. */
+let remembered = "";
+
+const MEANS: Readonly<Record<string, string>> = {
+  executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
+  ranker: "A spare takes the lead in milliseconds.",
+  batcher: "Other batchers take its models; requests that wait are told again.",
+  ingress: "It answers what it has; others take what comes. Where it is the only one, a new one is started first.",
+  gateway: "This page loses its connection for a moment: it runs here.",
+};
+
+export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; store: LiveStore; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [token, setToken] = useState(remembered);
+  const [phase, setPhase] = useState<"asking" | "underway" | "done" | "failed">("asking");
+  const [problem, setProblem] = useState("");
+  const begun = useRef(Infinity);
+  useEffect(() => dialog.current?.showModal(), []);
+  const name = `${actor.process || actor.role} ${actor.actor}`;
+  const steps = store.operations.filter(({ at, what }) => what === `restart ${actor.actor}` && at >= begun.current);
+
+  const restart = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    remembered = token;
+    begun.current = (store.state?.at ?? Date.now()) - 2_000;
+    setPhase("underway");
+    try {
+      await ask("/console/restart", { actor: actor.actor }, token);
+      setPhase("done");
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+      setPhase("failed");
+    }
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="restart-title" onClose={onClose}>
+      <form onSubmit={(event) => void restart(event)}>
+        <h2 id="restart-title">Restart {name}?</h2>
+        <p>
+          No request is lost by it. {MEANS[actor.role] ?? "Serving goes on meanwhile."} The gateway's log keeps who
+          asked.
+        </p>
+        {phase === "asking" && (
+          <label>
+            Token
+            <input
+              type="password"
+              autocomplete="off"
+              spellcheck={false}
+              required
+              value={token}
+              onInput={(event) => setToken(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        <div role="status">
+          {phase !== "asking" && (
+            <ol class="log">
+              {steps.map(({ text }, i) => (
+                <li key={i}>{text}</li>
+              ))}
+            </ol>
+          )}
+          {phase === "underway" && <p>Under way …</p>}
+          {phase === "done" && <p class="done">{name} was restarted.</p>}
+          {phase === "failed" && <p class="failed">{problem}</p>}
+        </div>
+        <div class="bar end">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            {phase === "asking" ? "Leave it" : "Close"}
+          </button>
+          {phase === "asking" && (
+            <button type="submit" class="danger">
+              Restart it
+            </button>
+          )}
+        </div>
+      </form>
+    </dialog>
+  );
+}

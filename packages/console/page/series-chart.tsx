@@ -1,0 +1,93 @@
+/** A small chart of lines over time, drawn by uPlot. */
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import type { Chart } from "./charts.ts";
+import { figure } from "./format.ts";
+import { inkOf, useSize, useTheme } from "./theme.ts";
+
+const HEIGHT = 150;
+
+export function SeriesChart({ chart, at }: { chart: Chart; at: readonly number[] }) {
+  const [box, width] = useSize<HTMLDivElement>();
+  const plot = useRef<uPlot>(undefined);
+  const theme = useTheme();
+  const shape = chart.lines.map(({ label, colour }) => `${label} ${colour}`).join("|");
+  const data = [at, ...chart.lines.map(({ values }) => values)] as unknown as uPlot.AlignedData;
+  const latest = useRef(data);
+  latest.current = data;
+  useEffect(() => {
+    if (box.current === null || width < 60) return;
+    const made = new uPlot(optionsOf(chart, width, box.current), latest.current, box.current);
+    plot.current = made;
+    return () => made.destroy();
+  }, [width, theme, shape, chart.title]);
+  useEffect(() => plot.current?.setData(data), [at.at(-1), shape]);
+  return (
+    <figure class="chart">
+      <figcaption>
+        {chart.title} <span class="quiet">{chart.unit}</span>
+      </figcaption>
+      <div ref={box} role="img" aria-label={inWords(chart)} />
+    </figure>
+  );
+}
+
+/** The last value of each line. */
+function inWords({ title, unit, lines }: Chart): string {
+  const said = lines.map(({ label, values }) => `${label} ${figure(values.findLast((value) => value !== null))}`);
+  return `${title} in ${unit}, now: ${said.length === 0 ? "nothing yet" : said.join(", ")}`;
+}
+
+function optionsOf(chart: Chart, width: number, within: Element): uPlot.Options {
+  const ink = inkOf(within);
+  const axis = {
+    stroke: ink.quiet,
+    grid: { stroke: ink.line, width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui, sans-serif",
+  };
+  const markLine = (plot: uPlot): void => {
+    if (chart.mark === undefined) return;
+    const y = Math.round(plot.valToPos(chart.mark, "y", true));
+    plot.ctx.save();
+    plot.ctx.strokeStyle = ink.quiet;
+    plot.ctx.setLineDash([4, 4]);
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(plot.bbox.left, y);
+    plot.ctx.lineTo(plot.bbox.left + plot.bbox.width, y);
+    plot.ctx.stroke();
+    plot.ctx.restore();
+  };
+  return {
+    width,
+    height: HEIGHT,
+    padding: [8, 26, 0, 0],
+    legend: { show: false },
+    cursor: { show: false },
+    scales: {
+      x: { time: true },
+      y: { range: (_, __, most) => [0, Math.max(chart.least, most ?? 0) * 1.05] },
+    },
+    axes: [
+      {
+        ...axis,
+        space: 70,
+        size: 24,
+        values: (_, splits) => splits.map((s) => new Date(s * 1_000).toLocaleTimeString("en-GB")),
+      },
+      { ...axis, space: 28, size: 44, values: (_, splits) => splits.map((value) => figure(value)) },
+    ],
+    series: [
+      {},
+      ...chart.lines.map(({ label, colour, isReference }): uPlot.Series => ({
+        label,
+        stroke: isReference ? ink.quiet : colour,
+        width: isReference ? 1 : 1.5,
+        ...(isReference && { dash: [4, 4] }),
+        points: { show: false },
+        spanGaps: true,
+      })),
+    ],
+    hooks: { draw: [markLine] },
+  };
+}

@@ -1,0 +1,77 @@
+/** The built page, read when it is asked for and kept: a handful of files, small, named by their contents. Where there is none, a page that says what to do. */
+import { readFile, readdir, stat } from "node:fs/promises";
+import { extname, join } from "node:path";
+
+/** Beside everything else that the set-up makes. */
+export const BUILT_FOLDER = join(import.meta.dirname, "../../../.tutti/console/page");
+
+export interface ConsoleFile {
+  readonly status: number;
+  readonly type: string;
+  readonly bytes: Uint8Array;
+  /** Its name says what is in it, so it may be kept for ever. */
+  readonly immutable: boolean;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** A build has five; more than so many is none of ours. */
+export const CONSOLE_FILES_MAX = 64;
+
+export class ConsoleFiles {
+  readonly #folder: string;
+  #built = "";
+  #files = new Map<string, ConsoleFile>();
+
+  constructor(folder: string = BUILT_FOLDER) {
+    this.#folder = folder;
+  }
+
+  /** @param path - `/` or `/assets/…`. @returns undefined where there is no such file. Never rejects */
+  async get(path: string): Promise<ConsoleFile | undefined> {
+    const isPage = path === "/" || path === "/index.html";
+    try {
+      if (isPage || !this.#files.has(path)) await this.#read();
+    } catch {
+      return isPage ? NOT_BUILT : undefined;
+    }
+    return this.#files.get(isPage ? "/index.html" : path);
+  }
+
+  /** Anew where it was built anew. */
+  async #read(): Promise<void> {
+    const { mtimeMs, ino } = await stat(join(this.#folder, "index.html"));
+    const built = `${ino} ${mtimeMs}`;
+    if (built === this.#built) return;
+    const entries = await readdir(this.#folder, { recursive: true, withFileTypes: true });
+    const files = new Map<string, ConsoleFile>();
+    for (const entry of entries.slice(0, CONSOLE_FILES_MAX)) {
+      const type = TYPES[extname(entry.name)];
+      if (!entry.isFile() || type === undefined) continue;
+      const file = join(entry.parentPath, entry.name);
+      const path = `/${file.slice(this.#folder.length + 1).replaceAll("\\", "/")}`;
+      files.set(path, { status: 200, type, bytes: await readFile(file), immutable: path.startsWith("/assets/") });
+    }
+    this.#files = files;
+    this.#built = built;
+  }
+}
+
+const NOT_BUILT: ConsoleFile = {
+  status: 503,
+  type: TYPES[".html"]!,
+  immutable: false,
+  bytes: new TextEncoder().encode(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tutti</title>
+<h1>The console has not been built</h1>
+<p>Everything else is served. Build it in the repository, and load this page again:</p>
+<pre>npm run build -w @tutti/console</pre>
+<p><code>npm start</code> does that by itself; where it could not, it said why on its first lines.</p>
+</html>
+`),
+};

@@ -1,0 +1,223 @@
+/**
+ * What the page is told and may ask: the contract between the gateway and the page. Types only, so that both read the same; times in ms since the Unix epoch.
+ *
+ *   GET  /console/feed      server-sent events, one for each name of FeedEvents
+ *   POST /console/restart   { actor }, with the token: restarts it and answers when that is done
+ *   GET  /console/traces    the last ones: FeedTrace[]; /console/traces/<id>: TraceAnswer
+ *   POST /console/replay    ReplayWish: what the last minutes would have been with other accelerators or another policy
+ */
+
+/** By the name of the event. */
+export interface FeedEvents {
+  /** Once, first. */
+  readonly hello: FeedHello;
+  /** The whole, whenever something of it changed; at most four times a second. */
+  readonly state: FeedState;
+  /** Batches that ended. */
+  readonly batches: FeedBatches;
+  /** Refusals that were not told before; the first time the last ones that are known. */
+  readonly refusals: readonly FeedRefusal[];
+  readonly plan: FeedPlan;
+  /** Steps of what operators of this console do. */
+  readonly operation: FeedOperation;
+}
+
+export interface FeedHello {
+  readonly cluster: string;
+  /** Policies that a replay takes. */
+  readonly policies: readonly string[];
+  /** Whether actors may be restarted from here: with a token, or why not. */
+  readonly restart: "token" | "closed";
+  /** Whether traces can be asked for. */
+  readonly traces: boolean;
+}
+
+export interface FeedState {
+  readonly at: number;
+  /** What keeps the cluster from answering; empty when nothing does. */
+  readonly missing: readonly string[];
+  readonly models: readonly FeedModel[];
+  /** Beyond those that are told. */
+  readonly modelsLeft: number;
+  readonly gpus: readonly FeedGpu[];
+  readonly gpusLeft: number;
+  readonly actors: readonly FeedActor[];
+  readonly actorsLeft: number;
+  readonly record: FeedRecord;
+}
+
+export interface FeedModel {
+  readonly name: string;
+  /** Its number: batches name it. */
+  readonly number: number;
+  readonly state: string;
+  readonly reason: string;
+  /** Per second; null until that is known. */
+  readonly offered: number | null;
+  readonly good: number | null;
+  readonly late: number | null;
+  readonly refused: Readonly<Record<string, number>>;
+  readonly queue: number;
+  readonly batchMean: number | null;
+  /** The batch that is aimed at, at the rate of now. */
+  readonly target: number | null;
+  readonly p99Ms: number | null;
+  readonly sloMs: number;
+}
+
+export interface FeedGpu {
+  readonly gpu: number;
+  readonly type: string;
+  readonly host: string;
+  readonly subCluster: string;
+  readonly serving: boolean;
+  /** Share of the time: 0 … 1. */
+  readonly busy: number | null;
+}
+
+export interface FeedActor {
+  readonly actor: string;
+  readonly role: string;
+  readonly host: string;
+  readonly pid: number;
+  /** As whoever keeps it calls it; "": nobody known does. */
+  readonly process: string;
+  readonly startedAt: number;
+  readonly epoch: number | null;
+  readonly duty: string;
+  readonly subCluster: string | null;
+  readonly restarts: number | null;
+  readonly queue: number;
+  readonly health: readonly string[];
+}
+
+/** The arrivals that a replay would run. */
+export interface FeedRecord {
+  readonly arrivals: number;
+  readonly seconds: number;
+  /** Came, and could not be kept. */
+  readonly left: number;
+}
+
+export interface FeedBatches {
+  readonly at: number;
+  /** Not told, because there were too many. */
+  readonly left: number;
+  /** Eight for each batch: model, gpu, size, failed; then µs before `at`: first arrival, grant, start, end. */
+  readonly rows: readonly number[];
+}
+
+export interface FeedRefusal {
+  readonly at: number;
+  readonly model: string;
+  readonly code: string;
+  readonly text: string;
+}
+
+export interface FeedPlan {
+  readonly epoch: number;
+  readonly madeAt: number | null;
+  readonly seenAt: number | null;
+  readonly models: readonly {
+    readonly model: string;
+    readonly subCluster: string;
+    readonly rate: number | null;
+    readonly work: number | null;
+    readonly memoryBytes: number | null;
+    /** Where it goes next, and whether that has begun. */
+    readonly next: string | null;
+    readonly state: "moving" | "waiting" | null;
+  }[];
+  readonly accelerators: readonly { readonly gpu: number; readonly from: string; readonly to: string }[];
+  readonly leftOut: readonly { readonly model: string; readonly text: string }[];
+  readonly advice: {
+    readonly gpus: number;
+    readonly advice: number;
+    readonly badRate: number;
+    readonly idleShare: number;
+  } | null;
+  /** The newest first. */
+  readonly reasons: readonly { readonly at: number; readonly about: string; readonly text: string }[];
+}
+
+export interface FeedOperation {
+  readonly at: number;
+  readonly what: string;
+  readonly text: string;
+  /** Undefined while it goes on. */
+  readonly end?: "done" | "failed";
+}
+
+export interface ReplayWish {
+  readonly minutes: number;
+  readonly gpus: number;
+  readonly policy: string;
+}
+
+export interface ReplayAnswer {
+  readonly gpus: number;
+  readonly policy: string;
+  readonly seconds: number;
+  readonly arrivals: number;
+  readonly goodRps: number;
+  readonly offeredRps: number;
+  readonly badRate: number;
+  readonly busyFraction: number;
+  readonly used: number;
+  readonly batchMean: number;
+  readonly queueP99Ms: number;
+  readonly models: readonly {
+    readonly name: string;
+    readonly offeredRps: number;
+    readonly badRate: number;
+    readonly batchMean: number;
+    readonly p99Ms: number | null;
+    readonly sloMs: number;
+  }[];
+  /** As FeedBatches.rows, but `model` is a place in `models`, and times are µs from the beginning. */
+  readonly rows: readonly number[];
+  /** Batches that are not told. */
+  readonly left: number;
+  /** Models of the record that could not be run, with the reason. */
+  readonly without: readonly { readonly model: string; readonly text: string }[];
+}
+
+/** A trace as a list shows it. */
+export interface FeedTrace {
+  readonly id: string;
+  readonly at: number;
+  readonly ms: number;
+  readonly name: string;
+  /** `ok`, `late`, the code of a refusal, or "" where no span says. */
+  readonly outcome: string;
+  readonly spans: number;
+}
+
+export interface TraceAnswer {
+  readonly id: string;
+  readonly at: number;
+  readonly us: number;
+  /** In the order of their beginnings. */
+  readonly spans: readonly TraceSpan[];
+}
+
+export type TraceNote = readonly [name: string, value: string];
+
+/** Times in µs from the trace's beginning. */
+export interface TraceSpan {
+  readonly id: string;
+  readonly parent: string | null;
+  readonly name: string;
+  readonly service: string;
+  readonly at: number;
+  readonly us: number;
+  readonly notes: readonly TraceNote[];
+  readonly events: readonly { readonly at: number; readonly notes: readonly TraceNote[] }[];
+  /** Other traces: of the batch that it ran in, or of the batch's requests. */
+  readonly links: readonly string[];
+}
+
+/** Numbers of one batch in `rows`. */
+export const BATCH_ROW_WIDTH = 8;
+export const REPLAY_MINUTES_MAX = 10;
+export const REPLAY_GPUS_MAX = 1_024;

@@ -1,0 +1,2 @@
+export * from "./console-files.ts";
+export * from "./feed.ts";

@@ -1,0 +1,187 @@
+/** Puts the console together: what it keeps all the time (arrivals, refusals), and what runs only while a page is open. */
+import type { CatalogModel } from "@tutti/actors";
+import type { Bus } from "@tutti/bus";
+import { ClusterView, livePlan } from "@tutti/cli/operators";
+import { ConsoleFiles, type FeedPlan } from "@tutti/console";
+import { BUCKET, PLACEMENT_KEY, REPORT_KEY, type StatsReported, isPlacement, isPlanReport } from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import type { Instant } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
+import type { BodyReader } from "../http/body-reader.ts";
+import { ArrivalRecord } from "./arrival-record.ts";
+import { ConsoleDesk } from "./console-desk.ts";
+import { EndedBatches } from "./ended-batches.ts";
+import { feedPlan, feedState } from "./feed-state.ts";
+import { LiveFeed } from "./live-feed.ts";
+import { RecentRefusals } from "./recent-refusals.ts";
+import { REPLAY_POLICIES, Replays } from "./replays.ts";
+import { type OperatorPorts, Restarts } from "./restarts.ts";
+import { Traces } from "./traces.ts";
+
+export interface ConsoleOptions {
+  readonly bus: Bus;
+  readonly store: Store;
+  readonly cluster: string;
+  readonly log: Logger;
+  readonly now: () => Instant;
+  readonly models: () => readonly CatalogModel[];
+  readonly missing: () => readonly string[];
+  readonly batchers: () => Iterable<StatsReported>;
+  readonly bodies: BodyReader;
+  readonly authorise: (authorization: string | undefined) => void;
+  /** Whether there is a token by which somebody may be authorised. */
+  readonly isOpen: boolean;
+  readonly operator: OperatorPorts | undefined;
+  readonly isLoopback: boolean;
+  /** A Jaeger's address. */
+  readonly traceQuery: string | undefined;
+  /** Where the built page lies; for tests. */
+  readonly folder?: string | undefined;
+}
+
+/** The plan and the processes' names change by the second at most. */
+const SLOWLY_MS = 2_000;
+
+export class Console {
+  readonly desk: ConsoleDesk;
+  readonly record = new ArrivalRecord();
+  readonly #options: ConsoleOptions;
+  readonly #refusals: RecentRefusals;
+  readonly #ended = new EndedBatches();
+  readonly #feed: LiveFeed;
+  readonly #restarts: Restarts | undefined;
+  /** While anybody looks. */
+  #view: { readonly view: ClusterView; users: number; readonly listening: { stop(): void } } | undefined;
+  #plan: FeedPlan | undefined;
+
+  constructor(options: ConsoleOptions) {
+    this.#options = options;
+    const { now, models, batchers, bodies, authorise, isLoopback, traceQuery } = options;
+    this.#refusals = new RecentRefusals((fresh) => this.#feed.tell("refusals", fresh));
+    this.#feed = this.#createFeed();
+    this.#restarts = this.#createRestarts();
+    this.desk = new ConsoleDesk({
+      files: new ConsoleFiles(options.folder),
+      feed: this.#feed,
+      replays: new Replays({ record: this.record, models, batchers, now }),
+      restarts: this.#restarts,
+      traces: traceQuery === undefined ? undefined : new Traces(traceQuery),
+      bodies,
+      authorise,
+      isLoopback,
+    });
+  }
+
+  /** @returns false when something in it is not what it should be (T8) */
+  hear(stats: StatsReported): boolean {
+    const isHeard = this.record.hear(stats) && this.#refusals.hear(stats);
+    return isHeard && (this.#feed.size === 0 || this.#ended.hear(stats));
+  }
+
+  #createFeed(): LiveFeed {
+    const { cluster, isOpen, operator, now, traceQuery } = this.#options;
+    return new LiveFeed({
+      open: () => this.#open(),
+      hello: () => ({
+        cluster,
+        policies: REPLAY_POLICIES,
+        restart: isOpen && operator !== undefined ? "token" : "closed",
+        traces: traceQuery !== undefined,
+      }),
+      state: () => this.#state(),
+      refusals: () => this.#refusals.all,
+      plan: () => this.#plan,
+      batches: () => this.#ended.take(now()),
+    });
+  }
+
+  #createRestarts(): Restarts | undefined {
+    const { operator, isOpen, cluster, log } = this.#options;
+    if (operator === undefined || !isOpen) return undefined;
+    return new Restarts({
+      operator,
+      cluster,
+      log,
+      tell: (operation) => this.#feed.tell("operation", operation),
+      withView: async (use) => {
+        const { view } = this.#look();
+        try {
+          return await use(view);
+        } finally {
+          this.#lookAway();
+        }
+      },
+    });
+  }
+
+  #open(): { stop(): void } {
+    this.#look();
+    const slowly = setInterval(() => this.#readSlowly(), SLOWLY_MS);
+    slowly.unref();
+    this.#readSlowly();
+    return {
+      stop: () => {
+        clearInterval(slowly);
+        this.#ended.clear();
+        this.#lookAway();
+      },
+    };
+  }
+
+  #state(): ReturnType<typeof feedState> {
+    const { models, missing, now } = this.#options;
+    return feedState({
+      nowMs: now() / 1_000,
+      view: this.#view?.view ?? new ClusterView(),
+      models: models(),
+      missing: missing(),
+      agents: this.#restarts?.agents ?? [],
+      record: {
+        arrivals: this.record.size,
+        seconds: Math.round(this.record.span(now()) / 1e6),
+        left: this.record.left,
+      },
+    });
+  }
+
+  #look(): { readonly view: ClusterView } {
+    if (this.#view === undefined) {
+      const { bus, cluster } = this.#options;
+      const view = new ClusterView();
+      this.#view = { view, users: 0, listening: view.listen(bus, cluster) };
+    }
+    this.#view.users++;
+    return this.#view;
+  }
+  #lookAway(): void {
+    if (this.#view === undefined || --this.#view.users > 0) return;
+    this.#view.listening.stop();
+    this.#view = undefined;
+  }
+
+  #readSlowly(): void {
+    void this.#restarts?.askAgents();
+    const { store, now } = this.#options;
+    read(store, PLACEMENT_KEY, (placement) =>
+      read(store, REPORT_KEY, (report) => {
+        if (placement !== undefined && !isPlacement(placement)) return;
+        const plan = livePlan(placement, isPlanReport(report) ? report : undefined, now());
+        this.#plan = feedPlan(plan, now() / 1_000);
+      }),
+    );
+  }
+}
+
+/** What can't be read is nothing: the next time it can. */
+function read(store: Store, key: string, done: (value: unknown) => void): void {
+  store.get(BUCKET.plan, key, (result) => {
+    if (isStoreFailure(result)) return;
+    if (result === "absent") return done(undefined);
+    try {
+      done(fromJson(result.value));
+    } catch {
+      done(undefined);
+    }
+  });
+}

@@ -1,0 +1,32 @@
+/** The last refusals of all ingresses, for who opens the page after something went wrong. */
+import { type StatsReported, readRefusals } from "@tutti/protocol";
+import type { FeedRefusal } from "@tutti/console";
+
+export const REFUSALS_KEPT_MAX = 200;
+
+export class RecentRefusals {
+  readonly #kept: FeedRefusal[] = [];
+  #onNew: (refusals: readonly FeedRefusal[]) => void = () => undefined;
+
+  /** @param onNew - hears those that come */
+  constructor(onNew?: (refusals: readonly FeedRefusal[]) => void) {
+    if (onNew !== undefined) this.#onNew = onNew;
+  }
+
+  /** Oldest first. */
+  get all(): readonly FeedRefusal[] {
+    return this.#kept;
+  }
+
+  /** @returns false when the report's refusals are none (T8) */
+  hear({ refusals: value }: Pick<StatsReported, "refusals">): boolean {
+    if (value === undefined) return true;
+    const told = readRefusals(value);
+    if (told === undefined) return false;
+    const fresh = told.map(({ at, model, code, text }) => ({ at: at / 1_000, model, code, text }));
+    this.#kept.push(...fresh);
+    this.#kept.splice(0, Math.max(0, this.#kept.length - REFUSALS_KEPT_MAX));
+    this.#onNew(fresh);
+    return true;
+  }
+}

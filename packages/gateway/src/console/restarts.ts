@@ -1,0 +1,101 @@
+/**
+ * Restarts from the page, with the operator's rights, which a gateway has only where it was given them (`--repository-creds`): one at a time, under the operators' lock, each step
+ * told to all pages and in the log.
+ */
+import { type ClusterView, OperatorLink, restartActor } from "@tutti/cli/operators";
+import type { Bus } from "@tutti/bus";
+import type { FeedOperation } from "@tutti/console";
+import { type AgentAnswered, TuttiError } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+
+export interface OperatorPorts {
+  /** With the rights of an operator. */
+  readonly bus: Bus;
+  readonly store: Store;
+}
+
+export interface RestartsOptions {
+  readonly operator: OperatorPorts;
+  readonly cluster: string;
+  readonly log: Logger;
+  /** Of a view that listens while this runs. */
+  readonly withView: <T>(use: (view: ClusterView) => Promise<T>) => Promise<T>;
+  readonly tell: (operation: FeedOperation) => void;
+}
+
+/** An actor's id, as it is written. */
+const ACTOR = /^[0-9a-z]{1,16}$/;
+/** How long a view listens before it is believed to know everybody. */
+const LISTEN_MS = 3_000;
+const AGENTS_MS = 500;
+
+export class Restarts {
+  readonly #options: RestartsOptions;
+  readonly #link: OperatorLink;
+  #underway: string | undefined;
+  #agents: readonly AgentAnswered[] = [];
+  #isAsking = false;
+
+  constructor(options: RestartsOptions) {
+    this.#options = options;
+    this.#link = new OperatorLink(options.operator.bus, options.cluster);
+  }
+
+  /** As they answered last. */
+  get agents(): readonly AgentAnswered[] {
+    return this.#agents;
+  }
+
+  /** For names of processes and counts of restarts. Not while one restarts: it asks them itself. */
+  async askAgents(): Promise<void> {
+    if (this.#isAsking || this.#underway !== undefined) return;
+    this.#isAsking = true;
+    try {
+      this.#agents = await this.#link.agents(AGENTS_MS);
+    } finally {
+      this.#isAsking = false;
+    }
+  }
+
+  /** @param from - who asked: an address. @throws {TuttiError} */
+  async restart(actor: unknown, from: string): Promise<void> {
+    if (typeof actor !== "string" || !ACTOR.test(actor))
+      throw new TuttiError("TUTTI_INVALID_INPUT", "say which actor: the id that the table of actors has");
+    if (this.#underway !== undefined)
+      throw new TuttiError("TUTTI_OVERLOADED", `${this.#underway} is being restarted: one at a time`, {
+        retryAfterMs: 5_000,
+      });
+    const { log, tell } = this.#options;
+    const what = `restart ${actor}`;
+    const say = (text: string, end?: "done" | "failed"): void => {
+      log.info({ audit: "console", what, from, end }, text);
+      tell({ at: Date.now(), what, text, ...(end !== undefined && { end }) });
+    };
+    this.#underway = actor;
+    try {
+      say(`asked for by ${from}`);
+      await this.#run(actor, from, (text) => say(text));
+      say("done", "done");
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      say(text, "failed");
+      throw error instanceof TuttiError ? error : new TuttiError("TUTTI_UNAVAILABLE", text, { cause: error });
+    } finally {
+      this.#underway = undefined;
+      void this.askAgents();
+    }
+  }
+
+  close(): void {
+    this.#link.close();
+  }
+
+  #run(actor: string, from: string, onText: (text: string) => void): Promise<void> {
+    return this.#options.withView(async (view) => {
+      await view.until(() => view.hasReports(1), LISTEN_MS);
+      const { store } = this.#options.operator;
+      await restartActor(actor, { link: this.#link, store, view, who: `console (${from})`, onText });
+    });
+  }
+}

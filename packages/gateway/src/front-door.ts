@@ -1,0 +1,94 @@
+/** What both protocols ask for: one view of the cluster, one way to infer, one keeper of the repository. */
+import type { CatalogModel } from "@tutti/actors";
+import { publicNameOf } from "@tutti/protocol";
+import type { Logger } from "@tutti/telemetry";
+import type { HttpAnswer } from "./http/answers.ts";
+import { authorise } from "./http/bearer.ts";
+import type { MediaBodies } from "./media/media-bodies.ts";
+import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
+import type { LongBodies } from "./oip/long-bodies.ts";
+import { type IndexEntry, indexEntry, isServed, modelMetadata } from "./oip/model-descriptions.ts";
+import type { ModelStatistics } from "./oip/model-statistics.ts";
+import type { Repository } from "./oip/repository.ts";
+
+export interface FrontDoorParts {
+  readonly log: Logger;
+  readonly modelOf: ModelOf;
+  /** All that are served of a model, the one under its own name first. */
+  readonly versionsOf: (name: string) => readonly string[];
+  readonly models: () => readonly CatalogModel[];
+  readonly missing: () => string[];
+  readonly scaling: (path: string) => HttpAnswer | undefined;
+  readonly statistics: (model: CatalogModel) => ModelStatistics;
+  readonly inference: Inference;
+  readonly longBodies: LongBodies;
+  readonly mediaBodies: MediaBodies;
+  readonly repository: Repository;
+  /** Undefined: the repository is closed. */
+  readonly token: string | undefined;
+}
+
+export class FrontDoor {
+  readonly #parts: FrontDoorParts;
+
+  constructor(parts: FrontDoorParts) {
+    this.#parts = parts;
+  }
+
+  get log(): Logger {
+    return this.#parts.log;
+  }
+  get inference(): Inference {
+    return this.#parts.inference;
+  }
+  get longBodies(): LongBodies {
+    return this.#parts.longBodies;
+  }
+  get mediaBodies(): MediaBodies {
+    return this.#parts.mediaBodies;
+  }
+  repository(): Repository {
+    return this.#parts.repository;
+  }
+
+  /** @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  modelNamed(name: string, version: string | undefined): CatalogModel {
+    const model = this.modelOrPipeline(name, version);
+    if (model === undefined) throw noModel(name);
+    return model;
+  }
+  /** @returns undefined: a pipeline, if there is one of this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
+    return modelNamed(this.#parts.modelOf, name, version);
+  }
+  metadata(model: CatalogModel): ReturnType<typeof modelMetadata> {
+    return modelMetadata(model, this.#parts.versionsOf(publicNameOf(model.spec.name)));
+  }
+  models(): readonly CatalogModel[] {
+    return this.#parts.models();
+  }
+  /** What is not there isn't ready either. */
+  isReady(name: string, version: string | undefined): boolean {
+    const model = version === "" ? this.#parts.modelOf(name) : this.#parts.modelOf(name, version);
+    if (model === undefined) return false;
+    return isServed(model) && this.missing().length === 0;
+  }
+  /** What keeps the cluster from answering requests. */
+  missing(): string[] {
+    return this.#parts.missing();
+  }
+  scaling(path: string): HttpAnswer | undefined {
+    return this.#parts.scaling(path);
+  }
+  statistics(model: CatalogModel): ModelStatistics {
+    return this.#parts.statistics(model);
+  }
+  index(): readonly IndexEntry[] {
+    return this.models().map(indexEntry);
+  }
+
+  /** @param authorization - as the client sent it. @throws {TuttiError} FORBIDDEN */
+  authorise(authorization: string | undefined): void {
+    authorise(this.#parts.token, authorization);
+  }
+}

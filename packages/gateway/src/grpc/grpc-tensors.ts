@@ -1,0 +1,146 @@
+/** Tensors as the protocol's gRPC messages have them: raw bytes beside the inputs, or typed contents within them. */
+import {
+  type DataType,
+  TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
+  type Tensor,
+  TuttiError,
+  bytesOf,
+  elementCount,
+} from "@tutti/protocol";
+import { bytesFromJson } from "@tutti/wire";
+import { type Parameters, readDims, readType } from "../oip/infer-head.ts";
+
+/** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
+export interface WireParameter {
+  readonly parameter_choice?: string;
+  readonly bool_param?: boolean;
+  readonly int64_param?: string;
+  readonly string_param?: string;
+  readonly double_param?: number;
+  readonly uint64_param?: string;
+  readonly bytes_param?: Uint8Array;
+}
+export type WireParameters = Readonly<Record<string, WireParameter>>;
+interface WireContents {
+  readonly bool_contents: readonly boolean[];
+  readonly int_contents: readonly number[];
+  readonly int64_contents: readonly string[];
+  readonly uint_contents: readonly number[];
+  readonly uint64_contents: readonly string[];
+  readonly fp32_contents: readonly number[];
+  readonly fp64_contents: readonly number[];
+  readonly bytes_contents: readonly Uint8Array[];
+}
+export interface WireInferRequest {
+  readonly model_name: string;
+  readonly model_version: string;
+  readonly id: string;
+  readonly parameters: WireParameters;
+  readonly inputs: readonly {
+    readonly name: string;
+    readonly datatype: string;
+    readonly shape: readonly string[];
+    readonly parameters: WireParameters;
+    readonly contents: WireContents | null;
+  }[];
+  readonly outputs: readonly { readonly name: string; readonly parameters: WireParameters }[];
+  readonly raw_input_contents: readonly Uint8Array[];
+}
+export interface WireInferResponse {
+  readonly model_name: string;
+  readonly model_version: string;
+  readonly id: string;
+  readonly outputs: readonly { readonly name: string; readonly datatype: string; readonly shape: readonly number[] }[];
+  readonly raw_output_contents: readonly Uint8Array[];
+}
+
+/** Where the protocol puts elements of a type: FP16 travels as raw bytes only. */
+const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
+  BOOL: "bool_contents",
+  INT8: "int_contents",
+  INT16: "int_contents",
+  INT32: "int_contents",
+  INT64: "int64_contents",
+  UINT8: "uint_contents",
+  UINT16: "uint_contents",
+  UINT32: "uint_contents",
+  UINT64: "uint64_contents",
+  FP32: "fp32_contents",
+  FP64: "fp64_contents",
+};
+
+/** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
+export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): Tensor[] {
+  if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
+  if (raw.length > 0 && raw.length !== inputs.length)
+    throw invalid(`${raw.length} raw_input_contents for ${inputs.length} inputs: give one for each, or none`);
+  return inputs.map(({ name, datatype, shape, contents, parameters }, i) => {
+    if (name === "" || name.length > TENSOR_NAME_BYTES_MAX)
+      throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
+    if (Object.hasOwn(parameters, "shared_memory_region"))
+      throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+    const type = readType(name, datatype);
+    const dims = readDims(name, shape.map(Number));
+    const data = raw.length > 0 ? rawData(name, type, dims, raw[i]!) : typedData(name, type, dims, contents);
+    return { name, type, dims, data };
+  });
+}
+
+function rawData(name: string, type: DataType, dims: readonly number[], data: Uint8Array): Uint8Array {
+  const expected = elementCount(dims) * bytesOf(type);
+  if (data.byteLength === expected) return data;
+  throw invalid(
+    `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its raw_input_contents have ${data.byteLength}`,
+  );
+}
+
+function typedData(name: string, type: DataType, dims: readonly number[], contents: WireContents | null): Uint8Array {
+  const field = CONTENTS[type];
+  if (field === undefined) throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
+  const elements = contents?.[field] ?? [];
+  return bytesFromJson(name, type, dims, elements);
+}
+
+/** Bytes always go back raw, as Triton sends them. */
+export function responseOf(
+  id: string,
+  {
+    model,
+    version,
+    outputs,
+  }: { readonly model: string; readonly version: string; readonly outputs: readonly Tensor[] },
+): WireInferResponse {
+  return {
+    model_name: model,
+    model_version: version,
+    id,
+    outputs: outputs.map(({ name, type, dims }) => ({ name, datatype: type, shape: dims })),
+    raw_output_contents: outputs.map(({ data }) => data),
+  };
+}
+
+/** @throws {TuttiError} INVALID_INPUT for one that says nothing */
+export function parametersOfRequest(given: WireParameters): Parameters {
+  return Object.fromEntries(Object.entries(given).map(([name, parameter]) => [name, valueOf(name, parameter)]));
+}
+
+function valueOf(name: string, parameter: WireParameter): string | number | boolean {
+  const { bool_param: flag, string_param: text, double_param: number } = parameter;
+  switch (parameter.parameter_choice) {
+    case "bool_param":
+      return flag ?? false;
+    case "string_param":
+      return text ?? "";
+    case "double_param":
+      return number ?? 0;
+    case "int64_param":
+      return Number(parameter.int64_param);
+    case "uint64_param":
+      return Number(parameter.uint64_param);
+    default:
+      throw invalid(`the parameter ${name.slice(0, 80)} has no value`);
+  }
+}
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

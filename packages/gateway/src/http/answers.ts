@@ -1,0 +1,41 @@
+/** What goes back over HTTP. */
+import type { ServerResponse } from "node:http";
+import { TuttiError, errorBody } from "@tutti/protocol";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON. */
+  readonly body?: unknown;
+  /** As it is, instead of JSON. */
+  readonly chunks?: readonly Uint8Array[];
+}
+
+export const JSON_TYPE = "application/json";
+
+/** Seconds, as the header has them; the body says it exactly. */
+export const retryAfter = (retryAfterMs: number | undefined): Readonly<Record<string, string>> =>
+  retryAfterMs === undefined ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) };
+
+/** Any failure as an answer; what is no TuttiError is a fault of ours, whose text may tell what is none of the client's business. */
+export function failureAnswer(failure: unknown): HttpAnswer {
+  const error =
+    failure instanceof TuttiError
+      ? failure
+      : new TuttiError("TUTTI_INTERNAL", "the request failed because of a fault on our side", { cause: failure });
+  return { status: error.status, headers: retryAfter(error.retryAfterMs), body: errorBody(error) };
+}
+
+export function send(response: ServerResponse, answer: HttpAnswer): void {
+  if (response.destroyed || response.headersSent) return;
+  const chunks = answer.chunks ?? [Buffer.from(`${JSON.stringify(answer.body)}\n`)];
+  const length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  response.writeHead(answer.status, {
+    ...(answer.chunks === undefined && { "content-type": JSON_TYPE }),
+    "content-length": String(length),
+    "x-content-type-options": "nosniff",
+    ...answer.headers,
+  });
+  for (const chunk of chunks) response.write(chunk);
+  response.end();
+}

@@ -1,0 +1,29 @@
+/** Who may change which models are served: whoever knows the token, and nobody where there is none. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { TuttiError } from "@tutti/protocol";
+
+/** Shorter ones can be guessed. */
+const TOKEN_LENGTH_MIN = 16;
+
+/** @throws {Error} for a token that protects nothing */
+export function checkToken(token: string): string {
+  const trimmed = token.trim();
+  if (trimmed.length >= TOKEN_LENGTH_MIN && /^[\x21-\x7e]+$/.test(trimmed)) return trimmed;
+  throw new Error(
+    `a token has at least ${TOKEN_LENGTH_MIN} printable characters and no spaces, such as those of \`openssl rand -hex 32\``,
+  );
+}
+
+/** @throws {TuttiError} FORBIDDEN */
+export function authorise(token: string | undefined, authorization: string | undefined): void {
+  if (token === undefined)
+    throw new TuttiError(
+      "TUTTI_FORBIDDEN",
+      "the repository is closed: start the gateway with --repository-token, or use `tutti load` and `tutti unload`",
+    );
+  const given = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
+  // Digests have one length, so the time that comparing takes says nothing about the token.
+  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+  if (timingSafeEqual(digest(given), digest(token))) return;
+  throw new TuttiError("TUTTI_FORBIDDEN", "the repository needs its token: Authorization: Bearer <token>");
+}

@@ -1,0 +1,179 @@
+/** The Open Inference Protocol over HTTP. */
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
+import { type ModelSpec, TuttiError } from "@tutti/protocol";
+import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
+import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
+import type { FrontDoor } from "../front-door.ts";
+import { type HttpAnswer, failureAnswer, send } from "./answers.ts";
+import type { BodyReader } from "./body-reader.ts";
+import { inferOverHttp } from "./http-infer.ts";
+import { inferMediaOverHttp } from "./http-media.ts";
+import { openApi } from "./open-api.ts";
+import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
+
+/** Sockets at once; one more is closed. */
+export const CONNECTIONS_MAX = 4_096;
+/** A request's head and body must be here by then; who sends more slowly holds memory for nothing. */
+const REQUEST_MS = 60_000;
+const HEADERS_MS = 10_000;
+const IDLE_MS = 30_000;
+
+/** What a server of ours has in common: nobody holds it up, and a malformed request is answered and no more. */
+export function boundedServer(handle: (request: IncomingMessage, response: ServerResponse) => void): Server {
+  const server = createServer(
+    { requestTimeout: REQUEST_MS, headersTimeout: HEADERS_MS, keepAliveTimeout: IDLE_MS, noDelay: true },
+    handle,
+  );
+  server.maxConnections = CONNECTIONS_MAX;
+  return server;
+}
+
+type Handler = (call: Call) => HttpAnswer | Promise<HttpAnswer>;
+interface Call {
+  readonly request: IncomingMessage;
+  readonly params: RouteMatch["params"];
+  readonly path: string;
+  readonly signal: AbortSignal;
+}
+
+export class HttpFront {
+  readonly server: Server;
+  readonly #door: FrontDoor;
+  readonly #bodies: BodyReader;
+  readonly #console: ConsoleDesk;
+  readonly #handlers: Readonly<Record<Operation, Handler>>;
+  asked = 0;
+
+  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk) {
+    this.#door = door;
+    this.#bodies = bodies;
+    this.#console = desk;
+    this.#handlers = this.#operations();
+    this.server = boundedServer((request, response) => void this.#serve(request, response));
+  }
+
+  /** Never rejects. */
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.asked++;
+    const gone = new AbortController();
+    response.once("close", () => {
+      if (!response.writableFinished) gone.abort();
+    });
+    request.on("error", () => undefined); // what it means is known from the response's end
+    let answer: HttpAnswer | undefined;
+    try {
+      answer = await this.#answer(request, response, gone.signal);
+    } catch (error) {
+      answer = failureAnswer(error);
+      if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over HTTP failed");
+    }
+    if (answer === undefined) return; // A stream has begun.
+    if (!request.complete) {
+      // What was not read is not waited for: the connection ends with the answer.
+      request.resume();
+      answer = { ...answer, headers: { ...answer.headers, connection: "close" } };
+    }
+    send(response, answer);
+  }
+
+  #answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    signal: AbortSignal,
+  ): HttpAnswer | Promise<HttpAnswer | undefined> {
+    refuseForeignPages(request);
+    const path = request.url?.split("?", 1)[0] ?? "";
+    if (isConsolePath(path)) return this.#console.answer(request, response, path, signal);
+    const match = matchRoute(request.method, path);
+    if (match === "unknown-path")
+      throw new TuttiError("TUTTI_NOT_FOUND", "there is no such path: /openapi.json lists those that there are");
+    if ("allowed" in match) {
+      const allow = match.allowed.join(", ");
+      const body = { error: `this path takes ${allow}`, code: "TUTTI_INVALID_INPUT", retryable: false };
+      return { status: 405, headers: { allow }, body };
+    }
+    return this.#handlers[match.operation]({ request, params: match.params, path, signal });
+  }
+
+  #operations(): Readonly<Record<Operation, Handler>> {
+    const door = this.#door;
+    const model = ({ params }: Call) => door.modelNamed(params["model"] ?? "", params["version"]);
+    const advice: Handler = ({ path }) => door.scaling(path) ?? failureAnswer(new TuttiError("TUTTI_NOT_FOUND", "?"));
+    return {
+      live: () => ({ status: 200, body: { live: true } }),
+      ready: () => {
+        const missing = door.missing();
+        return { status: missing.length === 0 ? 200 : 503, body: { ready: missing.length === 0, missing } };
+      },
+      serverMetadata: () => ({ status: 200, body: serverMetadata() }),
+      modelMetadata: (call) => ({ status: 200, body: door.metadata(model(call)) }),
+      modelReady: (call) => {
+        const ready = door.isReady(call.params["model"] ?? "", call.params["version"]);
+        return { status: ready ? 200 : 503, body: { name: call.params["model"], ready } };
+      },
+      modelConfig: (call) => ({ status: 200, body: modelConfig(model(call)) }),
+      modelStatistics: (call) => ({ status: 200, body: { model_stats: [door.statistics(model(call))] } }),
+      allStatistics: () => ({ status: 200, body: { model_stats: door.models().map((one) => door.statistics(one)) } }),
+      infer: (call) => this.#infer(call),
+      repositoryIndex: ({ request }) => this.#authorised(request, () => Promise.resolve(door.index())),
+      repositoryLoad: (call) =>
+        this.#authorised(call.request, async () => {
+          const parameters = await this.#bodies.withBody(call.request, (body) => Promise.resolve(parametersOf(body)));
+          await door.repository().load({ name: call.params["model"] ?? "", parameters, signal: call.signal });
+          return {};
+        }),
+      repositoryUnload: (call) =>
+        this.#authorised(call.request, async () => {
+          await door.repository().unload(call.params["model"] ?? "");
+          return {};
+        }),
+      openapi: () => ({ status: 200, body: openApi() }),
+      scaling: advice,
+      externalMetrics: advice,
+      externalMetric: advice,
+    };
+  }
+
+  #infer({ request, params, signal }: Call): Promise<HttpAnswer> {
+    const { headers } = request;
+    const { model = "", version } = params;
+    // What can be refused without the body is, before it is read for nothing.
+    const served = this.#door.modelOrPipeline(model, version);
+    const kind = mediaKindOf(headers["content-type"]);
+    const call = { model, version, headers, signal };
+    if (kind === undefined)
+      return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
+    const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
+    return this.#bodies.withBody(request, (body) =>
+      inferMediaOverHttp({ ...call, body, kind, input, slo: served?.spec.slo }, this.#door),
+    );
+  }
+
+  async #authorised(request: IncomingMessage, run: () => Promise<unknown>): Promise<HttpAnswer> {
+    this.#door.authorise(request.headers.authorization);
+    return { status: 200, body: await run() };
+  }
+}
+
+const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
+
+/** A page that somebody visits could otherwise have his browser ask whatever listens on his loopback. @throws {TuttiError} FORBIDDEN */
+function refuseForeignPages({ headers: { origin, host } }: IncomingMessage): void {
+  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
+  throw new TuttiError("TUTTI_FORBIDDEN", "pages of other sites may not ask here");
+}
+
+/** @throws {TuttiError} INVALID_INPUT */
+function parametersOf(body: Uint8Array): Readonly<Record<string, unknown>> {
+  if (body.byteLength === 0) return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(body));
+  } catch (cause) {
+    throw new TuttiError("TUTTI_INVALID_INPUT", "the body is no JSON", { cause });
+  }
+  const parameters = (value as { parameters?: unknown } | null)?.parameters ?? {};
+  if (typeof parameters === "object" && !Array.isArray(parameters)) return parameters as Record<string, unknown>;
+  throw new TuttiError("TUTTI_INVALID_INPUT", "parameters must be an object");
+}

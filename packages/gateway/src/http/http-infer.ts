@@ -1,0 +1,87 @@
+/** One inference over HTTP: body to tensors, tensors to body. */
+import type { IncomingMessage } from "node:http";
+import { TuttiError } from "@tutti/protocol";
+import { type AnswerTensor, answerBody } from "../oip/infer-answer.ts";
+import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
+import type { InferOutcome, Inference } from "../oip/inference.ts";
+import type { LongBodies } from "../oip/long-bodies.ts";
+import { readTerms } from "../oip/request-terms.ts";
+import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
+
+export const JSON_LENGTH_HEADER = "inference-header-content-length";
+
+export interface HttpInferCall {
+  readonly model: string;
+  readonly version: string | undefined;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: Uint8Array;
+  readonly signal: AbortSignal;
+}
+
+/** @throws {TuttiError} as a rejection */
+export async function inferOverHttp(
+  { model, version, headers, body, signal }: HttpInferCall,
+  { inference, longBodies }: { readonly inference: Inference; readonly longBodies: LongBodies },
+): Promise<HttpAnswer> {
+  const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
+  const head = await longBodies.readHead(body.subarray(0, jsonBytes));
+  const inputs = tensorsOf(head, body.subarray(jsonBytes));
+  const terms = readTerms((name) => textOf(headers[name]), head.parameters);
+  const wanted = head.outputs?.map(({ name }) => name);
+  const outcome = await inference.infer({
+    model,
+    version,
+    id: head.id,
+    inputs,
+    wanted: noneForAll(wanted),
+    terms,
+    signal,
+  });
+  return httpAnswerOf({ outcome, id: head.id, isBinary: binaryOutputs(head) }, longBodies);
+}
+
+export interface Answered {
+  readonly outcome: InferOutcome;
+  readonly id: string | undefined;
+  /** Whether an output follows the JSON as raw bytes. */
+  readonly isBinary: (name: string) => boolean;
+}
+
+/** @throws {TuttiError} OVERLOADED as a rejection */
+export async function httpAnswerOf({ outcome, id, isBinary }: Answered, longBodies: LongBodies): Promise<HttpAnswer> {
+  const outputs: AnswerTensor[] = outcome.outputs.map((output) => ({ ...output, isBinary: isBinary(output.name) }));
+  const answer = { model: outcome.model, version: outcome.version, id, outputs };
+  const { chunks, jsonBytes: answerJsonBytes } = answerBody(await longBodies.writeJson(answer), outputs);
+  return {
+    status: 200,
+    chunks,
+    headers:
+      answerJsonBytes === undefined
+        ? { "content-type": JSON_TYPE }
+        : { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(answerJsonBytes) },
+  };
+}
+
+/** An empty list is what some clients send for all. */
+export const noneForAll = (wanted: readonly string[] | undefined): readonly string[] | undefined =>
+  wanted === undefined || wanted.length === 0 ? undefined : wanted;
+
+function readJsonLength(header: string | string[] | undefined, bodyBytes: number): number {
+  if (header === undefined) return bodyBytes;
+  const length = Number(header);
+  if (typeof header === "string" && /^\d{1,10}$/.test(header) && length <= bodyBytes) return length;
+  throw new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `Inference-Header-Content-Length "${String(header).slice(0, 40)}" is no length of JSON within a body of ${bodyBytes} bytes`,
+  );
+}
+
+/** Each output's own wish wins over that for all. */
+function binaryOutputs(head: InferHead): (name: string) => boolean {
+  const byDefault = flagOf(head.parameters, "binary_data_output") ?? false;
+  const own = new Map(head.outputs?.map(({ name, isBinary }) => [name, isBinary]));
+  return (name) => own.get(name) ?? byDefault;
+}
+
+export const textOf = (value: string | string[] | undefined): string | undefined =>
+  Array.isArray(value) ? value[0] : value;

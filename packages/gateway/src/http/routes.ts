@@ -1,0 +1,101 @@
+/** The paths of the Open Inference Protocol over HTTP, and Triton's extensions of it. Pure: which operation a path means. */
+export type Operation =
+  | "live"
+  | "ready"
+  | "serverMetadata"
+  | "modelMetadata"
+  | "modelReady"
+  | "modelConfig"
+  | "modelStatistics"
+  | "allStatistics"
+  | "infer"
+  | "repositoryIndex"
+  | "repositoryLoad"
+  | "repositoryUnload"
+  | "openapi"
+  | "scaling"
+  | "externalMetrics"
+  | "externalMetric";
+
+export interface RouteDeclaration {
+  readonly method: "GET" | "POST";
+  /** `{name}` stands for one segment. */
+  readonly path: string;
+  readonly operation: Operation;
+}
+
+const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
+
+/** With and without a version. */
+const ofModel = (method: "GET" | "POST", path: string, operation: Operation): RouteDeclaration[] => [
+  { method, path: `/v2/models/{model}${path}`, operation },
+  { method, path: `/v2/models/{model}/versions/{version}${path}`, operation },
+];
+
+export const ROUTES: readonly RouteDeclaration[] = [
+  { method: "GET", path: "/v2/health/live", operation: "live" },
+  { method: "GET", path: "/v2/health/ready", operation: "ready" },
+  { method: "GET", path: "/v2", operation: "serverMetadata" },
+  { method: "GET", path: "/v2/models/stats", operation: "allStatistics" },
+  ...ofModel("GET", "", "modelMetadata"),
+  ...ofModel("GET", "/ready", "modelReady"),
+  ...ofModel("GET", "/config", "modelConfig"),
+  ...ofModel("GET", "/stats", "modelStatistics"),
+  ...ofModel("POST", "/infer", "infer"),
+  { method: "POST", path: "/v2/repository/index", operation: "repositoryIndex" },
+  { method: "POST", path: "/v2/repository/models/{model}/load", operation: "repositoryLoad" },
+  { method: "POST", path: "/v2/repository/models/{model}/unload", operation: "repositoryUnload" },
+  { method: "GET", path: "/openapi.json", operation: "openapi" },
+  { method: "GET", path: "/scaling", operation: "scaling" },
+  { method: "GET", path: EXTERNAL_METRICS, operation: "externalMetrics" },
+  { method: "GET", path: `${EXTERNAL_METRICS}/namespaces/{namespace}/{metric}`, operation: "externalMetric" },
+];
+
+export interface RouteMatch {
+  readonly operation: Operation;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+const COMPILED = ROUTES.map((route) => ({
+  ...route,
+  segments: route.path.split("/").slice(1),
+}));
+
+/** HEAD is GET without a body. @returns "unknown-path", or the methods that a known one takes */
+export function matchRoute(
+  method: string | undefined,
+  path: string,
+): RouteMatch | "unknown-path" | { readonly allowed: readonly string[] } {
+  const segments = path.replace(/\/$/, "").split("/").slice(1);
+  const allowed = new Set<string>();
+  for (const route of COMPILED) {
+    const params = fit(route.segments, segments);
+    if (params === undefined) continue;
+    if (route.method === method || (method === "HEAD" && route.method === "GET"))
+      return { operation: route.operation, params };
+    allowed.add(route.method);
+  }
+  return allowed.size === 0 ? "unknown-path" : { allowed: [...allowed] };
+}
+
+function fit(pattern: readonly string[], segments: readonly string[]): Record<string, string> | undefined {
+  if (pattern.length !== segments.length) return undefined;
+  const params: Record<string, string> = {};
+  for (let i = 0; i < pattern.length; i++) {
+    const [wanted, given] = [pattern[i]!, segments[i]!];
+    if (wanted.startsWith("{")) {
+      const text = decoded(given);
+      if (text === undefined || text === "") return undefined;
+      params[wanted.slice(1, -1)] = text;
+    } else if (wanted !== given) return undefined;
+  }
+  return params;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,38 @@
+/** Where servers listen. */
+import type { Server } from "node:http";
+
+export const LOOPBACK = "127.0.0.1";
+export const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
+
+/** A port that must be had (0: any), or one that is taken where it is free. */
+export type PortWish = { readonly port: number } | { readonly preferred: number };
+
+const urlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+export const urlOf = (host: string, port: number): string => `http://${urlHost(host)}:${port}`;
+
+/** Resolves with the port. @throws {Error} where it can't be had */
+export async function listen(server: Server, host: string, wish: PortWish): Promise<number> {
+  try {
+    return await tryListening(server, host, "port" in wish ? wish.port : wish.preferred);
+  } catch (error) {
+    if ("port" in wish || (error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    return tryListening(server, host, 0);
+  }
+}
+
+function tryListening(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error): void => {
+      server.off("listening", onListening);
+      reject(error);
+    };
+    const onListening = (): void => {
+      server.off("error", onError);
+      const address = server.address();
+      resolve(typeof address === "object" && address !== null ? address.port : 0);
+    };
+    server.once("error", onError);
+    server.once("listening", onListening);
+    server.listen(port, host);
+  });
+}

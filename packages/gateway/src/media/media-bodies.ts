@@ -1,0 +1,93 @@
+/** Turns pictures and sounds into tensors, on threads of their own: decoding takes tens of milliseconds, in which no other request would be answered. */
+import type { MediaInput } from "@tutti/onnx-tools";
+import { WorkerSteps } from "@tutti/pipeline-worker";
+import { type Tensor, TuttiError } from "@tutti/protocol";
+import type { StepCall } from "@tutti/steps";
+import { decodeTensors, encodeTensors } from "@tutti/wire";
+
+/** Pictures and sounds that wait for a thread; beyond, OVERLOADED. */
+export const MEDIA_WAITING_MAX = 64;
+const FUNCTION = "./media-steps.ts#toTensors";
+
+export interface MediaBody {
+  readonly model: string;
+  /** Borrowed until the promise settles. */
+  readonly bytes: Uint8Array;
+  readonly input: MediaInput;
+  /** Nobody waits for it any more. */
+  readonly signal: AbortSignal;
+}
+
+/** The threads are those that run pipelines' functions beside an ingress: bounded in number, in what waits and in time, and started anew when one dies. */
+export class MediaBodies {
+  readonly #waitingMax: number;
+  /** From the first model on that takes pictures or sounds: most gateways have none. */
+  #steps: Promise<WorkerSteps> | undefined;
+  #isClosed = false;
+
+  constructor(waitingMax: number = MEDIA_WAITING_MAX) {
+    this.#waitingMax = waitingMax;
+  }
+
+  /**
+   * @returns the tensors of one request; of a model that takes sound frame by frame, one for each
+   * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread too long
+   */
+  async tensors({ model, bytes, input, signal }: MediaBody): Promise<readonly Tensor[]> {
+    const steps = await this.#running();
+    const call: StepCall = {
+      ...{ pipeline: model, function: FUNCTION, makes: "requests", app: "" },
+      body: {
+        form: "binary",
+        payload: encodeTensors([{ name: "file", type: "UINT8", dims: [bytes.byteLength], data: bytes }]),
+      },
+      parameters: { input },
+      ...{ id: undefined, stages: {}, kept: {} },
+    };
+    return new Promise((resolve, reject) => {
+      const onGone = (): void => {
+        giveUp();
+        reject(new TuttiError("TUTTI_CANCELLED", "the client went away"));
+      };
+      const giveUp = steps.run(call, (outcome) => {
+        signal.removeEventListener("abort", onGone);
+        if (!(outcome instanceof TuttiError)) return resolve(outcome.messages.flatMap(decodeTensors));
+        reject(outcome.code === "TUTTI_OVERLOADED" ? this.#full() : outcome);
+      });
+      if (signal.aborted) onGone();
+      else signal.addEventListener("abort", onGone, { once: true });
+    });
+  }
+
+  /** Threads that start with the first picture would take its time. */
+  warm(): void {
+    if (!this.#isClosed) this.#running().catch(() => undefined); // said to whoever sends a picture
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#steps?.then(
+      (steps) => steps.close(),
+      () => undefined,
+    );
+  }
+
+  /** What could not start is tried again with the next picture. */
+  #running(): Promise<WorkerSteps> {
+    if (this.#isClosed) throw new TuttiError("TUTTI_UNAVAILABLE", "the gateway is stopping");
+    this.#steps ??= WorkerSteps.start({
+      folder: import.meta.dirname,
+      functions: [FUNCTION],
+      waitingMax: this.#waitingMax,
+    }).catch((cause: unknown) => {
+      this.#steps = undefined;
+      throw new TuttiError("TUTTI_INTERNAL", "pictures and sounds can't be read here: run `tutti doctor`", { cause });
+    });
+    return this.#steps;
+  }
+
+  #full(): TuttiError {
+    const text = `${this.#waitingMax} pictures and sounds wait to be decoded already (MEDIA_WAITING_MAX)`;
+    return new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
+  }
+}

@@ -1,0 +1,17 @@
+/** What MediaBodies runs on its threads. */
+import { presentationOf } from "@tutti/onnx-tools";
+import { mediaTensors } from "@tutti/onnx-tools/media";
+import { TuttiError } from "@tutti/protocol";
+import { type StageRequests, type StepInput, fromTensors } from "@tutti/steps";
+
+/** Frames of one sound, each of which is a request and waits for the one before it: a minute of 32 ms each. */
+export const SOUND_FRAMES_MAX = 2_048;
+
+/** @throws {TuttiError} INVALID_INPUT, TOO_LARGE */
+export async function toTensors({ input: { file }, request: { parameters } }: StepInput): Promise<StageRequests> {
+  const { input } = presentationOf(parameters);
+  if (!(file?.data instanceof Uint8Array) || input === undefined)
+    throw new TuttiError("TUTTI_INTERNAL", "a picture or sound came without its bytes or without its model's input");
+  const tensors = await mediaTensors(file.data, input, SOUND_FRAMES_MAX);
+  return tensors.map((tensor) => fromTensors([tensor]));
+}

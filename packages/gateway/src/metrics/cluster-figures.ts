@@ -1,0 +1,161 @@
+/** What the actors report of themselves once a second, added up over them: by model, by application's refusals, by accelerator. */
+import { isStats } from "@tutti/actors";
+import { ERROR_STATUS, MODELS_MAX, type Role, type StatsReported, isModelName } from "@tutti/protocol";
+import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
+import { PartBook, keyOf } from "./part-totals.ts";
+
+/** An actor that has been silent for so long says nothing of now; what it counted stays. */
+const SILENT_AFTER: Micros = seconds(5);
+/** Actors whose last totals are remembered; beyond, the one that was silent longest is forgotten. */
+const ACTORS_MAX = 4_096;
+
+type Figures = Readonly<Record<string, number>>;
+
+/** What is counted for ever, since this process began to listen. */
+export interface ModelTotals {
+  offered: number;
+  ok: number;
+  late: number;
+  latencyUs: number;
+  batches: number;
+  items: number;
+  lateStarts: number;
+  startDelayUs: number;
+  finished: number;
+  /** Requests that ran, and the time that they spent in the three parts of a run. */
+  computed: number;
+  computePullUs: number;
+  computeRunUs: number;
+  computePushUs: number;
+  readonly refused: Map<string, number>;
+}
+export interface GpuTotals {
+  busyUs: number;
+  batches: number;
+  items: number;
+  refused: number;
+}
+
+interface Known {
+  stats: StatsReported;
+  heardAt: Instant;
+}
+
+export class ClusterFigures {
+  readonly #actors = new Map<ActorKey, Known>();
+  readonly #models = new Map<string, ModelTotals>();
+  readonly #gpus = new Map<GpuId, GpuTotals>();
+  readonly parts = new PartBook();
+  readonly #openedAt: Instant;
+
+  constructor(openedAt: Instant) {
+    this.#openedAt = openedAt;
+  }
+
+  get models(): ReadonlyMap<string, Readonly<ModelTotals>> {
+    return this.#models;
+  }
+  get gpus(): ReadonlyMap<GpuId, Readonly<GpuTotals>> {
+    return this.#gpus;
+  }
+
+  /** @returns false when it is none */
+  hear(stats: StatsReported, now: Instant): boolean {
+    if (!isReport(stats)) return false;
+    const before = this.#actors.get(stats.key)?.stats;
+    this.#actors.delete(stats.key);
+    if (this.#actors.size >= ACTORS_MAX) this.#actors.delete(this.#actors.keys().next().value!);
+    this.#actors.set(stats.key, { stats, heardAt: now });
+    // What was counted before this process began to listen is not its to count: totals begin at zero, as Prometheus expects of a new process.
+    if (before === undefined && between(this.#openedAt, now) < seconds(2)) return true;
+    this.#add(stats, before);
+    return true;
+  }
+
+  /** Of a model that is gone. */
+  forget(model: string): void {
+    this.#models.delete(model);
+    this.parts.forget(model);
+  }
+
+  /** The last reports of the living of a role. */
+  *ofRole(role: Role, now: Instant): Generator<StatsReported> {
+    for (const { stats, heardAt } of this.#actors.values())
+      if (stats.role === role && between(heardAt, now) <= SILENT_AFTER) yield stats;
+  }
+
+  *living(now: Instant): Generator<StatsReported> {
+    for (const { stats, heardAt } of this.#actors.values()) if (between(heardAt, now) <= SILENT_AFTER) yield stats;
+  }
+
+  #add(stats: StatsReported, before: StatsReported | undefined): void {
+    for (const { thread, name, figures } of stats.perThread ?? []) {
+      const model = this.#modelOf(modelOfThread(name));
+      if (model === undefined) continue;
+      const last = before?.perThread?.find((row) => row.thread === thread)?.figures;
+      if (stats.role === "ingress") addIngress(model, figures, last);
+      else if (stats.role === "batcher") addBatcher(model, figures, last);
+      else if (stats.role === "executor") addExecutor(model, figures, last);
+    }
+    if (stats.role === "ingress") this.#addParts(stats.perPart ?? [], before?.perPart ?? []);
+    if (stats.role !== "executor") return;
+    for (const { gpu, figures } of stats.perGpu ?? []) {
+      const last = before?.perGpu?.find((row) => row.gpu === gpu)?.figures;
+      let totals = this.#gpus.get(gpu);
+      if (totals === undefined) this.#gpus.set(gpu, (totals = { busyUs: 0, batches: 0, items: 0, refused: 0 }));
+      for (const name of ["busyUs", "batches", "items", "refused"] as const) totals[name] += rise(figures, last, name);
+    }
+  }
+
+  #addParts(parts: NonNullable<StatsReported["perPart"]>, before: NonNullable<StatsReported["perPart"]>): void {
+    const last = new Map(before.map((part) => [keyOf(part), part]));
+    for (const part of parts) this.parts.add(part, last.get(keyOf(part)));
+  }
+
+  #modelOf(name: string): ModelTotals | undefined {
+    let model = this.#models.get(name);
+    if (model === undefined && this.#models.size < MODELS_MAX) {
+      const zero = { offered: 0, ok: 0, late: 0, latencyUs: 0, batches: 0, items: 0, lateStarts: 0 };
+      const computed = { computed: 0, computePullUs: 0, computeRunUs: 0, computePushUs: 0 };
+      this.#models.set(name, (model = { ...zero, ...computed, startDelayUs: 0, finished: 0, refused: new Map() }));
+    }
+    return model;
+  }
+}
+
+/** What is relied on here besides (T8): names become labels. */
+function isReport(value: unknown): boolean {
+  if (!isStats(value)) return false;
+  const { figures, perThread = [] } = value as { figures?: unknown; perThread?: readonly { name?: unknown }[] };
+  const isFigures = typeof figures === "object" && figures !== null && Object.values(figures).every(Number.isFinite);
+  return isFigures && perThread.every(({ name }) => typeof name === "string" && isModelName(modelOfThread(name)));
+}
+
+/** `ocr-rec@W=160` is a bucket of `ocr-rec`. */
+const modelOfThread = (name: string): string => name.split("@", 1)[0]!;
+
+/** Totals only rise; one that fell began anew. */
+function rise(figures: Figures, last: Figures | undefined, name: string): number {
+  const now = figures[name] ?? 0;
+  const was = last?.[name] ?? 0;
+  return now >= was ? now - was : now;
+}
+
+function addIngress(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
+  for (const name of ["offered", "ok", "late", "latencyUs"] as const) model[name] += rise(figures, last, name);
+  for (const name of Object.keys(figures)) {
+    const code = name.startsWith("refused.") ? name.slice("refused.".length) : "";
+    if (!Object.hasOwn(ERROR_STATUS, code)) continue;
+    model.refused.set(code, (model.refused.get(code) ?? 0) + rise(figures, last, name));
+  }
+}
+
+function addBatcher(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
+  for (const name of ["batches", "items", "lateStarts", "finished"] as const) model[name] += rise(figures, last, name);
+  model.startDelayUs += Math.max(0, rise(figures, last, "startDelayUs"));
+}
+
+function addExecutor(model: ModelTotals, figures: Figures, last: Figures | undefined): void {
+  for (const name of ["computed", "computePullUs", "computeRunUs", "computePushUs"] as const)
+    model[name] += rise(figures, last, name);
+}

@@ -1,0 +1,71 @@
+/** A publisher for each application in whose name the gateway asks: answers of one application come below its own inbox and nobody else's. */
+import type { Bus } from "@tutti/bus";
+import { TuttiClient } from "@tutti/client";
+import { TuttiError } from "@tutti/protocol";
+import type { Telemetry } from "@tutti/telemetry";
+
+/** Names come from outside: beyond so many the one that was idle longest goes. */
+export const GATEWAY_APPS_MAX = 1_024;
+
+export class AppClients {
+  readonly #bus: Bus;
+  readonly #telemetry: Telemetry;
+  /** What tells this gateway's inboxes from another's; can't be guessed. */
+  readonly #secret: string;
+  /** Least recently used first. */
+  readonly #clients = new Map<string, TuttiClient>();
+  #appsMax: number;
+
+  constructor(bus: Bus, telemetry: Telemetry, secret: string, appsMax = GATEWAY_APPS_MAX) {
+    this.#bus = bus;
+    this.#telemetry = telemetry;
+    this.#secret = secret;
+    this.#appsMax = appsMax;
+  }
+
+  get size(): number {
+    return this.#clients.size;
+  }
+
+  /** @throws {TuttiError} OVERLOADED: as many applications as may be have requests in flight */
+  of(app: string): TuttiClient {
+    let client = this.#clients.get(app);
+    if (client === undefined) {
+      if (this.#clients.size >= this.#appsMax) this.#closeIdle();
+      client = new TuttiClient(this.#busOf(app), { app, telemetry: this.#telemetry });
+    } else this.#clients.delete(app);
+    this.#clients.set(app, client);
+    return client;
+  }
+
+  close(): void {
+    for (const client of this.#clients.values()) client.close();
+    this.#clients.clear();
+  }
+
+  #closeIdle(): void {
+    for (const [app, client] of this.#clients) {
+      if (client.inFlight > 0) continue;
+      client.close();
+      this.#clients.delete(app);
+      return;
+    }
+    throw new TuttiError(
+      "TUTTI_OVERLOADED",
+      `this gateway asks in the name of ${this.#appsMax} applications already (GATEWAY_APPS_MAX)`,
+      { retryAfterMs: 100 },
+    );
+  }
+
+  #busOf(app: string): ConstructorParameters<typeof TuttiClient>[0] {
+    const bus = this.#bus;
+    return {
+      publish: (subject, payload, options) => bus.publish(subject, payload, options),
+      subscribe: (subject, onDelivery, options) => bus.subscribe(subject, onDelivery, options),
+      newInbox: () => `_INBOX.${app}.gateway.${this.#secret}`,
+      get payloadMax() {
+        return bus.payloadMax;
+      },
+    };
+  }
+}

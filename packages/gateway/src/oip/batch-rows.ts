@@ -1,0 +1,56 @@
+/** Requests with several rows: the cluster takes one row a request and forms its own batches, so they are taken apart and put together again. */
+import { BATCH_AXIS, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
+
+/** Whether its tensors all begin with the batch axis. */
+export const hasRows = ({ inputs, outputs }: Pick<ModelSpec, "inputs" | "outputs">): boolean =>
+  [...inputs, ...outputs].every(({ dims }) => dims[0] === BATCH_AXIS);
+
+/** Rows that one request may have: 0 says, as in Triton, that the model has no batch axis of its own. */
+export const maxRowsOf = (spec: Pick<ModelSpec, "inputs" | "outputs" | "batchSizeMax">): number =>
+  hasRows(spec) ? spec.batchSizeMax : 0;
+
+/**
+ * The requests that it is made of; `[inputs]` for what is one row already, or no matter for us to judge.
+ *
+ * @throws {TuttiError} INVALID_INPUT when inputs disagree about their number, or are more than the model takes
+ */
+export function splitRows(
+  spec: Pick<ModelSpec, "name" | "inputs" | "outputs" | "batchSizeMax">,
+  inputs: readonly Tensor[],
+): readonly (readonly Tensor[])[] {
+  const [first] = inputs;
+  if (first === undefined || !hasRows(spec)) return [inputs];
+  const rank = spec.inputs.find(({ name }) => name === first.name)?.dims.length;
+  const rows = first.dims.length === rank ? (first.dims[0] ?? 1) : 1;
+  if (rows === 1) return [inputs];
+  if (rows < 1 || rows > spec.batchSizeMax)
+    throw invalid(`${rows} rows: "${spec.name}" takes 1 to ${spec.batchSizeMax} in a request`);
+  const other = inputs.find(({ dims }) => dims[0] !== rows);
+  if (other !== undefined)
+    throw invalid(`input "${first.name}" has ${rows} rows, but "${other.name}" has ${other.dims[0] ?? "none"}`);
+  return Array.from({ length: rows }, (_, row) =>
+    inputs.map(({ name, type, dims, data }) => {
+      const each = data.byteLength / rows;
+      return { name, type, dims: [1, ...dims.slice(1)], data: data.subarray(row * each, (row + 1) * each) };
+    }),
+  );
+}
+
+/** @throws {TuttiError} INVALID_INPUT where the rows' outputs have different shapes */
+export function joinRows(answers: readonly (readonly Tensor[])[]): readonly Tensor[] {
+  const [first = []] = answers;
+  if (answers.length === 1) return first;
+  return first.map((output, i) => {
+    const parts = answers.map((answer) => answer[i]!);
+    const odd = parts.find(({ dims }) => dims.join() !== output.dims.join());
+    if (odd !== undefined)
+      throw invalid(
+        `output "${output.name}" is [${output.dims.join(", ")}] for one row and [${odd.dims.join(", ")}] for another: send them one by one`,
+      );
+    const data = new Uint8Array(output.data.byteLength * parts.length);
+    parts.forEach((part, row) => data.set(part.data, row * output.data.byteLength));
+    return { ...output, dims: [parts.length, ...output.dims.slice(1)], data };
+  });
+}
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

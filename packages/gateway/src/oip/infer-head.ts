@@ -1,0 +1,166 @@
+/**
+ * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the raw tensors. Pure, so that a worker
+ * thread can do it with long ones.
+ */
+import {
+  type DataType,
+  RANK_MAX,
+  TENSORS_MAX,
+  TENSOR_NAME_BYTES_MAX,
+  type Tensor,
+  TuttiError,
+  bytesOf,
+  elementCount,
+  isDataType,
+} from "@tutti/protocol";
+import { bytesFromJson, fromJson } from "@tutti/wire";
+
+/** A tensor whose bytes were in the JSON, or lie behind it. */
+export interface HeadTensor {
+  readonly name: string;
+  readonly type: DataType;
+  readonly dims: readonly number[];
+  /** Undefined: the next `bytes` of what follows the JSON. */
+  readonly data: Uint8Array | undefined;
+  readonly bytes: number;
+}
+export interface WantedOutput {
+  readonly name: string;
+  /** Undefined: as the request says of all. */
+  readonly isBinary: boolean | undefined;
+}
+export type Parameters = Readonly<Record<string, string | number | boolean>>;
+
+export interface InferHead {
+  readonly id: string | undefined;
+  readonly inputs: readonly HeadTensor[];
+  /** Undefined: all outputs. */
+  readonly outputs: readonly WantedOutput[] | undefined;
+  readonly parameters: Parameters;
+}
+
+/** Of the request's id, which is given back. */
+const ID_LENGTH_MAX = 256;
+const PARAMETERS_MAX = 64;
+
+/** @throws {TuttiError} INVALID_INPUT naming what is wrong and where */
+export function readInferHead(json: Uint8Array): InferHead {
+  const body = fromJson(json);
+  if (!isMap(body)) throw invalid("the body must be a JSON object with inputs");
+  const { id, inputs, outputs } = body;
+  if (id !== undefined && id !== null && (typeof id !== "string" || id.length > ID_LENGTH_MAX))
+    throw invalid(`id must be a string of at most ${ID_LENGTH_MAX} characters`);
+  if (!Array.isArray(inputs) || inputs.length > TENSORS_MAX)
+    throw invalid(`inputs must be a list of at most ${TENSORS_MAX} tensors (TENSORS_MAX)`);
+  return {
+    id: typeof id === "string" && id !== "" ? id : undefined,
+    inputs: inputs.map((input, i) => readTensor(input, `inputs[${i}]`)),
+    outputs: outputs === undefined || outputs === null ? undefined : readOutputs(outputs),
+    parameters: readParameters(body["parameters"], "parameters"),
+  };
+}
+
+/**
+ * The tensors, those behind the JSON as views of it.
+ *
+ * @param tail - the raw tensors one after the other, in the order of the inputs
+ * @throws {TuttiError} INVALID_INPUT when the sizes don't add up
+ */
+export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): Tensor[] {
+  let at = 0;
+  const tensors = inputs.map(({ name, type, dims, data, bytes }) => {
+    if (data !== undefined) return { name, type, dims, data };
+    const end = at + bytes;
+    if (end > tail.byteLength)
+      throw invalid(
+        `input "${name}": its ${bytes} binary bytes end beyond the body, which has ${tail.byteLength} behind the JSON`,
+      );
+    const own = tail.subarray(at, end);
+    at = end;
+    return { name, type, dims, data: own };
+  });
+  if (at !== tail.byteLength)
+    throw invalid(`${tail.byteLength} bytes follow the JSON, but the inputs' binary_data_size add up to ${at}`);
+  return tensors;
+}
+
+function readTensor(value: unknown, where: string): HeadTensor {
+  if (!isMap(value)) throw invalid(`${where} must be an object`);
+  const { name, datatype: type, shape, data } = value;
+  if (typeof name !== "string" || name === "" || name.length > TENSOR_NAME_BYTES_MAX)
+    throw invalid(`${where}.name must be a string of 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
+  const dims = readDims(name, shape);
+  const known = readType(name, type);
+  const parameters = readParameters(value["parameters"], `${where}.parameters`);
+  refuseSharedMemory(name, parameters);
+  const size = parameters["binary_data_size"];
+  const expected = elementCount(dims) * bytesOf(known);
+  if (size === undefined) {
+    if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
+    return { name, type: known, dims, data: bytesFromJson(name, known, dims, data), bytes: expected };
+  }
+  if (data !== undefined) throw invalid(`input "${name}" has both data and a binary_data_size: send one of them`);
+  if (size !== expected)
+    throw invalid(
+      `input "${name}": ${known}[${dims.join(", ")}] takes ${expected} bytes, its binary_data_size is ${size}`,
+    );
+  return { name, type: known, dims, data: undefined, bytes: expected };
+}
+
+/** @throws {TuttiError} INVALID_INPUT; of BYTES, what to do instead */
+export function readType(name: string, type: unknown): DataType {
+  if (type === "BYTES") throw invalid(`tensor "${name}": BYTES (strings) is not served; send numbers`);
+  if (type === "BF16") throw invalid(`tensor "${name}": BF16 is not served; send FP16 or FP32`);
+  if (typeof type !== "string" || !isDataType(type))
+    throw invalid(`tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, FP32 or FP64`);
+  return type;
+}
+
+/** @throws {TuttiError} INVALID_INPUT */
+export function readDims(name: string, shape: unknown): number[] {
+  const isSize = (size: unknown): boolean => typeof size === "number" && size >>> 0 === size;
+  if (!Array.isArray(shape) || shape.length > RANK_MAX || !shape.every(isSize))
+    throw invalid(`tensor "${name}": shape must be a list of at most ${RANK_MAX} sizes (RANK_MAX)`);
+  return shape as number[];
+}
+
+function refuseSharedMemory(name: string, parameters: Parameters): void {
+  if (parameters["shared_memory_region"] !== undefined)
+    throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+}
+
+function readOutputs(outputs: unknown): WantedOutput[] {
+  if (!Array.isArray(outputs) || outputs.length > TENSORS_MAX)
+    throw invalid(`outputs must be a list of at most ${TENSORS_MAX} objects with a name (TENSORS_MAX)`);
+  return outputs.map((output, i) => {
+    const name: unknown = isMap(output) ? output["name"] : undefined;
+    if (!isMap(output) || typeof name !== "string") throw invalid(`outputs[${i}] must be an object with a name`);
+    const parameters = readParameters(output["parameters"], `outputs[${i}].parameters`);
+    refuseSharedMemory(name, parameters);
+    if (Number(parameters["classification"] ?? 0) > 0)
+      throw invalid(`output "${name}": classification is not served; take the output as it is and sort it`);
+    return { name, isBinary: flagOf(parameters, "binary_data") };
+  });
+}
+
+/** A parameter that is true or false; undefined where it is not given. @throws {TuttiError} INVALID_INPUT */
+export function flagOf(parameters: Parameters, name: string): boolean | undefined {
+  const value = parameters[name];
+  if (value === undefined || typeof value === "boolean") return value;
+  throw invalid(`the parameter ${name} is true or false`);
+}
+
+function readParameters(value: unknown, where: string): Parameters {
+  if (value === undefined || value === null) return {};
+  if (!isMap(value)) throw invalid(`${where} must be an object`);
+  const entries = Object.entries(value);
+  if (entries.length > PARAMETERS_MAX) throw invalid(`${where}: at most ${PARAMETERS_MAX} parameters are read`);
+  for (const [, given] of entries)
+    if (!["string", "number", "boolean"].includes(typeof given))
+      throw invalid(`${where}: parameters are texts, numbers, true or false`);
+  return Object.fromEntries(entries) as Parameters;
+}
+
+const isMap = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -1,0 +1,252 @@
+/** Asks the cluster: what HTTP and gRPC have in common. */
+import type { CatalogModel } from "@tutti/actors";
+import { type InferOptions, type InferResult, type TensorValue, tensorValue, toWire } from "@tutti/client";
+import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
+import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import type { Instant, Micros } from "@tutti/units";
+import type { AppClients } from "./app-clients.ts";
+import { joinRows, splitRows } from "./batch-rows.ts";
+import type { RequestTerms } from "./request-terms.ts";
+
+export interface InferCall {
+  readonly model: string;
+  readonly version: string | undefined;
+  /** The client's own: a retry with the same one goes to the same version. */
+  readonly id?: string | undefined;
+  readonly inputs: readonly Tensor[];
+  /** Names; undefined: all. */
+  readonly wanted: readonly string[] | undefined;
+  readonly terms: RequestTerms;
+  /** The one who asked has gone. */
+  readonly signal: AbortSignal;
+}
+export interface InferOutcome {
+  readonly model: string;
+  readonly version: string;
+  readonly outputs: readonly Tensor[];
+}
+
+/** What became of a request, for metrics. Times in seconds. */
+export interface RequestNoted {
+  readonly model: string;
+  readonly version: string;
+  readonly app: string;
+  readonly sloS: number;
+  /** "ok", or the code of the refusal. */
+  readonly outcome: string;
+  readonly durationS: number;
+  readonly rows: readonly InferResult[];
+}
+
+/** Rows that one gateway waits for at once; beyond, OVERLOADED. */
+export const GATEWAY_ROWS_MAX = 32_768;
+
+/** Pipelines that metrics name. */
+export const GATEWAY_PIPELINES_MAX = 256;
+
+/** Without a version: the one that gets what no other has. */
+export type ModelOf = (name: string, version?: string) => CatalogModel | undefined;
+
+export interface InferencePorts {
+  readonly modelOf: ModelOf;
+  readonly clients: AppClients;
+  readonly note: (noted: RequestNoted) => void;
+  readonly tracer: Tracer;
+  readonly rowsMax?: number;
+}
+
+export class Inference {
+  readonly #ports: InferencePorts;
+  /** That have answered. */
+  readonly #pipelines = new Set<string>();
+  #inFlight = 0;
+
+  constructor(ports: InferencePorts) {
+    this.#ports = ports;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** @throws {TuttiError} as a rejection */
+  async infer(call: InferCall): Promise<InferOutcome> {
+    const startedAt = performance.now();
+    const spec = modelNamed(this.#ports.modelOf, call.model, call.version)?.spec;
+    const target = spec === undefined ? pipelineTarget(call.model) : modelTarget(spec);
+    const rows = spec === undefined ? [call.inputs] : splitRows(spec, call.inputs);
+    const noted = {
+      model: target.name,
+      version: target.version,
+      app: call.terms.app,
+      sloS: (call.terms.slo ?? target.slo ?? Infinity) / 1e6,
+    };
+    const note = (outcome: string, results: readonly InferResult[]): void => {
+      if (!this.#isKnown(target, outcome)) return;
+      const durationS = (performance.now() - startedAt) / 1_000;
+      this.#ports.note({ ...noted, ...this.#answeredBy(target, results), outcome, durationS, rows: results });
+    };
+    const { terms, end } = this.#trace(target, rows.length, call.terms);
+    try {
+      const results = await this.#ask(target, rows, { ...call, terms });
+      end(undefined);
+      note("ok", results);
+      const answers = results.map((result) => outputsOf(target, result, call.wanted));
+      const version = results[0]?.version ?? target.version;
+      return { model: target.publicName, version, outputs: joinRows(answers) };
+    } catch (error) {
+      end(error);
+      note(error instanceof TuttiError ? error.code : "TUTTI_INTERNAL", []);
+      throw error;
+    }
+  }
+
+  /** Which pipelines there are only an ingress knows: one that answered is one, and metrics name no others, since names come from outside. */
+  #isKnown({ name, isPipeline }: Target, outcome: string): boolean {
+    if (!isPipeline || this.#pipelines.has(name)) return true;
+    if (outcome !== "ok" || this.#pipelines.size >= GATEWAY_PIPELINES_MAX) return false;
+    this.#pipelines.add(name);
+    return true;
+  }
+
+  /** Whose figures it belongs to: where requests are shared between versions only the answer says it. */
+  #answeredBy({ publicName }: Target, results: readonly InferResult[]): Partial<RequestNoted> {
+    const version = results[0]?.version;
+    const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
+    return answered === undefined ? {} : { model: answered.spec.name, version: answered.spec.version };
+  }
+
+  /** The gateway's span of a request, of which each row is a part. @returns terms that say so, and what ends it */
+  #trace({ name: model, slo }: Target, rows: number, terms: RequestTerms) {
+    const { tracer } = this.#ports;
+    if (!tracer.enabled) return { terms, end: (): void => undefined };
+    const parent = parseTraceparent(terms.traceparent);
+    const startedAt = now();
+    const span = tracer.start(`gateway ${model}`, {
+      kind: "server",
+      at: startedAt,
+      ...(parent !== undefined && { parent }),
+      attributes: { "tutti.model": model, "tutti.app": terms.app, "tutti.rows": rows },
+    });
+    const end = (error: unknown): void => {
+      const at = now();
+      if (error !== undefined) {
+        const { code, message } =
+          error instanceof TuttiError ? error : { code: "TUTTI_INTERNAL", message: String(error) };
+        span.event("refused", at, { code, reason: message });
+        span.keep();
+        return span.end(at, message);
+      }
+      if (at - startedAt > (terms.slo ?? slo ?? Infinity)) span.keep();
+      span.end(at);
+    };
+    return { terms: { ...terms, traceparent: formatTraceparent(span.context) }, end };
+  }
+
+  /** The first row that fails takes the others back: nobody could use them. */
+  async #ask(target: Target, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<InferResult[]> {
+    const rowsMax = this.#ports.rowsMax ?? GATEWAY_ROWS_MAX;
+    if (this.#inFlight + rows.length > rowsMax)
+      throw new TuttiError(
+        "TUTTI_OVERLOADED",
+        `this gateway waits for ${this.#inFlight} rows already (GATEWAY_ROWS_MAX)`,
+        {
+          retryAfterMs: 50,
+        },
+      );
+    const client = this.#ports.clients.of(call.terms.app);
+    const others = new AbortController();
+    // Rows of one request are answered by one version.
+    const id = call.id ?? (rows.length > 1 ? crypto.randomUUID() : undefined);
+    const options = optionsOf(
+      target,
+      { ...call, id },
+      rows.length > 1 ? AbortSignal.any([call.signal, others.signal]) : call.signal,
+    );
+    this.#inFlight += rows.length;
+    const asked = rows.map((inputs) =>
+      client.infer(target.publicName, inputsOf(inputs), options).finally(() => void this.#inFlight--),
+    );
+    try {
+      return await Promise.all(asked);
+    } catch (error) {
+      others.abort();
+      await Promise.allSettled(asked);
+      throw error;
+    }
+  }
+}
+
+/** Who is asked: a model, or else a pipeline, of which the gateway knows nothing but its name. */
+interface Target {
+  /** As figures have it. */
+  readonly name: string;
+  readonly publicName: string;
+  readonly version: string;
+  /** Its own; a pipeline's is the ingress' to know. */
+  readonly slo: Micros | undefined;
+  /** In the order of answers; undefined: whatever comes. */
+  readonly outputs: readonly string[] | undefined;
+  readonly isPipeline: boolean;
+}
+
+const modelTarget = ({ name, version, slo, outputs }: ModelSpec): Target => ({
+  ...{ name, publicName: publicNameOf(name), version, slo, isPipeline: false },
+  outputs: outputs.map((output) => output.name),
+});
+const pipelineTarget = (name: string): Target => ({
+  ...{ name, publicName: name, version: "1", slo: undefined, outputs: undefined, isPipeline: true },
+});
+
+/**
+ * @returns undefined: there is no such model, but perhaps a pipeline
+ * @throws {TuttiError} NOT_FOUND for a version that isn't served, INVALID_INPUT
+ */
+export function modelNamed(modelOf: ModelOf, name: string, version: string | undefined): CatalogModel | undefined {
+  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: letters, digits, "-" and "_" only`);
+  const model = modelOf(name);
+  const asked = version === undefined || version === "" ? model : modelOf(name, version);
+  if (asked !== undefined || version === undefined || version === "") return asked;
+  if (model === undefined) throw noModel(name);
+  const { version: served } = model.spec;
+  throw new TuttiError("TUTTI_NOT_FOUND", `"${name}" is served in version ${served}, not ${version.slice(0, 80)}`);
+}
+
+export const noModel = (name: string): TuttiError =>
+  new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
+
+function optionsOf({ slo: own }: Target, { wanted, terms, version, id }: InferCall, signal: AbortSignal): InferOptions {
+  const { slo = own, priority, size, traceparent } = terms;
+  return {
+    // Said even where it is the model's own: silence is then known for a loss right after it.
+    ...(slo !== undefined && { slo: `${slo}us` }),
+    signal,
+    ...(id !== undefined && { id: headerSafe(id) }),
+    ...(wanted !== undefined && { outputs: wanted }),
+    ...(version !== undefined && version !== "" && { version }),
+    ...(priority !== undefined && { priority }),
+    ...(size !== undefined && { size }),
+    ...(traceparent !== undefined && { traceparent }),
+  };
+}
+
+/** It becomes the value of a header. */
+const headerSafe = (id: string): string => (/^[\x21-\x7e]+$/.test(id) ? id : encodeURIComponent(id.toWellFormed()));
+
+function inputsOf(inputs: readonly Tensor[]): Record<string, TensorValue> {
+  const named: Record<string, TensorValue> = {};
+  for (const input of inputs) {
+    if (Object.hasOwn(named, input.name)) throw invalid(`input "${input.name}" is there twice`);
+    Object.defineProperty(named, input.name, { value: tensorValue(input), enumerable: true });
+  }
+  return named;
+}
+
+/** In the order that was asked for, or the model's own. */
+function outputsOf(target: Target, { outputs }: InferResult, wanted: readonly string[] | undefined): Tensor[] {
+  const names = wanted ?? target.outputs ?? Object.keys(outputs);
+  return names.flatMap((name) => (Object.hasOwn(outputs, name) ? [toWire(name, outputs[name]!)] : []));
+}
+
+const now = (): Instant => Math.round((performance.timeOrigin + performance.now()) * 1000) as Instant;
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

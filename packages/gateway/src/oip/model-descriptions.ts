@@ -1,0 +1,80 @@
+/** What is said of a server and its models, as the Open Inference Protocol and Triton's extensions have it. Pure. */
+import type { CatalogModel } from "@tutti/actors";
+import { presentationOf } from "@tutti/onnx-tools";
+import { type ModelSpec, type TensorSpec, publicNameOf } from "@tutti/protocol";
+import { hasRows, maxRowsOf } from "./batch-rows.ts";
+
+export const SERVER_NAME = "tutti";
+export const SERVER_VERSION = "0.1.0";
+export const EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"] as const;
+
+export const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;
+
+export const serverMetadata = () => ({ name: SERVER_NAME, version: SERVER_VERSION, extensions: [...EXTENSIONS] });
+
+export interface TensorMetadata {
+  readonly name: string;
+  readonly datatype: string;
+  /** -1: any size. */
+  readonly shape: readonly number[];
+}
+
+/** An axis that varies, the batch included, is -1. */
+const shapeOf = (dims: TensorSpec["dims"]): number[] => dims.map((dim) => (typeof dim === "number" ? dim : -1));
+const tensorMetadata = ({ name, type, dims }: TensorSpec): TensorMetadata => ({
+  name,
+  datatype: type,
+  shape: shapeOf(dims),
+});
+const platformOf = ({ engine }: ModelSpec): string => (engine === "onnx" ? "onnxruntime_onnx" : "emulated");
+
+/** @param versions - all that are served */
+export const modelMetadata = ({ spec }: CatalogModel, versions: readonly string[] = [spec.version]) => ({
+  name: publicNameOf(spec.name),
+  versions: [...versions],
+  platform: platformOf(spec),
+  inputs: spec.inputs.map(tensorMetadata),
+  outputs: spec.outputs.map(tensorMetadata),
+});
+
+/** Triton calls them TYPE_… and strings TYPE_STRING. */
+export const configType = (type: string): string => `TYPE_${type}`;
+
+/** As Triton's: `dims` without the batch axis where `max_batch_size` says that there is one. */
+export function modelConfig({ spec }: CatalogModel) {
+  const dimsOf = ({ dims }: TensorSpec): number[] => shapeOf(hasRows(spec) ? dims.slice(1) : dims);
+  const { input } = presentationOf(spec.presentation);
+  const tensor = (one: TensorSpec) => ({ name: one.name, data_type: configType(one.type), dims: dimsOf(one) });
+  return {
+    name: publicNameOf(spec.name),
+    platform: platformOf(spec),
+    backend: spec.engine === "onnx" ? "onnxruntime" : "emulated",
+    version_policy: { latest: { num_versions: 1 } },
+    max_batch_size: maxRowsOf(spec),
+    input: spec.inputs.map(tensor),
+    output: spec.outputs.map(tensor),
+    parameters: {
+      slo_us: { string_value: String(spec.slo) },
+      patience: { string_value: String(spec.patience) },
+      batch_size_max: { string_value: String(spec.batchSizeMax) },
+      ...(input !== undefined && { preprocess: { string_value: JSON.stringify(input) } }),
+    },
+  };
+}
+
+export interface IndexEntry {
+  readonly name: string;
+  readonly version: string;
+  readonly state: "READY" | "LOADING" | "UNAVAILABLE";
+  readonly reason: string;
+}
+
+export function indexEntry(model: CatalogModel): IndexEntry {
+  const { spec, status } = model;
+  const state = isServed(model)
+    ? "READY"
+    : status === undefined || ["loading", "profiling", "ready"].includes(status.state)
+      ? "LOADING"
+      : "UNAVAILABLE";
+  return { name: publicNameOf(spec.name), version: spec.version, state, reason: status?.reason ?? "" };
+}

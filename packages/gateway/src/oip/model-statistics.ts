@@ -1,0 +1,63 @@
+/** Triton's statistics of a model, from what the cluster's actors count. */
+import { type ModelSpec, publicNameOf } from "@tutti/protocol";
+import type { ModelTotals } from "../metrics/cluster-figures.ts";
+
+export interface DurationStatistic {
+  readonly count: number;
+  /** Nanoseconds, all together. */
+  readonly ns: number;
+}
+export interface ModelStatistics {
+  readonly name: string;
+  readonly version: string;
+  /** Milliseconds since 1970; 0: never. */
+  readonly last_inference: number;
+  /** Requests that ran, and the batches that they ran in. */
+  readonly inference_count: number;
+  readonly execution_count: number;
+  readonly inference_stats: Readonly<
+    Record<
+      "success" | "fail" | "queue" | "compute_input" | "compute_infer" | "compute_output" | "cache_hit" | "cache_miss",
+      DurationStatistic
+    >
+  >;
+  readonly batch_stats: readonly [];
+}
+
+/** Of requests that this gateway made itself: only its own answers say how long each waited. */
+export interface OwnTotals {
+  readonly answered: number;
+  readonly queueUs: number;
+  readonly lastAtMs: number;
+}
+
+const NONE: DurationStatistic = { count: 0, ns: 0 };
+/** Only whole numbers may stand in the protocol's 64-bit fields. */
+const ns = (us: number): number => Math.round(us * 1_000);
+
+export function modelStatistics(
+  { name, version }: Pick<ModelSpec, "name" | "version">,
+  totals: Readonly<ModelTotals> | undefined,
+  own: OwnTotals | undefined,
+): ModelStatistics {
+  const refused = [...(totals?.refused.values() ?? [])].reduce((sum, count) => sum + count, 0);
+  const computed = (us = 0): DurationStatistic => ({ count: totals?.computed ?? 0, ns: ns(us) });
+  return {
+    name: publicNameOf(name),
+    version,
+    last_inference: own?.lastAtMs ?? 0,
+    inference_count: totals?.items ?? 0,
+    execution_count: totals?.batches ?? 0,
+    inference_stats: {
+      success: { count: totals?.ok ?? 0, ns: ns(totals?.latencyUs ?? 0) },
+      fail: { count: refused, ns: 0 },
+      queue: own === undefined ? NONE : { count: own.answered, ns: ns(own.queueUs) },
+      compute_input: computed(totals?.computePullUs),
+      compute_infer: computed(totals?.computeRunUs),
+      compute_output: computed(totals?.computePushUs),
+      cache_hit: NONE,
+      cache_miss: NONE,
+    },
+    batch_stats: [],
+  };
+}

@@ -1,0 +1,96 @@
+/** Triton's model repository over the cluster's: models come with the request that loads them, or are there already. */
+import { ModelRegistry, RouteRegistry } from "@tutti/client";
+import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
+import { type ModelSpec, TuttiError, isName } from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+
+/** Profiling takes seconds on a busy machine; Triton's clients wait too. */
+const SERVED_MS = 120_000;
+/** Where nothing says how soon the model's answers are needed. */
+const SLO_DEFAULT = "100ms";
+
+export interface RepositoryCall {
+  readonly name: string;
+  /** The `parameters` of the request: `config`, and `file:<path>` with the model's bytes in base64. */
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly signal: AbortSignal;
+}
+
+export class Repository {
+  readonly #registry: ModelRegistry;
+  readonly #routes: RouteRegistry;
+
+  constructor(store: Store) {
+    this.#registry = new ModelRegistry(store);
+    this.#routes = new RouteRegistry(store);
+  }
+
+  /** Resolves once the model is served. @throws {TuttiError} saying why it isn't */
+  async load({ name, parameters, signal }: RepositoryCall): Promise<void> {
+    checkName(name);
+    const file = fileOf(parameters);
+    const spec = file === undefined ? await this.#known(name) : await this.#publish(name, file, parameters["config"]);
+    const status = await this.#registry.waitUntilServed(spec, { timeoutMs: SERVED_MS, signal });
+    if (status.state === "ready") return;
+    throw new TuttiError("TUTTI_NOT_READY", `"${name}" is ${status.state}: ${status.reason}`, { retryable: false });
+  }
+
+  /** @throws {TuttiError} NOT_FOUND */
+  async unload(name: string): Promise<void> {
+    checkName(name);
+    if (!(await this.#routes.unload(name))) throw notFound(name);
+  }
+
+  /** Loaded again: what it did to its executors is forgotten. */
+  async #known(name: string): Promise<ModelSpec> {
+    const spec = await this.#registry.get(name);
+    if (spec === undefined)
+      throw new TuttiError(
+        "TUTTI_NOT_FOUND",
+        `no model named "${name}" is there: send its file as the parameter "file:1/model.onnx" in base64, or use \`tutti load\``,
+      );
+    await this.#registry.release(name);
+    return spec;
+  }
+
+  #publish(name: string, file: Uint8Array, config: unknown): Promise<ModelSpec> {
+    const given = parseModelConfig(configOf(config), "config");
+    const description = describeModel(file);
+    const {
+      sha256: _,
+      bytes: __,
+      version: ___,
+      ...draft
+    } = draftModel({ slo: SLO_DEFAULT, ...given, name }, description);
+    const { version } = given;
+    return this.#registry.publish({ ...draft, ...(version !== undefined && { version }) }, { model: file });
+  }
+}
+
+function checkName(name: string): void {
+  if (!isName(name)) throw invalid(`"${name.slice(0, 80)}" is no name of a model: letters, digits, "-" and "_" only`);
+}
+
+function fileOf(parameters: RepositoryCall["parameters"]): Uint8Array | undefined {
+  const files = Object.entries(parameters).filter(([key]) => key.startsWith("file:"));
+  if (files.length === 0) return undefined;
+  const [[, content] = [], ...more] = files;
+  if (more.length > 0) throw invalid("a model is one file: external data is not served");
+  if (content instanceof Uint8Array) return content;
+  if (typeof content === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(content)) return Buffer.from(content, "base64");
+  throw invalid('the parameter "file:…" is the model in base64');
+}
+
+function configOf(config: unknown): unknown {
+  if (config === undefined || config === "") return {};
+  if (typeof config !== "string") throw invalid("the parameter config is JSON in a text, with the keys of config.yaml");
+  try {
+    return JSON.parse(config) as unknown;
+  } catch (cause) {
+    throw new TuttiError("TUTTI_INVALID_INPUT", "the parameter config is no JSON", { cause });
+  }
+}
+
+const notFound = (name: string): TuttiError =>
+  new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -1,0 +1,73 @@
+/** What a request says beside its tensors: in whose name it is made, and how soon it must be answered. */
+import { HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
+import { type Micros, micros, parseDuration } from "@tutti/units";
+import type { Parameters } from "./infer-head.ts";
+
+export interface RequestTerms {
+  readonly app: string;
+  /** Undefined: the model's own. */
+  readonly slo: Micros | undefined;
+  readonly priority: number | undefined;
+  readonly size: number | undefined;
+  readonly traceparent: string | undefined;
+}
+
+const APP_DEFAULT = "default";
+
+/**
+ * Parameters win over headers. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
+ * or what the transport's own deadline leaves.
+ *
+ * @param header - by lower-case name
+ * @throws {TuttiError} INVALID_INPUT naming what can't be read
+ */
+export function readTerms(
+  header: (name: string) => string | undefined,
+  parameters: Parameters,
+  timeLeft?: Micros,
+): RequestTerms {
+  const app = String(parameters["app"] ?? header("tutti-app") ?? APP_DEFAULT);
+  if (!isName(app))
+    throw invalid(`"${app.slice(0, 80)}" is no name of an application: letters, digits, "-" and "_" only (tutti-app)`);
+  if (Number(parameters["sequence_id"] ?? 0) !== 0 || parameters["sequence_start"] === true)
+    throw invalid("sequences are not served: send what a model remembers as one of its inputs");
+  return {
+    app,
+    slo: readSlo(parameters["slo"] ?? header("tutti-slo")) ?? readTimeout(parameters["timeout"]) ?? timeLeft,
+    priority: numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: 255, whole: true }),
+    size: numberOf("tutti-size", header(HEADER.size.toLowerCase()), { least: 0, most: SIZE_HINT_MAX, whole: false }),
+    traceparent: header(HEADER.traceparent),
+  };
+}
+
+function readSlo(given: string | number | boolean | undefined): Micros | undefined {
+  if (given === undefined) return undefined;
+  const slo = parseDuration(typeof given === "number" ? `${given}ms` : String(given));
+  if (slo === undefined || slo === 0 || slo > SLO_US_MAX)
+    throw invalid(
+      `the SLO "${String(given).slice(0, 80)}" is no length of time above zero and up to 10 min: write 25ms or 1.5s (tutti-slo)`,
+    );
+  return slo;
+}
+
+/** 0: none, as the protocol's clients send it. */
+function readTimeout(given: string | number | boolean | undefined): Micros | undefined {
+  if (given === undefined || given === 0) return undefined;
+  const timeout = Number(given);
+  if (!Number.isSafeInteger(timeout) || timeout < 0 || timeout > SLO_US_MAX)
+    throw invalid(`timeout is a whole number of microseconds up to ${SLO_US_MAX} (SLO_US_MAX)`);
+  return micros(timeout);
+}
+
+function numberOf(
+  name: string,
+  text: string | undefined,
+  { least, most, whole }: { readonly least: number; readonly most: number; readonly whole: boolean },
+): number | undefined {
+  if (text === undefined) return undefined;
+  const value = text.trim() === "" ? NaN : Number(text);
+  if (value >= least && value <= most && (!whole || Number.isInteger(value))) return value;
+  throw invalid(`${name} "${text.slice(0, 80)}" is no ${whole ? "whole " : ""}number from ${least} to ${most}`);
+}
+
+const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -1,0 +1,66 @@
+import type { ScalingAdvised } from "@tutti/protocol";
+import { type Instant, type Micros, between, seconds } from "@tutti/units";
+
+/** The planner tells it every second; what is older than this is no advice any more. */
+export const ADVICE_LASTS: Micros = seconds(5);
+
+/** As Prometheus and Kubernetes know the number of accelerators that there ought to be. */
+export const ADVICE_METRIC = "tutti_advice_accelerators";
+const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
+const METRIC = new RegExp(`^${EXTERNAL_METRICS}/namespaces/[a-z0-9-]+/([^/]+)$`);
+
+export interface ScalingAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** What the paths of the advice say; undefined: this is none of them. @param advised - the last advice that was heard */
+export function scalingAnswer(
+  path: string,
+  advised: ScalingAdvised | undefined,
+  now: Instant,
+): ScalingAnswer | undefined {
+  if (path === EXTERNAL_METRICS) return { status: 200, body: RESOURCES };
+  const metric = METRIC.exec(path)?.[1];
+  if (path !== "/scaling" && metric === undefined) return undefined;
+  if (metric !== undefined && metric !== ADVICE_METRIC)
+    return { status: 404, body: statusOf(404, "NotFound", `the only metric is ${ADVICE_METRIC}`) };
+  if (advised === undefined || between(advised.at, now) > ADVICE_LASTS) {
+    const text = "no planner has given advice for 5 s: keep as many accelerators as there are";
+    return { status: 503, body: metric === undefined ? { error: text } : statusOf(503, "ServiceUnavailable", text) };
+  }
+  const { at, advice, gpus, badRate, idleShare } = advised;
+  const accelerators = Math.max(1, gpus + advice);
+  return metric === undefined
+    ? { status: 200, body: { accelerators, gpus, advice, badRate, idleShare, at: timeOf(at) } }
+    : { status: 200, body: valueList(accelerators, at) };
+}
+
+const RESOURCES = {
+  kind: "APIResourceList",
+  apiVersion: "v1",
+  groupVersion: "external.metrics.k8s.io/v1beta1",
+  resources: [
+    { name: ADVICE_METRIC, singularName: "", namespaced: true, kind: "ExternalMetricValueList", verbs: ["get"] },
+  ],
+};
+
+const valueList = (accelerators: number, at: Instant): ScalingAnswer["body"] => ({
+  kind: "ExternalMetricValueList",
+  apiVersion: "external.metrics.k8s.io/v1beta1",
+  metadata: {},
+  items: [{ metricName: ADVICE_METRIC, metricLabels: {}, timestamp: timeOf(at), value: String(accelerators) }],
+});
+
+/** As the API machinery of Kubernetes tells failures. */
+const statusOf = (code: number, reason: string, message: string): ScalingAnswer["body"] => ({
+  kind: "Status",
+  apiVersion: "v1",
+  metadata: {},
+  status: "Failure",
+  message,
+  reason,
+  code,
+});
+
+const timeOf = (at: Instant): string => new Date(at / 1_000).toISOString();
