@@ -68,6 +68,7 @@ export const ownedLibraries = [
   { group: ["@nats-io/*", "nats"], owner: "bus-nats" },
   { group: ["onnxruntime-node", "onnxruntime-node/*", "onnxruntime-common"], owner: "engine-onnx" },
   { group: ["msgpackr", "msgpackr/*"], owner: "wire" },
+  { group: ["highs", "highs/*"], owner: "solver-highs" },
 ];
 
 /** @param {string | undefined} owner - the package whose own library is allowed */

@@ -1,5 +1,5 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|fuzz|chaos|setup> [arguments]`, as package.json's scripts and
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|setup> [arguments]`, as package.json's scripts and
  * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
@@ -7,11 +7,13 @@ import { existsSync, mkdirSync } from "node:fs";
 import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { consoleBuild } from "./console.mjs";
+import { bringJaeger, findJaeger } from "../jaeger/jaeger.mjs";
 import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
 import { bringNatsServer, findNatsServer, rememberedNatsServer, rememberNatsServer } from "./nats-server.mjs";
-import { nodeRuntime, withNodeFirst } from "./node-runtime.mjs";
+import { nodeRuntime, withCompileCache, withNodeFirst } from "./node-runtime.mjs";
 import { say, SetupError } from "./progress.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -39,8 +41,10 @@ function commandOf(name, args) {
       return {
         script: `test/bench/${benchmark(args[0])}/main.ts`,
         args: args.slice(1),
-        natsServer: !["scheduler", "simulator", "dynamic"].includes(args[0] ?? ""),
+        natsServer: !["scheduler", "simulator", "dynamic", "planning", "pipelines"].includes(args[0] ?? ""),
       };
+    case "docs":
+      return { script: "test/docs/reference/main.ts", args, natsServer: false };
     case "fuzz":
       // Bad bytes, or else faults by seed on whole clusters.
       return args[0] === "--bytes"
@@ -52,14 +56,15 @@ function commandOf(name, args) {
       return { script: undefined, args: [], natsServer: true };
     default:
       throw new SetupError(
-        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|fuzz|chaos|setup [arguments]",
+        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|setup [arguments]",
       );
   }
 }
 
 /** @param {string | undefined} name */
 function benchmark(name) {
-  if (name !== undefined && /^[a-z]+$/.test(name) && existsSync(join(root, "test/bench", name, "main.ts"))) return name;
+  if (name !== undefined && /^[a-z]+(-[a-z]+)*$/.test(name) && existsSync(join(root, "test/bench", name, "main.ts")))
+    return name;
   throw new SetupError(`there is no benchmark "${name ?? ""}": package.json names them (bench:…)`);
 }
 
@@ -79,7 +84,9 @@ async function setUp(command) {
   const runtime = nodeRuntime(host, state);
   const modules = dependencies(root, state);
   const remembered = command.natsServer ? rememberedNatsServer(host, state) : undefined;
-  const nothingToDo = modules.check() === "fresh" && (!command.natsServer || remembered !== undefined);
+  const page = command.natsServer ? consoleBuild(root, state) : undefined;
+  const isThere = modules.check() === "fresh" && (!command.natsServer || remembered !== undefined);
+  const nothingToDo = isThere && (page?.isFresh() ?? true);
   if (runtime.path !== undefined && nothingToDo) return { node: runtime.path, natsServer: remembered };
 
   const onWait = (/** @type {{ pid: number } | undefined} */ owner) =>
@@ -90,6 +97,7 @@ async function setUp(command) {
       const node = nodeRuntime(host, state).path ?? (await runtime.bring());
       const withNode = { ...host, env: withNodeFirst(host.env, node) };
       await modules.install(withNode);
+      await page?.make(withNode, node);
       return { node, natsServer: command.natsServer ? await natsServerFor(withNode) : undefined };
     },
     { onWait },
@@ -103,14 +111,28 @@ async function natsServerFor(host) {
   return found;
 }
 
+/** Where none can be had, the system goes on without: it says so itself. */
+async function jaegerFor() {
+  const host = thisHost();
+  try {
+    return findJaeger(host, state) ?? (await withLock(join(state, "jaeger.lock"), () => bringJaeger(host, state)));
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    return undefined;
+  }
+}
+
 /** @param {Command} command @param {Ready} ready */
-function runCommand(command, ready) {
+async function runCommand(command, ready) {
   if (command.script === undefined) {
     console.log(`Node ${ready.node}\nnats-server ${ready.natsServer?.path} (${ready.natsServer?.version})`);
     return;
   }
-  const env = withNodeFirst(process.env, ready.node);
+  const env = withCompileCache(withNodeFirst(process.env, ready.node), state);
   if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
+  const jaeger = command.args.includes("--jaeger") ? await jaegerFor() : undefined;
+  if (jaeger !== undefined) env["TUTTI_JAEGER"] = jaeger.path;
   const child = spawn(ready.node, [join(root, command.script), ...command.args], { stdio: "inherit", env });
   child.on("error", (error) => fail(error));
   // Ctrl-C at a terminal reaches the child without us; a second copy would read as "hurry up".
@@ -130,7 +152,7 @@ function fail(error) {
 
 try {
   const command = commandOf(process.argv[2], process.argv.slice(3));
-  runCommand(command, await setUp(command));
+  await runCommand(command, await setUp(command));
 } catch (error) {
   fail(error);
 }

@@ -100,3 +100,13 @@ export function withNodeFirst(env, node) {
   const rest = (env[key] ?? "").split(delimiter).filter((folder) => folder !== "" && folder !== dirname(node));
   return { ...env, [key]: [dirname(node), ...rest].join(delimiter) };
 }
+
+/**
+ * The environment in which every process of ours keeps what Node made of its sources: stripped and compiled once, they start with half of the work.
+ * @param {Record<string, string | undefined>} env
+ * @param {string} state
+ * @returns {Record<string, string | undefined>}
+ */
+export function withCompileCache(env, state) {
+  return { ...env, NODE_COMPILE_CACHE: env["NODE_COMPILE_CACHE"] ?? join(state, "compile-cache") };
+}

@@ -1,5 +1,5 @@
 /**
- * `npm test`: every suite, one after the other, each in a process of its own; then what was skipped and why, and one line
+ * `npm test`: every suite, each in a process of its own, checks two at a time and tests one after the other; then what was skipped and why, and one line
  * that sums it up. Arguments: names of suites, and paths that narrow them. Exit code 0 says that tests ran and none failed.
  */
 import { spawn } from "node:child_process";
@@ -29,9 +29,11 @@ const results = mkdtempSync(join(cache, "results-"));
 const outcomes: Outcome[] = [];
 let stoppedBy: NodeJS.Signals | undefined;
 try {
+  const checks = suites.filter((suite) => suite.kind === "command");
+  outcomes.push(...(await runChecks(checks)));
   for (const suite of suites) {
-    outcomes.push(await runSuite(suite));
     if (stoppedBy !== undefined) break;
+    if (suite.kind === "vitest") outcomes.push(await runTests(suite));
   }
 } finally {
   rmSync(results, { recursive: true, force: true });
@@ -41,19 +43,40 @@ if (stoppedBy !== undefined) console.log(`\nStopped by ${stoppedBy} before the e
 console.log(`\n${lines.join("\n")}`);
 process.exitCode = stoppedBy === undefined ? exitCode : 1;
 
-async function runSuite(suite: Suite): Promise<Outcome> {
-  console.log(`\n== ${suite.name}`);
+/** Two at a time, since each keeps one core busy; what they say is kept together. In the order of the suites. */
+async function runChecks(checks: readonly (Suite & { kind: "command" })[]): Promise<Outcome[]> {
+  const done = new Map<string, Outcome>();
+  const waiting = [...checks];
+  const worker = async (): Promise<void> => {
+    for (let check = waiting.shift(); check !== undefined && stoppedBy === undefined; check = waiting.shift()) {
+      const { name: suite, command } = check;
+      const startedAt = performance.now();
+      let said = "";
+      const code = await run(command, {}, (text) => (said += text));
+      const outcome: Outcome = { suite, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] };
+      process.stdout.write(`\n== ${suite}\n${said}`);
+      sayOutcome(outcome, startedAt);
+      done.set(suite, outcome);
+    }
+  };
+  if (checks.length > 1) console.log(`\n== ${checks.map(({ name }) => name).join(", ")}, two at a time`);
+  await Promise.all([worker(), worker()]);
+  return checks.map(({ name }) => done.get(name)).filter((outcome) => outcome !== undefined);
+}
+
+async function runTests({ name }: Suite): Promise<Outcome> {
+  console.log(`\n== ${name}`);
   const startedAt = performance.now();
-  const outcome = suite.kind === "command" ? await runCheck(suite.name, suite.command) : await runVitest(suite.name);
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  const note = outcome.note === undefined ? "" : `: ${outcome.note}`;
-  console.log(`== ${suite.name} ${outcome.failed === 0 ? "passed" : "FAILED"} in ${seconds} s${note}`);
+  const outcome = await runVitest(name);
+  sayOutcome(outcome, startedAt);
   return outcome;
 }
 
-async function runCheck(suite: string, command: readonly string[]): Promise<Outcome> {
-  const code = await run(command, {});
-  return { suite, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] };
+function sayOutcome({ suite, failed, note }: Outcome, startedAt: number): void {
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  console.log(
+    `== ${suite} ${failed === 0 ? "passed" : "FAILED"} in ${seconds} s${note === undefined ? "" : `: ${note}`}`,
+  );
 }
 
 async function runVitest(suite: string): Promise<Outcome> {
@@ -72,13 +95,16 @@ async function runVitest(suite: string): Promise<Outcome> {
   return judge({ suite, code, result: readResult(file), narrowed: filters.length > 0 ? "yes" : "no" });
 }
 
-function run(args: readonly string[], env: Record<string, string>): Promise<number> {
+/** @param hear - takes what the command says, instead of our own output */
+function run(args: readonly string[], env: Record<string, string>, hear?: (text: string) => void): Promise<number> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, args, {
       cwd: root,
-      stdio: ["ignore", 1, 1], // one stream, so that the last line is the last line
+      stdio: hear === undefined ? ["ignore", 1, 1] : ["ignore", "pipe", "pipe"], // one stream, so that the last line is the last line
       env: { ...process.env, ...plainOutput, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
     });
+    for (const stream of [child.stdout, child.stderr])
+      stream?.setEncoding("utf8").on("data", (text: string) => hear?.(text));
     const forward = (signal: NodeJS.Signals): void => {
       stoppedBy = signal;
       child.kill(signal);
@@ -89,6 +115,6 @@ function run(args: readonly string[], env: Record<string, string>): Promise<numb
       resolve(code);
     };
     child.on("error", () => done(127));
-    child.on("exit", (code) => done(code ?? 1));
+    child.on("close", (code) => done(code ?? 1));
   });
 }

@@ -17,6 +17,8 @@ export function allSuites(root: string): Suite[] {
     command("format", ["node_modules/prettier/bin/prettier.cjs", "--check", "--log-level", "warn", ...cached, "."]),
     command("lint", ["infra/lint/run.mjs"]),
     command("types", ["node_modules/typescript/bin/tsc", "-p", "."]),
+    // A browser's program: it knows documents, and nothing of Node.
+    command("types-of-the-console", ["node_modules/typescript/bin/tsc", "-p", "packages/console/page"]),
   ];
   return [...checks, ...orderSuites(["unit", ...testFolders(root)]).map(vitestSuite)];
 }

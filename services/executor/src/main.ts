@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { type LastRun, createExecutor } from "@tutti/actors";
-import { CommandError, type RoleContext, createEmulatedEngine, openDataPlane, runRole } from "@tutti/cli/role";
+import { CommandError, type RoleContext, createEmulatedEngine, heldBy, openDataPlane, runRole } from "@tutti/cli/role";
 import type { Engine } from "@tutti/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant } from "@tutti/units";
@@ -23,15 +23,20 @@ await runRole("executor", async (context, ready) => {
   );
   context.told["gpus"] = options.gpus;
   context.told["engine"] = engines[0]?.engine.type;
-  return createExecutor({ ...ports, data: openDataPlane(context), engines, lastRuns, onFault: fail }, config, ready);
+  const { subCluster, memory } = options;
+  return createExecutor(
+    { ...ports, data: openDataPlane(context), engines, lastRuns, onFault: fail, ...heldBy(context) },
+    { ...config, subCluster, ...(memory !== undefined && { memoryBytesMax: memory }) },
+    ready,
+  );
 });
 
 function startEngine({ clock, options }: RoleContext, note: NoteOptions): Engine | Promise<Engine> {
-  if (options.engine === "emulated") return createEmulatedEngine(clock, options.jitter);
+  if (options.engine === "emulated") return createEmulatedEngine(clock, options);
   // Two WebGPU sessions in threads of one process crash it, and a native abort takes its neighbours along.
   if (options.gpus.length > 1)
     throw new CommandError("one process drives one real accelerator: start one for each of --gpus");
-  return startOnnxEngine({ provider: options.provider, note });
+  return startOnnxEngine({ provider: options.provider, threads: options.threads, part: options.part, note });
 }
 
 function lastRunsOf(folder: string, slot: string): LastRun[] {

@@ -1,16 +1,44 @@
+import { readFileSync } from "node:fs";
+import { connectNats, readCredentials } from "@tutti/bus-nats";
 import { runRole } from "@tutti/cli/role";
-import { createGateway } from "@tutti/gateway";
+import { type PortWish, checkToken, createGateway } from "@tutti/gateway";
 
-await runRole("gateway", ({ ports, config, options, told, fail }, ready) =>
-  createGateway(
+const wish = (port: number | undefined, preferred: number): PortWish => (port === undefined ? { preferred } : { port });
+
+await runRole("gateway", async ({ ports, config, options, told, fail }, ready) => {
+  const { repositoryToken, repositoryCreds, nats, tlsCa } = options;
+  // Only for the repository and for restarts from the console: everything else is done with the gateway's own rights, which are few.
+  const operator =
+    repositoryCreds === undefined
+      ? undefined
+      : await connectNats({
+          servers: nats,
+          name: "tutti-gateway-repository",
+          credentials: readCredentials(repositoryCreds),
+          ...(tlsCa !== undefined && { tls: { caFile: tlsCa } }),
+        });
+  return createGateway(
     {
       ...ports,
+      ...(operator !== undefined && {
+        repositoryStore: operator.store,
+        operator: { bus: operator.control, store: operator.store },
+      }),
       onListening: (where) => {
-        if (where instanceof Error) fail(`can't listen: ${where.message}; choose another --http-port`);
-        else told["http"] = where.url;
+        if (where instanceof Error) fail(`can't listen: ${where.message}; choose another port or --http-host`);
+        else Object.assign(told, where);
       },
     },
-    { ...config, httpPort: options.httpPort },
+    {
+      ...config,
+      httpHost: options.httpHost,
+      http: wish(options.httpPort, 8000),
+      grpc: wish(options.grpcPort, 8001),
+      metrics: wish(options.metricsPort, 8002),
+      metricsHost: options.metricsHost,
+      traceQuery: options.traceQuery,
+      repositoryToken: repositoryToken === undefined ? undefined : checkToken(readFileSync(repositoryToken, "utf8")),
+    },
     ready,
-  ),
-);
+  );
+});

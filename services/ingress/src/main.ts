@@ -1,11 +1,21 @@
-import { createIngress } from "@tutti/actors";
+import { type ServedPipelines, createIngress } from "@tutti/actors";
+import { functionsOf, readPipelines } from "@tutti/cli/pipelines";
 import { REHEARSALS_PER_SECOND, RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
 import { WorkerDecoder } from "@tutti/decode-worker";
+import { WorkerSteps } from "@tutti/pipeline-worker";
 
-await runRole("ingress", (context, ready) => {
+/** Their functions are loaded before the ingress serves: a mistake in them ends the start. */
+async function servedPipelines(folder: string | undefined): Promise<{ readonly pipelines?: ServedPipelines }> {
+  if (folder === undefined) return {};
+  const specs = await readPipelines(folder);
+  return { pipelines: { specs, steps: await WorkerSteps.start({ folder, functions: functionsOf(specs) }) } };
+}
+
+await runRole("ingress", async (context, ready) => {
   const { ports, config, options } = context;
+  const pipelines = await servedPipelines(options.pipelines);
   return createIngress(
-    { ...ports, decoder: new WorkerDecoder(), serveData: serveDataPlane(context) },
+    { ...ports, ...pipelines, decoder: new WorkerDecoder(), serveData: serveDataPlane(context) },
     {
       ...config,
       replyScope: options.replyScope,

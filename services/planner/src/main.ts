@@ -1,3 +1,6 @@
-import { createBystander, runRole } from "@tutti/cli/role";
+import { createPlanner } from "@tutti/actors";
+import { runRole } from "@tutti/cli/role";
 
-await runRole("planner", ({ ports, config }, ready) => createBystander("planner", ports, config, ready));
+await runRole("planner", ({ ports, config, options }, ready) =>
+  createPlanner(ports, { ...config, epoch: options.epoch, budgetShare: options.budgetShare }, ready),
+);

@@ -55,6 +55,21 @@ afterEach(() => {
 const order = (process: string, texts: string[] = []): Promise<void> =>
   link.order({ agent: KEY, host: "h", order: "restart", process, withinMs: 5_000, onText: (text) => texts.push(text) });
 
+test("an order to split says into which parts; one without, or with a part of nothing, is malformed and nothing happens", async () => {
+  let size: number | undefined;
+  keeper.working = (options) => Promise.resolve(void (size = options.size));
+  const split = { agent: KEY, host: "h", order: "split", process: "ranker-0", withinMs: 5_000 } as const;
+  await link.order({ ...split, size: 60, onText: () => undefined });
+  expect([keeper.performed, size]).toEqual([["split ranker-0"], 60]);
+  for (const wrong of [undefined, 0, 101, 50.5]) {
+    const before = agent.faults;
+    const asked = link.order({ ...split, ...(wrong !== undefined && { size: wrong }), onText: () => undefined });
+    await expect(asked).rejects.toThrow("silent");
+    expect(agent.faults).toBeGreaterThan(before);
+  }
+  expect(keeper.performed).toHaveLength(1);
+});
+
 test("an operator hears of every process that an agent keeps", async () => {
   const agents = await link.agents(5_000, (known) => known.length === 1);
   expect(agents).toMatchObject([{ agent: KEY, host: "h", processes: [PROCESS, { name: "ranker-1" }] }]);

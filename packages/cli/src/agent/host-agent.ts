@@ -131,7 +131,7 @@ export class HostAgent {
     this.#send(operator, AgentAnswered, { ask, agent, host, pid, processes: keeper.processes() });
   }
 
-  #onOrder({ ask, order, process, within }: ProcessOrdered, operator: ActorKey): void {
+  #onOrder({ ask, order, process, size, within }: ProcessOrdered, operator: ActorKey): void {
     const id = `${operator}/${ask}`;
     const tell = (progress: Progress): void => this.#send(operator, OrderProgressed, { ask, ...progress });
     const known = this.#working?.id === id ? this.#working.last : this.#ends.get(id);
@@ -148,7 +148,7 @@ export class HostAgent {
     };
     const readyMs = Math.min(READY_MS_MAX, Math.max(READY_MS_MIN, within / 1_000));
     void keeper
-      .perform(order, process, { readyMs, report: (text) => say({ text: text.slice(0, 2_000), end: "" }) })
+      .perform(order, process, { readyMs, size, report: (text) => say({ text: text.slice(0, 2_000), end: "" }) })
       .then(
         () => ({ text: "", end: "done" }) as const,
         (error: unknown) => ({ text: textOf(error).slice(0, 2_000), end: "failed" }) as const,

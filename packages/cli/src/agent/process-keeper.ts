@@ -1,4 +1,6 @@
 import type { ProcessOrder, ProcessState, Role } from "@tutti/protocol";
+import { CommandError } from "../failure.ts";
+import type { PartSwitch } from "../parts/part-switch.ts";
 import { bringBack, drainProcess, replaceProcess, replacementOrder } from "../up/replacement.ts";
 import type { Supervisor } from "../up/supervisor.ts";
 import type { LogBook } from "./log-book.ts";
@@ -6,6 +8,8 @@ import type { LogBook } from "./log-book.ts";
 export interface OrderOptions {
   /** Until a replacement is ready. */
   readonly readyMs: number;
+  /** split: of the first part, in percent. */
+  readonly size?: number | undefined;
   readonly report: (text: string) => void;
 }
 
@@ -17,12 +21,16 @@ export interface ProcessKeeper {
   perform(order: ProcessOrder, process: string, options: OrderOptions): Promise<void>;
 }
 
-/** @param roleOf - of each child; undefined for one that operators have no business with */
-export function keeperOf(
-  supervisor: Supervisor,
-  logs: LogBook,
-  roleOf: (name: string) => Role | undefined,
-): ProcessKeeper {
+export interface KeeperParts {
+  readonly supervisor: Supervisor;
+  readonly logs: LogBook;
+  /** Of each child; undefined for one that operators have no business with. */
+  readonly roleOf: (name: string) => Role | undefined;
+  /** Where accelerators can be split. */
+  readonly parts?: () => PartSwitch | undefined;
+}
+
+export function keeperOf({ supervisor, logs, roleOf, parts }: KeeperParts): ProcessKeeper {
   return {
     logs,
     processes: () =>
@@ -31,7 +39,18 @@ export function keeperOf(
         const actor = typeof ready?.["actor"] === "string" ? ready["actor"] : "";
         return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, phase, restarts }];
       }),
-    async perform(order, name, options) {
+    async perform(order, name, { size, ...options }) {
+      if (order === "split") {
+        const splits = parts?.();
+        if (splits === undefined || size === undefined) throw new CommandError(`${name} can't be split here`);
+        return splits.split(name, size, options);
+      }
+      if (parts?.()?.isSplit(name) === true) {
+        // Its parts stand on what it would stand on.
+        const text = `${name} is split: its parts run instead, until \`tutti split ${name} 100\``;
+        if (order === "restart") return options.report(text);
+        throw new CommandError(text);
+      }
       if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
       if (order === "undrain") return bringBack(supervisor, name, options);
       const role = roleOf(name) ?? "executor";

@@ -191,11 +191,12 @@ function initText(directory: AuthDirectory, configs: readonly string[]): string 
   const { dir, servers, tls } = directory;
   const url = servers.map(({ host, port }) => `nats://${host === "0.0.0.0" ? hostname() : host}:${port}`).join(",");
   const ca = tls === undefined ? "" : ` --tls-ca ${tls.ca}`;
+  const file = (user: string): string => join(dir, "creds", `${user}.${directory.hasTokens ? "creds" : "nk"}`);
   return [
     `${directory.users.length} users in ${join(dir, "creds")}`,
     ...configs.map((path) => `nats-server -c ${path}`),
-    `tutti run ingress --nats ${url} --creds ${join(dir, "creds", `ingress.${directory.hasTokens ? "creds" : "nk"}`)}${ca}`,
-    `tutti models --nats ${url} --creds ${join(dir, "creds", `admin.${directory.hasTokens ? "creds" : "nk"}`)}${ca}`,
+    `tutti run ingress --nats ${url} --creds ${file("ingress")} --answers-creds ${file("answers")}${ca}`,
+    `tutti models --nats ${url} --creds ${file("admin")}${ca}`,
   ].join("\n");
 }
 

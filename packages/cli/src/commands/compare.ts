@@ -7,7 +7,7 @@ import { typedCommand, writePage } from "../simulate/page-file.ts";
 import { Progress } from "../simulate/progress.ts";
 import { type ComparedRun, renderComparison, settingOf } from "../simulate/result-text.ts";
 import { RunProgress } from "../simulate/run-progress.ts";
-import { type ScenarioFlags, checkPolicy, scenarioFrom } from "../simulate/scenario-options.ts";
+import { type ScenarioFlags, checkFit, checkPolicy, scenarioFrom } from "../simulate/scenario-options.ts";
 import { Sweep } from "../simulate/sweep.ts";
 
 export interface CompareOptions extends ScenarioFlags {
@@ -30,6 +30,7 @@ export async function compare(path: string, options: CompareOptions): Promise<vo
   if (policies.length > POLICIES_MAX) throw usageError(`--policies: ${POLICIES_MAX} are the limit`);
   for (const policy of policies) checkPolicy(policy);
   const given = await scenarioFrom(path, options, { policy: policies[0] });
+  for (const policy of policies) checkFit(given, policy);
   const scenarios = policies.map((policy): Scenario => ({ ...given, policy }));
   await using sweep = new Sweep();
   const runs = options.html === undefined ? await runOn(sweep, scenarios) : await runRecorded(scenarios);

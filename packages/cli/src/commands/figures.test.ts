@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { FIGURES, FULL, type Bench, type Point } from "@tutti/sim-report/figures";
+import { DYNAMIC_FIGURES, FIGURES, FULL, type Bench, type Point } from "@tutti/sim-report/figures";
 import type { Goodput, MinGpus } from "@tutti/simulator";
 import { expect, test } from "vitest";
 import { readScenario } from "../simulate/scenario-file.ts";
@@ -24,12 +24,16 @@ function listeningBench(asked: Point[]): Bench {
       return Promise.reject(new Error("heard"));
     },
     record: () => Promise.resolve([]),
+    planned: (points) => {
+      asked.push(...points);
+      return Promise.reject(new Error("heard"));
+    },
   };
 }
 
 test("every point of every figure is a scenario that is shipped, with axes and labels that it has", async () => {
   const asked: Point[] = [];
-  for (const figure of FIGURES) {
+  for (const figure of [...FIGURES, ...DYNAMIC_FIGURES]) {
     await figure.draw(listeningBench(asked), FULL).catch((error: Error) => expect(error.message).toBe("heard"));
   }
   expect(new Set(asked.map(({ file }) => file)).size).toBeGreaterThan(14);

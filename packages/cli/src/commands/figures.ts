@@ -1,5 +1,14 @@
 import { fileURLToPath } from "node:url";
-import { FIGURES, FULL, type Figure, type Point, QUICK, createBench, writeFigures } from "@tutti/sim-report/figures";
+import {
+  DYNAMIC_FIGURES,
+  FIGURES,
+  FULL,
+  type Figure,
+  type Point,
+  QUICK,
+  createBench,
+  writeFigures,
+} from "@tutti/sim-report/figures";
 import type { Scenario } from "@tutti/simulator";
 import { usageError } from "../failure.ts";
 import { typedCommand } from "../simulate/page-file.ts";
@@ -12,6 +21,8 @@ export interface FiguresOptions {
   readonly out: string;
   readonly only?: string;
   readonly quick?: boolean;
+  /** Those of dynamic models, instead of those of static ones. */
+  readonly dynamic?: boolean;
   readonly resume?: boolean;
   readonly workers?: string;
   readonly scenarios?: string;
@@ -22,7 +33,7 @@ const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", impo
 
 /** `tutti figures --out <folder>`: the papers' figures from our own runs. */
 export async function figures(options: FiguresOptions): Promise<void> {
-  const chosen = chosenFigures(options.only);
+  const chosen = chosenFigures(options.dynamic === true ? DYNAMIC_FIGURES : FIGURES, options.only);
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   const scale = options.quick === true ? QUICK : FULL;
   const folder = options.scenarios ?? SCENARIOS;
@@ -68,15 +79,15 @@ export async function figures(options: FiguresOptions): Promise<void> {
 }
 
 /** @throws {CommandError} that lists the figures */
-function chosenFigures(only: string | undefined): readonly Figure[] {
-  if (only === undefined) return FIGURES;
+function chosenFigures(all: readonly Figure[], only: string | undefined): readonly Figure[] {
+  if (only === undefined) return all;
   const names = only.split(",").map((name) => name.trim());
-  const unknown = names.find((name) => FIGURES.every((figure) => figure.name !== name));
+  const unknown = names.find((name) => all.every((figure) => figure.name !== name));
   if (unknown !== undefined) {
-    const known = FIGURES.map(({ name }) => name).join(", ");
+    const known = all.map(({ name }) => name).join(", ");
     throw usageError(`--only: there is no figure '${unknown}'; there are ${known}`);
   }
-  return FIGURES.filter(({ name }) => names.includes(name));
+  return all.filter(({ name }) => names.includes(name));
 }
 
 function scenarioOf(folder: string, point: Point): Promise<Scenario> {

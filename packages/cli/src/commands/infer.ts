@@ -1,16 +1,18 @@
-import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, tensorValue } from "@tutti/client";
+import { type InferResult, ModelRegistry, TuttiClient, type TensorValue, askedSpec, tensorValue } from "@tutti/client";
 import { initialState } from "@tutti/onnx-tools";
-import { type ErrorCode, type ModelSpec, TuttiError, isName } from "@tutti/protocol";
+import { type ErrorCode, type ModelSpec, SIZE_HINT_MAX, TuttiError, isName } from "@tutti/protocol";
 import { type ClusterOptions, findCluster } from "../cluster.ts";
 import { openConnection } from "../connection.ts";
 import { CommandError, usageError } from "../failure.ts";
 import { type Inputs, type ReadInput, randomInputs, readInput } from "../present/input-file.ts";
 import { type Meaning, meaningOf, outputsAsJson, renderOutputs } from "../present/output-text.ts";
+import { linesMeaning, readPipelineInput } from "../present/pipeline-file.ts";
 
 export interface InferCommandOptions extends ClusterOptions {
   readonly input?: string;
   readonly app: string;
   readonly slo?: string;
+  readonly size?: string;
   readonly form: string;
   readonly outputs?: string;
   readonly seed: string;
@@ -19,11 +21,14 @@ export interface InferCommandOptions extends ClusterOptions {
 
 const FORMS = ["binary", "json", "msgpack"] as const;
 
-/** `tutti infer <model>`: one request, or one for each frame of a sound. */
+/** `tutti infer <model>`: one request, or one for each frame of a sound. A pipeline is asked likewise. */
 export async function infer(model: string, options: InferCommandOptions): Promise<void> {
   const form = FORMS.find((candidate) => candidate === options.form);
   if (form === undefined) throw usageError(`--form ${options.form}: take one of ${FORMS.join(", ")}`);
   if (!isName(options.app)) throw usageError(`--app ${options.app}: letters, digits, "-" and "_" only`);
+  const size = options.size === undefined ? undefined : Number(options.size);
+  if (size !== undefined && !(size > 0 && size <= SIZE_HINT_MAX))
+    throw usageError(`--size ${options.size}: a number above zero and up to ${SIZE_HINT_MAX}`);
   const cluster = await findCluster(options);
   const nats = await openConnection({
     servers: cluster.servers,
@@ -34,21 +39,16 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   });
   const client = new TuttiClient(nats.bulk, { app: options.app });
   try {
-    const spec = await new ModelRegistry(nats.store).get(model);
-    // Without a spec there is nothing to present; the ingress says what is loaded.
-    if (spec === undefined) throw new CommandError(`no model "${model}" is loaded: \`tutti models\` lists what is`);
-    const input: ReadInput =
-      options.input === undefined
-        ? { kind: "one", inputs: randomInputs(spec, Number(options.seed)) }
-        : await readInput(options.input, spec);
+    const spec = await askedSpec(new ModelRegistry(nats.store), model);
     const ask = (inputs: Inputs): Promise<InferResult> =>
       client.infer(model, inputs, {
         form,
         ...(options.slo !== undefined && { slo: options.slo }),
+        ...(size !== undefined && { size }),
         ...(options.outputs !== undefined && { outputs: options.outputs.split(",") }),
       });
-    if (input.kind === "one") await one(spec, input.inputs, ask, options.json === true);
-    else await frames(spec, input, ask, options.json === true);
+    if (spec === undefined) await pipeline(model, options, ask);
+    else await served(spec, options, ask);
   } finally {
     client.close();
     await nats.close();
@@ -57,26 +57,56 @@ export async function infer(model: string, options: InferCommandOptions): Promis
 
 type Ask = (inputs: Inputs) => Promise<InferResult>;
 
-async function one(spec: ModelSpec, inputs: Inputs, ask: Ask, json: boolean): Promise<void> {
+async function served(spec: ModelSpec, options: InferCommandOptions, ask: Ask): Promise<void> {
+  const { name, version } = spec;
+  const json = options.json === true;
+  const input: ReadInput =
+    options.input === undefined
+      ? { kind: "one", inputs: randomInputs(spec, Number(options.seed)) }
+      : await readInput(options.input, spec);
+  if (input.kind === "frames") return frames(spec, input, ask, json);
+  const answer = await timed(() => ask(input.inputs));
+  const meaning = await meaningOf(spec, answer.result);
+  printAnswer({ ...answer, name, version: answer.result.version ?? version, meaning }, json);
+}
+
+/** Of pipelines the store knows nothing: whether there is one of this name only an ingress can say. */
+async function pipeline(name: string, options: InferCommandOptions, ask: Ask): Promise<void> {
+  const absent = `no model "${name}" is loaded: \`tutti models\` lists what is`;
+  if (options.input === undefined) throw new CommandError(`${absent}; a pipeline needs --input`);
+  const inputs = await readPipelineInput(options.input);
+  const answer = await timed(() => ask(inputs)).catch((error: unknown) => {
+    if (!(error instanceof TuttiError) || error.code !== "TUTTI_NOT_FOUND") throw error;
+    throw new CommandError(`${absent}, and no ingress serves a pipeline of that name`, undefined, error);
+  });
+  const meaning = linesMeaning(answer.result);
+  printAnswer({ ...answer, name, version: answer.result.version, meaning }, options.json === true);
+}
+
+interface Answer {
+  readonly name: string;
+  /** Binary answers don't name it. */
+  readonly version: string | undefined;
+  readonly result: InferResult;
+  readonly latencyMs: number;
+  readonly meaning: Meaning | undefined;
+}
+
+async function timed(ask: () => Promise<InferResult>): Promise<Pick<Answer, "result" | "latencyMs">> {
   const startedAt = performance.now();
-  const result = await ask(inputs);
-  const latencyMs = Number((performance.now() - startedAt).toFixed(3));
-  const meaning = await meaningOf(spec, result);
+  const result = await ask();
+  return { result, latencyMs: Number((performance.now() - startedAt).toFixed(3)) };
+}
+
+function printAnswer({ name, version, latencyMs, result, meaning }: Answer, json: boolean): void {
   if (json) {
-    const version = result.version ?? spec.version;
-    print(
-      JSON.stringify({
-        model: spec.name,
-        version,
-        latencyMs,
-        outputs: outputsAsJson(result),
-        ...(meaning && { meaning: meaning.value }),
-      }),
-    );
+    const outputs = outputsAsJson(result);
+    print(JSON.stringify({ model: name, version, latencyMs, outputs, ...(meaning && { meaning: meaning.value }) }));
     return;
   }
   print(meaning?.text ?? renderOutputs(result));
-  print(`${spec.name}, version ${result.version ?? spec.version}, ${latencyMs.toFixed(1)} ms from here and back`);
+  const versionText = version === undefined ? "" : `, version ${version}`;
+  print(`${name}${versionText}, ${latencyMs.toFixed(1)} ms from here and back`);
 }
 
 /** Frame after frame: each takes the state that the one before it gave. */

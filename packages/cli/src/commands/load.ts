@@ -1,20 +1,22 @@
-import { type ListedModel, ModelRegistry } from "@tutti/client";
+import { type DesiredModel, type ListedModel, type ModelFiles, ModelRegistry } from "@tutti/client";
 import type { ModelConfig } from "@tutti/onnx-tools";
-import { type ModelStatus, sharesProblem } from "@tutti/protocol";
+import { type ModelStatus, isModelName, sharesProblem, splitModelName, versionName } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
 import { EXIT, usageError } from "../failure.ts";
+import { type FamilyFlags, endReplaced, familyWish, planFamilies, servedMembers } from "../models/family-load.ts";
 import { type LoadableModel, listRepository, readModelFile } from "../models/model-repository.ts";
 import { readSamples } from "../present/samples.ts";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
-export interface LoadCommandOptions extends ClusterOptions {
+export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
   readonly slo?: string;
   readonly maxBatch?: string;
   readonly patience?: string;
   /** `app=weight`, as often as wanted. */
   readonly share?: readonly string[];
   readonly name?: string;
+  readonly version?: string;
   readonly config?: string;
   readonly profile?: string;
   readonly sample?: string;
@@ -22,25 +24,67 @@ export interface LoadCommandOptions extends ClusterOptions {
   readonly json?: boolean;
 }
 
-/** `tutti load <path>`: a model file, or a folder of models in Triton's layout. Waits until each is served or refused. */
-export async function load(path: string, options: LoadCommandOptions): Promise<void> {
+/**
+ * `tutti load <paths>`: model files, or folders of models in Triton's layout. Waits until each is served or refused. Models that begin alike become a family
+ * where that pays.
+ */
+export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
+  const options = versionOf(given);
+  const { version } = options;
   const timeoutMs = Number(options.timeout) * 1000;
   if (!(timeoutMs > 0)) throw usageError(`--timeout ${options.timeout}: a number of seconds`);
-  const loadable = await readModels(path, options);
+  if (paths.length > 1 && (options.name ?? version) !== undefined)
+    throw usageError("--name and --version are of one model: give one file");
+  const wish = familyWish(options);
+  const loadable = (await Promise.all(paths.map((path) => readModels(path, options)))).flat();
+  const say = (text: string): void => void (options.json !== true && process.stderr.write(`${text}\n`));
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
+    const served = await servedMembers(nats.store, registry, wish);
+    // A version is there to be compared with the others, and to be taken away again: it shares nothing with them.
+    const { families, alone } =
+      version === undefined
+        ? await planFamilies(loadable, served, { wish, say, isTaken: (name) => isModel(registry, name) })
+        : { families: [], alone: loadable };
     const listed: ListedModel[] = [];
-    for (const { model, bytes, samples } of loadable) {
-      const spec = await registry.publish(model, { model: bytes, samples });
-      const status = await registry.waitUntilServed(spec, {
-        timeoutMs,
-        onState: (state) => progress(state, options.json),
-      });
-      listed.push({ spec, status });
+    const serve = async (model: DesiredModel, files: ModelFiles): Promise<ListedModel> => {
+      const spec =
+        version === undefined
+          ? await registry.publish(model, files)
+          : await registry.publishVersion({ ...model, version }, files);
+      const onState = (state: ModelStatus): void => progress(state, options.json);
+      const status = await registry.waitUntilServed(spec, { timeoutMs, onState });
+      const one = { spec, status };
+      listed.push(one);
+      return one;
+    };
+    for (const { model, bytes } of families) {
+      const family = await serve(model, { model: bytes });
+      if (family.status?.state !== "ready") continue;
+      for (const name of await endReplaced(registry, family)) say(`${name}: now served by ${family.spec.name}`);
     }
+    for (const { model, bytes, samples } of alone) await serve(model, { model: bytes, samples });
     process.stdout.write(`${options.json === true ? JSON.stringify(modelsAsJson(listed)) : renderModels(listed)}\n`);
     if (listed.some(({ status }) => status?.state !== "ready")) process.exitCode = EXIT.failed;
   });
+}
+
+/** What a family must not replace by its name. */
+async function isModel(registry: ModelRegistry, name: string): Promise<boolean> {
+  const known = await registry.get(name);
+  return known !== undefined && known.family === undefined;
+}
+
+/** `--name mlp/2` says the same as `--name mlp --version 2`. */
+function versionOf(options: LoadCommandOptions): LoadCommandOptions {
+  const { name: said, ...rest } = options;
+  const { name, version } = said === undefined ? { name: undefined, version: undefined } : splitModelName(said);
+  if (version !== undefined && ![undefined, version].includes(rest.version))
+    throw usageError(`--name ${said} and --version ${rest.version}: which version is it?`);
+  const wanted = version ?? rest.version;
+  if (wanted !== undefined && !isModelName(versionName("m", wanted)))
+    throw usageError(`version ${wanted}: letters, digits, "-" and "_" only`);
+  return { ...rest, ...(name !== undefined && { name }), ...(wanted !== undefined && { version: wanted }) };
 }
 
 async function readModels(path: string, options: LoadCommandOptions): Promise<LoadableModel[]> {
@@ -63,7 +107,8 @@ async function readModels(path: string, options: LoadCommandOptions): Promise<Lo
     () => false,
   );
   if (!folder) return [await one(path)];
-  if (options.name !== undefined) throw usageError("--name names one model: give the path of its file");
+  if (options.name !== undefined || options.version !== undefined)
+    throw usageError("--name and --version are of one model: give the path of its file");
   return Promise.all((await listRepository(path)).map((model) => one(model.path)));
 }
 

@@ -4,6 +4,7 @@ import { LogBook } from "../agent/log-book.ts";
 import { keeperOf } from "../agent/process-keeper.ts";
 import { type RunningAgent, startAgent } from "../agent/start-agent.ts";
 import { EXIT, usageError } from "../failure.ts";
+import { didYouMean } from "../nearest.ts";
 import { parseRoleOptions, roleHelp } from "../role/role-options.ts";
 import { serviceArguments } from "../role/service-main.ts";
 import { StopSignal } from "../up/stop-signal.ts";
@@ -18,7 +19,8 @@ const AGENT_CREDS = "--agent-creds";
  * and drain it from anywhere, which starts another process in its place.
  */
 export async function run(role: string, argv: readonly string[]): Promise<void> {
-  if (!isRole(role)) throw usageError(`there is no role "${role}"; roles are ${ROLES.join(", ")}`);
+  if (!isRole(role))
+    throw usageError(`there is no role "${role}"${didYouMean(role, ROLES)}; roles are ${ROLES.join(", ")}`);
   if (argv.includes("--help") || argv.includes("-h")) {
     process.stdout.write(`tutti run ${role} [flags]\n\n${roleHelp(role)}\n${AGENT_HELP}\n`);
     return;
@@ -74,7 +76,7 @@ function startRoleAgent(
     tlsCa: options.tlsCa,
     cluster: options.cluster,
     host: options.host,
-    keeper: keeperOf(supervisor, logs, () => role),
+    keeper: keeperOf({ supervisor, logs, roleOf: () => role }),
     onTrouble: (text) => process.stderr.write(`tutti run ${role}: ${text}\n`),
   });
 }

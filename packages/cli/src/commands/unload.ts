@@ -1,12 +1,18 @@
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry, RouteRegistry, variantsOf } from "@tutti/client";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
 import { CommandError } from "../failure.ts";
 
-/** `tutti unload <model>`: batches that run finish, what waits is refused. */
+/** `tutti unload <model>`, with all its versions, or one of them (`mlp/2`): batches that run finish, what waits is refused. */
 export function unload(name: string, options: ClusterOptions & { readonly json?: boolean }): Promise<void> {
   return withCluster({ ...options, name: "tutti-unload" }, async (nats) => {
-    const removed = await new ModelRegistry(nats.store).remove(name);
+    const registry = new ModelRegistry(nats.store);
+    const removed = await new RouteRegistry(nats.store).unload(name);
+    const family = removed
+      ? undefined
+      : variantsOf(await registry.list()).find((view) => view.name === name)?.variant?.family;
+    if (family !== undefined)
+      throw new CommandError(`${name} is served by the family ${family}: unload that, and load the others again`);
     if (!removed) throw new CommandError(`no model "${name}" is loaded: \`tutti models\` lists what is`);
     process.stdout.write(options.json === true ? `${JSON.stringify({ unloaded: name })}\n` : `${name} is unloaded\n`);
   });

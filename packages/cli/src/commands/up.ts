@@ -1,18 +1,25 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import { wellFormed } from "@tutti/actors";
 import { type ListedModel, ModelRegistry } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
-import { StatsReported, subjectsOf } from "@tutti/protocol";
+import { ScalingAdvised, StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
 import { type AgentOptions, startAgent } from "../agent/start-agent.ts";
 import { openConnection } from "../connection.ts";
 import type { LoadableModel } from "../models/model-repository.ts";
+import { hasTaskset } from "../parts/part-launch.ts";
+import { checkPipelines } from "../pipelines/pipeline-files.ts";
 import { Announcer } from "../up/announcer.ts";
-import { planCluster } from "../up/cluster-plan.ts";
+import { Autoscaler } from "../up/autoscaler.ts";
+import { type PlannedRole, planCluster } from "../up/cluster-plan.ts";
 import { Deployment } from "../up/deployment.ts";
 import { readModelSources } from "../up/model-sources.ts";
+import { JAEGER_VARIABLE, type ServingJaeger, startJaeger } from "../up/jaeger.ts";
 import { CLUSTER, type ServingNats, provideNats } from "../up/nats.ts";
+import { PlanWatch } from "../up/plan-watch.ts";
+import type { RunDirectory } from "../up/run-directory.ts";
 import { StatusBoard } from "../up/status-board.ts";
 import { StopSignal } from "../up/stop-signal.ts";
 import { WarmWatch } from "../up/warm-watch.ts";
@@ -27,6 +34,10 @@ export async function up(flags: UpFlags): Promise<void> {
   // What is exported for another cluster is not for the roles of this one.
   for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY"]) delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
+  await checkPipelines(
+    options.pipelines,
+    loadable.map(({ model }) => model.name),
+  );
   const announcer = new Announcer({ json: options.json, write: (line) => void process.stdout.write(`${line}\n`) });
   const ending: (() => Promise<void>)[] = [];
   const kills: (() => void)[] = [];
@@ -39,18 +50,28 @@ export async function up(flags: UpFlags): Promise<void> {
     ending.push(() => nats.stop());
     kills.push(() => nats.kill());
     announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
+    const jaeger = options.jaeger ? await provideJaeger(nats.directory, announcer) : undefined;
+    if (jaeger !== undefined) {
+      ending.push(() => jaeger.stop()); // after the actors, which send it their last traces
+      kills.push(() => jaeger.kill());
+    }
     const deployment = new Deployment(announcer, nats.directory);
     ending.push(() => deployment.stop());
     kills.push(() => deployment.kill());
-    const planned = planCluster(options, {
+    const traced = jaeger === undefined ? options : { ...options, otlp: jaeger.otlp, traceQuery: jaeger.url };
+    const planned = planCluster(traced, {
       url: nats.url,
       credentials: nats.credentials,
       state: join(nats.directory.path, "executors"),
       jitter,
+      hasTaskset: options.coresEach !== undefined && hasTaskset(),
     });
     const agent = startAgent(agentOptions(options, nats, deployment, announcer));
     ending.push(() => agent.stop());
-    const work = serve({ options, loadable, announcer, nats, stop, start: () => deployment.start(planned) });
+    const scaling = autoscalerOf(options, planned, deployment, announcer);
+    if (scaling !== undefined) ending.push(() => Promise.resolve(scaling.close()));
+    const start = (): Promise<void> => deployment.start(planned);
+    const work = serve({ options, loadable, announcer, nats, stop, start, scaling });
     ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
     await stop.orUntil(Promise.race([work, deployment.broken]));
   } finally {
@@ -59,6 +80,22 @@ export async function up(flags: UpFlags): Promise<void> {
     for (const end of ending.reverse()) await end();
     stop.release();
     announcer.say("stopped", "Stopped.");
+  }
+}
+
+/** A system without its traces is better than none. */
+async function provideJaeger(directory: RunDirectory, announcer: Announcer): Promise<ServingJaeger | undefined> {
+  const executable = process.env[JAEGER_VARIABLE] ?? "jaeger-all-in-one";
+  try {
+    const jaeger = await startJaeger(executable, directory.openLog("jaeger"));
+    announcer.say("jaeger", `Jaeger: ${jaeger.url}`, { url: jaeger.url, otlp: jaeger.otlp });
+    void jaeger.died.then((why) => announcer.say("jaeger-died", `Jaeger: ${why}; traces are lost`, { why }));
+    return jaeger;
+  } catch (error) {
+    const why = (error as Error).message;
+    const text = `${why}\nGoes on without traces. \`npm run jaeger\` brings one; ${JAEGER_VARIABLE} names one.`;
+    announcer.say("jaeger-missing", text, { why });
+    return undefined;
   }
 }
 
@@ -76,6 +113,19 @@ const agentOptions = (
   onTrouble: (text) => announcer.say("agent-trouble", text, { text }),
 });
 
+function autoscalerOf(
+  { autoscale, emulate, emulatedGpus }: UpOptions,
+  planned: readonly PlannedRole[],
+  { supervisor }: Deployment,
+  announcer: Announcer,
+): Autoscaler | undefined {
+  if (autoscale === undefined) return undefined;
+  const names = planned.filter(({ role }) => role === "executor").map(({ name }) => name);
+  const gpusEach = emulate === undefined ? 1 : emulatedGpus / autoscale.max;
+  const say = (event: string, text: string, fields: object): void => announcer.say(event, text, { ...fields });
+  return new Autoscaler({ supervisor, names, min: autoscale.min, gpusEach, say });
+}
+
 interface Serving {
   readonly options: UpOptions;
   readonly loadable: readonly LoadableModel[];
@@ -83,6 +133,7 @@ interface Serving {
   readonly nats: ServingNats;
   readonly stop: StopSignal;
   readonly start: () => Promise<void>;
+  readonly scaling: Autoscaler | undefined;
 }
 
 async function serve(serving: Serving): Promise<void> {
@@ -113,9 +164,11 @@ async function serve(serving: Serving): Promise<void> {
     if (stop.signal.aborted) return;
     announcer.models(listed);
     const watching = watchStatus(connections, announcer);
+    const advice = followAdvice(connections, serving.scaling);
     if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);
     else await once(stop.signal, "abort");
     watching.stop();
+    advice?.stop();
   } finally {
     nats.directory.clearState();
     await connections.close();
@@ -153,6 +206,24 @@ function watchStatus({ control }: NatsConnection, announcer: Announcer): { stop(
     stop() {
       clearInterval(timer);
       subscription.stop();
+    },
+  };
+}
+
+function followAdvice(
+  { control, store }: NatsConnection,
+  scaling: Autoscaler | undefined,
+): { stop(): void } | undefined {
+  if (scaling === undefined) return undefined;
+  const plan = new PlanWatch(store);
+  const reader = new FrameReader().on(ScalingAdvised, (advised) => {
+    if (wellFormed.scalingAdvised(advised)) scaling.hear(advised, plan);
+  });
+  const advice = control.subscribe(subjectsOf(CLUSTER).advice, (delivery) => void reader.read(delivery.payload));
+  return {
+    stop() {
+      advice.stop();
+      plan.stop();
     },
   };
 }

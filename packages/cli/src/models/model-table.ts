@@ -40,6 +40,7 @@ export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
     batchSizeMax: spec.batchSizeMax,
     patience: spec.patience,
     ...(spec.shares !== undefined && { shares: spec.shares }),
+    ...(spec.family !== undefined && { family: spec.family.variants.map(({ name }) => name) }),
     engine: spec.engine,
     inputs: spec.inputs,
     outputs: spec.outputs,

@@ -2,7 +2,15 @@
 import type { AgentAnswered } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
 import { renderTable } from "../table.ts";
-import { type ClusterView, type Figures, type HeardActor, latestOf, offsetUs, uptimeUs } from "./cluster-view.ts";
+import {
+  type ClusterView,
+  type Figures,
+  type HeardActor,
+  latestOf,
+  offsetUs,
+  subClusterOf,
+  uptimeUs,
+} from "./cluster-view.ts";
 import { healthOf, medianOf, processOf, processesByActor } from "./health.ts";
 
 export interface ActorRow {
@@ -16,6 +24,8 @@ export interface ActorRow {
   /** Of the ranker that leads, and the newest that an executor obeys. */
   readonly epoch: number | undefined;
   readonly duty: string;
+  /** Of rankers and executors. */
+  readonly subCluster: string | undefined;
   /** Of the accelerators that it drives. */
   readonly gpus: readonly number[];
   /** Undefined where no agent counts. */
@@ -40,6 +50,7 @@ export function actorRows(view: ClusterView, agents: readonly AgentAnswered[]): 
       uptimeUs: uptimeUs(actor),
       epoch: epochOf(actor),
       duty: dutyOf(actor),
+      subCluster: subClusterOf(actor),
       gpus: (actor.beat.gpus ?? []).map(({ gpu }) => gpu),
       restarts: process?.restarts,
       queue: queueOf(actor),
@@ -70,6 +81,7 @@ function absent(agents: readonly AgentAnswered[], heard: ReadonlySet<string>): A
     uptimeUs: 0,
     epoch: undefined,
     duty: "",
+    subCluster: undefined,
     gpus: [],
     restarts,
     queue: 0,
@@ -79,8 +91,10 @@ function absent(agents: readonly AgentAnswered[], heard: ReadonlySet<string>): A
 
 const HEADINGS = ["actor", "role", "process", "host", "pid", "up", "epoch", "duty", "restarts", "queue", "health"];
 
-export const renderActors = (rows: readonly ActorRow[]): string =>
-  renderTable(
+export function renderActors(rows: readonly ActorRow[]): string {
+  // Where there is one sub-cluster only, its name says nothing.
+  const several = new Set(rows.flatMap(({ subCluster }) => subCluster ?? [])).size > 1;
+  return renderTable(
     HEADINGS,
     rows.map((row) => [
       row.actor === "" ? "-" : row.actor,
@@ -90,12 +104,13 @@ export const renderActors = (rows: readonly ActorRow[]): string =>
       row.pid === 0 ? "-" : String(row.pid),
       row.uptimeUs === 0 ? "-" : formatUptime(row.uptimeUs),
       row.epoch === undefined ? "-" : String(row.epoch),
-      row.duty,
+      several && row.subCluster !== undefined ? `${row.duty} in ${row.subCluster}` : row.duty,
       row.restarts === undefined ? "-" : String(row.restarts),
       String(row.queue),
       row.health.join(", "),
     ]),
   );
+}
 
 export function formatUptime(us: number): string {
   const seconds = Math.floor(us / 1e6);

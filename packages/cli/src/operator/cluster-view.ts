@@ -1,7 +1,7 @@
 /** What actors say of themselves, as an operator's command hears it: heartbeats and figures, each actor's latest, and its figures of a while before. */
 import { wellFormed } from "@tutti/actors";
 import type { Bus } from "@tutti/bus";
-import { Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
+import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 
@@ -27,6 +27,10 @@ export interface HeardActor {
   /** Our time less the actor's at its last heartbeats, in microseconds. */
   readonly offsets: number[];
 }
+
+/** Of rankers and executors: whose leader they are, spare, or obey. */
+export const subClusterOf = ({ beat }: HeardActor): string | undefined =>
+  beat.role === "ranker" ? (beat.subCluster ?? DEFAULT_SUB_CLUSTER) : beat.gpus?.[0]?.subCluster;
 
 export interface Wholeness {
   readonly actors: Readonly<Partial<Record<Role, number>>>;
@@ -190,5 +194,11 @@ const isListOfFigures = (value: unknown): boolean =>
       (item: unknown) => typeof item === "object" && item !== null && isFigures((item as StatsReported).figures),
     ));
 
-const isReport = ({ at, figures, perThread, perGpu }: StatsReported): boolean =>
-  Number.isFinite(at) && isFigures(figures) && isListOfFigures(perThread) && isListOfFigures(perGpu);
+const hasNames = ({ perPart = [] }: StatsReported): boolean =>
+  perPart.every(({ of, name }) => typeof of === "string" && typeof name === "string");
+
+const isReport = (stats: StatsReported): boolean =>
+  Number.isFinite(stats.at) &&
+  isFigures(stats.figures) &&
+  [stats.perThread, stats.perGpu, stats.perPart].every(isListOfFigures) &&
+  hasNames(stats);

@@ -1,4 +1,4 @@
-/** `tutti restart`, `tutti drain` and `tutti undrain`: finds who is meant, takes the operators' lock, and goes through them one after the other. */
+/** `tutti restart`, `tutti drain`, `tutti undrain` and `tutti split`: finds who is meant, takes the operators' lock, and goes through them one after the other. */
 import { hostname, userInfo } from "node:os";
 import type { AgentAnswered, ProcessOrder } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
@@ -14,6 +14,8 @@ import { type Target, findTargets } from "./targets.ts";
 
 export interface OperationOptions extends ClusterOptions {
   readonly json?: boolean;
+  /** split: of the first part, in percent. */
+  readonly size?: number;
   /** Seconds. */
   readonly timeout: string;
 }
@@ -49,7 +51,15 @@ export async function operate(order: ProcessOrder, name: string, options: Operat
             teller.note,
           );
           try {
-            const end = await go(order, targets, { view, link, lock, timeoutMs, stop, onStep: teller.step });
+            const end = await go(order, targets, {
+              size: options.size,
+              view,
+              link,
+              lock,
+              timeoutMs,
+              stop,
+              onStep: teller.step,
+            });
             teller.end(end, unkept);
           } finally {
             await lock.release();
@@ -95,6 +105,7 @@ const unkeptOf = (view: ClusterView, agents: readonly AgentAnswered[]): HeardAct
 };
 
 interface Going {
+  readonly size: number | undefined;
   readonly view: ClusterView;
   readonly link: OperatorLink;
   readonly lock: OperationLock;
@@ -104,14 +115,15 @@ interface Going {
 }
 
 function go(order: ProcessOrder, targets: readonly Target[], going: Going): Promise<RollingEnd> {
-  const { view, link, lock, timeoutMs, stop, onStep } = going;
+  const { size, view, link, lock, timeoutMs, stop, onStep } = going;
   const before = view.wholeness();
   return roll(
     targets,
     {
       order: ({ agent, host, name: process }, _, onText) =>
-        link.order({ agent, host, order, process, withinMs: timeoutMs, onText }),
-      lack: () => lackOf(before, view.wholeness()),
+        link.order({ agent, host, order, process, size, withinMs: timeoutMs, onText }),
+      // Split, or whole again, an accelerator is another number of them.
+      lack: () => (order === "split" ? undefined : lackOf(before, view.wholeness())),
       assertAlone: () => lock.assertHeld(),
       now: () => performance.now(),
       wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
@@ -131,6 +143,7 @@ const PAST: Readonly<Record<ProcessOrder, string>> = {
   restart: "restarted",
   drain: "drained",
   undrain: "brought back",
+  split: "switched over",
 };
 
 function createTeller(order: ProcessOrder, json: boolean): Teller {

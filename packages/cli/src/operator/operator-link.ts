@@ -100,12 +100,17 @@ export class OperatorLink {
     readonly host: string;
     readonly order: ProcessOrder;
     readonly process: string;
+    /** split. */
+    readonly size?: number | undefined;
     readonly withinMs: number;
     readonly onText: (text: string) => void;
   }): Promise<void> {
     const ask = ++this.#asks;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const message = { ask, order: to.order, process: to.process, within: micros(Math.round(to.withinMs * 1_000)) };
+    const message: ProcessOrdered = {
+      ...{ ask, order: to.order, process: to.process, within: micros(Math.round(to.withinMs * 1_000)) },
+      ...(to.size !== undefined && { size: to.size }),
+    };
     const send = (): void => this.#send(this.#subjects.agent(to.agent), ProcessOrdered, message);
     let heardAt = performance.now();
     let heard = false;

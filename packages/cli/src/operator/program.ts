@@ -12,6 +12,12 @@ can be only one at a time. The next one's turn comes when as many actors, accele
   tutti restart 1k2j9             one actor, by the beginning of its id`,
   drain: `
 It is granted nothing more, finishes what it has accepted, ends, and stays down until \`tutti undrain\` or \`tutti restart\`.`,
+  split: `
+Processes of the new parts start and load while the old ones serve; then those finish what they have and end, and the new ones serve. On a CPU parts are cores
+(\`tutti up --cores 4\`), on NVIDIA shares of the multiprocessors under CUDA MPS, and emulated ones take as much longer.
+
+  tutti split executor-0 60       two parts, of 60 and of 40 percent; again with another size they are resized
+  tutti split executor-0 100      whole again`,
   status: `
 offered, good (answered in time) and refused are requests per second of the last seconds; batch is the mean batch; p99 is from arrival to answer.`,
   top: `
@@ -35,6 +41,15 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .description("start a drained executor again")
     .option("--timeout <seconds>", "until it is ready, and again until it serves", "60")
     .action(async (name: string, options) => (await import("./operation.ts")).operate("undrain", name, options));
+  toCluster(program.command("split <executor> <percent>"))
+    .description(
+      "split an executor's accelerator into two parts, resize them, or make it whole again (100), while it serves",
+    )
+    .option("--timeout <seconds>", "until the new processes are ready, and again until the old ones have ended", "60")
+    .addHelpText("after", HELP.split)
+    .action(async (name: string, percent: string, options) =>
+      (await import("./operation.ts")).operate("split", name, { ...options, size: await sizeOf(percent) }),
+    );
   toCluster(program.command("logs <actor|role|all>"))
     .description("show what processes wrote lately")
     .option("--follow", "go on with what they write, until Ctrl-C")
@@ -53,6 +68,11 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
     .option("--wait <seconds>", WAIT, "2.5")
     .addHelpText("after", HELP.actors)
     .action(async (options) => (await import("./watching.ts")).actors(options));
+}
+
+async function sizeOf(text: string): Promise<number> {
+  const { wholeNumber } = await import("../role/role-options.ts");
+  return wholeNumber("percent", text, 100);
 }
 
 const WAIT = "how long to listen at most; actors report once a second, and rates take two reports";

@@ -1,9 +1,11 @@
 /** `tutti status`: what becomes of each model's requests, how busy each accelerator is, and who leads. */
 import type { ListedModel } from "@tutti/client";
-import type { StatsReported } from "@tutti/protocol";
+import { DEFAULT_SUB_CLUSTER, type Route, type StatsReported } from "@tutti/protocol";
 import { actorToken, modelNumberOf } from "@tutti/units";
+import { routeLines } from "../rollout/rollout-text.ts";
 import { renderTable } from "../table.ts";
 import { type ClusterView, type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
+import { type PipelineRow, type VariantRow, pipelineRows, renderParts, variantRows } from "./part-rows.ts";
 import { type TopGpu, gpusOf, milliseconds, renderGpus, whole } from "./top-table.ts";
 
 export interface ModelStatusRow {
@@ -26,29 +28,43 @@ export interface ModelStatusRow {
 export interface RankerRow {
   readonly actor: string;
   readonly host: string;
+  readonly subCluster: string;
   readonly leads: boolean;
   readonly epoch: number;
 }
 
 export interface ClusterStatus {
   readonly models: readonly ModelStatusRow[];
+  /** Of families, which have one row among the models. */
+  readonly variants: readonly VariantRow[];
+  readonly pipelines: readonly PipelineRow[];
   readonly accelerators: readonly TopGpu[];
   readonly rankers: readonly RankerRow[];
+  /** How requests are shared between versions, in sentences, with what went wrong. */
+  readonly rollouts: readonly string[];
 }
 
-export function statusOf(view: ClusterView, models: readonly ListedModel[]): ClusterStatus {
+export function statusOf(
+  view: ClusterView,
+  models: readonly ListedModel[],
+  routes: readonly Route[] = [],
+): ClusterStatus {
   const actors = view.actors();
   const ofRole = (role: string): HeardActor[] => actors.filter(({ beat }) => beat.role === role);
   const [ingresses, batchers] = [ofRole("ingress"), ofRole("batcher")];
   return {
     models: models.map((model) => modelRow(model, ingresses, batchers)),
+    variants: variantRows(ingresses),
+    pipelines: pipelineRows(ingresses),
     accelerators: actors.flatMap(gpusOf).sort((a, b) => a.gpu - b.gpu),
     rankers: ofRole("ranker").map(({ key, beat }) => ({
       actor: actorToken(key),
       host: beat.host,
+      subCluster: beat.subCluster ?? DEFAULT_SUB_CLUSTER,
       leads: (beat.epoch ?? 0) > 0,
       epoch: beat.epoch ?? 0,
     })),
+    rollouts: routeLines(routes, models),
   };
 }
 
@@ -106,7 +122,8 @@ function sumOf(values: readonly (number | undefined)[]): number | undefined {
   return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
 }
 
-export function renderClusterStatus({ models, accelerators, rankers }: ClusterStatus): string {
+export function renderClusterStatus(status: ClusterStatus): string {
+  const { models, accelerators, rankers, rollouts } = status;
   const table = renderTable(
     ["model", "state", "offered/s", "good/s", "refused/s", "queue", "batch", "p99", "refused because"],
     models.map((row) => [
@@ -127,12 +144,21 @@ export function renderClusterStatus({ models, accelerators, rankers }: ClusterSt
   const parts = [
     models.length === 0 ? "No model is loaded." : table,
     ...reasons.map(({ name, reason }) => `${name}: ${reason}`),
+    ...rollouts,
+    ...renderParts(status.variants, status.pipelines),
     "",
     accelerators.length === 0 ? "No executor is there." : renderGpus(accelerators),
     "",
-    rankerLine(rankers),
+    ...rankerLines(rankers),
   ];
   return parts.join("\n");
+}
+
+/** Where there are several sub-clusters, a line for each. */
+function rankerLines(rankers: readonly RankerRow[]): string[] {
+  const names = [...new Set(rankers.map(({ subCluster }) => subCluster))].sort();
+  if (names.length < 2) return [`Rankers: ${rankerLine(rankers)}`];
+  return names.map((name) => `Rankers of ${name}: ${rankerLine(rankers.filter((one) => one.subCluster === name))}`);
 }
 
 function rankerLine(rankers: readonly RankerRow[]): string {
@@ -142,5 +168,5 @@ function rankerLine(rankers: readonly RankerRow[]): string {
     leaders.length === 0
       ? "Nobody leads."
       : leaders.map(({ actor, host, epoch }) => `${actor} on ${host} leads, epoch ${epoch}.`).join(" ");
-  return `Rankers: ${leading} ${spares.length === 0 ? "There is no spare." : `Spares: ${spares.join(", ")}.`}`;
+  return `${leading} ${spares.length === 0 ? "There is no spare." : `Spares: ${spares.join(", ")}.`}`;
 }

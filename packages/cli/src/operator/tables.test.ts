@@ -34,6 +34,7 @@ const gpu = (id: number, serving = true) => ({
   freeAt: at(0),
   epoch: 1,
   grantSeq: 0,
+  subCluster: "main",
   serving,
   type: "emulated",
 });
@@ -99,10 +100,17 @@ test("status: rates by model with causes, mean batch, p99 and queue; accelerator
     { gpu: 0, busy: 0.75, serving: true },
     { gpu: 1, busy: 0, serving: false },
   ]);
-  expect(rankers).toEqual([{ actor: actorToken(actorKey(3)), host: "h", leads: true, epoch: 12 }]);
-  const text = renderClusterStatus({ models, accelerators, rankers });
+  expect(rankers).toEqual([{ actor: actorToken(actorKey(3)), host: "h", subCluster: "main", leads: true, epoch: 12 }]);
+  const text = renderClusterStatus({
+    models,
+    accelerators,
+    rankers,
+    ...{ variants: [], pipelines: [] },
+    rollouts: ["mlp: 90 % to version 1, 10 % to version 2"],
+  });
   expect(text).toMatch(/mlp +ready +100 +80 +10 +4 +3\.0 +4\.2 ms +OVERLOADED 10/);
   expect(text).toContain("3 on h leads, epoch 12. There is no spare.");
+  expect(text).toContain("mlp: 90 % to version 1, 10 % to version 2");
 });
 
 test("top: actors by processor time, accelerators by busy share", () => {
@@ -145,6 +153,21 @@ test("actors: who is there with what it holds, and whose process is down", () =>
     ["executor", 0, 0, "drained"],
   ]);
   expect(renderActors(rows)).toMatch(/3 +ranker +- +h +103 +62 s +12 +leads +- +0 +ok/);
+});
+
+test("where there are several sub-clusters, each ranker, executor and accelerator is told with its own", () => {
+  hearAll();
+  expect(renderActors(actorRows(view, []))).not.toContain("in main");
+  beat(5, "ranker", { epoch: 14, subCluster: "s1" });
+  beat(6, "ranker", { epoch: 0, subCluster: "s1" });
+  beat(7, "executor", { gpus: [{ ...gpu(2), subCluster: "s1" }] });
+  const actors = renderActors(actorRows(view, []));
+  expect(actors).toMatch(/leads in main[^]*leads in s1[^]*spare in s1/);
+  expect(actors).toMatch(/gpu 0 1 emulated in main[^]*gpu 2 emulated in s1/);
+  const status = renderClusterStatus(statusOf(view, MODELS));
+  expect(status).toContain("Rankers of main: 3 on h leads, epoch 12. There is no spare.");
+  expect(status).toContain("Rankers of s1: 5 on h leads, epoch 14. Spares: 6 on h.");
+  expect(status).toMatch(/serves in s1/);
 });
 
 test("health: silence, a skewed clock, a late event loop, malformed messages", () => {
@@ -194,4 +217,34 @@ test("actors beyond the bound are not kept, and silent ones are forgotten (T7)",
   expect(view.actors().length).toBe(4_096);
   now = 11_000;
   expect(view.actors()).toEqual([]);
+});
+
+test("a family's variants, a pipeline and its stages have rows of their own, per second and by cause", () => {
+  const parts = (step: number) => [
+    { kind: "variant", of: "heads", name: "head-a", figures: { offered: 60 * step, ok: 60 * step, late: 10 * step } },
+    { kind: "pipeline", of: "ocr", name: "ocr", figures: { offered: 10 * step, ok: 8 * step, late: 0 } },
+    { kind: "stage", of: "ocr", name: "detect", figures: { offered: 10 * step, ok: 10 * step, late: 0 } },
+    {
+      ...{ kind: "stage", of: "ocr", name: "recognise" },
+      figures: { offered: 50 * step, ok: 48 * step, late: 0, refused: 2 * step, "refused.TUTTI_OVERLOADED": 2 * step },
+    },
+    { kind: "stage", of: "\u001b[2J", name: "x", figures: { offered: 1 } }, // no name: not shown
+  ];
+  for (const [step, ms] of [0, 1_000, 2_000].entries()) {
+    now = ms;
+    beat(1, "ingress");
+    report(1, "ingress", { perPart: parts(step) as unknown as NonNullable<StatsReported["perPart"]> });
+  }
+  const status = statusOf(view, MODELS);
+  expect(status.variants).toEqual([{ family: "heads", name: "head-a", offered: 60, good: 50, late: 10, refused: {} }]);
+  expect(status.pipelines).toMatchObject([
+    {
+      ...{ name: "ocr", offered: 10, good: 8, refused: {} },
+      stages: [{ name: "detect" }, { name: "recognise", offered: 50, good: 48, refused: { OVERLOADED: 2 } }],
+    },
+  ]);
+  const text = renderClusterStatus(status);
+  expect(text).toMatch(/heads +head-a +60 +50/);
+  expect(text).toMatch(/^ +recognise +50 +48 +2 +OVERLOADED 2$/m);
+  expect(text).not.toContain("\u001b");
 });

@@ -23,6 +23,7 @@ export interface TopGpu {
   readonly executor: string;
   readonly host: string;
   readonly type: string;
+  readonly subCluster: string;
   readonly serving: boolean;
   /** Share of the time in which it runs batches. */
   readonly busy: number | undefined;
@@ -63,7 +64,7 @@ function topActor(actor: HeardActor): TopActor {
 
 /** Also for `tutti status`. */
 export function gpusOf(actor: HeardActor): TopGpu[] {
-  return (actor.beat.gpus ?? []).map(({ gpu, serving, type }) => {
+  return (actor.beat.gpus ?? []).map(({ gpu, serving, type, subCluster }) => {
     const rate = (name: string): number | undefined =>
       rateOf(actor, (stats) => stats.perGpu?.find((one) => one.gpu === gpu)?.figures[name] ?? 0);
     const busyUs = rate("busyUs");
@@ -72,6 +73,7 @@ export function gpusOf(actor: HeardActor): TopGpu[] {
       executor: actorToken(actor.key),
       host: actor.beat.host,
       type,
+      subCluster,
       serving,
       busy: busyUs === undefined ? undefined : Math.min(1, busyUs / 1e6),
       batchesPerSecond: rate("batches"),
@@ -103,8 +105,11 @@ export function renderTop({ actors, accelerators }: Top): string {
   return [own, "", renderGpus(shown), ...(more > 0 ? [`${more} accelerators more, less busy`] : [])].join("\n");
 }
 
-export const renderGpus = (gpus: readonly TopGpu[]): string =>
-  renderTable(
+export function renderGpus(gpus: readonly TopGpu[]): string {
+  const several = new Set(gpus.map(({ subCluster }) => subCluster)).size > 1;
+  const stateOf = ({ serving, subCluster }: TopGpu): string =>
+    `${serving ? "serves" : "not granted"}${several ? ` in ${subCluster}` : ""}`;
+  return renderTable(
     ["gpu", "busy", "batches/s", "items/s", "executor", "host", "engine", "state"],
     gpus.map((row) => [
       String(row.gpu),
@@ -114,9 +119,10 @@ export const renderGpus = (gpus: readonly TopGpu[]): string =>
       row.executor,
       row.host,
       row.type,
-      row.serving ? "serves" : "not granted",
+      stateOf(row),
     ]),
   );
+}
 
 export const whole = (value: number | undefined): string =>
   value === undefined ? "-" : Math.round(value).toLocaleString("en-US");

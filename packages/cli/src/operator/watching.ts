@@ -1,6 +1,6 @@
 /** `tutti status`, `tutti actors` and `tutti top`: listen until everybody was heard, then show, once or again and again. */
 import type { Bus } from "@tutti/bus";
-import { ModelRegistry } from "@tutti/client";
+import { ModelRegistry, RouteRegistry } from "@tutti/client";
 import type { Store } from "@tutti/store";
 import type { AgentAnswered } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster.ts";
@@ -61,8 +61,9 @@ const write = (value: unknown): void => void process.stdout.write(`${JSON.string
 
 export const status = (options: WatchOptions): Promise<void> =>
   watch(options, RATES, async ({ store, view }) => {
-    const registry = new ModelRegistry(store);
-    const read = async (): Promise<ReturnType<typeof statusOf>> => statusOf(view, await registry.list());
+    const [registry, routes] = [new ModelRegistry(store), new RouteRegistry(store)];
+    const read = async (): Promise<ReturnType<typeof statusOf>> =>
+      statusOf(view, await registry.list(), await routes.list());
     if (options.json === true) return write(await read());
     await showLive({
       once: isOnce(options),

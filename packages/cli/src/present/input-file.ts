@@ -2,31 +2,32 @@
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { type TensorInput, type TensorValue, tensor, tensorValue } from "@tutti/client";
+import { mediaTensors } from "@tutti/onnx-tools/media";
+import { type AudioInput, type MediaKind, mediaInputOf, presentationOf, readNpy } from "@tutti/onnx-tools";
 import {
-  type AudioInput,
-  type ImageInput,
-  audioFrames,
-  imageTensor,
-  parseWav,
-  presentationOf,
-  readNpy,
-  resizedTo,
-} from "@tutti/onnx-tools";
-import { type ModelSpec, type TensorSpec, elementCount, isDataType, rowDims } from "@tutti/protocol";
+  type ModelSpec,
+  type TensorSpec,
+  elementCount,
+  isDataType,
+  rowDims,
+  sizesOfRow,
+  typicalLengths,
+} from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { CommandError } from "../failure.ts";
 
 export type Inputs = Readonly<Record<string, TensorInput>>;
 /** What of a model says how to read files for it; a model that is not loaded yet has no more. */
-export type Readable = Pick<ModelSpec, "name" | "inputs" | "buckets" | "presentation">;
+export type Readable = Pick<ModelSpec, "name" | "inputs" | "axes" | "buckets" | "presentation">;
 /** One request, or sound cut into frames, each of which needs the state that the one before it left. */
 export type ReadInput =
   | { readonly kind: "one"; readonly inputs: Inputs }
   | { readonly kind: "frames"; readonly audio: AudioInput; readonly frames: readonly TensorValue[] };
 
-const PICTURES = new Set([".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".avif"]);
-/** A picture of more is a mistake, and would be decoded into as many bytes three times over. */
-const PIXELS_MAX = 64_000_000;
+/** As the gateway takes them. */
+const MEDIA: Readonly<Record<string, MediaKind>> = {
+  ...{ ".jpg": "picture", ".jpeg": "picture", ".png": "picture", ".webp": "picture", ".wav": "sound" },
+};
 
 /** @throws {CommandError | TuttiError} saying what the file lacks */
 export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
@@ -36,26 +37,32 @@ export async function readInput(path: string, spec: Readable): Promise<ReadInput
   });
   if (kind === ".json") return { kind: "one", inputs: fromJson(new TextDecoder().decode(bytes), path, spec) };
   if (kind === ".npy") return { kind: "one", inputs: fromNpy(bytes, spec) };
-  const { input } = presentationOf(spec.presentation);
-  if (PICTURES.has(kind)) {
-    if (input?.kind !== "image")
-      throw new CommandError(`${spec.name} takes no pictures: give ${inputsOf(spec)} as JSON`);
-    return { kind: "one", inputs: { [input.tensor]: await fromPicture(bytes, path, input) } };
-  }
-  if (kind === ".wav") {
-    if (input?.kind !== "audio") throw new CommandError(`${spec.name} takes no sound: give ${inputsOf(spec)} as JSON`);
-    return { kind: "frames", audio: input, frames: audioFrames(parseWav(bytes), input).map(tensorValue) };
-  }
-  throw new CommandError(`--input ${path}: take a .json, .npy, .jpg, .png or .wav file`);
+  const media = MEDIA[kind];
+  if (media !== undefined) return fromMedia(bytes, { media, path, spec });
+  throw new CommandError(`--input ${path}: take a .json, .npy, .jpg, .png, .webp or .wav file`);
 }
 
-/** Numbers from a seed, in the shapes that the model declares (the smallest where it has several). */
+async function fromMedia(
+  bytes: Uint8Array,
+  { media, path, spec }: { readonly media: MediaKind; readonly path: string; readonly spec: Readable },
+): Promise<ReadInput> {
+  try {
+    const input = mediaInputOf({ name: spec.name, input: presentationOf(spec.presentation).input }, media);
+    const tensors = (await mediaTensors(bytes, input)).map((one) => [one.name, tensorValue(one)] as const);
+    if (input.kind === "audio") return { kind: "frames", audio: input, frames: tensors.map(([, value]) => value) };
+    return { kind: "one", inputs: Object.fromEntries(tensors) };
+  } catch (error) {
+    throw new CommandError(`--input ${path}: ${(error as Error).message}; it takes ${inputsOf(spec)}`);
+  }
+}
+
+/** Numbers from a seed, in the shapes that the model declares (the smallest where it has several, the typical one where lengths vary). */
 export function randomInputs(spec: Readable, seed: number): Inputs {
   const prng = new Prng(seed);
-  const bucket = spec.buckets[0] ?? {};
+  const sizes = sizesOfRow(spec, 0, typicalLengths(spec));
   return Object.fromEntries(
     spec.inputs.map((input) => {
-      const dims = rowDims(input, bucket);
+      const dims = rowDims(input, sizes);
       const real = input.type === "FP32" || input.type === "FP64";
       const next = (): number => (real ? prng.nextFloat() * 2 - 1 : prng.nextInt(input.type === "BOOL" ? 2 : 10));
       if (input.type === "FP16") return [input.name, tensor(new Uint16Array(elementCount(dims)), dims, "FP16")];
@@ -85,7 +92,8 @@ function fromJson(text: string, path: string, spec: Readable): Inputs {
   return Object.fromEntries(inputs);
 }
 
-function fromProtocol(item: unknown): [string, TensorInput] {
+/** A tensor of the Open Inference Protocol. */
+export function fromProtocol(item: unknown): [string, TensorInput] {
   const { name, shape, datatype, data } = item as Record<string, unknown>;
   const typed = typeof datatype === "string" && isDataType(datatype) ? datatype : undefined;
   if (typeof name !== "string" || !Array.isArray(data) || typed === undefined) {
@@ -108,24 +116,6 @@ function fromNpy(bytes: Uint8Array, spec: Readable): Inputs {
     throw new CommandError(`${spec.name} takes ${inputsOf(spec)}, and a .npy file holds one array: give them as JSON`);
   }
   return { [input.name]: tensorValue(readNpy(bytes, { name: input.name, type: input.type })) };
-}
-
-async function fromPicture(bytes: Uint8Array, path: string, input: ImageInput): Promise<TensorValue> {
-  const { default: sharp } = await import("sharp");
-  try {
-    const picture = sharp(bytes, { limitInputPixels: PIXELS_MAX }).rotate();
-    const { autoOrient } = await picture.metadata();
-    const size = resizedTo(input, autoOrient);
-    const { data, info } = await picture
-      .resize({ ...size, fit: "fill" })
-      .toColourspace("srgb")
-      .removeAlpha()
-      .raw()
-      .toBuffer({ resolveWithObject: true });
-    return tensorValue(imageTensor({ rgb: data, width: info.width, height: info.height }, input));
-  } catch (error) {
-    throw new CommandError(`--input ${path} can't be read as a picture: ${(error as Error).message}`);
-  }
 }
 
 const inputsOf = (spec: Readable): string =>

@@ -8,7 +8,7 @@ export interface Meaning {
   /** For people. */
   readonly text: string;
   /** For programs: what `text` says. */
-  readonly value: Readonly<Record<string, string | number>>;
+  readonly value: Readonly<Record<string, unknown>>;
 }
 
 const VALUES_SHOWN = 8;

@@ -7,17 +7,27 @@ import {
   type LoadOutcome,
 } from "@tutti/engine";
 import { LatencyTable } from "@tutti/profile";
+import { latencyOnPart } from "../parts/part-latency.ts";
+
+export interface EmulationOptions {
+  readonly jitter: EmulatedEngineOptions["jitter"];
+  /** In percent of an accelerator. */
+  readonly part: number;
+}
 
 /** An emulated accelerator whose latencies are those of the models that it is given: they travel in the models' specs, so every host knows them. */
-export function createEmulatedEngine(clock: Clock, jitter: EmulatedEngineOptions["jitter"]): Engine {
+export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOptions): Engine {
   const tables = new Map<string, readonly LatencyTable[]>();
   const engine = new EmulatedEngine({
     clock,
-    latency: (model, bucket, batchSize) => tables.get(model)?.[bucket]?.latency(batchSize),
+    latency: (model, bucket, batchSize) => {
+      const table = tables.get(model)?.[bucket];
+      return table && latencyOnPart(table, batchSize, part);
+    },
     ...(jitter !== undefined && { jitter }),
   });
   return {
-    type: engine.type,
+    type: part === 100 ? engine.type : `${engine.type}-${part}`,
     load(model: EngineModel, done: (outcome: LoadOutcome) => void) {
       const { name, profile = [], batchSizeMax } = model.spec;
       tables.set(

@@ -1,7 +1,7 @@
 /** What `services/*` need to be a process of a cluster. */
-export { CommandError } from "../failure.ts";
-export * from "./bystander.ts";
+export { CommandError, EXIT } from "../failure.ts";
 export * from "./engines.ts";
+export * from "./held.ts";
 export * from "./role-defaults.ts";
 export * from "./role-options.ts";
 export * from "./run-role.ts";

@@ -18,6 +18,8 @@ export const RESPOND_FLOOR = micros(300);
  * tenth of a core, and 1,000 r/s on two cores lost 6 %. What 5 ms add is less than a killed process takes to give up its socket.
  */
 export const PING_EVERY = millis(5);
+/** How often spares rehearse the lead, a few ms of CPU each time: V8 throws away what has not run for long. */
+export const REHEARSE_EVERY = seconds(10);
 
 export const PROFILING = {
   quantile: 0.99,
@@ -32,3 +34,9 @@ export const PROFILING = {
 export const REHEARSALS_PER_SECOND = 1_000;
 export const REHEARSAL_TIME = seconds(4);
 export const REHEARSAL_TIME_MAX = seconds(60);
+
+/** How often the planner balances loads; rates are of the last 5 s, and a model takes seconds to load. */
+export const EPOCH = seconds(30);
+export const EPOCH_LEAST = seconds(3);
+/** Of all models' memory: what an epoch may load and unload only to balance loads. */
+export const BUDGET_SHARE = 0.1;

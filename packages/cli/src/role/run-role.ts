@@ -2,12 +2,14 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
 import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
+import type { BusStatus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
 import type { Role } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "../failure.ts";
+import { processLives } from "./process-lives.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
 import { watchVitals } from "./vitals.ts";
 
@@ -56,7 +58,7 @@ export async function runRole(role: Role, start: StartRole): Promise<void> {
   try {
     const options = parseRoleOptions(role, process.argv.slice(2));
     const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));
-    telemetry = createTelemetry({
+    telemetry = await createTelemetry({
       service: `tutti-${role}`,
       instance: actorToken(key),
       level: options.logLevel,
@@ -92,6 +94,8 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     inboxPrefix: roleInboxPrefix(role),
     waitForServer: true,
     ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
+    ...(role === "ingress" &&
+      options.answersCreds !== undefined && { answersCredentials: readCredentials(options.answersCreds) }),
     ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
   });
   clearInterval(waiting);
@@ -104,7 +108,6 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     onDegraded: (reason) => log.warn({ reason }, "alarms are no longer precise"),
   });
   await clock.ready();
-  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs }));
   const told: Record<string, unknown> = {};
   const ending = { begun: false };
   const context: RoleContext = {
@@ -112,7 +115,7 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     nats,
     clock,
     told,
-    ports: { bus: nats.control, bulk: nats.bulk, store: nats.store, clock, telemetry, randomBytes, vitals },
+    ports: portsOf(nats, clock, telemetry, () => clockErrorUs),
     config: {
       key,
       cluster: options.cluster,
@@ -128,11 +131,13 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     },
     onEnd: (run) => void process.once("exit", run),
   };
-  nats.control.onStatus((status) => {
+  const onStatus = (status: BusStatus): void => {
     if (status.kind === "closed" && !ending.begun) context.fail(`the connection to NATS was closed: ${status.reason}`);
     if (status.kind === "permission-denied")
       log.error({ subject: status.subject, text: status.text }, "NATS does not allow it");
-  });
+  };
+  nats.control.onStatus(onStatus);
+  nats.answers?.onStatus(onStatus);
   const actor = await start(context, () => {
     log.info({ role, actor: actorToken(key), nats: options.nats.join(","), ...told }, "ready");
     process.send?.({ ready: true, actor: actorToken(key), ...told });
@@ -142,6 +147,20 @@ async function serve({ role, options, telemetry, key, start }: Serving): Promise
     clock.close();
     await telemetry.close();
   });
+}
+
+function portsOf(
+  nats: NatsConnection,
+  clock: NodeClock,
+  telemetry: OtelTelemetry,
+  clockErrorUs: () => number,
+): ActorPorts {
+  const { control, bulk, answers, store } = nats;
+  return {
+    ...{ bus: control, bulk, store, clock, telemetry, randomBytes, processLives },
+    ...(answers !== undefined && { answers }),
+    vitals: watchVitals(() => ({ ...nats.traffic(), clockErrorUs: clockErrorUs() })),
+  };
 }
 
 /** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */

@@ -1,9 +1,17 @@
 /** Results of simulations for people; `--json` has all of it. */
-import type { ModelResult, Scenario, SimulationResult } from "@tutti/simulator";
+import {
+  BAD_RATE_MAX,
+  type ModelResult,
+  type PipelineResult,
+  type PlannerResult,
+  type Scenario,
+  type SimulationResult,
+} from "@tutti/simulator";
 import { renderTable } from "../table.ts";
 
 /** Of a zoo, those that fare worst. */
 const MODELS_SHOWN_MAX = 12;
+const APPS_SHOWN_MAX = 32;
 
 export function renderResult(scenario: Scenario, result: SimulationResult): string {
   const { gpu, batchSize, queueDelayMs } = result;
@@ -13,20 +21,46 @@ export function renderResult(scenario: Scenario, result: SimulationResult): stri
     `  offered   ${count(result.offeredRps)} r/s`,
     `  good      ${count(result.goodRps)} r/s, ${percent(result.badRate)} bad`,
     `  busy      ${percent(gpu.busyFraction)}, ${gpu.used} of ${gpu.count} accelerators used`,
+    ...plannerLines(result.planner),
     `  batches   mean ${fixed(batchSize.mean)}, p50 ${batchSize.p50}, p99 ${batchSize.p99}`,
     `  queueing  p50 ${ms(queueDelayMs.p50)}, p99 ${ms(queueDelayMs.p99)}`,
     "",
     renderModels(result.models),
+    ...renderApps(result.models),
+    ...renderPipelines(result.pipelines),
   ];
   return lines.join("\n");
 }
 
+function plannerLines(planner: PlannerResult | undefined): string[] {
+  if (planner === undefined || planner.windows.length === 0) return [];
+  const gpus = planner.windows.map((window) => window.gpus);
+  const over = planner.windows.filter(({ badRate }) => badRate > BAD_RATE_MAX).length;
+  return [
+    `  planner   ${fixed(planner.gpusMean)} accelerators on average, ${fixed(Math.min(...gpus))} to ${fixed(Math.max(...gpus))}`,
+    `  epochs    ${over} of ${planner.windows.length} with over 1 % bad`,
+  ];
+}
+
 /** `8 accelerators, 1 model, gamma 0.1 arrivals, 20 s with 1 s of warm-up, seed 1`. */
-export function settingOf({ gpus, models, arrivals, duration, warmup, seed }: Scenario): string {
-  const process = arrivals.process === "gamma" ? `gamma ${arrivals.shape}` : arrivals.process;
-  const counted = models.length === 1 ? "1 model" : `${models.length} models`;
+export function settingOf({
+  gpus,
+  models,
+  pipelines,
+  arrivals,
+  duration,
+  warmup,
+  seed,
+  planner,
+  subClusters = 1,
+}: Scenario): string {
+  const process = "shape" in arrivals ? `${arrivals.process} ${arrivals.shape}` : arrivals.process;
+  const ofPipelines = pipelines === undefined ? "" : `${plural(pipelines.length, "pipeline")} of `;
+  const counted = `${ofPipelines}${plural(models.length, "model")}`;
   const time = `${duration / 1e6} s with ${warmup / 1e6} s of warm-up`;
-  return `${gpus} accelerators, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
+  const most = planner === undefined ? "" : "at most ";
+  const split = subClusters === 1 ? "" : ` in ${subClusters} sub-clusters`;
+  return `${most}${gpus} accelerators${split}, ${counted}, ${process} arrivals, ${time}, seed ${seed}`;
 }
 
 function renderModels(models: readonly ModelResult[]): string {
@@ -45,6 +79,30 @@ function renderModels(models: readonly ModelResult[]): string {
     ]);
   const table = renderTable(["model", "offered r/s", "good r/s", "bad", "p50", "p99", "batch"], rows);
   return isCut ? `${table}\nand ${models.length - MODELS_SHOWN_MAX} models with fewer bad requests` : table;
+}
+
+/** Of dynamic models. */
+function renderApps(models: readonly ModelResult[]): string[] {
+  const rows = models.flatMap(({ name, apps = [] }) =>
+    apps.map((app) => [name, app.name, count(app.offeredRps), count(app.goodRps), percent(app.finishRate)]),
+  );
+  if (rows.length === 0) return [];
+  const shown = rows.slice(0, APPS_SHOWN_MAX);
+  const rest = rows.length - shown.length;
+  const more = rest > 0 ? [`and ${rest} applications more`] : [];
+  return ["", renderTable(["model", "application", "offered r/s", "good r/s", "finished"], shown), ...more];
+}
+
+/** What publishers get; the models' table counts requests of stages. */
+function renderPipelines(pipelines: readonly PipelineResult[] | undefined): string[] {
+  if (pipelines === undefined) return [];
+  const rows = pipelines.map((one) => {
+    const worst = one.refusedAt.toSorted((a, b) => b.share - a.share)[0];
+    const where = worst === undefined || worst.share === 0 ? "-" : `${worst.stage}, ${percent(worst.share)}`;
+    const rates = [count(one.offeredRps), count(one.goodRps), percent(one.badRate)];
+    return [one.name, ...rates, ms(one.p50Ms), ms(one.p99Ms), where];
+  });
+  return ["", renderTable(["pipeline", "offered r/s", "good r/s", "bad", "p50", "p99", "refused most by"], rows)];
 }
 
 /** A policy's run beside others on the same arrivals. */
@@ -66,7 +124,7 @@ export function renderComparison(runs: readonly ComparedRun[]): string {
     ratioToBest.toFixed(3),
     count(result.goodRps),
     percent(result.badRate),
-    percent(Math.max(...result.models.map(({ badRate }) => badRate))),
+    percent(Math.max(...(result.pipelines ?? result.models).map(({ badRate }) => badRate))),
     fixed(result.batchSize.mean),
     ms(result.queueDelayMs.p99),
     percent(result.gpu.busyFraction),
@@ -75,6 +133,7 @@ export function renderComparison(runs: readonly ComparedRun[]): string {
   return renderTable([...headings, "batch", "queueing p99", "busy", "used"], rows);
 }
 
+const plural = (count: number, what: string): string => (count === 1 ? `1 ${what}` : `${count} ${what}s`);
 const count = (value: number): string => value.toLocaleString("en-US", { maximumFractionDigits: value < 100 ? 1 : 0 });
 const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
 const fixed = (value: number): string => value.toFixed(1);

@@ -51,6 +51,33 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
     "s.yaml:2:7: rate: Infinity must be number; give requests per second",
   ],
   [
+    "a stage of a model that isn't there",
+    small("pipelines: [{ name: p, sloMs: 50, stages: [{ model: n }] }]\n"),
+    `s.yaml:5:53: pipelines[0].stages[0].model: there is no model "n"; describe it under models, which has m`,
+  ],
+  [
+    "a pipeline with two roots",
+    small("pipelines: [{ name: p, sloMs: 50, stages: [{ model: m }, { model: m, name: n }] }]\n"),
+    "s.yaml:5:43: pipelines[0].stages: 2 stages are fed by no other; a query has one root",
+  ],
+  [
+    "a pipeline with a model's name",
+    small("pipelines: [{ name: m, sloMs: 50, stages: [{ model: m }] }]\n"),
+    `s.yaml:5:21: pipelines[0].name: something else is called "m"; give it another name`,
+  ],
+  [
+    "more requests of a pipeline than an instance may have",
+    small(
+      "pipelines: [{ name: p, sloMs: 50, stages: [{ model: m }, { model: m, name: n, after: [m], fanOut: 1024 }] }]\n",
+    ),
+    "s.yaml:5:43: pipelines[0].stages: one request makes up to 1025 of its stages; 1024 is the limit",
+  ],
+  [
+    "a planner beside pipelines",
+    small("planner: { epochS: 1 }\npipelines: [{ name: p, sloMs: 50, stages: [{ model: m }] }]\n"),
+    "s.yaml:5:1: planner: a planner and pipelines don't go together yet",
+  ],
+  [
     "a number for an axis",
     small("vary: { sloMs: 3 }\n"),
     "s.yaml:5:16: vary.sloMs: 3 must be array,object; give a list of values, or a map",
@@ -94,7 +121,7 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
   [
     "shape for poisson",
     small("arrivals: { process: poisson, shape: 1 }\n"),
-    "s.yaml:5:38: arrivals.shape: belongs to process: gamma, not to poisson",
+    "s.yaml:5:38: arrivals.shape: belongs to process: gamma or modulated, not to poisson",
   ],
   [
     "trace alone",

@@ -2,13 +2,20 @@
  * Scenario files: YAML, checked against scenario.schema.json and then against itself, to the simulator's `Scenario`.
  * docs/simulator.md is the reference of the format.
  */
-import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Arrivals, type Phase, type Scenario, policyNamed, recordedRate } from "@tutti/simulator";
-import { type Micros, micros, seconds } from "@tutti/units";
-import { CommandError, usageError } from "../failure.ts";
-import { LocatedYaml, type Problem } from "./located-yaml.ts";
-import { type Axis, type Choice, axesOf, fillIn, resolveChoice } from "./scenario-family.ts";
+import {
+  type Arrivals,
+  type Scenario,
+  type ScenarioModel,
+  policyNamed,
+  rateOfLoad,
+  recordedRate,
+} from "@tutti/simulator";
+import { type Micros, micros, millis, seconds } from "@tutti/units";
+import { CommandError } from "../failure.ts";
+import { FamilyFile, type FileKind } from "./family-file.ts";
+import type { Problem } from "./located-yaml.ts";
+import type { Axis, Choice } from "./scenario-family.ts";
 import {
   type ModelEntry,
   type Popularity,
@@ -17,6 +24,10 @@ import {
   readStreams,
   sharesOf,
 } from "./scenario-models.ts";
+import { type PipelineEntry, checkBesidePipelines, modelsBeside, pipelinesOf } from "./scenario-pipelines.ts";
+import { type PhaseEntry, phasesOf, phasesOfSteps, readRateSteps } from "./scenario-phases.ts";
+import { type PlannerEntry, plannerOf, subClustersOf, unfitPolicy } from "./scenario-planner.ts";
+import { meanRate } from "./rate-file.ts";
 import { checkAgainstSchema } from "./scenario-schema.ts";
 import { readTrace } from "./trace-file.ts";
 
@@ -39,6 +50,14 @@ export const SCENARIO_DEFAULTS = {
   gather: "target",
   arrivals: { process: "poisson" },
 } as const;
+/** Of modulated arrivals, as the schema says. */
+const EVERY_MS = 500;
+/** Which processes each key of `arrivals` belongs to. */
+const ARRIVAL_KEYS: Readonly<Record<"shape" | "everyMs" | "file", readonly Arrivals["process"][]>> = {
+  shape: ["gamma", "modulated"],
+  everyMs: ["modulated"],
+  file: ["trace"],
+};
 
 /** A file that the schema finds sound. */
 interface ScenarioDocument {
@@ -50,40 +69,44 @@ interface ScenarioDocument {
   readonly policy?: string;
   readonly gather?: "target" | "head";
   readonly rate?: number;
-  readonly arrivals?: { readonly process: Arrivals["process"]; readonly shape?: number; readonly file?: string };
+  readonly load?: number;
+  readonly arrivals?: ArrivalsEntry;
   readonly popularity?: Popularity;
   readonly network?: Readonly<Record<"dArriveUs" | "dCtrlUs" | "dDataUs" | "dRespUs" | "jitter", number | undefined>>;
   readonly models: ZooEntry | readonly (ModelEntry | ZooEntry)[];
-  readonly phases?: readonly { readonly fromS: number; readonly factor?: number; readonly popularity?: Popularity }[];
+  readonly pipelines?: readonly PipelineEntry[];
+  readonly phases?: readonly PhaseEntry[] | { readonly file: string };
+  readonly planner?: PlannerEntry;
+  readonly subClusters?: number;
+  readonly interference?: NonNullable<Scenario["interference"]>;
 }
+
+interface ArrivalsEntry {
+  readonly process: Arrivals["process"];
+  readonly shape?: number;
+  readonly everyMs?: number;
+  readonly file?: string;
+}
+
+const KIND: FileKind = {
+  check: checkAgainstSchema,
+  example: "a scenario file, such as test/bench/scenarios/two-slo-classes.yaml",
+  advice: "a scenario is a map of keys: write gpus, rate and models",
+};
 
 /** A file, or a family of scenarios in one file. */
 export class ScenarioFile {
   readonly axes: readonly Axis[];
-  readonly #yaml: LocatedYaml;
+  readonly #file: FamilyFile;
 
-  private constructor(yaml: LocatedYaml, axes: readonly Axis[]) {
-    this.#yaml = yaml;
-    this.axes = axes;
+  private constructor(file: FamilyFile) {
+    this.#file = file;
+    this.axes = file.axes;
   }
 
   /** @throws {CommandError} where there is no such file, or it is no YAML */
   static async read(path: string): Promise<ScenarioFile> {
-    let text: string;
-    try {
-      text = await readFile(path, "utf8");
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      const why = code === "ENOENT" ? "there is no such file" : code;
-      throw usageError(
-        `${path} can't be read (${why}); give a scenario file, such as test/bench/scenarios/two-slo-classes.yaml`,
-      );
-    }
-    const yaml = new LocatedYaml(text, path);
-    if (typeof yaml.value !== "object" || yaml.value === null || Array.isArray(yaml.value)) {
-      throw yaml.failure([{ path: [], text: "a scenario is a map of keys: write gpus, rate and models" }]);
-    }
-    return new ScenarioFile(yaml, axesOf((yaml.value as Readonly<Record<string, unknown>>)["vary"]));
+    return new ScenarioFile(await FamilyFile.read(path, KIND));
   }
 
   /**
@@ -91,76 +114,91 @@ export class ScenarioFile {
    * @throws {CommandError} naming file, line and column of everything that is wrong, and saying what to write instead
    */
   async scenario({ overrides = {}, choice = {}, rateDefault }: ScenarioOptions = {}): Promise<Scenario> {
-    const { origin, value } = this.#yaml;
-    const problems: Problem[] = [];
-    this.#giveUpOn(checkAgainstSchema(value).filter(({ path }) => path[0] === "vary"));
-    const variables = resolveChoice(this.axes, choice, origin);
-    const filled = fillIn(value, variables, problems);
-    this.#giveUpOn(problems);
-    this.#giveUpOn(checkAgainstSchema(filled));
-    return this.#assemble(
-      { ...(rateDefault !== undefined && { rate: rateDefault }), ...(filled as ScenarioDocument) },
-      overrides,
-    );
-  }
-
-  #giveUpOn(problems: readonly Problem[]): void {
-    if (problems.length > 0) throw this.#yaml.failure(problems);
+    const document = this.#file.document(choice) as ScenarioDocument;
+    return this.#assemble({ ...(rateDefault !== undefined && { rate: rateDefault }), ...document }, overrides);
   }
 
   async #assemble(document: ScenarioDocument, overrides: ScenarioOverrides): Promise<Scenario> {
     const problems: Problem[] = [];
-    const streams = await readStreams(document.models, this.#yaml.origin, problems);
+    const { pipelines: entries } = document;
+    const described = entries === undefined ? document.models : modelsBeside(entries, document.models);
+    const streams = await readStreams(described, this.#file.origin, problems);
+    const unshared = entries && pipelinesOf(entries, streams, problems);
     const shares = popularityOf(document, streams, problems);
+    const pipelines = unshared?.map((pipeline, i) => ({ ...pipeline, share: shares[streams.length + i]! }));
     const arrivals = await this.#arrivals(document, problems);
-    checkTraceModels(arrivals, streams, problems);
-    this.#giveUpOn(problems);
-    const rate = rateOf(document, overrides, arrivals, problems);
+    checkTraceModels(
+      arrivals,
+      [...streams.map(({ model }) => model.name), ...(entries ?? []).map(({ name }) => name)],
+      problems,
+    );
+    this.#file.giveUpOn(problems);
+    const steps = await readRateSteps(document.phases, this.#file.origin, streams, problems);
+    this.#file.giveUpOn(problems);
+    const models = streams.map(({ model }, i) => ({ ...model, share: shares[i]! }));
+    const gpus = gpusOf(document, overrides, streams.length, problems);
+    const given = overrides.durationS ?? document.durationS ?? SCENARIO_DEFAULTS.durationS;
+    const stepsMean = steps && meanRate(steps, given);
+    const rate = rateOf({ document, overrides, arrivals, models, gpus, stepsMean }, problems);
     const duration = durationOf(document, overrides, arrivals, rate);
     const warmup = seconds(document.warmupS ?? SCENARIO_DEFAULTS.warmupS);
     if (warmup >= duration) {
       const text = `the warm-up of ${warmup / 1e6} s leaves nothing of ${duration / 1e6} s to count; shorten it, or give a longer durationS`;
       problems.push({ path: ["warmupS"], text });
     }
+    const planner = plannerOf(document, { gpus, duration }, problems);
     const scenario: Scenario = {
       seed: overrides.seed ?? document.seed ?? SCENARIO_DEFAULTS.seed,
       duration,
       warmup,
-      gpus: gpusOf(document, overrides, streams.length, problems),
+      gpus,
       policy: overrides.policy ?? document.policy ?? SCENARIO_DEFAULTS.policy,
       gather: overrides.gather ?? document.gather ?? SCENARIO_DEFAULTS.gather,
       rate,
       arrivals,
       network: networkOf(document),
-      models: streams.map(({ model }, i) => ({ ...model, share: shares[i]! })),
-      phases: phasesOf(document, streams, duration, problems),
+      models,
+      phases: steps === undefined ? phasesOf(document, streams, duration, problems) : phasesOfSteps(steps, stepsMean!),
+      ...(pipelines !== undefined && { pipelines }),
+      ...planner,
+      ...(document.interference !== undefined && { interference: document.interference }),
+      ...subClustersOf(document, { gpus, models, ...planner }, problems),
     };
-    if (overrides.policy === undefined) checkPolicy(scenario.policy, problems);
-    this.#giveUpOn(problems);
+    checkBesidePipelines({ ...document }, scenario, problems);
+    if (overrides.policy === undefined) checkPolicy(scenario, problems);
+    this.#file.giveUpOn(problems);
     return scenario;
   }
 
   async #arrivals({ arrivals = SCENARIO_DEFAULTS.arrivals }: ScenarioDocument, problems: Problem[]): Promise<Arrivals> {
-    const { process, shape, file }: NonNullable<ScenarioDocument["arrivals"]> = arrivals;
-    const unfit =
-      process === "gamma" ? file && "file" : process === "trace" ? shape && "shape" : shape ? "shape" : file && "file";
-    if (unfit) {
-      const owner = unfit === "shape" ? "gamma" : "trace";
-      problems.push({ path: ["arrivals", String(unfit)], text: `belongs to process: ${owner}, not to ${process}` });
+    const entry: ArrivalsEntry = arrivals;
+    const { process } = entry;
+    for (const [key, owners] of Object.entries(ARRIVAL_KEYS)) {
+      if (entry[key as keyof ArrivalsEntry] === undefined || owners.includes(process)) continue;
+      problems.push({ path: ["arrivals", key], text: `belongs to process: ${owners.join(" or ")}, not to ${process}` });
     }
-    if (process === "gamma") {
-      if (shape !== undefined) return { process, shape };
-      problems.push({ path: ["arrivals"], text: `"shape" is missing; write { process: gamma, shape: 0.1 }` });
-    } else if (process === "trace") {
-      if (file !== undefined) return { process, entries: await this.#trace(file, problems) };
-      problems.push({ path: ["arrivals"], text: `"file" is missing; write { process: trace, file: trace.jsonl }` });
-    } else return { process };
-    return { process: "poisson" };
+    const { shape, file } = entry;
+    const missing = (key: string, example: string): Arrivals => {
+      problems.push({ path: ["arrivals"], text: `"${key}" is missing; write ${example}` });
+      return { process: "poisson" };
+    };
+    switch (process) {
+      case "gamma":
+        return shape === undefined ? missing("shape", "{ process: gamma, shape: 0.1 }") : { process, shape };
+      case "modulated":
+        if (shape === undefined) return missing("shape", "{ process: modulated, shape: 4, everyMs: 500 }");
+        return { process, shape, every: millis(entry.everyMs ?? EVERY_MS) };
+      case "trace":
+        if (file === undefined) return missing("file", "{ process: trace, file: trace.jsonl }");
+        return { process, entries: await this.#trace(file, problems) };
+      default:
+        return { process };
+    }
   }
 
   async #trace(file: string, problems: Problem[]): ReturnType<typeof readTrace> {
     try {
-      return await readTrace(join(dirname(this.#yaml.origin), file));
+      return await readTrace(join(dirname(this.#file.origin), file));
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       problems.push({ path: ["arrivals", "file"], text: error.message });
@@ -181,7 +219,15 @@ export async function readScenario(path: string, options: ScenarioOptions = {}):
   return (await ScenarioFile.read(path)).scenario(options);
 }
 
+/** Of the models, and after them of the pipelines. */
 function popularityOf(document: ScenarioDocument, streams: readonly Stream[], problems: Problem[]): readonly number[] {
+  if (document.pipelines !== undefined) {
+    const weights = [...streams, ...document.pipelines].map(({ weight = 1 }) => weight);
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    if (total === 0)
+      problems.push({ path: ["pipelines"], text: "every weight is 0; give one pipeline a weight above 0" });
+    return weights.map((weight) => weight / total);
+  }
   const weighted = streams.find(({ weight }) => weight !== 1);
   const popularity = document.popularity ?? (weighted === undefined ? "equal" : "weights");
   if (weighted !== undefined && popularity !== "weights") {
@@ -191,24 +237,35 @@ function popularityOf(document: ScenarioDocument, streams: readonly Stream[], pr
   return sharesOf(popularity, streams, ["popularity"], problems);
 }
 
-function checkTraceModels(arrivals: Arrivals, streams: readonly Stream[], problems: Problem[]): void {
-  if (arrivals.process !== "trace" || streams.length === 0) return;
-  const known = new Set(streams.map(({ model }) => model.name));
+function checkTraceModels(arrivals: Arrivals, targets: readonly string[], problems: Problem[]): void {
+  if (arrivals.process !== "trace" || targets.length === 0) return;
+  const known = new Set(targets);
   const unknown = arrivals.entries.find(({ model }) => !known.has(model))?.model;
   if (unknown === undefined) return;
   const text = `it has requests for "${unknown}"; describe that model, or take its requests out of the trace`;
   problems.push({ path: ["arrivals", "file"], text });
 }
 
-function rateOf(
-  document: ScenarioDocument,
-  overrides: ScenarioOverrides,
-  arrivals: Arrivals,
-  problems: Problem[],
-): number {
+interface RateQuestion {
+  readonly document: ScenarioDocument;
+  readonly overrides: ScenarioOverrides;
+  readonly arrivals: Arrivals;
+  readonly models: readonly ScenarioModel[];
+  readonly gpus: number;
+  /** Of a file of rates. */
+  readonly stepsMean: number | undefined;
+}
+
+function rateOf(question: RateQuestion, problems: Problem[]): number {
+  const { document, overrides, arrivals, models, gpus, stepsMean } = question;
+  const { load } = document;
+  if (load !== undefined && document.rate !== undefined)
+    problems.push({ path: ["load"], text: "give either rate or load" });
   const rate = overrides.rate ?? document.rate;
   if (rate !== undefined) return rate;
+  if (load !== undefined) return models.length > 0 ? rateOfLoad(load, models, gpus) : 1;
   if (arrivals.process === "trace") return recordedRate(arrivals.entries);
+  if (stepsMean !== undefined) return stepsMean;
   problems.push({ path: [], text: `"rate" is missing; give requests per second here or with --rate` });
   return 1;
 }
@@ -250,30 +307,11 @@ function networkOf({ network }: ScenarioDocument): Scenario["network"] {
   };
 }
 
-function phasesOf(
-  { phases = [] }: ScenarioDocument,
-  streams: readonly Stream[],
-  duration: Micros,
-  problems: Problem[],
-): readonly Phase[] {
-  return phases.map(({ fromS, factor = 1, popularity }, i) => {
-    const path = ["phases", i, "fromS"];
-    if (i > 0 && fromS <= phases[i - 1]!.fromS) {
-      problems.push({ path, text: `${fromS} s isn't after the phase before; put phases in order of time` });
-    }
-    // With a shorter --duration, later phases just don't come.
-    if (i === 0 && seconds(fromS) >= duration) {
-      problems.push({ path, text: `the scenario ends at ${duration / 1e6} s, before its first phase` });
-    }
-    const from = seconds(fromS);
-    if (popularity === undefined) return { from, factor };
-    return { from, factor, shares: sharesOf(popularity, streams, ["phases", i, "popularity"], problems) };
-  });
-}
-
-function checkPolicy(policy: string, problems: Problem[]): void {
+function checkPolicy(scenario: Scenario, problems: Problem[]): void {
   try {
-    policyNamed(policy);
+    policyNamed(scenario.policy);
+    const text = unfitPolicy(scenario, scenario.policy);
+    if (text !== undefined) problems.push({ path: ["policy"], text });
   } catch (error) {
     problems.push({ path: ["policy"], text: (error as Error).message });
   }

@@ -2,10 +2,19 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { LatencyTable } from "@tutti/profile";
-import type { ScenarioModel } from "@tutti/simulator";
-import { type Micros, millis } from "@tutti/units";
+import {
+  type DynamicLoad,
+  type ModelParts,
+  type ScenarioModel,
+  meanProfile,
+  soloQuantile,
+  wholeProfile,
+} from "@tutti/simulator";
+import { type Micros, micros, millis } from "@tutti/units";
+import { type DynamicEntry, readDynamic } from "./dynamic-models.ts";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 import { type ZooModel, parseZoo } from "./model-zoo.ts";
+import { type VariantsEntry, aloneLine, hasVariantProblem, togetherProfile } from "./variant-models.ts";
 
 /** The schema has checked these. */
 export interface ModelEntry extends Common {
@@ -13,6 +22,12 @@ export interface ModelEntry extends Common {
   readonly alphaMs?: number;
   readonly betaMs?: number;
   readonly latencyMs?: readonly number[] | Readonly<Record<string, number>>;
+  readonly fills?: number;
+  readonly cacheUse?: number;
+  readonly bandwidthUse?: number;
+  readonly dynamic?: DynamicEntry;
+  readonly sloP99?: number;
+  readonly variants?: VariantsEntry;
 }
 
 export interface ZooEntry extends Common {
@@ -52,10 +67,14 @@ export async function readStreams(
   const streams: Stream[] = [];
   for (const [i, entry] of entries.entries()) {
     const path = Array.isArray(models) ? ["models", i] : ["models"];
-    if (!("zoo" in entry)) streams.push(...streamsOf(entry, path, problems));
-    else
+    if ("zoo" in entry) {
       for (const model of await zooModels(entry, path, origin, problems))
         streams.push(...streamsOf(model, path, problems));
+    } else if (entry.dynamic !== undefined && entry.variants === undefined)
+      streams.push(...(await dynamicStreams({ ...entry, dynamic: entry.dynamic }, path, origin, problems)));
+    else if (entry.variants !== undefined)
+      streams.push(...variantStreams({ ...entry, variants: entry.variants }, path, problems));
+    else streams.push(...streamsOf(entry, path, problems));
     if (streams.length > STREAMS_MAX) {
       problems.push({ path, text: `there are over ${STREAMS_MAX} models from here on; lower count` });
       return [];
@@ -97,16 +116,95 @@ async function zooModels(entry: ZooEntry, path: YamlPath, origin: string, proble
 
 function streamsOf(entry: ModelEntry, path: YamlPath, problems: Problem[]): Stream[] {
   const before = problems.length;
+  if (entry.sloP99 !== undefined) {
+    const text = "a static model has no percentiles; give sloMs, or say under dynamic what requests take";
+    problems.push({ path: [...path, "sloP99"], at: "key", text });
+  }
   const classes = classesOf(entry, path, problems);
   const slos = [classes.slo, ...classes.classes.map(({ slo }) => slo)];
   const profile = profileOf(entry, Math.max(...slos) as Micros, path, problems);
+  const parts = partsOf(entry, path, problems);
   if (profile === undefined || problems.length > before) return [];
-  const { name, count = 1, weight = 1 } = entry;
+  if (parts === undefined) return counted(entry, { profile, ...classes }, path);
+  // On a whole accelerator too small batches take as long as those that fill it.
+  return counted(entry, { profile: wholeProfile(parts, profile.batchSizeMax), parts, ...classes }, path);
+}
+
+/** One stream for all variants, or one for each. */
+function variantStreams(
+  { variants, ...entry }: ModelEntry & { readonly variants: VariantsEntry },
+  path: YamlPath,
+  problems: Problem[],
+): Stream[] {
+  const prefix = lineOf(entry, path, problems);
+  if (hasVariantProblem(entry, path, problems) || prefix === undefined) return [];
+  const alone = aloneLine(prefix, variants);
+  if (variants.served === "apart")
+    return streamsOf({ ...entry, ...alone, count: (entry.count ?? 1) * variants.count }, path, problems);
+  const before = problems.length;
+  const classes = classesOf(entry, path, problems);
+  if (problems.length > before) return [];
+  const slos = [classes.slo, ...classes.classes.map(({ slo }) => slo)];
+  const line = { alpha: 1000 * alone.alphaMs, beta: 1000 * alone.betaMs };
+  const most = entry.batchMax ?? largestWithin(line, Math.max(...slos) as Micros);
+  const all = { ...entry, weight: (entry.weight ?? 1) * variants.count };
+  return counted(all, { profile: togetherProfile(prefix, variants, most), ...classes }, path);
+}
+
+function partsOf(
+  { fills, cacheUse = 0, bandwidthUse = 0, alphaMs, betaMs }: ModelEntry,
+  path: YamlPath,
+  problems: Problem[],
+): ModelParts | undefined {
+  if (fills === undefined) return undefined;
+  if (alphaMs === undefined || betaMs === undefined) {
+    problems.push({ path: [...path, "fills"], at: "key", text: "needs alphaMs and betaMs, of batches that fill it" });
+    return undefined;
+  }
+  return { alpha: 1000 * alphaMs, beta: 1000 * betaMs, fills, cacheUse, bandwidthUse };
+}
+
+function counted(
+  { name, count = 1, weight = 1 }: ModelEntry,
+  model: Omit<Stream["model"], "name">,
+  path: YamlPath,
+): Stream[] {
   return Array.from({ length: count }, (_, i) => ({
-    model: { name: count === 1 ? name : `${name}-${i + 1}`, profile, ...classes },
+    model: { ...model, name: count === 1 ? name : `${name}-${i + 1}` },
     weight,
     path,
   }));
+}
+
+async function dynamicStreams(
+  entry: ModelEntry & { readonly dynamic: DynamicEntry },
+  path: YamlPath,
+  origin: string,
+  problems: Problem[],
+): Promise<Stream[]> {
+  const before = problems.length;
+  for (const key of ["alphaMs", "betaMs", "latencyMs", "batchMax", "classes", "fills"] as const) {
+    if (entry[key] === undefined) continue;
+    const instead = { batchMax: "batchSizes", classes: "apps with sloMs" }[key as string] ?? "c0Ms and c1";
+    const text = `doesn't go with dynamic; give ${instead} there`;
+    problems.push({ path: [...path, key], at: "key", text });
+  }
+  const dynamic = await readDynamic(entry.dynamic, [...path, "dynamic"], { origin, problems });
+  if (dynamic === undefined) return [];
+  const slo = dynamicSlo(entry, dynamic, path, problems);
+  if (problems.length > before) return [];
+  return counted(entry, { profile: meanProfile(dynamic), slo, classes: [], dynamic }, path);
+}
+
+function dynamicSlo({ sloMs, sloP99 }: ModelEntry, dynamic: DynamicLoad, path: YamlPath, problems: Problem[]): Micros {
+  if (sloMs !== undefined && sloP99 !== undefined)
+    problems.push({ path: [...path, "sloP99"], text: "give either sloMs or sloP99" });
+  if (sloMs !== undefined) return millis(sloMs);
+  if (sloP99 !== undefined) return micros(Math.round(sloP99 * soloQuantile(dynamic, 0.99)));
+  const own = dynamic.apps.flatMap(({ slo }) => (slo === undefined ? [] : [slo]));
+  if (own.length === dynamic.apps.length) return Math.max(...own) as Micros;
+  problems.push({ path, text: `"sloMs" is missing; give milliseconds from arrival to answer, or sloP99, such as 3` });
+  return millis(1);
 }
 
 function classesOf(
@@ -131,24 +229,45 @@ function classesOf(
   return { slo: first?.slo ?? millis(1), classes: rest };
 }
 
-function profileOf(entry: ModelEntry, sloMax: Micros, path: YamlPath, problems: Problem[]): LatencyTable | undefined {
-  const { alphaMs, betaMs, latencyMs, batchMax } = entry;
+/** The latencies of a batch, however a file gives them. */
+export interface LatencyEntry extends Pick<ModelEntry, "alphaMs" | "betaMs" | "latencyMs" | "batchMax"> {
+  /** Of sizes that `latencyMs` leaves out: on the line (default), or the next size up, where only those are compiled. */
+  readonly between?: "interpolate" | "pad-up";
+}
+
+/** What can't be used is reported; undefined then. @param sloMax - larger batches than it allows are of no use */
+export function profileOf(
+  entry: LatencyEntry,
+  sloMax: Micros,
+  path: YamlPath,
+  problems: Problem[],
+): LatencyTable | undefined {
+  const { alphaMs, betaMs, latencyMs } = entry;
   if (latencyMs !== undefined) {
-    if (alphaMs === undefined && betaMs === undefined) return tableOf(latencyMs, batchMax, path, problems);
+    if (alphaMs === undefined && betaMs === undefined) return tableOf({ ...entry, latencyMs }, path, problems);
     problems.push({ path: [...path, "latencyMs"], text: "give either latencyMs, or alphaMs and betaMs" });
     return undefined;
   }
+  const given = lineOf(entry, path, problems);
+  if (given === undefined) return undefined;
+  const line = { alpha: 1000 * given.alphaMs, beta: 1000 * given.betaMs };
+  return LatencyTable.affine({ ...line, batchSizeMax: entry.batchMax ?? largestWithin(line, sloMax) });
+}
+
+/** αb + β; what can't be one is reported. */
+export function lineOf(
+  { alphaMs, betaMs }: Pick<LatencyEntry, "alphaMs" | "betaMs">,
+  path: YamlPath,
+  problems: Problem[],
+): { alphaMs: number; betaMs: number } | undefined {
   if (alphaMs === undefined || betaMs === undefined) {
     const missing = alphaMs === undefined ? "alphaMs" : "betaMs";
     problems.push({ path, text: `"${missing}" is missing; a model needs alphaMs and betaMs, or latencyMs` });
     return undefined;
   }
-  if (alphaMs + betaMs <= 0) {
-    problems.push({ path: [...path, "alphaMs"], text: "a batch can't take no time; give alphaMs or betaMs above 0" });
-    return undefined;
-  }
-  const line = { alpha: 1000 * alphaMs, beta: 1000 * betaMs };
-  return LatencyTable.affine({ ...line, batchSizeMax: batchMax ?? largestWithin(line, sloMax) });
+  if (alphaMs + betaMs > 0) return { alphaMs, betaMs };
+  problems.push({ path: [...path, "alphaMs"], text: "a batch can't take no time; give alphaMs or betaMs above 0" });
+  return undefined;
 }
 
 /** Larger batches can't meet any SLO, so a longer table would change nothing. */
@@ -158,8 +277,7 @@ function largestWithin({ alpha, beta }: { alpha: number; beta: number }, sloMax:
 }
 
 function tableOf(
-  latencyMs: NonNullable<ModelEntry["latencyMs"]>,
-  batchMax: number | undefined,
+  { latencyMs, batchMax, between }: LatencyEntry & Required<Pick<LatencyEntry, "latencyMs">>,
   path: YamlPath,
   problems: Problem[],
 ): LatencyTable | undefined {
@@ -176,7 +294,8 @@ function tableOf(
     return undefined;
   }
   const points = sizes.map((batchSize, i) => ({ batchSize, latency: millis(latencies[i]!) }));
-  return LatencyTable.fromPoints(points, batchMax === undefined ? {} : { batchSizeMax: batchMax });
+  const limit = batchMax === undefined ? {} : { batchSizeMax: batchMax };
+  return LatencyTable.fromPoints(points, { ...limit, ...(between !== undefined && { between }) });
 }
 
 /** Shares that sum to 1, in the order of the streams; reported and equal where they can't be had. */

@@ -4,6 +4,7 @@ import type { Scenario } from "@tutti/simulator";
 import { parseDuration } from "@tutti/units";
 import { usageError } from "../failure.ts";
 import type { Choice } from "./scenario-family.ts";
+import { unfitPolicy } from "./scenario-planner.ts";
 import { ScenarioFile, type ScenarioOptions, type ScenarioOverrides } from "./scenario-file.ts";
 
 export interface ScenarioFlags {
@@ -27,7 +28,17 @@ export async function scenarioFrom(
   const { policy, ...rest } = options;
   if (policy !== undefined) checkPolicy(policy);
   const overrides = { ...overridesOf(flags), ...(policy !== undefined && { policy }) };
-  return (await ScenarioFile.read(path)).scenario({ ...rest, overrides, choice: choiceOf(flags.set ?? []) });
+  const scenario = await (
+    await ScenarioFile.read(path)
+  ).scenario({ ...rest, overrides, choice: choiceOf(flags.set ?? []) });
+  if (policy !== undefined) checkFit(scenario, policy);
+  return scenario;
+}
+
+/** @throws {CommandError} for a policy that the scenario's planner or sub-clusters don't go with */
+export function checkFit(scenario: Scenario, policy: string): void {
+  const text = unfitPolicy(scenario, policy);
+  if (text !== undefined) throw usageError(text);
 }
 
 function overridesOf({ rate, seed, gpus, duration, gather }: ScenarioFlags): ScenarioOverrides {
@@ -43,7 +54,7 @@ function overridesOf({ rate, seed, gpus, duration, gather }: ScenarioFlags): Sce
   };
 }
 
-function choiceOf(settings: readonly string[]): Choice {
+export function choiceOf(settings: readonly string[]): Choice {
   const pairs = settings.map((setting): [string, string] => {
     const [, axis, value] = /^([^=]+)=(.*)$/.exec(setting) ?? [];
     if (axis === undefined || value === undefined) throw usageError(`--set ${setting}: write --set axis=value`);

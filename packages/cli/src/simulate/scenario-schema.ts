@@ -1,25 +1,33 @@
-/** The JSON Schema of scenario files, and its findings as sentences that say what to write instead. */
+/** JSON Schemas of scenario files and their like, and their findings as sentences that say what to write instead. */
 import { readFileSync } from "node:fs";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
 export const SCENARIO_SCHEMA = new URL("./scenario.schema.json", import.meta.url);
 
-let validator: ValidateFunction | undefined;
+/** What is wrong with a scenario; empty if nothing is. */
+export const checkAgainstSchema = schemaCheck(SCENARIO_SCHEMA);
 
-/** What is wrong with `document`; empty if nothing is. */
-export function checkAgainstSchema(document: unknown): readonly Problem[] {
-  validator ??= new Ajv2020({
-    allErrors: true,
-    verbose: true,
-    strict: true,
-    strictTypes: false,
-    allowUnionTypes: true,
-    strictRequired: false,
-  }).compile(JSON.parse(readFileSync(SCENARIO_SCHEMA, "utf8")) as object);
-  if (validator(document)) return [];
-  const errors = (validator.errors ?? []).filter(({ keyword }) => keyword !== "if" && keyword !== "propertyNames");
-  return errors.map((error) => asProblem(error, document));
+export type SchemaCheck = (document: unknown) => readonly Problem[];
+
+/** @param uses - schemas that this one refers to, by paths relative to it */
+export function schemaCheck(schema: URL, uses: readonly URL[] = []): SchemaCheck {
+  let validator: ValidateFunction | undefined;
+  const read = (url: URL): object => JSON.parse(readFileSync(url, "utf8")) as object;
+  return (document) => {
+    validator ??= new Ajv2020({
+      allErrors: true,
+      verbose: true,
+      strict: true,
+      strictTypes: false,
+      allowUnionTypes: true,
+      strictRequired: false,
+      schemas: Object.fromEntries(uses.map((url) => [url.href, read(url)])),
+    }).compile({ $id: schema.href, ...read(schema) });
+    if (validator(document)) return [];
+    const errors = (validator.errors ?? []).filter(({ keyword }) => keyword !== "if" && keyword !== "propertyNames");
+    return errors.map((error) => asProblem(error, document));
+  };
 }
 
 function asProblem(error: ErrorObject, document: unknown): Problem {

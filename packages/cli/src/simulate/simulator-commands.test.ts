@@ -1,5 +1,4 @@
 /** `tutti simulate` and `tutti compare` as they are typed: processes, their output, and the files that they write. */
-import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,6 +6,7 @@ import { type SimulationResult, decisionLines, simulate as runScenario, tellStor
 import { afterAll, expect, test } from "vitest";
 import { compare } from "../commands/compare.ts";
 import { simulate } from "../commands/simulate.ts";
+import { PATIENCE_MS, typedIn } from "../testing/typed-command.ts";
 import { readScenario } from "./scenario-file.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-simulate-"));
@@ -18,23 +18,7 @@ writeFileSync(
   `durationS: 3\ngpus: 4\nrate: 500\nmodels:\n  - { name: a, count: 2, alphaMs: 1, betaMs: 5, sloMs: 30 }\n`,
 );
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-const main = join(import.meta.dirname, "..", "main.ts");
-
-const tutti = (...args: string[]): Promise<Ended> =>
-  new Promise((resolve) => {
-    execFile(process.execPath, [main, ...args], { cwd: folder }, (error, stdout, stderr) =>
-      resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
-    );
-  });
-
-/** Processes that share two cores with other tests. */
-const PATIENCE_MS = 120_000;
+const tutti = typedIn(folder);
 
 test(
   "simulate prints a table for people, and with --json exactly the documented fields of that run",
@@ -135,5 +119,30 @@ test(
     await refused({ explain: "0" }).toEqual(usage("--explain 0: a whole number from 1"));
     await refused({ log: join(folder, "no", "log") }).toThrow("can't be written (ENOENT)");
     await expect(compare(scenario, { policies: "default,,eager" })).rejects.toEqual(usage("there is no policy ''"));
+  },
+);
+
+test(
+  "a scenario with a planner says how many accelerators it took, in words and in the documented fields, and with whom it goes",
+  { timeout: PATIENCE_MS },
+  async () => {
+    const path = join(folder, "planner.yaml");
+    const models = "models: [{ name: a, count: 2, alphaMs: 1, betaMs: 5, sloMs: 30 }]";
+    writeFileSync(path, `durationS: 3\ngpus: 4\nrate: 500\nplanner: { epochS: 0.5 }\n${models}\n`);
+    const [text, json, rival] = await Promise.all([
+      tutti("simulate", path),
+      tutti("simulate", path, "--json"),
+      tutti("compare", path, "--policies", "default,nexus"),
+    ]);
+    expect(text.stdout).toMatch(/^default: at most 4 accelerators, 2 models/);
+    expect(text.stdout).toMatch(/^ {2}planner +[\d.]+ accelerators on average, [\d.]+ to 4.0$/m);
+    expect(text.stdout).toMatch(/^ {2}epochs +0 of 6 with over 1 % bad$/m);
+    const { planner } = JSON.parse(json.stdout) as Required<SimulationResult>;
+    expect(Object.keys(planner)).toEqual(["gpusMean", "windows"]);
+    expect(Object.keys(planner.windows[0]!)).toEqual(
+      "fromS untilS offeredRps goodRps badRate gpus busy advice".split(" "),
+    );
+    expect(rival).toMatchObject({ code: 2, stdout: "" });
+    expect(rival.stderr).toContain("'nexus' can't take or give back accelerators during a run");
   },
 );

@@ -1,5 +1,6 @@
 /** The processes of one `tutti up`: all of them started, watched and stopped together. */
 import { execPath } from "node:process";
+import type { Role } from "@tutti/protocol";
 import { LogBook } from "../agent/log-book.ts";
 import { type ProcessKeeper, keeperOf } from "../agent/process-keeper.ts";
 import { CommandError } from "../failure.ts";
@@ -7,7 +8,8 @@ import { serviceArguments } from "../role/service-main.ts";
 import type { Announcer } from "./announcer.ts";
 import type { PlannedRole } from "./cluster-plan.ts";
 import type { LogFile, RunDirectory } from "./run-directory.ts";
-import { Supervisor } from "./supervisor.ts";
+import { PartSwitch } from "../parts/part-switch.ts";
+import { type ChildSpec, Supervisor } from "./supervisor.ts";
 
 /** Until the first message of a child: an executor that loads a provider takes seconds on a busy machine. */
 const READY_MS = 60_000;
@@ -24,6 +26,8 @@ export class Deployment {
   readonly #waiting = new Set<string>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #broken = Promise.withResolvers<never>();
+  #parts: PartSwitch | undefined;
+  readonly #partNames = new Set<string>();
   #planned: readonly PlannedRole[] = [];
 
   constructor(announcer: Announcer, directory: RunDirectory) {
@@ -37,13 +41,31 @@ export class Deployment {
     });
   }
 
+  get supervisor(): Supervisor {
+    return this.#supervisor;
+  }
+
+  #splits(planned: readonly PlannedRole[]): PartSwitch {
+    const whole = planned.filter(({ role }) => role === "executor");
+    return new PartSwitch({
+      supervisor: this.#supervisor,
+      executors: new Map(
+        whole.flatMap((one) =>
+          one.splittable === undefined ? [] : [[one.name, { ...one.splittable, spec: specOf(one) }] as const],
+        ),
+      ),
+      why: (name) => whole.find((one) => one.name === name)?.unsplittable ?? "it is no executor's accelerator",
+      gpuCount: whole.reduce((sum, { gpus = 0 }) => sum + gpus, 0),
+      onPart: (name, isThere) => void (isThere ? this.#partNames.add(name) : this.#partNames.delete(name)),
+    });
+  }
+
   /** For the agent of this host, through which operators reach the processes. */
   get keeper(): ProcessKeeper {
-    return keeperOf(
-      this.#supervisor,
-      this.#book,
-      (name) => this.#planned.find((planned) => planned.name === name)?.role,
-    );
+    const parts = (): PartSwitch | undefined => this.#parts;
+    const roleOf = (name: string): Role | undefined =>
+      this.#partNames.has(name) ? "executor" : this.#planned.find((planned) => planned.name === name)?.role;
+    return keeperOf({ supervisor: this.#supervisor, logs: this.#book, roleOf, parts });
   }
 
   /** Rejects when a process could not be kept alive. */
@@ -51,13 +73,14 @@ export class Deployment {
     return this.#broken.promise;
   }
 
-  /** Resolves when every process said that it is ready. */
+  /** Resolves when every process that runs from the start said that it is ready. */
   async start(planned: readonly PlannedRole[]): Promise<void> {
     this.#planned = planned;
-    for (const { name } of planned) this.#waiting.add(name);
-    for (const { name, role, argv } of planned) {
-      const env = { TUTTI_PROCESS: name }; // tells in `ps` and in tests which one it is
-      this.#supervisor.start({ name, command: execPath, args: [...serviceArguments(role), ...argv], env });
+    this.#parts = this.#splits(planned);
+    for (const { name, isSpare } of planned) if (isSpare !== true) this.#waiting.add(name);
+    for (const one of planned) {
+      if (one.isSpare === true) this.#supervisor.addParked(specOf(one));
+      else this.#supervisor.start(specOf(one));
     }
     const timer = setTimeout(() => {
       const late = [...this.#waiting].join(", ");
@@ -91,8 +114,10 @@ export class Deployment {
 
   #onReady(name: string, message: Readonly<Record<string, unknown>>): void {
     const { ready: _, ...fields } = message;
-    const where = typeof fields["http"] === "string" ? `: ${fields["http"]}/v2/health/ready` : "";
-    this.#announcer.say("child-ready", `${name} is ready${where}`, { name, ...fields });
+    const places = ["http", "grpc", "metrics"].filter((place) => typeof fields[place] === "string");
+    const where = places.length === 0 ? "" : `: ${places.map((place) => String(fields[place])).join(", ")}`;
+    const page = typeof fields["http"] === "string" ? `; the console: ${fields["http"]}/` : "";
+    this.#announcer.say("child-ready", `${name} is ready${where}${page}`, { name, ...fields });
     this.#waiting.delete(name);
     if (this.#waiting.size === 0) this.#ready.resolve();
   }
@@ -119,4 +144,11 @@ export class Deployment {
     const text = `${name} ended (${how}) and starts again in ${next.restartMs} ms`;
     this.#announcer.say("child-exit", text, { name, how, restartMs: next.restartMs });
   }
+}
+
+function specOf({ name, role, argv, prefix = [] }: PlannedRole): ChildSpec {
+  const [command = execPath, ...before] = prefix;
+  const script = [...(prefix.length > 0 ? [execPath] : []), ...serviceArguments(role)];
+  // The name tells in `ps` and in tests which one it is.
+  return { name, command, args: [...before, ...script, ...argv], env: { TUTTI_PROCESS: name } };
 }

@@ -16,7 +16,7 @@ export interface ModelSources {
 }
 
 /** Everything that `tutti up` is to serve, read before anything starts: a mistake in a file should not cost a start. */
-export async function readModelSources(options: UpOptions): Promise<ModelSources> {
+export async function readModelSources(options: Pick<UpOptions, "emulate" | "demo" | "models">): Promise<ModelSources> {
   const emulation = options.emulate === undefined ? undefined : await readEmulation(options.emulate);
   const emulated = (emulation?.models ?? []).map((model) => ({ model, bytes: undefined }));
   const demo = options.demo ? readDemoModels() : [];

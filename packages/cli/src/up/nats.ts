@@ -1,12 +1,11 @@
 /** The NATS server of one `tutti up`: started for it and kept alive, or one that runs already. */
-import { once } from "node:events";
 import { existsSync, statSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
 import { ROLES, TuttiError } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
 import type { Announcer } from "./announcer.ts";
+import { freePort, isFree } from "./free-port.ts";
 import { RunDirectory } from "./run-directory.ts";
 import type { UpOptions } from "./up-options.ts";
 
@@ -51,7 +50,7 @@ export async function provideNats(options: UpOptions, announcer: Announcer): Pro
 
 /** @param creds - a file for all of them, or a folder with one for each, as `tutti auth init` makes it */
 function existingNats(url: string, creds: string | undefined): ServingNats {
-  const users = creds === undefined ? [] : [...ROLES, "admin", "agent", "recorder"];
+  const users = creds === undefined ? [] : [...ROLES, "answers", "admin", "agent", "recorder"];
   return {
     url,
     port: undefined,
@@ -132,25 +131,4 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
       void server.kill();
     },
   };
-}
-
-/** `wanted` if it is free, else any. */
-async function freePort(wanted: number): Promise<number> {
-  if (wanted !== 0 && (await isFree(wanted))) return wanted;
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const probe = createServer();
-  const free = new Promise<boolean>((resolve) => {
-    probe.once("error", () => resolve(false));
-    probe.once("listening", () => probe.close(() => resolve(true)));
-  });
-  probe.listen(port, "127.0.0.1");
-  return free;
 }

@@ -1,25 +1,18 @@
 import { afterEach, expect, test } from "vitest";
+import { HeardSupervisor, PROCESS_TIMES } from "../testing/heard-supervisor.ts";
 import { bringBack, drainProcess, replaceProcess, replacementOrder } from "./replacement.ts";
-import { type ChildSpec, Supervisor } from "./supervisor.ts";
+import type { ChildSpec } from "./supervisor.ts";
 
 const LIVES = `process.on("disconnect", () => process.exit(0)); process.on("SIGTERM", () => { console.log("leaves"); process.exit(0); });`;
 const script = (code: string): ChildSpec => ({ name: "actor", command: process.execPath, args: ["-e", code] });
 
-/** What happened, in order, with pids in place of names that are equal. */
-class Story {
-  readonly told: string[] = [];
-  readonly supervisor: Supervisor;
-  #hear: () => void = () => undefined;
-
+/** One actor, with pids in place of names that are equal. */
+class Story extends HeardSupervisor {
   constructor() {
-    const add = (text: string): void => {
-      this.told.push(text);
-      this.#hear();
-    };
-    this.supervisor = new Supervisor({
-      onReady: (_, { pid }) => add(`ready ${pid}`),
-      onLine: (_, line) => add(line),
-      onExit: (_, how, next) => add(`${how} ${typeof next === "string" ? next : "again"}`),
+    super({
+      onReady: (_, { pid }) => `ready ${String(pid)}`,
+      onLine: (_, line) => line,
+      onExit: (_, how, next) => `${how} ${typeof next === "string" ? next : "again"}`,
     });
   }
 
@@ -31,15 +24,12 @@ class Story {
   get pid(): number {
     return this.supervisor.pidOf("actor") ?? 0;
   }
-  async until(isSo: () => boolean): Promise<void> {
-    while (!isSo()) await new Promise<void>((resolve) => (this.#hear = resolve));
-  }
 }
 
 const READY = `process.send({ ready: true, pid: process.pid });`;
 let story: Story;
 afterEach(() => story.supervisor.stop({ graceMs: 5_000 }));
-const options = { readyMs: 20_000, graceMs: 20_000, report: () => undefined };
+const options = PROCESS_TIMES;
 
 test("spare-first: the old process is asked to leave only when the new one is ready", async () => {
   story = new Story();

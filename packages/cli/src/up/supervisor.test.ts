@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
-import { type ChildSpec, Supervisor, type SupervisorEvents } from "./supervisor.ts";
+import { type ChildSpec, Supervisor, type SupervisorEvents, endProcess } from "./supervisor.ts";
 
 const READY = `process.send({ ready: true, pid: process.pid }); process.on("disconnect", () => process.exit(0));`;
 const script = (name: string, code: string): ChildSpec => ({ name, command: process.execPath, args: ["-e", code] });
@@ -97,6 +97,22 @@ test("stopping asks first, and kills only what does not listen", async () => {
   expect(await supervisor.stop({ graceMs: 200 })).toEqual(["deaf"]);
 });
 
+test("a child that has ended is not there any more, also while its last lines may still come", async () => {
+  const recorder = new Recorder();
+  const supervisor = new Supervisor(recorder);
+  supervisor.start(script("worker", LEAVES_AN_HEIR));
+  const { heir } = (await recorder.next("ready")).detail as { heir: number };
+  try {
+    expect(await endProcess(supervisor.park("worker")!, 10_000)).toBe("ended");
+    expect(recorder.events).toEqual([]);
+    expect(supervisor.list()).toMatchObject([{ state: "parked", pid: undefined }]);
+    expect(supervisor.pidOf("worker")).toBeUndefined();
+  } finally {
+    process.kill(heir, "SIGKILL");
+  }
+  expect(await recorder.next("exit")).toMatchObject({ detail: { how: "exit code 0", next: "stopped" } });
+});
+
 test("children end by themselves when the process that started them is killed", async () => {
   const parent = spawn(process.execPath, ["--input-type=module", "-e", PARENT], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -110,6 +126,14 @@ test("children end by themselves when the process that started them is killed", 
   while (isAlive(pid) && performance.now() < deadline) await wait(5);
   expect(isAlive(pid)).toBe(false);
 });
+
+/** Its standard output stays open for as long as the process lives that it has started. */
+const LEAVES_AN_HEIR = `
+const stdio = ["ignore", "inherit", "ignore"];
+const heir = require("node:child_process").spawn(process.execPath, ["-e", "setTimeout(() => {}, 60000)"], { stdio });
+process.on("SIGTERM", () => process.exit(0));
+process.send({ ready: true, heir: heir.pid });
+`;
 
 const PARENT = `
 import { Supervisor } from ${JSON.stringify(new URL("./supervisor.ts", import.meta.url).href)};

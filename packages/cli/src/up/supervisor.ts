@@ -65,6 +65,8 @@ interface Child {
   everReady: boolean;
   ready: Readonly<Record<string, unknown>> | undefined;
   timer: NodeJS.Timeout | undefined;
+  /** It may serve, where its processes wait until they are told so. */
+  released: boolean;
   /** How its process ended last without being asked to: told to the next one. */
   lastEnd: string | undefined;
   stopping: boolean;
@@ -84,6 +86,15 @@ export class Supervisor {
   }
 
   start(spec: ChildSpec): void {
+    this.#spawn(this.#add(spec));
+  }
+
+  /** Known, and down until it is unparked. */
+  addParked(spec: ChildSpec): void {
+    this.#add(spec).parked = true;
+  }
+
+  #add(spec: ChildSpec): Child {
     const child: Child = {
       spec,
       process: undefined,
@@ -94,18 +105,19 @@ export class Supervisor {
       everReady: false,
       ready: undefined,
       timer: undefined,
+      released: false,
       lastEnd: undefined,
       stopping: false,
       parked: false,
       givenUp: false,
     };
     this.#children.set(spec.name, child);
-    this.#spawn(child);
+    return child;
   }
 
   /** By name; undefined between a death and the next start. */
   pidOf(name: string): number | undefined {
-    return this.#children.get(name)?.process?.pid;
+    return livingOf(this.#children.get(name))?.pid;
   }
 
   /** From now on nobody is started again: a signal to the whole group of processes ends children before they are asked. */
@@ -149,7 +161,7 @@ export class Supervisor {
   list(): ChildState[] {
     return [...this.#children.values()].map((child) => ({
       spec: child.spec,
-      pid: child.process?.pid,
+      pid: livingOf(child)?.pid,
       startedAt: child.startedAt,
       ready: child.ready,
       restarts: Math.max(0, child.starts - 1),
@@ -202,13 +214,27 @@ export class Supervisor {
     return child.process;
   }
 
+  /** A process of it that waits for it serves from now on, and so do those that come after it. */
+  release(name: string): void {
+    const child = this.#child(name);
+    child.released = true;
+    if (child.ready !== undefined) letGo(child.process);
+  }
+
+  /** It is not known any more. Only for one that has no process, or whose process ends. */
+  forget(name: string): void {
+    const child = this.#children.get(name);
+    clearTimeout(child?.timer);
+    this.#children.delete(name);
+  }
+
   /** Starts what was parked or given up. */
   unpark(name: string): ChildProcess {
     const child = this.#child(name);
     Object.assign(child, { parked: false, givenUp: false, deaths: 0 });
     clearTimeout(child.timer);
-    // One that has ended is the child until its last line was read; by then its successor may have started.
-    if (child.process !== undefined && hasEnded(child.process)) {
+    // By then its successor may have started.
+    if (child.process !== undefined && livingOf(child) === undefined) {
       child.others.add(child.process);
       child.process = undefined;
     }
@@ -240,6 +266,7 @@ export class Supervisor {
       if (!isReady(message)) return;
       child.everReady = true;
       if (child.process === spawned) child.ready = message;
+      if (child.released) letGo(spawned);
       this.#events.onReady(name, { ...message });
     });
     spawned.on("error", (error) => this.#events.onLine(name, `can't be started: ${error.message}`, "stderr"));
@@ -293,10 +320,19 @@ export function endProcess(process: ChildProcess, graceMs: number): Promise<"end
   });
 }
 
+/** One that doesn't wait knows nothing of it. */
+function letGo(process: ChildProcess | undefined): void {
+  if (process?.connected === true) process.send({ serve: true });
+}
+
 const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
+/** One that has ended is the child until its last line was read. */
+const livingOf = (child: Child | undefined): ChildProcess | undefined =>
+  child?.process === undefined || hasEnded(child.process) ? undefined : child.process;
+
 function stateOf(child: Child): ChildState["state"] {
-  if (child.process !== undefined) return child.ready === undefined ? "starting" : "ready";
+  if (livingOf(child) !== undefined) return child.ready === undefined ? "starting" : "ready";
   if (child.parked) return "parked";
   return child.givenUp ? "given-up" : "waiting";
 }

@@ -1,15 +1,20 @@
 /** The flags of `tutti up`, checked before anything starts. */
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
+import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type Micros } from "@tutti/units";
 import { usageError } from "../failure.ts";
 import {
   DATA_PLANES,
   GATHERS,
+  LATENCIES,
   LOG_LEVELS,
   PROVIDERS,
   oneOf,
+  parseBudgetShare,
+  parseEpoch,
+  parseMemory,
   parsePatience,
   parseRehearsal,
   parsePolicy,
@@ -25,23 +30,35 @@ export interface UpFlags {
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly executors?: string;
+  readonly cores?: string;
+  readonly autoscale?: string;
+  readonly epoch?: string;
+  readonly budgetShare?: string;
   readonly ingresses?: string;
   readonly batchers?: string;
   readonly rankers?: string;
+  readonly subClusters?: string;
+  readonly memory?: string;
   readonly emulatedExecutors?: string;
   readonly emulate?: string;
-  readonly gpus: string;
+  readonly gpus?: string;
   readonly models?: string;
+  readonly pipelines?: string;
   readonly demo: boolean;
   readonly policy: string;
   readonly gather: string;
+  readonly latency?: string;
   readonly patience?: string;
   readonly provider: string;
   readonly dataPlane: string;
-  readonly httpPort: string;
+  readonly httpPort?: string;
+  readonly grpcPort?: string;
+  readonly metricsPort?: string;
+  readonly repositoryToken?: string;
   readonly apps?: string;
   readonly rehearsal?: string;
   readonly otlp?: string;
+  readonly jaeger?: boolean;
   readonly logLevel: string;
   readonly onceReady?: string;
   readonly json?: boolean;
@@ -58,26 +75,49 @@ export interface UpOptions {
     { readonly ca: string; readonly cert: string | undefined; readonly key: string | undefined } | undefined;
   /** Applications that get credentials; with any, requests without credentials are not taken. */
   readonly apps: readonly string[];
+  /** With `autoscale` as many as may run at most. */
   readonly executors: number;
+  /** Of each executor on a CPU, which is bound to them and uses them all for a run. Undefined: one thread on any core. */
+  readonly coresEach?: number | undefined;
+  /** How many executors' processes run at least and at most, by the planner's advice. */
+  readonly autoscale: { readonly min: number; readonly max: number } | undefined;
+  /** Of the planner. */
+  readonly epoch: Micros;
+  /** Of the planner. */
+  readonly budgetShare: number;
   readonly ingresses: number;
   readonly batchers: number;
+  /** Of each sub-cluster. */
   readonly rankers: number;
+  /** Beside `main`. */
+  readonly otherSubClusters: readonly string[];
+  /** Of each executor, for the weights of its models. */
+  readonly memory: string | undefined;
   /** Beside the real ones: they take the time that a model's own `latencies` say, and echo what they get. */
   readonly emulatedExecutors: number;
   readonly emulate: string | undefined;
   readonly emulatedGpus: number;
   readonly models: string | undefined;
+  /** Folder of pipelines, for every ingress; by default that of the demo, whose models it needs. */
+  readonly pipelines: string | undefined;
   readonly demo: boolean;
   readonly onceReady: string | undefined;
   readonly json: boolean;
   readonly policy: string;
   readonly gather: string;
+  readonly latency: string;
   readonly patience: string | undefined;
   readonly provider: string;
   readonly dataPlane: string;
-  readonly httpPort: string;
+  /** Of the gateway: flags for its command line. */
+  readonly gateway: readonly string[];
+  readonly repositoryToken: string | undefined;
   readonly rehearsal: Micros;
   readonly otlp: string | undefined;
+  /** Of the Jaeger that runs beside it. */
+  readonly traceQuery?: string;
+  /** One is run beside the system, and gets its traces. */
+  readonly jaeger: boolean;
   readonly logLevel: string;
 }
 
@@ -89,37 +129,82 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
   // Checked here, where a mistake is one message, and not by eight children.
   parsePolicy(flags.policy);
   parsePatience(flags.patience);
+  parseMemory(flags.memory);
   if (flags.creds !== undefined && flags.nats === undefined) throw usageError("--creds goes with --nats");
   if (flags.port !== undefined && flags.nats !== undefined)
     throw usageError("--port is for a server that is started, --nats for one that runs");
+  if (flags.jaeger === true && flags.otlp !== undefined)
+    throw usageError(
+      "--jaeger runs one and sends the traces there, --otlp sends them to one that runs: give one of them",
+    );
+  const autoscale = autoscaleOf(flags);
+  const demo = flags.demo && flags.emulate === undefined;
+  const subClusters = countOf("sub-clusters", flags.subClusters ?? "1", ROLE_MAX);
+  const coresEach = flags.cores === undefined ? undefined : countOf("cores", flags.cores, availableParallelism());
+  const usual = coresEach === undefined ? executorsOf(flags.emulate, subClusters) : coreGroups(coresEach);
+  const executors = autoscale?.max ?? countOf("executors", flags.executors ?? String(usual), 256);
+  checkCores(flags, { coresEach, executors });
   return {
     port: flags.port === undefined ? undefined : parsePort("port", flags.port),
     nats: flags.nats,
     creds: flags.creds,
     tls: tlsOf(flags),
     apps: appsOf(flags.apps),
-    executors: countOf("executors", flags.executors ?? String(executorsOf(flags.emulate)), 256),
+    executors,
+    coresEach,
+    autoscale,
+    epoch: parseEpoch(flags.epoch),
+    budgetShare: parseBudgetShare(flags.budgetShare),
     ingresses: countOf("ingresses", flags.ingresses ?? "1", ROLE_MAX),
     batchers: countOf("batchers", flags.batchers ?? "1", ROLE_MAX),
     rankers: countOf("rankers", flags.rankers ?? "2", ROLE_MAX),
+    otherSubClusters: Array.from({ length: subClusters - 1 }, (_, i) => `s${i + 1}`),
+    memory: flags.memory,
     emulatedExecutors:
       flags.emulatedExecutors === undefined ? 0 : countOf("emulated-executors", flags.emulatedExecutors, 256),
     emulate: flags.emulate,
-    emulatedGpus: countOf("gpus", flags.gpus, GPUS_MAX),
+    emulatedGpus: countOf("gpus", flags.gpus ?? String(autoscale?.max ?? 8), GPUS_MAX),
     models: flags.models,
-    demo: flags.demo && flags.emulate === undefined,
+    pipelines: flags.pipelines === undefined ? (demo ? OCR_PIPELINE_FOLDER : undefined) : resolve(flags.pipelines),
+    demo,
     onceReady: flags.onceReady,
     json: flags.json === true,
     policy: flags.policy,
     gather: oneOf("gather", GATHERS, flags.gather),
+    latency: oneOf("latency", LATENCIES, flags.latency ?? "hints"),
     patience: flags.patience,
     provider: oneOf("provider", PROVIDERS, flags.provider),
     dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
-    httpPort: String(parsePort("http-port", flags.httpPort)),
+    gateway: gatewayPorts(flags),
+    repositoryToken: flags.repositoryToken === undefined ? undefined : resolve(flags.repositoryToken),
     rehearsal: parseRehearsal(flags.rehearsal),
     otlp: flags.otlp,
+    jaeger: flags.jaeger === true,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };
+}
+
+/** Those that are not given are the usual ones where they are free. */
+function gatewayPorts({ httpPort, grpcPort, metricsPort }: UpFlags): string[] {
+  const flag = (name: string, port: string | undefined): string[] =>
+    port === undefined ? [] : [`--${name}`, String(parsePort(name, port))];
+  return [...flag("http-port", httpPort), ...flag("grpc-port", grpcPort), ...flag("metrics-port", metricsPort)];
+}
+
+/** `1:4`. */
+function autoscaleOf({ autoscale, executors, emulatedExecutors, gpus }: UpFlags): UpOptions["autoscale"] {
+  if (autoscale === undefined) return undefined;
+  if (executors !== undefined || emulatedExecutors !== undefined)
+    throw usageError("--autoscale says how many executors there are: without --executors and --emulated-executors");
+  const match = /^(\d+):(\d+)$/.exec(autoscale);
+  const [min, max] = [Number(match?.[1]), Number(match?.[2])];
+  if (match === null || min < 1 || max < min || max > 256)
+    throw usageError(`--autoscale ${autoscale}: executors at least and at most, such as 1:4, up to 256`);
+  if (gpus !== undefined && Number(gpus) % max !== 0)
+    throw usageError(
+      `--gpus ${gpus}: with --autoscale ${autoscale} a multiple of ${max}, since executors have as many accelerators each`,
+    );
+  return { min, max };
 }
 
 function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
@@ -133,9 +218,27 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
   return { ca: resolve(tlsCa), cert: tlsCert && resolve(tlsCert), key: tlsKey && resolve(tlsKey) };
 }
 
-/** Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve. */
-const executorsOf = (emulate: string | undefined): number =>
-  emulate === undefined ? Math.max(1, availableParallelism() - 1) : 1;
+/**
+ * Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve. Those of one process belong to one
+ * sub-cluster.
+ */
+const executorsOf = (emulate: string | undefined, subClusters: number): number =>
+  Math.max(subClusters, emulate === undefined ? availableParallelism() - 1 : 1);
+
+const coreGroups = (coresEach: number): number => Math.floor(availableParallelism() / coresEach);
+
+function checkCores(
+  { provider, emulate }: UpFlags,
+  { coresEach, executors }: Pick<UpOptions, "coresEach" | "executors">,
+): void {
+  if (coresEach === undefined) return;
+  if (provider !== "cpu" || emulate !== undefined)
+    throw usageError("--cores is for executors on a CPU: without --emulate and another --provider");
+  if (executors > coreGroups(coresEach))
+    throw usageError(
+      `--cores ${coresEach}: ${executors} executors would need ${coresEach * executors} cores, and there are ${availableParallelism()}`,
+    );
+}
 
 function appsOf(text: string | undefined): string[] {
   const apps = text === undefined ? [] : text.split(",").map((app) => app.trim());

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { OCR_PIPELINE_FOLDER } from "@tutti/pipeline-ocr/folder";
 import { afterEach, expect, test } from "vitest";
 import { parseRoleOptions } from "../role/role-options.ts";
 import { Announcer } from "./announcer.ts";
@@ -18,15 +19,18 @@ const FLAGS: UpFlags = {
   httpPort: "0",
   logLevel: "info",
 };
+const { gpus: _, ...BARE } = FLAGS;
 const root = mkdtempSync(join(tmpdir(), "tutti-up-"));
 process.env["TUTTI_RUN_DIR"] = root;
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 test("every planned process has a command line that its role understands", () => {
   const options = parseUpOptions({ ...FLAGS, executors: "3", patience: "0.5", otlp: "http://127.0.0.1:4318" });
-  const planned = planCluster(options, { url: "nats://127.0.0.1:1", credentials: { ranker: "/r" } });
+  const planned = planCluster(options, { url: "nats://127.0.0.1:1", credentials: { ranker: "/r", answers: "/a" } });
   for (const { role, argv } of planned) expect(parseRoleOptions(role, argv, {}).nats).toEqual(["nats://127.0.0.1:1"]);
   expect(planned.filter(({ role }) => role === "ranker").map(({ argv }) => argv.includes("/r"))).toEqual([true, true]);
+  for (const { role, argv } of planned)
+    expect(parseRoleOptions(role, argv, {}).answersCreds).toBe(role === "ingress" ? "/a" : undefined);
   const executors = planned.filter(({ role }) => role === "executor");
   expect(executors.map(({ argv }) => parseRoleOptions("executor", argv, {}).gpus)).toEqual([[0], [1], [2]]);
 });
@@ -46,6 +50,43 @@ test("each role runs as often as is asked for, and emulated executors join the r
     ["emulated", [2]],
     ["emulated", [3]],
   ]);
+});
+
+test("each sub-cluster has a leader and its spares, each executor its memory; emulated accelerators have a process for each sub-cluster at least", () => {
+  const flags = { subClusters: "3", memory: "4GB", emulate: "profiles.yaml" };
+  const planned = planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} });
+  const rankers = planned.filter(({ role }) => role === "ranker");
+  const places = rankers.map(({ name, argv }) => [name, parseRoleOptions("ranker", argv, {}).subCluster]);
+  expect(places).toEqual([
+    ["ranker-0", "main"],
+    ["ranker-1", "main"],
+    ["ranker-s1-0", "s1"],
+    ["ranker-s1-1", "s1"],
+    ["ranker-s2-0", "s2"],
+    ["ranker-s2-1", "s2"],
+  ]);
+  const executors = planned.filter(({ role }) => role === "executor");
+  const parsed = executors.map(({ argv }) => parseRoleOptions("executor", argv, {}));
+  expect(parsed.map(({ gpus, memory }) => [gpus.length, memory])).toEqual([
+    [2, 4e9],
+    [3, 4e9],
+    [3, 4e9],
+  ]);
+  for (const bad of [{ subClusters: "0" }, { memory: "lots" }])
+    expect(() => parseUpOptions({ ...FLAGS, ...bad })).toThrow();
+});
+
+test("every ingress serves the demo's pipeline where its models are, unless another folder is named", () => {
+  const foldersOf = (more: Partial<UpFlags>): (string | undefined)[] => {
+    const options = parseUpOptions({ ...FLAGS, ingresses: "2", ...more });
+    const planned = planCluster(options, { url: "nats://a:1", credentials: {} });
+    const ingresses = planned.filter(({ role }) => role === "ingress");
+    return ingresses.map(({ argv }) => parseRoleOptions("ingress", argv, {}).pipelines);
+  };
+  expect(foldersOf({})).toEqual([OCR_PIPELINE_FOLDER, OCR_PIPELINE_FOLDER]);
+  expect(foldersOf({ pipelines: "/etc/tutti" })).toEqual(["/etc/tutti", "/etc/tutti"]);
+  for (const none of [{ demo: false }, { emulate: "profiles.yaml" }])
+    expect(foldersOf(none)).toEqual([undefined, undefined]);
 });
 
 test("emulated accelerators share one process, and no demo model needs them", () => {
@@ -74,14 +115,59 @@ test("emulated accelerators are spread over as many processes as are asked for",
   ]);
 });
 
+test("with --autoscale the executors beyond the lower bound are spares, one emulated accelerator each", () => {
+  const options = parseUpOptions({ ...BARE, emulate: "profiles.yaml", autoscale: "1:3", epoch: "6s" });
+  const planned = planCluster(options, { url: "nats://a:1", credentials: {} });
+  const executors = planned.filter(({ role }) => role === "executor");
+  expect(executors.map(({ argv, isSpare }) => [parseRoleOptions("executor", argv, {}).gpus, isSpare === true])).toEqual(
+    [
+      [[0], false],
+      [[1], true],
+      [[2], true],
+    ],
+  );
+  const planner = planned.find(({ role }) => role === "planner")!;
+  expect(parseRoleOptions("planner", planner.argv, {}).epoch).toBe(6_000_000);
+});
+
+test("executors with cores of their own are bound to them and can be split; others say why they can't", () => {
+  const executorsOf = (flags: Partial<UpFlags>) =>
+    planCluster(parseUpOptions({ ...FLAGS, ...flags }), {
+      ...{ url: "nats://a:1", credentials: {}, hasTaskset: true },
+    }).filter(({ role }) => role === "executor");
+  const [own] = executorsOf({ cores: "1", executors: "1", memory: "1GB" });
+  expect(own).toMatchObject({ prefix: ["taskset", "-c", "0"], gpus: 1 });
+  expect(own?.splittable).toMatchObject({ gpu: 0, machine: { provider: "cpu", cores: [0] }, memory: 1e9 });
+  expect(parseRoleOptions("executor", own!.argv, {}).threads).toBe(1);
+  expect(executorsOf({ executors: "1" })[0]).toMatchObject({
+    unsplittable: expect.stringContaining("--cores") as string,
+  });
+  expect(executorsOf({ executors: "1" })[0]?.prefix).toBeUndefined();
+  const cuda = executorsOf({ executors: "2", provider: "cuda" });
+  expect(cuda.map(({ splittable }) => splittable?.machine.provider)).toEqual(["cuda", "cuda"]);
+  const [many] = executorsOf({ emulate: "profiles.yaml", gpus: "4", executors: "1" });
+  expect(many).toMatchObject({ gpus: 4, unsplittable: expect.stringContaining("--executors") as string });
+  const scaled = executorsOf({ emulate: "profiles.yaml", gpus: "2", autoscale: "1:2" });
+  expect(scaled[0]?.unsplittable).toContain("--autoscale");
+});
+
 test("flags that make no sense are refused before anything starts", () => {
   const refused = (flags: Partial<UpFlags>) => expect(() => parseUpOptions({ ...FLAGS, ...flags }));
   refused({ executors: "0" }).toThrow(/--executors 0: a number from 1/);
   refused({ policy: "lazy" }).toThrow(/--policy lazy/);
+  refused({ latency: "none" }).toThrow(/--latency none/);
   refused({ patience: "2" }).toThrow(/--patience 2/);
   refused({ provider: "tpu" }).toThrow(/--provider tpu/);
   refused({ port: "x" }).toThrow(/--port x/);
   refused({ port: "1", nats: "nats://a" }).toThrow(/--port is for a server that is started/);
+  refused({ autoscale: "4:1" }).toThrow(/--autoscale 4:1: executors at least and at most/);
+  refused({ autoscale: "1:4", executors: "2" }).toThrow(/without --executors/);
+  refused({ autoscale: "1:3", gpus: "8" }).toThrow(/--gpus 8: with --autoscale 1:3 a multiple of 3/);
+  refused({ cores: "0" }).toThrow(/--cores 0/);
+  refused({ cores: "1", provider: "cuda" }).toThrow(/--cores is for executors on a CPU/);
+  refused({ cores: "1", executors: "200" }).toThrow(/200 executors would need 200 cores/);
+  refused({ budgetShare: "2" }).toThrow(/--budget-share 2/);
+  refused({ epoch: "1s" }).toThrow(/--epoch 1s/);
   refused({ creds: "c" }).toThrow(/--creds goes with --nats/);
 });
 
@@ -110,4 +196,9 @@ test("of a child's lines, warnings and stacks reach the terminal, and a flood of
   announcer.stopping();
   announcer.childLine("ingress", "Error: my peer is gone");
   expect(lines.at(-1)).toBe("Stopping.");
+});
+
+test("a Jaeger beside the system goes not with traces for another", () => {
+  expect(() => parseUpOptions({ ...FLAGS, jaeger: true, otlp: "http://127.0.0.1:4318" })).toThrow("one of them");
+  expect(parseUpOptions({ ...FLAGS, jaeger: true }).jaeger).toBe(true);
 });

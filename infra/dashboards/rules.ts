@@ -1,0 +1,194 @@
+/** What somebody is called for, and what is worth a look in the morning. */
+import { rate, share, sumBy } from "./metric-query.ts";
+
+/** Of requests that must be answered in time; who promises more changes it here. */
+const OBJECTIVE = 0.99;
+const RUNBOOK = "docs/README.md";
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for: string;
+  readonly labels: { readonly severity: "page" | "ticket" };
+  readonly annotations: { readonly summary: string; readonly description: string; readonly runbook: string };
+}
+interface Recorded {
+  readonly record: string;
+  readonly expr: string;
+}
+
+const alert = (
+  name: string,
+  {
+    expr,
+    wait,
+    severity,
+    summary,
+    description,
+  }: { expr: string; wait: string; severity: "page" | "ticket"; summary: string; description: string },
+): Alert => ({
+  alert: name,
+  expr,
+  for: wait,
+  labels: { severity },
+  annotations: { summary, description, runbook: RUNBOOK },
+});
+
+const WINDOWS = ["5m", "30m", "1h", "6h"] as const;
+const badRatio = (window: string): string => `tutti:bad:ratio_rate${window}`;
+
+/** Share of requests that were not answered in time, by model. */
+const recorded: readonly Recorded[] = WINDOWS.map((window) => ({
+  record: badRatio(window),
+  expr: `1 - ${share(sumBy("model", rate("tutti_good_total", window)), sumBy("model", rate("tutti_requests_total", window)))}`,
+}));
+
+/** The error budget of 30 days is burnt so many times as fast as it may be (Google SRE workbook, chapter 5: two windows, so that it ends when the trouble does). */
+const burns = (factor: number, long: string, short: string): string => {
+  const most = Number((factor * (1 - OBJECTIVE)).toFixed(6));
+  return `${badRatio(long)} > ${most} and ${badRatio(short)} > ${most}`;
+};
+
+const alerts: readonly Alert[] = [
+  alert("TuttiBudgetBurnsFast", {
+    expr: burns(14.4, "1h", "5m"),
+    wait: "2m",
+    severity: "page",
+    summary:
+      "{{ $labels.model }} misses its SLO: {{ $value | humanizePercentage }} of its requests are not answered in time",
+    description:
+      "At this rate two percent of a month's budget go in an hour. `tutti top` shows where the time goes, `tutti plan --live` what the planner would do.",
+  }),
+  alert("TuttiBudgetBurns", {
+    expr: burns(6, "6h", "30m"),
+    wait: "15m",
+    severity: "ticket",
+    summary:
+      "{{ $labels.model }} uses up its error budget: {{ $value | humanizePercentage }} of its requests are not answered in time",
+    description: "At this rate five percent of a month's budget go in six hours.",
+  }),
+  alert("TuttiBadRate", {
+    expr: `${badRatio("5m")} > 0.2 and ${sumBy("model", rate("tutti_requests_total", "5m"))} > 1`,
+    wait: "1m",
+    severity: "page",
+    summary: "One in five requests of {{ $labels.model }} is refused or late",
+    description:
+      "tutti_refused_total says for what. OVERLOADED: add accelerators, tutti_advice_accelerators says how many.",
+  }),
+  alert("TuttiNoLeader", {
+    expr: "max by (sub_cluster) (tutti_ranker_epoch) == 0 or absent(tutti_ranker_epoch)",
+    wait: "15s",
+    severity: "page",
+    summary: "No ranker leads: nothing new is started",
+    description:
+      "`tutti status` lists the rankers. A spare takes over within milliseconds unless none is there, or JetStream can't be written.",
+  }),
+  alert("TuttiModelQuarantined", {
+    expr: 'tutti_models{state="quarantined"} > 0',
+    wait: "0s",
+    severity: "ticket",
+    summary: "{{ $value }} models are quarantined: they ended or hung their executors",
+    description: "`tutti models` says which and why; `tutti load` of a better file, or of the same one, lifts it.",
+  }),
+  alert("TuttiAcceleratorsHalted", {
+    expr: 'tutti_accelerators{state="halted"} > 0',
+    wait: "5m",
+    severity: "ticket",
+    summary: "{{ $value }} accelerators are there and do not serve",
+    description: "They load, drain or profile, for minutes. `tutti logs` of their executors says what holds them up.",
+  }),
+  alert("TuttiNoAccelerator", {
+    expr: 'sum(tutti_accelerators{state="serving"}) == 0',
+    wait: "15s",
+    severity: "page",
+    summary: "No accelerator serves",
+    description: "Every request is refused. `tutti status` lists the executors.",
+  }),
+  alert("TuttiNoSpare", {
+    expr: "tutti_ranker_spares == 0",
+    wait: "10m",
+    severity: "ticket",
+    summary:
+      "The leading ranker of {{ $labels.sub_cluster }} has no spare: its end would stop everything until it is started again",
+    description: "Start another: `tutti run ranker`.",
+  }),
+  alert("TuttiTooFewAccelerators", {
+    expr: 'tutti_advice_accelerators > on () sum(tutti_accelerators{state="serving"})',
+    wait: "10m",
+    severity: "ticket",
+    summary: "The planner has asked for {{ $value }} accelerators for ten minutes",
+    description: "`tutti up --autoscale`, or the autoscaler that reads /scaling, does it by itself.",
+  }),
+  alert("TuttiGatewayDown", {
+    expr: 'absent(up{job="tutti"}) or up{job="tutti"} == 0',
+    wait: "1m",
+    severity: "page",
+    summary: "No metrics from Tutti: HTTP and gRPC may be down with their gateway",
+    description: "Publishers over NATS are not affected. `tutti status` lists the gateways.",
+  }),
+];
+
+export const rules = (): object => ({
+  groups: [
+    { name: "tutti-ratios", interval: "15s", rules: recorded },
+    { name: "tutti-alerts", interval: "15s", rules: alerts },
+  ],
+});
+
+/** For `promtool test rules`: each alert fires when it should, and not when all is well. */
+export function rulesTest(file: string): object {
+  const constant = (value: number): string => `${value}x400`;
+  const rising = (perStep: number): string => `0+${perStep}x400`;
+  const well = [
+    { series: 'up{job="tutti"}', values: constant(1) },
+    { series: 'tutti_requests_total{model="m"}', values: rising(1_000) },
+    { series: 'tutti_good_total{model="m"}', values: rising(1_000) },
+    { series: 'tutti_ranker_epoch{sub_cluster="main"}', values: constant(7) },
+    { series: 'tutti_ranker_spares{sub_cluster="main"}', values: constant(1) },
+    { series: 'tutti_models{state="quarantined"}', values: constant(0) },
+    { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
+    { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
+    { series: "tutti_advice_accelerators", values: constant(4) },
+  ];
+  const names = alerts.map(({ alert: name }) => name);
+  const scene = (changes: Readonly<Record<string, string>>, fires: readonly string[], evalTime = "30m"): object => ({
+    interval: "1m",
+    name: fires.join(", ") || "all is well",
+    input_series: [
+      ...well
+        .filter(({ series }) => changes[series] !== "")
+        .map(({ series, values }) => ({ series, values: changes[series] ?? values })),
+    ],
+    promql_expr_test: names.map((name) => ({
+      // Labels alone: the texts of alerts are for people, and may change.
+      expr: `count by (alertname) (ALERTS{alertname="${name}", alertstate="firing"})`,
+      eval_time: evalTime,
+      exp_samples: fires.includes(name) ? [{ labels: `{alertname="${name}"}`, value: 1 }] : [],
+    })),
+  });
+  return {
+    rule_files: [file],
+    evaluation_interval: "15s",
+    tests: [
+      scene({}, []),
+      scene({ 'tutti_good_total{model="m"}': rising(500) }, [
+        "TuttiBudgetBurnsFast",
+        "TuttiBudgetBurns",
+        "TuttiBadRate",
+      ]),
+      // Seven percent are bad: nobody is woken for it, and within hours the budget is felt.
+      scene({ 'tutti_good_total{model="m"}': rising(930) }, ["TuttiBudgetBurns"], "390m"),
+      scene({ 'tutti_ranker_epoch{sub_cluster="main"}': constant(0) }, ["TuttiNoLeader"]),
+      scene({ 'tutti_ranker_epoch{sub_cluster="main"}': "" }, ["TuttiNoLeader"]),
+      scene({ 'tutti_models{state="quarantined"}': constant(2) }, ["TuttiModelQuarantined"]),
+      scene({ 'tutti_accelerators{state="halted"}': constant(1) }, ["TuttiAcceleratorsHalted"]),
+      scene({ 'tutti_accelerators{state="serving"}': constant(0), tutti_advice_accelerators: constant(0) }, [
+        "TuttiNoAccelerator",
+      ]),
+      scene({ 'tutti_ranker_spares{sub_cluster="main"}': constant(0) }, ["TuttiNoSpare"]),
+      scene({ tutti_advice_accelerators: constant(6) }, ["TuttiTooFewAccelerators"]),
+      scene({ 'up{job="tutti"}': constant(0) }, ["TuttiGatewayDown"]),
+      scene({ 'up{job="tutti"}': "" }, ["TuttiGatewayDown"]),
+    ],
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * OpenLoop: requests leave when they are due, whatever became of the earlier ones.
+ *
+ *   L1. Latency counts from the moment at which a request was due, not from when it left: neither a server that stalls nor a client that is late
+ *       hides the requests that had to wait (no coordinated omission).
+ *   L2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO and the grace.
+ *   L3. Whatever waits here is bounded: beyond `inFlightMax` a request isn't sent, and says so.
+ */
+import type { Alarm, Clock } from "@tutti/clock";
+import { type Instant, type Micros, after, micros, millis } from "@tutti/units";
+import type { Arrivals, Due } from "./arrivals.ts";
+import type { Answer, Target } from "./target.ts";
+
+/** One that left, or should have. */
+export interface Sent {
+  readonly token: number;
+  readonly stream: number;
+  readonly slo: Micros;
+  readonly dueAt: Instant;
+  readonly sentAt: Instant;
+}
+/** `unsent`: this client could not send it. `lost`: nothing came back. */
+export type Outcome = Answer | "unsent" | "lost";
+
+export interface LoadObserver {
+  sent(request: Sent): void;
+  /** Once for every request that was due. @param at - when its answer came; of a lost one when it was given up */
+  settled(request: Sent, outcome: Outcome, at: Instant): void;
+  /** An answer to a request that had one (`repeated`; T1 allows none), or that had been given up. */
+  stray(kind: "repeated" | "after-loss"): void;
+}
+
+export interface OpenLoopOptions {
+  readonly clock: Clock;
+  readonly target: Target;
+  readonly arrivals: Arrivals;
+  readonly observer: LoadObserver;
+  /** A request is lost when it has no answer so long after its SLO was over. */
+  readonly grace: Micros;
+  readonly inFlightMax?: number;
+}
+
+/** Of one run; at 10,000 r/s that all hang, 26 s of them. */
+export const IN_FLIGHT_MAX = 262_144;
+/** Remembered, so that a late answer isn't taken for a repeated one. */
+const LOST_KEPT_MAX = 65_536;
+/** After a stall of its own a client has a backlog; answers are read between two parts of it. */
+const SENDS_PER_TURN = 512;
+/** So soon after the call the first moment lies. */
+const LEAD = millis(20);
+/** The longest that arrivals wait to go out together, where there are many: an alarm for each would cost more than the request. */
+const TICK = micros(500);
+const DENSE = micros(250);
+const SWEEP_EVERY = millis(50);
+
+export class OpenLoop {
+  readonly #clock: Clock;
+  readonly #target: Target;
+  readonly #arrivals: Arrivals;
+  readonly #observer: LoadObserver;
+  readonly #grace: Micros;
+  readonly #inFlightMax: number;
+  readonly #inFlight = new Map<number, Sent>();
+  readonly #lost = new Set<number>();
+  readonly #pace: Alarm;
+  #start: Instant = 0 as Instant;
+  #next: Due | undefined;
+  #token = 0;
+  #lastDueAt = 0;
+  /** Until it is known, arrivals are sparse: each has an alarm of its own. */
+  #meanGap = 1e6;
+  #sloMax = 0;
+  #done: (() => void) | undefined;
+
+  constructor({ clock, target, arrivals, observer, grace, inFlightMax = IN_FLIGHT_MAX }: OpenLoopOptions) {
+    this.#clock = clock;
+    this.#target = target;
+    this.#arrivals = arrivals;
+    this.#observer = observer;
+    this.#grace = grace;
+    this.#inFlightMax = inFlightMax;
+    this.#pace = clock.alarm(() => this.#onAlarm());
+  }
+
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+
+  /** @param onStart - hears the moment at which arrivals begin. Resolves when every request has its outcome. Once. */
+  run(onStart: (at: Instant) => void = () => undefined): Promise<void> {
+    this.#start = after(this.#clock.now(), LEAD);
+    onStart(this.#start);
+    this.#target.open((token, answer) => this.#onAnswer(token, answer));
+    const sweep = this.#clock.every(SWEEP_EVERY, () => this.#sweep());
+    return new Promise((resolve) => {
+      this.#done = () => {
+        sweep.stop();
+        this.#pace.clear();
+        resolve();
+      };
+      this.#take();
+      this.#arm();
+    });
+  }
+
+  /** Nothing more leaves; what is under way is waited for. */
+  stop(): void {
+    this.#next = undefined;
+    this.#endIfOver();
+  }
+
+  #take(): void {
+    this.#next = this.#arrivals.next();
+    if (this.#next === undefined) return;
+    this.#meanGap += (this.#next.at - this.#lastDueAt - this.#meanGap) / 64;
+    this.#lastDueAt = this.#next.at;
+  }
+
+  #onAlarm(): void {
+    const now = this.#clock.now();
+    for (let i = 0; i < SENDS_PER_TURN && this.#next !== undefined; i++) {
+      const dueAt = after(this.#start, this.#next.at);
+      if (dueAt > now) break;
+      this.#send(this.#next, dueAt);
+      this.#take();
+    }
+    this.#arm();
+  }
+
+  #arm(): void {
+    if (this.#next === undefined) return this.#endIfOver();
+    const dueAt = after(this.#start, this.#next.at);
+    const dense = this.#meanGap < DENSE ? after(this.#clock.now(), TICK) : dueAt;
+    this.#pace.set(Math.max(dueAt, dense) as Instant);
+  }
+
+  #send({ stream, slo }: Due, dueAt: Instant): void {
+    const token = this.#token++;
+    const sentAt = this.#clock.now();
+    const sent = { token, stream, slo, dueAt, sentAt };
+    this.#sloMax = Math.max(this.#sloMax, slo);
+    this.#observer.sent(sent);
+    const hasRoom = this.#inFlight.size < this.#inFlightMax;
+    this.#inFlight.set(token, sent);
+    if (hasRoom && this.#target.send({ token, stream, slo })) return;
+    this.#inFlight.delete(token);
+    this.#observer.settled(sent, "unsent", sentAt);
+  }
+
+  #onAnswer(token: number, answer: Answer): void {
+    const sent = this.#inFlight.get(token);
+    if (sent === undefined) {
+      if (token >= 0 && token < this.#token) this.#observer.stray(this.#lost.has(token) ? "after-loss" : "repeated");
+      return;
+    }
+    this.#inFlight.delete(token);
+    this.#observer.settled(sent, answer, this.#clock.now());
+    this.#endIfOver();
+  }
+
+  /** Entries are in the order of sending, and the longest SLO of all counts: so the first that isn't over ends the search. */
+  #sweep(): void {
+    const now = this.#clock.now();
+    for (const [token, sent] of this.#inFlight) {
+      if (sent.sentAt + this.#sloMax + this.#grace > now) break;
+      this.#inFlight.delete(token);
+      if (this.#lost.size < LOST_KEPT_MAX) this.#lost.add(token);
+      this.#target.forget(token);
+      this.#observer.settled(sent, "lost", now);
+    }
+    this.#endIfOver();
+  }
+
+  #endIfOver(): void {
+    if (this.#next !== undefined || this.#inFlight.size > 0) return;
+    this.#done?.();
+    this.#done = undefined;
+  }
+}

@@ -1,0 +1,102 @@
+import { ModelRegistry } from "@tutti/client";
+import { type PipelineSpec, planBudgets } from "@tutti/pipelines";
+import type { ProfilePoints } from "@tutti/protocol";
+import { formatDuration, micros } from "@tutti/units";
+import type { ClusterOptions } from "../cluster.ts";
+import { withCluster } from "../connection.ts";
+import { usageError } from "../failure.ts";
+import { readPipelines } from "../pipelines/pipeline-files.ts";
+import { renderTable } from "../table.ts";
+
+const HEADINGS = ["pipeline", "SLO", "split", "stage", "model", "requests", "until", "l(1)"];
+
+/** `tutti pipelines <folder>`: what its files declare, and how each SLO is divided by the profiles that the cluster has. */
+export function pipelines(
+  folder: string,
+  options: ClusterOptions & { readonly json?: boolean; readonly fanOut?: readonly string[] },
+): Promise<void> {
+  const fanOuts = fanOutsOf(options.fanOut ?? []);
+  return withCluster({ ...options, name: "tutti-pipelines" }, async (nats) => {
+    const specs = await readPipelines(folder);
+    const listed = await new ModelRegistry(nats.store).list();
+    const profiles = new Map(listed.map(({ spec, status }) => [spec.name, status?.profiles[0] ?? []]));
+    const all = specs.map((spec) => dividedBy(spec, profiles, fanOuts));
+    if (options.json === true) process.stdout.write(`${JSON.stringify(all)}\n`);
+    else process.stdout.write(`${renderPipelines(all)}\n`);
+  });
+}
+
+interface Divided {
+  readonly name: string;
+  readonly version: string;
+  readonly sloUs: number;
+  readonly split: "planned" | "even";
+  readonly stages: readonly {
+    readonly name: string;
+    readonly model: string;
+    readonly after: readonly string[];
+    readonly requests: number;
+    /** When it has to have ended, from the arrival. */
+    readonly untilUs: number;
+    /** Of its model, where it is profiled. */
+    readonly aloneUs: number | undefined;
+  }[];
+}
+
+/** As an ingress begins: before it has measured fan-outs, functions, and which bucket of a model is used. */
+export function dividedBy(
+  spec: PipelineSpec,
+  profiles: ReadonlyMap<string, ProfilePoints>,
+  fanOuts: ReadonlyMap<string, number> = new Map(),
+): Divided {
+  const pointsOf = (model: string): ProfilePoints => profiles.get(model) ?? [];
+  const stages = new Map(
+    spec.stages.map(({ name, model }) => {
+      const ms = new Map(pointsOf(model).map(({ batchSize, latency }) => [batchSize, latency / 1000]));
+      const latency = {
+        batchSizes: [...ms.keys()].sort((a, b) => a - b),
+        latency: (b: number) => ms.get(b) ?? Infinity,
+      };
+      const requests = fanOuts.get(name) ?? 1;
+      return [name, { latency: ms.size === 0 ? undefined : latency, requests, stepMs: 0 }];
+    }),
+  );
+  const { ends, split } = planBudgets(spec, { stages, finishMs: 0 });
+  return {
+    name: spec.name,
+    version: spec.version,
+    sloUs: spec.slo,
+    split,
+    stages: spec.stages.map(({ name, model, after }) => ({
+      ...{ name, model, after, requests: stages.get(name)!.requests },
+      untilUs: Math.floor(ends.get(name)! * spec.slo),
+      aloneUs: pointsOf(model)[0]?.latency,
+    })),
+  };
+}
+
+export function renderPipelines(all: readonly Divided[]): string {
+  const rows = all.flatMap(({ name, sloUs, split, stages }) =>
+    stages.map((stage, i) => [
+      ...(i === 0 ? [name, formatDuration(micros(sloUs)), split] : ["", "", ""]),
+      stage.name,
+      stage.model,
+      String(stage.requests),
+      formatDuration(micros(stage.untilUs)),
+      stage.aloneUs === undefined ? "-" : formatDuration(micros(stage.aloneUs)),
+    ]),
+  );
+  return renderTable(HEADINGS, rows);
+}
+
+/** `recognise=12`. @throws {CommandError} saying what it takes */
+export function fanOutsOf(texts: readonly string[]): ReadonlyMap<string, number> {
+  return new Map(
+    texts.map((text) => {
+      const [stage = "", count = ""] = text.split("=");
+      const requests = Number(count);
+      if (stage !== "" && count.trim() !== "" && requests >= 0 && Number.isFinite(requests)) return [stage, requests];
+      throw usageError(`--fan-out ${text}: a stage and its requests for each of the pipeline, such as recognise=12`);
+    }),
+  );
+}

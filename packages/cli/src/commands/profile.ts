@@ -1,0 +1,52 @@
+import { ModelRegistry } from "@tutti/client";
+import type { ClusterOptions } from "../cluster.ts";
+import { withCluster } from "../connection.ts";
+import { CommandError, usageError } from "../failure.ts";
+import type { InterferenceFlags } from "../interference/command.ts";
+import { renderRunTimes } from "../models/run-times-text.ts";
+import { typedCommand, writePage } from "../simulate/page-file.ts";
+
+export interface ProfileOptions extends ClusterOptions {
+  readonly json?: boolean;
+  readonly html?: string;
+}
+
+const INTERFERENCE_FLAGS = [
+  ...["out", "models", "provider", "sizes", "pairs", "runMs", "cache", "bandwidth", "emulate", "set", "noise", "seed"],
+];
+
+export async function profileOrInterference(
+  name: string | undefined,
+  options: ProfileOptions & InterferenceFlags & { readonly interference?: boolean },
+): Promise<void> {
+  if (options.interference === true) {
+    if (name !== undefined || options.html !== undefined)
+      throw usageError(
+        "--interference measures models by files or emulated ones: without a model's name, and without --html",
+      );
+    return (await import("../interference/command.ts")).profileInterference(options);
+  }
+  const stray = INTERFERENCE_FLAGS.find((flag) => flag in options);
+  if (stray !== undefined) throw usageError(`--${stray === "runMs" ? "run-ms" : stray} goes with --interference`);
+  if (name === undefined) throw usageError("which model? `tutti models` lists what is loaded");
+  return profile(name, options);
+}
+
+/** `tutti profile <model>`: how long its requests take alone, by application. */
+export function profile(name: string, options: ProfileOptions): Promise<void> {
+  return withCluster({ ...options, name: "tutti-profile" }, async (nats) => {
+    const registry = new ModelRegistry(nats.store);
+    const spec = await registry.get(name);
+    if (spec === undefined) throw new CommandError(`no model "${name}" is loaded: \`tutti models\` lists what is`);
+    const times = await registry.runTimes(spec);
+    if (times === undefined) {
+      const when = "samples come from requests that it answers; the first are published some ten seconds later";
+      throw new CommandError(`nothing is known yet of how long requests to "${name}" take alone: ${when}`);
+    }
+    if (options.html !== undefined) {
+      const { runTimesPage } = await import("../models/run-times-page.ts");
+      writePage(options.html, runTimesPage(spec, times, typedCommand()));
+    }
+    process.stdout.write(`${options.json === true ? JSON.stringify(times) : renderRunTimes(spec, times)}\n`);
+  });
+}

@@ -1,0 +1,92 @@
+/** What can be typed, read off the very program that runs it: completion can't drift from the commands. */
+import { ROLES } from "@tutti/protocol";
+import type { Command, Option } from "commander";
+import { FLAGS } from "../role/role-options.ts";
+
+/** What follows an option, or stands in an argument's place. */
+export type Value =
+  { readonly kind: "file" | "folder" | "text" } | { readonly kind: "choice"; readonly choices: readonly string[] };
+
+export interface OptionShape {
+  /** `--nats`. */
+  readonly flag: string;
+  readonly text: string;
+  /** Undefined: it takes none. */
+  readonly value: Value | undefined;
+}
+export interface CommandShape {
+  /** Without `tutti`: `plan pack`; "" for `tutti` itself. */
+  readonly path: string;
+  readonly commands: readonly { readonly name: string; readonly text: string }[];
+  readonly options: readonly OptionShape[];
+  /** Of the first argument; undefined where it takes none, or the name of a command. */
+  readonly argument: Value | undefined;
+}
+
+/** `tutti` itself first, and every command before its own commands. */
+export function commandShapes(program: Command): CommandShape[] {
+  return [shapeOf(program, []), ...below(program, [])];
+}
+
+function below(command: Command, path: readonly string[]): CommandShape[] {
+  return command.commands.flatMap((child) => {
+    const its = [...path, child.name()];
+    if (its.join(" ") === "run") return roleShapes(child);
+    return [shapeOf(child, its), ...below(child, its)];
+  });
+}
+
+function shapeOf(command: Command, path: readonly string[]): CommandShape {
+  const help = { flag: "--help", text: "display help", value: undefined };
+  const [argument] = command.registeredArguments;
+  return {
+    path: path.join(" "),
+    commands: command.commands.map((child) => ({ name: child.name(), text: summaryOf(child) })),
+    options: [...command.options.map(optionShape), help],
+    argument: argument === undefined ? undefined : valueOf(argument.name(), argument.argChoices),
+  };
+}
+
+const summaryOf = (command: Command): string => command.summary() || command.description();
+
+const optionShape = (option: Option): OptionShape => ({
+  flag: option.long ?? option.flags,
+  text: option.description,
+  value: takesValue(option)
+    ? valueOf(/[<[](.+)[>\]]$/.exec(option.flags)?.[1] ?? "", option.argChoices ?? choicesOf(option.long))
+    : undefined,
+});
+const takesValue = (option: Option): boolean => option.required || option.optional;
+
+/** What is chosen from a list for a role is chosen from it everywhere. */
+function choicesOf(flag: string | undefined): readonly string[] | undefined {
+  const found = FLAGS.find(({ name }) => `--${name}` === flag);
+  return found?.value.includes("|") === true ? found.value.split("|") : undefined;
+}
+
+/** `tutti run`: its commands are the roles, whose flags it passes on. */
+function roleShapes(run: Command): CommandShape[] {
+  const shape = shapeOf(run, ["run"]);
+  const roles = ROLES.map((name) => ({ name, text: `run one ${name} in the foreground` }));
+  return [
+    { ...shape, commands: roles, argument: undefined },
+    ...ROLES.map((role): CommandShape => {
+      const flags = FLAGS.filter(({ roles: its }) => its.includes(role));
+      const options = flags.map(({ name, text, value }) => ({
+        flag: `--${name}`,
+        text,
+        value: valueOf(value, choicesOf(`--${name}`)),
+      }));
+      const agent = { flag: "--agent-creds", text: "credentials of the user agent", value: { kind: "file" } as const };
+      const help = { flag: "--help", text: "list its flags", value: undefined };
+      return { path: `run ${role}`, commands: [], options: [...options, agent, help], argument: undefined };
+    }),
+  ];
+}
+
+/** Placeholders say what they stand for: `<file>`, `<scenario.yaml>`, `<folder>`. */
+function valueOf(placeholder: string, choices: readonly string[] | undefined): Value {
+  if (choices !== undefined && choices.length > 0) return { kind: "choice", choices };
+  if (/file|path|\.(yaml|jsonl?|html)\b/.test(placeholder)) return { kind: "file" };
+  return { kind: /folder/.test(placeholder) ? "folder" : "text" };
+}

@@ -1,0 +1,36 @@
+/** The nats-server that `tutti up` would start. */
+import { execFile } from "node:child_process";
+import { SERVER_VERSION_MIN, findNatsServer, isAtLeast } from "@tutti/bus-nats";
+import type { Finding } from "./finding.ts";
+
+const check = "nats-server";
+const NEXT = "`npm run setup` brings one; TUTTI_NATS_SERVER names one";
+
+/** @param version - as `nats-server --version` says it; undefined where it says nothing */
+export function judgeServer(path: string, version: string | undefined): Finding {
+  if (version === undefined)
+    return { check, state: "fail", found: `${path} does not answer to --version`, why: "It is no server.", next: NEXT };
+  if (isAtLeast(version, SERVER_VERSION_MIN))
+    return { check, state: "ok", found: `${version}, with JetStream (${path})` };
+  return {
+    check,
+    state: "fail",
+    found: `${version} (${path}); ${SERVER_VERSION_MIN} is the oldest that does`,
+    why: "Leases and plans lie in JetStream, whose compare-and-set and watches older servers lack or get wrong.",
+    next: NEXT,
+  };
+}
+
+export async function lookAtServer(): Promise<Finding> {
+  let path: string;
+  try {
+    path = findNatsServer();
+  } catch (error) {
+    const why = "Everything that actors say to each other goes through one. A cluster elsewhere needs none here.";
+    return { check, state: "warn", found: (error as Error).message.split(":")[0]!, why, next: NEXT };
+  }
+  const said = await new Promise<string>((resolve) =>
+    execFile(path, ["--version"], { timeout: 10_000 }, (_, stdout, stderr) => resolve(stdout + stderr)),
+  );
+  return judgeServer(path, /(\d+\.\d+\.\d+)/.exec(said)?.[1]);
+}

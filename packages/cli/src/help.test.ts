@@ -1,0 +1,63 @@
+/** What `--help` says, and what is said to somebody who mistyped: of every command, read off the program. */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Command } from "commander";
+import { expect, test } from "vitest";
+import { exampleLines } from "./examples.ts";
+import { createProgram } from "./program.ts";
+
+const pathOf = (command: Command): string =>
+  command.parent === null ? "" : `${pathOf(command.parent)} ${command.name()}`.trim();
+const all = (command: Command): Command[] => command.commands.flatMap((child) => [child, ...all(child)]);
+
+function helpOf(path: string): string {
+  const program = createProgram();
+  let text = "";
+  const command = path.split(" ").reduce((at, name) => at.commands.find((child) => child.name() === name)!, program);
+  for (let at: Command | null = command; at !== null; at = at.parent)
+    at.configureOutput({ writeOut: (part) => (text += part) });
+  command.outputHelp();
+  return text;
+}
+
+const main = fileURLToPath(new URL("main.ts", import.meta.url));
+const tutti = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+  spawnSync(process.execPath, [main, ...args], { encoding: "utf8", env: { ...process.env, FORCE_COLOR: undefined } });
+
+test.for(all(createProgram()).map(pathOf))("`tutti %s --help` has an example of it that parses", async (path) => {
+  const examples = exampleLines(helpOf(path));
+  const own = examples.filter((words) => words.join(" ").startsWith(path));
+  expect(own, `add an example of \`tutti ${path}\` to examples.ts`).not.toEqual([]);
+  for (const words of examples) {
+    const program = createProgram();
+    const called: string[] = [];
+    for (const command of all(program)) {
+      command.configureOutput({ writeErr: (text) => void called.push(text) });
+      command.action(() => void called.push(pathOf(command)));
+    }
+    await program.parseAsync(words, { from: "user" }).catch((error: Error) => called.push(error.message));
+    const [called_] = called;
+    expect([words.join(" "), called.length]).toEqual([words.join(" "), 1]);
+    expect(words.join(" ").startsWith(called_!), `${words.join(" ")}: ${called_}`).toBe(true);
+  }
+});
+
+test("who mistypes a command or an option is told the nearest one, with exit code 2", () => {
+  for (const [args, nearest] of [
+    [["statsu"], "status"],
+    [["plan", "pakc"], "pack"],
+    [["up", "--excutors", "2"], "--executors"],
+    [["run", "exectuor"], "executor"],
+  ] as const) {
+    const { status, stdout, stderr } = tutti(...args);
+    expect([status, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(new RegExp(`[Dd]id you mean "?${nearest}`));
+  }
+});
+
+test("nothing that goes to a file or a pipe has colours in it", () => {
+  for (const args of [["--help"], ["doctor", "--help"], ["statsu"], ["models", "--nats", "nats://127.0.0.1:1"]]) {
+    const { stdout, stderr } = tutti(...args);
+    expect(stdout + stderr).not.toMatch(/\u001b/);
+  }
+});

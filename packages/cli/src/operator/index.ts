@@ -1,0 +1,7 @@
+/** What other programs of operators need, such as the gateway's console: the same views, words and orders as the commands. */
+export { type ActorRow, actorRows } from "./actor-table.ts";
+export { ClusterView, latestOf, rateOf } from "./cluster-view.ts";
+export { OperatorLink } from "./operator-link.ts";
+export { type RestartPorts, restartActor } from "./restart-actor.ts";
+export { type ClusterStatus, type ModelStatusRow, statusOf } from "./status-table.ts";
+export { type LivePlan, livePlan } from "../plan/live-plan.ts";

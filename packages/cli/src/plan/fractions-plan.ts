@@ -1,0 +1,203 @@
+/** `tutti plan fractions`: which models share an accelerator in space, as JSON with public field names. Rates in requests per second, times in ms. */
+import {
+  type FractionModel,
+  type Interference,
+  type Partition,
+  type PartitionOptions,
+  type PartitionStep,
+  type Parts,
+  type Stream,
+  WHOLE,
+  factorAt,
+  greedyBestFit,
+  kneeOf,
+  occupancyOf,
+  pack,
+  partition,
+  partitionPortfolio,
+  partitionThoroughly,
+  requiredSize,
+  throughputAt,
+  usedOf,
+} from "@tutti/planning";
+import { ceilE } from "@tutti/profile";
+import type { FractionsInput } from "./fractions-input.ts";
+
+export interface FractionsResult {
+  readonly kind: "fractions";
+  /** Every model is served in full. */
+  readonly feasible: boolean;
+  /** Accelerators that the plan uses; 0 where there is none. */
+  readonly used: number;
+  readonly executorsMax: number;
+  /** Null where some model can't be served at all. */
+  readonly wholeExecutors: number | null;
+  readonly greedyExecutors: number | null;
+  /** Coefficients that the plan was made with; null: neighbours don't matter. */
+  readonly interference: Interference | null;
+  /** Where splitting as needed failed, and fixed splits didn't: the first part's size by executor. */
+  readonly splits: readonly number[] | null;
+  /** How the attempt that succeeded went about it: in which order models came, and whether parts that one model fills kept room for neighbours. */
+  readonly order: "ascending" | "descending";
+  readonly neighbours: "as-they-are" | "expected";
+  readonly executors: readonly { readonly executor: number; readonly parts: readonly PartResult[] }[];
+  readonly models: readonly ModelResult[];
+}
+export interface PartResult {
+  readonly size: number;
+  /** Null: empty. */
+  readonly dutyCycleMs: number | null;
+  readonly saturated: boolean;
+  readonly occupancy: number;
+  readonly models: readonly {
+    readonly model: string;
+    readonly rate: number;
+    readonly batchSize: number;
+    /** Beside its neighbour. */
+    readonly batchMs: number;
+    /** How many times as long it takes as without its neighbour. */
+    readonly factor: number;
+    readonly worstMs: number;
+    readonly sloMs: number;
+  }[];
+}
+export interface ModelResult {
+  readonly model: string;
+  readonly rate: number;
+  /** p_eff: beyond, more of an accelerator gives the less the more it is. */
+  readonly kneeSize: number;
+  /** p_req: the least size that carries its rate; null where none does. */
+  readonly requiredSize: number | null;
+  readonly bySize: readonly { readonly size: number; readonly rate: number; readonly batchSize: number }[];
+}
+
+export interface FractionsRun {
+  readonly result: FractionsResult;
+  /** Of the attempt that succeeded; of the last one where none did. */
+  readonly steps: readonly PartitionStep[];
+}
+
+export function runFractions(input: FractionsInput): FractionsRun {
+  const { models, names, sizes, interference, executors: executorsMax } = input;
+  const options = { sizes, ...(interference !== undefined && { interference }) };
+  const steps: PartitionStep[] = [];
+  let found: Partition | undefined;
+  let executors = leastExecutors(models, sizes);
+  for (; found === undefined && executors <= executorsMax; executors++) {
+    const search = searchOver(executors);
+    found = search(models, { ...options, executors });
+  }
+  // Once more for its steps: equal inputs, equal plans.
+  const attempt = found?.attempt ?? {};
+  partition(models, {
+    ...options,
+    executors: found?.executors.length ?? executorsMax,
+    ...attempt,
+    onStep: (step) => steps.push(step),
+  });
+  const greedy = greedyBestFit(models, sizes);
+  const result: FractionsResult = {
+    kind: "fractions",
+    feasible: found !== undefined,
+    used: found === undefined ? 0 : usedOf(found),
+    executorsMax,
+    wholeExecutors: wholeExecutors(models),
+    greedyExecutors: greedy?.length ?? null,
+    interference: interference ?? null,
+    splits: attempt.splits ?? null,
+    order: attempt.order ?? "ascending",
+    neighbours: attempt.neighbours ?? "as-they-are",
+    executors: (found?.executors ?? []).map((parts, executor) => ({
+      executor,
+      parts: parts.map((_, place) => partResult(parts, place, input)),
+    })),
+    models: models.map((model) => modelResult(model, names, sizes)),
+  };
+  return { result, steps };
+}
+
+/** Every mixture of fixed splits is tried up to so many accelerators, and in every way up to so many: of more there are thousands. */
+const PORTFOLIO_EXECUTORS = 16;
+const THOROUGH_EXECUTORS = 8;
+const searchOver = (executors: number) =>
+  executors <= THOROUGH_EXECUTORS
+    ? partitionThoroughly
+    : executors <= PORTFOLIO_EXECUTORS
+      ? partitionPortfolio
+      : partitionMany;
+
+const FIXED = [WHOLE, 80, 60, 50];
+const QUARTERS = 4;
+
+/** Of mixtures those of two fixed splits, in quarters: one accelerator more or less is a small part of many. */
+function partitionMany(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
+  const elastic = partition(models, options);
+  if (elastic !== undefined) return elastic;
+  for (const splits of mixtures(options.executors)) {
+    const found = partition(models, { ...options, splits });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function* mixtures(executors: number): Generator<number[]> {
+  for (const a of FIXED) yield new Array<number>(executors).fill(a);
+  for (const a of FIXED) {
+    for (const b of FIXED) {
+      if (a === b) continue;
+      for (let quarter = 1; quarter < QUARTERS; quarter++) {
+        const ofA = Math.round((executors * quarter) / QUARTERS);
+        yield Array.from({ length: executors }, (_, i) => (i < ofA ? a : b));
+      }
+    }
+  }
+}
+
+/** No plan takes fewer: every model on the size that gives the most for its part, without a pause. Infinity where one can't be served. */
+function leastExecutors(models: readonly FractionModel[], sizes: readonly number[]): number {
+  const work = models.reduce((sum, model) => {
+    const best = Math.max(...sizes.map((size) => ((throughputAt(model, size)?.rate ?? 0) * WHOLE) / size));
+    return model.rate > 0 ? sum + model.rate / best : sum;
+  }, 0);
+  return Math.max(1, ceilE(work));
+}
+
+function partResult(parts: Parts, place: number, { names, interference }: FractionsInput): PartResult {
+  const { size, plan } = parts[place]!;
+  if (plan === undefined) return { size, dutyCycleMs: null, saturated: false, occupancy: 0, models: [] };
+  const factorOf = (model: FractionModel): number => factorAt(model, parts, place, interference);
+  return {
+    ...{ size, dutyCycleMs: plan.dutyCycle, saturated: plan.isSaturated },
+    occupancy: occupancyOf(plan, size, factorOf),
+    models: plan.items.map(({ model, rate, batchSize }) => {
+      const factor = factorOf(model);
+      const batchMs = model.latency(batchSize, size) * factor;
+      const worstMs = batchMs + (plan.isSaturated ? batchMs : plan.dutyCycle);
+      return { model: names[model.id]!, rate: 1000 * rate, batchSize, batchMs, factor, worstMs, sloMs: model.slo };
+    }),
+  };
+}
+
+function modelResult(model: FractionModel, names: readonly string[], sizes: readonly number[]): ModelResult {
+  const required = requiredSize(model, model.rate, sizes);
+  return {
+    model: names[model.id]!,
+    rate: 1000 * model.rate,
+    kneeSize: kneeOf(model, sizes),
+    requiredSize: required === Infinity ? null : required,
+    bySize: sizes.map((size) => {
+      const most = throughputAt(model, size);
+      return { size, rate: 1000 * (most?.rate ?? 0), batchSize: most?.batchSize ?? 0 };
+    }),
+  };
+}
+
+/** Packing (C) on whole accelerators, for comparison. */
+function wholeExecutors(models: readonly FractionModel[]): number | null {
+  const streams = models.map(({ id, slo, rate, batchMax, latency }): Stream => {
+    const batchSizes = Array.from({ length: batchMax }, (_, i) => i + 1);
+    return { id, slo, rate, latency: { batchSizes, latency: (b) => (b > batchMax ? Infinity : latency(b, WHOLE)) } };
+  });
+  const { nodes, unplaced } = pack(streams);
+  return unplaced.length > 0 ? null : nodes.length;
+}

@@ -1,0 +1,26 @@
+/** What every `tutti plan` prints: a table or JSON, then the reasons; a page; and an exit code that says whether the plan holds. */
+import type { PlanPage } from "./plan-page.ts";
+import { renderPlanPage } from "./plan-page.ts";
+import { EXIT } from "../failure.ts";
+import { typedCommand, writePage } from "../simulate/page-file.ts";
+import type { PlanFlags } from "./plan-file.ts";
+
+export interface Planned {
+  readonly result: { readonly kind: string; readonly feasible: boolean };
+  readonly text: () => string;
+  readonly explain: () => readonly string[];
+  readonly page: () => PlanPage;
+}
+
+export function deliver(flags: PlanFlags, { result, text, explain, page }: Planned): void {
+  const reasons = flags.explain === true || flags.html !== undefined ? explain() : [];
+  if (flags.html !== undefined) writePage(flags.html, renderPlanPage(page(), reasons, typedCommand()));
+  if (flags.json === true) {
+    const told = flags.explain === true ? { ...result, explanation: reasons } : result;
+    process.stdout.write(`${JSON.stringify(told)}\n`);
+  } else {
+    const told = flags.explain === true ? ["", ...reasons.map((reason) => `- ${reason}`)] : [];
+    process.stdout.write(`${[text(), ...told].join("\n")}\n`);
+  }
+  if (!result.feasible) process.exitCode = EXIT.failed;
+}

@@ -1,0 +1,79 @@
+/** Input of `tutti plan scale`: a scenario of the simulator, and a forecast of its rate. */
+import { dirname, join } from "node:path";
+import type { Scenario } from "@tutti/simulator";
+import { type Micros, seconds } from "@tutti/units";
+import { CommandError } from "../failure.ts";
+import type { Problem } from "../simulate/located-yaml.ts";
+import { readScenario } from "../simulate/scenario-file.ts";
+import { readPlanFile } from "./plan-file.ts";
+
+/** What the schema finds sound. */
+interface ScaleDocument {
+  readonly scenario: string;
+  readonly set?: Readonly<Record<string, string | number>>;
+  readonly gpus?: number;
+  readonly rates: readonly number[];
+  readonly windowS?: number;
+  readonly ask?: "simulator" | "nobody";
+  readonly badRateMax?: number;
+  readonly idleShareMax?: number;
+  readonly windowsToRelease?: number;
+}
+
+export interface ScaleInput {
+  /** As long as a window; its rate and accelerators are those of a window's turn. */
+  readonly scenario: Scenario;
+  readonly gpus: number;
+  /** Requests per second, by window. */
+  readonly rates: readonly number[];
+  /** May the simulator be asked for the fewest accelerators? */
+  readonly ask: boolean;
+  readonly advice: { readonly badRateMax: number; readonly idleShareMax: number; readonly windowsToRelease: number };
+}
+
+/** The defaults that the schema declares. */
+export const SCALE_DEFAULTS = {
+  ...{ windowS: 20, ask: "simulator", badRateMax: 0.01, idleShareMax: 0.05, windowsToRelease: 2 },
+} as const;
+
+/** @throws {CommandError} as `readPlanFile`, and for whatever is wrong with the scenario */
+export async function readScaleInput(path: string, settings?: readonly string[]): Promise<ScaleInput> {
+  const { document, origin, giveUpOn } = await readPlanFile<ScaleDocument>("scale", path, settings);
+  const { rates, gpus, windowS, ask, badRateMax, idleShareMax, windowsToRelease } = document;
+  const problems: Problem[] = [];
+  const given = await scenarioOf(document, origin, problems);
+  giveUpOn(problems);
+  const duration = (given!.warmup + seconds(windowS ?? SCALE_DEFAULTS.windowS)) as Micros;
+  return {
+    // What a scenario says of changes over time has no place within a window.
+    scenario: { ...given!, duration, phases: [] },
+    gpus: gpus ?? given!.gpus,
+    rates,
+    ask: (ask ?? SCALE_DEFAULTS.ask) === "simulator",
+    advice: {
+      badRateMax: badRateMax ?? SCALE_DEFAULTS.badRateMax,
+      idleShareMax: idleShareMax ?? SCALE_DEFAULTS.idleShareMax,
+      windowsToRelease: windowsToRelease ?? SCALE_DEFAULTS.windowsToRelease,
+    },
+  };
+}
+
+async function scenarioOf(
+  { scenario, set = {}, rates }: ScaleDocument,
+  origin: string,
+  problems: Problem[],
+): Promise<Scenario | undefined> {
+  const choice = Object.fromEntries(Object.entries(set).map(([axis, label]) => [axis, String(label)]));
+  try {
+    const read = await readScenario(join(dirname(origin), scenario), { choice, rateDefault: rates[0]! });
+    if (read.arrivals.process !== "trace") return read;
+    problems.push({
+      path: ["scenario"],
+      text: "a recorded trace has a rate of its own; give a scenario with a process",
+    });
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    problems.push({ path: ["scenario"], text: error.message });
+  }
+  return undefined;
+}

@@ -1,0 +1,56 @@
+/**
+ * Files for pipelines. The cluster stores nothing of a pipeline that would say how to read files for it, so a picture goes as it is, as the input `image`,
+ * a sound as `audio`, as over HTTP, and what comes back as lines of text (docs of `@tutti/pipeline-ocr`) is shown as such.
+ */
+import { readFile } from "node:fs/promises";
+import { extname } from "node:path";
+import { type InferResult, tensor } from "@tutti/client";
+import { type TextLine, textLines } from "@tutti/pipeline-ocr/text-lines";
+import { CommandError } from "../failure.ts";
+import { type Inputs, fromProtocol } from "./input-file.ts";
+import type { Meaning } from "./output-text.ts";
+
+const INPUTS: Readonly<Record<string, string>> = {
+  ...{ ".jpg": "image", ".jpeg": "image", ".png": "image", ".webp": "image", ".wav": "audio" },
+};
+
+/** @throws {CommandError | TuttiError} saying what the file lacks */
+export async function readPipelineInput(path: string): Promise<Inputs> {
+  const kind = extname(path).toLowerCase();
+  const bytes = await readFile(path).catch((error: Error) => {
+    throw new CommandError(`--input ${path}: ${error.message}`);
+  });
+  const input = INPUTS[kind];
+  if (input !== undefined) return { [input]: tensor(new Uint8Array(bytes), [bytes.length], "UINT8") };
+  if (kind === ".json") return fromJson(bytes.toString("utf8"), path);
+  throw new CommandError(`--input ${path}: a pipeline takes a .jpg, .png, .webp, .wav or .json file`);
+}
+
+function fromJson(text: string, path: string): Inputs {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(`--input ${path} is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof value === "object" && value !== null && "inputs" in value && Array.isArray(value.inputs))
+    return Object.fromEntries(value.inputs.map(fromProtocol));
+  throw new CommandError(
+    `--input ${path}: write { "inputs": [{ "name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2] }] }`,
+  );
+}
+
+/** Undefined where a pipeline answered anything else than lines of text. */
+export function linesMeaning({ outputs }: InferResult): Meaning | undefined {
+  const { text, confidence, boxes } = outputs;
+  if (text?.type !== "UINT8" || confidence?.type !== "FP32" || boxes?.type !== "FP32") return undefined;
+  const lines = textLines({ text, confidence, boxes });
+  const shown = lines.map((line) => line.text).join("\n");
+  return { text: lines.length === 0 ? "no text found" : shown, value: { lines: lines.map(asJson) } };
+}
+
+const asJson = ({ text, confidence, box }: TextLine) => ({
+  text,
+  confidence: Number(confidence.toFixed(4)),
+  box: box.map(({ x, y }) => [Number(x.toFixed(1)), Number(y.toFixed(1))]),
+});

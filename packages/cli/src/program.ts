@@ -1,0 +1,308 @@
+/** The commands of `tutti` with their flags and help. Every command's own code is imported when it is called, so that `tutti --help` costs nothing. */
+import { Command } from "commander";
+import { addAuth } from "./auth/program.ts";
+import { addBench } from "./bench/program.ts";
+import { addCompletion } from "./completion/program.ts";
+import { addDoctor } from "./doctor/program.ts";
+import { addExamples } from "./examples.ts";
+import { addOperators } from "./operator/program.ts";
+import { addPlan } from "./plan/program.ts";
+import { addRollout } from "./rollout/program.ts";
+
+const EXIT_CODES = `
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no cluster reached.
+Commands find a cluster by --nats, else TUTTI_NATS, else the one that \`tutti up\` started last here.`;
+
+/** Throws where it would end the process: whoever parses with it catches. */
+export function createProgram(): Command {
+  const program = new Command("tutti")
+    .description(
+      "Serves DNN inference under latency SLOs over NATS, with the largest batches that still meet every deadline.",
+    )
+    .version("0.1.0")
+    .enablePositionalOptions()
+    .exitOverride() // before commands are added: they inherit it
+    .showHelpAfterError("(--help says more)")
+    .addHelpText("after", EXIT_CODES);
+  addUp(program);
+  addRun(program);
+  addInfer(program);
+  addModels(program);
+  addRollout(program, toCluster);
+  addBench(program, toCluster);
+  addOperators(program, toCluster);
+  addSimulate(program);
+  addCompare(program);
+  addGoodput(program);
+  addFigures(program);
+  addPlan(program, toCluster);
+  addRecord(program);
+  addAuth(program);
+  addDoctor(program, toCluster);
+  addCompletion(program);
+  addExamples(program);
+  return program;
+}
+
+/** Options of every command that speaks to a cluster. */
+const toCluster = (command: Command): Command =>
+  command
+    .option("--nats <urls>", "servers of the cluster, separated by commas")
+    .option("--creds <file>", "credentials")
+    .option("--tls-ca <file>", "speak TLS, with servers whose certificates this authority has signed")
+    .option("--cluster <name>", "which cluster")
+    .option("--json", "print JSON");
+
+function addUp(program: Command): void {
+  program
+    .command("up")
+    .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C")
+    .option("--port <port>", "port of the NATS server (default: 4222 if it is free, else any)")
+    .option("--nats <urls>", "use these servers instead of starting one")
+    .option("--creds <file>", "credentials, with --nats: one file, or a folder with one for each role")
+    .option("--tls-ca <file>", "TLS for every connection: the authority's certificate, and with it")
+    .option("--tls-cert <file>", "the certificate of the NATS server and of the ingress,")
+    .option("--tls-key <file>", "and its key (`tutti auth init --tls` makes all three)")
+    .option("--executors <n>", "executor processes (default: cores - 1, at least 1; with --emulate 1)")
+    .option(
+      "--cores <n>",
+      "of each executor on a CPU: it is bound to them, and `tutti split` can split them (default: one thread each, on any)",
+    )
+    .option("--autoscale <min:max>", "executor processes by the planner's advice, such as 1:4, one accelerator each")
+    .option(
+      "--budget-share <0..1>",
+      "of all models' memory, what may move in an epoch only to balance loads (default: 0.1)",
+    )
+    .option(
+      "--epoch <duration>",
+      "how often the planner balances loads; advice comes three times as often (default: 30s)",
+    )
+    .option("--ingresses <n>", "ingress processes (default: 1)")
+    .option("--batchers <n>", "batcher processes (default: 1)")
+    .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)")
+    .option("--sub-clusters <n>", "parts that are scheduled apart: main, s1, s2 …; the planner fills them (default: 1)")
+    .option("--memory <size>", "of each accelerator, for the weights of its models, such as 4GB (default: unbounded)")
+    .option("--emulated-executors <n>", "beside the real ones, for models with latencies in their configuration")
+    .option("--emulate <profiles.yaml>", "emulated models and accelerators: runs take the time that the profiles say")
+    .option("--gpus <n>", "emulated accelerators, with --emulate (default: 8; with --autoscale one for each executor)")
+    .option("--models <folder>", "load a model repository: name/1/model.onnx, optional name/config.yaml")
+    .option(
+      "--pipelines <folder>",
+      "serve the pipelines that its *.yaml files declare, instead of the demo's; their functions run in the ingress",
+    )
+    .option("--no-demo", "don't load the demo models")
+    .option(
+      "--policy <policy>",
+      "when batches start: adaptive, deferred, eager, timeout:5ms, latest, beta-lambda",
+      "adaptive",
+    )
+    .option("--gather <how>", "target or head", "target")
+    .option("--latency <what>", "what is planned with where running times vary: hints, distributions, means", "hints")
+    .option("--patience <0..1>", "for all models: 0 is lowest latency, 1 largest batches (default: each model's own)")
+    .option("--provider <provider>", "execution provider: cpu, webgpu, cuda", "cpu")
+    .option("--data-plane <plane>", "how inputs reach executors: tcp or nats", "tcp")
+    .option("--apps <names>", "give these applications credentials, and take requests with credentials only")
+    .option("--http-port <port>", "loopback port of HTTP (default: 8000 where it is free, else any)")
+    .option("--grpc-port <port>", "loopback port of gRPC (default: 8001 where it is free, else any)")
+    .option("--metrics-port <port>", "loopback port of /metrics (default: 8002 where it is free, else any)")
+    .option("--repository-token <file>", "who sends this token over HTTP or gRPC may load and unload models")
+    .option("--rehearsal <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")
+    .option("--otlp <url>", "export traces, such as to http://127.0.0.1:4318")
+    .option("--jaeger", "run a Jaeger beside it, export traces to that, and print its address")
+    .option("--log-level <level>", "of the log files: debug, info, warn, error", "info")
+    .option("--once-ready <command>", "run this shell command when everything is served, then stop with its exit code")
+    .option("--json", "print JSON lines")
+    .action(async (options) => (await import("./commands/up.ts")).up(options));
+}
+
+function addRun(program: Command): void {
+  program
+    .command("run <role> [flags...]")
+    .description("run one role in the foreground: ingress, batcher, ranker, executor, profiler, planner, gateway")
+    .addHelpText("after", "\n`tutti run <role> --help` lists the flags of a role.")
+    .helpOption(false)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (role: string, flags: string[]) => (await import("./commands/run.ts")).run(role, flags));
+}
+
+function addInfer(program: Command): void {
+  toCluster(program.command("infer <model>"))
+    .description("ask a model once (or once for each frame of a sound), or a pipeline, and print what it says")
+    .option("--input <file>", ".json, .npy, .jpg, .png or .wav (default: random numbers of the declared shapes)")
+    .option("--app <name>", "in the name of which application", "cli")
+    .option("--slo <duration>", "how soon the answer is needed, such as 50ms (default: the model's SLO)")
+    .option("--size <n>", "the request's length in its model's own unit (default: read from the tensors)")
+    .option("--form <form>", "of the message: binary, json, msgpack", "binary")
+    .option("--outputs <names>", "only these outputs, separated by commas")
+    .option("--seed <n>", "of random inputs", "1")
+    .action(async (model: string, options) => (await import("./commands/infer.ts")).infer(model, options));
+}
+
+function addModels(program: Command): void {
+  toCluster(program.command("load <paths...>"))
+    .description("serve model files, or folders of them, and wait until they are measured and served")
+    .option("--slo <duration>", "from arrival to answer, such as 30ms")
+    .option("--max-batch <n>", "largest batch")
+    .option("--patience <0..1>", "0 is lowest latency, 1 largest batches")
+    .option(
+      "--share <app=weight...>",
+      "what an application counts under overload, '*' for all others (default: its usual rate)",
+    )
+    .option("--name <name>", "(default: that of the file)")
+    .option(
+      "--version <version>",
+      "beside the versions that are there, instead of the model of that name: `tutti rollout`",
+    )
+    .option("--config <config.yaml>", "(default: the config.yaml beside the file)")
+    .option("--profile <file>", "latencies given instead of measured: { 1: 6ms, 8: 12ms }")
+    .option(
+      "--sample <folder>",
+      "inputs to measure with, as `tutti infer --input` reads them (default: random numbers)",
+    )
+    .option(
+      "--families <when>",
+      "serve models that begin alike together: auto (where it pays), always, never (docs/families.md)",
+      "auto",
+    )
+    .option("--family <name>", "serve all of them as one family of this name")
+    .option("--with <models>", "served models, or families with all of theirs, to take in too, separated by commas")
+    .option("--timeout <seconds>", "how long to wait until it is served", "120")
+    .action(async (paths: string[], options) => (await import("./commands/load.ts")).load(paths, options));
+  toCluster(program.command("unload <model>"))
+    .description("stop serving a model")
+    .action(async (model: string, options) => (await import("./commands/unload.ts")).unload(model, options));
+  toCluster(program.command("models"))
+    .description("list models, their state and their latencies")
+    .option("--families", "list what is served together, and what that shares")
+    .option("--release <model>", "serve this one again, which was quarantined because it ended its executors")
+    .action(async (options) => (await import("./commands/models.ts")).models(options));
+  toCluster(program.command("pipelines <folder>"))
+    .description(
+      "list the pipelines that a folder declares, with the time that each stage has, by the profiles of the cluster",
+    )
+    .option(
+      "--fan-out <stage=n>",
+      "requests of a stage for each of the pipeline (default: 1); again for each stage",
+      collect,
+    )
+    .action(async (folder: string, options) => (await import("./commands/pipelines.ts")).pipelines(folder, options));
+  addProfile(program);
+}
+
+function addProfile(program: Command): void {
+  toCluster(program.command("profile [model]"))
+    .description(
+      "show how long a model's requests take alone, by application, and what batches cost of that; or measure how models slow one another on parts of an accelerator",
+    )
+    .option("--html <out.html>", "draw the distributions too: a page that needs nothing else")
+    .option(
+      "--interference",
+      "measure pairs of models on two parts of one accelerator, and fit what they cost each other; needs no cluster",
+    )
+    .option("--out <file.yaml>", "interference: write an input for `tutti plan fractions`, rates to be filled in")
+    .option("--models <folder>", "interference: models in Triton's layout (default: the demo models)")
+    .option(
+      "--provider <cpu|cuda>",
+      "interference: parts by cores, or by CUDA MPS, whose control daemon runs already (default: cpu)",
+    )
+    .option(
+      "--sizes <50,80>",
+      "interference: parts in percent, with each its rest (default: what the accelerator can be split into)",
+    )
+    .option("--pairs <n>", "interference: how many pairs to measure at most (default: 60)")
+    .option("--run-ms <ms>", "interference: how long each measurement takes at least (default: 300)")
+    .option("--cache <bytes>", "interference: of the shared cache, such as 50MB (default: this machine's)")
+    .option(
+      "--bandwidth <bytes>",
+      "interference: of memory in a second, such as 3350GB (default: as measured by copying)",
+    )
+    .option("--emulate <input.yaml>", "interference: on emulated parts, by an input of `tutti plan fractions`")
+    .option("--set <axis=value>", "interference: which one of a family of inputs; again for each axis", collect)
+    .option("--noise <share>", "interference: of emulated runs (default: 0.05)")
+    .option("--seed <n>", "interference: of the choice of pairs, and of emulated noise (default: 1)")
+    .addHelpText(
+      "after",
+      "\nSamples are requests that ran alone: in a batch of one, or again on idle time. Times in JSON are in µs, of --interference in ms.",
+    )
+    .action(async (model: string | undefined, options) =>
+      (await import("./commands/profile.ts")).profileOrInterference(model, options),
+    );
+}
+
+function addRecord(program: Command): void {
+  toCluster(program.command("record"))
+    .description("write down requests as they pass (when, which model and application, how large) until Ctrl-C")
+    .requiredOption("--out <trace.jsonl>", "the file, which must not be there yet; `tutti simulate` replays it")
+    .option("--seconds <n>", "stop after so long")
+    .option("--models <names>", "only these models, separated by commas")
+    .option("--payloads", "keep the inputs as well, in base64")
+    .action(async (options) => (await import("./commands/record.ts")).record(options));
+}
+
+function addSimulate(program: Command): void {
+  inScenario(program.command("simulate <scenario.yaml>"))
+    .description("run a workload on emulated accelerators in virtual time, and say what became of its requests")
+    .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
+    .option("--log <file.jsonl>", "write every decision as a line of JSON")
+    .option("--explain <requestId>", "tell the story of one request instead; they are numbered from 1 as they arrive")
+    .option("--html <out.html>", "draw what happened: a page that needs nothing else")
+    .option("--json", "print JSON")
+    .addHelpText("after", SCENARIOS)
+    .action(async (path: string, options) => (await import("./commands/simulate.ts")).simulate(path, options));
+}
+
+function addCompare(program: Command): void {
+  inScenario(program.command("compare <scenario.yaml>"))
+    .description("run the same arrivals under several policies")
+    .option("--policies <a,b,c>", "which, separated by commas", "default,deferred,eager")
+    .option("--goodput", "find each one's goodput too: the highest rate with at most 1 % bad for every model")
+    .option("--html <out.html>", "draw them side by side: a page that needs nothing else")
+    .option("--json", "print JSON")
+    .addHelpText("after", SCENARIOS)
+    .action(async (path: string, options) => (await import("./commands/compare.ts")).compare(path, options));
+}
+
+const SCENARIOS = `
+Scenario files are described in docs/simulator.md; test/bench/scenarios has those of the papers.`;
+
+/** What a command line may say in place of a scenario file. */
+const inScenario = (command: Command): Command =>
+  command
+    .option("--rate <r/s>", "requests per second of all models together")
+    .option("--seed <n>", "equal seeds, equal results")
+    .option("--gpus <n>", "accelerators")
+    .option("--duration <seconds>", "of arrivals, warm-up included")
+    .option("--gather <how>", "target or head")
+    .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect);
+
+function addGoodput(program: Command): void {
+  inScenario(program.command("goodput <scenario.yaml>"))
+    .description("find the highest rate at which every model has at most 1 % bad requests")
+    .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
+    .option("--seeds <n>", "so many seeds from the scenario's on: the mean of their goodputs", "1")
+    .option("--min-gpus", "find the fewest accelerators for the scenario's rate, or that of --rate, instead")
+    .option("--workers <n>", "threads (default: one per core)")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      `${SCENARIOS}\nTrials have at least 20 s of arrivals after the warm-up, unless --duration says otherwise.`,
+    )
+    .action(async (path: string, options) => (await import("./commands/goodput.ts")).goodput(path, options));
+}
+
+function addFigures(program: Command): void {
+  program
+    .command("figures")
+    .description("redraw the papers' figures from our own simulations, with a table of the papers' numbers beside ours")
+    .requiredOption("--out <folder>", "for the pictures, results.html, results.md and results.json")
+    .option("--only <names>", "only these, separated by commas (a wrong name lists them)")
+    .option("--dynamic", "those of models whose running time depends on the request, instead of those of static ones")
+    .option("--quick", "few points and short runs: shows in minutes what the figures look like")
+    .option("--resume", "keep the figures that the folder has, and draw the others")
+    .option("--scenarios <folder>", "(default: test/bench/scenarios)")
+    .option("--workers <n>", "threads (default: one per core)")
+    .action(async (options) => (await import("./commands/figures.ts")).figures(options));
+}
+
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];

@@ -1,0 +1,64 @@
+/** `planner` and `subClusters` of a scenario file. */
+import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simulator";
+import { seconds } from "@tutti/units";
+import type { Problem } from "./located-yaml.ts";
+
+export interface PlannerEntry {
+  readonly epochS: number;
+  readonly startupS?: number;
+  readonly gpusMin?: number;
+  readonly gpusStart?: number;
+  readonly rule?: "work" | "advice";
+}
+
+/** A result has one line for each. */
+const EPOCHS_HIGHEST = 100_000;
+
+export function plannerOf(
+  { planner }: { readonly planner?: PlannerEntry },
+  { gpus, duration }: Pick<Scenario, "gpus" | "duration">,
+  problems: Problem[],
+): Pick<Scenario, "planner"> {
+  if (planner === undefined) return {};
+  const { epochS, startupS = 0, gpusMin = 1, gpusStart = gpus, rule = "work" } = planner;
+  const above = (key: "gpusMin" | "gpusStart", value: number): void => {
+    if (value <= gpus) return;
+    problems.push({ path: ["planner", key], text: `${value} are more than the ${gpus} accelerators that there are` });
+  };
+  const epoch = seconds(epochS);
+  if (duration / epoch > EPOCHS_HIGHEST) {
+    const text = `${epochS} s make ${Math.ceil(duration / epoch)} epochs of ${duration / 1e6} s; ${EPOCHS_HIGHEST} is the limit`;
+    problems.push({ path: ["planner", "epochS"], text });
+  }
+  above("gpusMin", gpusMin);
+  above("gpusStart", gpusStart);
+  if (gpusStart < gpusMin) {
+    const text = `${gpusStart} are fewer than gpusMin, ${gpusMin}`;
+    problems.push({ path: ["planner", "gpusStart"], text });
+  }
+  return { planner: { epoch, startup: seconds(startupS), gpusMin, gpusStart, rule } };
+}
+
+export function subClustersOf(
+  { subClusters }: { readonly subClusters?: number },
+  { gpus, models, planner }: Pick<Scenario, "gpus" | "models" | "planner">,
+  problems: Problem[],
+): Pick<Scenario, "subClusters"> {
+  if (subClusters === undefined) return {};
+  const report = (text: string): void => void problems.push({ path: ["subClusters"], text });
+  if (subClusters > models.length) report(`${subClusters} for ${models.length} models; each has at least one`);
+  if (subClusters > gpus) report(`${subClusters} for ${gpus} accelerators; each has at least one`);
+  if (subClusters > 1 && planner !== undefined) report("doesn't go with a planner, which is that of one scheduler");
+  return { subClusters };
+}
+
+/** Why a policy can't run a scenario with a planner or sub-clusters; undefined where it can. */
+export function unfitPolicy(
+  { planner, subClusters = 1 }: Pick<Scenario, "planner" | "subClusters">,
+  policy: string,
+): string | undefined {
+  if (isElasticPolicy(policy) || (planner === undefined && subClusters === 1)) return undefined;
+  const own = elasticPolicyNames().join(", ");
+  if (planner === undefined) return `'${policy}' is for the whole cluster; in subClusters use ${own}`;
+  return `'${policy}' can't take or give back accelerators during a run; with a planner use ${own}`;
+}

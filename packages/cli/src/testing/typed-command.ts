@@ -1,0 +1,23 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Processes that share two cores with other tests. */
+export const PATIENCE_MS = 120_000;
+
+const main = join(import.meta.dirname, "..", "main.ts");
+
+/** `tutti` as somebody types it in a folder: a process of its own. */
+export const typedIn =
+  (folder: string, ...command: readonly string[]) =>
+  (...args: readonly string[]): Promise<Ended> =>
+    new Promise((resolve) => {
+      execFile(process.execPath, [main, ...command, ...args], { cwd: folder }, (error, stdout, stderr) =>
+        resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr }),
+      );
+    });

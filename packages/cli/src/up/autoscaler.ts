@@ -1,0 +1,145 @@
+/**
+ * `tutti up --autoscale 1:4`: starts and drains executors' processes by the planner's advice.
+ *
+ *   AS1. Between the bounds, always; an executor that an operator drained is left alone, and counts for nothing.
+ *   AS2. An executor is drained, never killed: what it has accepted it finishes, and what it hasn't others take (docs/architecture.md, T9). One at a time, the
+ *        highest first, since those are idle most, and never the last one of a sub-cluster that has models.
+ *   AS3. The advice is a number of accelerators, not a difference: whoever is just starting counts, and hearing it twice changes nothing.
+ */
+import type { ScalingAdvised } from "@tutti/protocol";
+import { bringBack, drainProcess } from "./replacement.ts";
+import type { PlanWatch } from "./plan-watch.ts";
+import type { ChildState, Supervisor } from "./supervisor.ts";
+
+export interface AutoscalerOptions {
+  readonly supervisor: Supervisor;
+  /** The executors' processes, lowest accelerators first: the first `min` of them run from the start, the others are parked. */
+  readonly names: readonly string[];
+  readonly min: number;
+  /** Accelerators of each: the first has 0 to gpusEach − 1, and so on. */
+  readonly gpusEach: number;
+  readonly say: (event: string, text: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** Until a process is ready, and until it has ended. Defaults: 60 s, 12 s. */
+  readonly readyMs?: number;
+  readonly graceMs?: number;
+  /** A process that did not come up is not tried again before. Default: 10 s. */
+  readonly retryMs?: number;
+}
+
+const READY_MS = 60_000;
+const GRACE_MS = 12_000;
+const RETRY_MS = 10_000;
+const ONE_PLACE: Pick<PlanWatch, "isSpare"> = { isSpare: () => true };
+
+/** How many processes the advice is worth. */
+export const processesFor = ({ gpus, advice }: Pick<ScalingAdvised, "gpus" | "advice">, gpusEach: number): number =>
+  Math.ceil((gpus + advice) / gpusEach - 1e-9);
+
+/**
+ * Pure: whom to start and whom to drain, so that `wanted` of them run, between the bounds.
+ *
+ * @param ours - names that may be started: those that nobody else keeps down
+ * @param isBusy - some are starting or being drained: nobody is drained meanwhile
+ * @param isSpare - whether what a name serves is served without it
+ */
+export function stepTowards(
+  wanted: number,
+  states: readonly Pick<ChildState, "spec" | "state">[],
+  { min, ours, isBusy, isSpare }: StepOptions,
+): { readonly start: readonly string[]; readonly drain: string | undefined } {
+  const named = (isSo: (state: ChildState["state"]) => boolean): string[] =>
+    states.filter(({ state }) => isSo(state)).map(({ spec }) => spec.name);
+  const up = named((state) => state === "starting" || state === "ready" || state === "waiting");
+  const goal = Math.max(min, Math.min(wanted, states.length));
+  const down = named((state) => state === "parked").filter((name) => ours.has(name));
+  if (up.length < goal) return { start: down.slice(0, goal - up.length), drain: undefined };
+  return { start: [], drain: up.length > goal && !isBusy ? up.findLast(isSpare) : undefined };
+}
+
+export interface StepOptions {
+  readonly min: number;
+  readonly ours: ReadonlySet<string>;
+  readonly isBusy: boolean;
+  readonly isSpare: (name: string) => boolean;
+}
+
+export class Autoscaler {
+  readonly #options: AutoscalerOptions;
+  /** Kept down by the autoscaler. */
+  readonly #ours: Set<string>;
+  readonly #mayStartAt = new Map<string, number>();
+  readonly #changing = new Set<string>();
+  #closed = false;
+
+  constructor(options: AutoscalerOptions) {
+    this.#options = options;
+    this.#ours = new Set(options.names.slice(options.min));
+  }
+
+  /** @param plan - where executors serve. Default: all in one place */
+  hear(advised: ScalingAdvised, plan: Pick<PlanWatch, "isSpare"> = ONE_PLACE): void {
+    if (this.#closed || advised.gpus === 0) return;
+    const { supervisor, names, min, gpusEach } = this.#options;
+    const order = new Map(names.map((name, i) => [name, i]));
+    const states = supervisor
+      .list()
+      .filter(({ spec }) => order.has(spec.name))
+      .sort((a, b) => order.get(a.spec.name)! - order.get(b.spec.name)!);
+    const now = performance.now();
+    const ours = new Set(
+      [...this.#ours].filter((name) => !this.#changing.has(name) && now >= (this.#mayStartAt.get(name) ?? 0)),
+    );
+    const wanted = processesFor(advised, gpusEach);
+    // Whoever is just starting comes up first: then it is known how it does.
+    const isBusy = this.#changing.size > 0;
+    const ready = states.filter(({ state }) => state === "ready").map(({ spec }) => spec.name);
+    const gpusOf = (name: string): number[] =>
+      Array.from({ length: gpusEach }, (_, gpu) => order.get(name)! * gpusEach + gpu);
+    const isSpare = (name: string): boolean =>
+      plan.isSpare(gpusOf(name), ready.filter((other) => other !== name).map(gpusOf));
+    const { start, drain } = stepTowards(wanted, states, { min, ours, isBusy, isSpare });
+    for (const name of start) void this.#start(name, wanted);
+    if (drain !== undefined) void this.#drain(drain, wanted);
+  }
+
+  /** From now on nothing is started or drained. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #start(name: string, wanted: number): Promise<void> {
+    const { supervisor, say, readyMs = READY_MS, retryMs = RETRY_MS } = this.#options;
+    this.#ours.delete(name);
+    this.#changing.add(name);
+    say("scaling", `${name} starts: ${wanted} executors are needed`, { name, change: "start", wanted });
+    let failure: unknown;
+    try {
+      await bringBack(supervisor, name, { readyMs, report: () => undefined });
+    } catch (error) {
+      failure = error;
+      if (this.#closed) return;
+      this.#mayStartAt.set(name, performance.now() + retryMs);
+      await this.#park(name);
+    }
+    this.#changing.delete(name);
+    if (failure === undefined) say("scaled", `${name} is ready`, { name, change: "start" });
+    else say("scaling-failed", `${name} can't be started: ${String(failure)}`, { name, change: "start" });
+  }
+
+  async #drain(name: string, wanted: number): Promise<void> {
+    const { say } = this.#options;
+    this.#changing.add(name);
+    say("scaling", `${name} is drained: ${wanted} executors are enough`, { name, change: "drain", wanted });
+    const how = await this.#park(name);
+    this.#changing.delete(name);
+    say("scaled", how.at(-1) ?? `${name} has ended`, { name, change: "drain" });
+  }
+
+  async #park(name: string): Promise<readonly string[]> {
+    const { supervisor, readyMs = READY_MS, graceMs = GRACE_MS } = this.#options;
+    const said: string[] = [];
+    this.#ours.add(name);
+    await drainProcess(supervisor, name, { readyMs, graceMs, report: (text) => said.push(text) });
+    return said;
+  }
+}

@@ -1,0 +1,75 @@
+import {
+  BUCKET,
+  PLACEMENT_KEY,
+  type Placement,
+  type PlanReport,
+  REPORT_KEY,
+  isPlacement,
+  isPlanReport,
+} from "@tutti/protocol";
+import type { Store } from "@tutti/store";
+import { fromJson } from "@tutti/wire";
+
+/** Accelerators of one process. */
+export type Gpus = readonly number[];
+
+/**
+ * Whether every model that an executor serves, or is to serve, has another one there, which obeys that sub-cluster's leader already. Before anybody has
+ * planned all belong to one sub-cluster.
+ *
+ * @param others - those that run
+ */
+export function isSpareIn(
+  { placement, report }: { readonly placement: Placement | undefined; readonly report: PlanReport | undefined },
+  gpus: Gpus,
+  others: readonly Gpus[],
+): boolean {
+  if (placement === undefined) return others.length > 0;
+  const placed = new Map<number, string>(placement.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
+  const obeyed = new Map<number, string>(
+    report?.executors.flatMap((executor) => executor.gpus.map((gpu) => [gpu, executor.subCluster] as const)),
+  );
+  const places = ([gpu = -1]: Gpus): (string | undefined)[] => [placed.get(gpu), obeyed.get(gpu) ?? placed.get(gpu)];
+  const served = new Set(placement.models.flatMap(({ subCluster, next = subCluster }) => [subCluster, next]));
+  return places(gpus).every(
+    (place) =>
+      place === undefined || !served.has(place) || others.some((other) => places(other).every((one) => one === place)),
+  );
+}
+
+/** What stands in the bucket of plans, for whoever must know where executors serve. What can't be read changes nothing. */
+export class PlanWatch {
+  #placement: Placement | undefined;
+  #report: PlanReport | undefined;
+  readonly #watches: readonly { stop(): void }[];
+
+  constructor(store: Store) {
+    this.#watches = [PLACEMENT_KEY, REPORT_KEY].map((watched) =>
+      store.watch(BUCKET.plan, watched, {
+        onEntry: ({ key, value }) => this.#onEntry(key, value),
+        onDelete: () => undefined,
+        onReady: () => undefined,
+        onFailure: () => undefined, // it is tried again, and what stood last counts meanwhile
+      }),
+    );
+  }
+
+  isSpare(gpus: Gpus, others: readonly Gpus[]): boolean {
+    return isSpareIn({ placement: this.#placement, report: this.#report }, gpus, others);
+  }
+
+  stop(): void {
+    for (const watch of this.#watches) watch.stop();
+  }
+
+  #onEntry(key: string, value: Uint8Array): void {
+    let entry: unknown;
+    try {
+      entry = fromJson(value);
+    } catch {
+      return;
+    }
+    if (key === PLACEMENT_KEY && isPlacement(entry)) this.#placement = entry;
+    if (key === REPORT_KEY && isPlanReport(entry)) this.#report = entry;
+  }
+}
