@@ -65,6 +65,7 @@ const forbidden: [sentence: string, file: string, text: string, rule: string][] 
   ["an adapter imports no core", "packages/bus-nats/src/probe.ts", 'import "@tutti/scheduling";', boundaryRule],
   ["only bus-nats knows NATS", "packages/cli/src/probe.ts", 'import "@nats-io/transport-node";', importRule],
   ["only engine-onnx knows the runtime", "packages/cli/src/probe.ts", 'import "onnxruntime-node";', importRule],
+  ["only solver-highs knows HiGHS", "packages/planning/src/probe.ts", 'import "highs";', importRule],
   [
     "a type is an import too",
     "packages/cli/src/probe.ts",

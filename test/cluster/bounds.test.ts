@@ -30,7 +30,7 @@ test("arrivals for models that a batcher doesn't have are kept up to a bound, an
   for (let i = 1; i <= 2 * EARLY_MAX; i++) {
     const times = { arrivedAt: now, deadline: after(now, seconds(60)), slo: seconds(60) };
     const ids = { thread: threadId(900, 0), app: 1, term: 1, arrivalSeq: i, seq: i as never };
-    writer.add(RequestArrived, { ...ids, ...times, size: 0, priority: 0 });
+    writer.add(RequestArrived, { ...ids, ...times, size: 0, priority: 0, units: 0 });
     if (i % 512 === 0) send(writer);
   }
   cluster.run(millis(10));

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { InMemoryNetwork } from "@tutti/bus";
+import { expect, test, vi } from "vitest";
 import { micros, millis, seconds } from "@tutti/units";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
 
@@ -22,6 +23,37 @@ function checkAnswers(asked: readonly Asked[]): void {
     if (outcome?.status === "ok") expect(outcome.value).toBe(Math.fround(one.value));
   }
 }
+
+test("answers go out on a connection of their own, on which nothing else does: a reply subject comes from outside", () => {
+  const said = new Map<string, Set<string>>();
+  const connect = InMemoryNetwork.prototype.connect;
+  const spy = vi.spyOn(InMemoryNetwork.prototype, "connect").mockImplementation(function (
+    this: InMemoryNetwork,
+    options,
+  ) {
+    const bus = connect.call(this, options);
+    const publish = bus.publish.bind(bus);
+    bus.publish = (subject, ...rest) => {
+      if (options.name.startsWith("ingress"))
+        said.set(options.name, (said.get(options.name) ?? new Set()).add(subject.split(".")[0]!));
+      return publish(subject, ...rest);
+    };
+    return bus;
+  });
+  try {
+    const cluster = new VirtualCluster();
+    cluster.addModel({ name: "fast", alphaMs: 1, betaMs: 4, sloMs: 50 });
+    cluster.run(seconds(2));
+    const asked = [...cluster.load("fast", { rate: 200, duration: millis(500), sloMs: 50 }), cluster.ask("nothing")];
+    cluster.run(millis(100));
+    expect(new Set(asked.map(({ outcomes }) => outcomes[0]?.status))).toEqual(new Set(["ok", "TUTTI_NOT_FOUND"]));
+  } finally {
+    spy.mockRestore();
+  }
+  expect(said.get("ingress-answers")).toEqual(new Set(["_INBOX"]));
+  expect(said.get("ingress")).not.toContain("_INBOX");
+  expect(said.get("ingress-bulk") ?? new Set()).not.toContain("_INBOX");
+});
 
 test("a request travels through every actor and comes back with its own output (T1, T2)", () => {
   const cluster = serving();

@@ -50,6 +50,7 @@ function live(kind: Kind, rate: number, seed: number): Log {
     ...noDelay,
     respondFloor: NOTHING,
     gatherFor: NOTHING,
+    aloneShare: 0, // the cores alone run no request a second time
   });
   for (const model of MODELS) cluster.addModel(model);
   const decisions: Decision[] = [];

@@ -167,6 +167,49 @@ test("a model that hangs in three runs in a row is quarantined everywhere: refus
   expect(statuses([again])).toEqual(["ok"]);
 });
 
+test("what a living executor has of a model that is quarantined meanwhile is refused as soon as that one hangs as well", () => {
+  const watched = new Watched({ gpus: 4, executors: 4, batchers: 2, restartAfter: seconds(3) });
+  const { cluster } = watched;
+  cluster.addModel({ ...SLOW, name: "bad", runDeadlineMs: 150 });
+  cluster.run(seconds(2));
+  watched.forget();
+  watched.hangs = () => true;
+  // The first one's second try begins after 150 ms, and is under way when the third of them strikes.
+  const asked = [0, 70, 5].map((ms) => {
+    cluster.run(millis(ms));
+    return cluster.ask("bad", { sloMs: 5_000 });
+  });
+  const { at: fourthAt } = watched.runUntilStarted(4);
+  cluster.run(millis(100));
+  expect(faultsOf(cluster, 1)?.quarantined).not.toBe("");
+  expect(statuses(asked)).toEqual(["", "TUTTI_NOT_READY", "TUTTI_NOT_READY"]);
+  cluster.run(millis(100));
+  expect(statuses(asked)).toEqual(["TUTTI_NOT_READY", "TUTTI_NOT_READY", "TUTTI_NOT_READY"]);
+  const { at, text } = asked[0]!.outcomes[0]!;
+  expect(text).toMatch(/"bad" is quarantined/);
+  expect(at - fourthAt).toBeGreaterThanOrEqual(millis(150));
+  expect(at - fourthAt).toBeLessThan(millis(160));
+});
+
+test("what an executor has of a model that is unloaded meanwhile is refused as soon as that one dies", () => {
+  const watched = new Watched({ gpus: 2, executors: 2 });
+  const { cluster } = watched;
+  cluster.addModel(SLOW);
+  cluster.run(seconds(2));
+  watched.forget();
+  const asked = cluster.ask("slow", { sloMs: 5_000 });
+  const { gpu } = watched.runUntilStarted(1);
+  cluster.run(millis(10));
+  cluster.store.delete(BUCKET.models, "slow", () => undefined);
+  cluster.run(millis(20));
+  expect(statuses([asked])).toEqual([""]);
+  const killedAt = cluster.clock.now();
+  cluster.kill(`executor-${gpu}`);
+  cluster.run(millis(100));
+  expect(asked.outcomes).toMatchObject([{ status: "TUTTI_NOT_FOUND", text: '"slow" was unloaded' }]);
+  expect(asked.outcomes[0]!.at - killedAt).toBeLessThan(millis(50));
+});
+
 test("executors that crash in silence are told of by those that take their place, and a success in between breaks the row", () => {
   const watched = new Watched({ gpus: 2, executors: 2 });
   const { cluster } = watched;

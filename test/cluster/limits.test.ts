@@ -7,6 +7,7 @@ import {
   NAME_LENGTH_MAX,
   RANK_MAX,
   REQUEST_BYTES_MAX,
+  SIZE_HINT_MAX,
   SLO_US_MAX,
   TENSORS_MAX,
   TENSOR_NAME_BYTES_MAX,
@@ -73,6 +74,12 @@ const LIMITS: readonly { readonly limit: string; readonly code: string; readonly
     code: "TUTTI_INVALID_INPUT",
     at: { headers: { [HEADER.slo]: `${SLO_US_MAX}us` } },
     beyond: { headers: { [HEADER.slo]: `${SLO_US_MAX + 1}us` } },
+  },
+  {
+    limit: "SIZE_HINT_MAX",
+    code: "TUTTI_INVALID_INPUT",
+    at: { headers: { [HEADER.size]: `${SIZE_HINT_MAX}` } },
+    beyond: { headers: { [HEADER.size]: `${SIZE_HINT_MAX + 1}` } },
   },
   // What is within these limits is no input of the model, and refused for that instead.
   {

@@ -42,8 +42,8 @@ class Stage extends Checkers {
     this.run(seconds(3));
   }
 
-  override onSent(host: Host, subject: string, payload: Uint8Array): void {
-    super.onSent(host, subject, payload);
+  override onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
+    super.onSent(host, subject, payload, taken, isKept);
     if (!subject.includes(".to.")) return;
     this.#sender = host;
     this.#reader.read(payload);
@@ -118,6 +118,32 @@ test("a leader that is stopped by SIGTERM hands over: the spare grants at once, 
   stage.run(millis(100));
   expect(ended).toBe(true);
   expect(took()! - 20_000).toBeLessThan(millis(5));
+  expect(notOk(asked)).toEqual([]);
+  expect(stage.violations).toEqual([]);
+});
+
+test("a leader that is to stop grants until it is followed: a store that no spare reaches stops no request (T9)", () => {
+  const stage = new Stage({ policy: "eager" });
+  const leader = stage.leader();
+  const spares = stage.cluster.slots.filter((slot) => slot.startsWith("ranker") && slot !== leader);
+  const cut = [{ from: new Set(spares), to: new Set(["store"]) }];
+  stage.cluster.links.cut(cut);
+  const since = stage.cluster.now;
+  let endedAt = since;
+  stage.cluster.running.get(leader)!.actor.drain(() => (endedAt = stage.cluster.now));
+  const grants: { readonly from: string; readonly at: number }[] = [];
+  stage.watch(GpuGranted, (_, from) => grants.push({ from, at: between(since, stage.cluster.now) }));
+  const asked = stage.load(millis(60));
+  expect(grants.length).toBeGreaterThan(10);
+  expect(grants.every(({ from }) => from === leader)).toBe(true);
+  stage.cluster.links.mend(cut);
+  asked.push(...stage.load(millis(100)));
+  stage.run(millis(100));
+  // A spare looks at what is due every 20 ms. The leader leaves once it is followed, before its patience ends, and its process may end 100 ms later.
+  expect(grants.find(({ from }) => from !== leader)!.at).toBeLessThan(millis(85));
+  expect(between(since, endedAt)).toBeLessThan(millis(90 + 100));
+  const gaps = grants.map(({ at }, i) => at - (grants[i - 1]?.at ?? 0));
+  expect(Math.max(...gaps)).toBeLessThan(millis(6));
   expect(notOk(asked)).toEqual([]);
   expect(stage.violations).toEqual([]);
 });

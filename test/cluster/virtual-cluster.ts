@@ -2,21 +2,33 @@ import {
   createBatcher,
   createExecutor,
   createIngress,
+  createPlanner,
   createProfiler,
   createRanker,
   type Actor,
   type ActorConfig,
   type ActorPorts,
   type LastRun,
+  type ServedPipelines,
   type BatcherConfig,
 } from "@tutti/actors";
 import { type Bus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
 import { EmulatedEngine, type EmulatedFault, type Engine, type EngineBatch } from "@tutti/engine";
-import { BUCKET, cancelSubject, inferSubject } from "@tutti/protocol";
+import {
+  BUCKET,
+  DEFAULT_SUB_CLUSTER,
+  HEADER,
+  PLACEMENT_KEY,
+  type PaceSpec,
+  type Placement,
+  cancelSubject,
+  inferSubject,
+  splitModelName,
+} from "@tutti/protocol";
 import type { DataClient, DataHandlers } from "@tutti/pull";
 import type { Policy } from "@tutti/scheduling";
-import { InMemoryStore, type Store } from "@tutti/store";
+import { InMemoryStore } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
 import {
   type ActorKey,
@@ -32,13 +44,19 @@ import {
   seconds,
 } from "@tutti/units";
 import { toJson } from "@tutti/wire";
+import { gated, silent } from "./virtual-process.ts";
 import { echoModel, echoRequest, readEcho } from "../simulation/echo-model.ts";
 
 export interface VirtualClusterOptions {
   readonly seed?: number;
   readonly gpus?: number;
   readonly executors?: number;
+  /** Of each sub-cluster. */
   readonly rankers?: number;
+  /** Default: `main` alone. */
+  readonly subClusters?: readonly string[];
+  /** Of each accelerator, for the weights of models together. Default: unbounded. */
+  readonly memoryBytesMax?: number;
   readonly batchers?: number;
   readonly policy?: Policy;
   /** One way, each message. */
@@ -49,6 +67,8 @@ export interface VirtualClusterOptions {
   readonly respondFloor?: Micros;
   /** Of the ingress; default: production's. */
   readonly held?: { readonly requestsMax?: number; readonly appRequestsMax?: number; readonly appBytesMax?: number };
+  /** Served by every ingress. */
+  readonly pipelines?: ServedPipelines;
   readonly gatherFor?: Micros;
   readonly fault?: (gpu: number, runs: number, batch: EngineBatch) => EmulatedFault | undefined;
   /** What is put between an executor and its accelerators. */
@@ -57,6 +77,14 @@ export interface VirtualClusterOptions {
   readonly restartAfter?: Micros;
   /** Messages that vanish: subject → true. */
   readonly loses?: (subject: string) => boolean;
+  /** Of accelerators' time, for running requests again alone. Default: production's. */
+  readonly aloneShare?: number;
+  /** How long running times of requests alone count, once to twice. */
+  readonly timesWindow?: Micros;
+  /** What batchers plan with. Default: production's. */
+  readonly latency?: NonNullable<BatcherConfig["latency"]>;
+  /** Of each process, by its name. Default: none. */
+  readonly telemetry?: (name: string) => Telemetry;
   /** Real run times as a multiple of what the profile says. */
   readonly runTimes?: () => number;
 }
@@ -67,6 +95,7 @@ export interface Outcome {
   readonly value: number;
   readonly text: string;
   readonly retryAfterMs?: number;
+  readonly version?: string;
 }
 
 /** One request as its publisher saw it; T1 says that `outcomes` has exactly one member in the end. */
@@ -93,7 +122,9 @@ export class VirtualCluster {
   readonly #data = new Map<ActorKey, DataHandlers>();
   readonly #publisher: Bus;
   readonly #latencies = new Map<string, (batchSize: number) => Micros>();
+  readonly #numbers = new Map<string, number>();
   #models = 0;
+  #placements = 0;
   #keys = 1;
 
   constructor(options: VirtualClusterOptions = {}) {
@@ -117,7 +148,9 @@ export class VirtualCluster {
     });
     this.store = new InMemoryStore({ deliver: (run) => this.#later(hop, run) });
     this.#publisher = this.network.connect({ name: "publisher" });
-    for (let i = 0; i < (options.rankers ?? 2); i++) this.startRanker(`ranker-${i}`);
+    for (const subCluster of options.subClusters ?? [DEFAULT_SUB_CLUSTER])
+      for (let i = 0; i < (options.rankers ?? 2); i++)
+        this.startRanker(subCluster === DEFAULT_SUB_CLUSTER ? `ranker-${i}` : `ranker-${subCluster}-${i}`, subCluster);
     for (let i = 0; i < (options.batchers ?? 1); i++) this.startBatcher(`batcher-${i}`);
     this.startProfiler("profiler");
     const executors = options.executors ?? 1;
@@ -130,7 +163,7 @@ export class VirtualCluster {
     this.startIngress("ingress");
   }
 
-  /** Adds a model with l(b) = alpha·b + beta, whose output echoes its one float input. */
+  /** Adds a model (or a version of one: `m/2`) with l(b) = alpha·b + beta, whose output echoes its one float input. */
   addModel(model: {
     name: string;
     alphaMs: number;
@@ -138,10 +171,15 @@ export class VirtualCluster {
     sloMs: number;
     batchSizeMax?: number;
     runDeadlineMs?: number;
+    /** A run takes what the numbers in its rows say; `alphaMs` and `betaMs` are only believed of it. */
+    pace?: PaceSpec;
+    /** Bytes of its weights. */
+    memory?: number;
   }): void {
     const batchSizeMax = model.batchSizeMax ?? 32;
     const latency = (batchSize: number): Micros => millis(model.alphaMs * batchSize + model.betaMs);
     this.#latencies.set(model.name, latency);
+    this.#numbers.set(model.name, this.#models + 1);
     const spec = echoModel({
       name: model.name,
       number: ++this.#models,
@@ -149,15 +187,42 @@ export class VirtualCluster {
       batchSizeMax,
       latency,
     });
-    const { runDeadlineMs } = model;
-    const limited = runDeadlineMs === undefined ? spec : { ...spec, runDeadline: millis(runDeadlineMs) };
-    this.store.put(BUCKET.models, spec.name, toJson(limited), () => undefined);
+    const { runDeadlineMs, pace, memory } = model;
+    const { version } = splitModelName(model.name);
+    const more = {
+      ...(version !== undefined && { version }),
+      ...(memory !== undefined && { memory }),
+      ...(runDeadlineMs !== undefined && { runDeadline: millis(runDeadlineMs) }),
+      ...(pace !== undefined && { pace }),
+    };
+    this.store.put(BUCKET.models, spec.name, toJson({ ...spec, ...more }), () => undefined);
   }
 
-  startRanker(name: string): void {
+  /**
+   * As the planner would.
+   *
+   * @param models - by name: where each is, and perhaps where it goes: `main`, `main>s1`
+   * @param gpus - where each is
+   */
+  place(models: Readonly<Record<string, string>>, gpus: readonly (string | undefined)[]): void {
+    const placement: Placement = {
+      ...{ epoch: ++this.#placements, madeAt: this.clock.now() },
+      models: Object.entries(models).map(([name, where]) => {
+        const [subCluster, next] = where.split(">") as [string, string | undefined];
+        return { number: this.#numbers.get(name)!, subCluster, ...(next !== undefined && { next }) };
+      }),
+      gpus: gpus.flatMap((subCluster, gpu) => (subCluster === undefined ? [] : [{ gpu: gpuId(gpu), subCluster }])),
+    };
+    this.store.put(BUCKET.plan, PLACEMENT_KEY, toJson(placement), () => undefined);
+  }
+
+  startRanker(name: string, subCluster = DEFAULT_SUB_CLUSTER): void {
     this.#start(name, (ports, config, ready) =>
-      createRanker(ports, { ...config, subCluster: "main", pingEvery: millis(10), ctrlFloor: millis(1) }, ready),
+      createRanker(ports, { ...config, subCluster, pingEvery: millis(10), ctrlFloor: millis(1) }, ready),
     );
+  }
+  startPlanner(name: string, options: { readonly epoch: Micros; readonly budgetShare?: number }): void {
+    this.#start(name, (ports, config, ready) => createPlanner(ports, { ...config, ...options }, ready));
   }
   startBatcher(name: string): void {
     const policy = this.#options.policy ?? { kind: "deferred" };
@@ -170,6 +235,7 @@ export class VirtualCluster {
           gather: "target",
           delayFloors: this.#options.delayFloors ?? { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
           marginShare: 0.05,
+          ...(this.#options.latency !== undefined && { latency: this.#options.latency }),
         },
         ready,
       ),
@@ -187,6 +253,7 @@ export class VirtualCluster {
           gpusMax: 4,
           overhead: millis(1),
           window: seconds(10),
+          ...(this.#options.timesWindow !== undefined && { timesWindow: this.#options.timesWindow }),
         },
         ready,
       ),
@@ -199,7 +266,7 @@ export class VirtualCluster {
         return { address: () => undefined, close: (done: () => void) => (this.#data.delete(config.key), done()) };
       };
       return createIngress(
-        { ...ports, serveData },
+        { ...ports, serveData, ...(this.#options.pipelines !== undefined && { pipelines: this.#options.pipelines }) },
         {
           ...config,
           replyScope: "any",
@@ -210,15 +277,23 @@ export class VirtualCluster {
       );
     });
   }
-  startExecutor(name: string, gpus: readonly GpuId[], lastRuns: readonly LastRun[] = []): void {
-    const { restartAfter, wrapEngine = (engine: Engine) => engine } = this.#options;
+  startExecutor(name: string, gpus: readonly GpuId[], lastRuns: readonly LastRun[] = [], more = {}): void {
+    const { restartAfter, aloneShare, memoryBytesMax, wrapEngine = (engine: Engine) => engine } = this.#options;
     this.#start(name, (ports, config, ready, life) => {
       const onFault = (): void => {
         this.kill(name);
         if (restartAfter !== undefined) this.#later(restartAfter, () => this.startExecutor(name, gpus));
       };
       const engines = gpus.map((gpu) => ({ gpu, engine: wrapEngine(this.#engine(gpu), gpu) }));
-      return createExecutor({ ...ports, data: this.#dataClient(life), engines, onFault, lastRuns }, config, ready);
+      return createExecutor(
+        { ...ports, data: this.#dataClient(life), engines, onFault, lastRuns, ...more },
+        {
+          ...config,
+          ...(aloneShare !== undefined && { aloneShare }),
+          ...(memoryBytesMax !== undefined && { memoryBytesMax }),
+        },
+        ready,
+      );
     });
   }
 
@@ -264,7 +339,20 @@ export class VirtualCluster {
     return this.clock.runUntil(done, after(this.clock.now(), limit));
   }
 
-  ask(model: string, options: { readonly sloMs?: number; readonly value?: number; readonly app?: string } = {}): Asked {
+  ask(
+    model: string,
+    options: {
+      readonly sloMs?: number;
+      readonly value?: number;
+      readonly app?: string;
+      /** Size hint. */
+      readonly units?: number;
+      readonly traceparent?: string;
+      /** The publisher's own. */
+      readonly id?: string;
+      readonly version?: string;
+    } = {},
+  ): Asked {
     const at = this.clock.now();
     const value = options.value ?? this.asked.length + 1;
     const sloMs = options.sloMs ?? 50;
@@ -275,7 +363,15 @@ export class VirtualCluster {
       asked.outcomes.push({ ...readEcho(delivery), at: this.clock.now() });
     });
     const { payload, headers } = echoRequest(value, millis(sloMs));
-    this.#publisher.publish(inferSubject(model, options.app ?? "test"), payload, { reply, headers });
+    const { units, traceparent, id, version } = options;
+    const hint = {
+      ...(id !== undefined && { [HEADER.messageId]: id }),
+      ...(version !== undefined && { [HEADER.version]: version }),
+      ...(units !== undefined && { [HEADER.size]: String(units) }),
+      ...(traceparent !== undefined && { [HEADER.traceparent]: traceparent }),
+    };
+    const subject = inferSubject(model, options.app ?? "test");
+    this.#publisher.publish(subject, payload, { reply, headers: { ...headers, ...hint } });
     return asked;
   }
 
@@ -305,13 +401,15 @@ export class VirtualCluster {
   ): void {
     const key = actorKey(this.#keys++ * 1_000_003);
     const [bus, bulk] = [this.network.connect({ name }), this.network.connect({ name: `${name}-bulk` })];
+    const answers = name.startsWith("ingress") ? [this.network.connect({ name: `${name}-answers` })] : [];
     const life = { alive: true };
     const ports: ActorPorts = {
       bus,
       bulk,
+      ...(answers[0] !== undefined && { answers: answers[0] }),
       store: gated(this.store, () => life.alive),
       clock: this.clock,
-      telemetry: silent,
+      telemetry: this.#options.telemetry?.(name) ?? silent,
       randomBytes: (count) => Uint8Array.from({ length: count }, () => this.#prng.nextInt(256)),
     };
     const config: ActorConfig = {
@@ -323,7 +421,11 @@ export class VirtualCluster {
       peerTimeout: millis(100),
       ...(this.#options.gatherFor !== undefined && { gatherFor: this.#options.gatherFor }),
     };
-    this.actors.set(name, { actor: create(ports, config, () => undefined, life), buses: [bus, bulk], life });
+    this.actors.set(name, {
+      actor: create(ports, config, () => undefined, life),
+      buses: [bus, bulk, ...answers],
+      life,
+    });
   }
 
   #later(delay: Micros, run: () => void): void {
@@ -358,45 +460,3 @@ export class VirtualCluster {
     };
   }
 }
-
-/** The store as a process sees it that may be dead: nothing it would still do happens. */
-function gated(store: Store, alive: () => boolean): Store {
-  const ignore = { stop: () => undefined };
-  return {
-    get: (bucket, key, done) => alive() && store.get(bucket, key, (result) => alive() && done(result)),
-    put: (bucket, key, value, done) => alive() && store.put(bucket, key, value, (result) => alive() && done(result)),
-    update: (bucket, key, value, revision, done) =>
-      alive() && store.update(bucket, key, value, revision, (result) => alive() && done(result)),
-    delete: (bucket, key, done) => alive() && store.delete(bucket, key, (result) => alive() && done(result)),
-    watch: (bucket, prefix, watcher) =>
-      alive()
-        ? store.watch(bucket, prefix, {
-            onEntry: (entry) => alive() && watcher.onEntry(entry),
-            onDelete: (key, revision) => alive() && watcher.onDelete(key, revision),
-            onReady: () => alive() && watcher.onReady(),
-            onFailure: (failure) => alive() && watcher.onFailure(failure),
-          })
-        : ignore,
-    files: store.files,
-  };
-}
-
-const silentLog: Telemetry["log"] = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  child: () => silentLog,
-};
-const silent: Telemetry = {
-  log: silentLog,
-  tracer: {
-    enabled: false,
-    start: () => ({
-      context: { traceId: "0".repeat(32), spanId: "0".repeat(16), sampled: false },
-      set: () => undefined,
-      event: () => undefined,
-      end: () => undefined,
-    }),
-  },
-};

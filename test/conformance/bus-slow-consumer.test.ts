@@ -76,9 +76,17 @@ test("a consumer that falls behind notices it itself, on that connection alone, 
   });
   await flushed(slow);
   const payload = new Uint8Array(60_000);
-  for (let i = 0; i < 100; i++) publisher.bulk.publish("tensors", payload);
-  await until(isBehind);
-  await until(() => heard === 100);
+  let sent = 0;
+  // Both ends share this event loop: several for each one that is read, or nothing would ever wait.
+  const publish = (count: number): void => {
+    for (const end = sent + count; sent < end; sent++) publisher.bulk.publish("tensors", payload);
+  };
+  publish(100);
+  await until(() => {
+    if (!isBehind()) publish(5);
+    return isBehind();
+  });
+  await until(() => heard === sent);
   const [status, ...more] = statuses.bulk;
   expect(status).toMatchObject({
     kind: "slow-consumer",

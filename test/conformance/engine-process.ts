@@ -57,7 +57,7 @@ class EngineProcess implements Engine {
       this.#waiting.delete(reply.id);
       settle(reply.value);
     });
-    child.on("exit", (code, signal) => {
+    child.on("close", (code, signal) => {
       this.#exit = `the engine's process ended (${code ?? signal}): ${this.#stderr}`;
       const waiting = [...this.#waiting.values()];
       this.#waiting.clear();

@@ -118,6 +118,22 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
     expect(stopped.log).toEqual(["ready"]);
   });
 
+  test(`${name}: actors that start together may all be the first to use a bucket`, async () => {
+    const actors = [a, b, ...(await Promise.all(Array.from({ length: 6 }, () => under().open())))];
+    for (let round = 0; round < 25; round++) {
+      const fresh = `${bucket}_${round}`;
+      const seen = actors.map((actor) => {
+        const watcher = new Seen();
+        actor.watch(fresh, "", watcher);
+        return watcher;
+      });
+      await Promise.all(actors.map((actor, i) => put(actor, fresh, `actor${i}`, bytes(i))));
+      const expected = actors.map((_, i) => `actor${i}=${i}`);
+      await until(() => seen.every(({ log }) => log.length > actors.length));
+      for (const { log } of seen) expect(log.filter((line) => line !== "ready").sort()).toEqual(expected);
+    }
+  });
+
   test(`${name}: the prefix of a watch may end within a token`, async () => {
     await put(a, bucket, "model.1", bytes(1));
     await put(a, bucket, "model.12", bytes(2));

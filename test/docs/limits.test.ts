@@ -5,7 +5,8 @@ import { expect, test } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGES = [
-  ...["actors", "bus", "bus-nats", "decode-worker", "engine", "engine-onnx", "protocol", "pull", "pull-tcp"],
+  ...["actors", "bus", "bus-nats", "decode-worker", "engine", "engine-onnx", "gateway"],
+  ...["pipelines", "pipeline-worker", "protocol", "pull", "pull-tcp"],
   ...["scheduling", "store", "telemetry-otel", "units", "wire"],
 ];
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");

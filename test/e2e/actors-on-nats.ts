@@ -1,7 +1,14 @@
 /** A small cluster's actors in this process, each on NATS connections of its own, as its service would make them: for tests of NATS itself. */
 import { randomBytes, randomInt } from "node:crypto";
 import { join } from "node:path";
-import { createBatcher, createExecutor, createIngress, createProfiler, createRanker } from "@tutti/actors";
+import {
+  createBatcher,
+  createExecutor,
+  createIngress,
+  createPlanner,
+  createProfiler,
+  createRanker,
+} from "@tutti/actors";
 import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
 import {
   type NatsConnection,
@@ -35,11 +42,24 @@ const MODEL = {
   buckets: [{}],
 };
 
-/** @param where - of all servers, and the folder with every role's credentials; resolves when the model `quick` is served */
+export interface ActorsOptions {
+  readonly sloMs: number;
+  /** Two rankers each. Default: `main`. */
+  readonly subClusters?: readonly string[];
+  /** The accelerators of each executor. Default: one executor of two. */
+  readonly executors?: readonly (readonly number[])[];
+  /** Of each accelerator, and of each model: with a planner, which is there only then. */
+  readonly memory?: { readonly ofGpu: number; readonly ofModel: number };
+  /** Default: `quick`. */
+  readonly models?: readonly string[];
+}
+
+/** @param where - of all servers, and the folder with every role's credentials; resolves when the models are served */
 export async function startActorsOnNats(
   where: { readonly servers: string; readonly creds: string },
-  options: { readonly sloMs: number },
+  options: ActorsOptions,
 ): Promise<ActorsOnNats> {
+  const { subClusters = ["main"], executors = [[0, 1]], memory, models = [MODEL.name] } = options;
   const clock = new NodeClock();
   await clock.ready();
   const connections: NatsConnection[] = [];
@@ -60,10 +80,12 @@ export async function startActorsOnNats(
     const config = { key, cluster: "main", host: "here", pid: process.pid, ...times };
     await new Promise<void>((ready) => actors.push(create(ports, config, nats, ready)));
   };
-  const ranker: Create = (ports, config, _, ready) =>
-    createRanker(ports, { ...config, subCluster: "main", pingEvery: millis(20), ctrlFloor: millis(2.5) }, ready);
-  await start("ranker", ranker);
-  await start("ranker", ranker);
+  for (const subCluster of subClusters) {
+    const ranker: Create = (ports, config, _, ready) =>
+      createRanker(ports, { ...config, subCluster, pingEvery: millis(20), ctrlFloor: millis(2.5) }, ready);
+    await start("ranker", ranker);
+    await start("ranker", ranker);
+  }
   await start("batcher", (ports, config, _, ready) => {
     const delayFloors = { ctrl: micros(300), perItem: 2, perKilobyte: 0.2 };
     return createBatcher(
@@ -73,12 +95,16 @@ export async function startActorsOnNats(
     );
   });
   await start("profiler", (ports, config, _, ready) => createProfiler(ports, { ...config, ...PROFILING }, ready));
-  await start("executor", (ports, config, nats, ready) => {
-    const latency = (_: string, __: number, batchSize: number) => micros(2_000 + 500 * batchSize);
-    const engines = [0, 1].map((gpu) => ({ gpu: gpuId(gpu), engine: new EmulatedEngine({ clock, latency }) }));
-    const data = new NatsDataClient({ bus: nats.bulk, cluster: config.cluster, key: config.key });
-    return createExecutor({ ...ports, data, engines, onFault: () => undefined }, config, ready);
-  });
+  if (memory !== undefined)
+    await start("planner", (ports, config, _, ready) => createPlanner(ports, { ...config, epoch: seconds(6) }, ready));
+  for (const gpus of executors)
+    await start("executor", (ports, config, nats, ready) => {
+      const latency = (_: string, __: number, batchSize: number) => micros(2_000 + 500 * batchSize);
+      const engines = gpus.map((gpu) => ({ gpu: gpuId(gpu), engine: new EmulatedEngine({ clock, latency }) }));
+      const data = new NatsDataClient({ bus: nats.bulk, cluster: config.cluster, key: config.key });
+      const limits = memory === undefined ? {} : { memoryBytesMax: memory.ofGpu };
+      return createExecutor({ ...ports, data, engines, onFault: () => undefined }, { ...config, ...limits }, ready);
+    });
   await start("ingress", (ports, config, nats, ready) => {
     const serveData = (handlers: Parameters<typeof serveNats>[0]["handlers"]) => {
       const server = serveNats({ bus: nats.bulk, cluster: config.cluster, key: config.key, handlers });
@@ -87,8 +113,11 @@ export async function startActorsOnNats(
     return createIngress({ ...ports, serveData }, { ...config, replyScope: "any", respondFloor: micros(300) }, ready);
   });
   const registry = new ModelRegistry((await connect("admin", "_INBOX.admin")).store);
-  const spec = await registry.publish({ ...MODEL, slo: millis(options.sloMs), profile: PROFILE }, {});
-  await registry.waitUntilServed(spec, { timeoutMs: 60_000 });
+  const size = memory === undefined ? {} : { memory: memory.ofModel };
+  for (const name of models) {
+    const spec = await registry.publish({ ...MODEL, ...size, name, slo: millis(options.sloMs), profile: PROFILE }, {});
+    await registry.waitUntilServed(spec, { timeoutMs: 60_000 });
+  }
   return {
     actors,
     stop: async () => {

@@ -97,8 +97,11 @@ test.each([
 
 test("a model that hangs in three runs is quarantined with the reason; others go on, and it can be released", async () => {
   await Promise.all(["quick", "long", "stuck"].map(askUntilAnswered));
+  const before = up.events.length;
   const refusal = (await ask("stuck", 1e18, "60s").catch((error: unknown) => error)) as Error & { code: string };
-  expect(refusal).toMatchObject({ code: "TUTTI_NOT_READY", retryable: false });
+  // What became of the processes says where it hangs, if it does.
+  const happened = JSON.stringify(up.events.slice(before).filter(({ event }) => event !== "status"));
+  expect(refusal, happened).toMatchObject({ code: "TUTTI_NOT_READY", retryable: false });
   expect(refusal.message).toMatch(/"stuck" is quarantined: it ended its executor 3 times in a row .*hung in a run/);
   expect(await listed("stuck")).toMatchObject({ state: "quarantined", reason: expect.stringContaining("--release") });
   await askUntilAnswered("quick");

@@ -11,6 +11,10 @@ let folder: string;
 let emulate: string[];
 /** Most tests share one: starting ten processes takes seconds. */
 let shared: TuttiUp;
+/** Beside it, on a port of its own. */
+let second: TuttiUp;
+/** With a model that is run. */
+let real: TuttiUp;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-profiles-"));
@@ -20,7 +24,7 @@ beforeAll(async () => {
   shared = await TuttiUp.start(emulate);
 });
 afterAll(async () => {
-  await shared?.stop();
+  for (const up of [second, real, shared]) await up?.stop();
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
@@ -40,15 +44,6 @@ async function askUntilAnswered(client: Tutti): Promise<void> {
   throw new Error("no answer after 100 attempts");
 }
 
-test("when tutti up itself is killed, its processes and its server end by themselves", async () => {
-  const up = await TuttiUp.start(emulate);
-  const processes = up.processes();
-  up.signal("SIGKILL");
-  await up.ended();
-  await gone(processes, 20_000);
-  await rm(up.runDirectory, { recursive: true });
-});
-
 test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler", "planner", "gateway"])(
   "%s is started again when it is killed, and requests are answered",
   async (name) => {
@@ -65,19 +60,22 @@ test.each(["executor-0", "batcher", "ranker-0", "ranker-1", "ingress", "profiler
 
 test("two run at once on one machine, each on its own port, and the second shell finds the later one", async () => {
   const first = shared;
-  const second = await TuttiUp.start(emulate, first.runDirectory);
-  try {
-    expect(second.url).not.toBe(first.url);
-    for (const { url } of [first, second]) {
-      const { code, stdout } = await first.command("infer", "quick", "--nats", url, "--json");
-      expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ model: "quick" })]);
-    }
-    const { stdout } = await first.command("actors", "--json");
-    const { pid } = (JSON.parse(stdout) as { role: string; pid: number }[]).find(({ role }) => role === "batcher")!;
-    expect(second.processes()).toContain(pid);
-  } finally {
-    expect(await second.stop("keep")).toBe(0);
+  second = await TuttiUp.start(emulate, first.runDirectory);
+  expect(second.url).not.toBe(first.url);
+  for (const { url } of [first, second]) {
+    const { code, stdout } = await first.command("infer", "quick", "--nats", url, "--json");
+    expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ model: "quick" })]);
   }
+  const { stdout } = await first.command("actors", "--json");
+  const { pid } = (JSON.parse(stdout) as { role: string; pid: number }[]).find(({ role }) => role === "batcher")!;
+  expect(second.processes()).toContain(pid);
+});
+
+test("when tutti up itself is killed, its processes and its server end by themselves", async () => {
+  const processes = second.processes();
+  second.signal("SIGKILL");
+  await second.ended();
+  await gone(processes, 20_000);
 });
 
 test("--once-ready runs a command against the cluster, stops it, and ends with the command's exit code", async () => {
@@ -87,22 +85,6 @@ test("--once-ready runs a command against the cluster, stops it, and ends with t
   const { code } = await tutti(["up", "--json", "--port", "0", ...emulate, "--once-ready", command], env);
   expect(code).toBe(7);
   await rm(runDirectory, { recursive: true });
-});
-
-test("applications with credentials are the only ones that are taken, each in its own name", async () => {
-  const up = await TuttiUp.start([...emulate, "--apps", "camera,shop"]);
-  try {
-    await expect(connect({ servers: up.url, app: "camera" })).rejects.toMatchObject({ code: "TUTTI_FORBIDDEN" });
-    const credentials = join(up.runDirectory, new URL(up.url).port, "creds/app-camera.nk");
-    const camera = await connect({ servers: up.url, app: "camera", credentials });
-    await ask(camera);
-    const other = camera.infer("quick", { x: [[1]] }, { app: "shop", slo: "300ms" });
-    await expect(other).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
-    await camera.close();
-    expect(await up.command("infer", "quick", "--app", "shop")).toMatchObject({ code: 0 });
-  } finally {
-    expect(await up.stop()).toBe(0);
-  }
 });
 
 test("flags and files that make no sense end at once with what to do, before anything is started", async () => {
@@ -151,29 +133,36 @@ test("the NATS server is started again when it dies, with what it stored, and re
   await client.close();
 });
 
-test("a folder in Triton's layout is served from the start, with its configuration", async () => {
-  const repository = join(folder, "repository");
-  await mkdir(join(repository, "add/3"), { recursive: true });
-  await writeFile(join(repository, "add/3/model.onnx"), generateAddOne());
-  await writeFile(join(repository, "add/config.yaml"), "{ slo: 500ms, max_batch_size: 4, patience: 0.2 }");
-  const up = await TuttiUp.start(["--no-demo", "--models", repository]);
-  try {
-    const { models } = await up.next("ready");
-    expect(models).toMatchObject([{ name: "add", state: "ready", sloUs: 500_000, batchSizeMax: 4 }]);
-    const { code, stdout } = await up.command("infer", "add", "--json");
-    expect([code, JSON.parse(stdout)]).toMatchObject([0, { model: "add", outputs: [{ name: "y", shape: [1, 4] }] }]);
-  } finally {
-    expect(await up.stop()).toBe(0);
-  }
-});
-
 /** The last to use the shared one. */
 test("SIGTERM stops everything in order, and no process is left", async () => {
   await stopsInOrder(shared, "SIGTERM");
 });
 
+test("a folder in Triton's layout is served from the start, with its configuration", async () => {
+  const repository = join(folder, "repository");
+  await mkdir(join(repository, "add/3"), { recursive: true });
+  await writeFile(join(repository, "add/3/model.onnx"), generateAddOne());
+  await writeFile(join(repository, "add/config.yaml"), "{ slo: 500ms, max_batch_size: 4, patience: 0.2 }");
+  real = await TuttiUp.start(["--no-demo", "--models", repository, "--apps", "camera,shop"]);
+  const { models } = await real.next("ready");
+  expect(models).toMatchObject([{ name: "add", state: "ready", sloUs: 500_000, batchSizeMax: 4 }]);
+  const { code, stdout } = await real.command("infer", "add", "--json", "--app", "shop");
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { model: "add", outputs: [{ name: "y", shape: [1, 4] }] }]);
+});
+
+test("applications with credentials are the only ones that are taken, each in its own name", async () => {
+  await expect(connect({ servers: real.url, app: "camera" })).rejects.toMatchObject({ code: "TUTTI_FORBIDDEN" });
+  const credentials = join(real.runDirectory, new URL(real.url).port, "creds/app-camera.nk");
+  const camera = await connect({ servers: real.url, app: "camera", credentials });
+  const inputs = { x: [[1, 2, 3, 4]] };
+  expect((await camera.infer("add", inputs)).outputs["y"]?.data[3]).toBe(5);
+  const other = camera.infer("add", inputs, { app: "shop", slo: "300ms" });
+  await expect(other).rejects.toMatchObject({ code: "TUTTI_UNAVAILABLE" });
+  await camera.close();
+});
+
 test("Ctrl-C stops everything in order, and no process is left", async () => {
-  await stopsInOrder(await TuttiUp.start(emulate), "SIGINT");
+  await stopsInOrder(real, "SIGINT");
 });
 
 async function stopsInOrder(up: TuttiUp, signal: NodeJS.Signals): Promise<void> {

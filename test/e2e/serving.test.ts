@@ -1,5 +1,5 @@
 /** The demo models, asked in every way that there is: from the command line, by the client, and by a plain NATS client. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type NatsConnection, connectNats } from "@tutti/bus-nats";
@@ -7,7 +7,9 @@ import { type Delivery, isBusFailure } from "@tutti/bus";
 import { type Tutti, connect, tensor } from "@tutti/client";
 import { damaged, generateAddOne, generateLoop } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FIXTURES, TuttiUp } from "./tutti-up.ts";
+import { guideCommands } from "../fixtures/doc-blocks.ts";
+import { hasCurl, runLive } from "./live-commands.ts";
+import { type CommandResult, FIXTURES, TuttiUp } from "./tutti-up.ts";
 
 let up: TuttiUp;
 let nats: NatsConnection;
@@ -280,4 +282,92 @@ test("the status line counts what was asked", async () => {
   const counted = await up.next("status", (event) => Number(event["inTime"]) > 0, after);
   expect(counted).toMatchObject({ requests: expect.any(Number), batches: expect.any(Number) });
   expect((counted["gpus"] as unknown[]).length).toBeGreaterThan(0);
+});
+
+test("every command that the README and the guides run against a cluster does so, and ends well", async (context) => {
+  const commands = guideCommands("live");
+  const isRunnable = ({ text }: { text: string }): boolean => !text.startsWith("curl ") || hasCurl();
+  if (!commands.every(isRunnable)) await context.annotate("there is no curl here: commands with it are left out");
+  expect(commands.length).toBeGreaterThan(15);
+  const left = commands.filter(isRunnable);
+  // Four at a time: most of what a command takes is waiting for what actors report, and its own start.
+  const worker = async (): Promise<void> => {
+    for (let command = left.shift(); command !== undefined; command = left.shift()) {
+      const { code, output } = await runLive(command, up);
+      // A load that a busy machine could not offer in time ends with 1, and says so.
+      const isBehind = command.text.includes("tutti bench") && output.includes("client was the bottleneck");
+      expect(
+        [0, isBehind ? 1 : 0],
+        `${command.block.file}:${command.block.line}: ${command.text}: ${output}`,
+      ).toContain(code);
+    }
+  };
+  await Promise.all(Array.from({ length: 4 }, worker));
+}, 400_000);
+
+interface Benched {
+  readonly trials: readonly {
+    readonly offered: number;
+    readonly good: number;
+    readonly late: number;
+    readonly refused: Readonly<Record<string, number>>;
+    readonly lost: number;
+    readonly repeated: number;
+  }[];
+  readonly streams: readonly { readonly name: string }[];
+  readonly wasBottleneck: boolean;
+  readonly interrupted: boolean;
+}
+
+test("tutti bench offers a mix over NATS and a trace of it over HTTP, and every request has one end", async () => {
+  const check = ({ code, stdout, stderr }: CommandResult): Benched => {
+    const report = JSON.parse(stdout || "{}") as Benched;
+    expect(code, stderr).toBe(report.wasBottleneck ? 1 : 0);
+    for (const { offered, good, late, lost, repeated, refused } of report.trials) {
+      expect(offered).toBeGreaterThan(10);
+      // How many of them a busy machine answers in time, is for other suites.
+      expect([lost, repeated]).toEqual([0, 0]);
+      expect(good).toBeGreaterThan(0);
+      expect(good + late + Object.values(refused).reduce((a, b) => a + b, 0)).toBe(offered);
+    }
+    expect(report.interrupted).toBe(false);
+    return report;
+  };
+  const common = ["--slo", "5s", "--json", "--warmup", "0"];
+  const page = join(folder, "bench.html");
+  const mix = [
+    "--mix",
+    "mlp.web:3,ctr.batch",
+    "--rates",
+    "40,80",
+    "--seconds",
+    "0.5",
+    "--arrivals",
+    "gamma:0.5",
+    "--html",
+    page,
+  ];
+  const swept = check(await up.command("bench", ...mix, ...common));
+  expect(swept.streams.map(({ name }) => name)).toEqual(["mlp.web", "ctr.batch"]);
+  expect(swept.trials).toHaveLength(2);
+  expect(await readFile(page, "utf8")).toContain("<h2>Streams</h2>");
+  const trace = join(folder, "trace.csv");
+  const lines = Array.from({ length: 30 }, (_, i) => `${i * 10},${i % 3 === 0 ? "ctr" : "mlp"},shop`);
+  await writeFile(trace, ["t_ms,model,app", ...lines].join("\n"));
+  const { http } = up.events.find(({ event, name }) => event === "child-ready" && name === "gateway")!;
+  const replayed = check(await up.command("bench", "--arrivals", `trace:${trace}`, "--http", String(http), ...common));
+  expect(replayed.trials.map(({ offered }) => offered)).toEqual([30]);
+});
+
+test("tutti bench says what is missing, and what a wrong word should have been", async () => {
+  const said = async (code: number, text: string, ...args: string[]): Promise<void> => {
+    const result = await up.command("bench", ...args);
+    expect([result.code, result.stderr]).toEqual([code, expect.stringContaining(text)]);
+  };
+  await Promise.all([
+    said(2, "name a model"),
+    said(2, "poisson, uniform, gamma", "mlp", "--arrivals", "bursty"),
+    said(1, 'no model "mpl" is loaded', "mpl"),
+    said(3, "can't be reached", "mlp", "--http", "http://127.0.0.1:9"),
+  ]);
 });

@@ -3,7 +3,7 @@
  * inside, where a well-formed lie may be believed for a while, no actor stops, nobody gets a wrong or a second answer (T1, T2), and service comes back.
  */
 import type { Bus, Delivery } from "@tutti/bus";
-import { BUCKET, CONTENT, HEADER } from "@tutti/protocol";
+import { BUCKET, CONTENT, HEADER, PLACEMENT_KEY } from "@tutti/protocol";
 import { Prng, micros, millis, seconds } from "@tutti/units";
 import { encodeRequest, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -187,7 +187,13 @@ test("entries of the store that can't be read, or say what no writer of ours say
     means: [],
     executorTypes: [],
   };
+  let epoch = 0;
   const asked = among(cluster, 30, () => {
+    const placement = {
+      ...{ epoch: ++epoch, madeAt: 1, gpus: [{ gpu: 0, subCluster: "main" }] },
+      models: [1, 2].map((number) => ({ number, subCluster: "main", next: "s1" })),
+    };
+    put(BUCKET.plan, PLACEMENT_KEY, toJson(mutatedValue(placement, prng)));
     put(
       BUCKET.models,
       "bad",
@@ -203,6 +209,8 @@ test("entries of the store that can't be read, or say what no writer of ours say
     expect(outcomes).toHaveLength(1);
     expect(outcomes[0]?.status === "ok" ? outcomes[0].value : value).toBe(value);
   }
+  // A placement that can be read counts, whatever it says.
+  cluster.store.delete(BUCKET.plan, PLACEMENT_KEY, () => undefined);
   cluster.run(seconds(1));
   expect(new Set(outcomesOf(among(cluster, 20, () => undefined)))).toEqual(new Set(["ok"]));
 });

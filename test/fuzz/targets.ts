@@ -5,20 +5,27 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { wellFormed } from "@tutti/actors";
+import { rowBuffer, wellFormed } from "@tutti/actors";
 import { FrameIntake, readCredentials } from "@tutti/bus-nats";
 import { AuthDirectory } from "@tutti/cli/auth";
+import { meanOf } from "@tutti/dynamic";
+import { asHistogram, costsOf } from "@tutti/profile";
 import * as protocol from "@tutti/protocol";
 import {
   type MessageType,
+  type ModelRunTimes,
   type ModelSpec,
   type PullRequest,
   type ResultBatch,
   type Tensor,
   TuttiError,
+  isModelRunTimes,
   isModelSpec,
   isModelStatus,
+  isPlacement,
   rowLayout,
+  variantInput,
+  variantView,
 } from "@tutti/protocol";
 import { FrameAssembler } from "@tutti/pull-tcp";
 import { actorKey, instant, micros, millis } from "@tutti/units";
@@ -116,6 +123,21 @@ const TENSORS: readonly Tensor[] = [
 ];
 const FORMS: readonly Form[] = ["json", "msgpack", "binary"];
 
+const TIMES = { samples: 40, edges: [1_000, 1_500.5, 3_000], masses: [0.25, 0.75] };
+const APP_TIMES = { ...TIMES, app: 7, name: "camera", share: 1, mean: 2_000, p50: 1_900, p99: 2_990 };
+const RUN_TIMES: ModelRunTimes = {
+  ...{ name: "wide", number: 2, version: "1" },
+  buckets: [
+    {
+      kind: "dynamic",
+      apps: [{ ...APP_TIMES, byUnits: [TIMES, TIMES].map((times, i) => ({ ...times, upTo: 10 + i })) }],
+      pool: { ...APP_TIMES, app: 0, name: "" },
+      costs: [1, 2, 4].map((batchSize) => ({ batchSize, fixed: 10.5, slope: batchSize / 2 })),
+      costSamples: 9,
+    },
+  ],
+};
+
 /** A model with a variable axis: short inputs grow to a bucket, of 4,096 elements at most. */
 const BUCKETED: ModelSpec = {
   ...echoModel({ name: "wide", number: 2, slo: millis(50), batchSizeMax: 8, latency: () => millis(1) }),
@@ -125,6 +147,33 @@ const BUCKETED: ModelSpec = {
   ],
   axes: { W: { mode: "bucket", sizes: [4, 64, 1_024], padValue: 0 } },
   buckets: [{ W: 4 }, { W: 64 }, { W: 1_024 }],
+};
+
+/** A model whose rows keep their lengths: masks and lengths are made, an output is cut. */
+const PADDED: ModelSpec = {
+  ...BUCKETED,
+  axes: { W: { mode: "pad", sizes: [64], padValue: 1, padValues: { x: 2 }, multiple: 4, typical: 8, mixed: false } },
+  buckets: [{}],
+  made: [
+    { name: "mask", type: "FP32", dims: ["batch", "W"], made: "mask", axis: "W" },
+    { name: "lengths", type: "INT64", dims: ["batch"], made: "lengths", axis: "W" },
+  ],
+  cuts: { T: { axis: "W", divide: 8, add: 3 } },
+};
+
+/** Variants whose rows share batches: prefix and suffixes in one file. */
+const FAMILY: ModelSpec = {
+  ...BUCKETED,
+  inputs: [...BUCKETED.inputs, variantInput()],
+  outputs: [],
+  file: { object: "f", sha256: "s", bytes: 96 },
+  family: {
+    prefix: { offset: 0, bytes: 64, nodes: 3, inputs: ["x"], cut: [{ name: "h", batchAxis: 0 }] },
+    variants: ["a", "b"].map((name, i) => ({
+      ...{ name, version: "1", slo: millis(50), outputs: BUCKETED.outputs },
+      suffix: { offset: 64 + 16 * i, bytes: 16, nodes: 1, inputs: ["ids"], feeds: [{ from: "h", to: "h" }] },
+    })),
+  },
 };
 
 function readRequest(form: Form, bytes: Uint8Array): unknown {
@@ -212,7 +261,10 @@ function readSpec(bytes: Uint8Array): unknown {
   if (!isModelSpec(value)) return undefined;
   // What is believed must serve: a request that doesn't fit it is refused, and nothing else.
   for (let bucket = 0; bucket < value.buckets.length; bucket++) rowLayout(value, bucket);
-  return fillRow(value, { inputs: TENSORS.slice(0, 2) });
+  const asked = value.family === undefined ? value : variantView(value, value.family.variants.length - 1);
+  const { bucket, row } = fillRow(asked, { inputs: TENSORS.slice(0, 2) });
+  const buffer = rowBuffer(value, bucket, 2);
+  return buffer.add(row) && buffer.parts();
 }
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-fuzz-"));
@@ -277,11 +329,43 @@ export const TARGETS: readonly Target[] = [
     room: 16_384,
   },
   { name: "tensors", samples: [encodeTensors(TENSORS), encodeTensors([])], read: decodeTensors },
-  { name: "models in the store", samples: [toJson(BUCKETED)], read: readSpec, reform: inJson, room: 67_108_864 },
+  {
+    name: "models in the store",
+    samples: [toJson(BUCKETED), toJson(PADDED), toJson(FAMILY)],
+    read: readSpec,
+    reform: inJson,
+    room: 67_108_864,
+  },
   {
     name: "statuses in the store",
     samples: [toJson(STATUS)],
     read: (bytes) => isModelStatus(fromJson(bytes)),
+    reform: inJson,
+  },
+  {
+    name: "the placement in the store",
+    samples: [
+      toJson({
+        ...{ epoch: 3, madeAt: 1_790_000_000_000_000, gpus: [{ gpu: 0, subCluster: "main" }] },
+        models: [{ number: 1, subCluster: "main", next: "s1" }],
+      }),
+    ],
+    read: (bytes) => isPlacement(fromJson(bytes)),
+    reform: inJson,
+  },
+  {
+    name: "running times in the store",
+    samples: [toJson(RUN_TIMES)],
+    // What is believed is planned with: it must not stop a batcher.
+    read: (bytes) => {
+      const value = fromJson(bytes);
+      if (!isModelRunTimes(value)) return false;
+      for (const { apps, costs } of value.buckets) {
+        for (const times of apps) meanOf(asHistogram(times));
+        costsOf(costs)(3);
+      }
+      return true;
+    },
     reform: inJson,
   },
   {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { npmEnvironment } from "../../infra/setup/npm.mjs";
-import { chooseNode, nodeRuntime, withNodeFirst } from "../../infra/setup/node-runtime.mjs";
+import { chooseNode, nodeRuntime, withCompileCache, withNodeFirst } from "../../infra/setup/node-runtime.mjs";
 import { machine } from "./machine.ts";
 
 let state: string;
@@ -72,6 +72,11 @@ test("when npm can't bring it, the error shows npm's words and leaves nothing ha
 test("the chosen Node comes first on the path, once", () => {
   const env = withNodeFirst({ PATH: "/usr/bin:/n/bin:/bin", HOME: "/h" }, "/n/bin/node");
   expect(env).toEqual({ PATH: "/n/bin:/usr/bin:/bin", HOME: "/h" });
+});
+
+test("what Node compiles is kept below the state folder, unless the user says where", () => {
+  expect(withCompileCache({ PATH: "/bin" }, "/s")).toEqual({ PATH: "/bin", NODE_COMPILE_CACHE: "/s/compile-cache" });
+  expect(withCompileCache({ NODE_COMPILE_CACHE: "/mine" }, "/s")).toEqual({ NODE_COMPILE_CACHE: "/mine" });
 });
 
 test("an npm inside an npm hears where packages come from, and nothing of the outer run", () => {

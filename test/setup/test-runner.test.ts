@@ -90,7 +90,7 @@ test("cheap suites come first, whole systems last, and new folders in between", 
 test("arguments name suites or the group of checks, and paths narrow them", () => {
   const suites = allSuites(root);
   const names = (...args: string[]) => select(suites, args).suites.map((suite) => suite.name);
-  expect(names("check")).toEqual(["format", "lint", "types"]);
+  expect(names("check")).toEqual(["format", "lint", "types", "types-of-the-console"]);
   expect(names("unit", "packages/units/")).toEqual(["unit"]);
   expect(select(suites, ["unit", "packages/units/"]).filters).toEqual(["packages/units/"]);
   expect(select(suites, ["units"]).unknown).toEqual(["units"]);

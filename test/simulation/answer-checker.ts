@@ -34,6 +34,9 @@ export class AnswerChecker {
   readonly #byId: Asked[] = [];
   /** When each was last answered. */
   readonly #answered = new Map<Asked, Instant>();
+  /** Those of which the bus took an answer. */
+  readonly #taken = new Set<Asked>();
+  readonly #uninsured = new Set<Asked>();
 
   constructor(report: Report, now: () => Instant) {
     this.#report = report;
@@ -59,13 +62,21 @@ export class AnswerChecker {
   #publishersBackAt = -Infinity;
 
   /** An ingress publishes to a reply subject. */
-  sent(host: Host, reply: string): void {
+  /**
+   * @param taken - by the bus: what is not is tried again on the next connection
+   * @param isKept - unlike a refusal of one class to many, which goes without that insurance (packages/actors, `refuseAlike`)
+   */
+  sent(host: Host, reply: string, taken: boolean, isKept: boolean): void {
     const asked = this.#byReply.get(reply);
     if (asked === undefined) return;
     if (asked.acceptedBy !== host) this.#report("T2", `${host.name} answers request ${asked.id}, which it never got`);
     const before = this.#answered.get(asked);
     this.#answered.set(asked, this.#now());
+    const wasTaken = this.#taken.has(asked);
+    if (taken) this.#taken.add(asked);
+    if (!isKept) this.#uninsured.add(asked);
     if (before !== undefined) {
+      if (!wasTaken) return;
       // Of what was sent before a break an ingress can't know whether it got there: the same answer may be repeated.
       if (host.bulkBackAt < before) this.#report("T1", `request ${asked.id} is answered a second time`);
       return;
@@ -120,6 +131,8 @@ export class AnswerChecker {
   /** Also what was answered while the connection was away, or lost with it. */
   #checkHeard(asked: Asked, host: Host, answeredAt: Instant): void {
     if (asked.outcomes.length > 0 || host.bulkAway) return;
+    const breaksEndedAt = Math.max(host.bulkBackAt, this.#publishersBackAt);
+    if (this.#uninsured.has(asked) && breaksEndedAt > answeredAt) return;
     const since = Math.max(answeredAt, host.bulkBackAt, host.wokenAt, this.#publishersBackAt);
     if (this.#now() > since + HEARD_US_MAX)
       this.#report("T1", `the answer to request ${asked.id} of ${host.name} did not get there`);

@@ -112,9 +112,9 @@ export class Checkers implements Watcher {
     on(BatchDispatched, () => undefined);
   }
 
-  onSent(host: Host, subject: string, payload: Uint8Array): void {
+  onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
     if (host.armed > TIMERS_MAX) this.#report("T7", `${host.name} has ${host.armed} timers`);
-    if (subject.startsWith("_INBOX.")) return this.answers.sent(host, subject);
+    if (subject.startsWith("_INBOX.")) return this.answers.sent(host, subject, taken, isKept);
     this.#host = host;
     if (subject.startsWith(BEAT_SUBJECT)) return void this.#beats.read(payload);
     if (!subject.startsWith(ACTOR_SUBJECT)) return;

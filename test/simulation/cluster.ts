@@ -3,9 +3,10 @@ import { createBatcher, createExecutor, createIngress, createProfiler, createRan
 import { type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
 import { type EmulatedFault, EmulatedEngine, type Engine } from "@tutti/engine";
-import { BUCKET, STRIKES_MAX, inferSubject } from "@tutti/protocol";
+import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, STRIKES_MAX, inferSubject } from "@tutti/protocol";
+import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
 import { InMemoryDataNetwork } from "@tutti/pull";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore, isStoreFailure } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
 import { type Instant, type Micros, Prng, actorKey, after, gpuId, micros, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
@@ -13,6 +14,7 @@ import type { Asked, Watcher } from "./watcher.ts";
 import { echoModel, echoRequest, readEcho } from "./echo-model.ts";
 import { Host, HostBus, HostClock, hostDataClient, hostDataHandlers, hostStore } from "./host.ts";
 import { Links } from "./links.ts";
+import type { Placing } from "./placements.ts";
 import type { ModelPlan, Plan } from "./plan.ts";
 
 /** A process that runs, and its actor's connections. */
@@ -82,12 +84,15 @@ export class Cluster {
 
   /** Starts everybody. */
   open(): void {
+    if (this.#plan.placings !== undefined) this.place(this.#plan.placings.first);
     for (const slot of this.#firstSlots) this.start(slot);
     this.#plan.models.forEach((model, i) => {
       const latency = (batchSize: number): Micros => micros(model.alphaUs * batchSize + model.betaUs);
       const { name, batchSizeMax, sloMs } = model;
       const runDeadline = micros(4 * latency(batchSizeMax)); // longer than any run that a plan slows down
-      const spec = { ...echoModel({ name, number: i + 1, slo: millis(sloMs), batchSizeMax, latency }), runDeadline };
+      const { version = "1" } = splitModelName(name);
+      const echo = echoModel({ name, number: i + 1, slo: millis(sloMs), batchSizeMax, latency });
+      const spec = { ...echo, version, runDeadline };
       this.store.put(BUCKET.models, name, toJson(spec), () => undefined);
     });
   }
@@ -183,6 +188,53 @@ export class Cluster {
   /** Deaths of engines by model: one more, in a row, and the model would be quarantined. */
   readonly #deaths = new Map<string, number>();
 
+  /** As the planner does, which goes on trying while the store is away. */
+  place({ models, executors }: Placing): void {
+    const { gpusPerExecutor } = this.#plan;
+    const placement: Placement = {
+      ...{ epoch: ++this.#placements, madeAt: this.now },
+      models: models.flatMap((where, i) => {
+        const [subCluster = "", next] = where.split(">");
+        return subCluster === "" ? [] : [{ number: i + 1, subCluster, ...(next !== undefined && { next }) }];
+      }),
+      gpus: executors.flatMap((subCluster, i) =>
+        subCluster === ""
+          ? []
+          : Array.from({ length: gpusPerExecutor }, (_, j) => ({ gpu: gpuId(i * gpusPerExecutor + j), subCluster })),
+      ),
+    };
+    // As a planner's compare-and-set has it, none is written over a later one.
+    const write = (): void => {
+      if (placement.epoch !== this.#placements) return;
+      this.store.put(BUCKET.plan, PLACEMENT_KEY, toJson(placement), (result) => {
+        if (isStoreFailure(result)) this.later(5_000, write);
+      });
+    };
+    write();
+  }
+  #placements = 0;
+
+  /** As an operator does, who tries again while the store is away. */
+  share(percent: number, isShadow: boolean): void {
+    const share = ++this.#shares;
+    const slices = isShadow ? [] : withPercent([], "2", percent)!;
+    const shadow = isShadow ? { shadow: { version: "2", percent: 100 } } : {};
+    const state = { at: this.now, by: "operator", why: "", default: "1", slices, ...shadow };
+    const name = this.#plan.models[0]!.name;
+    const write = (): void => {
+      if (share !== this.#shares) return;
+      this.store.put(BUCKET.plan, routeKeys.model(name), toJson({ name, states: [state] }), (result) => {
+        if (isStoreFailure(result)) this.later(5_000, write);
+      });
+    };
+    write();
+  }
+  #shares = 0;
+  #subClusterOf(ranker: number): string {
+    const { subClusters } = this.#plan.placings ?? { subClusters: [DEFAULT_SUB_CLUSTER] };
+    return subClusters[ranker % subClusters.length]!;
+  }
+
   /** A whole number below `max`. */
   draw(max: number): number {
     return this.#prng.nextInt(max);
@@ -230,7 +282,7 @@ export class Cluster {
       case "ranker":
         return createRanker(
           ports,
-          { ...config, subCluster: "main", pingEvery: millis(10), ctrlFloor: millis(1) },
+          { ...config, subCluster: this.#subClusterOf(Number(index)), pingEvery: millis(10), ctrlFloor: millis(1) },
           ready,
         );
       case "batcher":
@@ -283,7 +335,8 @@ export class Cluster {
   }
 
   #createExecutor(index: number, host: Host, ports: ActorPorts, config: ActorConfig): Actor {
-    const { gpusPerExecutor } = this.#plan;
+    const { gpusPerExecutor, placings } = this.#plan;
+    const brief = placings && { lingerFor: micros(placings.lingerForUs), keptFor: micros(placings.keptForUs) };
     const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(index * gpusPerExecutor + i));
     const data = hostDataClient(this.#data.connect(host.key), host, (pull) => this.#watcher.onPull(host, pull));
     return createExecutor(
@@ -296,7 +349,7 @@ export class Cluster {
           this.later(20_000, () => this.start(host.slot));
         },
       },
-      config,
+      { ...config, ...brief },
       () => undefined,
     );
   }
@@ -377,6 +430,7 @@ function telemetryOf(host: Host, watcher: Watcher): Telemetry {
     context: { traceId: "0".repeat(32), spanId: "0".repeat(16), sampled: false },
     set: () => undefined,
     event: () => undefined,
+    keep: () => undefined,
     end: () => undefined,
   };
   return { log, tracer: { enabled: false, start: () => span } };

@@ -44,7 +44,11 @@ export interface EchoAnswer {
   /** NaN unless ok. */
   readonly value: number;
   readonly text: string;
+  /** The name of its output, where that isn't `y`: of a variant of a family. */
+  readonly output?: string;
   readonly retryAfterMs?: number;
+  /** Where its publisher can't know which version answers. */
+  readonly version?: string;
 }
 
 export function readEcho(delivery: Delivery): EchoAnswer {
@@ -59,7 +63,10 @@ export function readEcho(delivery: Delivery): EchoAnswer {
     return { status: code, value: NaN, text: error, ...(retryAfterMs !== undefined && { retryAfterMs }) };
   }
   const [tensor] = decodeTensors(delivery.payload);
-  return { status: "ok", value: tensor === undefined ? NaN : floatOf(tensor.data), text: "" };
+  const version = delivery.header(HEADER.version);
+  const said = version === undefined ? {} : { version };
+  const output = tensor === undefined || tensor.name === "y" ? {} : { output: tensor.name };
+  return { status: "ok", value: tensor === undefined ? NaN : floatOf(tensor.data), text: "", ...output, ...said };
 }
 
 export const floatOf = (bytes: Uint8Array): number => new DataView(bytes.buffer, bytes.byteOffset).getFloat32(0, true);

@@ -3,6 +3,7 @@ import { type Cluster, type Running } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
 import type { Cut } from "./links.ts";
 import type { Action, Plan } from "./plan.ts";
+import { hasRollout } from "./rollouts.ts";
 
 /** A client that lost its server tries again at moments of its own. */
 const RECONNECT_US_MAX = 20_000;
@@ -48,6 +49,10 @@ export class Faults {
         return this.#drain(action.slot, undefined);
       case "hang":
         return cluster.hangNext(this.#plan.models[action.model]!.name);
+      case "place":
+        return cluster.place(action.placing);
+      case "share":
+        return cluster.share(action.percent, action.isShadow);
       case "junk":
         return cluster.junk();
       case "burst": {
@@ -186,5 +191,7 @@ export class Faults {
     }
     cluster.reconnectPublishers();
     for (const slot of cluster.slots) cluster.start(slot);
+    if (this.#plan.placings !== undefined) cluster.place(this.#plan.placings.last);
+    if (hasRollout(this.#plan)) cluster.share(0, false);
   }
 }

@@ -1,7 +1,7 @@
 /**
- * T4 and T5, from what is sent: grants come from who holds the epoch; a batch comes from who holds its model's term, for a grant that it was given and that
- * nobody used before; an executor accepts one batch per grant, of its own incarnation, never of an older epoch, sequence or term, never after validUntil,
- * and reports each once.
+ * T4 and T5, from what is sent: grants come from who holds the epoch, for accelerators of its sub-cluster; a batch comes from who holds its model's term, for a grant that it was given and that
+ * nobody used before; an executor accepts one batch per grant, of its own incarnation, only of the epoch that it joined last and granted since it came to that
+ * sub-cluster, never of an older sequence or term, never after validUntil, and reports each once.
  */
 import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, modelNumberOf } from "@tutti/units";
@@ -21,6 +21,8 @@ const HUNG_US_MAX = 400_000;
 const MOVES_MAX = 40;
 
 interface Grant extends GpuGranted {
+  /** In true time. */
+  readonly givenAt: number;
   usedBy: string | undefined;
 }
 interface Accepted {
@@ -31,6 +33,8 @@ interface Accepted {
 /** What one executor has obeyed or promised. */
 interface Obeyed {
   epoch: number;
+  /** When it first told a leader of another sub-cluster than before that it obeys it. */
+  movedAt: number;
   readonly sequences: Map<number, number>;
   readonly terms: Map<number, number>;
 }
@@ -39,6 +43,7 @@ export class FenceChecker {
   readonly #report: Report;
   readonly #now: () => number;
   readonly #rankerOf = new Map<number, ActorKey>();
+  readonly #subClusterOf = new Map<number, string>();
   readonly #batcherOf = new Map<string, ActorKey>();
   readonly #termOf = new Map<number, number>();
   readonly #moves = new Map<number, number>();
@@ -59,7 +64,10 @@ export class FenceChecker {
   /** As the store has it, at the moment of the write. */
   leaseWritten(key: string, value: Uint8Array, revision: number): void {
     const lease = fromJson(value) as { ranker?: ActorKey; batcher?: ActorKey };
-    if (lease.ranker !== undefined) this.#rankerOf.set(revision, lease.ranker);
+    if (lease.ranker !== undefined) {
+      this.#rankerOf.set(revision, lease.ranker);
+      this.#subClusterOf.set(revision, key.slice(leaseKeys.ranker("").length));
+    }
     const model = Number(key.slice(leaseKeys.model(0).length - 1));
     if (lease.batcher === undefined) return;
     const moves = (this.#moves.get(model) ?? 0) + 1;
@@ -82,7 +90,7 @@ export class FenceChecker {
       this.#report("T5", `${host.name} grants under epoch ${grant.epoch}, which it does not hold`);
     const id = grantId(grant);
     if (this.#grants.has(id)) this.#report("T5", `grant ${id} is given twice`);
-    this.#grants.set(id, { ...grant, usedBy: undefined });
+    this.#grants.set(id, { ...grant, givenAt: this.#now(), usedBy: undefined });
   }
 
   dispatched(host: Host, batch: BatchDispatched): void {
@@ -120,20 +128,27 @@ export class FenceChecker {
     const obeyed = this.#of(host.key);
     const says = (what: string): void => this.#report("T5", `${host.name} accepts batch ${batchId} ${what}`);
     if (batch.executor !== host.key) says("of another incarnation");
-    if (batch.epoch < obeyed.epoch) says(`of epoch ${batch.epoch} after ${obeyed.epoch}`);
+    if (batch.epoch !== obeyed.epoch) says(`of epoch ${batch.epoch}, and has told ${obeyed.epoch} that it obeys it`);
+    if ((this.#grants.get(grantId(batch))?.givenAt ?? 0) < obeyed.movedAt)
+      says("that was granted before it came to this sub-cluster");
     const sequence = obeyed.sequences.get(batch.gpu) ?? 0;
     if (batch.grantSeq <= sequence) says(`of sequence ${batch.grantSeq} after ${sequence}`);
     const model = modelNumberOf(batch.thread);
     if (batch.term < (obeyed.terms.get(model) ?? 0)) says(`of term ${batch.term} after ${obeyed.terms.get(model)}`);
     if (this.#now() + host.skew > batch.validUntil) says("after its grant's validity");
-    obeyed.epoch = Math.max(obeyed.epoch, batch.epoch);
     raise(obeyed.sequences, batch.gpu, batch.grantSeq);
     raise(obeyed.terms, model, batch.term);
   }
 
-  /** By telling epoch e when it is free, an executor promises to obey nothing older. */
+  /** By telling epoch e when it is free, an executor promises to obey nothing older of its sub-cluster, and nothing of another. */
   promised(host: Host, { epoch }: Pick<GpuFreed, "epoch">): void {
     const obeyed = this.#of(host.key);
+    const [from, to] = [this.#subClusterOf.get(obeyed.epoch), this.#subClusterOf.get(epoch)];
+    if (from !== undefined && from !== to) {
+      obeyed.epoch = epoch;
+      obeyed.movedAt = this.#now();
+    }
+    // What leaves in one turn of the event loop leaves by destination, not in the order in which it was said.
     obeyed.epoch = Math.max(obeyed.epoch, epoch);
   }
 
@@ -175,7 +190,7 @@ export class FenceChecker {
   #of(executor: ActorKey): Obeyed {
     let obeyed = this.#obeyed.get(executor);
     if (obeyed === undefined)
-      this.#obeyed.set(executor, (obeyed = { epoch: 0, sequences: new Map(), terms: new Map() }));
+      this.#obeyed.set(executor, (obeyed = { epoch: 0, movedAt: 0, sequences: new Map(), terms: new Map() }));
     return obeyed;
   }
 }

@@ -6,7 +6,8 @@ import { type ActorKey, type Instant, type Micros, NEVER } from "@tutti/units";
 
 /** What a host lets others see of its process. */
 export interface HostWatcher {
-  onSent(host: Host, subject: string, payload: Uint8Array): void;
+  /** @param isKept - it carries a reply subject, as answers do that their ingress keeps until they have left */
+  onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void;
   onReceived(host: Host, delivery: Delivery): void;
   /** Its store shows it an entry. */
   onEntry(host: Host, bucket: string, key: string, revision: number): void;
@@ -171,7 +172,7 @@ export class HostBus implements Bus {
   publish: Bus["publish"] = (subject, payload, options) => {
     if (!this.#host.alive) return false;
     // Also what is lost because the connection is away: to checkers, an actor has done what it tried to do.
-    this.#host.watcher.onSent(this.#host, subject, payload);
+    this.#host.watcher.onSent(this.#host, subject, payload, this.#inner.connected, options?.reply !== undefined);
     return this.#inner.publish(subject, payload, options);
   };
   subscribe: Bus["subscribe"] = (pattern, onDelivery, options) => {

@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { Copy, patched } from "./mutant.ts";
 import { MUTATIONS, type Mutation } from "./mutations.ts";
@@ -9,6 +11,11 @@ const SEEDS = 300;
 const TIMEOUT_MS = 900_000;
 const copies: Copy[] = [];
 afterAll(() => copies.forEach((copy) => copy.remove()));
+
+test.for(MUTATIONS)("$name: still fits the source", (mutation) => {
+  const source = readFileSync(join(import.meta.dirname, "../../packages", mutation.file), "utf8");
+  expect(patched(source, mutation)).not.toBe(source);
+});
 
 test("every planted bug is found by some seed, each in a copy of the packages", { timeout: TIMEOUT_MS }, async () => {
   const left = [...MUTATIONS];

@@ -27,7 +27,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "no epoch check at the executor",
     file: "actors/src/executor/fence.ts",
-    find: `if (batch.epoch < this.#epoch) return "old-epoch";`,
+    find: `if (batch.epoch !== this.#epoch) return "old-epoch";`,
     replace: ``,
     from: 11,
   },
@@ -45,10 +45,23 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 20,
   },
   {
+    name: "a batcher shows a model the grants of a leader that it has left",
+    file: "actors/src/batcher/batcher.ts",
+    find: `if (this.#allegiance.isForeign(entry, grant, sender)) return`,
+    replace: `if (at < 0) return`,
+  },
+  {
+    name: "a ranker counts accelerators of other sub-clusters",
+    file: "actors/src/ranker/ranker.ts",
+    find: `if (gpu.subCluster !== this.#config.subCluster) {`,
+    replace: `if (gpu.freeAt === undefined) {`,
+    from: 20,
+  },
+  {
     name: "a batcher obeys a grant that was repeated on the way",
-    file: "scheduling/src/model-thread.ts",
-    find: `if (last !== undefined && grant.grantSeq <= last) return false;`,
-    replace: `if (last !== undefined && grant.grantSeq < last) return false;`,
+    file: "scheduling/src/obeyed-grants.ts",
+    find: `if (entries[i + 1] === epoch && grantSeq <= entries[i + 2]!) return false;`,
+    replace: `if (entries[i + 1] === epoch && grantSeq < entries[i + 2]!) return false;`,
     from: 26,
   },
   {
@@ -87,13 +100,13 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "rows of a batch are answered in the wrong order",
     file: "actors/src/executor/run.ts",
-    find: `rowOfOutput(this.model.spec, output, row, this.#rows.length)`,
-    replace: `rowOfOutput(this.model.spec, output, this.#rows.length - 1 - row, this.#rows.length)`,
+    find: `row: at, rows: batchSize`,
+    replace: `row: batchSize - 1 - at, rows: batchSize`,
   },
   {
     name: "an ingress that is stopped does not wait for its answers",
     file: "actors/src/ingress/ingress.ts",
-    find: `if (this.#held.size === 0 && this.#door.decoding === 0) this.#drained?.();`,
+    find: `if (underway === 0) this.#drained?.();`,
     replace: `this.#drained?.();`,
     from: 56,
   },
@@ -114,8 +127,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "the answer to the last asking for a lost arrival is dropped",
     file: "actors/src/batcher/arrival-order.ts",
-    find: `if (gap !== undefined) gap.askings++;`,
-    replace: `if (gap !== undefined && ++gap.askings > 1) lane.gaps.shift();`,
+    find: `    gap.askings++;`,
+    replace: `    if (++gap.askings > 1) lane.gaps.shift();`,
     from: 50,
   },
   {
@@ -136,7 +149,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "nobody ends a run that never ends",
     file: "actors/src/executor/watched-engine.ts",
-    find: `if (stalled) this.#startedAt = now; // W2`,
+    find: `if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;`,
     replace: `this.#startedAt = now;`,
     from: 4,
   },

@@ -1,4 +1,6 @@
 import { Prng } from "@tutti/units";
+import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
+import { withRollout } from "./rollouts.ts";
 
 /** What goes wrong on one direction of one link while faults last. Shares of the messages; times in µs. */
 export interface LinkFaults {
@@ -38,6 +40,10 @@ export type Action =
   | { readonly kind: "join" | "leave"; readonly slot: string }
   /** The next run of that model never ends. */
   | { readonly kind: "hang"; readonly model: number }
+  /** The planner writes down where models and accelerators belong. */
+  | { readonly kind: "place"; readonly placing: Placing }
+  /** So much of the first model's requests goes to its second version from now on, or it is its shadow. */
+  | { readonly kind: "share"; readonly percent: number; readonly isShadow: boolean }
   /** Malformed messages from a stranger, to everybody. */
   | { readonly kind: "junk" }
   /** Requests of one model at once. */
@@ -69,8 +75,11 @@ export interface Plan {
   readonly struck: boolean;
   readonly ingresses: number;
   readonly batchers: number;
+  /** Of all sub-clusters, in turn. */
   readonly rankers: number;
   readonly executors: number;
+  /** Undefined: one sub-cluster, and nobody has ever planned. */
+  readonly placings?: Placings;
   /** Started by an action. */
   readonly joiners: readonly string[];
   readonly gpusPerExecutor: number;
@@ -94,7 +103,9 @@ const SKEW_US_MAX = 100;
 const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 
 /** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
-export function planOf(seed: number): Plan {
+export const planOf = (seed: number): Plan => withRollout(planWithoutRollout(seed));
+
+function planWithoutRollout(seed: number): Plan {
   const prng = new Prng(seed * 7_919 + 17);
   /** A generator of its own, so that what it decides does not change the rest of what a seed means. */
   const extra = new Prng(seed * 6_007 + 3);
@@ -111,8 +122,10 @@ export function planOf(seed: number): Plan {
     rankers: count(2, 3),
     executors: count(least, 3),
   };
+  const isPlaced = !quiet && hasTwoSubClusters(seed);
+  if (isPlaced) size.rankers *= 2;
   const models = Array.from({ length: count(1, 3) }, (_, i) => modelPlan(prng, i, quiet));
-  const durationUs = Math.round(struck ? STRUCK_US : between(200_000, 350_000));
+  const durationUs = Math.round(struck ? STRUCK_US : calm ? between(...CALM_US) : between(200_000, 350_000));
   const plan = {
     ...size,
     seed,
@@ -138,9 +151,16 @@ export function planOf(seed: number): Plan {
   if (calm) return { ...plan, joiners: [], actions: calmActions(prng, size, durationUs) };
   if (struck) return { ...plan, joiners: [], actions: strikes(extra, size) };
   const more = extraActions(extra, plan);
-  return { ...plan, joiners: more.joiners, actions: [...actionsOf(prng, plan), ...more.actions] };
+  const { joiners } = more;
+  const actions = [...actionsOf(prng, plan), ...more.actions];
+  if (!isPlaced) return { ...plan, joiners, actions };
+  const placings = placingsOf(seed, { ...plan, joiners });
+  const places = placings.changes.map(({ atUs, placing }) => ({ atUs, action: { kind: "place", placing } as const }));
+  return { ...plan, joiners, placings, actions: [...actions, ...places] };
 }
 
+/** Time for an executor to be drained, which takes a quarter of a second, and to come back before the next restart. */
+const CALM_US = [1_100_000, 1_200_000] as const;
 /** Time for two strikes. */
 const STRUCK_US = 500_000;
 

@@ -73,7 +73,9 @@ export class QueueChecker {
     const known = ledger.entries.get(id);
     // What was withdrawn may be told again: its batch ran without it, or an earlier holder's executor that had it died.
     const isBack = known?.state === "left" && known.withdrawnAt > -Infinity;
-    if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack) return;
+    // Its executor died: the ingress, whom a late question for missed arrivals had made take it for an orphan, tells it again while the refusal is on its way.
+    const isOrphan = known?.state === "left" && known.batch !== undefined && this.#ended.has(known.batch.executor);
+    if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack && !isOrphan) return;
     const { term, thread, deadline } = arrival;
     const entry: Entry = {
       term,

@@ -196,8 +196,12 @@ class Trial {
     const strikes = actions.map(({ atUs }) => this.#loadedAt + atUs);
     const isSteady = ({ at }: Asked): boolean =>
       strikes.every((struckAt) => at < struckAt - STRUCK_SLO_US || at > struckAt + TAKEN_OVER_US);
+    // What was on its way to an ingress that died then is its loss too, though it never had it.
+    const deaths = strikes.filter((_, i) => isOfIngress(actions[i]!));
+    const diedUnderWay = ({ at, acceptedBy }: Asked): boolean =>
+      acceptedBy === undefined && deaths.some((diedAt) => diedAt >= at && diedAt <= at + this.#plan.hopUs);
     const asked = this.#cluster.asked.filter(
-      ({ at, acceptedBy }) => at >= this.#loadedAt && acceptedBy?.alive !== false,
+      (one) => one.at >= this.#loadedAt && one.acceptedBy?.alive !== false && !diedUnderWay(one),
     );
     const refused = asked.filter((one) => isSteady(one) && !isOk(one));
     if (refused.length > 0)
@@ -224,6 +228,8 @@ class Trial {
   }
 }
 
+const isOfIngress = ({ action }: Plan["actions"][number]): boolean =>
+  action.kind === "kill" && action.slot.startsWith("ingress");
 const DECIDED = ["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];
 const isDecided = ({ outcomes }: Asked): boolean => DECIDED.includes(outcomes[0]?.status ?? "");
 const isOk = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "ok";

@@ -1,9 +1,11 @@
 /** `npm run bench:dynamic`: what a request costs in packages/dynamic, in µs of wall time (Orloj's Figure 10). */
 import { parseArgs } from "node:util";
 import {
+  BatchLevels,
   FeasibleQueues,
   KineticTournament,
   LatencyModel,
+  LengthQueue,
   type PriorityStructure,
   Scan,
   affineCosts,
@@ -15,6 +17,7 @@ const HELP = `Usage: npm run bench:dynamic -- [options]
 
   structures   random lines: one insertion, and one pop of 16, with so many pending
   queues       requests of a bimodal application in FeasibleQueues: one insertion, divided by the batch sizes that it enters
+  lengths      requests of eight applications in LengthQueue, Tutti's own: one insertion; the choice of a batch among all of sizes 1 to 16, and taking it
 
   --json                        print JSON instead of a table
   --pending 100,1000,10000      requests that wait
@@ -98,6 +101,38 @@ function queueCost(pending: number): { insertUs: number; takeUs: number } {
   return { insertUs: (1000 * insertMs) / entered, takeUs: (1000 * takeMs) / ROUNDS };
 }
 
+/** Eight applications of 20 to 160 ms, batches of every size to 16; what is taken is replaced, so that as many wait. */
+function lengthsCost(pending: number): { insertUs: number; chooseUs: number; batchMean: number } {
+  const prng = new Prng(3);
+  const around = (ms: number): number => 1_000 * ms * (0.9 + 0.2 * prng.nextFloat());
+  const classes = Array.from({ length: 8 }, (_, i) => ({
+    share: 1,
+    alone: histogramOf(Array.from({ length: 1_000 }, () => around(20 * (i + 1)))),
+  }));
+  const common = { classes, sizes: Array.from({ length: 16 }, (_, i) => i + 1), costs: affineCosts(25_000, 0.2) };
+  const levels = (certainty: number) => new BatchLevels({ ...common, chances: 1e-7, certainty });
+  const queue = new LengthQueue<{ deadline: number }>(levels(0.5), levels(0.9));
+  let now = 1_767_225_600_000_000;
+  const draw = () => ({ deadline: now + 600_000 + prng.nextInt(2_000_000) });
+  for (const request of Array.from({ length: pending }, draw).sort((a, b) => a.deadline - b.deadline))
+    queue.add(request, prng.nextInt(8));
+  let [insertMs, chooseMs, taken] = [0, 0, 0];
+  for (let round = 0; round < ROUNDS; round++) {
+    now += 100;
+    const start = performance.now();
+    queue.dropUntil(now, () => undefined);
+    queue.choose(now, 10, -Infinity);
+    const batch = queue.take();
+    chooseMs += performance.now() - start;
+    const drawn = batch.map(() => ({ deadline: now + 2_600_000 }));
+    const refill = performance.now();
+    for (const request of drawn) queue.add(request, prng.nextInt(8));
+    insertMs += performance.now() - refill;
+    taken += batch.length;
+  }
+  return { insertUs: (1000 * insertMs) / taken, chooseUs: (1000 * chooseMs) / ROUNDS, batchMean: taken / ROUNDS };
+}
+
 function main(): void {
   const repeat = positive(values.repeat);
   const least = <T extends object>(measure: () => T): T => {
@@ -112,6 +147,7 @@ function main(): void {
       scan: least(() => structureCost(() => new Scan(), pending)),
       kinetic: least(() => structureCost(() => new KineticTournament(), pending)),
       queues: least(() => queueCost(pending)),
+      lengths: least(() => lengthsCost(pending)),
     };
   });
   if (values.json) return void process.stdout.write(`${JSON.stringify(rows)}\n`);
@@ -125,10 +161,13 @@ function main(): void {
     "pop of 16",
     "queues: insert",
     "batch of 16",
+    "lengths: insert",
+    "choose a batch",
   ];
   process.stdout.write(`${cells(titles)}  (µs; an insertion into queues by batch size)\n`);
-  for (const { pending, scan, kinetic, queues } of rows) {
-    const figures = [scan.insertUs, scan.popUs, kinetic.insertUs, kinetic.popUs, queues.insertUs, queues.takeUs];
+  for (const { pending, scan, kinetic, queues, lengths } of rows) {
+    const structures = [scan.insertUs, scan.popUs, kinetic.insertUs, kinetic.popUs];
+    const figures = [...structures, queues.insertUs, queues.takeUs, lengths.insertUs, lengths.chooseUs];
     process.stdout.write(`${cells([pending.toLocaleString("en"), ...figures])}\n`);
   }
 }

@@ -1,8 +1,8 @@
+import { LatencyHistogram } from "@tutti/bench";
 import type { Bus, Delivery } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { type Micros, Prng, after, micros } from "@tutti/units";
-import { at } from "./open-loop.ts";
 
 export interface ClosedLoopOptions {
   readonly model: string;
@@ -39,7 +39,7 @@ export class ClosedLoop {
   readonly #headers: Record<string, string>;
   readonly #inbox: string;
   readonly #sentAt = new Map<number, number>();
-  readonly #latencies: number[] = [];
+  readonly #latencies = new LatencyHistogram();
   readonly #refused: Record<string, number> = {};
   readonly #prng: Prng;
   #token = 0;
@@ -71,14 +71,8 @@ export class ClosedLoop {
         }
         this.#ended = true;
         subscription.stop();
-        const sorted = this.#latencies.sort((a, b) => a - b);
-        const latencyMs = {
-          p50: at(sorted, 0.5),
-          p90: at(sorted, 0.9),
-          p99: at(sorted, 0.99),
-          p999: at(sorted, 0.999),
-          max: at(sorted, 1),
-        };
+        const at = (percent: number): number => this.#latencies.at(percent) ?? NaN;
+        const latencyMs = { p50: at(50), p90: at(90), p99: at(99), p999: at(99.9), max: at(100) };
         resolve({
           answered: this.#answered,
           rps: this.#answered / ((this.#clock.now() - from) / 1e6),
@@ -114,7 +108,7 @@ export class ClosedLoop {
     this.#sentAt.delete(token);
     if (this.#counting) {
       this.#answered++;
-      if (delivery.header(HEADER.errorCode) === undefined) this.#latencies.push(this.#clock.now() - sentAt);
+      if (delivery.header(HEADER.errorCode) === undefined) this.#latencies.note(this.#clock.now() - sentAt);
       else {
         const { code } = JSON.parse(Buffer.from(delivery.payload).toString()) as { code: string };
         this.#refused[code] = (this.#refused[code] ?? 0) + 1;

@@ -1,5 +1,5 @@
 /**
- * An open-loop load generator of its own process.
+ * Load from a process of its own: `tutti bench`'s open loop with a raw payload, or a closed one.
  *
  *   node test/bench/load/main.ts --nats URL --model NAME --rate 2000 --seconds 20 [--warmup 2] [--slo 25ms] [--bytes 4] [--input x] [--seed 1]
  *                                [--arrivals poisson|uniform] [--app load]
@@ -13,7 +13,7 @@ import { NodeClock } from "@tutti/clock-node";
 import { type Micros, parseDuration, seconds } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { ClosedLoop } from "./closed-loop.ts";
-import { OpenLoop } from "./open-loop.ts";
+import { offerLoad } from "./open-loop.ts";
 
 const { values } = parseArgs({
   options: {
@@ -53,13 +53,13 @@ await connections.close();
 clock.close();
 
 function openLoop() {
-  const load = new OpenLoop(connections.control, clock, {
+  const load = {
     ...common,
     rate: Number(values.rate),
-    arrivals: values.arrivals === "uniform" ? "uniform" : "poisson",
+    arrivals: values.arrivals === "uniform" ? ("uniform" as const) : ("poisson" as const),
     grace: seconds(2),
-  });
-  return load.run((text) => void process.stderr.write(`load: ${text}\n`));
+  };
+  return offerLoad(connections.control, clock, load, (text) => void process.stderr.write(`load: ${text}\n`));
 }
 
 function closedLoop(window: number) {

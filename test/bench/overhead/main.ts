@@ -1,13 +1,16 @@
 /**
  * What Tutti itself costs, measured around emulated accelerators, whose run time is known exactly.
  *
- *   npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large]
+ *   npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing]
  *
  * lone:  latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4 ms, p99 ≤ 3 ms)
  * tiny:  requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000 on two cores, generator included)
  * large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000)
+ * tracing: tiny without a collector and with one at ratio 0, in turn, twice: what it costs that refused and late requests are always recorded
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -36,7 +39,9 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  process.stdout.write("npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large] [--window 768]\n");
+  process.stdout.write(
+    "npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing] [--window 768]\n",
+  );
   process.exit(0);
 }
 
@@ -47,6 +52,7 @@ try {
   const results: Result[] = [];
   if (only.has("lone")) results.push(await lone());
   if (only.has("tiny")) results.push(await tiny());
+  if (only.has("tracing")) results.push(...(await tracing()));
   if (only.has("large")) results.push(await large("nats"), await large("tcp"));
   process.stdout.write(values.json ? `${JSON.stringify({ cores: cpus().length, results })}\n` : render(results));
 } finally {
@@ -70,11 +76,31 @@ async function lone(): Promise<Result> {
   );
 }
 
-async function tiny(): Promise<Result> {
+/** In one run, since two runs of one machine differ by more than this costs. */
+async function tracing(): Promise<Result[]> {
+  const collector = createServer((request, response) => request.resume().on("end", () => response.end("{}")));
+  await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
+  const { port } = collector.address() as AddressInfo;
+  process.env["TUTTI_TRACE_RATIO"] = "0";
+  const results: Result[] = [];
+  try {
+    for (const round of [1, 2]) {
+      results.push({ ...(await tiny()), name: `tiny, no collector, ${round}` });
+      results.push({ ...(await tiny("--otlp", `http://127.0.0.1:${port}`)), name: `tiny, ratio 0, ${round}` });
+    }
+  } finally {
+    delete process.env["TUTTI_TRACE_RATIO"];
+    collector.close();
+    collector.closeAllConnections();
+  }
+  return results;
+}
+
+async function tiny(...more: readonly string[]): Promise<Result> {
   const model = "{ name: tiny, sloMs: 1000, batchMax: 256, alphaMs: 0.001, betaMs: 0.05 }";
   return measure(
     model,
-    ["--gpus", "1", "--policy", "eager"],
+    ["--gpus", "1", "--policy", "eager", ...more],
     ["--model", "tiny", "--window", values.window, "--slo", "1s"],
     (report) => ({
       name: "tiny",

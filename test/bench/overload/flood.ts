@@ -1,7 +1,15 @@
-import type { Bus, Delivery } from "@tutti/bus";
+import {
+  type Arrivals,
+  NatsTarget,
+  OK as OK_OUTCOME,
+  OpenLoop,
+  type Outcome,
+  type Sent,
+  createArrivals,
+} from "@tutti/bench";
+import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
-import { type Micros, Prng, after, micros, millis } from "@tutti/units";
+import { type Instant, type Micros, millis } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 
 /** One application's load: so many requests a second in each phase. */
@@ -45,14 +53,12 @@ export interface FloodReport {
 /** So late an answer can come when the machine is busy; what comes later counts as lost. */
 const GRACE = millis(15_000);
 const SLICE = millis(100);
-/** Arrivals that fall due within it go out together; a timer for each would cost more than the request. */
-const TICK = micros(500);
 const UNANSWERED = 0;
 const OK = 1;
 /** Codes from 2 on stand in `#codes`. */
 const FIRST_CODE = 2;
 
-/** Open-loop load of several applications over phases, with as little work for a request as possible: it shares the machine with what it measures. */
+/** Open-loop load of several applications over phases, with as little kept for a request as possible: it shares the machine with what it measures. */
 export class Flood {
   readonly #bus: Bus;
   readonly #clock: Clock;
@@ -64,7 +70,6 @@ export class Flood {
   readonly #retryAfter: number[] = [];
   readonly #stream: number[] = [];
   readonly #codes: string[] = [];
-  #answered = 0;
   #repeated = 0;
 
   constructor(bus: Bus, clock: Clock, plan: FloodPlan) {
@@ -73,74 +78,75 @@ export class Flood {
     this.#plan = plan;
   }
 
-  run(onPhase: (phase: number) => void = () => undefined): Promise<FloodReport> {
-    const { phases, streams, slo, model, seed } = this.#plan;
-    const data = new Uint8Array(4);
-    const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, 1], data }]);
-    const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${slo}us` };
-    const root = this.#bus.newInbox();
-    const subscription = this.#bus.subscribe(`${root}.*`, (delivery) => this.#onAnswer(delivery, root.length + 1));
-    const subjects = streams.map(({ app }) => inferSubject(model, app));
-    const start = after(this.#clock.now(), millis(20));
-    const ends = phases.map((_, i) => start + phases.slice(0, i + 1).reduce((a, b) => a + b, 0) * 1e6);
-    const end = ends.at(-1)!;
-    const prng = new Prng(seed);
+  async run(onPhase: (phase: number) => void = () => undefined): Promise<FloodReport> {
+    const { phases, streams, model } = this.#plan;
+    const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, 1], data: new Uint8Array(4) }]);
+    const target = new NatsTarget(streams.map(({ app }) => ({ bus: this.#bus, model, app, payload })));
+    const loop = new OpenLoop({
+      ...{ clock: this.#clock, target, arrivals: this.#arrivals(), grace: GRACE },
+      observer: {
+        sent: (request) => this.#onSent(request),
+        settled: (request, outcome, at) => this.#onSettled(request, outcome, at),
+        stray: (kind) => void (kind === "repeated" && this.#repeated++),
+      },
+    });
+    let start = 0;
     let phase = 0;
-    const next: number[] = streams.map(({ rates }) => start + prng.nextExponential(rates[0]! / 1e6));
-    onPhase(0);
-    return new Promise((resolve) => {
-      const alarm = this.#clock.alarm(() => {
-        const now = this.#clock.now();
-        for (const [i, { rates }] of streams.entries()) {
-          while (next[i]! <= now && next[i]! < ends[phase]!) {
-            const token = this.#dueAt.length;
-            this.#dueAt.push(next[i]!);
-            this.#lag.push(now - next[i]!);
-            this.#answeredAt.push(0);
-            this.#outcome.push(UNANSWERED);
-            this.#retryAfter.push(0);
-            this.#stream.push(i);
-            this.#bus.publish(subjects[i]!, payload, { reply: `${root}.${token.toString(36)}`, headers });
-            next[i]! += prng.nextExponential(rates[phase]! / 1e6);
-          }
-        }
-        if (now >= ends[phase]! && phase < phases.length - 1) {
-          const begin = ends[phase]!;
-          phase++;
-          onPhase(phase);
-          for (const [i, { rates }] of streams.entries()) next[i] = begin + prng.nextExponential(rates[phase]! / 1e6);
-        }
-        if (now < end) alarm.set(after(now, TICK));
-        else if (this.#answered < this.#dueAt.length && now < end + GRACE) alarm.set(after(now, millis(5)));
-        else {
-          subscription.stop();
-          resolve(this.#report(start, ends));
-        }
-      });
-      alarm.set(start);
+    const next = this.#clock.alarm(() => {
+      onPhase(++phase);
+      if (phase < phases.length - 1) next.set((start + this.#untilEndOf(phase)) as Instant);
+    });
+    await loop.run((at) => {
+      start = at;
+      onPhase(0);
+      if (phases.length > 1) next.set((start + this.#untilEndOf(0)) as Instant);
+    });
+    target.close();
+    return this.#report(
+      start,
+      phases.map((_, i) => start + this.#untilEndOf(i)),
+    );
+  }
+
+  #untilEndOf(phase: number): number {
+    return this.#plan.phases.slice(0, phase + 1).reduce((a, b) => a + b, 0) * 1e6;
+  }
+
+  #arrivals(): Arrivals {
+    const { model, slo, streams, phases, seed } = this.#plan;
+    return createArrivals({
+      streams: streams.map(({ app }) => ({ model, app, slo, weight: 1 })),
+      ...{ arrivals: { process: "poisson" }, rate: 1, seed },
+      duration: this.#untilEndOf(phases.length - 1) as Micros,
+      phases: phases.map((_, i) => {
+        const rates = streams.map((stream) => stream.rates[i]!);
+        const factor = rates.reduce((a, b) => a + b, 0);
+        const from = (i === 0 ? 0 : this.#untilEndOf(i - 1)) as Micros;
+        return { from, factor, shares: rates.map((rate) => rate / (factor || 1)) };
+      }),
     });
   }
 
-  #onAnswer(delivery: Delivery, from: number): void {
-    const token = Number.parseInt(delivery.subject.slice(from), 36);
-    if (this.#outcome[token] !== UNANSWERED) {
-      this.#repeated++;
-      return;
-    }
-    this.#answered++;
-    this.#answeredAt[token] = this.#clock.now();
-    if (delivery.header(HEADER.errorCode) === undefined) {
+  #onSent({ token, stream, dueAt, sentAt }: Sent): void {
+    this.#dueAt[token] = dueAt;
+    this.#lag[token] = sentAt - dueAt;
+    this.#answeredAt[token] = 0;
+    this.#outcome[token] = UNANSWERED;
+    this.#retryAfter[token] = 0;
+    this.#stream[token] = stream;
+  }
+
+  #onSettled({ token }: Sent, outcome: Outcome, at: Instant): void {
+    if (typeof outcome === "string") return; // unanswered it stays
+    this.#answeredAt[token] = at;
+    if (outcome.outcome === OK_OUTCOME) {
       this.#outcome[token] = OK;
       return;
     }
-    const { code, retryAfterMs = 0 } = JSON.parse(Buffer.from(delivery.payload).toString()) as {
-      code: string;
-      retryAfterMs?: number;
-    };
-    let index = this.#codes.indexOf(code);
-    if (index < 0) index = this.#codes.push(code) - 1;
+    let index = this.#codes.indexOf(outcome.outcome);
+    if (index < 0) index = this.#codes.push(outcome.outcome) - 1;
     this.#outcome[token] = FIRST_CODE + index;
-    this.#retryAfter[token] = retryAfterMs;
+    this.#retryAfter[token] = outcome.retryAfterMs;
   }
 
   #report(start: number, ends: readonly number[]): FloodReport {

@@ -31,3 +31,16 @@ test.for(WORKLOADS)("offered more than its goodput $name still serves its goodpu
     expect(simulate(await at(name, times * goodput)).goodRps).toBeGreaterThanOrEqual(goodput);
   }
 });
+
+test.for(["inception-imagenet", "resnet-imagenet"])(
+  "on one accelerator that is overloaded for good the default serves at least 0.99 as many of %s as deferral as published",
+  async (model) => {
+    for (const sloP99 of [3, 5])
+      for (const load of [0.9, 1.3]) {
+        const choice = { model, sloP99: String(sloP99), load: String(load) };
+        const scenario = await readScenario(`${import.meta.dirname}/dynamic-static.yaml`, { choice });
+        const [adaptive, deferred] = ["default", "deferred"].map((policy) => simulate({ ...scenario, policy }).goodRps);
+        expect(adaptive).toBeGreaterThanOrEqual(0.99 * deferred!);
+      }
+  },
+);

@@ -17,7 +17,8 @@ test.each(files)(
     const read: Scenario[] = [];
     for (let i = 0; i < choices.length; i += step) read.push(await file.scenario({ choice: choices[i]! }));
     for (const scenario of read) {
-      expect(scenario.models.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 9);
+      const targets = [...scenario.models, ...(scenario.pipelines ?? [])];
+      expect(targets.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 9);
       for (const { profile, slo } of scenario.models) expect(profile.latency(1)).toBeLessThan(slo);
     }
     expect(new Set(read.map(textOf)).size).toBe(read.length);

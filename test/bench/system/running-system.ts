@@ -79,6 +79,17 @@ export class RunningSystem {
     });
   }
 
+  /** What the system said of itself, second by second, while something was done. */
+  async watch<Outcomes>(act: () => Promise<Outcomes>): Promise<{ outcomes: Outcomes; during: StatusEvent[] }> {
+    const during: StatusEvent[] = [];
+    const hear = (event: Record<string, unknown>): void =>
+      void (event["event"] === "status" && during.push(event as unknown as StatusEvent));
+    this.#hearers.add(hear);
+    const outcomes = await act();
+    this.#hearers.delete(hear);
+    return { outcomes, during };
+  }
+
   /** Runs the load generator against it; what the system did meanwhile comes with the report. */
   async load<Report>(args: readonly string[]): Promise<{ report: Report; during: StatusEvent[]; cpu: CpuShare[] }> {
     const during: StatusEvent[] = [];
@@ -93,7 +104,7 @@ export class RunningSystem {
     let output = "";
     generator.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
     const generatorCpu = watchCpu(generator.pid!);
-    const [code] = (await once(generator, "exit")) as [number | null];
+    const [code] = (await once(generator, "close")) as [number | null];
     this.#hearers.delete(hear);
     if (code !== 0) throw new Error(`the load generator ended with ${code}`);
     const after = this.cpuTimes();

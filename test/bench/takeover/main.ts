@@ -49,6 +49,8 @@ interface Result {
   /** From the signal until another ranker's first grant was heard. */
   readonly killed: Times;
   readonly terminated: Times;
+  /** SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s are some ms apart anyway. */
+  readonly handedOver: Times;
   readonly soak: { readonly seconds: number; readonly burners: number; readonly takeovers: number };
 }
 
@@ -68,8 +70,8 @@ const load = spawn(
 );
 try {
   const result: Result = {
-    killed: await ends("SIGKILL", Number(values.kills)),
-    terminated: await ends("SIGTERM", Number(values.terms)),
+    killed: (await ends("SIGKILL", Number(values.kills))).after,
+    ...handOver(await ends("SIGTERM", Number(values.terms))),
     soak: await soak(Number(values.soak)),
   };
   process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : render(result));
@@ -80,17 +82,28 @@ try {
   await rm(folder, { recursive: true });
 }
 
-async function ends(signal: NodeJS.Signals, count: number): Promise<Times> {
+interface Strikes {
+  readonly after: Times;
+  readonly pause: Times;
+}
+
+function handOver({ after, pause }: Strikes): Pick<Result, "terminated" | "handedOver"> {
+  return { terminated: after, handedOver: pause };
+}
+
+async function ends(signal: NodeJS.Signals, count: number): Promise<Strikes> {
   const prng = new Prng(Number(values.seed));
-  const times: number[] = [];
+  const times: { readonly afterMs: number; readonly pauseMs: number }[] = [];
   for (let i = 0; i < count; i++) {
     const pid = await tap.leader(Number(values.rankers) - 1);
     // Not in step with anybody's heartbeats.
     await new Promise((resolve) => setTimeout(resolve, 100 + prng.nextInt(100)));
     times.push(await tap.strike(pid, signal));
-    process.stderr.write(`${signal} ${i + 1} of ${count}: ${times.at(-1)!.toFixed(1)} ms\n`);
+    process.stderr.write(
+      `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant\n`,
+    );
   }
-  return summary(times);
+  return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
 }
 
 /** The leader is busy too, and so is everybody who asks it for a sign of life. */
@@ -114,13 +127,14 @@ function summary(times: readonly number[]): Times {
   return { count: times.length, p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99), maxMs: at(1) };
 }
 
-function render({ killed, terminated, soak: soaked }: Result): string {
+function render({ killed, terminated, handedOver, soak: soaked }: Result): string {
   const line = (what: string, { count, p50Ms, p90Ms, p99Ms, maxMs }: Times): string =>
     [what.padEnd(24), ...[count, p50Ms, p90Ms, p99Ms, maxMs].map((value) => String(value).padStart(8))].join("");
   return [
     `${"ms".padEnd(24)}${["n", "p50", "p90", "p99", "max"].map((title) => title.padStart(8)).join("")}`,
     line("SIGKILL to next grant", killed),
-    line("SIGTERM to next grant", terminated),
+    line("SIGTERM to next leader", terminated),
+    line("SIGTERM, without grants", handedOver),
     `${soaked.seconds} s with ${soaked.burners} busy loops: ${soaked.takeovers} takeovers of a living leader`,
     "",
   ].join("\n");

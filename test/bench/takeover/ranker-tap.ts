@@ -12,6 +12,8 @@ const SILENT_MS = 1_500;
 export interface HeardGrant {
   readonly epoch: number;
   readonly atMs: number;
+  /** Since the last one of an older epoch. */
+  readonly pauseMs: number;
 }
 
 export class RankerTap {
@@ -22,6 +24,7 @@ export class RankerTap {
   readonly firstGrants: HeardGrant[] = [];
   grants = 0;
   epoch = 0;
+  #grantedAt = 0;
 
   private constructor(connection: NatsConnection) {
     this.#connection = connection;
@@ -57,15 +60,16 @@ export class RankerTap {
     return pid!;
   }
 
-  /** Sends the leader a signal that ends it. @returns ms until the first grant under a newer epoch */
-  async strike(pid: number, signal: NodeJS.Signals): Promise<number> {
+  /** Sends the leader a signal that ends it. @returns ms until the first grant under a newer epoch, and between the last of an older one and it */
+  async strike(pid: number, signal: NodeJS.Signals): Promise<{ readonly afterMs: number; readonly pauseMs: number }> {
     const { epoch } = this;
     const since = performance.now();
     process.kill(pid, signal);
     for (const [key, { beat }] of this.#rankers) if (beat.pid === pid) this.#rankers.delete(key);
     const found = (): HeardGrant | undefined => this.firstGrants.find((grant) => grant.epoch > epoch);
     await this.until(() => found() !== undefined, 20_000);
-    return found()!.atMs - since;
+    const { atMs, pauseMs } = found()!;
+    return { afterMs: atMs - since, pauseMs };
   }
 
   /** Heartbeats that a ranker sent since it was struck. */
@@ -95,10 +99,12 @@ export class RankerTap {
 
   #onGrant(epoch: number): void {
     this.grants++;
+    const atMs = performance.now();
     if (epoch > this.epoch) {
       this.epoch = epoch;
-      this.firstGrants.push({ epoch, atMs: performance.now() });
+      this.firstGrants.push({ epoch, atMs, pauseMs: atMs - this.#grantedAt });
     }
+    this.#grantedAt = atMs;
     this.#look();
   }
   #onBeat(beat: Heartbeat): void {

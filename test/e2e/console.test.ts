@@ -1,0 +1,227 @@
+/** The console in a real browser, on a cluster of real processes under load. What it looks like is kept in .tutti/screenshots. */
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { findJaeger } from "../../infra/jaeger/jaeger.mjs";
+import { thisHost } from "../../infra/setup/host.mjs";
+import { findChromium, keepScreenshot, launchChromium, openPage } from "../fixtures/chromium.ts";
+import { TOKEN } from "./gateway-cluster.ts";
+import { ROOT, TuttiUp } from "./tutti-up.ts";
+
+/** SLOs that a machine on which anything runs besides keeps. */
+const PROFILES = `models:
+  - { name: resnet50, sloMs: 1500, batchMax: 32, alphaMs: 6, betaMs: 40 }
+  - { name: bert, sloMs: 2000, batchMax: 16, alphaMs: 14, betaMs: 50 }
+  - { name: yolo, sloMs: 1000, batchMax: 16, alphaMs: 8, betaMs: 30 }
+`;
+const RATES: Readonly<Record<string, number>> = { resnet50: 30, bert: 8, yolo: 15 };
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const PATIENT = { timeout: 90_000 };
+
+const found = findChromium();
+const jaeger = findJaeger(thisHost(), join(ROOT, ".tutti"));
+let up: TuttiUp | undefined;
+let http: string;
+let browser: Browser | undefined;
+let folder: string;
+let loading: NodeJS.Timeout[] = [];
+
+beforeAll(async () => {
+  if ("missing" in found) return;
+  folder = await mkdtemp(join(tmpdir(), "tutti-e2e-console-"));
+  await writeFile(join(folder, "token"), TOKEN);
+  await writeFile(join(folder, "profiles.yaml"), PROFILES);
+  const building = promisify(execFile)(process.execPath, [join(ROOT, "packages/console/build.mjs"), "--if-changed"]);
+  const emulated = ["--emulate", join(folder, "profiles.yaml"), "--gpus", "4", "--no-demo"];
+  if (jaeger !== undefined) vi.stubEnv("TUTTI_JAEGER", jaeger.path);
+  const traced = jaeger === undefined ? [] : ["--jaeger"];
+  up = await TuttiUp.start([...emulated, ...traced, "--repository-token", join(folder, "token")]);
+  vi.unstubAllEnvs();
+  await building;
+  http = String((await up.next("child-ready", ({ name }) => name === "gateway"))["http"]);
+  browser = await launchChromium(found.path);
+  loading = Object.entries(RATES).map(([model, rate]) => setInterval(() => void ask(model), 1_000 / rate));
+}, 300_000);
+beforeEach((context) => {
+  if ("missing" in found) context.skip(found.missing);
+});
+afterAll(async () => {
+  for (const timer of loading) clearInterval(timer);
+  await browser?.close();
+  await up?.stop();
+  if (folder !== undefined) await rm(folder, { recursive: true });
+});
+
+async function ask(model: string, more: Record<string, string> = {}): Promise<void> {
+  const body = JSON.stringify({ inputs: [{ name: "x", shape: [1, 1], datatype: "FP32", data: [1] }] });
+  const headers = { "tutti-app": "e2e", ...more };
+  // What becomes of it the page shows; one that is refused while an actor restarts is no failure here.
+  await fetch(`${http}/v2/models/${model}/infer`, { method: "POST", body, headers }).then(
+    (response) => response.arrayBuffer(),
+    () => undefined,
+  );
+}
+
+const DESKTOP: BrowserContextOptions = { viewport: { width: 1280, height: 860 }, colorScheme: "light" };
+
+/** Each model has been served, and the timeline has bars. */
+async function awaitLoad(page: Page): Promise<void> {
+  await page.getByText("serving", { exact: true }).waitFor(PATIENT);
+  const good = page
+    .getByRole("row", { name: /resnet50/ })
+    .getByRole("cell")
+    .nth(1);
+  await expect.poll(async () => Number((await good.textContent()) ?? 0), PATIENT).toBeGreaterThan(0);
+  await page.getByRole("img", { name: /^Accelerator timeline: \d+ batches of/ }).waitFor(PATIENT);
+}
+
+/** Points of the timeline that have the colour of a model. Read from a copy: a canvas that is read often is drawn more slowly. */
+const colouredPoints = (page: Page): Promise<number> =>
+  page.evaluate(`(() => {
+    const canvas = document.querySelector(".timeline canvas");
+    const { width, height } = canvas;
+    const pen = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d");
+    pen.drawImage(canvas, 0, 0);
+    const { data } = pen.getImageData(0, 0, width, height);
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      const [red, green, blue, alpha] = data.subarray(i, i + 4);
+      if (alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) count++;
+    }
+    return count;
+  })()`);
+
+test("the page shows the load as it comes: bars on the timeline, rates by model, charts that grow", async () => {
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  await page.goto(http);
+  await awaitLoad(page);
+  await expect.poll(() => colouredPoints(page), PATIENT).toBeGreaterThan(500);
+  const asked = page.locator(".totals dd").first();
+  const before = await asked.textContent();
+  await expect.poll(() => asked.textContent(), PATIENT).not.toBe(before);
+  await page.getByRole("heading", { name: "The last minutes" }).waitFor(PATIENT);
+
+  // A model picked out by keyboard stands alone in the charts.
+  const pick = page.getByRole("button", { name: "bert" });
+  await pick.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "The last minutes of bert" }).waitFor();
+  expect(await pick.getAttribute("aria-pressed")).toBe("true");
+
+  await page.getByRole("button", { name: "Pause" }).click();
+  const points = await colouredPoints(page);
+  await page.getByRole("slider", { name: "Back" }).press("ArrowRight");
+  await expect.poll(() => colouredPoints(page), PATIENT).not.toBe(points);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("an actor is restarted from the page, after a question, by who has the token", async () => {
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  await page.goto(`${http}/#actors`);
+  const button = page.getByRole("button", { name: /^Restart profiler \w+$/ });
+  await button.waitFor(PATIENT);
+  const before = await button.getAttribute("aria-label");
+  await button.click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Token").fill(TOKEN);
+  await keepScreenshot(page, "console-restart");
+  await dialog.getByLabel("Token").press("Enter");
+  await dialog.getByText(/was restarted/).waitFor(PATIENT);
+  await page.keyboard.press("Escape");
+  await expect
+    .poll(
+      () =>
+        page
+          .getByRole("button", { name: /^Restart profiler \w+$/ })
+          .last()
+          .getAttribute("aria-label"),
+      PATIENT,
+    )
+    .not.toBe(before);
+  await expect.poll(() => page.getByRole("button", { name: before ?? "" }).count(), PATIENT).toBe(0);
+  await page.getByRole("heading", { name: "What was done from here" }).waitFor();
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+test("a request's trace is drawn from its spans, by its publisher's own id, and leads to its batch", async (context) => {
+  if (jaeger === undefined) context.skip("no Jaeger is here; `npm run jaeger` brings one, in up to ten minutes");
+  const id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  await ask("resnet50", { traceparent: `00-${id}-00f067aa0ba902b7-01` });
+  const { page, complaints } = await openPage(browser!, DESKTOP);
+  // Spans leave their processes a moment later: until then the console says that there is no such trace.
+  await expect.poll(async () => (await fetch(`${http}/console/traces/${id}`)).status, PATIENT).toBe(200);
+  await page.goto(`${http}/#traces`);
+  await page.getByLabel("Trace", { exact: true }).fill(id);
+  await page.keyboard.press("Enter");
+  const spans = page.locator(".waterfall button.span");
+  await spans.first().waitFor(PATIENT);
+  const run = spans.filter({ hasText: /^run/ });
+  while ((await run.count()) === 0) {
+    // What the ingress wrote may come after what the gateway did.
+    await page.getByLabel("Trace", { exact: true }).press("Enter");
+    await spans.first().waitFor(PATIENT);
+  }
+  for (const name of ["gateway resnet50", "wait", "grant", "pull", "push", "answer"])
+    expect(await spans.filter({ hasText: name }).count(), name).toBeGreaterThan(0);
+  await run.first().click();
+  await keepScreenshot(page, "console-trace");
+  expect(await violations(page)).toEqual([]);
+  await page
+    .getByRole("button", { name: /^To the trace that it is linked with/ })
+    .first()
+    .click();
+  await page.getByRole("heading", { name: /^batch resnet50/ }).waitFor(PATIENT);
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+const PHONE: BrowserContextOptions = {
+  ...{ viewport: { width: 390, height: 844 }, deviceScaleFactor: 2 },
+  ...{ colorScheme: "dark", hasTouch: true, isMobile: true },
+};
+const LOOKS: readonly (readonly [look: string, options: BrowserContextOptions, views: readonly string[]])[] = [
+  ["light", DESKTOP, ["Live", "Actors", "Plan", "Refusals", "Traces", "Simulator"]],
+  ["dark", { ...DESKTOP, colorScheme: "dark" }, ["Live", "Refusals"]],
+  ["phone", PHONE, ["Live", "Actors"]],
+];
+
+test.each(LOOKS)("views are accessible, fit, and complain of nothing (%s)", async (look, options, views) => {
+  const { page, complaints } = await openPage(browser!, options);
+  await page.goto(http);
+  await awaitLoad(page);
+  for (const view of views) {
+    await page.getByRole("navigation").getByRole("link", { name: view }).click();
+    await page.locator(`nav a[aria-current=page]`, { hasText: view }).waitFor();
+    if (view === "Simulator") await replay(page);
+    if (view === "Traces" && jaeger !== undefined)
+      await page.getByRole("region", { name: "Table: Traces" }).waitFor(PATIENT);
+    await keepScreenshot(page, `console-${look}-${view.toLowerCase()}`);
+    expect(await violations(page), view).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), view).toBeLessThanOrEqual(0);
+  }
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
+
+/** Drawn like the present. */
+async function replay(page: Page): Promise<void> {
+  await page.getByLabel("Accelerators").fill("2");
+  await page.getByRole("button", { name: "Replay" }).click();
+  await page.getByRole("button", { name: /^2 accelerators, default$/ }).waitFor(PATIENT);
+  await page.getByRole("img", { name: /^Accelerator timeline: \d+ batches of/ }).waitFor(PATIENT);
+  expect(await colouredPoints(page)).toBeGreaterThan(100);
+}
+
+/** By axe, injected by the debugger: the page's own policy lets no script in. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(await readFile(AXE, "utf8"));
+  return page.evaluate(`axe.run().then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html.slice(0, 200))))`);
+}

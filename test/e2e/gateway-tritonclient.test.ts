@@ -1,0 +1,89 @@
+/** Users of Triton change an address and nothing else: its own client, unmodified, over both transports. */
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { runPython, tritonPython } from "../fixtures/triton-client.ts";
+import { type GatewayCluster, TOKEN, startGatewayCluster } from "./gateway-cluster.ts";
+
+const SCRIPT = join(import.meta.dirname, "../fixtures/triton-client.py");
+const ROWS = [
+  [2, 3, 4, 5],
+  [6, 7, 8, 9],
+];
+
+let client: Awaited<ReturnType<typeof tritonPython>>;
+let cluster: GatewayCluster | undefined;
+beforeAll(async () => {
+  client = await tritonPython();
+  if ("python" in client) cluster = await startGatewayCluster();
+}, 600_000);
+beforeEach((context) => {
+  if ("missing" in client) context.skip(client.missing);
+});
+afterAll(() => cluster?.stop());
+
+interface Failure {
+  readonly status: string;
+  readonly text: string;
+}
+interface Said {
+  readonly [name: string]: unknown;
+  readonly failures: Readonly<Record<string, Failure | null>>;
+}
+
+function ask(transport: "http" | "grpc"): Promise<Said> {
+  const { http, grpc } = cluster!;
+  const address = transport === "http" ? new URL(http).host : grpc;
+  return runPython((client as { python: string }).python, SCRIPT, [transport, address, TOKEN]) as Promise<Said>;
+}
+
+/** What both say alike. */
+function checkCommon(said: Said): void {
+  expect([said["live"], said["ready"], said["model_ready"]]).toEqual([true, true, [true, false]]);
+  expect(said["server"]).toMatchObject({ name: "tutti" });
+  expect(said["model"]).toMatchObject({ name: "add-one", platform: "onnxruntime_onnx", versions: ["1"] });
+  expect(said["config"]).toMatchObject({ name: "add-one", max_batch_size: 8, backend: "onnxruntime" });
+  expect([said["default"], said["id"], said["wanted"]]).toEqual([ROWS, "r-1", ROWS.slice(0, 1)]);
+  expect(said["async"]).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+  expect(said["index"]).toMatchObject([{ name: "add-one", version: "1", state: "READY" }]);
+  expect(said["statistics"]).toMatchObject({ model_stats: [{ name: "add-one" }] });
+}
+
+test(
+  "tritonclient over HTTP: metadata, JSON and binary tensors, compression, errors, the repository",
+  { timeout: 240_000 },
+  async () => {
+    const said = await ask("http");
+    checkCommon(said);
+    expect(said["model"]).toMatchObject({ inputs: [{ name: "x", datatype: "FP32", shape: [-1, 4] }] });
+    expect([said["json"], said["mixed"], said["compressed"]]).toEqual([ROWS, ROWS, ROWS]);
+    const { nobody, shape, too_soon: tooSoon, timeout, closed } = said.failures;
+    expect([nobody?.status, shape?.status, tooSoon?.status, timeout?.status, closed?.status]).toEqual([
+      "404",
+      "400",
+      "503",
+      "503",
+      "403",
+    ]);
+    expect(shape?.text).toContain('input "x": expected FP32[1, 4], got FP32[1, 2]');
+    expect(tooSoon?.text).toContain("would be feasible");
+  },
+);
+
+test(
+  "tritonclient over gRPC: metadata, raw tensors, streams, errors, the repository",
+  { timeout: 240_000 },
+  async () => {
+    const said = await ask("grpc");
+    checkCommon(said);
+    expect(said["model"]).toMatchObject({ inputs: [{ name: "x", datatype: "FP32", shape: ["-1", "4"] }] });
+    const { nobody, shape, too_soon: tooSoon, timeout, closed } = said.failures;
+    expect([nobody?.status, shape?.status, tooSoon?.status, timeout?.status, closed?.status]).toEqual([
+      "StatusCode.NOT_FOUND",
+      "StatusCode.INVALID_ARGUMENT",
+      "StatusCode.DEADLINE_EXCEEDED",
+      "StatusCode.DEADLINE_EXCEEDED",
+      "StatusCode.PERMISSION_DENIED",
+    ]);
+    expect(shape?.text).toContain('input "x": expected FP32[1, 4], got FP32[1, 2]');
+  },
+);
