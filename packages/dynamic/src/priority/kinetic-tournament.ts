@@ -4,6 +4,7 @@
  *
  *   KT1. A node's winner is the better of its children's at the current x; `until` is the least of theirs and of the x where the loser overtakes.
  *   KT2. No step allocates, except when a slot larger than any before makes the tree grow (doubling).
+ *   KT3. After a leaf has changed, a node that neither has it as its winner nor changes itself ends the way up: nothing above it is other than before.
  */
 import { assert } from "@tutti/units";
 import type { PriorityStructure } from "./priority-structure.ts";
@@ -17,8 +18,8 @@ export class KineticTournament implements PriorityStructure {
   #leaves = 16;
   #winners = new Int32Array(32).fill(NOBODY);
   #until = new Float64Array(32).fill(Infinity);
-  #alpha = new Float64Array(16);
-  #beta = new Float64Array(16);
+  /** α and β of slot s at 2s and 2s + 1: a match reads both, and finds them in one line of the cache. */
+  #lines = new Float64Array(32);
   #deadlines = new Float64Array(16);
   #orders = new Float64Array(16);
   #size = 0;
@@ -35,25 +36,25 @@ export class KineticTournament implements PriorityStructure {
     assert(this.#winners[leaf] === NOBODY, "the slot is in already");
     this.#size++;
     this.#winners[leaf] = slot;
-    this.#alpha[slot] = alpha;
-    this.#beta[slot] = beta;
+    this.#lines[2 * slot] = alpha;
+    this.#lines[2 * slot + 1] = beta;
     this.#deadlines[slot] = deadline;
     this.#orders[slot] = order;
-    this.#replay(leaf);
+    this.#replay(slot);
   }
   remove(slot: number): void {
     const leaf = this.#leaves + slot;
     if (slot >= this.#leaves || this.#winners[leaf] === NOBODY) return;
     this.#size--;
     this.#winners[leaf] = NOBODY;
-    this.#replay(leaf);
+    this.#replay(slot);
   }
   update(slot: number, alpha: number, beta: number): void {
     const leaf = this.#leaves + slot;
     assert(slot < this.#leaves && this.#winners[leaf] === slot, "the slot is not in");
-    this.#alpha[slot] = alpha;
-    this.#beta[slot] = beta;
-    this.#replay(leaf);
+    this.#lines[2 * slot] = alpha;
+    this.#lines[2 * slot + 1] = beta;
+    this.#replay(slot);
   }
 
   popBest(x: number, count: number, out: number[]): number {
@@ -89,49 +90,79 @@ export class KineticTournament implements PriorityStructure {
     if (this.#until[2 * node + 1]! <= this.#x) this.#playDue(2 * node + 1);
     this.#play(node);
   }
-  /** All matches on the way from a leaf to the root. */
-  #replay(leaf: number): void {
+  /** The matches on the way from a slot's leaf to the root (KT3): most of what an insertion or a pop costs, so who comes up stays in locals. */
+  #replay(slot: number): void {
     if (this.#isStale) return;
-    for (let node = leaf >> 1; node > 0; node >>= 1) this.#play(node);
+    const winners = this.#winners;
+    const untils = this.#until;
+    const lines = this.#lines;
+    const x = this.#x;
+    let node = this.#leaves + slot;
+    let winner = winners[node]!;
+    let alpha = lines[2 * slot]!;
+    let beta = lines[2 * slot + 1]!;
+    let until = Infinity;
+    while (node > 1) {
+      const sibling = node ^ 1;
+      const other = winners[sibling]!;
+      const otherUntil = untils[sibling]!;
+      if (otherUntil < until) until = otherUntil;
+      if (other !== NOBODY) {
+        const otherAlpha = lines[2 * other]!;
+        const otherBeta = lines[2 * other + 1]!;
+        const value = alpha * x + beta;
+        const otherValue = otherAlpha * x + otherBeta;
+        if (winner === NOBODY) {
+          winner = other;
+          alpha = otherAlpha;
+          beta = otherBeta;
+        } else if (value > otherValue || (value === otherValue && this.#isEarlier(winner, other))) {
+          until = overtakenBy(until, x, beta - otherBeta, otherAlpha - alpha);
+        } else {
+          until = overtakenBy(until, x, otherBeta - beta, alpha - otherAlpha);
+          winner = other;
+          alpha = otherAlpha;
+          beta = otherBeta;
+        }
+      }
+      node >>= 1;
+      if (winner !== slot && winners[node] === winner && untils[node] === until) return;
+      winners[node] = winner;
+      untils[node] = until;
+    }
   }
 
   #play(node: number): void {
+    const lines = this.#lines;
+    const x = this.#x;
     const left = 2 * node;
     const a = this.#winners[left]!;
     const b = this.#winners[left + 1]!;
-    const leftUntil = this.#until[left]!;
-    const rightUntil = this.#until[left + 1]!;
-    let until = leftUntil < rightUntil ? leftUntil : rightUntil;
-    let winner = a;
-    if (a === NOBODY) winner = b;
-    else if (b !== NOBODY) {
-      const x = this.#x;
-      const alphaA = this.#alpha[a]!;
-      const alphaB = this.#alpha[b]!;
-      const valueA = alphaA * x + this.#beta[a]!;
-      const valueB = alphaB * x + this.#beta[b]!;
+    let until = Math.min(this.#until[left]!, this.#until[left + 1]!);
+    let winner = a === NOBODY ? b : a;
+    if (a !== NOBODY && b !== NOBODY) {
+      const ahead = lines[2 * a + 1]! - lines[2 * b + 1]!;
+      const gain = lines[2 * b]! - lines[2 * a]!;
+      const valueA = lines[2 * a]! * x + lines[2 * a + 1]!;
+      const valueB = lines[2 * b]! * x + lines[2 * b + 1]!;
       const isA = valueA > valueB || (valueA === valueB && this.#isEarlier(a, b));
-      const gain = isA ? alphaB - alphaA : alphaA - alphaB;
       winner = isA ? a : b;
-      if (gain > 0) {
-        const crossing = (isA ? this.#beta[a]! - this.#beta[b]! : this.#beta[b]! - this.#beta[a]!) / gain;
-        const at = crossing <= x ? x * JUST_AFTER : crossing;
-        if (at < until) until = at;
-      }
+      until = isA ? overtakenBy(until, x, ahead, gain) : overtakenBy(until, x, -ahead, -gain);
     }
     this.#winners[node] = winner;
     this.#until[node] = until;
   }
 
   #isEarlier(a: number, b: number): boolean {
-    const [first, second] = [this.#deadlines[a]!, this.#deadlines[b]!];
+    const first = this.#deadlines[a]!;
+    const second = this.#deadlines[b]!;
     return first < second || (first === second && this.#orders[a]! < this.#orders[b]!);
   }
   #grow(slots: number): void {
     let leaves = this.#leaves;
     while (leaves < slots) leaves *= 2;
-    const widened = (from: Float64Array) => {
-      const to = new Float64Array(leaves);
+    const widened = (from: Float64Array, length = leaves) => {
+      const to = new Float64Array(length);
       to.set(from);
       return to;
     };
@@ -139,11 +170,20 @@ export class KineticTournament implements PriorityStructure {
     winners.set(this.#winners.subarray(this.#leaves), leaves);
     this.#winners = winners;
     this.#until = new Float64Array(2 * leaves).fill(Infinity);
-    this.#alpha = widened(this.#alpha);
-    this.#beta = widened(this.#beta);
+    this.#lines = widened(this.#lines, 2 * leaves);
     this.#deadlines = widened(this.#deadlines);
     this.#orders = widened(this.#orders);
     this.#leaves = leaves;
     for (let node = leaves - 1; node > 0; node--) this.#play(node);
   }
+}
+
+/**
+ * The sooner of `until` and the x at which a winner's lead of β is used up by the loser's larger α. One comparison tells that it comes no sooner (a loser
+ * with the smaller α never catches up), and spares most matches the division.
+ */
+function overtakenBy(until: number, x: number, lead: number, gain: number): number {
+  if (!(lead < gain * until)) return until;
+  const crossing = lead / gain;
+  return crossing <= x ? x * JUST_AFTER : crossing;
 }
