@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
 import { AuthDirectory, type ServerPlace, type TlsFiles, writePrivately } from "../auth/auth-directory.ts";
 import { CommandError, usageError } from "../failure.ts";
-import { parsePort } from "../role/role-options.ts";
+import { parsePort } from "../role/option-values.ts";
 
 export interface AuthOptions {
   readonly dir: string;

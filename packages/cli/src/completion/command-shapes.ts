@@ -1,7 +1,7 @@
 /** What can be typed, read off the very program that runs it: completion can't drift from the commands. */
 import { ROLES } from "@tutti/protocol";
 import type { Command, Option } from "commander";
-import { FLAGS } from "../role/role-options.ts";
+import { FLAGS } from "../role/role-flags.ts";
 
 /** What follows an option, or stands in an argument's place. */
 export type Value =

@@ -71,7 +71,7 @@ export function addOperators(program: Command, toCluster: (command: Command) => 
 }
 
 async function sizeOf(text: string): Promise<number> {
-  const { wholeNumber } = await import("../role/role-options.ts");
+  const { wholeNumber } = await import("../role/option-values.ts");
   return wholeNumber("percent", text, 100);
 }
 

@@ -3,6 +3,8 @@ export { CommandError, EXIT } from "../failure.ts";
 export * from "./engines.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";
+export * from "./option-values.ts";
+export * from "./role-flags.ts";
 export * from "./role-options.ts";
 export * from "./run-role.ts";
 export * from "./data-plane.ts";

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { parseGpus, parsePolicy, parseRoleOptions } from "./role-options.ts";
+import { parseGpus, parsePolicy } from "./option-values.ts";
+import { parseRoleOptions } from "./role-options.ts";
 
 test("a role started without flags joins the cluster main on this host's NATS server", () => {
   expect(parseRoleOptions("batcher", [], {})).toMatchObject({

@@ -6,11 +6,6 @@ import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type Micros } from "@tutti/units";
 import { usageError } from "../failure.ts";
 import {
-  DATA_PLANES,
-  GATHERS,
-  LATENCIES,
-  LOG_LEVELS,
-  PROVIDERS,
   oneOf,
   parseBudgetShare,
   parseEpoch,
@@ -19,7 +14,8 @@ import {
   parseRehearsal,
   parsePolicy,
   parsePort,
-} from "../role/role-options.ts";
+} from "../role/option-values.ts";
+import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PROVIDERS } from "../role/role-flags.ts";
 
 /** As commander gives them: texts. */
 export interface UpFlags {

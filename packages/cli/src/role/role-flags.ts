@@ -1,0 +1,212 @@
+/** The flags of the roles: what each takes, and its line of help. */
+import { ROLES, type Role } from "@tutti/protocol";
+
+export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
+export const ENGINES = ["onnx", "emulated"] as const;
+export const GATHERS = ["target", "head"] as const;
+export const LATENCIES = ["hints", "distributions", "means"] as const;
+export const DATA_PLANES = ["tcp", "nats"] as const;
+export const REPLY_SCOPES = ["app", "any"] as const;
+export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+
+export interface Flag {
+  readonly name: string;
+  readonly value: string;
+  readonly roles: readonly Role[];
+  readonly text: string;
+}
+
+const EVERY: readonly Role[] = ROLES;
+
+/** What `tutti run <role> --help` prints. */
+export const FLAGS: readonly Flag[] = [
+  {
+    name: "nats",
+    value: "url[,url]",
+    roles: EVERY,
+    text: "servers of the cluster (default: TUTTI_NATS, else nats://127.0.0.1:4222)",
+  },
+  { name: "creds", value: "file", roles: EVERY, text: "credentials of this role (default: TUTTI_CREDS)" },
+  {
+    name: "answers-creds",
+    value: "file",
+    roles: ["ingress"],
+    text: "credentials of a connection for answers, whose user may publish to applications' inboxes only (default: TUTTI_ANSWERS_CREDS, else answers go out with --creds)",
+  },
+  {
+    name: "tls-ca",
+    value: "file",
+    roles: EVERY,
+    text: "speak TLS, with peers whose certificates this authority has signed (default: TUTTI_TLS_CA)",
+  },
+  {
+    name: "tls-cert",
+    value: "file",
+    roles: ["ingress"],
+    text: "certificate that executors are shown, with the name of --data-host (default: TUTTI_TLS_CERT)",
+  },
+  { name: "tls-key", value: "file", roles: ["ingress"], text: "its key (default: TUTTI_TLS_KEY)" },
+  { name: "cluster", value: "name", roles: EVERY, text: "which cluster to join (default: main)" },
+  {
+    name: "sub-cluster",
+    value: "name",
+    roles: ["ranker", "executor"],
+    text: "of a ranker, which it leads or spares; of an executor, as long as the planner has not placed it (default: main)",
+  },
+  { name: "host", value: "name", roles: EVERY, text: "how heartbeats call this host (default: its hostname)" },
+  { name: "gpus", value: "0,2-4", roles: ["executor"], text: "accelerator ids that this process drives (default: 0)" },
+  { name: "engine", value: ENGINES.join("|"), roles: ["executor"], text: "what runs batches (default: onnx)" },
+  {
+    name: "provider",
+    value: PROVIDERS.join("|"),
+    roles: ["executor"],
+    text: "execution provider of onnxruntime (default: cpu)",
+  },
+  {
+    name: "jitter",
+    value: "spread[:seed]",
+    roles: ["executor"],
+    text: "emulated runs take latency × (1 ± spread) (default: 0)",
+  },
+  {
+    name: "memory",
+    value: "4GB",
+    roles: ["executor"],
+    text: "for the weights of its models together, on each accelerator; what doesn't fit is not loaded (default: unbounded)",
+  },
+  { name: "threads", value: "n", roles: ["executor"], text: "of a run on a CPU (default: 1)" },
+  {
+    name: "part",
+    value: "percent",
+    roles: ["executor"],
+    text: "how much of the accelerator it has, by its cores or by CUDA MPS, as `tutti split` starts it; emulated ones take as much longer (default: 100)",
+  },
+  {
+    name: "state",
+    value: "folder",
+    roles: ["executor"],
+    text: "notes which model it runs, so that one which ends its process is known; outlives the process (default: a folder of the user's in the system's temporary one)",
+  },
+  {
+    name: "policy",
+    value: "adaptive|deferred|eager|timeout:5ms|latest|beta-lambda",
+    roles: ["batcher"],
+    text: "when batches start (default: adaptive, which is deferred, and earlier where arrivals are bursty)",
+  },
+  {
+    name: "latency",
+    value: LATENCIES.join("|"),
+    roles: ["batcher"],
+    text: "what is planned with where running times depend on the input; the last two are for comparisons (default: hints, and distributions without)",
+  },
+  { name: "gather", value: GATHERS.join("|"), roles: ["batcher"], text: "how batches are gathered (default: target)" },
+  {
+    name: "patience",
+    value: "0..1",
+    roles: ["batcher"],
+    text: "overrides every model's patience: 0 is lowest latency, 1 largest batches",
+  },
+  {
+    name: "data-plane",
+    value: DATA_PLANES.join("|"),
+    roles: ["ingress", "executor"],
+    text: "how inputs reach executors (default: tcp where it connects)",
+  },
+  {
+    name: "data-host",
+    value: "address",
+    roles: ["ingress"],
+    text: "address that executors connect to (default: 127.0.0.1)",
+  },
+  {
+    name: "reply-scope",
+    value: REPLY_SCOPES.join("|"),
+    roles: ["ingress"],
+    text: "answers go below _INBOX.<app> only, or for development below any _INBOX (default: app)",
+  },
+  {
+    name: "rehearsal",
+    value: "duration",
+    roles: ["ingress"],
+    text: "how long to warm up with requests of its own at the start, or until the first of a publisher; 0 for none (default: 4s)",
+  },
+  {
+    name: "pipelines",
+    value: "folder",
+    roles: ["ingress"],
+    text: "serve the pipelines that its *.yaml files declare; their functions are loaded from there and run with the ingress' rights",
+  },
+  {
+    name: "http-port",
+    value: "port",
+    roles: ["gateway"],
+    text: "of the Open Inference Protocol over HTTP, 0 for any (default: 8000 where it is free, else any)",
+  },
+  {
+    name: "grpc-port",
+    value: "port",
+    roles: ["gateway"],
+    text: "of the Open Inference Protocol over gRPC, 0 for any (default: 8001 where it is free, else any)",
+  },
+  {
+    name: "metrics-port",
+    value: "port",
+    roles: ["gateway"],
+    text: "of /metrics for Prometheus, 0 for any (default: 8002 where it is free, else any)",
+  },
+  {
+    name: "http-host",
+    value: "address",
+    roles: ["gateway"],
+    text: "address of HTTP and gRPC: whoever reaches it may ask in any application's name (default: 127.0.0.1)",
+  },
+  {
+    name: "metrics-host",
+    value: "address",
+    roles: ["gateway"],
+    text: "address of /metrics and /scaling, for Prometheus and autoscalers (default: 127.0.0.1)",
+  },
+  {
+    name: "repository-token",
+    value: "file",
+    roles: ["gateway"],
+    text: "who sends this token may load and unload models over HTTP and gRPC (default: nobody may)",
+  },
+  {
+    name: "repository-creds",
+    value: "file",
+    roles: ["gateway"],
+    text: "credentials that may change models, such as the operator's: a gateway's own may not",
+  },
+  {
+    name: "trace-query",
+    value: "url",
+    roles: ["gateway"],
+    text: "a Jaeger's address, such as http://127.0.0.1:16686, where the console asks for traces (default: nowhere)",
+  },
+  {
+    name: "epoch",
+    value: "duration",
+    roles: ["planner"],
+    text: "how often loads are balanced, and a third of it how often advice on scaling is given (default: 30s)",
+  },
+  {
+    name: "budget-share",
+    value: "0..1",
+    roles: ["planner"],
+    text: "of all models' memory, what may be loaded and unloaded in an epoch only to balance loads (default: 0.1)",
+  },
+  { name: "log-level", value: LOG_LEVELS.join("|"), roles: EVERY, text: "(default: info)" },
+  {
+    name: "otlp",
+    value: "url",
+    roles: EVERY,
+    text: "where traces go, such as http://127.0.0.1:4318 (default: nowhere)",
+  },
+];
+
+export function roleHelp(role: Role): string {
+  const flags = FLAGS.filter((flag) => flag.roles.includes(role));
+  const width = Math.max(...flags.map((flag) => flag.name.length + flag.value.length)) + 5;
+  return flags.map((flag) => `  ${`--${flag.name} <${flag.value}>`.padEnd(width)}  ${flag.text}`).join("\n");
+}
