@@ -3,7 +3,7 @@
  *
  *   R1. Grants carry the epoch of the lease under which they were given; a deposed ranker drops its RankThread at once (T5).
  *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say.
- *   R3. It grants only while something that it sent within PROOF_AGE has come back: all that was sent to it before that, a successor's announcement too,
+ *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before that, a successor's announcement too,
  *       it has then seen. A leader that was stopped and wakes finds out first (docs/architecture.md, 8).
  *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
  */
@@ -46,9 +46,7 @@ import {
   NEVER,
   type ThreadId,
   after,
-  before,
   between,
-  later,
   micros,
   millis,
   modelNumberOf,
@@ -62,6 +60,7 @@ import { HandOver } from "./hand-over.ts";
 import { IdleDesk } from "./idle-desk.ts";
 import { LeaderVigil } from "./leader-vigil.ts";
 import { LeaseHolder } from "./lease-holder.ts";
+import { PROVE_AGAIN, Proof } from "./proof.ts";
 import { rehearseLead } from "./rehearsal.ts";
 
 export interface RankerConfig extends ActorConfig {
@@ -78,10 +77,6 @@ export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () 
   return new Ranker(ports, config, ready);
 }
 
-/** R3. */
-const PROOF_AGE = millis(25);
-/** A question to ourselves that does not come back is sent again. */
-const PROVE_AGAIN = millis(5);
 /** So long after its last grant a leader counts as idle. */
 const BUSY_FOR = seconds(1);
 const LEASE_RETRY_EVERY = millis(20);
@@ -106,15 +101,15 @@ class Ranker implements Actor, RankEffects {
   readonly #retuning: Stop;
   readonly #rehearsing: Stop | undefined;
   readonly #roundTrip: DelayEstimator;
+  readonly #proof = new Proof((now) =>
+    this.#station.send(this.key, LeaderAsked, { epoch: this.#lease.epoch, sentAt: now }),
+  );
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
   /** Which batcher offers for a thread, and who was asked for a grant's answer. */
   readonly #batchers = new Map<ThreadId, { readonly batcher: ActorKey; readonly term: number }>();
   readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
   #rank: RankThread | undefined;
-  /** R3: when the newest that came back was sent. */
-  #provenAt: Instant = ALWAYS;
-  #provingAt: Instant = ALWAYS;
   /** As a spare: the leader's grants that we know of, and until when it counts as busy. */
   #leaderGrants = -1;
   #busyUntil: Instant = ALWAYS;
@@ -261,7 +256,7 @@ class Ranker implements Actor, RankEffects {
       const granted = this.#granted.get(answer.gpu);
       if (granted?.grantSeq === answer.grantSeq) {
         this.#roundTrip.note(at, between(granted.sentAt, at));
-        this.#provenAt = later(this.#provenAt, granted.sentAt);
+        this.#proof.cameBack(granted.sentAt);
       }
       this.#step({ kind: "grant-answered", at, ...answer });
     });
@@ -295,7 +290,7 @@ class Ranker implements Actor, RankEffects {
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
     if (epoch !== this.#lease.epoch) return;
     if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt });
-    this.#provenAt = later(this.#provenAt, sentAt);
+    this.#proof.cameBack(sentAt);
     this.#onAlarm();
   }
 
@@ -304,20 +299,14 @@ class Ranker implements Actor, RankEffects {
     this.#armedFor = NEVER;
     if (this.#rank === undefined) return;
     const now = this.#now();
-    if (this.#provenAt >= before(now, PROOF_AGE)) return this.#step({ kind: "clock-reached", at: now });
-    this.#prove(now);
+    if (this.#proof.holds(now)) return this.#step({ kind: "clock-reached", at: now });
+    this.#proof.ask(now);
     this.#alarm.set(after(now, PROVE_AGAIN));
-  }
-  #prove(now: Instant): void {
-    if (this.#provingAt > before(now, PROVE_AGAIN)) return;
-    this.#provingAt = now;
-    this.#station.send(this.key, LeaderAsked, { epoch: this.#lease.epoch, sentAt: now });
   }
 
   #offer(candidate: CandidateOffered, batcher: ActorKey): void {
     const now = this.#now();
-    // By the time that this candidate is due, the answer is here.
-    if (this.#rank !== undefined && this.#provenAt < before(now, micros(PROOF_AGE / 2))) this.#prove(now);
+    if (this.#rank !== undefined) this.#proof.refresh(now); // the answer is here by the time that this candidate is due
     // A batcher that lost the lease may still be talking.
     if (candidate.term < (this.#batchers.get(candidate.thread)?.term ?? 0)) return;
     if (this.#batchers.size >= THREADS_MAX && !this.#batchers.has(candidate.thread)) return; // T7
@@ -328,7 +317,7 @@ class Ranker implements Actor, RankEffects {
   #lead(epoch: number): void {
     this.#takeovers++;
     this.#rest();
-    this.#provenAt = this.#now();
+    this.#proof.begin(this.#now());
     this.#rank = createRankThread({ epoch, ctrl: this.#roundTrip.value(this.#now()), gpusMax: GPUS_MAX });
     const announcement = { key: this.key, epoch, subCluster: this.#config.subCluster };
     this.#station.broadcast("executor", RankerAnnounced, announcement);
