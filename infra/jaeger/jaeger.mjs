@@ -53,12 +53,14 @@ function chosenSources(host) {
  */
 export function findJaeger(host, state) {
   const named = host.env["TUTTI_JAEGER"];
+  const brought = readJson(join(state, "jaeger.json"));
   if (named !== undefined && named !== "") {
-    if (host.isExecutable(named)) return { path: named, source: "TUTTI_JAEGER", hasPage: true };
+    const hasPage = brought?.path === named ? brought.hasPage === true : true;
+    if (host.isExecutable(named)) return { path: named, source: "TUTTI_JAEGER", hasPage };
     throw new SetupError(`TUTTI_JAEGER is ${named}, which can't be run: name the executable of jaeger-all-in-one`);
   }
   for (const source of chosenSources(host)) {
-    const kept = source === "cache" ? readJson(join(state, "jaeger.json")) : undefined;
+    const kept = source === "cache" ? brought : undefined;
     if (kept?.version === VERSION && typeof kept.path === "string" && host.isExecutable(kept.path))
       return { path: kept.path, source: `cache, ${kept.source}`, hasPage: kept.hasPage === true };
     const path = source === "path" ? findExecutable(host, "jaeger-all-in-one", searchPath(host)) : undefined;

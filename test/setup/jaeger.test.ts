@@ -42,6 +42,8 @@ test("go builds it as the main module, since it has replacements; it is kept, fo
   expect(host.calls.some((call) => call.startsWith("nice -n 15 /usr/bin/go build"))).toBe(true);
   expect(existsSync(join(state, "jaeger-source"))).toBe(false);
   expect(findJaeger(host, state)).toEqual({ path: kept(), source: "cache, go", hasPage: false });
+  const named = { ...host, env: { ...host.env, TUTTI_JAEGER: kept() } };
+  expect(findJaeger(named, state)).toEqual({ path: kept(), source: "TUTTI_JAEGER", hasPage: false });
 });
 
 test("a go that is too old builds none, and every way that failed is named with what to do", async () => {
