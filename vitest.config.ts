@@ -18,6 +18,7 @@ export default defineConfig({
   cacheDir: ".tutti/cache/vite",
   test: {
     maxWorkers: 2,
+    setupFiles: [join(import.meta.dirname, "test/fixtures/property-seeds.ts")],
     projects: [
       {
         extends: true,

@@ -46,10 +46,11 @@ function commandOf(name, args) {
     case "docs":
       return { script: "test/docs/reference/main.ts", args, natsServer: false };
     case "fuzz":
-      // Bad bytes, or else faults by seed on whole clusters.
-      return args[0] === "--bytes"
-        ? { script: "test/fuzz/main.ts", args: args.slice(1), natsServer: false }
-        : { script: "test/simulation/fuzz.ts", args, natsServer: false };
+      // Bad bytes, properties under other seeds, or else faults by seed on whole clusters.
+      if (args[0] === "--bytes") return { script: "test/fuzz/main.ts", args: args.slice(1), natsServer: false };
+      if (args[0] === "--properties")
+        return { script: "test/fuzz/properties.ts", args: args.slice(1), natsServer: false };
+      return { script: "test/simulation/fuzz.ts", args, natsServer: false };
     case "chaos":
       return { script: "test/e2e/chaos/main.ts", args, natsServer: true };
     case "setup":

@@ -7,6 +7,18 @@ export interface SuiteResult {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: readonly { readonly name: string; readonly reason: string }[];
+  /** What each file came to; what failed outside any file is only in the sum. */
+  readonly files: readonly FileResult[];
+}
+
+export interface FileResult {
+  /** Relative to where vitest was started. */
+  readonly file: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: SuiteResult["skipped"];
+  /** Tests that failed; none where the file or a hook did. */
+  readonly failedTests: readonly string[];
 }
 
 /** Where the result goes: set by the runner. */
@@ -26,20 +38,36 @@ export default class SuiteReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
     const file = process.env[RESULT_FILE_VARIABLE];
     if (file === undefined) return;
-    const skipped: { name: string; reason: string }[] = [];
-    let passed = 0;
-    let failed = unhandled.length; // an error outside any test is somebody's failure
-    for (const module of modules) {
-      failed += module.errors().length; // the file didn't load: its tests were never counted
-      for (const suite of module.children.allSuites()) failed += suite.errors().length; // a hook failed
-      for (const test of module.children.allTests()) {
-        const result = test.result();
-        if (result.state === "passed") passed++;
-        else if (result.state === "skipped") {
-          skipped.push({ name: test.fullName, reason: result.note ?? "no reason given" });
-        } else failed++; // failed, or never ran to its end
-      }
-    }
-    writeFileSync(file, JSON.stringify({ passed, failed, skipped } satisfies SuiteResult));
+    const files = modules.map(resultOf);
+    const sum = (value: (file: FileResult) => number): number => files.reduce((total, file) => total + value(file), 0);
+    const result: SuiteResult = {
+      passed: sum(({ passed }) => passed),
+      failed: sum(({ failed }) => failed) + unhandled.length, // an error outside any test is somebody's failure
+      skipped: files.flatMap(({ skipped }) => skipped),
+      files,
+    };
+    writeFileSync(file, JSON.stringify(result));
   }
+}
+
+function resultOf(module: TestModule): FileResult {
+  const skipped: { name: string; reason: string }[] = [];
+  const failedTests: string[] = [];
+  let passed = 0;
+  let failed = module.errors().length; // the file didn't load: its tests were never counted
+  for (const suite of module.children.allSuites()) failed += suite.errors().length; // a hook failed
+  for (const test of module.children.allTests()) {
+    const result = test.result();
+    if (result.state === "passed") passed++;
+    else if (result.state === "skipped") {
+      skipped.push({ name: test.fullName, reason: result.note ?? "no reason given" });
+    } else failedTests.push(test.fullName); // failed, or never ran to its end
+  }
+  return {
+    file: relative(process.cwd(), module.moduleId),
+    passed,
+    failed: failed + failedTests.length,
+    skipped,
+    failedTests,
+  };
 }

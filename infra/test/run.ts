@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { closingLines, judge, readResult } from "./outcome.ts";
+import { bothRuns, closingLines, judge, readResult, secondRun } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import { RESULT_FILE_VARIABLE } from "./reporter.ts";
 import { allSuites, select } from "./suites.ts";
@@ -53,7 +53,8 @@ async function runChecks(checks: readonly (Suite & { kind: "command" })[]): Prom
       const startedAt = performance.now();
       let said = "";
       const code = await run(command, {}, (text) => (said += text));
-      const outcome: Outcome = { suite, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: [] };
+      const counts = code === 0 ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+      const outcome: Outcome = { suite, ...counts, skipped: [], files: [] };
       process.stdout.write(`\n== ${suite}\n${said}`);
       sayOutcome(outcome, startedAt);
       done.set(suite, outcome);
@@ -67,7 +68,10 @@ async function runChecks(checks: readonly (Suite & { kind: "command" })[]): Prom
 async function runTests({ name }: Suite): Promise<Outcome> {
   console.log(`\n== ${name}`);
   const startedAt = performance.now();
-  const outcome = await runVitest(name);
+  const first = await runVitest(name, filters);
+  const again = stoppedBy === undefined ? secondRun(first).map(({ file }) => file) : [];
+  if (again.length > 0) console.log(`\n== ${name}, a second time: ${again.join(", ")}`);
+  const outcome = again.length === 0 ? first : bothRuns(first, await runVitest(name, again));
   sayOutcome(outcome, startedAt);
   return outcome;
 }
@@ -79,7 +83,7 @@ function sayOutcome({ suite, failed, note }: Outcome, startedAt: number): void {
   );
 }
 
-async function runVitest(suite: string): Promise<Outcome> {
+async function runVitest(suite: string, paths: readonly string[]): Promise<Outcome> {
   const file = join(results, `${suite}.json`);
   const reporters = ["--reporter", "agent", "--reporter", "./infra/test/reporter.ts"];
   const args = [
@@ -89,10 +93,11 @@ async function runVitest(suite: string): Promise<Outcome> {
     suite,
     "--passWithNoTests",
     ...reporters,
-    ...filters,
+    ...paths,
   ];
+  rmSync(file, { force: true });
   const code = await run(args, { [RESULT_FILE_VARIABLE]: file });
-  return judge({ suite, code, result: readResult(file), narrowed: filters.length > 0 ? "yes" : "no" });
+  return judge({ suite, code, result: readResult(file), narrowed: paths.length > 0 ? "yes" : "no" });
 }
 
 /** @param hear - takes what the command says, instead of our own output */

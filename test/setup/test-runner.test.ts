@@ -2,12 +2,12 @@ import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { closingLines, judge, readResult } from "../../infra/test/outcome.ts";
+import { type Outcome, bothRuns, closingLines, judge, readResult, secondRun } from "../../infra/test/outcome.ts";
 import { RESULT_FILE_VARIABLE } from "../../infra/test/reporter.ts";
 import { allSuites, orderSuites, select } from "../../infra/test/suites.ts";
 
 const root = join(import.meta.dirname, "../..");
-const none = { passed: 0, failed: 0, skipped: [] };
+const none = { passed: 0, failed: 0, skipped: [], files: [] };
 
 let folder: string;
 beforeAll(() => {
@@ -95,4 +95,40 @@ test("arguments name suites or the group of checks, and paths narrow them", () =
   expect(select(suites, ["unit", "packages/units/"]).filters).toEqual(["packages/units/"]);
   expect(select(suites, ["units"]).unknown).toEqual(["units"]);
   expect(names()).toEqual(suites.map((suite) => suite.name));
+});
+
+/** A suite of two files, as the first run or the second left them. */
+function ran(suite: string, ...files: Outcome["files"]): Outcome {
+  const sum = (value: (file: Outcome["files"][number]) => number) => files.reduce((all, file) => all + value(file), 0);
+  return { suite, passed: sum(({ passed }) => passed), failed: sum(({ failed }) => failed), skipped: [], files };
+}
+const file = (name: string, passed: number, ...failedTests: string[]): Outcome["files"][number] => ({
+  ...{ file: name, passed, failed: failedTests.length, skipped: [], failedTests },
+});
+
+test("a few files that failed on real clocks run again: what passes then is told as flaky, what fails twice has failed", () => {
+  const first = ran("e2e", file("a", 3), file("b", 1, "slow", "wrong"));
+  expect(secondRun(first).map((one) => one.file)).toEqual(["b"]);
+  const better = bothRuns(first, ran("e2e", file("b", 2, "wrong")));
+  expect(better).toMatchObject({ passed: 5, failed: 1, flaky: ["slow"] });
+  expect(closingLines([better])).toMatchObject({ exitCode: 1 });
+  const well = bothRuns(first, ran("e2e", file("b", 3)));
+  expect(closingLines([well])).toEqual({
+    lines: [
+      "flaky: e2e: slow: failed, and passed when its file ran again",
+      "flaky: e2e: wrong: failed, and passed when its file ran again",
+      "6 passed, 0 failed, 0 skipped",
+    ],
+    exitCode: 0,
+  });
+  const died = judge({ suite: "e2e", code: 1, result: undefined, narrowed: "yes" });
+  expect(closingLines([bothRuns(first, died)])).toMatchObject({ exitCode: 1 });
+});
+
+test("nothing runs twice where clocks are virtual, where many files fail, or what fails is in no file", () => {
+  const failing = ["a", "b", "c"].map((name) => file(name, 0, "x"));
+  expect(secondRun(ran("unit", failing[0]!))).toEqual([]);
+  expect(secondRun(ran("e2e", ...failing))).toEqual([]);
+  expect(secondRun({ ...ran("e2e", failing[0]!), failed: 2 })).toEqual([]);
+  expect(secondRun(judge({ suite: "e2e", code: 1, result: undefined, narrowed: "no" }))).toEqual([]);
 });
