@@ -8,6 +8,7 @@ import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { consoleBuild } from "./console.mjs";
+import { bringChromium, findChromium } from "../chromium/chromium.mjs";
 import { bringJaeger, findJaeger } from "../jaeger/jaeger.mjs";
 import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
@@ -18,6 +19,7 @@ import { say, SetupError } from "./progress.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const state = join(root, ".tutti");
+const TESTS = "infra/test/run.ts";
 
 /**
  * @typedef {{ script: string | undefined, args: string[], natsServer: boolean }} Command
@@ -27,16 +29,15 @@ const state = join(root, ".tutti");
 /** @param {string | undefined} name @param {string[]} args @returns {Command} */
 function commandOf(name, args) {
   const cli = "packages/cli/src/main.ts";
-  const tests = "infra/test/run.ts";
   switch (name) {
     case "start":
       return { script: cli, args: ["up", ...args], natsServer: true };
     case "tutti":
       return { script: cli, args, natsServer: args[0] === "up" };
     case "test":
-      return { script: tests, args, natsServer: needsServer(args) };
+      return { script: TESTS, args, natsServer: needsServer(args) };
     case "check":
-      return { script: tests, args: ["check", "boundaries", "unit", ...args], natsServer: false };
+      return { script: TESTS, args: ["check", "boundaries", "unit", ...args], natsServer: false };
     case "bench":
       return {
         script: `test/bench/${benchmark(args[0])}/main.ts`,
@@ -67,6 +68,14 @@ function benchmark(name) {
   if (name !== undefined && /^[a-z]+(-[a-z]+)*$/.test(name) && existsSync(join(root, "test/bench", name, "main.ts")))
     return name;
   throw new SetupError(`there is no benchmark "${name ?? ""}": package.json names them (bench:…)`);
+}
+
+/** Does a suite that opens a browser run? @param {string[]} args - of the test runner */
+function needsBrowser(args) {
+  const suites = args.filter((arg) => !arg.includes("/"));
+  const paths = args.filter((arg) => arg.includes("/"));
+  const isNamed = suites.length === 0 || suites.includes("e2e");
+  return isNamed && (paths.length === 0 || paths.some((path) => path.includes("e2e")));
 }
 
 /** Suites that run without a nats-server. */
@@ -113,10 +122,25 @@ async function natsServerFor(host) {
 }
 
 /** Where none can be had, the system goes on without: it says so itself. */
-async function jaegerFor() {
+const jaegerFor = () => orNone("jaeger", findJaeger, bringJaeger);
+
+/** Where none can be had, the tests that need it are skipped. */
+const chromiumFor = () => orNone("chromium", findChromium, bringChromium);
+
+/**
+ * What is convenient to have; why it can't be had is said.
+ *
+ * @template Had
+ * @param {string} name
+ * @param {(host: import("./host.mjs").Host, state: string) => Had | undefined} find
+ * @param {(host: import("./host.mjs").Host, state: string) => Promise<Had>} bring
+ * @returns {Promise<Had | undefined>}
+ */
+async function orNone(name, find, bring) {
   const host = thisHost();
   try {
-    return findJaeger(host, state) ?? (await withLock(join(state, "jaeger.lock"), () => bringJaeger(host, state)));
+    const found = find(host, state);
+    return found ?? (await withLock(join(state, `${name}.lock`), async () => find(host, state) ?? bring(host, state)));
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     say(error.message);
@@ -134,6 +158,7 @@ async function runCommand(command, ready) {
   if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
   const jaeger = command.args.includes("--jaeger") ? await jaegerFor() : undefined;
   if (jaeger !== undefined) env["TUTTI_JAEGER"] = jaeger.path;
+  if (command.script === TESTS && needsBrowser(command.args)) await chromiumFor();
   const child = spawn(ready.node, [join(root, command.script), ...command.args], { stdio: "inherit", env });
   child.on("error", (error) => fail(error));
   // Ctrl-C at a terminal reaches the child without us; a second copy would read as "hurry up".

@@ -1,8 +1,8 @@
 /** Node 24 for the repository: the machine's own where it is new enough, else the one that npm brings. */
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { compareVersions, lastWords, parseVersion, readJson } from "./host.mjs";
-import { npmCommand, npmEnvironment } from "./npm.mjs";
+import { compareVersions, parseVersion, readJson } from "./host.mjs";
+import { installed } from "./npm.mjs";
 import { SetupError, step } from "./progress.mjs";
 
 /** The oldest that runs TypeScript as written without a flag and has what the packages use; 23 never got all of it. */
@@ -70,21 +70,13 @@ export function nodeRuntime(host, state) {
 /** @param {import("./host.mjs").Host} host @param {string} folder @param {string} wanted @returns {Promise<string>} */
 async function bring(host, folder, wanted) {
   const fresh = `${folder}.new-${process.pid}`;
-  rmSync(fresh, { recursive: true, force: true });
-  mkdirSync(fresh, { recursive: true });
-  writeFileSync(join(fresh, "package.json"), '{"private":true}\n');
-  const [command, ...args] = npmCommand(host);
-  const options = ["--prefix", fresh, "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"];
-  const done = await host.run(command, [...args, "install", ...options, "--loglevel", "error", wanted], {
-    cwd: fresh,
-    env: npmEnvironment(host.env),
+  await installed(host, fresh, wanted).catch((error) => {
+    throw new SetupError(`install Node 24 yourself, or mend this: ${error.message}`);
   });
   const path = installedNode(fresh, wanted);
-  if (done.code !== 0 || path === undefined) {
+  if (path === undefined) {
     rmSync(fresh, { recursive: true, force: true });
-    throw new SetupError(
-      `npm could not bring ${wanted}; install Node 24 yourself, or mend this:\n  ${lastWords(done)}`,
-    );
+    throw new SetupError(`${wanted} holds no Node: install Node 24 yourself`);
   }
   // A system that still runs on the old one keeps its open file; the name changes hands at once.
   rmSync(`${folder}.old`, { recursive: true, force: true });

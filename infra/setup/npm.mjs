@@ -1,4 +1,8 @@
 /** How the setup calls npm: the npm that started it, else the one on the path. */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { lastWords } from "./host.mjs";
+import { SetupError } from "./progress.mjs";
 
 /** @param {import("./host.mjs").Host} host @returns {[string, ...string[]]} */
 export function npmCommand(host) {
@@ -23,4 +27,26 @@ export function npmEnvironment(env) {
   for (const [name, value] of Object.entries(env)) if (!outer.test(name)) clean[name] = value;
   if (env["NODE_ENV"] === "production") delete clean["NODE_ENV"]; // npm would leave out the tools that the tests need
   return clean;
+}
+
+/**
+ * One package in a folder of its own, without what its scripts would do.
+ *
+ * @param {import("./host.mjs").Host} host @param {string} folder - emptied @param {string} wanted - name@version
+ * @returns {Promise<string>} the package's folder
+ */
+export async function installed(host, folder, wanted) {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), '{"private":true}\n');
+  const [command, ...args] = npmCommand(host);
+  const options = ["--prefix", folder, "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"];
+  const done = await host.run(command, [...args, "install", ...options, "--loglevel", "error", wanted], {
+    cwd: folder,
+    env: npmEnvironment(host.env),
+  });
+  const home = join(folder, "node_modules", wanted.slice(0, wanted.lastIndexOf("@")));
+  if (done.code === 0 && existsSync(home)) return home;
+  rmSync(folder, { recursive: true, force: true });
+  throw new SetupError(`npm could not bring ${wanted}: ${lastWords(done)}`);
 }
