@@ -1,6 +1,6 @@
 /**
- * `npm run fuzz -- --properties [--rounds n] [--from seed]`: every file that has property tests, round after round under another seed. Exit code 1: a
- * property failed, and the command that has it again is printed.
+ * `npm run fuzz -- --properties [--rounds n] [--from seed]`: every file that has property tests, round after round under another seed. Exit code 1:
+ * properties failed, and the commands that have that again are printed.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, readdirSync } from "node:fs";
@@ -32,18 +32,17 @@ function main(): number {
     return 2;
   }
   const files = propertyTests();
+  const failing: number[] = [];
   const projects = ["unit", "fuzz", "cluster"].flatMap((name) => ["--project", name]);
   const vitest = ["node_modules/vitest/vitest.mjs", "run", ...projects, "--reporter", "agent"];
   for (let seed = from; seed < from + rounds; seed++) {
     const env = { ...process.env, [PROPERTY_SEED_VARIABLE]: String(seed) };
     const { status } = spawnSync(process.execPath, [...vitest, ...files], { cwd: ROOT, env, stdio: "inherit" });
-    if (status !== 0) {
-      console.log(`again: ${PROPERTY_SEED_VARIABLE}=${seed} npm test -- unit fuzz cluster`);
-      return 1;
-    }
-    console.log(`seed ${seed}: the properties of ${files.length} files hold`);
+    if (status !== 0) failing.push(seed);
+    else console.log(`seed ${seed}: the properties of ${files.length} files hold`);
   }
-  return 0;
+  for (const seed of failing) console.log(`again: ${PROPERTY_SEED_VARIABLE}=${seed} npm test -- unit fuzz cluster`);
+  return failing.length === 0 ? 0 : 1;
 }
 
 if (import.meta.main) process.exitCode = main();

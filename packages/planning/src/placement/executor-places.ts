@@ -2,7 +2,8 @@
  * Which sub-cluster has which executor: in proportion to the work of its models (docs/architecture.md, 1; requests/s × l(b*)/b*).
  *
  *   EP1. An executor is only where its memory holds all models, those on their way included.
- *   EP2. The last executor of a sub-cluster with models is never taken; one that has none is given one before anything else.
+ *   EP2. What an executor serves where it is, another that stays there serves too, or it isn't taken; a sub-cluster with models that has none is given one
+ *        before anything else. Where only those hold its models that are needed where they are, one of them is relieved first, and goes once it can.
  *   EP3. One moves only to balance when that brings both closer to what they ought to have, by as much as it drives itself: halves don't wander.
  */
 import { type PlacementDraft } from "./placement-draft.ts";
@@ -44,6 +45,8 @@ class Dealing {
   readonly #executors: readonly ExecutorToPlace[];
   #known: ReadonlyMap<string, Readonly<There>> | undefined;
   free: ExecutorToPlace[] = [];
+  /** Who comes where somebody is to leave, and who is to leave: balance leaves them where they are. */
+  readonly #relieving = new Set<number>();
 
   constructor(draft: PlacementDraft) {
     this.#draft = draft;
@@ -82,17 +85,46 @@ class Dealing {
     for (const subCluster of lacking) {
       const free = this.free.find((executor) => this.#fits(executor, subCluster));
       const executor = free ?? this.#donor(subCluster);
+      if (executor === undefined && this.#relieve(subCluster)) continue;
       if (executor === undefined) {
-        const { memory } = this.#draft.of(subCluster);
-        this.#draft.explain(
-          subCluster,
-          `has models and no accelerator: none that can be spared holds ${bytesText(memory)}`,
-        );
+        this.#draft.explain(subCluster, `has models and no accelerator: ${this.#lackText(subCluster)}`);
         continue;
       }
       this.#explain(executor, subCluster, "which has models and no accelerator");
       this.#place(executor, subCluster);
     }
+  }
+
+  /** EP2: sends somebody to where an executor is needed that could serve this sub-cluster. @returns whether one is on its way, or there already */
+  #relieve(subCluster: string): boolean {
+    for (const needed of this.#executors) {
+      const from = this.#draft.places.get(needed.key);
+      if (from === undefined || !this.#fits(needed, subCluster)) continue;
+      const others = this.#of(from).filter(({ key }) => key !== needed.key);
+      const relief =
+        others.find(({ key }) => this.#before.get(key) === from) ??
+        this.free.find((executor) => this.#fits(executor, from)) ??
+        this.#donor(from, needed);
+      if (relief === undefined) continue;
+      if (this.#draft.places.get(relief.key) !== from) {
+        this.#explain(relief, from, `where it relieves ${nameOf(needed)}`);
+        this.#place(relief, from);
+      }
+      const until = `until ${nameOf(relief)} serves in its place`;
+      this.#draft.explain(
+        subCluster,
+        `has models and no accelerator: it waits for ${nameOf(needed)} of ${from}, ${until}`,
+      );
+      this.#relieving.add(needed.key).add(relief.key);
+      return true;
+    }
+    return false;
+  }
+
+  #lackText(subCluster: string): string {
+    if (this.#executors.length === 0) return "there is none";
+    const { memory } = this.#draft.of(subCluster);
+    return memory > 0 ? `none that holds their ${bytesText(memory)} can be spared` : "none can be spared";
   }
 
   placeFree(): void {
@@ -156,6 +188,7 @@ class Dealing {
         if (from === to) break; // from here on nobody has more to spare
         const executor = this.#of(from)
           .filter((candidate) => this.#fits(candidate, to) && this.#isSpare(candidate, from))
+          .filter(({ key }) => !this.#relieving.has(key))
           .findLast(({ gpus }) => this.#gain(from, to, gpus.length) >= gpus.length - 1e-9);
         if (executor !== undefined) return { executor, to };
       }
@@ -170,23 +203,27 @@ class Dealing {
   }
 
   /** The highest of whoever has most to spare: those are idle most (docs/algorithms.md, A4). */
-  #donor(subCluster: string): ExecutorToPlace | undefined {
+  #donor(subCluster: string, besides?: ExecutorToPlace): ExecutorToPlace | undefined {
     const places = this.#draft.problem.subClusters
       .filter((from) => from !== subCluster)
       .sort((a, b) => this.#surplus(b) - this.#surplus(a));
     for (const from of places) {
       const spare = this.#of(from).findLast(
-        (executor) => this.#fits(executor, subCluster) && this.#isSpare(executor, from),
+        (executor) => executor !== besides && this.#fits(executor, subCluster) && this.#isSpare(executor, from),
       );
       if (spare !== undefined) return spare;
     }
     return undefined;
   }
 
-  /** EP2: one that was there before stays, so that what is served there goes on. */
+  /** EP2: one that was there before stays and has loaded as much, so that what is served there goes on. */
   #isSpare(executor: ExecutorToPlace, from: string): boolean {
     if (!this.#draft.hasModels(from)) return true;
-    return this.#of(from).some(({ key }) => key !== executor.key && this.#before.get(key) === from);
+    const served = this.#draft.models.filter(({ home, model }) => home === from && executor.loaded.has(model.number));
+    return this.#of(from).some(
+      ({ key, loaded }) =>
+        key !== executor.key && this.#before.get(key) === from && served.every(({ model }) => loaded.has(model.number)),
+    );
   }
   #fits(executor: ExecutorToPlace, subCluster: string): boolean {
     return executor.memoryBytesMax >= this.#draft.of(subCluster).memory;

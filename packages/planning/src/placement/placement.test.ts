@@ -115,6 +115,37 @@ test("a model that fits nowhere is left out, with what it needs and what there i
   ]);
 });
 
+test("models without any accelerator are told so", () => {
+  const plan = planPlacement(problem({ models: [model(1)], before: at([[1, "main"]], []) }));
+  expect(plan.reasons).toEqual([{ about: "main", text: "has models and no accelerator: there is none" }]);
+});
+
+test("an executor that only one sub-cluster's models need is relieved where it serves, and goes once it can", () => {
+  const sizes = [4, 4, 8];
+  const given = problem({
+    subClusters: ["a", "b"],
+    models: [model(1, { rate: 5, memoryBytes: 3 * GB }), model(2, { rate: 5, memoryBytes: 6 * GB })],
+    executors: sizes.map((memory, gpu) =>
+      executor(gpu, { memoryBytesMax: memory * GB, subCluster: "a", loaded: new Set([1]) }),
+    ),
+    // Accelerator 2 alone holds model 2, and alone is where model 1 is served.
+    before: at([[1, "a"], [2, "b"]], [[2, "a"]]), // prettier-ignore
+  });
+  const joined = given.executors.map((one) => ({ ...one, loaded: new Set(one.key === 3 ? [1] : []) }));
+  const first = planPlacement({ ...given, executors: joined });
+  expect(owners(first)).toMatchObject({ 2: "a" });
+  expect(first.reasons.map(({ about, text }) => `${about} ${text}`)).toContainEqual(
+    expect.stringMatching(
+      /^b has models and no accelerator: it waits for accelerator 2 of a, until accelerator \d serves in its place$/,
+    ),
+  );
+  // One that joined and has not loaded the model yet relieves nobody.
+  expect(owners(planPlacement({ ...given, before: first, executors: joined }))).toMatchObject({ 2: "a" });
+  const second = planPlacement({ ...given, before: first, executors: follow(first, given.executors) });
+  expect(owners(second)).toMatchObject({ 2: "b" });
+  expect(Object.values(owners(second)).filter((place) => place === "a").length).toBeGreaterThan(0);
+});
+
 test("models that don't fit together go to different sub-clusters, each with an accelerator of its own", () => {
   const executors = [0, 1].map((gpu) => executor(gpu, { memoryBytesMax: 4 * GB }));
   const models = [1, 2].map((number) => model(number, { memoryBytes: 3 * GB }));
