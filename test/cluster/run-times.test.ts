@@ -174,6 +174,26 @@ test("runs of our own take at most a twentieth of the time and delay none by mor
   expect(ranker["idleGiven"]).toBeGreaterThanOrEqual(executor["aloneRuns"]!);
 });
 
+test.for([1, 4])(
+  "no run of our own takes the accelerator that a batch which still grows will need: %i of them, and nothing is refused",
+  (gpus) => {
+    const cluster = new VirtualCluster({ gpus });
+    cluster.addModel({ name: "heavy", alphaMs: 0.21, betaMs: 14.2, sloMs: 40 });
+    cluster.run(seconds(2));
+    const executors = figuresOf(cluster, "executor");
+    const asked = Array.from({ length: 400 }, () => {
+      const one = cluster.ask("heavy", { sloMs: 40 });
+      cluster.run(millis(5));
+      return one;
+    });
+    cluster.run(millis(100));
+    expect(inTime(asked)).toBe(1);
+    // Between batches there is no idle time that long; afterwards there is.
+    cluster.run(seconds(2));
+    expect(executors()["aloneRuns"]).toBeGreaterThan(0);
+  },
+);
+
 test("of a model whose times hardly vary little is run again, and it is planned with its latency table", () => {
   const cluster = serving();
   send(cluster, [{ ...SHORT, from: 20, to: 22 }], 30);

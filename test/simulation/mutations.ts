@@ -29,7 +29,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/executor/fence.ts",
     find: `if (batch.epoch !== this.#epoch) return "old-epoch";`,
     replace: ``,
-    from: 11,
+    from: 340,
   },
   {
     name: "no term check at the executor",
@@ -69,7 +69,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "scheduling/src/model-thread.ts",
     find: `if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;`,
     replace: `if (grant.epoch < model.epoch) return false;`,
-    from: 160,
+    from: 302,
   },
   {
     name: "lost put-back: the requests of a refused batch are forgotten",
@@ -138,7 +138,7 @@ export const MUTATIONS: readonly Mutation[] = [
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
     replace: `    for (const held of [...this.#held.values(), ...this.#held.values()]) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
-    from: 18,
+    from: 23,
   },
   {
     name: "batchers that do not hear each other take their models from one another",
@@ -151,7 +151,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/executor/watched-engine.ts",
     find: `if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;`,
     replace: `this.#startedAt = now;`,
-    from: 4,
+    from: 23,
   },
   {
     name: "the server's word that a peer is gone is not believed",

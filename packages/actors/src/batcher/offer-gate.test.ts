@@ -23,16 +23,24 @@ function watched(): { clock: VirtualClock; gate: OfferGate; sent: { at: number; 
   return { clock, gate, sent };
 }
 
-test("an offer waits until shortly before the ranker's timer for it, and only the newest leaves", () => {
+test("the first offer leaves at once, and what changes shortly before the ranker's timer for it: only the newest", () => {
   const { clock, gate, sent } = watched();
   gate.offer(candidate(1, 20));
   clock.advanceTo(instant(START + 5_000));
   gate.offer(candidate(2, 19));
   clock.advanceTo(instant(START + 15_000));
-  expect(sent).toEqual([]);
-  clock.advanceTo(instant(START + 19_000));
-  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([2]);
-  expect(sent[0]!.at).toBeLessThanOrEqual(17);
+  expect(sent).toEqual([{ at: 0, offerSeq: 1 }]);
+  gate.offer(candidate(3, 18.5));
+  clock.advanceTo(instant(START + 18_500));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 3]);
+  expect(sent[1]!.at).toBeLessThanOrEqual(16);
+});
+
+test("one that nothing changes leaves once", () => {
+  const { clock, gate, sent } = watched();
+  gate.offer(candidate(1, 20));
+  clock.advanceTo(instant(START + 30_000));
+  expect(sent).toEqual([{ at: 0, offerSeq: 1 }]);
 });
 
 test("a batch that grew replaces what the ranker has only shortly before it is due itself", () => {
@@ -54,11 +62,13 @@ test("what the ranker would act on too early is replaced at once, and what is wi
   expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 2, 3]);
 });
 
-test("after an answer to a grant the next offer waits for its time again", () => {
+test("after an answer to a grant the ranker is told anew, and has nothing until then", () => {
   const { gate, sent } = watched();
   gate.offer(candidate(1, 3));
   gate.voided(threadId(1, 0));
-  gate.offer(candidate(2, 20));
-  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1]);
   expect(gate.sent()).toEqual([]);
+  gate.offer(candidate(2, 20));
+  gate.offer(candidate(3, 19));
+  expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 2]);
+  expect(gate.sent().map(({ offerSeq }) => offerSeq)).toEqual([3]);
 });

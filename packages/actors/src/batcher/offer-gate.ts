@@ -14,17 +14,17 @@ const TICK: Micros = millis(1);
 interface Gated {
   readonly index: number;
   readonly candidate: Candidate;
-  /** The ranker has an offer of this thread that no answer has voided. */
-  isSent: boolean;
+  /** What the ranker has of this thread that no answer has voided: a notice is an offer long before it is due. */
+  sent: "nothing" | "notice" | "offer";
   /** When the ranker's timer for that fires. */
   sentDueAt: Instant;
 }
 
 /**
- * The ranker does nothing with a candidate before its model timer, and while requests arrive each changes the candidate: so an offer is held back until
- * shortly before its plan is due, and only the newest leaves (docs/algorithms.md, A5: only the newest candidate need reach the rank logic). One that the ranker has
- * already is replaced at once where it would act on it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due
- * earlier with each request.
+ * The ranker grants nothing before a candidate's model timer, and while requests arrive each changes the candidate: so after the first, which tells the ranker
+ * that an accelerator will be needed and until when it may give it idle time, offers are held back until shortly before their plan is due, and only the newest
+ * leaves (docs/algorithms.md, A5: only the newest candidate need reach the rank logic). One that the ranker has already is replaced at once where it would act on
+ * it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due earlier with each request.
  */
 export class OfferGate {
   readonly #clock: Clock;
@@ -45,14 +45,16 @@ export class OfferGate {
     Object.assign(gated.candidate, candidate);
     if (candidate.batchSize === 0) {
       this.#due.remove(gated.index);
-      if (gated.isSent) this.#send(candidate);
-      gated.isSent = false;
+      if (gated.sent !== "nothing") this.#send(candidate);
+      gated.sent = "nothing";
       return;
     }
     const dueAt = dueAtRanker(candidate);
-    const lead = gated.isSent ? REPLACE_LEAD : candidate.delay + LEAD;
-    const actsTooEarly = gated.isSent && gated.sentDueAt < dueAt;
-    if (actsTooEarly || dueAt - lead <= this.#clock.now()) this.#release(gated);
+    const lead = gated.sent === "offer" ? REPLACE_LEAD : candidate.delay + LEAD;
+    const isSoon = dueAt - lead <= this.#clock.now();
+    const isNews = gated.sent === "nothing" || gated.sentDueAt < dueAt;
+    if (isSoon) this.#release(gated, "offer");
+    else if (isNews) this.#release(gated, gated.sent === "offer" ? "offer" : "notice");
     else {
       this.#due.set(gated.index, dueAt - lead);
       this.#ticking ??= this.#clock.every(TICK, () => this.#onTick());
@@ -62,14 +64,15 @@ export class OfferGate {
   /** A grant was answered, or the ranker is a new one: it has nothing of this thread. */
   voided(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
-    if (gated !== undefined) gated.isSent = false;
+    if (gated !== undefined) gated.sent = "nothing";
   }
   /** The ranker that has its offer is not to grant it anything: accelerators would go to nobody until the offer is stale. */
   withdraw(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
     if (gated === undefined) return;
-    if (gated.isSent) this.#send({ ...gated.candidate, offerSeq: gated.candidate.offerSeq + 1, batchSize: 0 });
-    gated.isSent = false;
+    if (gated.sent !== "nothing")
+      this.#send({ ...gated.candidate, offerSeq: gated.candidate.offerSeq + 1, batchSize: 0 });
+    gated.sent = "nothing";
     this.#due.remove(gated.index);
   }
   forget(thread: ThreadId): void {
@@ -81,7 +84,7 @@ export class OfferGate {
   }
   /** What the ranker should have, for heartbeats. */
   sent(): Candidate[] {
-    return [...this.#gated.values()].filter(({ isSent }) => isSent).map(({ candidate }) => candidate);
+    return [...this.#gated.values()].filter(({ sent }) => sent !== "nothing").map(({ candidate }) => candidate);
   }
   close(): void {
     this.#ticking?.stop();
@@ -93,21 +96,21 @@ export class OfferGate {
     if (gated === undefined) {
       const free = this.#byIndex.indexOf(undefined);
       const index = free < 0 ? this.#byIndex.length : free;
-      gated = { index, candidate: { ...candidate }, isSent: false, sentDueAt: ALWAYS };
+      gated = { index, candidate: { ...candidate }, sent: "nothing", sentDueAt: ALWAYS };
       this.#gated.set(candidate.thread, gated);
       this.#byIndex[gated.index] = gated;
     }
     return gated;
   }
-  #release(gated: Gated): void {
+  #release(gated: Gated, as: "notice" | "offer"): void {
     this.#due.remove(gated.index);
-    gated.isSent = true;
+    gated.sent = as;
     gated.sentDueAt = dueAtRanker(gated.candidate);
     this.#send(gated.candidate);
   }
   #onTick(): void {
     const now = this.#clock.now();
-    while (this.#due.topPriority <= now) this.#release(this.#byIndex[this.#due.topKey]!);
+    while (this.#due.topPriority <= now) this.#release(this.#byIndex[this.#due.topKey]!, "offer");
     if (this.#due.size === 0) this.close();
   }
 }
