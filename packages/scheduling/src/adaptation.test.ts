@@ -5,14 +5,17 @@ import { NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
 import { currentTarget } from "./model-thread.ts";
 import { Cluster, type Policy } from "./index.ts";
 
-test("even and Poisson arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, and the unknown counts as even", () => {
-  for (const dispersion of [NaN, 0, 1, 1.5]) expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8 });
+test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8 of the ideal batch, bursts 40 % and 0.45, and the unknown counts as even", () => {
+  for (const dispersion of [NaN, 0, 1, 1.5, 2.5])
+    expect(adaptationTo(dispersion)).toEqual({ early: 0.12, target: 0.8, span: 0.35 });
   for (const dispersion of [4, 10, 1_000]) {
     expect(adaptationTo(dispersion).early).toBeCloseTo(0.4, 10);
     expect(adaptationTo(dispersion).target).toBeCloseTo(0.45, 10);
+    expect(adaptationTo(dispersion).span).toBe(Infinity);
   }
-  expect(adaptationTo(2.75).early).toBeCloseTo(0.26, 10);
-  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1 });
+  expect(adaptationTo(3.25).early).toBeCloseTo(0.26, 10);
+  expect(adaptationTo(3.25).span).toBeCloseTo(0.7, 10);
+  expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity });
 });
 
 /** One model and a lone request at each of `arrivals`: when its batch starts. */
@@ -44,6 +47,36 @@ const request = (seq: number, at: number) => ({
 test("a lone request starts 12 % of its SLO before frontrun, which is where deferral starts", () => {
   expect(startOf({ kind: "deferred" })).toBe(25_000 - 7_000);
   expect(startOf({ kind: "adaptive" })).toBe(25_000 - 7_000 - 3_000);
+});
+
+test("where more requests come, a batch starts no earlier than by 0.35 of the time in which its own come, and overload lifts the bound", () => {
+  const zero = micros(0);
+  const profile = LatencyTable.affine({ alpha: 1_053, beta: 5_072, batchSizeMax: 64 });
+  const model = { thread: threadId(1, 0), term: 1, epoch: 1, profile, slo: millis(25), patience: 1 };
+  const delays = { guard: zero, ctrl: zero, perItem: zero, respond: zero };
+  const bound = (gpus: number, perSecond: number): { readonly leads: number[]; readonly atEnd: number } => {
+    const leads: number[] = [];
+    const cluster = new Cluster({
+      gpus,
+      models: [
+        {
+          ...{ ...model, ...delays, policy: { kind: "adaptive" }, gather: "target" },
+          ...{ queueMax: 10_000, batchesInFlightMax: 100 },
+        },
+      ],
+      listener: {
+        dispatched: ({ requests, startAt, frontrun }) => leads.push((frontrun - startAt) / requests.length),
+      },
+    });
+    for (let seq = 1; seq <= 3 * perSecond; seq++) cluster.arrive(0, request(seq, Math.round((seq * 1e6) / perSecond)));
+    return { leads: leads.slice(-50), atEnd: cluster.models[0]!.earlyPerRequest };
+  };
+  // 0.5 ms from request to request, so that a batch of 12 starts 2.1 ms early instead of 3.
+  const calm = bound(20, 2_000);
+  expect(calm.leads.length).toBe(50);
+  for (const perRequest of calm.leads) expect(perRequest).toBeCloseTo(175, -1);
+  // One accelerator carries 450 a second.
+  expect(bound(1, 2_000).atEnd).toBe(Infinity);
 });
 
 test("bursts make the target smaller than even arrivals of the same rate do", () => {

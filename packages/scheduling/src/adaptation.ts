@@ -4,20 +4,23 @@
  * The window from frontrun to latest is only l(b+1) − l(b) wide. Where every accelerator is busy, a candidate that joins the ranker's waiting set no
  * sooner than that mostly misses it; one that joins earlier costs nothing, since it starts only when an accelerator is free. And a target of b*, the
  * batch of even arrivals, gives up heads for batches that don't come where arrivals are uneven. Bursts ask for more of both: queues are long or
- * empty, and what counts is that no accelerator idles while one is long. Tuned on Symphony's workloads with Poisson and Gamma(0.1) arrivals; the package's
- * README says how.
+ * empty, and what counts is that no accelerator idles while one is long. Where arrivals are even, what an early start gives up is known too: the
+ * requests of the time by which it is early. So it is early by no more than a part of the time in which the batch's requests come. Tuned on Symphony's workloads
+ * with Poisson and Gamma(0.1) arrivals; the package's README says how.
  */
 export interface Adaptation {
   /** Of the SLO: how much earlier than frontrun a batch may start. */
   readonly early: number;
   /** Of b*: the target batch. */
   readonly target: number;
+  /** Of the time in which as many requests come as the batch has: a batch starts no earlier than by that; Infinity: however early. */
+  readonly span: number;
 }
 
-const EVEN: Adaptation = { early: 0.12, target: 0.8 };
-const BURSTY: Adaptation = { early: 0.4, target: 0.45 };
-/** Poisson arrivals have a dispersion of 1, and a sample of 100 slots one of 1 ± 0.15. */
-const DISPERSION_EVEN = 1.5;
+const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35 };
+const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity };
+/** Poisson arrivals have a dispersion of 1, a sample of 100 slots one of 1 ± 0.15, and Gamma gaps of shape 0.5, which are to count as even, 2 ± 0.3. */
+const DISPERSION_EVEN = 2.5;
 const DISPERSION_BURSTY = 4;
 const LEVELS = 16;
 /** Under overload that lasts requests are never lacking, and small batches only waste time; b* itself reckons with more accelerators than there are. */
@@ -27,11 +30,13 @@ const OVERLOADED_TARGET = 0.9;
 const levels: readonly Adaptation[] = Array.from({ length: LEVELS + 1 }, (_, level) => ({
   early: EVEN.early + (level / LEVELS) * (BURSTY.early - EVEN.early),
   target: EVEN.target + (level / LEVELS) * (BURSTY.target - EVEN.target),
+  // The rate of bursts says nothing about what comes next.
+  span: EVEN.span / (1 - level / LEVELS),
 }));
-const overloaded = levels.map(({ early }): Adaptation => ({ early, target: OVERLOADED_TARGET }));
+const overloaded = levels.map(({ early, span }): Adaptation => ({ early, target: OVERLOADED_TARGET, span }));
 
 /** What deferral as printed does. */
-export const NO_ADAPTATION: Adaptation = { early: 0, target: 1 };
+export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity };
 
 /** @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while it isn't known @param isOverloaded - for seconds already (LastingLoss) */
 export function adaptationTo(dispersion: number, isOverloaded = false): Adaptation {

@@ -52,7 +52,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const early = Math.round(model.adaptation.early * head.slo);
+    const early = Math.round(Math.min(model.adaptation.early * head.slo, b * model.earlyPerRequest));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
@@ -62,13 +62,17 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
 }
 
 function refreshTargets(model: ModelThread): void {
-  const { now, rate, targets } = model;
-  const { isLimiting } = model.shares;
+  const { now, rate, shares, targets } = model;
+  const { isLimiting } = shares;
   // The flood's beginning is in the window for seconds; what is let in since comes evenly.
   const dispersion = isLimiting ? 1 : rate.dispersion(now);
   // Where shares limit what comes in, no more comes in than is served.
   const isOverloaded = model.loss.lasts(now) && !isLimiting;
-  if (model.policy.kind === "adaptive") model.adaptation = adaptationTo(dispersion, isOverloaded);
+  if (model.policy.kind === "adaptive") {
+    model.adaptation = adaptationTo(dispersion, isOverloaded);
+    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom shares have let in.
+    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / rate.perMicro(now);
+  }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 

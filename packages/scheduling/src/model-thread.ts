@@ -92,6 +92,8 @@ export class ModelThread {
   nextBatchId: number;
   /** What the adaptive policy has made of the arrivals so far. */
   adaptation: Adaptation;
+  /** µs: by how much a batch may start early, for each of its requests. */
+  earlyPerRequest = Infinity;
 
   /** The chosen batch: 0 is none. */
   batchSize = 0;

@@ -21,7 +21,7 @@ export interface Demand {
 }
 
 /** z: one setting for every workload; packages/planning/README.md says what was tried. */
-export const ROOM = 0.5;
+export const ROOM = 1;
 
 export interface Need {
   /** Executors that are busy on average. */

@@ -60,7 +60,7 @@ export interface PlannedStep extends Advised {
 /** Looks that rates and dispersion are taken from, at most. */
 const LOOKS_KEPT_MAX = 64;
 /** Of the work per request: what one look weighs. */
-const WORK_WEIGHT = 0.1;
+const WORK_WEIGHT = 0.2;
 /** SP1: standard deviations. */
 const SURE = 3;
 /** SP3. */
