@@ -192,7 +192,7 @@ function arrivals(prng: Prng, rate: number, duration: Micros): number[] {
 }
 
 test.for([
-  ["adaptive", 1_600, 4],
+  ["adaptive", 1_600, 5],
   ["deferred", 1_600, 4],
   ["eager", 600, 7],
 ] as const)(

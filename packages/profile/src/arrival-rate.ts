@@ -32,6 +32,14 @@ export class ArrivalRate {
     return (this.#total + this.#current) / Math.max(at - windowStart, SPAN_MIN);
   }
 
+  /** As perMicro, without the slot that is not over: changes once a slot, whoever looks how often. 0 in the first one. */
+  perMicroOfSlots(at: Instant): number {
+    if (this.#slot < 0) return 0;
+    if (at >= this.#slotEnd) this.#advance(at);
+    const windowStart = Math.max((this.#slot - SLOTS + 1) * SLOT, this.#since);
+    return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
+  }
+
   /**
    * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1. The variance is taken from
    * successive differences (von Neumann), so that a rate that rises or steps does not pass for bursts. NaN before anything is known.

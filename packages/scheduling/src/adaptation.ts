@@ -19,8 +19,8 @@ export interface Adaptation {
 
 const EVEN: Adaptation = { early: 0.12, target: 0.8, span: 0.35 };
 const BURSTY: Adaptation = { early: 0.4, target: 0.45, span: Infinity };
-/** Poisson arrivals have a dispersion of 1, a sample of 100 slots one of 1 ± 0.15, and Gamma gaps of shape 0.5, which are to count as even, 2 ± 0.3. */
-const DISPERSION_EVEN = 2.5;
+/** Poisson arrivals have a dispersion of 1, a sample of 100 slots one of 1 ± 0.15, and Gamma gaps of shape 0.5, which are to count as nearly even, 2 ± 0.3. */
+const DISPERSION_EVEN = 2;
 const DISPERSION_BURSTY = 4;
 const LEVELS = 16;
 /** Under overload that lasts requests are never lacking, and small batches only waste time; b* itself reckons with more accelerators than there are. */

@@ -15,6 +15,9 @@ import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
 
+/** µs: in such steps an early start is bounded, so that it doesn't hang on which look measured the rate. */
+const STEP = 100;
+
 /** From sending the plan of a batch until an executor can start it. */
 export const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
 
@@ -52,7 +55,8 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   else {
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
-    const early = Math.round(Math.min(model.adaptation.early * head.slo, b * model.earlyPerRequest));
+    const bound = STEP * Math.round((b * model.earlyPerRequest) / STEP);
+    const early = Math.round(Math.min(model.adaptation.early * head.slo, bound));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
@@ -71,7 +75,7 @@ function refreshTargets(model: ModelThread): void {
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
     // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom shares have let in.
-    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / rate.perMicro(now);
+    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / rate.perMicroOfSlots(now);
   }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
