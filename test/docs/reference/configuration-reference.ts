@@ -18,6 +18,7 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TUTTI_NATS_SOURCES: "where `npm start` may take a `nats-server` from, in order (infra/setup)",
   TUTTI_JAEGER: "path of a Jaeger to start; set by `npm start -- --jaeger` once it has found or brought one",
   TUTTI_JAEGER_SOURCES: "where `npm start -- --jaeger` may take one from, in order (infra/jaeger)",
+  TUTTI_CHROMIUM: "path of the Chromium that tests open pages with; empty: none (infra/chromium)",
   TUTTI_LAST_END: "set for a process that is started again: how the one before it ended",
   TUTTI_HELD: "set for a process that takes another's place: it loads, and waits until it is let go",
   TUTTI_PROCESS: "set for every process of `tutti up`: its name in the logs",
