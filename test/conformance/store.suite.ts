@@ -206,6 +206,22 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
     expect(await putFile(a, "empty", new Uint8Array(0))).toBe("stored");
     expect(await getFile(b, "empty")).toEqual(new Uint8Array(0));
   });
+
+  test(`${name}: a file that is deleted or replaced while it is read is read whole or absent, and none is waited for in vain`, async () => {
+    const readings: Promise<unknown>[] = [];
+    const versions = [1, 2].map((version) => new Uint8Array(300_000).fill(version)); // several chunks
+    for (let round = 0; round < 60; round++) {
+      expect(await putFile(a, "shared", versions[0]!)).toBe("stored");
+      readings.push(getFile(b, "shared"));
+      for (let turn = 0; turn < round % 12; turn++) await new Promise(setImmediate);
+      if (round % 2 === 0) expect(await putFile(a, "shared", versions[1]!)).toBe("stored");
+      else expect(await new Promise((resolve) => a.files.delete("shared", resolve))).toBe("deleted");
+    }
+    for (const read of await Promise.all(readings)) {
+      if (read === "absent") continue;
+      expect(versions.some((version) => Buffer.compare(version, read as Uint8Array) === 0)).toBe(true);
+    }
+  });
 }
 
 /** What a watch told, as lines. */

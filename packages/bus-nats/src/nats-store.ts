@@ -11,6 +11,7 @@ import { type ObjectStore, Objm } from "@nats-io/obj";
 import type { NatsConnection as Connection } from "@nats-io/transport-node";
 import { KvWatch } from "./kv-watch.ts";
 import type { NatsBus } from "./nats-bus.ts";
+import { readFile } from "./read-file.ts";
 import { onceSettled } from "./settling.ts";
 
 export interface NatsStoreOptions {
@@ -178,10 +179,8 @@ export class NatsStore implements Store {
         this.#perform(
           done,
           async () => {
-            const bytes = await (await objects()).getBlob(name);
-            if (bytes === null) return "absent";
-            // A file of one chunk is a view of the read buffer; a larger one was put together in a buffer of its own.
-            return { bytes: bytes instanceof Buffer ? new Uint8Array(bytes) : bytes };
+            const bytes = await readFile(await objects(), name);
+            return bytes === null ? "absent" : { bytes };
           },
           bus,
         ),
