@@ -16,6 +16,8 @@ export interface Point {
   readonly rate?: number;
   readonly gpus?: number;
   readonly seed?: number;
+  /** Of how many seeds from that on it is the mean, as `--seeds`; a search is of one of them. */
+  readonly seeds?: number;
   /** Arrivals in seconds, warm-up included; that of the scale where left out. */
   readonly durationS?: number;
 }
@@ -97,13 +99,14 @@ export interface Figure {
 export const SCENARIOS = "test/bench/scenarios";
 
 export function commandOf(verb: Verb, point: Point, scale: Scale): string {
-  const { file, set = {}, policy, rate, gpus, seed } = point;
+  const { file, set = {}, policy, rate, gpus, seed, seeds } = point;
   const options: string[] = [];
   for (const [axis, label] of Object.entries(set)) options.push(`--set ${quoted(`${axis}=${label}`)}`);
   options.push(`--policy ${policy}`);
   if (gpus !== undefined) options.push(`--gpus ${gpus}`);
   if (rate !== undefined) options.push(`--rate ${rate}`);
   if (seed !== undefined) options.push(`--seed ${seed}`);
+  if (seeds !== undefined) options.push(`--seeds ${seeds}`);
   options.push(`--duration ${point.durationS ?? scale.durationS}`);
   const command = verb === "simulate" ? "simulate" : "goodput";
   return `tutti ${command} ${SCENARIOS}/${file}.yaml ${verb === "min-gpus" ? "--min-gpus " : ""}${options.join(" ")}`;
