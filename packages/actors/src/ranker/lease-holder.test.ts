@@ -25,7 +25,7 @@ function world() {
     error: () => undefined,
     child: () => log,
   };
-  const ranker = (self: ActorKey, on: Store = store): LeaseHolder => {
+  const ranker = (self: ActorKey, on: Store = store, isFirst?: () => boolean): LeaseHolder => {
     const lease: LeaseHolder = new LeaseHolder({
       store: on,
       clock,
@@ -34,6 +34,7 @@ function world() {
       self,
       subCluster: "main",
       retryEvery: millis(20),
+      ...(isFirst !== undefined && { isFirst }),
       onLead: (epoch) => told.push(`${self} leads ${epoch}`),
       onDeposed: (epoch) => told.push(`${self} deposed ${epoch}`),
     });
@@ -88,6 +89,19 @@ test("a takeover that the store refused is tried again for as long as the leader
   run(millis(10));
   expect(told).toEqual(["11 leads 1"]);
   run();
+  expect(told).toContain("22 leads 2");
+});
+
+test("a spare that is not the first leaves the lease to the one that is, and takes it 20 ms later if that one did not", () => {
+  const { run, told, ranker } = world();
+  ranker(FIRST);
+  run();
+  const second = ranker(SECOND, undefined, () => false);
+  run();
+  second.suspect(FIRST, "gone");
+  run(millis(19));
+  expect(told).toEqual(["11 leads 1"]);
+  run(millis(25));
   expect(told).toContain("22 leads 2");
 });
 

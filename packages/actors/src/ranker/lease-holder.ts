@@ -15,6 +15,8 @@ export interface LeaseHolderOptions {
   readonly subCluster: string;
   /** How often a takeover that is due and did not succeed is looked at again. */
   readonly retryEvery: Micros;
+  /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try in its place. Default: always. */
+  readonly isFirst?: () => boolean;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;
 }
@@ -29,7 +31,7 @@ const SAID: Readonly<Record<Suspicion, string>> = {
   yields: "the leader yields",
 };
 
-/** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long. */
+/** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and so it is by spares that are not the first. */
 const PAUSE = millis(20);
 /** No store ever comes to it. */
 const NO_REVISION = Number.MAX_SAFE_INTEGER;
@@ -99,6 +101,7 @@ export class LeaseHolder {
     const said = { reason, epoch: this.#revision };
     if (reason === "yields") this.#options.log.info(said, "follows the leader, which leaves");
     else this.#options.log.warn(said, "takes the leader for dead");
+    if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
     this.#takeIfDue();
   }
 

@@ -148,6 +148,7 @@ class Ranker implements Actor, RankEffects {
       self: config.key,
       subCluster: config.subCluster,
       retryEvery: LEASE_RETRY_EVERY,
+      isFirst: () => this.#isFirst(),
       onLead: (epoch) => this.#lead(epoch),
       onDeposed: () => {
         this.#rest();

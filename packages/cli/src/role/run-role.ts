@@ -9,8 +9,10 @@ import type { Role } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "../failure.ts";
+import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
+import { decides } from "./service-main.ts";
 import { watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
@@ -55,6 +57,7 @@ const killNow = (): void => {
 
 export async function runRole(role: Role, start: StartRole): Promise<void> {
   let telemetry: OtelTelemetry | undefined;
+  if (decides(role)) helpersGiveWay();
   try {
     const options = parseRoleOptions(role, process.argv.slice(2));
     const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));

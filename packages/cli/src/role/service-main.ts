@@ -17,9 +17,18 @@ const EARLY_OPTIMISATION = [
   "--invocation-count-for-turbofan=1000",
 ];
 
+/** They decide and hold little, and others wait for every one of their decisions. */
+const DECIDERS: ReadonlySet<Role> = new Set<Role>(["ranker", "batcher"]);
+/** A collection that shares its work waits for threads that have given way (helper-threads.ts). */
+const COLLECT_ALONE = "--single-threaded-gc";
+
+/** Whether V8's helper threads give way to the actor in that role. */
+export const decides = (role: Role): boolean => DECIDERS.has(role);
+
 /** What Node is started with for a role: its flags, and the file that it runs. Services are started, never imported. */
 export const serviceArguments = (role: Role): string[] => [
   ...(LARGE_HEAP.has(role) ? ["--initial-old-space-size=512"] : []),
   ...EARLY_OPTIMISATION,
+  ...(decides(role) ? [COLLECT_ALONE] : []),
   join(import.meta.dirname, "../../../../services", role, "src/main.ts"),
 ];

@@ -1,0 +1,30 @@
+import { readFileSync, readdirSync } from "node:fs";
+import { constants, getPriority, setPriority } from "node:os";
+
+/** Of V8's threads; those of libuv and of Node's workers have other names. */
+const V8_THREAD = "V8Worker";
+/** So much nicer: a ninth of the weight that the actor's own thread has. */
+const GIVES_WAY = 10;
+
+/**
+ * Lets the threads on which V8 optimises code give way to whatever decides, here and in other processes: on a machine with few cores they took a quarter of the processor time in
+ * the 30 ms of a takeover. Without effect where the kernel does not show a process its threads (only Linux does).
+ *
+ * @returns how many gave way
+ */
+export function helpersGiveWay(): number {
+  const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + GIVES_WAY);
+  let count = 0;
+  try {
+    for (const thread of readdirSync(TASKS)) {
+      if (readFileSync(`${TASKS}/${thread}/comm`, "latin1").trim() !== V8_THREAD) continue;
+      setPriority(Number(thread), niceness);
+      count++;
+    }
+  } catch {
+    // They compete as before.
+  }
+  return count;
+}
+
+const TASKS = "/proc/self/task";
