@@ -36,7 +36,6 @@ import {
   stepRank,
 } from "@tutti/scheduling";
 import {
-  ALWAYS,
   type ActorKey,
   BUCKETS_MAX,
   GPUS_MAX,
@@ -59,9 +58,10 @@ import { wellFormed } from "../well-formed.ts";
 import { HandOver } from "./hand-over.ts";
 import { IdleDesk } from "./idle-desk.ts";
 import { LeaderVigil } from "./leader-vigil.ts";
+import { LeaderWork } from "./leader-work.ts";
 import { LeaseHolder } from "./lease-holder.ts";
 import { PROVE_AGAIN, Proof } from "./proof.ts";
-import { rehearseLead } from "./rehearsal.ts";
+import { Rehearsals } from "./rehearsals.ts";
 
 export interface RankerConfig extends ActorConfig {
   readonly subCluster: string;
@@ -70,20 +70,15 @@ export interface RankerConfig extends ActorConfig {
   /** Lower bound of d_ctrl, from which a grant's validity is reckoned. */
   readonly ctrlFloor: Micros;
   /** How often a spare rehearses the lead (rehearsal.ts). Default: never, as where time is virtual. */
-  readonly rehearseEvery?: Micros;
+  readonly rehearseEvery?: Micros | undefined;
 }
 
 export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () => void): Actor {
   return new Ranker(ports, config, ready);
 }
 
-/** So long after its last grant a leader counts as idle. */
-const BUSY_FOR = seconds(1);
 const LEASE_RETRY_EVERY = millis(20);
 const THREADS_MAX = MODELS_MAX * BUCKETS_MAX;
-/** V8 compiles what ran some hundreds of times; later rehearsals only keep that from being thrown away. */
-const FIRST_REHEARSAL = 1_000;
-const LATER_REHEARSAL = 20;
 
 class Ranker implements Actor, RankEffects {
   readonly role = "ranker" as const;
@@ -99,7 +94,7 @@ class Ranker implements Actor, RankEffects {
   readonly #reconnecting: Subscription;
   readonly #alarm: Alarm;
   readonly #retuning: Stop;
-  readonly #rehearsing: Stop | undefined;
+  readonly #rehearsals: Rehearsals;
   readonly #roundTrip: DelayEstimator;
   readonly #proof = new Proof((now) =>
     this.#station.send(this.key, LeaderAsked, { epoch: this.#lease.epoch, sentAt: now }),
@@ -110,9 +105,8 @@ class Ranker implements Actor, RankEffects {
   readonly #batchers = new Map<ThreadId, { readonly batcher: ActorKey; readonly term: number }>();
   readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
   #rank: RankThread | undefined;
-  /** As a spare: the leader's grants that we know of, and until when it counts as busy. */
-  #leaderGrants = -1;
-  #busyUntil: Instant = ALWAYS;
+  /** As a spare. */
+  readonly #work: LeaderWork;
   #armedFor: Instant = NEVER;
   #grants = 0;
   #expired = 0;
@@ -123,6 +117,7 @@ class Ranker implements Actor, RankEffects {
     this.#ports = ports;
     this.#config = config;
     this.#roundTrip = new DelayEstimator({ floor: config.ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
+    this.#work = new LeaderWork(ports.clock.now());
     this.#handOver = this.#createHandOver();
     this.#station = new Station(ports, config, {
       role: "ranker",
@@ -171,14 +166,16 @@ class Ranker implements Actor, RankEffects {
     this.#retuning = ports.clock.every(millis(250), () =>
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
     );
-    if (config.rehearseEvery !== undefined) {
-      this.#rehearse(FIRST_REHEARSAL);
-      this.#rehearsing = ports.clock.every(config.rehearseEvery, () => this.#rehearse(LATER_REHEARSAL));
-    }
+    this.#rehearsals = new Rehearsals(ports.clock, config.rehearseEvery, {
+      isDue: () => this.#rank === undefined,
+      create: (rehearsed, actor, done) =>
+        new Ranker(rehearsed, { ...config, ...actor, rehearseEvery: undefined }, done),
+      ask: () => this.#lease.rehearse(),
+    });
     this.#station.open();
     this.#book.open(() =>
       this.#lease.open(() => {
-        if (config.rehearseEvery !== undefined) this.#lease.rehearse();
+        this.#rehearsals.opened();
         ports.bus.flush(() => ready());
       }),
     );
@@ -211,7 +208,7 @@ class Ranker implements Actor, RankEffects {
       leader: () => this.#lease.leader,
       wasHeard: (key) => this.#station.directory.wasHeardHere(key),
       stalledUs: () => this.#station.pulse.stalledUs,
-      isUrgent: () => this.#now() < this.#busyUntil && this.#isFirst(),
+      isUrgent: () => this.#work.isThere(this.#now()) && this.#isFirst(),
       ...(processLives !== undefined && { lives: ({ key }) => this.#livesHere(key, processLives) }),
       ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
       onGone: ({ key }, how) => this.#lease.suspect(key, how),
@@ -223,18 +220,8 @@ class Ranker implements Actor, RankEffects {
     return peer?.host === this.#config.host ? lives(peer.pid) : undefined;
   }
 
-  #rehearse(grants: number): void {
-    if (this.#rank !== undefined) return;
-    const { subCluster, pingEvery, ctrlFloor } = this.#config;
-    rehearseLead(
-      (ports, config, ready) => new Ranker(ports, { ...config, subCluster, pingEvery, ctrlFloor }, ready),
-      grants,
-    );
-    this.#lease.rehearse();
-  }
-
   #close(done: () => void): void {
-    this.#rehearsing?.stop();
+    this.#rehearsals.stop();
     this.#lease.close();
     this.#book.close();
     this.#vigil.stop();
@@ -364,9 +351,7 @@ class Ranker implements Actor, RankEffects {
     if (key !== leader?.key || epoch !== leader.epoch) return;
     if (yields) return this.#lease.suspect(key, "yields");
     this.#lease.heard(key);
-    if (grants === this.#leaderGrants) return;
-    this.#leaderGrants = grants ?? -1;
-    this.#busyUntil = after(this.#now(), BUSY_FOR);
+    this.#work.heard(grants ?? 0, this.#now());
   }
 
   /** What an executor says of an accelerator: there and serving, or not to be granted for now. */
