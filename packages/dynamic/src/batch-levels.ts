@@ -48,6 +48,8 @@ export class BatchLevels {
   readonly #chances: number;
   /** By class: its place in the order of means. */
   readonly #levels: Int32Array;
+  /** By level: of all arrivals, those of levels up to it. */
+  readonly #shares: Float64Array;
   /** By level · sizes + place. */
   readonly #entries: readonly Entry[];
 
@@ -59,6 +61,7 @@ export class BatchLevels {
     const means = classes.map(({ alone }) => meanOf(alone));
     const order = [...classes.keys()].sort((a, b) => means[a]! - means[b]! || a - b);
     this.#levels = new Int32Array(classes.length);
+    this.#shares = new Float64Array(classes.length);
     for (const [level, one] of order.entries()) this.#levels[one] = level;
     let grid = unionGrid(classes.map(({ alone }) => alone));
     for (let i = 0; i < HALVINGS && grid.length < EDGES_FINE; i++) grid = halved(grid);
@@ -70,6 +73,7 @@ export class BatchLevels {
       const weight = Math.max(1e-9, classes[one]!.share);
       for (let i = 0; i < grid.length; i++) upTo[i] = (upTo[i]! * share + own[i]! * weight) / (share + weight);
       share += weight;
+      this.#shares[this.#levels[one]!] = share;
       for (const size of sizes) {
         const batch = mapped(grid, productOf(own, upTo, size - 1), costs(size));
         entries.push(entryOf(batch, chances, certainty));
@@ -80,6 +84,10 @@ export class BatchLevels {
 
   levelOf(oneClass: number): number {
     return this.#levels[oneClass]!;
+  }
+  /** Of all arrivals, those that a batch of that level may have as members. */
+  shareUpTo(level: number): number {
+    return this.#shares[level]! / this.#shares.at(-1)!;
   }
   /** E[L] in µs. */
   expected(level: number, place: number): number {

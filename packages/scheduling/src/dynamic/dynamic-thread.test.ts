@@ -1,5 +1,5 @@
 /** ModelThreads whose models' running times depend on the input, on a cluster without delays in its messages. */
-import { affineCosts, histogramOf, meanOf, pointHistogram } from "@tutti/dynamic";
+import { type BatchCosts, affineCosts, costsFromOne, histogramOf, meanOf, pointHistogram } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
 import {
   type ActorKey,
@@ -8,21 +8,25 @@ import {
   NEVER,
   Prng,
   type RequestSeq,
+  between,
   micros,
   millis,
   threadId,
 } from "@tutti/units";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import {
   Cluster,
   type ClusterListener,
   type ModelThreadConfig,
   type Policy,
   type Request,
+  createModelThread,
   dynamicProfile,
   nextRankWakeAt,
   nextWakeAt,
   profileChanged,
+  requestArrived,
+  requestWithdrawn,
 } from "../index.ts";
 
 const COSTS = affineCosts(25_000, 0.2);
@@ -214,6 +218,28 @@ test("without patience a batch starts with the first request, with it later ones
   expect(sizes(0)).toBeLessThan(1.1);
   expect(sizes(1)).toBeGreaterThan(1.3 * sizes(0));
   expect(sizes(0.5)).toBeGreaterThanOrEqual(sizes(0));
+});
+
+test("a lone request waits for the next where two take less than one, and starts early where they don't", () => {
+  const waits = (costs: BatchCosts, perSecond: number): Micros => {
+    const apps = [1, 2, 3].map((app) => ({ app, share: 1, alone: aloneOf((request) => request.app === app) }));
+    const model = createModelThread(modelOf({ kind: "adaptive" }, dynamicProfile({ apps, ...common, costs })));
+    const out = { offer: vi.fn(), answerGrant: vi.fn(), dispatch: vi.fn(), refuse: vi.fn() };
+    const longs = requestsOf(9, 300, 3 * perSecond).filter(({ app }) => app === 3);
+    for (const [i, request] of longs.entries()) {
+      const last = longs[i - 1];
+      if (last !== undefined) requestWithdrawn(model, request.arrivedAt, last.ingress, last.seq, out);
+      requestArrived(model, request.arrivedAt, request, out);
+    }
+    const { execAt, batchSize } = model.offered;
+    expect(batchSize).toBe(1);
+    return between(longs.at(-1)!.arrivedAt, execAt);
+  };
+  // Two of 500 ms take 225, one takes 500: (100 + 225) / 2 ms each at 10 requests a second, and 1,000 + 225 at one in two seconds.
+  expect(waits(costsFromOne(COSTS), 10)).toBeGreaterThan(0.6 * SLO);
+  expect(waits(costsFromOne(COSTS), 0.5)).toBeLessThan(0.4 * SLO);
+  // (100 + 225) / 2 ms each beside 125.
+  expect(waits(COSTS, 10)).toBeLessThan(0.4 * SLO);
 });
 
 test("an application that nobody has measured counts as the mixture, and more than 16 are taken together by their means", () => {
