@@ -39,6 +39,20 @@ test("the JSON has exactly the public fields, and a rate between nothing and the
   expect(stderr).toBe("");
 });
 
+test("a finer search ends nearer to the first bad rate", async () => {
+  const gap = async (precision: string): Promise<number> => {
+    const { stdout } = await tutti(scenario, "--json", "--duration", "2", "--precision", precision);
+    const { goodputRps, trials } = JSON.parse(stdout) as {
+      goodputRps: number;
+      trials: { rateRps: number; good: boolean }[];
+    };
+    const bad = trials.filter(({ rateRps, good }) => !good && rateRps > goodputRps).map(({ rateRps }) => rateRps);
+    return Math.min(...bad) / goodputRps - 1;
+  };
+  expect(await gap("0.1")).toBeLessThanOrEqual(0.001);
+  expect(await gap("5")).toBeGreaterThan(0.005);
+});
+
 test("people are told the fewest accelerators for a rate", async () => {
   const { stdout } = await tutti(scenario, "--min-gpus", "--rate", "1500", "--duration", "2", "--workers", "1");
   expect(stdout).toMatch(/^ResNet50, policy deferred, 1,500 r\/s: \d+ trials of 1 seed\n\n3 accelerators are enough/);
@@ -48,6 +62,7 @@ test.for([
   [{ rate: "100" }, "--rate goes with --min-gpus"],
   [{ minGpus: true, gpus: "3" }, "--gpus is what --min-gpus looks for"],
   [{ seeds: "0" }, "--seeds 0"],
+  [{ precision: "0" }, "--precision 0"],
   [{ workers: "many" }, "--workers many"],
   [{ policy: "nonsense" }, "there is no policy 'nonsense'"],
 ] as const)("%j is wrong usage, and the error says why", async ([options, text]) => {

@@ -9,6 +9,7 @@ import { Sweep } from "../simulate/sweep.ts";
 export interface GoodputCommandOptions extends ScenarioFlags {
   readonly policy?: string;
   readonly seeds: string;
+  readonly precision?: string;
   readonly minGpus?: boolean;
   readonly workers?: string;
   readonly json?: boolean;
@@ -23,6 +24,7 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
     throw usageError("--rate goes with --min-gpus: without that the rate is what is looked for");
   }
   const seeds = whole("--seeds", options.seeds, { min: 1, max: 1000 });
+  const precision = precisionOf(options.precision ?? "1");
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
   // What is looked for may be missing from the file.
   const given = await scenarioFrom(path, options, { policy: options.policy, ...(!inverse && { rateDefault: 1 }) });
@@ -30,7 +32,7 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
   const progress = new Progress();
   try {
-    const how = { sweep, progress, short: options.duration !== undefined };
+    const how = { sweep, progress, short: options.duration !== undefined, precision };
     if (inverse) {
       const result = await findMinGpus(scenarios, how);
       progress.end();
@@ -44,6 +46,13 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
     progress.end();
     await sweep.close();
   }
+}
+
+/** A share of 1. */
+function precisionOf(text: string): number {
+  const percent = Number(text);
+  if (text.trim() !== "" && percent >= 0.01 && percent <= 50) return percent / 100;
+  throw usageError(`--precision ${text}: percent, from 0.01 to 50, such as 0.2`);
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);

@@ -21,6 +21,8 @@ export interface SearchOptions {
   /** Scenarios run as long as they say, even if that tells little about 1 %. */
   readonly short?: boolean;
   readonly progress?: Progress;
+  /** Of rates: a search ends when a bad one is this share above a good one. */
+  readonly precision?: number;
 }
 
 export interface Found<Result> {
@@ -31,10 +33,11 @@ export interface Found<Result> {
 
 /** One search for each scenario, which differ in their seeds: the mean of goodputs and bounds, the worst bad rate, all trials. */
 export async function findGoodput(given: readonly Scenario[], options: SearchOptions): Promise<Found<Goodput>> {
+  const { precision } = options;
   const arrivalsMin = options.short === true ? micros(0) : ARRIVALS_MIN;
   const perSeed = await searchAll(given, options, async (scenario, evaluate, onTrial) => {
     const bound = await options.sweep.bound(withArrivals(scenario, arrivalsMin));
-    return goodput(scenario, evaluate, { arrivalsMin, onTrial, bound });
+    return goodput(scenario, evaluate, { arrivalsMin, onTrial, bound, ...(precision !== undefined && { precision }) });
   });
   const found: Goodput = {
     goodputRps: mean(perSeed.map(({ goodputRps }) => goodputRps)),

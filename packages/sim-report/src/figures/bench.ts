@@ -60,13 +60,18 @@ export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): 
     return ended;
   };
   const turns = limited(SEARCHES);
-  const once = <T>(kind: string, verb: Verb, points: readonly Point[], work: (scenario: Scenario) => Promise<T>) =>
+  const once = <T>(
+    kind: string,
+    verb: Verb,
+    points: readonly Point[],
+    work: (scenario: Scenario, point: Point) => Promise<T>,
+  ) =>
     Promise.all(
       points.map((point) => {
         const key = `${kind} ${commandOf(verb, point, scale)}`;
         const before = known.get(key) as Promise<T> | undefined;
         if (before !== undefined) return before;
-        const answer = turns(async () => work(await load({ durationS: scale.durationS, ...point })));
+        const answer = turns(async () => work(await load({ durationS: scale.durationS, ...point }), point));
         known.set(key, answer);
         return answer;
       }),
@@ -76,9 +81,10 @@ export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): 
     simulate: (points) =>
       once<SimulationResult>("simulate", "simulate", points, async (scenario) => (await run(scenario)).result),
     goodput: (points) =>
-      once<Goodput>("goodput", "goodput", points, async (scenario) => {
+      once<Goodput>("goodput", "goodput", points, async (scenario, { precision }) => {
         const bound = await pool.bound(scenario);
-        return goodput(scenario, run, { ...arrivals(scenario), bound });
+        const how = { ...arrivals(scenario), bound, ...(precision !== undefined && { precision: precision / 100 }) };
+        return goodput(scenario, run, how);
       }),
     minGpus: (points) =>
       once<MinGpus>("min-gpus", "min-gpus", points, (scenario) => minGpus(scenario, run, arrivals(scenario))),

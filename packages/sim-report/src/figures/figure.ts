@@ -18,6 +18,8 @@ export interface Point {
   readonly seed?: number;
   /** Of how many seeds from that on it is the mean, as `--seeds`; a search is of one of them. */
   readonly seeds?: number;
+  /** Of a search, in percent, as `--precision`; 1 where it is left out. */
+  readonly precision?: number;
   /** Arrivals in seconds, warm-up included; that of the scale where left out. */
   readonly durationS?: number;
 }
@@ -99,7 +101,7 @@ export interface Figure {
 export const SCENARIOS = "test/bench/scenarios";
 
 export function commandOf(verb: Verb, point: Point, scale: Scale): string {
-  const { file, set = {}, policy, rate, gpus, seed, seeds } = point;
+  const { file, set = {}, policy, rate, gpus, seed, seeds, precision } = point;
   const options: string[] = [];
   for (const [axis, label] of Object.entries(set)) options.push(`--set ${quoted(`${axis}=${label}`)}`);
   options.push(`--policy ${policy}`);
@@ -107,6 +109,7 @@ export function commandOf(verb: Verb, point: Point, scale: Scale): string {
   if (rate !== undefined) options.push(`--rate ${rate}`);
   if (seed !== undefined) options.push(`--seed ${seed}`);
   if (seeds !== undefined) options.push(`--seeds ${seeds}`);
+  if (precision !== undefined) options.push(`--precision ${precision}`);
   options.push(`--duration ${point.durationS ?? scale.durationS}`);
   const command = verb === "simulate" ? "simulate" : "goodput";
   return `tutti ${command} ${SCENARIOS}/${file}.yaml ${verb === "min-gpus" ? "--min-gpus " : ""}${options.join(" ")}`;
