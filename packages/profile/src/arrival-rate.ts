@@ -40,6 +40,13 @@ export class ArrivalRate {
     return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
   }
 
+  /** Whether perMicroOfSlots speaks of as long a time as a rate takes; also once nothing has come for long. */
+  isKnown(at: Instant): boolean {
+    if (this.#slot < 0) return false;
+    if (at >= this.#slotEnd) this.#advance(at);
+    return this.#slot * SLOT - this.#since >= SPAN_MIN;
+  }
+
   /**
    * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1. The variance is taken from
    * successive differences (von Neumann), so that a rate that rises or steps does not pass for bursts. NaN before anything is known.

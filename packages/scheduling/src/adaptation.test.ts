@@ -1,7 +1,7 @@
 import { LatencyTable } from "@tutti/profile";
 import { type ActorKey, type Instant, Prng, type RequestSeq, micros, millis, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
-import { NO_ADAPTATION, adaptationTo } from "./adaptation.ts";
+import { NO_ADAPTATION, adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { currentTarget } from "./model-thread.ts";
 import { Cluster, type Policy } from "./index.ts";
 
@@ -18,9 +18,9 @@ test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8
   expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity });
 });
 
-/** One model and a lone request at each of `arrivals`: when its batch starts. */
-function startOf(policy: Policy): number {
-  let begin = NaN;
+/** One model, one accelerator, and a request at each of `arrivals`: when batches start. */
+function startsOf(policy: Policy, arrivals: readonly number[]): number[] {
+  const starts: number[] = [];
   const zero = micros(0);
   const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 16 });
   const model = { thread: threadId(1, 0), term: 1, epoch: 1, profile, slo: millis(25), policy, patience: 1 };
@@ -28,11 +28,11 @@ function startOf(policy: Policy): number {
   const cluster = new Cluster({
     gpus: 1,
     models: [{ ...model, ...delays, gather: "target", queueMax: 100, batchesInFlightMax: 10 }],
-    listener: { finished: (_, at) => (begin = at) },
+    listener: { dispatched: ({ startAt }) => starts.push(startAt) },
   });
-  cluster.arrive(0, request(1, 0));
+  for (const [i, at] of arrivals.entries()) cluster.arrive(0, request(i + 1, at));
   cluster.runUntilIdle();
-  return begin;
+  return starts;
 }
 const request = (seq: number, at: number) => ({
   ingress: 1 as ActorKey,
@@ -45,8 +45,22 @@ const request = (seq: number, at: number) => ({
 });
 
 test("a lone request starts 12 % of its SLO before frontrun, which is where deferral starts", () => {
-  expect(startOf({ kind: "deferred" })).toBe(25_000 - 7_000);
-  expect(startOf({ kind: "adaptive" })).toBe(25_000 - 7_000 - 3_000);
+  expect(startsOf({ kind: "deferred" }, [0])).toEqual([25_000 - 7_000]);
+  expect(startsOf({ kind: "adaptive" }, [0])).toEqual([25_000 - 7_000 - 3_000]);
+});
+
+test("waiting can pay where the next request comes within five times what it saves", () => {
+  const beta = 5_000;
+  expect([0, 39e-6, 40e-6, 1e-3].map((perMicro) => canWaitingPay(beta, perMicro))).toEqual([false, false, true, true]);
+  expect(canWaitingPay(0, 1)).toBe(false);
+});
+
+test("a lone request starts at once when it is known that none follow, and waits where others do", () => {
+  const second = 1_000_000;
+  expect(startsOf({ kind: "adaptive" }, [0, second, 9 * second])).toEqual([15_000, second, 9 * second]);
+  expect(startsOf({ kind: "deferred" }, [0, second])).toEqual([18_000, second + 18_000]);
+  const every5ms = Array.from({ length: 400 }, (_, i) => 5_000 * i);
+  expect(startsOf({ kind: "adaptive" }, every5ms).length).toBeLessThan(250);
 });
 
 test("where more requests come, a batch starts no earlier than by 0.35 of the time in which its own come, and overload lifts the bound", () => {

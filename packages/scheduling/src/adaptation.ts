@@ -26,6 +26,18 @@ const LEVELS = 16;
 /** Under overload that lasts requests are never lacking, and small batches only waste time; b* itself reckons with more accelerators than there are. */
 const OVERLOADED_TARGET = 0.9;
 
+/** Of β, the fixed part of a batch's time, per time until the next request comes. */
+const SAVING_LEAST = 0.2;
+
+/**
+ * Whether waiting can pay. A batch that waits for one more request waits 1/λ, and saves β; where that is five times as long an idle accelerator is better used at once, and a lone request answered. (To wait until a batch has βλ requests,
+ * the βλ rule, is another thing, and does not help: near its limit a cluster has no accelerators that are idle.)
+ *
+ * @param beta - of the profile, µs
+ * @param perMicro - λ
+ */
+export const canWaitingPay = (beta: number, perMicro: number): boolean => beta * perMicro >= SAVING_LEAST;
+
 /** Between the two settings in steps, so that nothing allocates and decisions don't change with every request. */
 const levels: readonly Adaptation[] = Array.from({ length: LEVELS + 1 }, (_, level) => ({
   early: EVEN.early + (level / LEVELS) * (BURSTY.early - EVEN.early),

@@ -8,7 +8,7 @@
  */
 import { ALWAYS, NEVER } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
-import { adaptationTo } from "./adaptation.ts";
+import { adaptationTo, canWaitingPay } from "./adaptation.ts";
 import { chooseBatch } from "./batch-choice.ts";
 import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
@@ -56,7 +56,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
     const bound = STEP * Math.round((b * model.earlyPerRequest) / STEP);
-    const early = Math.round(Math.min(model.adaptation.early * head.slo, bound));
+    const early = model.mayWait ? Math.round(Math.min(model.adaptation.early * head.slo, bound)) : head.slo;
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
@@ -75,7 +75,9 @@ function refreshTargets(model: ModelThread): void {
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
     // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom shares have let in.
-    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / rate.perMicroOfSlots(now);
+    const perMicro = rate.perMicroOfSlots(now);
+    model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / perMicro;
+    model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
   }
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
