@@ -17,6 +17,7 @@ export class ArrivalRate {
   #current = 0;
   #total = 0;
   #since = 0;
+  #begunAt = Infinity;
 
   /** One request arrived. Moments must not go back. */
   note(at: Instant): void {
@@ -40,11 +41,17 @@ export class ArrivalRate {
     return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
   }
 
-  /** Whether perMicroOfSlots speaks of as long a time as a rate takes; also once nothing has come for long. */
+  /** From here on somebody counts: silence before the first arrival says something, too. Rates are still counted from that arrival on. */
+  begin(at: Instant): void {
+    this.#begunAt = at;
+  }
+
+  /** Whether perMicroOfSlots speaks of as long a time as a rate takes: of the whole slots since the first arrival, or, before there are any, of the silence before it. */
   isKnown(at: Instant): boolean {
-    if (this.#slot < 0) return false;
-    if (at >= this.#slotEnd) this.#advance(at);
-    return this.#slot * SLOT - this.#since >= SPAN_MIN;
+    if (this.#slot >= 0 && at >= this.#slotEnd) this.#advance(at);
+    const whole = this.#slot < 0 ? 0 : this.#slot * SLOT - this.#since;
+    if (whole > 0) return whole >= SPAN_MIN;
+    return (this.#slot < 0 ? at : this.#since) - this.#begunAt >= SPAN_MIN;
   }
 
   /**

@@ -25,6 +25,22 @@ test("two first requests that come together are no flood", () => {
   expect(rate.perMicro(at(2))).toBeLessThan(1e-5);
 });
 
+test("a rate is known after a quarter of a second, of silence before the first arrival too where somebody listened", () => {
+  const [unheard, heard] = [new ArrivalRate(), new ArrivalRate()];
+  heard.begin(at(0));
+  const known = (us: number): boolean[] => [unheard, heard].map((rate) => rate.isKnown(at(us)));
+  expect([known(249_000), known(250_000)]).toEqual([
+    [false, false],
+    [false, true],
+  ]);
+  for (const rate of [unheard, heard]) rate.note(at(1_000_000));
+  expect(known(1_000_000)).toEqual([false, true]);
+  for (const rate of [unheard, heard]) rate.note(at(1_100_000));
+  expect(known(1_100_000)).toEqual([false, false]); // a flood may have begun
+  expect(known(1_250_000)).toEqual([true, true]);
+  expect(known(60_000_000)).toEqual([true, true]);
+});
+
 test("a quantile of a sliding histogram is at most 4.5 % high and never low", () => {
   const histogram = new SlidingHistogram(seconds(10));
   const prng = new Prng(7);

@@ -19,11 +19,11 @@ test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8
 });
 
 /** One model, one accelerator, and a request at each of `arrivals`: when batches start. */
-function startsOf(policy: Policy, arrivals: readonly number[]): number[] {
+function startsOf(policy: Policy, arrivals: readonly number[], since?: Instant): number[] {
   const starts: number[] = [];
   const zero = micros(0);
   const profile = LatencyTable.affine({ alpha: 1_000, beta: 5_000, batchSizeMax: 16 });
-  const model = { thread: threadId(1, 0), term: 1, epoch: 1, profile, slo: millis(25), policy, patience: 1 };
+  const model = { thread: threadId(1, 0), term: 1, epoch: 1, profile, slo: millis(25), policy, patience: 1, since };
   const delays = { guard: zero, ctrl: zero, perItem: zero, respond: zero };
   const cluster = new Cluster({
     gpus: 1,
@@ -58,6 +58,7 @@ test("waiting can pay where the next request comes within five times what it sav
 test("a lone request starts at once when it is known that none follow, and waits where others do", () => {
   const second = 1_000_000;
   expect(startsOf({ kind: "adaptive" }, [0, second, 9 * second])).toEqual([15_000, second, 9 * second]);
+  expect(startsOf({ kind: "adaptive" }, [second], 0 as Instant)).toEqual([second]);
   expect(startsOf({ kind: "deferred" }, [0, second])).toEqual([18_000, second + 18_000]);
   const every5ms = Array.from({ length: 400 }, (_, i) => 5_000 * i);
   expect(startsOf({ kind: "adaptive" }, every5ms).length).toBeLessThan(250);

@@ -33,7 +33,7 @@ const SAVING_LEAST = 0.2;
  * Whether waiting can pay. A batch that waits for one more request waits 1/λ, and saves β; where that is five times as long an idle accelerator is better used at once, and a lone request answered. (To wait until a batch has βλ requests,
  * the βλ rule, is another thing, and does not help: near its limit a cluster has no accelerators that are idle.)
  *
- * @param beta - of the profile, µs
+ * @param beta - of the profile, or what else the next request would save, µs
  * @param perMicro - λ
  */
 export const canWaitingPay = (beta: number, perMicro: number): boolean => beta * perMicro >= SAVING_LEAST;

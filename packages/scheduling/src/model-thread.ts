@@ -58,6 +58,8 @@ export interface ModelThreadConfig {
   batchesInFlightMax: number;
   /** Batches are numbered from here. */
   batchIdBase?: number;
+  /** Since when it would have heard of requests: that none came is known, then. Default: unknown until some have. */
+  since?: Instant | undefined;
   /** Who counts how much under overload: M8. */
   shares?: ShareRules;
 }
@@ -143,6 +145,7 @@ export class ModelThread {
     this.perItem = perItem;
     this.respond = respond;
     this.nextBatchId = config.batchIdBase ?? 1;
+    if (config.since !== undefined) this.rate.begin(config.since);
     this.offered = { thread, term, offerSeq: 0, batchSize: 0, execAt: ALWAYS, latest: ALWAYS, delay: ctrl };
   }
 }

@@ -178,6 +178,7 @@ export class ThreadKeeper {
       queueMax: THREAD_REQUESTS_MAX,
       batchesInFlightMax: THREAD_BATCHES_MAX,
       batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
+      since: clock.now(),
       shares: shareRulesOf(spec),
     });
     threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...NO_COUNTS });

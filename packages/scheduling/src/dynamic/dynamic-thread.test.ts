@@ -240,6 +240,8 @@ test("a lone request waits for the next where two take less than one, and starts
   expect(waits(costsFromOne(COSTS), 0.5)).toBeLessThan(0.4 * SLO);
   // (100 + 225) / 2 ms each beside 125.
   expect(waits(COSTS, 10)).toBeLessThan(0.4 * SLO);
+  // Two take 25 ms less than one and one, and the next one is two seconds away: it starts as soon as it can.
+  expect(waits(COSTS, 0.5)).toBe(500 + 20);
 });
 
 test("an application that nobody has measured counts as the mixture, and more than 16 are taken together by their means", () => {

@@ -8,6 +8,7 @@
  */
 import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
+import { canWaitingPay } from "../adaptation.ts";
 import type { ModelEffects, Request } from "../messages.ts";
 import type { ModelThread } from "../model-thread.ts";
 import { awaitedStart, withPatience } from "../policy.ts";
@@ -101,8 +102,14 @@ export function chooseByLength(
   if (gpuFree !== ALWAYS || !model.isGrowable) model.awaited = ALWAYS;
   else {
     const perMicro = model.rate.perMicroOfSlots(model.now) * profile.likely.shareUpTo(level);
-    model.awaited = awaited(model, gainsByNext(queue, profile, { level, place, perMicro }) ? 0 : EARLY);
+    model.awaited = awaited(model, partOf(model, waitingFor(queue, profile, { level, place, perMicro })));
   }
+}
+
+/** Of the SLO, by which the batch may start earlier than frontrun. */
+function partOf({ rate, now }: ModelThread, { pays, can }: Waiting): number {
+  if (pays) return 0;
+  return can || !rate.isKnown(now) ? EARLY : 1;
 }
 
 interface Growing {
@@ -112,16 +119,23 @@ interface Growing {
   readonly perMicro: number;
 }
 
-/** Whether accelerator time is worth more if the batch waits for the next request: what is idle until it comes counts, too. */
-function gainsByNext(
+interface Waiting {
+  /** Accelerator time is worth more if the batch waits for the next request: what is idle until it comes counts, too. */
+  readonly pays: boolean;
+  /** What the next request would save is at least worth a fraction of the time until it comes (adaptation.ts). */
+  readonly can: boolean;
+}
+
+function waitingFor(
   { scale }: LengthQueue<Request>,
   { likely }: DynamicProfile,
   { level, place, perMicro }: Growing,
-): boolean {
-  if (perMicro === 0) return false;
-  const perRequest = (scale * likely.expected(level, place)) / likely.sizes[place]!;
-  const withNext = (1 / perMicro + scale * likely.expected(level, place + 1)) / likely.sizes[place + 1]!;
-  return GAIN * withNext < perRequest;
+): Waiting {
+  const [size, next] = [likely.sizes[place]!, likely.sizes[place + 1]!];
+  const perRequest = (scale * likely.expected(level, place)) / size;
+  const run = scale * likely.expected(level, place + 1);
+  const pays = perMicro > 0 && (GAIN * (1 / perMicro + run)) / next < perRequest;
+  return { pays, can: canWaitingPay(perRequest * next - run, perMicro) };
 }
 
 /** @param part - of the SLO, by which it may start early */
