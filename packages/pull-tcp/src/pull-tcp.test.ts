@@ -254,6 +254,14 @@ test("an idle connection closes, and the next pull makes a new one", async () =>
   expect([it.figures.connects, it.figures.failures]).toEqual([2, 0]);
 });
 
+test("a connection whose reply takes longer than idle ones live is not idle", async () => {
+  const slow: DataHandlers = { ...echo, onPull: (pull, reply) => void setTimeout(() => echo.onPull(pull, reply), 150) };
+  const { address } = await serving({ handlers: slow });
+  const it = client({ idleMs: 20 });
+  expect(await pulled(it, address, [3])).toEqual(served);
+  expect([it.figures.connects, it.figures.failures]).toEqual([1, 0]);
+});
+
 test("rows lie at multiples of 8 bytes, so that they can be viewed as typed arrays", async () => {
   const { address } = await serving();
   const it = client();

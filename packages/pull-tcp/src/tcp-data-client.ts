@@ -214,7 +214,9 @@ class IngressConnection {
       this.#fail(`nothing came for ${Math.round(silentMs)} ms`);
   }
 
+  /** Whoever waits for a welcome or a reply isn't idle, however long it takes: what ends that is a time-out. */
   closeIfIdle(idleMs: number): void {
+    if (!this.#isWelcome || this.#client.pulls.waitsFor(this.peer)) return;
     if (performance.now() - Math.max(this.#usedAt, this.#heardAt) >= idleMs) this.destroy();
   }
 

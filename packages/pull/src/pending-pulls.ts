@@ -65,6 +65,12 @@ export class PendingPulls {
     return this.#pending.has(correlation);
   }
 
+  /** Whether a reply of that peer is due. O(n). */
+  waitsFor(peer: ActorKey): boolean {
+    for (const pull of this.#pending.values()) if (pull.peer === peer) return true;
+    return false;
+  }
+
   /** A frame of a reply came from `peer`. Its rows are borrowed: they are copied only if more frames are to come. */
   onReply(peer: ActorKey, reply: ReplyFrame): void {
     const pull = this.#pending.get(reply.correlation);
