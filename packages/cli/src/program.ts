@@ -281,7 +281,7 @@ function addGoodput(program: Command): void {
     .description("find the highest rate at which every model has at most 1 % bad requests")
     .option("--policy <policy>", "instead of the scenario's: default, deferred, eager, timeout:5ms, nexus:8, ...")
     .option("--seeds <n>", "so many seeds from the scenario's on: the mean of their goodputs", "1")
-    .option("--precision <percent>", "the search ends when a bad rate is so much above a good one", "1")
+    .option("--precision <percent>", "the search ends when a bad rate is so much above a good one (default: 1)")
     .option("--min-gpus", "find the fewest accelerators for the scenario's rate, or that of --rate, instead")
     .option("--workers <n>", "threads (default: one per core)")
     .option("--json", "print JSON")

@@ -41,7 +41,7 @@ export class ArrivalRate {
     return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
   }
 
-  /** From here on somebody counts: silence before the first arrival says something, too. Rates are still counted from that arrival on. */
+  /** From here on arrivals would be heard: silence before the first one says something, too. Rates are still counted from that arrival on. */
   begin(at: Instant): void {
     this.#begunAt = at;
   }

@@ -26,7 +26,7 @@ const LEVELS = 16;
 /** Under overload that lasts requests are never lacking, and small batches only waste time; b* itself reckons with more accelerators than there are. */
 const OVERLOADED_TARGET = 0.9;
 
-/** Of β, the fixed part of a batch's time, per time until the next request comes. */
+/** β·λ below which waiting can't pay. */
 const SAVING_LEAST = 0.2;
 
 /**

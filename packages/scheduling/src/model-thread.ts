@@ -96,7 +96,7 @@ export class ModelThread {
   adaptation: Adaptation;
   /** µs: by how much a batch may start early, for each of its requests. */
   earlyPerRequest = Infinity;
-  /** By the adaptive policy: a batch may wait for others, also with an accelerator idle. */
+  /** By the adaptive policy, of static models: a batch may wait for others, also with an accelerator idle. */
   mayWait = true;
 
   /** The chosen batch: 0 is none. */

@@ -15,7 +15,7 @@ export interface LeaseHolderOptions {
   readonly subCluster: string;
   /** How often a takeover that is due and did not succeed is looked at again. */
   readonly retryEvery: Micros;
-  /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try in its place. Default: always. */
+  /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if nobody has it by then. Default: always. */
   readonly isFirst?: () => boolean;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;

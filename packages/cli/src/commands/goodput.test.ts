@@ -61,6 +61,7 @@ test("people are told the fewest accelerators for a rate", async () => {
 test.for([
   [{ rate: "100" }, "--rate goes with --min-gpus"],
   [{ minGpus: true, gpus: "3" }, "--gpus is what --min-gpus looks for"],
+  [{ minGpus: true, precision: "1" }, "--precision is of rates"],
   [{ seeds: "0" }, "--seeds 0"],
   [{ precision: "0" }, "--precision 0"],
   [{ workers: "many" }, "--workers many"],

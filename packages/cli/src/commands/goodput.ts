@@ -23,6 +23,8 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   if (!inverse && options.rate !== undefined) {
     throw usageError("--rate goes with --min-gpus: without that the rate is what is looked for");
   }
+  if (inverse && options.precision !== undefined)
+    throw usageError("--precision is of rates: with --min-gpus it is accelerators that are looked for");
   const seeds = whole("--seeds", options.seeds, { min: 1, max: 1000 });
   const precision = precisionOf(options.precision ?? "1");
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });

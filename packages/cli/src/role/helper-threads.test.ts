@@ -22,6 +22,7 @@ test("V8's threads give way to the one that decides, which stays as it is", (con
   const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", SHOWN], { encoding: "utf8" });
   expect(stderr).toBe("");
   const { count, helpers, own } = JSON.parse(stdout) as { count: number; helpers: number[]; own: number };
+  if (helpers.length === 0) context.skip("this Node does not name its threads");
   expect(count).toBeGreaterThan(0);
   expect(helpers).toEqual(Array.from({ length: count }, () => Math.min(19, own + 10)));
 });

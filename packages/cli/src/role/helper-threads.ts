@@ -15,16 +15,24 @@ const GIVES_WAY = 10;
 export function helpersGiveWay(): number {
   const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + GIVES_WAY);
   let count = 0;
-  try {
-    for (const thread of readdirSync(TASKS)) {
+  for (const thread of threads()) {
+    try {
       if (readFileSync(`${TASKS}/${thread}/comm`, "latin1").trim() !== V8_THREAD) continue;
       setPriority(Number(thread), niceness);
       count++;
+    } catch {
+      // It has ended.
     }
-  } catch {
-    // They compete as before.
   }
   return count;
+}
+
+function threads(): readonly string[] {
+  try {
+    return readdirSync(TASKS);
+  } catch {
+    return [];
+  }
 }
 
 const TASKS = "/proc/self/task";

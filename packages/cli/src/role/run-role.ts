@@ -12,7 +12,7 @@ import { EXIT, explain } from "../failure.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
-import { decides } from "./service-main.ts";
+import { COLLECT_ALONE, decides } from "./service-main.ts";
 import { watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
@@ -57,7 +57,7 @@ const killNow = (): void => {
 
 export async function runRole(role: Role, start: StartRole): Promise<void> {
   let telemetry: OtelTelemetry | undefined;
-  if (decides(role)) helpersGiveWay();
+  if (decides(role) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
   try {
     const options = parseRoleOptions(role, process.argv.slice(2));
     const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));

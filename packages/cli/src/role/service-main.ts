@@ -20,7 +20,7 @@ const EARLY_OPTIMISATION = [
 /** They decide and hold little, and others wait for every one of their decisions. */
 const DECIDERS: ReadonlySet<Role> = new Set<Role>(["ranker", "batcher"]);
 /** A collection that shares its work waits for threads that have given way (helper-threads.ts). */
-const COLLECT_ALONE = "--single-threaded-gc";
+export const COLLECT_ALONE = "--single-threaded-gc";
 
 /** Whether V8's helper threads give way to the actor in that role. */
 export const decides = (role: Role): boolean => DECIDERS.has(role);

@@ -231,8 +231,10 @@ test("a lone request waits for the next where two take less than one, and starts
       if (last !== undefined) requestWithdrawn(model, request.arrivedAt, last.ingress, last.seq, out);
       requestArrived(model, request.arrivedAt, request, out);
     }
-    const { execAt, batchSize } = model.offered;
+    const { execAt, batchSize, delay } = model.offered;
     expect(batchSize).toBe(1);
+    // The grant that the ranker sends then is here before the thread itself would give the request up.
+    expect(nextWakeAt(model)).toBeGreaterThan(execAt - delay + model.ctrl);
     return between(longs.at(-1)!.arrivedAt, execAt);
   };
   // Two of 500 ms take 225, one takes 500: (100 + 225) / 2 ms each at 10 requests a second, and 1,000 + 225 at one in two seconds.

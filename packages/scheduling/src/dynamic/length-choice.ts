@@ -95,47 +95,30 @@ export function chooseByLength(
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;
   if (model.isGrowable) {
-    const next = deadline - profile.likely.needed(level, place + 1) - model.perItem - model.guard;
-    model.frontrun = Math.floor(Math.min(next, model.latest)) as Instant;
+    const isCertain = needed > queue.scale * profile.likely.needed(level, place);
+    const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
+    // Where more take less time, the batch as it is comes to be late first; the grant must be here before its own timer is.
+    const grown = deadline - next - model.perItem - model.guard;
+    const asItIs = deadline - needed - model.perItem - model.guard - model.ctrl;
+    model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;
   }
   // A granted accelerator waits for nobody: the batch was due.
   if (gpuFree !== ALWAYS || !model.isGrowable) model.awaited = ALWAYS;
-  else {
-    const perMicro = model.rate.perMicroOfSlots(model.now) * profile.likely.shareUpTo(level);
-    model.awaited = awaited(model, partOf(model, waitingFor(queue, profile, { level, place, perMicro })));
-  }
+  else model.awaited = awaited(model, model.policy.kind === "adaptive" ? earlyOf(model, dynamic, level, place) : 0);
 }
 
-/** Of the SLO, by which the batch may start earlier than frontrun. */
-function partOf({ rate, now }: ModelThread, { pays, can }: Waiting): number {
-  if (pays) return 0;
-  return can || !rate.isKnown(now) ? EARLY : 1;
-}
-
-interface Growing {
-  readonly level: number;
-  readonly place: number;
-  /** Of requests that could join. */
-  readonly perMicro: number;
-}
-
-interface Waiting {
-  /** Accelerator time is worth more if the batch waits for the next request: what is idle until it comes counts, too. */
-  readonly pays: boolean;
-  /** What the next request would save is at least worth a fraction of the time until it comes (adaptation.ts). */
-  readonly can: boolean;
-}
-
-function waitingFor(
-  { scale }: LengthQueue<Request>,
-  { likely }: DynamicProfile,
-  { level, place, perMicro }: Growing,
-): Waiting {
+/** Of the SLO, by which a batch of the adaptive policy may start earlier than frontrun. */
+function earlyOf({ rate, now }: ModelThread, dynamic: DynamicPart, level: number, place: number): number {
+  const { likely } = dynamic.profile;
+  const { scale } = dynamic.queue;
   const [size, next] = [likely.sizes[place]!, likely.sizes[place + 1]!];
   const perRequest = (scale * likely.expected(level, place)) / size;
   const run = scale * likely.expected(level, place + 1);
-  const pays = perMicro > 0 && (GAIN * (1 / perMicro + run)) / next < perRequest;
-  return { pays, can: canWaitingPay(perRequest * next - run, perMicro) };
+  /** Of as many as would join. */
+  const perMicro = (rate.perMicroOfSlots(now) * likely.shareUpTo(level)) / (next - size);
+  // Accelerator time is worth more if the batch waits for them: what is idle until they come counts, too.
+  if (perMicro > 0 && (GAIN * (1 / perMicro + run)) / next < perRequest) return 0;
+  return canWaitingPay(perRequest * next - run, perMicro) || !rate.isKnown(now) ? EARLY : 1;
 }
 
 /** @param part - of the SLO, by which it may start early */
