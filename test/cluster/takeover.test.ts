@@ -1,7 +1,7 @@
 /** Deaths and pauses of rankers, and what is lost on the way between ranker, batcher and executor, under all checkers of test/simulation (docs/architecture.md, 4). */
 import { BatchDispatched, CandidateOffered, GpuGranted, GrantAnswered, type MessageType } from "@tutti/protocol";
 import { type Micros, after, between, micros, millis, seconds } from "@tutti/units";
-import { FrameReader } from "@tutti/wire";
+import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { Checkers } from "../simulation/checkers.ts";
 import { Cluster } from "../simulation/cluster.ts";
@@ -121,6 +121,38 @@ test("a leader that is stopped by SIGTERM hands over: the spare grants at once, 
   expect(notOk(asked)).toEqual([]);
   expect(stage.violations).toEqual([]);
 });
+
+test.for(["lives", "dies then"] as const)(
+  "of two spares the one of least key follows a leader that is to stop, and alone asks for the lease; where it %s, the other does, soon",
+  (fate) => {
+    const stage = new Stage({ policy: "eager", rankers: 3 });
+    const leader = stage.leader();
+    const keyOf = (slot: string): number => stage.cluster.running.get(slot)!.actor.key;
+    const spares = stage.cluster.slots.filter((slot) => slot.startsWith("ranker") && slot !== leader);
+    const [first, second] = spares.toSorted((a, b) => keyOf(a) - keyOf(b));
+    stage.load(millis(20));
+    const since = stage.cluster.now;
+    const grants: { readonly from: string; readonly after: Micros }[] = [];
+    stage.watch(GpuGranted, (_, from) => grants.push({ from, after: between(since, stage.cluster.now) }));
+    const asking = new Set<string>();
+    const { store } = stage.cluster;
+    const update = store.update.bind(store);
+    store.update = (bucket, key, value, ...rest) => {
+      if (key.startsWith("ranker")) asking.add(String((fromJson(value) as { ranker: number }).ranker));
+      return update(bucket, key, value, ...rest);
+    };
+    stage.cluster.running.get(leader)!.actor.drain(() => undefined);
+    if (fate === "dies then") stage.cluster.kill(first!);
+    stage.load(millis(250));
+    stage.run(millis(100));
+    const follower = fate === "lives" ? first! : second!;
+    const followed = grants.filter(({ from }) => from !== leader);
+    expect(new Set(followed.map(({ from }) => from))).toEqual(new Set([follower]));
+    expect(followed[0]!.after).toBeLessThan(fate === "lives" ? millis(5) : millis(100));
+    expect([...asking]).toEqual([String(keyOf(follower))]);
+    expect(stage.violations).toEqual([]);
+  },
+);
 
 test("a leader that is to stop grants until it is followed: a store that no spare reaches stops no request (T9)", () => {
   const stage = new Stage({ policy: "eager" });
