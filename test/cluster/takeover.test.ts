@@ -180,6 +180,41 @@ test("a leader that is to stop grants until it is followed: a store that no spar
   expect(stage.violations).toEqual([]);
 });
 
+test("a leader that is to stop grants until its successor says that it leads, not only until that has the lease (T9)", () => {
+  const stage = new Stage({ policy: "eager" });
+  const leader = stage.leader();
+  const [successor] = stage.cluster.slots.filter((slot) => slot.startsWith("ranker") && slot !== leader);
+  const { store, links } = stage.cluster;
+  const update = store.update.bind(store);
+  const cut = [{ from: new Set(["store"]), to: new Set([successor!]) }];
+  let tookAt = NaN;
+  const since = stage.cluster.now;
+  store.update = (...asked) => {
+    if (!asked[1].startsWith("ranker")) return update(...asked);
+    // The lease is its own, and it hears of that only 12 ms later.
+    tookAt = between(since, stage.cluster.now);
+    links.cut(cut);
+    stage.cluster.later(millis(12), () => {
+      links.mend(cut);
+      stage.cluster.showHeld();
+    });
+    update(...asked);
+  };
+  stage.cluster.running.get(leader)!.actor.drain(() => undefined);
+  const grants: { readonly from: string; readonly at: number }[] = [];
+  stage.watch(GpuGranted, (_, from) => grants.push({ from, at: between(since, stage.cluster.now) }));
+  const asked = stage.load(millis(60));
+  stage.run(millis(100));
+  const followedAt = grants.find(({ from }) => from === successor)!.at;
+  expect(followedAt - tookAt).toBeGreaterThan(millis(8));
+  expect(grants.filter(({ from, at }) => from === leader && at > tookAt + 1_000).length).toBeGreaterThan(2);
+  expect(grants.some(({ from, at }) => from === leader && at > followedAt)).toBe(false);
+  const gaps = grants.map(({ at }, i) => at - (grants[i - 1]?.at ?? 0));
+  expect(Math.max(...gaps)).toBeLessThan(millis(6));
+  expect(notOk(asked)).toEqual([]);
+  expect(stage.violations).toEqual([]);
+});
+
 test("a leader that was paused wakes to find itself deposed, and does not send one grant (T5)", () => {
   const stage = new Stage({ rankers: 3, policy: "eager", executors: 1, gpusPerExecutor: 1 });
   const leader = stage.leader();

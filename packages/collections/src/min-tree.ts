@@ -3,19 +3,24 @@
  * It answers the two questions of matchmaking: how early is anything free, and which is the smallest id free by x.
  *
  *   S1. The value of an inner node is the least of its two children; of an id never set, +Infinity.
+ *   S2. No step allocates, except when an id larger than any before makes the tree grow (doubling, up to its capacity).
  */
 import { assert } from "@tutti/units";
 
+/** Ids for which there is room at first. */
+const ROOM = 16;
+
 export class MinTree {
   readonly capacity: number;
-  readonly #leaves: number;
+  #leaves: number;
   /** Node 1 is the root, node i has the children 2i and 2i+1, the leaf of id is #leaves + id. */
-  readonly #least: Float64Array;
+  #least: Float64Array;
 
+  /** @param capacity - the bound of its memory (32 bytes an id, allocated as ids appear) */
   constructor(capacity: number) {
     assert(Number.isInteger(capacity) && capacity > 0, `a tree of ${capacity} ids`);
     this.capacity = capacity;
-    this.#leaves = 2 ** Math.ceil(Math.log2(capacity));
+    this.#leaves = 2 ** Math.ceil(Math.log2(Math.min(capacity, ROOM)));
     this.#least = new Float64Array(2 * this.#leaves).fill(Infinity);
   }
 
@@ -25,12 +30,13 @@ export class MinTree {
   }
   get(id: number): number {
     assert(id >= 0 && id < this.capacity, `id ${id} of a tree of ${this.capacity}`);
-    return this.#least[this.#leaves + id]!;
+    return id < this.#leaves ? this.#least[this.#leaves + id]! : Infinity;
   }
 
   /** O(log n), and it stops at the first subtree whose least value stays what it was. */
   set(id: number, value: number): void {
     assert(id >= 0 && id < this.capacity, `id ${id} of a tree of ${this.capacity}`);
+    if (id >= this.#leaves) this.#grow(id);
     const least = this.#least;
     let node = this.#leaves + id;
     least[node] = value;
@@ -60,5 +66,13 @@ export class MinTree {
   /** The smallest id among those of the least value; −1 if every id is unset. */
   firstMin(): number {
     return this.firstAtMost(this.#least[1]!);
+  }
+
+  #grow(id: number): void {
+    const before = this.#least.subarray(this.#leaves);
+    this.#leaves = 2 ** Math.ceil(Math.log2(id + 1));
+    const least = (this.#least = new Float64Array(2 * this.#leaves).fill(Infinity));
+    least.set(before, this.#leaves);
+    for (let node = this.#leaves - 1; node > 0; node--) least[node] = Math.min(least[2 * node]!, least[2 * node + 1]!);
   }
 }

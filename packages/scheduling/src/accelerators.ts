@@ -5,11 +5,15 @@
  *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached the
  *       accelerator, so reports about the grant before it count again.
  *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
+ *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the lead is in a hurry.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
 
 const NO_EXECUTOR = 0;
+
+/** Ids for which there is room at first. */
+const ROOM = 16;
 
 /** In place of a slot: nobody waits for the answer (any more). */
 export const NOBODY = -1;
@@ -19,32 +23,28 @@ export class Accelerators {
   readonly free: MinTree;
   /** Expiry of the grant in flight, or when to ask again. */
   readonly timers: IndexedHeap;
-  readonly #executors: Float64Array;
-  readonly #grantSeqs: Float64Array;
+  #executors = new Float64Array(ROOM);
+  #grantSeqs = new Float64Array(ROOM);
   /** The oldest grant that a report may speak of: the newest that was not declined. */
-  readonly #reportable: Float64Array;
+  #reportable = new Float64Array(ROOM);
   /** As it was before the grant in flight. */
-  readonly #reportableBefore: Float64Array;
+  #reportableBefore = new Float64Array(ROOM);
   /** Slot + 1 of the model that a grant in flight went to; 0: no grant in flight. */
-  readonly #grantedTo: Int32Array;
+  #grantedTo = new Int32Array(ROOM);
   #joined = 0;
 
+  /** @param max - ids are 0 … max − 1 */
   constructor(max: number) {
     this.max = max;
     this.free = new MinTree(max);
     this.timers = new IndexedHeap(max);
-    this.#executors = new Float64Array(max);
-    this.#grantSeqs = new Float64Array(max);
-    this.#reportable = new Float64Array(max);
-    this.#reportableBefore = new Float64Array(max);
-    this.#grantedTo = new Int32Array(max);
   }
 
   get joined(): number {
     return this.#joined;
   }
   isDrivenBy(gpu: GpuId, executor: ActorKey): boolean {
-    return gpu < this.max && this.#executors[gpu] === executor;
+    return gpu < this.#executors.length && this.#executors[gpu] === executor;
   }
   executor(gpu: number): ActorKey {
     return this.#executors[gpu]! as ActorKey;
@@ -58,10 +58,11 @@ export class Accelerators {
   }
   /** The slot that the grant in flight went to; NOBODY if there is none in flight. */
   grantedTo(gpu: number): number {
-    return this.#grantedTo[gpu]! - 1;
+    return gpu < this.#grantedTo.length ? this.#grantedTo[gpu]! - 1 : NOBODY;
   }
 
   join(gpu: GpuId, executor: ActorKey, freeAt: number, grantSeq: number): void {
+    if (gpu >= this.#executors.length) this.#grow(gpu);
     if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
     this.#executors[gpu] = executor;
     if (grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
@@ -94,5 +95,15 @@ export class Accelerators {
     this.#executors[gpu] = NO_EXECUTOR;
     this.#joined--;
     this.settle(gpu, Infinity);
+  }
+
+  #grow(gpu: GpuId): void {
+    const room = 2 ** Math.ceil(Math.log2(gpu + 1));
+    const widened = <A extends Int32Array | Float64Array>(from: A, to: A): A => (to.set(from), to);
+    this.#executors = widened(this.#executors, new Float64Array(room));
+    this.#grantSeqs = widened(this.#grantSeqs, new Float64Array(room));
+    this.#reportable = widened(this.#reportable, new Float64Array(room));
+    this.#reportableBefore = widened(this.#reportableBefore, new Float64Array(room));
+    this.#grantedTo = widened(this.#grantedTo, new Int32Array(room));
   }
 }

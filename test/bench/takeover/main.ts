@@ -4,13 +4,15 @@
  *
  *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--json]
  *
- * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again; `soak` seconds with as many busy loops as there are cores.
+ * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again; `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to
+ * 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two cores to it alone) the next grant never waits for somebody to ask for it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { connect } from "@tutti/client";
 import { Prng } from "@tutti/units";
 import { TuttiUp } from "../../e2e/tutti-up.ts";
 import { RankerTap } from "./ranker-tap.ts";
@@ -18,6 +20,8 @@ import { RankerTap } from "./ranker-tap.ts";
 const USAGE =
   "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
+/** ms. */
+const ASKS = { before: 30, after: 60, every: 3 };
 /** Long enough for anything that is measured here; it is ended with the benchmark. */
 const LOAD_SECONDS = "3600";
 
@@ -60,6 +64,7 @@ await writeFile(profiles, MODELS);
 // Without patience: the next grant is due with the next request, and what is measured is not the deferral of a batch.
 const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers, "--patience", "0"]);
 const tap = await RankerTap.open(up);
+const client = await connect({ servers: up.url, app: "takeover" });
 const load = spawn(
   process.execPath,
   [
@@ -77,6 +82,7 @@ try {
   process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : render(result));
 } finally {
   load.kill("SIGKILL");
+  await client.close();
   await tap.close();
   await up.stop();
   await rm(folder, { recursive: true });
@@ -98,12 +104,25 @@ async function ends(signal: NodeJS.Signals, count: number): Promise<Strikes> {
     const pid = await tap.leader(Number(values.rankers) - 1);
     // Not in step with anybody's heartbeats.
     await new Promise((resolve) => setTimeout(resolve, 100 + prng.nextInt(100)));
+    const asked = askAround();
+    await new Promise((resolve) => setTimeout(resolve, ASKS.before));
     times.push(await tap.strike(pid, signal));
+    await asked;
     process.stderr.write(
       `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant\n`,
     );
   }
   return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
+}
+
+/** What becomes of the requests is for test/e2e to say. */
+async function askAround(): Promise<void> {
+  const asked: Promise<unknown>[] = [];
+  for (let ms = 0; ms < ASKS.before + ASKS.after; ms += ASKS.every) {
+    asked.push(client.infer("resnet50", { x: [[1]] }, { slo: "100ms" }).catch(() => undefined));
+    await new Promise((resolve) => setTimeout(resolve, ASKS.every));
+  }
+  await Promise.all(asked);
 }
 
 /** The leader is busy too, and so is everybody who asks it for a sign of life. */

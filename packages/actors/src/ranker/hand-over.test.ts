@@ -22,11 +22,15 @@ function leaving(state = { leads: true, hasSpare: true, isOwed: false }) {
   return { clock, said, state, handOver };
 }
 
-test("a leader with a spare yields, leaves when another leads, and ends 100 ms later: its end must not take the processor from its successor", () => {
+test("a leader with a spare yields, leaves when another is heard to lead, and ends 100 ms later: its end must not take the processor from its successor", () => {
   const { clock, said, handOver } = leaving();
+  handOver.successorLeads(); // nobody does yet
   clock.advanceBy(millis(50));
   expect([said, handOver.isOver]).toEqual([["yields true"], false]);
   handOver.deposed();
+  clock.advanceBy(millis(10));
+  expect([said, handOver.isOver]).toEqual([["yields true"], false]);
+  handOver.successorLeads();
   expect(said).toEqual(["yields true", "over true", "leaves"]);
   clock.advanceBy(millis(99));
   expect([said.length, handOver.isOver]).toEqual([3, true]);
@@ -34,6 +38,15 @@ test("a leader with a spare yields, leaves when another leads, and ends 100 ms l
   expect(said).toEqual(["yields true", "over true", "leaves", "left"]);
   clock.advanceBy(millis(200));
   expect(said).toHaveLength(4);
+});
+
+test("a successor that has the lease and isn't heard is not waited for longer than 20 ms", () => {
+  const { clock, said, handOver } = leaving();
+  handOver.deposed();
+  clock.advanceBy(millis(19));
+  expect(said).toEqual(["yields true"]);
+  clock.advanceBy(millis(1));
+  expect(said).toEqual(["yields true", "over true", "leaves"]);
 });
 
 test("one that nobody follows leaves after 100 ms all the same", () => {
@@ -69,6 +82,7 @@ test("it leaves once, and whoever asked for it is told, also during it and after
   const { clock, said, handOver } = leaving();
   handOver.begin(() => said.push("left, to a second"));
   handOver.deposed();
+  handOver.successorLeads();
   handOver.begin(() => said.push("left, to a third"));
   clock.advanceBy(millis(100));
   handOver.begin(() => said.push("left, to a fourth"));

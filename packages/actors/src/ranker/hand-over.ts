@@ -17,6 +17,8 @@ export interface HandOverOptions {
 
 /** A spare takes a lease within a few ms; a leader that nobody follows leaves all the same. */
 const YIELD_WITHIN = millis(100);
+/** Between the store's word that another has the lease and that one's own: until then executors obey us, and nobody else grants. */
+const FOLLOWED_WITHIN = millis(20);
 /** What is granted when we leave is answered within this, as a rule; what is not is repaired as if we had died. */
 const LEAVE_WITHIN = millis(2);
 
@@ -26,11 +28,11 @@ const LEAVE_WITHIN = millis(2);
  */
 const LINGERS = millis(100);
 
-/** How a leader leaves: it asks for a successor and grants until there is one. Where nobody follows it grants nothing more, and waits a moment for the answers that it is owed. */
+/** How a leader leaves: it asks for a successor and grants until that says that it leads. Where nobody follows it grants nothing more, and waits a moment for the answers that it is owed. */
 export class HandOver {
   readonly #options: HandOverOptions;
   readonly #patience: Alarm;
-  #state: "none" | "yields" | "over" | "leaving" | "lingers" | "left" = "none";
+  #state: "none" | "yields" | "followed" | "over" | "leaving" | "lingers" | "left" = "none";
   #isFollowed = false;
   /** Who asked us to leave. */
   readonly #askers: (() => void)[] = [];
@@ -38,7 +40,7 @@ export class HandOver {
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#patience = options.clock.alarm(() => {
-      if (this.#state === "yields") this.#stop();
+      if (this.#state === "yields" || this.#state === "followed") this.#stop();
       else if (this.#state === "lingers") this.#tell();
       else this.#end();
     });
@@ -49,7 +51,7 @@ export class HandOver {
   }
   /** We grant nothing more. */
   get isOver(): boolean {
-    return this.#state !== "none" && this.#state !== "yields";
+    return this.#state !== "none" && this.#state !== "yields" && this.#state !== "followed";
   }
 
   /** @param left - called when our process may end, also if we had already been asked, or were gone */
@@ -64,11 +66,17 @@ export class HandOver {
     onYield();
   }
 
-  /** Another leads. */
+  /** Another has the lease. */
   deposed(): void {
     if (this.#state !== "yields") return this.leaveIfUnowed();
     this.#isFollowed = true;
-    this.#stop();
+    this.#state = "followed";
+    this.#patience.set(after(this.#options.clock.now(), FOLLOWED_WITHIN));
+  }
+
+  /** It was heard to lead, and so it was by whoever obeyed us. */
+  successorLeads(): void {
+    if (this.#state === "followed") this.#stop();
   }
 
   /** To be called whenever an answer has come. */

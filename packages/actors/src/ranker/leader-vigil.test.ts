@@ -121,6 +121,24 @@ test("nobody's being there says nothing of a leader that was not heard yet, unti
   expect(state.goneAfter).toBeLessThanOrEqual(millis(10));
 });
 
+test("who need not look closely wakes a tenth as often (LV2), and looks closely within 20 ms of when it must", () => {
+  const options = { urgent: false, lives: () => true };
+  const { clock, connection, state, run, pings } = watching(options);
+  run(millis(10));
+  let wakes = 0;
+  const now = clock.now.bind(clock);
+  clock.now = () => (wakes++, now());
+  const before = pings();
+  run(millis(1_000));
+  expect(pings() - before).toBeLessThanOrEqual(51);
+  expect(wakes).toBeLessThan(200);
+  options.urgent = true;
+  run(millis(40));
+  connection.close(() => undefined);
+  run(millis(10));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(2.2));
+});
+
 test("what is known of one epoch's leader says nothing of the next one", () => {
   const { connection, state, run } = watching();
   connection.close(() => undefined);

@@ -1,7 +1,8 @@
 /**
  * The ranker: one RankThread while it leads, none while it is a spare. It knows when each accelerator is free and which candidates wait.
  *
- *   R1. Grants carry the epoch of the lease under which they were given; a deposed ranker drops its RankThread at once (T5).
+ *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once; one that asked for a successor grants until that
+ *       is heard, whom executors hear in the same moment and obey from then on (T5).
  *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say.
  *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before that, a successor's announcement too,
  *       it has then seen. A leader that was stopped and wakes finds out first (docs/architecture.md, 8).
@@ -97,7 +98,7 @@ class Ranker implements Actor, RankEffects {
   readonly #rehearsals: Rehearsals;
   readonly #roundTrip: DelayEstimator;
   readonly #proof = new Proof((now) =>
-    this.#station.send(this.key, LeaderAsked, { epoch: this.#lease.epoch, sentAt: now }),
+    this.#station.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
   );
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
@@ -146,7 +147,7 @@ class Ranker implements Actor, RankEffects {
       isFirst: () => this.#isFirst(),
       onLead: (epoch) => this.#lead(epoch),
       onDeposed: () => {
-        this.#rest();
+        if (!this.#handOver.yields) this.#rest();
         this.#handOver.deposed();
       },
     });
@@ -239,7 +240,7 @@ class Ranker implements Actor, RankEffects {
     const { reader } = this.#station;
     reader.on(CandidateOffered, (candidate, sender) => this.#offer(candidate, sender));
     reader.on(GrantAnswered, (answer) => {
-      if (answer.epoch !== this.#lease.epoch) return;
+      if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
       const granted = this.#granted.get(answer.gpu);
       if (granted?.grantSeq === answer.grantSeq) {
@@ -253,13 +254,18 @@ class Ranker implements Actor, RankEffects {
       if (sender === this.#lease.leader?.key) this.#vigil.answered(epoch);
     });
     reader.on(GpuFreed, (freed, sender) => {
-      if (freed.epoch === this.#lease.epoch && this.#gpus.get(freed.gpu) === sender)
+      if (freed.epoch === this.#epoch && this.#gpus.get(freed.gpu) === sender)
         this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
     this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
-      if (sender !== executor || epoch !== this.#lease.epoch) return;
+      if (sender !== executor || epoch !== this.#epoch) return;
       for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
     });
+  }
+
+  /** Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked for it (R1). */
+  get #epoch(): number {
+    return this.#rank?.epoch ?? 0;
   }
 
   /** Of the living spares of our sub-cluster the one with the least key. */
@@ -276,7 +282,7 @@ class Ranker implements Actor, RankEffects {
   }
 
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
-    if (epoch !== this.#lease.epoch) return;
+    if (epoch !== this.#epoch) return;
     if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt });
     this.#proof.cameBack(sentAt);
     this.#onAlarm();
@@ -335,13 +341,10 @@ class Ranker implements Actor, RankEffects {
         if (this.#gpus.get(gpu.gpu) === peer.key) this.#leave(gpu.gpu, peer.key);
         continue;
       }
-      if (gpu.epoch > this.#lease.epoch) return this.#lease.outranked(gpu.epoch);
-      if (gpu.epoch < this.#lease.epoch)
-        this.#station.send(peer.key, RankerAnnounced, {
-          key: this.key,
-          epoch: this.#lease.epoch,
-          subCluster: this.#config.subCluster,
-        });
+      const epoch = this.#epoch;
+      if (gpu.epoch > epoch) return this.#lease.outranked(gpu.epoch);
+      if (gpu.epoch < epoch)
+        this.#station.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
       else this.#onGpu(peer.key, gpu);
     }
   }
@@ -351,6 +354,7 @@ class Ranker implements Actor, RankEffects {
     if (key !== leader?.key || epoch !== leader.epoch) return;
     if (yields) return this.#lease.suspect(key, "yields");
     this.#lease.heard(key);
+    this.#handOver.successorLeads();
     this.#work.heard(grants ?? 0, this.#now());
   }
 
@@ -384,7 +388,7 @@ class Ranker implements Actor, RankEffects {
       const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
       for (const gpu of lost) this.#leave(gpu, peer.key);
       if (this.#rank !== undefined && (lost.length > 0 || this.#isOurs(peer)))
-        this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#lease.epoch });
+        this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
     } else if (peer.role === "batcher") {
       for (const [thread, { batcher }] of this.#batchers) {
         if (batcher !== peer.key) continue;
@@ -432,6 +436,6 @@ class Ranker implements Actor, RankEffects {
 
   askGpu(gpu: GpuId, executor: ActorKey, grantSeq: number): void {
     this.#expired++;
-    this.#station.send(executor, GpuAsked, { gpu, epoch: this.#lease.epoch, grantSeq });
+    this.#station.send(executor, GpuAsked, { gpu, epoch: this.#epoch, grantSeq });
   }
 }
