@@ -97,9 +97,7 @@ class Ranker implements Actor, RankEffects {
   readonly #retuning: Stop;
   readonly #rehearsals: Rehearsals;
   readonly #roundTrip: DelayEstimator;
-  readonly #proof = new Proof((now) =>
-    this.#station.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
-  );
+  readonly #proof = new Proof((now) => this.#station.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }));
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
   /** Which batcher offers for a thread, and who was asked for a grant's answer. */
