@@ -9,7 +9,7 @@ import {
 } from "@tutti/bench";
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import { type Instant, type Micros, millis } from "@tutti/units";
+import { type Instant, type Micros, assert, millis, seconds } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 
 /** One application's load: so many requests a second in each phase. */
@@ -27,6 +27,12 @@ export interface FloodPlan {
   readonly seed: number;
 }
 
+export interface Quantiles {
+  readonly p50: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
 /** One stream in one phase. */
 export interface FloodPart {
   readonly app: string;
@@ -38,7 +44,9 @@ export interface FloodPart {
   readonly lost: number;
   readonly refused: Readonly<Record<string, number>>;
   /** From sending to the refusal. */
-  readonly refusalMs: { readonly p50: number; readonly p99: number; readonly max: number };
+  readonly refusalMs: Quantiles;
+  /** The same of those that were due a second after the phase began, or later: by then the system knows that it is flooded. */
+  readonly laterRefusalMs: Quantiles;
   /** Of refusals: the least and the most; 0 where one had none. */
   readonly retryAfterMs: { readonly least: number; readonly median: number; readonly most: number };
 }
@@ -53,6 +61,7 @@ export interface FloodReport {
 /** So late an answer can come when the machine is busy; what comes later counts as lost. */
 const GRACE = millis(15_000);
 const SLICE = millis(100);
+const ONSET = seconds(1);
 const UNANSWERED = 0;
 const OK = 1;
 /** Codes from 2 on stand in `#codes`. */
@@ -63,12 +72,14 @@ export class Flood {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #plan: FloodPlan;
-  readonly #dueAt: number[] = [];
-  readonly #lag: number[] = [];
-  readonly #answeredAt: number[] = [];
-  readonly #outcome: number[] = [];
-  readonly #retryAfter: number[] = [];
-  readonly #stream: number[] = [];
+  /** By token. There is room for all from the beginning: arrays that grow are copied, all of them at the same request, and the 50 ms of that would count as the system's. */
+  readonly #dueAt: Float64Array;
+  readonly #lag: Float64Array;
+  readonly #answeredAt: Float64Array;
+  readonly #outcome: Uint8Array;
+  readonly #retryAfter: Float64Array;
+  readonly #stream: Uint8Array;
+  #count = 0;
   readonly #codes: string[] = [];
   #repeated = 0;
 
@@ -76,6 +87,11 @@ export class Flood {
     this.#bus = bus;
     this.#clock = clock;
     this.#plan = plan;
+    const room = roomFor(plan);
+    [this.#dueAt, this.#lag, this.#answeredAt, this.#retryAfter] = [0, 1, 2, 3].map(() =>
+      new Float64Array(room).fill(0),
+    ) as [Float64Array, Float64Array, Float64Array, Float64Array];
+    [this.#outcome, this.#stream] = [new Uint8Array(room), new Uint8Array(room)];
   }
 
   async run(onPhase: (phase: number) => void = () => undefined): Promise<FloodReport> {
@@ -128,6 +144,8 @@ export class Flood {
   }
 
   #onSent({ token, stream, dueAt, sentAt }: Sent): void {
+    assert(token < this.#dueAt.length, `request ${token} of a flood of ${this.#dueAt.length} at most`);
+    this.#count = token + 1;
     this.#dueAt[token] = dueAt;
     this.#lag[token] = sentAt - dueAt;
     this.#answeredAt[token] = 0;
@@ -154,7 +172,7 @@ export class Flood {
     const parts = phases.flatMap((_, phase) =>
       streams.map((_, stream) => this.#part(stream, phase, phase === 0 ? start : ends[phase - 1]!, ends[phase]!)),
     );
-    const lags = this.#lag.toSorted((a, b) => a - b);
+    const lags = this.#lag.slice(0, this.#count).sort();
     return {
       parts,
       recoveryMs: this.#recovery(ends.at(-2) ?? start, ends.at(-1)!),
@@ -167,9 +185,10 @@ export class Flood {
     const { slo, streams, phases } = this.#plan;
     const refused: Record<string, number> = {};
     const delays: number[] = [];
+    const later: number[] = [];
     const waits: number[] = [];
     const count = { sent: 0, inTime: 0, late: 0, lost: 0 };
-    for (let token = 0; token < this.#dueAt.length; token++) {
+    for (let token = 0; token < this.#count; token++) {
       const dueAt = this.#dueAt[token]!;
       if (this.#stream[token] !== stream || dueAt < from || dueAt >= to) continue;
       count.sent++;
@@ -182,10 +201,10 @@ export class Flood {
         const code = this.#codes[outcome - FIRST_CODE]!;
         refused[code] = (refused[code] ?? 0) + 1;
         delays.push(took);
+        if (dueAt >= from + ONSET) later.push(took);
         waits.push(this.#retryAfter[token]! * 1_000);
       }
     }
-    delays.sort((a, b) => a - b);
     waits.sort((a, b) => a - b);
     return {
       app: streams[stream]!.app,
@@ -193,7 +212,8 @@ export class Flood {
       seconds: phases[phase]!,
       ...count,
       refused,
-      refusalMs: { p50: milliseconds(delays, 0.5), p99: milliseconds(delays, 0.99), max: milliseconds(delays, 1) },
+      refusalMs: quantiles(delays),
+      laterRefusalMs: quantiles(later),
       retryAfterMs: {
         least: milliseconds(waits, 0),
         median: milliseconds(waits, 0.5),
@@ -206,7 +226,7 @@ export class Flood {
     const slices = Math.ceil((to - from) / SLICE);
     const sent = new Array<number>(slices).fill(0);
     const bad = new Array<number>(slices).fill(0);
-    for (let token = 0; token < this.#dueAt.length; token++) {
+    for (let token = 0; token < this.#count; token++) {
       const slice = Math.floor((this.#dueAt[token]! - from) / SLICE);
       if (slice < 0) continue;
       sent[slice]!++;
@@ -218,8 +238,19 @@ export class Flood {
   }
 }
 
+/** A Poisson process of mean n has no more than that, but for one run in 10^23. */
+function roomFor({ streams, phases }: FloodPlan): number {
+  const mean = streams.reduce((sum, { rates }) => sum + rates.reduce((all, rate, i) => all + rate * phases[i]!, 0), 0);
+  return Math.ceil(mean + 10 * Math.sqrt(mean) + 100);
+}
+
+function quantiles(delays: readonly number[]): Quantiles {
+  const sorted = delays.toSorted((a, b) => a - b);
+  return { p50: milliseconds(sorted, 0.5), p99: milliseconds(sorted, 0.99), max: milliseconds(sorted, 1) };
+}
+
 /** NaN of nothing. */
-function milliseconds(sorted: readonly number[], quantile: number): number {
+function milliseconds(sorted: ArrayLike<number>, quantile: number): number {
   if (sorted.length === 0) return NaN;
   const index = Math.min(sorted.length - 1, Math.max(0, Math.ceil(quantile * sorted.length) - 1));
   return Number((sorted[index]! / 1_000).toFixed(3));

@@ -48,6 +48,7 @@ export interface OverloadResult {
   readonly steadyServedShare: number;
   readonly refused: Readonly<Record<string, number>>;
   readonly refusalMs: FloodPart["refusalMs"];
+  readonly laterRefusalMs: FloodPart["refusalMs"];
   readonly retryAfterMs: FloodPart["retryAfterMs"];
   readonly lost: number;
   readonly late: number;
@@ -117,6 +118,7 @@ function summary(goodput: number, flooded: Flooded, cpuSeconds: Record<string, n
     steadyServedShare: steady.inTime / steady.sent,
     refused: wild.refused,
     refusalMs: wild.refusalMs,
+    laterRefusalMs: wild.laterRefusalMs,
     retryAfterMs: wild.retryAfterMs,
     lost: sum("lost", [...flooded.parts]),
     late: sum("late", [...flooded.parts]),
@@ -129,11 +131,23 @@ function summary(goodput: number, flooded: Flooded, cpuSeconds: Record<string, n
 }
 
 function render(result: OverloadResult): string {
-  const { goodput, offered, served, kept, steadyServedShare, refusalMs, retryAfterMs, memoryMb, sendLagMs } = result;
+  const {
+    goodput,
+    offered,
+    served,
+    kept,
+    steadyServedShare,
+    refusalMs,
+    laterRefusalMs,
+    retryAfterMs,
+    memoryMb,
+    sendLagMs,
+  } = result;
   return [
     `goodput ${goodput.toFixed(0)} r/s; offered ${offered.toFixed(0)} r/s, served ${served.toFixed(0)} r/s: ${kept.toFixed(3)} of the goodput`,
     `the application that behaves: ${(100 * steadyServedShare).toFixed(1)} % served in time`,
     `refusals    ${JSON.stringify(result.refused)}, p50 ${refusalMs.p50} ms, p99 ${refusalMs.p99} ms, max ${refusalMs.max} ms`,
+    `  from the second second on  p50 ${laterRefusalMs.p50} ms, p99 ${laterRefusalMs.p99} ms, max ${laterRefusalMs.max} ms`,
     `retry after ${retryAfterMs.least} to ${retryAfterMs.most} ms, median ${retryAfterMs.median} ms`,
     `lost ${result.lost}, late ${result.late}, answered twice ${result.repeated}; recovered after ${result.recoveryMs} ms`,
     `memory      ${memoryMb.first.toFixed(0)} MB to ${memoryMb.last.toFixed(0)} MB, ${memoryMb.slopePerMinute.toFixed(1)} MB a minute`,

@@ -16,9 +16,9 @@ const ENTRY_PERIODS = 4;
 /** So many times the best rate of the last seconds is a flood, and needs no waiting. */
 const FLOOD = 1.5;
 const ENTRY_LOSS = 0.08;
-const LOSS_MAX = 0.03;
+const LOSS_MAX = 0.015;
 /** What is left after the rate was lowered. */
-const LOSS_AIM = 0.015;
+const LOSS_AIM = 0.005;
 /** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
 const CUTS_MAX = 3;
 const TOLERANCE_MAX = 0.5;
@@ -30,7 +30,7 @@ const PERIODS_MAX = 6;
 /** The rate rises fast until losses first show, up to this part of the best rate of the last seconds, and after so many rises in a row. */
 const KNOWN = 0.85;
 const FAST_AFTER = 10;
-const RISE = 1.03;
+const RISE = 1.015;
 const RISE_FAST = 1.25;
 /** Overload is over after so many periods in which everything could have been let in. */
 const EXIT_PERIODS = 20;

@@ -54,7 +54,7 @@ test("several applications below capacity are served as if they were one (F1)", 
 
 test("an application that floods takes nothing from one that behaves as always, nor from the goodput (F2)", () => {
   const flood = new Flood({ senders: [steady(1, 400), flooding(2, 400, 2)], seconds: 6 });
-  expect(flood.served(0, 2.5)).toBeGreaterThan(0.92 * flood.offered(0, 2.5));
+  expect(flood.served(0, 2.5)).toBeGreaterThan(0.95 * flood.offered(0, 2.5));
   expect(flood.total(2.5)).toBeGreaterThan(0.95 * GOODPUT);
 });
 
@@ -65,7 +65,7 @@ test("without usual rates shares are equal, and within 5 % of max-min", () => {
   });
   const total = flood.total(2);
   const half = (total - flood.offered(0, 2)) / 2;
-  expect(flood.served(0, 2)).toBeGreaterThan(0.92 * flood.offered(0, 2));
+  expect(flood.served(0, 2)).toBeGreaterThan(0.95 * flood.offered(0, 2));
   for (const sender of [1, 2]) {
     expect(flood.served(sender, 2)).toBeGreaterThan(0.95 * half);
     expect(flood.served(sender, 2)).toBeLessThan(1.08 * half);
