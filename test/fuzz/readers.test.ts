@@ -1,12 +1,14 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { allocatedBy } from "./allocations.ts";
 import { attack, judge } from "./campaign.ts";
-import { TARGETS } from "./targets.ts";
+import { TARGETS, cleanUp } from "./targets.ts";
 
 const CASES = 2_000;
 const SLOW_SHARE = 20;
 const casesOf = (slow: true | undefined, cases: number): number => Math.ceil(cases / (slow === true ? SLOW_SHARE : 1));
+
+afterAll(cleanUp);
 
 test("readers take real messages as they are", () => {
   for (const target of TARGETS)

@@ -268,7 +268,9 @@ function readSpec(bytes: Uint8Array): unknown {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-fuzz-"));
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+/** Removes what some targets write files in. */
+export const cleanUp = (): void => rmSync(folder, { recursive: true, force: true });
+process.on("exit", cleanUp); // which a test runner's worker does not live to see
 const asFile =
   (name: string, read: (path: string) => unknown) =>
   (bytes: Uint8Array): unknown => {

@@ -1,9 +1,9 @@
-import { mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TuttiError } from "@tutti/protocol";
 import { type StepCall, type StepOutcome, messageOf, tensorsOf } from "@tutti/steps";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
 import { WorkerSteps, type WorkerStepsOptions } from "./worker-steps.ts";
 
 const folder = join(import.meta.dirname, "../fixtures");
@@ -85,8 +85,8 @@ test("closing refuses what runs and what waits", async () => {
 });
 
 test("what can't be loaded is told at start, with what to do; nothing outside of the folder is", async () => {
-  const outside = mkdtempSync(join(tmpdir(), "tutti-steps-"));
-  const inside = mkdtempSync(join(tmpdir(), "tutti-steps-"));
+  const [outside, inside] = [1, 2].map(() => mkdtempSync(join(tmpdir(), "tutti-steps-"))) as [string, string];
+  onTestFinished(() => [outside, inside].forEach((made) => rmSync(made, { recursive: true })));
   writeFileSync(join(outside, "evil.mjs"), "export const f = () => ({});");
   symlinkSync(join(outside, "evil.mjs"), join(inside, "linked.mjs"));
   const start = (functions: string[], where = folder) =>
