@@ -204,6 +204,22 @@ test("of a model whose times hardly vary little is run again, and it is planned 
   expect(executors()["aloneRuns"]! - before).toBeLessThanOrEqual(6);
 });
 
+test("a machine that delays one run in ten makes no model dynamic: requests that run alone twice show that it isn't their inputs", () => {
+  const prng = new Prng(5);
+  const delayed = { runTimes: () => (prng.nextFloat() < 0.1 ? 1.6 : 1) };
+  const evenly = { timesWindow: seconds(60), ...delayed };
+  const steady = new VirtualCluster({ gpus: 2, ...evenly });
+  steady.addModel({ name: MODEL.name, alphaMs: 1, betaMs: 6, sloMs: 60 });
+  steady.run(seconds(2));
+  send(steady, [{ app: "steady", rate: 200, from: 1, to: 2 }], 30);
+  expect(timesOf(steady).kind).toBe("static");
+  expect(timesOf(steady).apps[0]!.samples).toBeGreaterThanOrEqual(30);
+
+  const varying = serving(evenly);
+  send(varying, [SHORT, LONG], 40);
+  expect(timesOf(varying).kind).toBe("dynamic");
+});
+
 test("a profiler that starts again goes on from what is stored", () => {
   const cluster = serving();
   send(cluster, [SHORT, LONG], 40);
@@ -240,6 +256,8 @@ test("running times that can't be read change nothing: everybody serves as befor
   const asked = send(cluster, [SHORT, LONG], 10);
   cluster.run(seconds(1));
   expect(inTime(asked)).toBeGreaterThan(0.97);
+  // Where nothing is news, the profiler tells again after a minute.
+  send(cluster, [SHORT, LONG], 60);
   expect(timesOf(cluster).kind).toBe("dynamic");
 });
 

@@ -49,7 +49,7 @@ const isIdleAsked = ({ gpu, executor, epoch, grantSeq, takes }: Unknown<IdleAske
 const isIdleGiven = ({ gpu, epoch, grantSeq, validUntil, until }: Unknown<IdleGiven>): boolean =>
   isGpu(gpu) && isCount(epoch) && isCount(grantSeq) && isCount(validUntil) && isCount(until);
 
-const isAloneMeasured = ({ thread, samples, batches }: Unknown<AloneMeasured>): boolean =>
+const isAloneMeasured = ({ thread, samples, batches, pairs = [] }: Unknown<AloneMeasured>): boolean =>
   isThread(thread) &&
   isList<AloneMeasured["samples"][number]>(
     samples,
@@ -60,6 +60,11 @@ const isAloneMeasured = ({ thread, samples, batches }: Unknown<AloneMeasured>): 
     batches,
     ALONE_TOLD_MAX,
     ({ batchSize, alone, took }) => isWhole(batchSize, 1, BATCH_SIZE_MAX) && isTime(alone) && isTime(took),
+  ) &&
+  isList<NonNullable<AloneMeasured["pairs"]>[number]>(
+    pairs,
+    ALONE_TOLD_MAX,
+    ({ once, again }) => isTime(once) && isTime(again),
   );
 
 const isAppsCounted = ({ thread, apps }: Unknown<AppsCounted>): boolean =>

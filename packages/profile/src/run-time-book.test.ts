@@ -117,6 +117,21 @@ test("a model whose times hardly vary is static, one whose applications differ i
   expect(bookWith().times(AT).kind).toBe("unknown");
 });
 
+test("a machine whose cores are wanted by others makes no model dynamic, where runs of the same request show it (RB3)", () => {
+  const prng = new Prng(2);
+  const delayed = (own: number) => () => micros(own + (prng.nextFloat() < 0.1 ? 3_000 : 0));
+  const [alone, long] = [delayed(6_000), delayed(9_000)];
+  const kindsOf = (times: (request: number) => number): string[] => {
+    const book = bookWith();
+    fill(book, { app: 1, count: 100, from: 0, alone: times });
+    const before = book.times(at(3)).kind;
+    for (let i = 0; i < 20; i++) book.notePair(at(3), micros(times(i)), micros(times(i)));
+    return [before, book.times(at(4)).kind];
+  };
+  expect(kindsOf(() => alone())).toEqual(["dynamic", "static"]);
+  expect(kindsOf((i) => (i % 2 === 0 ? long() : alone()))).toEqual(["dynamic", "dynamic"]);
+});
+
 test("size hints tell times apart in at most eight classes of equal mass", () => {
   const book = bookWith();
   for (let i = 0; i < 800; i++) {

@@ -4,7 +4,8 @@
  *   RB1. What is planned with is always something: an application's own samples from 30 on, below that those of all applications, and as long as these are
  *        fewer than 30, l(1) ± 20 % in place of what is missing.
  *   RB2. Applications are bounded: beyond, the one of least share is let go, and is in the pool only.
- *   RB3. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must not look at the length.
+ *   RB3. A model is dynamic by what its inputs make its times vary, not by what the machine does: where its cores are wanted by others, any times vary.
+ *   RB4. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must not look at the length.
  */
 import { type BatchSample, type Histogram, coldHistogram, histogramOf, quantileOf } from "@tutti/dynamic";
 import {
@@ -45,6 +46,8 @@ const STATIC_SPREAD = 0.25;
 /** One that was dynamic must vary less than that to be static again. */
 const STATIC_AGAIN_SPREAD = 0.15;
 const APPS_KEPT = 256;
+/** Pairs of runs of the same request that say how much its time varies by itself. */
+const PAIRS_FEW = 10;
 /** A restored share counts as so many arrivals. */
 const RESTORED_ARRIVALS = 100;
 
@@ -61,12 +64,15 @@ export class RunTimeBook {
   readonly #apps = new Map<number, App>();
   readonly #pool: SampleWindow<AloneSample>;
   readonly #batches: SampleWindow<BatchSample>;
+  /** Two times of the same request, µs. */
+  readonly #pairs: SampleWindow<readonly [number, number]>;
   #kind: BucketRunTimes["kind"] = "unknown";
 
   constructor(options: RunTimeBookOptions) {
     this.#options = options;
     this.#pool = this.#newWindow();
     this.#batches = this.#newWindow();
+    this.#pairs = new SampleWindow({ window: options.window, leastFew: PAIRS_FEW });
     if (options.restored !== undefined) this.#restore(options.restored.at, options.restored.times);
   }
 
@@ -76,6 +82,10 @@ export class RunTimeBook {
   }
   noteBatch(at: Instant, batch: BatchSample): void {
     this.#batches.note(at, batch);
+  }
+  /** What one request took alone, twice. */
+  notePair(at: Instant, once: Micros, again: Micros): void {
+    this.#pairs.note(at, [once, again]);
   }
   /** So many requests of an application arrived since the last count. */
   count(at: Instant, number: number, requests: number): void {
@@ -151,8 +161,24 @@ export class RunTimeBook {
       .map((samples) => sortedTimes(samples));
     const low = Math.min(...groups.map((times) => sampleQuantile(times, 0.05)));
     const high = Math.max(...groups.map((times) => sampleQuantile(times, 0.95)));
-    const spread = (high - low) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
+    const spread = (Math.sqrt(this.#ofInputs(at)) * (high - low)) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
     return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
+  }
+
+  /**
+   * RB3: of the variance of times, the part that another run of the same request has in common with the first, less one standard error; the rest is not the inputs'. All of it while
+   * too little is known.
+   */
+  #ofInputs(at: Instant): number {
+    const pairs = this.#pairs.values(at);
+    if (pairs.length < PAIRS_FEW) return 1;
+    const mean = pairs.reduce((sum, [once, again]) => sum + once + again, 0) / (2 * pairs.length);
+    let [common, all] = [0, 0];
+    for (const [once, again] of pairs) {
+      common += 2 * (once - mean) * (again - mean);
+      all += (once - mean) ** 2 + (again - mean) ** 2;
+    }
+    return all === 0 ? 1 : Math.max(0, common / all - 1 / Math.sqrt(pairs.length));
   }
 
   /** RB1. */

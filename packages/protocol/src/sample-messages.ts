@@ -59,6 +59,8 @@ export const AloneMeasured = packed<{
   readonly samples: readonly { readonly app: number; readonly units: number; readonly alone: Micros }[];
   /** Batches of whose longest member it is known what it takes alone. */
   readonly batches: readonly { readonly batchSize: number; readonly alone: Micros; readonly took: Micros }[];
+  /** Of requests that ran alone twice: how much a time varies that is no matter of the input. */
+  readonly pairs?: readonly { readonly once: Micros; readonly again: Micros }[];
 }>({ tag: 95, name: "alone-measured", from: "executor", to: "profiler", repair: "none needed: others are measured" });
 export type AloneMeasured = MessageOf<typeof AloneMeasured>;
 

@@ -5,6 +5,8 @@
  *   AR2. On each accelerator such runs take at most `share` of the time, copies for a shadow SHADOW_SHARE: whoever arrives meanwhile waits for it.
  *   AR3. Neither which row runs next nor for how long time is asked depends on how long that row takes: samples would lie.
  *   AR4. As long as there is no idle time for that, what a request takes alone is reckoned from its length (LengthBook): samples are had either way.
+ *   AR5. Of the samples of a model some run twice: how much the time of one request varies by itself can't be seen otherwise. One whose inputs are declared to vary is
+ *        known to be dynamic, and needs none.
  */
 import type { Alarm, Clock } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
@@ -73,6 +75,10 @@ const SHADOW_SHARE = 0.2;
 /** Before anything is measured: l(1) is often exceeded. */
 const UNSURE = 1.2;
 
+/** AR5: every second of the first ones, by which a model is judged first, then one in so many. */
+const REPEATED_OFTEN = 30;
+const REPEATED_EVERY = 8;
+
 class DeskState {
   askAt = 0;
   patience: Micros = ASK_AGAIN;
@@ -93,7 +99,9 @@ export class AloneRuns {
   readonly #recent = new Map<ThreadId, number[]>();
   readonly #lengths = new LengthBook();
   readonly #hunger: IdleHunger;
-  readonly #told = new Map<ThreadId, { samples: Sample[]; batches: Batch[] }>();
+  readonly #told = new Map<ThreadId, { samples: Sample[]; batches: Batch[]; pairs: Pair[] }>();
+  /** AR5: samples that ran alone, by thread. */
+  readonly #sampled = new Map<ThreadId, number>();
   readonly #alarm: Alarm;
   #armed = false;
   #stopped = false;
@@ -216,8 +224,8 @@ export class AloneRuns {
 
   /** Nobody waits for samples, so they travel together. */
   tell(): void {
-    for (const [thread, { samples, batches }] of this.#told)
-      this.#options.station.broadcast("profiler", AloneMeasured, { thread, samples, batches });
+    for (const [thread, told] of this.#told)
+      this.#options.station.broadcast("profiler", AloneMeasured, { thread, ...told });
     this.#told.clear();
   }
 
@@ -336,6 +344,8 @@ export class AloneRuns {
     const share = row.onOutcome === undefined ? this.#options.share : SHADOW_SHARE;
     state.askAt = after(now, micros(Math.ceil(outcome.run / share)));
     if (row.onOutcome === undefined) this.#hunger.ran(now, outcome.run);
+    if (row.once !== undefined) return this.#notePair(row.thread, row.once, outcome.run);
+    if (this.#isRepeated(row)) this.#shelf.putBack({ ...row, whole: undefined, once: outcome.run });
     if (row.isSample) this.#note(row.thread, { ...row, alone: outcome.run });
     if (whole === undefined) return;
     whole.longest = Math.max(whole.longest, outcome.run);
@@ -364,14 +374,29 @@ export class AloneRuns {
     const { samples } = this.#toldOf(thread);
     if (samples.length < ALONE_TOLD_MAX) samples.push({ app, units, alone: micros(Math.max(1, alone)) });
   }
-  #toldOf(thread: ThreadId): { samples: Sample[]; batches: Batch[] } {
+  #toldOf(thread: ThreadId): { samples: Sample[]; batches: Batch[]; pairs: Pair[] } {
     let told = this.#told.get(thread);
-    if (told === undefined) this.#told.set(thread, (told = { samples: [], batches: [] }));
+    if (told === undefined) this.#told.set(thread, (told = { samples: [], batches: [], pairs: [] }));
     return told;
+  }
+
+  /** AR5, whatever it took: AR3. */
+  #isRepeated({ thread, isSample }: ShelfRow): boolean {
+    const model = this.#options.modelOf(thread);
+    if (!isSample || model === undefined || paddedAxes(model.spec).length > 0) return false;
+    if (!this.#sampled.has(thread) && this.#sampled.size >= MODELS_TIMED) this.#sampled.clear();
+    const count = (this.#sampled.get(thread) ?? 0) + 1;
+    this.#sampled.set(thread, count);
+    return count % (count <= REPEATED_OFTEN ? 2 : REPEATED_EVERY) === 0;
+  }
+  #notePair(thread: ThreadId, once: Micros, again: Micros): void {
+    const { pairs } = this.#toldOf(thread);
+    if (pairs.length < ALONE_TOLD_MAX) pairs.push({ once, again: micros(Math.max(1, again)) });
   }
 }
 
 type Sample = AloneMeasured["samples"][number];
 type Batch = AloneMeasured["batches"][number];
+type Pair = NonNullable<AloneMeasured["pairs"]>[number];
 
 const keyOf = (run: Run): string => `${run.batcher}/${run.batch.batchId}`;

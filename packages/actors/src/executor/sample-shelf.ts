@@ -22,6 +22,8 @@ export interface ShelfRow {
   readonly whole: WholeBatch | undefined;
   /** It was drawn, so that its running time stands for others'. */
   readonly isSample: boolean;
+  /** What it took alone already, where it runs once more. */
+  readonly once?: Micros;
   /** Of a copy that runs on another version (ShadowRuns): told what came of it. @param lengths - of its padded axes */
   readonly onOutcome?: (outcome: RunOutcome, lengths: readonly number[]) => void;
 }
@@ -69,6 +71,12 @@ export class SampleShelf {
       this.lost++;
     }
     return undefined;
+  }
+  /** To run before all others. Its room may have been given away: it runs no more then. */
+  putBack(row: ShelfRow): void {
+    if (this.#rows.length >= SHELF_ROWS_MAX || this.#bytes + row.bytes.byteLength > SHELF_BYTES_MAX) return;
+    this.#rows.unshift(row);
+    this.#bytes += row.bytes.byteLength;
   }
   take(): ShelfRow | undefined {
     const row = this.#rows.shift();

@@ -67,11 +67,12 @@ export class RunTimesKeeper {
   constructor(options: RunTimesKeeperOptions) {
     this.#options = options;
     const { station, clock } = options;
-    station.onPacked(AloneMeasured, wellFormed.aloneMeasured, ({ thread, samples, batches }) =>
+    station.onPacked(AloneMeasured, wellFormed.aloneMeasured, ({ thread, samples, batches, pairs = [] }) =>
       this.#note(thread, (book, now) => {
         this.#samples += samples.length;
         for (const sample of samples) book.note(now, sample);
         for (const batch of batches) book.noteBatch(now, batch);
+        for (const { once, again } of pairs) book.notePair(now, once, again);
       }),
     );
     station.onPacked(AppsCounted, wellFormed.appsCounted, ({ thread, apps }) =>
