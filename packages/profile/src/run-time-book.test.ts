@@ -130,6 +130,8 @@ test("a machine whose cores are wanted by others makes no model dynamic, where r
   };
   expect(kindsOf(() => alone())).toEqual(["dynamic", "static"]);
   expect(kindsOf((i) => (i % 2 === 0 ? long() : alone()))).toEqual(["dynamic", "dynamic"]);
+  // Long ones that are rare, and are among the samples, but among none of the pairs.
+  expect(kindsOf((i) => (i > 20 && i % 10 === 0 ? 20_000 : 6_000 + prng.nextInt(50)))).toEqual(["dynamic", "dynamic"]);
 });
 
 test("size hints tell times apart in at most eight classes of equal mass", () => {

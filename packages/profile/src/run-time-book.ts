@@ -161,15 +161,16 @@ export class RunTimeBook {
       .map((samples) => sortedTimes(samples));
     const low = Math.min(...groups.map((times) => sampleQuantile(times, 0.05)));
     const high = Math.max(...groups.map((times) => sampleQuantile(times, 0.95)));
-    const spread = (Math.sqrt(this.#ofInputs(at)) * (high - low)) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
+    const spread =
+      (Math.sqrt(this.#ofInputs(at, pooled)) * (high - low)) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
     return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
   }
 
   /**
    * RB3: of the variance of times, the part that another run of the same request has in common with the first, less one standard error; the rest is not the inputs'. All of it while
-   * too little is known.
+   * too little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare may be among none of them).
    */
-  #ofInputs(at: Instant): number {
+  #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
     const pairs = this.#pairs.values(at);
     if (pairs.length < PAIRS_FEW) return 1;
     const mean = pairs.reduce((sum, [once, again]) => sum + once + again, 0) / (2 * pairs.length);
@@ -178,7 +179,8 @@ export class RunTimeBook {
       common += 2 * (once - mean) * (again - mean);
       all += (once - mean) ** 2 + (again - mean) ** 2;
     }
-    return all === 0 ? 1 : Math.max(0, common / all - 1 / Math.sqrt(pairs.length));
+    if (all / (2 * pairs.length) <= varianceOf(samples) / 2) return 1;
+    return Math.max(0, common / all - 1 / Math.sqrt(pairs.length));
   }
 
   /** RB1. */
@@ -293,6 +295,10 @@ function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
 const spreadOver = (histogram: Histogram, count: number): number[] =>
   Array.from({ length: Math.min(count, 2_000) }, (_, i) => quantileOf(histogram, (i + 0.5) / count));
 
+function varianceOf(samples: readonly AloneSample[]): number {
+  const mean = samples.reduce((sum, { alone }) => sum + alone, 0) / samples.length;
+  return samples.reduce((sum, { alone }) => sum + (alone - mean) ** 2, 0) / samples.length;
+}
 const sortedTimes = (samples: readonly AloneSample[]): Float64Array =>
   Float64Array.from(samples, ({ alone }) => alone).sort();
 const sampleQuantile = (sorted: Float64Array, q: number): number =>
