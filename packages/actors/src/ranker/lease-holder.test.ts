@@ -123,6 +123,24 @@ test("a leader that is heard again is suspected no more (L1)", () => {
   expect(told).toEqual(["11 leads 1"]);
 });
 
+test("what a server said of the leader while it ended counts no more once it is back", () => {
+  const { run, told, ranker, faulty } = world();
+  ranker(FIRST);
+  run();
+  let fate: "refused" | "fine" = "refused";
+  const second = ranker(
+    SECOND,
+    faulty(() => fate),
+  );
+  run();
+  second.suspect(FIRST, "gone");
+  run();
+  second.reconnected();
+  fate = "fine";
+  run();
+  expect(told).toEqual(["11 leads 1"]);
+});
+
 test("who was written into the lease leads, also when the answer to its writing was lost (L2)", () => {
   const { run, told, ranker, faulty } = world();
   ranker(

@@ -110,6 +110,11 @@ export class LeaseHolder {
     if (holder === this.#holder) this.#suspected = -1;
   }
 
+  /** A server that ends closes one connection after the other, and says of the leader that nobody is there before it closes ours: who is gone is found out anew. */
+  reconnected(): void {
+    this.#suspected = -1;
+  }
+
   /** Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it took up to 10 ms. */
   rehearse(): void {
     const { store, self } = this.#options;

@@ -151,7 +151,9 @@ class Ranker implements Actor, RankEffects {
     });
     this.#vigil = this.#watchLeader();
     this.#reconnecting = ports.bus.onStatus(({ kind }) => {
-      if (kind === "reconnected") this.#vigil.reconnected();
+      if (kind !== "reconnected") return;
+      this.#vigil.reconnected();
+      this.#lease.reconnected();
     });
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#idle = new IdleDesk({
