@@ -57,7 +57,7 @@ const FADING = 0.9995;
  * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it does not answer while its connection stands).
  *
  *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where hosts have the same name.
- *   LV2. Who need not look closely does not wake for it: three rankers that woke every 2 ms took a fifth of a core of an idle machine.
+ *   LV2. Who need not look closely does not wake for it.
  */
 export class LeaderVigil {
   readonly #options: LeaderVigilOptions;

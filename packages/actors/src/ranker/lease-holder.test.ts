@@ -105,7 +105,13 @@ test("a spare that is not the first leaves the lease to the one that is, and tak
   expect(told).toContain("22 leads 2");
 });
 
-test("a leader that is heard again is suspected no more (L1)", () => {
+test.each([
+  ["a leader that is heard again is suspected no more (L1)", (lease: LeaseHolder) => lease.heard(FIRST)],
+  [
+    "what a server said of the leader while it ended counts no more once it is back",
+    (lease: LeaseHolder) => lease.reconnected(),
+  ],
+])("%s", (_, acquit) => {
   const { run, told, ranker, faulty } = world();
   ranker(FIRST);
   run();
@@ -117,25 +123,7 @@ test("a leader that is heard again is suspected no more (L1)", () => {
   run();
   second.suspect(FIRST, "gone");
   run();
-  second.heard(FIRST);
-  fate = "fine";
-  run();
-  expect(told).toEqual(["11 leads 1"]);
-});
-
-test("what a server said of the leader while it ended counts no more once it is back", () => {
-  const { run, told, ranker, faulty } = world();
-  ranker(FIRST);
-  run();
-  let fate: "refused" | "fine" = "refused";
-  const second = ranker(
-    SECOND,
-    faulty(() => fate),
-  );
-  run();
-  second.suspect(FIRST, "gone");
-  run();
-  second.reconnected();
+  acquit(second);
   fate = "fine";
   run();
   expect(told).toEqual(["11 leads 1"]);
