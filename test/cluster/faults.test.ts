@@ -10,6 +10,7 @@ import {
   ModelReported,
   ProfileMeasured,
   ProfileWanted,
+  LeadExpected,
   RankerAnnounced,
   leaseKeys,
   subjectsOf,
@@ -173,6 +174,7 @@ test("packed messages of any shape stop nobody and poison nothing (T8)", () => {
       });
       const packed: [unknown, object][] = [
         [RankerAnnounced, { key: bad, epoch: bad, subCluster: bad }],
+        [LeadExpected, { key: bad, epoch: bad, subCluster: bad }],
         [GpuJoined, { executor: actorKey(77), epoch: bad, gpus: bad }],
         [GpuJoined, { executor: actorKey(77), epoch: bad, gpus: [bad] }],
         [ExecutorLost, { executor: bad, gpus: bad, epoch: bad }],

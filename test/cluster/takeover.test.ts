@@ -1,5 +1,12 @@
 /** Deaths and pauses of rankers, and what is lost on the way between ranker, batcher and executor, under all checkers of test/simulation (docs/architecture.md, 4). */
-import { BatchDispatched, CandidateOffered, GpuGranted, GrantAnswered, type MessageType } from "@tutti/protocol";
+import {
+  BatchDispatched,
+  BatchRefused,
+  CandidateOffered,
+  GpuGranted,
+  GrantAnswered,
+  type MessageType,
+} from "@tutti/protocol";
 import { type Micros, after, between, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
@@ -214,6 +221,40 @@ test("a leader that is to stop grants until its successor says that it leads, no
   expect(notOk(asked)).toEqual([]);
   expect(stage.violations).toEqual([]);
 });
+
+test.for(["SIGKILL", "SIGTERM"] as const)(
+  "while the store decides, the successor hears of every accelerator and candidate: it grants in the moment in which it has the lease (%s)",
+  (signal) => {
+    const stage = new Stage({ policy: "eager", hopUs: 1_000, gpusPerExecutor: 8 });
+    const leader = stage.leader();
+    const since = stage.cluster.now;
+    const { store } = stage.cluster;
+    const update = store.update.bind(store);
+    let ledAt = NaN;
+    // Like a real one it takes longer than a message to somebody and back.
+    store.update = (bucket, key, value, revision, done) =>
+      update(bucket, key, value, revision, (result) =>
+        stage.cluster.later(millis(2), () => {
+          if (key.startsWith("ranker") && typeof result === "object") ledAt = between(since, stage.cluster.now);
+          done(result);
+        }),
+      );
+    const grants: { readonly from: string; readonly at: Micros }[] = [];
+    let refused = 0;
+    stage.watch(GpuGranted, (_, from) => grants.push({ from, at: between(since, stage.cluster.now) }));
+    stage.watch(BatchRefused, () => refused++);
+    const often = { every: micros(250), sloMs: 100 };
+    const asked = stage.load(millis(10), often);
+    if (signal === "SIGKILL") stage.cluster.kill(leader);
+    else stage.cluster.running.get(leader)!.actor.drain(() => undefined);
+    asked.push(...stage.load(millis(60), often));
+    stage.run(millis(200));
+    expect(grants.find(({ from }) => from !== leader)!.at).toBe(ledAt);
+    expect(refused).toBe(0);
+    expect(notOk(asked)).toEqual([]);
+    expect(stage.violations).toEqual([]);
+  },
+);
 
 test("a leader that was paused wakes to find itself deposed, and does not send one grant (T5)", () => {
   const stage = new Stage({ rankers: 3, policy: "eager", executors: 1, gpusPerExecutor: 1 });

@@ -1,5 +1,6 @@
-import type { Heartbeat, RankerAnnounced } from "@tutti/protocol";
-import { actorKey, instant } from "@tutti/units";
+import { VirtualClock } from "@tutti/clock";
+import { type Heartbeat, LEAD_EXPECTED_FOR, LeadExpected, RankerAnnounced } from "@tutti/protocol";
+import { type ActorKey, actorKey, after, instant, micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Leader, LeaderWatch } from "./leader.ts";
 import type { Station } from "./station.ts";
@@ -7,15 +8,23 @@ import type { Station } from "./station.ts";
 const LEADERS_MAX = 1_024;
 
 function watch() {
-  let announce: (told: RankerAnnounced) => void = () => undefined;
+  const handlers = new Map<unknown, (told: never, sender: ActorKey) => void>();
   const station = {
-    onPacked: (_: unknown, __: unknown, handler: typeof announce) => (announce = handler),
+    onPacked: (type: unknown, _: unknown, handler: (told: never, sender: ActorKey) => void) =>
+      handlers.set(type, handler),
   } as unknown as Station;
+  const clock = new VirtualClock();
   const heard: Leader[] = [];
-  const leaders = new LeaderWatch(station, (leader) => heard.push(leader));
+  const expected: [number, string][] = [];
+  const leaders = new LeaderWatch({
+    ...{ station, clock, onChange: (leader) => heard.push(leader) },
+    onExpected: (successor, subCluster) => expected.push([successor, subCluster]),
+  });
   const tell = (key: number, epoch: number, subCluster = "main"): void =>
-    announce({ key: actorKey(key), epoch, subCluster });
-  return { leaders, heard, tell };
+    handlers.get(RankerAnnounced)!({ key: actorKey(key), epoch, subCluster } as never, actorKey(key));
+  const expecting = (key: number, epoch: number, subCluster = "main", sender = key): void =>
+    handlers.get(LeadExpected)!({ key: actorKey(key), epoch, subCluster } as never, actorKey(sender));
+  return { leaders, heard, tell, expecting, expected, clock };
 }
 const beat = (key: number, changes: Partial<Heartbeat>): Heartbeat => ({
   ...{ key: actorKey(key), role: "ranker", host: "h", pid: 1, sentAt: instant(1), startedAt: instant(1) },
@@ -61,4 +70,24 @@ test("leaders of so many sub-clusters are remembered and no more; those that are
   expect([leaders.size, leaders.of(`s${LEADERS_MAX}`)]).toEqual([LEADERS_MAX, undefined]);
   tell(7, 5_000, "s0");
   expect(leaders.of("s0")?.epoch).toBe(5_000);
+});
+
+test("who asks for the lease of the leader that is known is a successor, until somebody leads or the store could have answered", () => {
+  const { leaders, tell, expecting, expected, clock } = watch();
+  expecting(2, 20); // Nobody leads yet.
+  tell(1, 20);
+  tell(7, 30, "s1");
+  expecting(2, 19); // That lease is another's by now.
+  expecting(2, 20, "main", 3); // Said in another's name.
+  expect([expected, leaders.successorOf("main")]).toEqual([[], undefined]);
+  expecting(2, 20);
+  expect([expected, leaders.successorOf("main")]).toEqual([[[2, "main"]], 2]);
+  expect([leaders.successorOf("s1"), leaders.successorOf(undefined)]).toEqual([undefined, undefined]);
+  tell(3, 21);
+  expect(leaders.successorOf("main")).toBe(undefined);
+  expecting(4, 21);
+  clock.advanceTo(after(clock.now(), LEAD_EXPECTED_FOR));
+  expect(leaders.successorOf("main")).toBe(4);
+  clock.advanceTo(after(clock.now(), micros(1)));
+  expect(leaders.successorOf("main")).toBe(undefined);
 });

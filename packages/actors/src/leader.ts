@@ -1,5 +1,6 @@
-import { DEFAULT_SUB_CLUSTER, type Heartbeat, RankerAnnounced } from "@tutti/protocol";
-import type { ActorKey } from "@tutti/units";
+import type { Clock } from "@tutti/clock";
+import { DEFAULT_SUB_CLUSTER, type Heartbeat, LEAD_EXPECTED_FOR, LeadExpected, RankerAnnounced } from "@tutti/protocol";
+import { type ActorKey, type Instant, after } from "@tutti/units";
 import type { Station } from "./station.ts";
 import { wellFormed } from "./well-formed.ts";
 
@@ -12,18 +13,42 @@ export interface Leader {
 /** Sub-clusters of which a leader is remembered; beyond, newcomers are not heard (T7). None is ever forgotten: an older leader could be taken for a newer one. */
 const LEADERS_MAX = 1_024;
 
-/** Who leads each sub-cluster: the highest epoch ever heard there, from announcements and heartbeats alike. Older ones are not obeyed (T5). */
-export class LeaderWatch {
-  readonly #onChange: (leader: Leader) => void;
-  readonly #leaders = new Map<string, Leader>();
+export interface LeaderWatchOptions {
+  readonly station: Station;
+  readonly clock: Clock;
+  readonly onChange: (leader: Leader) => void;
+  /** A spare asks for the lease of that sub-cluster: it wants to hear what the leader hears, from now on. */
+  readonly onExpected: (successor: ActorKey, subCluster: string) => void;
+}
 
-  constructor(station: Station, onChange: (leader: Leader) => void) {
-    this.#onChange = onChange;
-    station.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, (leader) => this.#hear(leader));
+/**
+ * Who leads each sub-cluster: the highest epoch ever heard there, from announcements and heartbeats alike. Older ones are not obeyed (T5). And who is about to: a spare that
+ * has asked the store for the lease, for as long as that may take. It is told things, and obeyed in nothing.
+ */
+export class LeaderWatch {
+  readonly #options: LeaderWatchOptions;
+  readonly #leaders = new Map<string, Leader>();
+  readonly #expected = new Map<string, { readonly key: ActorKey; readonly until: Instant }>();
+
+  constructor(options: LeaderWatchOptions) {
+    this.#options = options;
+    options.station.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, (leader) => this.#hear(leader));
+    options.station.onPacked(LeadExpected, wellFormed.leadExpected, (expected, sender) => {
+      if (sender === expected.key) this.#expect(expected);
+    });
   }
 
   of(subCluster: string | undefined): Leader | undefined {
     return subCluster === undefined ? undefined : this.#leaders.get(subCluster);
+  }
+  /** Who should hear what its leader hears. */
+  successorOf(subCluster: string | undefined): ActorKey | undefined {
+    if (this.#expected.size === 0 || subCluster === undefined) return undefined;
+    const expected = this.#expected.get(subCluster);
+    if (expected === undefined) return undefined;
+    if (this.#options.clock.now() <= expected.until) return expected.key;
+    this.#expected.delete(subCluster);
+    return undefined;
   }
   /** Whoever leads with that epoch, as far as is known. */
   withEpoch(epoch: number): Leader | undefined {
@@ -44,6 +69,15 @@ export class LeaderWatch {
     if (known === undefined ? this.#leaders.size >= LEADERS_MAX : epoch <= known.epoch) return;
     const leader = { key, epoch, subCluster };
     this.#leaders.set(subCluster, leader);
-    this.#onChange(leader);
+    this.#expected.delete(subCluster);
+    this.#options.onChange(leader);
+  }
+
+  /** Not of a lease that another has taken by now. */
+  #expect({ key, epoch, subCluster }: Leader): void {
+    if (this.#leaders.get(subCluster)?.epoch !== epoch) return;
+    const { clock, onExpected } = this.#options;
+    this.#expected.set(subCluster, { key, until: after(clock.now(), LEAD_EXPECTED_FOR) });
+    onExpected(key, subCluster);
   }
 }

@@ -123,9 +123,11 @@ export class Station {
     this.#outbox.add(this.subjects.role(role), type, value);
   }
 
-  beat(): void {
+  /** @param to - who hears it; default: whoever listens to the role */
+  beat(to?: ActorKey): void {
     const { key, host, pid } = this.#config;
-    this.#outbox.add(this.subjects.beat(this.#options.role), Heartbeat, {
+    const subject = to === undefined ? this.subjects.beat(this.#options.role) : this.subjects.actor(to);
+    this.#outbox.add(subject, Heartbeat, {
       key,
       role: this.#options.role,
       host,

@@ -11,6 +11,7 @@ const GOOD = {
   },
   scalingAdvised: { at: AT, advice: -2, gpus: 4, badRate: 0.012, idleShare: 0.5 },
   rankerAnnounced: { key: 77_777, epoch: 9, subCluster: "s1" },
+  leadExpected: { key: 77_777, epoch: 8, subCluster: "s1" },
   gpuJoined: { executor: 77_777, epoch: 9, gpus: [GPU] },
 } as const;
 const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
@@ -39,6 +40,11 @@ const BAD: Readonly<Record<keyof typeof GOOD, readonly [string, unknown][]>> = {
     ["subCluster", ""],
     ["subCluster", 7],
     ["epoch", -1],
+  ],
+  leadExpected: [
+    ["subCluster", ""],
+    ["key", "7"],
+    ["epoch", 0.5],
   ],
   gpuJoined: [
     ["gpus", [{ ...GPU, subCluster: undefined }]],

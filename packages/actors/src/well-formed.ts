@@ -15,6 +15,7 @@ import {
   type ModelReported,
   type ProfileMeasured,
   type ProfileWanted,
+  type LeadExpected,
   type RankerAnnounced,
   type ScalingAdvised,
   isName,
@@ -89,6 +90,8 @@ export const wellFormed = {
     isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
     isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
   rankerAnnounced: ({ key, epoch, subCluster }: Unknown<RankerAnnounced>): boolean =>
+    isKey(key) && isCount(epoch) && isSubCluster(subCluster),
+  leadExpected: ({ key, epoch, subCluster }: Unknown<LeadExpected>): boolean =>
     isKey(key) && isCount(epoch) && isSubCluster(subCluster),
   gpuJoined: ({ executor, epoch, gpus }: Unknown<GpuJoined>): boolean =>
     isKey(executor) && isCount(epoch) && isList<GpuState>(gpus, isGpuState),

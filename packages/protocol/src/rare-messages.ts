@@ -1,4 +1,4 @@
-import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
@@ -63,6 +63,22 @@ export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: 
   repair: "its heartbeats carry the epoch",
 });
 export type RankerAnnounced = MessageOf<typeof RankerAnnounced>;
+
+/**
+ * A spare asks the store for the lease of the leader with that epoch. For LEAD_EXPECTED_FOR it is told all that the leader is told, so that it can grant as soon as it has the lease:
+ * executors answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
+ */
+export const LeadExpected = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
+  tag: 76,
+  name: "lead-expected",
+  from: "ranker",
+  to: "executor, batcher",
+  repair: "the announcement that follows it",
+});
+export type LeadExpected = MessageOf<typeof LeadExpected>;
+
+/** A store that is there answers within some ms. */
+export const LEAD_EXPECTED_FOR = millis(100);
 
 /** An accelerator is there to be granted. By answering epoch e an executor promises to obey nothing older. */
 export const GpuJoined = packed<{

@@ -1,3 +1,4 @@
+import { CandidateOffered } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Clock } from "@tutti/clock";
 import type { Grant, ModelEvent } from "@tutti/scheduling";
@@ -28,12 +29,20 @@ export class Allegiance {
 
   constructor(options: AllegianceOptions) {
     this.#options = options;
-    this.leaders = new LeaderWatch(options.station, (leader) => this.#onLeader(leader));
+    this.leaders = new LeaderWatch({
+      ...options,
+      onChange: (leader) => this.#onLeader(leader),
+      onExpected: (successor, subCluster) => this.#onExpected(successor, subCluster),
+    });
     this.book = new PlacementBook(options.store, options.station.log, () => this.#onPlacement());
   }
 
   leaderOf(entry: Pick<ThreadEntry, "subCluster"> | undefined): Leader | undefined {
     return this.leaders.of(entry?.subCluster);
+  }
+  /** Who hears its offers beside the leader. */
+  successorOf(entry: Pick<ThreadEntry, "subCluster"> | undefined): ActorKey | undefined {
+    return this.leaders.successorOf(entry?.subCluster);
   }
   /** Whether a model of that number could be granted anything. */
   hasLeader(modelNumber: number): boolean {
@@ -50,6 +59,13 @@ export class Allegiance {
     // Where there is only one, whoever grants leads it.
     if (subCluster === undefined) return this.leaders.size > 1;
     return subCluster !== entry.subCluster;
+  }
+
+  #onExpected(successor: ActorKey, subCluster: string): void {
+    const { station, threads, dispatcher } = this.#options;
+    for (const candidate of dispatcher().currentOffers())
+      if (threads.get(candidate.thread)?.subCluster === subCluster)
+        station.send(successor, CandidateOffered, candidate);
   }
 
   #onLeader(leader: Leader): void {

@@ -80,9 +80,13 @@ export class Dispatcher implements ModelEffects {
     this.#self = options.self;
     this.#now = () => options.clock.now();
     this.#gate = new OfferGate(options.clock, (candidate) => {
-      const leader = this.#allegiance.leaderOf(this.#threads.get(candidate.thread));
+      const entry = this.#threads.get(candidate.thread);
+      const leader = this.#allegiance.leaderOf(entry);
       // Without a leader nobody listens; the next one is told by "ranker-changed".
-      if (leader !== undefined) this.#station.send(leader.key, CandidateOffered, candidate);
+      if (leader === undefined) return;
+      this.#station.send(leader.key, CandidateOffered, candidate);
+      const successor = this.#allegiance.successorOf(entry);
+      if (successor !== undefined) this.#station.send(successor, CandidateOffered, candidate);
     });
     options.station.onPacked(
       IngressIntroduced,

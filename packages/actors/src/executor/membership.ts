@@ -27,10 +27,17 @@ export class Membership {
   constructor(options: MembershipOptions) {
     this.#options = options;
     this.#subCluster = options.subCluster;
-    this.#leaders = new LeaderWatch(options.station, (leader) => {
-      if (leader.subCluster !== this.#subCluster) return;
-      options.fence.raise(leader.epoch);
-      this.join();
+    this.#leaders = new LeaderWatch({
+      station: options.station,
+      clock: options.clock,
+      onChange: (leader) => {
+        if (leader.subCluster !== this.#subCluster) return;
+        options.fence.raise(leader.epoch);
+        this.#introduce(leader.key, leader.epoch);
+      },
+      onExpected: (successor, subCluster) => {
+        if (subCluster === this.#subCluster) this.#introduce(successor, options.fence.epoch);
+      },
     });
     options.station.reader.on(GpuAsked, (asked, sender) => this.#onAsked(asked, sender));
   }
@@ -55,12 +62,23 @@ export class Membership {
     if (this.#open) this.join();
   }
   join(): void {
-    const { self, station } = this.#options;
     const { leader } = this;
     if (leader === undefined) return;
-    // A death can be proved only of who was heard (peer-probes.ts), and what is granted now must not wait for the next heartbeat to be missed.
-    station.beat();
-    station.send(leader.key, GpuJoined, { executor: self, epoch: leader.epoch, gpus: this.states() });
+    this.#options.station.beat();
+    this.#tell(leader.key, leader.epoch);
+  }
+
+  /**
+   * To a new leader, or who may become one, and to nobody else: when the leader changes everybody has enough to read. A death can be proved only of who was heard
+   * (peer-probes.ts), and what is granted now must not wait for the next heartbeat to be missed.
+   */
+  #introduce(ranker: ActorKey, epoch: number): void {
+    this.#options.station.beat(ranker);
+    this.#tell(ranker, epoch);
+  }
+  #tell(ranker: ActorKey, epoch: number): void {
+    const { self, station } = this.#options;
+    station.send(ranker, GpuJoined, { executor: self, epoch, gpus: this.states() });
   }
 
   /** Another sub-cluster's leader is obeyed from now on. The one before has been told that we serve no more, or that is what its time-out is for. */
@@ -75,8 +93,10 @@ export class Membership {
     const { leader } = this;
     if (leader === undefined || !serving()) return;
     const { gpu } = desk;
-    const grantSeq = fence.sequence(gpu);
-    station.send(leader.key, GpuFreed, { gpu, executor: self, epoch: leader.epoch, grantSeq, freeAt });
+    const freed = { gpu, executor: self, epoch: leader.epoch, grantSeq: fence.sequence(gpu), freeAt };
+    station.send(leader.key, GpuFreed, freed);
+    const successor = this.#leaders.successorOf(this.#subCluster);
+    if (successor !== undefined) station.send(successor, GpuFreed, freed);
   }
 
   states(): GpuState[] {

@@ -17,6 +17,8 @@ export interface LeaseHolderOptions {
   readonly retryEvery: Micros;
   /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if nobody has it by then. Default: always. */
   readonly isFirst?: () => boolean;
+  /** Called when the store is about to be asked for the lease of the leader with that epoch (0: of nobody). */
+  readonly onAsk?: (epoch: number) => void;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;
 }
@@ -161,7 +163,7 @@ export class LeaseHolder {
   }
 
   #takeIfDue(): void {
-    const { clock, store, self } = this.#options;
+    const { clock, store, self, onAsk } = this.#options;
     const isDue = this.#holder === 0 || this.#suspected === this.#revision;
     if (!isDue || !this.#isOpen || this.#taking || this.#closed || this.#epoch > 0) return;
     if (clock.now() < this.#mayTakeAt) return;
@@ -171,6 +173,7 @@ export class LeaseHolder {
       if (result !== "conflict" && !isStoreFailure(result)) this.#lead(result.revision);
       else this.#mayTakeAt = after(clock.now(), PAUSE);
     });
+    onAsk?.(this.#holder === 0 ? 0 : this.#revision);
   }
 
   #lead(epoch: number): void {

@@ -3,7 +3,7 @@
  *
  *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once; one that asked for a successor grants until that
  *       is heard, whom executors hear in the same moment and obey from then on (T5).
- *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say.
+ *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say, from the moment at which it asks for the lease (canvass.ts).
  *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before that, a successor's announcement too,
  *       it has then seen. A leader that was stopped and wakes finds out first (docs/architecture.md, 8).
  *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
@@ -12,7 +12,6 @@ import type { Subscription } from "@tutti/bus";
 import type { Alarm, Stop } from "@tutti/clock";
 import {
   CandidateOffered,
-  DEFAULT_SUB_CLUSTER,
   ExecutorLost,
   GpuAsked,
   GpuFreed,
@@ -23,7 +22,6 @@ import {
   type Heartbeat,
   LeaderAnswered,
   LeaderAsked,
-  MODELS_MAX,
   RankerAnnounced,
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
@@ -38,13 +36,11 @@ import {
 } from "@tutti/scheduling";
 import {
   type ActorKey,
-  BUCKETS_MAX,
   GPUS_MAX,
   type GpuId,
   type Instant,
   type Micros,
   NEVER,
-  type ThreadId,
   after,
   between,
   micros,
@@ -56,11 +52,14 @@ import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { PlacementBook } from "../placement-book.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
+import { Canvass } from "./canvass.ts";
 import { HandOver } from "./hand-over.ts";
 import { IdleDesk } from "./idle-desk.ts";
 import { LeaderVigil } from "./leader-vigil.ts";
 import { LeaderWork } from "./leader-work.ts";
 import { LeaseHolder } from "./lease-holder.ts";
+import { Offerers } from "./offerers.ts";
+import { OwnPeers } from "./own-peers.ts";
 import { PROVE_AGAIN, Proof } from "./proof.ts";
 import { Rehearsals } from "./rehearsals.ts";
 
@@ -79,7 +78,6 @@ export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () 
 }
 
 const LEASE_RETRY_EVERY = millis(20);
-const THREADS_MAX = MODELS_MAX * BUCKETS_MAX;
 
 class Ranker implements Actor, RankEffects {
   readonly role = "ranker" as const;
@@ -88,8 +86,10 @@ class Ranker implements Actor, RankEffects {
   readonly #config: RankerConfig;
   readonly #station: Station;
   readonly #lease: LeaseHolder;
+  readonly #own: OwnPeers;
   readonly #vigil: LeaderVigil;
   readonly #idle: IdleDesk;
+  readonly #canvass: Canvass;
   readonly #handOver: HandOver;
   readonly #book: PlacementBook;
   readonly #reconnecting: Subscription;
@@ -100,8 +100,7 @@ class Ranker implements Actor, RankEffects {
   readonly #proof = new Proof((now) => this.#station.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }));
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
-  /** Which batcher offers for a thread, and who was asked for a grant's answer. */
-  readonly #batchers = new Map<ThreadId, { readonly batcher: ActorKey; readonly term: number }>();
+  readonly #offerers = new Offerers();
   readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
   #rank: RankThread | undefined;
   /** As a spare. */
@@ -117,12 +116,13 @@ class Ranker implements Actor, RankEffects {
     this.#config = config;
     this.#roundTrip = new DelayEstimator({ floor: config.ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
     this.#work = new LeaderWork(ports.clock.now());
+    this.#own = new OwnPeers(() => this.#station.directory, config);
     this.#handOver = this.#createHandOver();
     this.#station = new Station(ports, config, {
       role: "ranker",
       listensTo: ["executor", "batcher", "ranker"],
       // The leader tells the batchers of lost executors.
-      probes: (peer) => (peer.role === "ranker" || this.#rank !== undefined) && this.#isOurs(peer),
+      probes: (peer) => (peer.role === "ranker" || this.#rank !== undefined) && this.#own.has(peer),
       beat: () => ({
         epoch: this.#lease.epoch,
         subCluster: config.subCluster,
@@ -133,22 +133,9 @@ class Ranker implements Actor, RankEffects {
       onBeat: (peer) => this.#onBeat(peer),
       onLost: (peer) => this.#onLost(peer),
     });
+    this.#canvass = new Canvass({ ...config, station: this.#station, clock: ports.clock });
     this.#book = new PlacementBook(ports.store, this.#station.log);
-    this.#lease = new LeaseHolder({
-      store: ports.store,
-      clock: ports.clock,
-      log: this.#station.log,
-      tracer: ports.telemetry.tracer,
-      self: config.key,
-      subCluster: config.subCluster,
-      retryEvery: LEASE_RETRY_EVERY,
-      isFirst: () => this.#isFirst(),
-      onLead: (epoch) => this.#lead(epoch),
-      onDeposed: () => {
-        if (!this.#handOver.yields) this.#rest();
-        this.#handOver.deposed();
-      },
-    });
+    this.#lease = this.#createLease();
     this.#vigil = this.#watchLeader();
     this.#reconnecting = ports.bus.onStatus(({ kind }) => {
       if (kind !== "reconnected") return;
@@ -168,6 +155,7 @@ class Ranker implements Actor, RankEffects {
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
     );
     this.#rehearsals = new Rehearsals(ports.clock, config.rehearseEvery, {
+      subCluster: config.subCluster,
       isDue: () => this.#rank === undefined,
       create: (rehearsed, actor, done) =>
         new Ranker(rehearsed, { ...config, ...actor, rehearseEvery: undefined }, done),
@@ -190,11 +178,30 @@ class Ranker implements Actor, RankEffects {
     return new HandOver({
       clock: this.#ports.clock,
       leads: () => this.#rank !== undefined,
-      hasSpare: () => this.#station.directory.some("ranker", (peer) => this.#isOurs(peer)),
+      hasSpare: () => this.#own.hasRankers,
       onYield: () => this.#station.beat(),
       onOver: () => this.#alarm.clear(),
       isOwed: () => (this.#rank?.accelerators.timers.size ?? 0) > 0,
       leave: (left) => this.#close(left),
+    });
+  }
+
+  #createLease(): LeaseHolder {
+    const { store, clock, telemetry } = this.#ports;
+    const { key, subCluster } = this.#config;
+    return new LeaseHolder({
+      ...{ store, clock, subCluster },
+      log: this.#station.log,
+      tracer: telemetry.tracer,
+      self: key,
+      retryEvery: LEASE_RETRY_EVERY,
+      isFirst: () => this.#own.isFirstSpare(this.#lease.leader?.key),
+      onAsk: (epoch) => this.#canvass.begin(epoch),
+      onLead: (epoch) => this.#lead(epoch),
+      onDeposed: () => {
+        if (!this.#handOver.yields) this.#rest();
+        this.#handOver.deposed();
+      },
     });
   }
 
@@ -209,7 +216,7 @@ class Ranker implements Actor, RankEffects {
       leader: () => this.#lease.leader,
       wasHeard: (key) => this.#station.directory.wasHeardHere(key),
       stalledUs: () => this.#station.pulse.stalledUs,
-      isUrgent: () => this.#work.isThere(this.#now()) && this.#isFirst(),
+      isUrgent: () => this.#work.isThere(this.#now()) && this.#own.isFirstSpare(this.#lease.leader?.key),
       ...(processLives !== undefined && { lives: ({ key }) => this.#livesHere(key, processLives) }),
       ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
       onGone: ({ key }, how) => this.#lease.suspect(key, how),
@@ -254,31 +261,26 @@ class Ranker implements Actor, RankEffects {
       if (sender === this.#lease.leader?.key) this.#vigil.answered(epoch);
     });
     reader.on(GpuFreed, (freed, sender) => {
-      if (freed.epoch === this.#epoch && this.#gpus.get(freed.gpu) === sender)
-        this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
+      if (!this.#isForUs(freed.epoch)) return;
+      if (this.#rank === undefined) this.#canvass.freed(freed, sender);
+      else if (this.#gpus.get(freed.gpu) === sender) this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
     this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
-      if (sender !== executor || epoch !== this.#epoch) return;
-      for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
+      if (sender !== executor || !this.#isForUs(epoch)) return;
+      const ours = gpus.filter(({ subCluster }) => subCluster === this.#config.subCluster);
+      if (this.#rank === undefined) this.#canvass.joined(executor, ours);
+      else for (const gpu of ours) this.#onGpu(executor, gpu);
     });
+  }
+
+  /** Said to the leader with that epoch: to us, or to us too, because we ask to succeed it. */
+  #isForUs(epoch: number): boolean {
+    return (this.#rank !== undefined && epoch === this.#epoch) || this.#canvass.holds(epoch);
   }
 
   /** Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked for it (R1). */
   get #epoch(): number {
     return this.#rank?.epoch ?? 0;
-  }
-
-  /** Of the living spares of our sub-cluster the one with the least key. */
-  #isFirst(): boolean {
-    const isBefore = (peer: Heartbeat): boolean =>
-      this.#isOurs(peer) && peer.key < this.key && peer.key !== this.#lease.leader?.key;
-    return !this.#station.directory.some("ranker", isBefore);
-  }
-  /** R4. Batchers are everybody's. */
-  #isOurs({ role, gpus, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat): boolean {
-    const own = this.#config.subCluster;
-    if (role === "executor") return gpus === undefined || gpus.some((gpu) => gpu.subCluster === own);
-    return role !== "ranker" || subCluster === own;
   }
 
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
@@ -299,13 +301,10 @@ class Ranker implements Actor, RankEffects {
   }
 
   #offer(candidate: CandidateOffered, batcher: ActorKey): void {
+    if (this.#rank === undefined) return this.#canvass.offered(candidate, batcher);
     const now = this.#now();
-    if (this.#rank !== undefined) this.#proof.refresh(now); // the answer is here by the time that this candidate is due
-    // A batcher that lost the lease may still be talking.
-    if (candidate.term < (this.#batchers.get(candidate.thread)?.term ?? 0)) return;
-    if (this.#batchers.size >= THREADS_MAX && !this.#batchers.has(candidate.thread)) return; // T7
-    this.#batchers.set(candidate.thread, { batcher, term: candidate.term });
-    this.#step({ kind: "candidate-offered", at: now, candidate });
+    this.#proof.refresh(now); // the answer is here by the time that this candidate is due
+    if (this.#offerers.note(candidate, batcher)) this.#step({ kind: "candidate-offered", at: now, candidate });
   }
 
   #lead(epoch: number): void {
@@ -317,6 +316,11 @@ class Ranker implements Actor, RankEffects {
     this.#station.broadcast("executor", RankerAnnounced, announcement);
     this.#station.broadcast("batcher", RankerAnnounced, announcement);
     this.#station.beat();
+    // After the announcement, so that whoever is granted something knows by whom.
+    this.#canvass.read({
+      onGpu: (executor, gpu) => this.#onGpu(executor, gpu),
+      onOffer: (candidate, batcher) => this.#offer(candidate, batcher),
+    });
   }
 
   #rest(): void {
@@ -383,18 +387,15 @@ class Ranker implements Actor, RankEffects {
   }
 
   #onLost(peer: Heartbeat): void {
+    this.#canvass.forget(peer.key);
     if (peer.role === "ranker") this.#lease.suspect(peer.key, "lost");
     else if (peer.role === "executor") {
       const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
       for (const gpu of lost) this.#leave(gpu, peer.key);
-      if (this.#rank !== undefined && (lost.length > 0 || this.#isOurs(peer)))
+      if (this.#rank !== undefined && (lost.length > 0 || this.#own.has(peer)))
         this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
     } else if (peer.role === "batcher") {
-      for (const [thread, { batcher }] of this.#batchers) {
-        if (batcher !== peer.key) continue;
-        this.#batchers.delete(thread);
-        this.#step({ kind: "model-gone", at: this.#now(), thread });
-      }
+      for (const thread of this.#offerers.left(peer.key)) this.#step({ kind: "model-gone", at: this.#now(), thread });
     }
   }
 
@@ -426,7 +427,7 @@ class Ranker implements Actor, RankEffects {
   }
 
   grant(grant: Grant): void {
-    const batcher = this.#batchers.get(grant.thread)?.batcher;
+    const batcher = this.#offerers.of(grant.thread);
     if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
     this.#grants++;
     this.#granted.set(grant.gpu, { grantSeq: grant.grantSeq, sentAt: grant.sentAt });

@@ -1,5 +1,5 @@
 /**
- * A spare takes the lead of a cluster that isn't there: an executor and a batcher that only answer, on a bus, a clock and a store in memory. What a takeover runs has
+ * A spare succeeds the leader of a cluster that isn't there: a ranker that only yields, an executor and a batcher that only answer, on a bus, a clock and a store in memory. What a takeover runs has
  * then been compiled before the first takeover that matters; cold it took some 10 ms between the lease and the first grant.
  */
 import { type Bus, InMemoryNetwork } from "@tutti/bus";
@@ -9,30 +9,36 @@ import {
   GpuFreed,
   GpuGranted,
   GpuJoined,
+  BUCKET,
   GrantAnswered,
+  Heartbeat,
+  LeadExpected,
   type MessageType,
   RankerAnnounced,
+  leaseKeys,
   subjectsOf,
 } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
 import { noTelemetry } from "@tutti/telemetry";
 import { ALWAYS, type ActorKey, actorKey, after, gpuId, micros, millis, seconds, threadId } from "@tutti/units";
-import { FrameReader, FrameWriter } from "@tutti/wire";
+import { FrameReader, FrameWriter, toJson } from "@tutti/wire";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 
 const CLUSTER = "rehearsal";
-const [RANKER, EXECUTOR, BATCHER] = [actorKey(1), actorKey(2), actorKey(3)];
+const [RANKER, EXECUTOR, BATCHER, LEADER] = [actorKey(1), actorKey(2), actorKey(3), actorKey(4)];
 const HOP = micros(50);
 const RUN = millis(1);
 const THREAD = threadId(0, 0);
 const subjects = subjectsOf(CLUSTER);
 
 /**
+ * @param subCluster - of that ranker
  * @param create - makes the ranker that takes the lead
  * @param grants - how many it gives
  * @returns the grants that it gave
  */
 export function rehearseLead(
+  subCluster: string,
   create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor,
   grants: number,
 ): number {
@@ -40,10 +46,12 @@ export function rehearseLead(
   const hop = (run: () => void): void => clock.alarm(run).set(after(clock.now(), HOP));
   const network = new InMemoryNetwork({ deliver: hop, later: hop, startTimer: () => ({ stop: () => undefined }) });
   const peers = new Peers(network.connect({ name: "peers" }), clock);
+  const store = new InMemoryStore({ deliver: hop });
+  store.put(BUCKET.leases, leaseKeys.ranker(subCluster), toJson({ ranker: LEADER }), () => undefined);
   const ports: ActorPorts = {
     bus: network.connect({ name: "ranker" }),
     bulk: network.connect({ name: "ranker-bulk" }),
-    store: new InMemoryStore({ deliver: hop }),
+    store,
     clock,
     telemetry: noTelemetry,
     randomBytes: (count) => new Uint8Array(count),
@@ -51,13 +59,16 @@ export function rehearseLead(
   const config = { cluster: CLUSTER, host: "nowhere", pid: 0, heartbeatEvery: millis(100), peerTimeout: seconds(1) };
   const endAt = after(clock.now(), seconds(60)); // of virtual time: it always ends
   const ranker = create(ports, { key: RANKER, ...config }, () => undefined);
-  while (peers.grants < grants && clock.now() < endAt) clock.advanceTo(after(clock.now(), millis(10)));
+  while (peers.grants < grants && clock.now() < endAt) {
+    if (peers.grants === 0) peers.yieldLead();
+    clock.advanceTo(after(clock.now(), millis(10)));
+  }
   ranker.drain(() => undefined);
   clock.advanceTo(after(clock.now(), millis(100)));
   return peers.grants;
 }
 
-/** One accelerator, and one model that always has a batch for it. */
+/** A leader that wants to leave, one accelerator, and one model that always has a batch for it. */
 class Peers {
   grants = 0;
   readonly #bus: Bus;
@@ -68,10 +79,26 @@ class Peers {
     this.#bus = bus;
     this.#clock = clock;
     const reader = new FrameReader()
+      .on(LeadExpected, (successor) => this.#join(successor))
       .on(RankerAnnounced, (leader) => this.#join(leader))
       .on(GpuGranted, (grant) => this.#answer(grant));
     for (const subject of [subjects.role("executor"), subjects.actor(BATCHER)])
       bus.subscribe(subject, ({ payload }) => void reader.read(payload));
+  }
+
+  /** A heartbeat of the first revision's holder. */
+  yieldLead(): void {
+    const now = this.#clock.now();
+    const beat = {
+      key: LEADER,
+      role: "ranker",
+      host: "nowhere",
+      pid: 0,
+      sentAt: now,
+      startedAt: now,
+      leaving: false,
+    } as const;
+    this.#publish(subjects.beat("ranker"), LEADER, Heartbeat, { ...beat, epoch: 1, yields: true });
   }
 
   #join({ epoch, subCluster }: RankerAnnounced): void {
@@ -96,8 +123,11 @@ class Peers {
   }
 
   #send<T>(from: ActorKey, type: MessageType<T>, value: T): void {
+    this.#publish(subjects.actor(RANKER), from, type, value);
+  }
+  #publish<T>(subject: string, from: ActorKey, type: MessageType<T>, value: T): void {
     const frame = new FrameWriter(from);
     frame.add(type, value);
-    this.#bus.publish(subjects.actor(RANKER), frame.take());
+    this.#bus.publish(subject, frame.take());
   }
 }

@@ -4,6 +4,7 @@ import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { rehearseLead } from "./rehearsal.ts";
 
 export interface RehearsedRanker {
+  readonly subCluster: string;
   /** Not while it leads. */
   readonly isDue: () => boolean;
   readonly create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor;
@@ -37,9 +38,9 @@ export class Rehearsals {
   }
 
   #rehearse(grants: number): void {
-    const { isDue, create, ask } = this.#ranker;
+    const { subCluster, isDue, create, ask } = this.#ranker;
     if (!isDue()) return;
-    rehearseLead(create, grants);
+    rehearseLead(subCluster, create, grants);
     ask();
   }
 }

@@ -1,0 +1,91 @@
+import { type CandidateOffered, type GpuFreed, type GpuState, LEAD_EXPECTED_FOR, LeadExpected } from "@tutti/protocol";
+import type { Clock } from "@tutti/clock";
+import { ALWAYS, type ActorKey, GPUS_MAX, type GpuId, type Instant, type ThreadId, after } from "@tutti/units";
+import type { Station } from "../station.ts";
+import { THREADS_MAX } from "./offerers.ts";
+
+/** Accelerators come first, then what wants them. */
+export interface CanvassReader {
+  readonly onGpu: (executor: ActorKey, gpu: GpuState) => void;
+  readonly onOffer: (candidate: CandidateOffered, batcher: ActorKey) => void;
+}
+
+export interface CanvassOptions {
+  readonly station: Station;
+  readonly clock: Clock;
+  readonly key: ActorKey;
+  readonly subCluster: string;
+}
+
+/**
+ * What a spare hears while the store decides whether it leads: each accelerator's and each thread's newest. Their answers take as long as the store's, so it can grant
+ * as soon as it has the lease.
+ *
+ *   CV1. What was heard of another lease, or for longer than the others go on telling, counts for nothing.
+ *   CV2. All of it is soft: whatever changed since is said to whoever leads, and until then a grant that rests on it is declined or refused, and its requests go back.
+ */
+export class Canvass {
+  readonly #options: CanvassOptions;
+  readonly #gpus = new Map<GpuId, { readonly executor: ActorKey; readonly state: GpuState }>();
+  readonly #offers = new Map<ThreadId, { readonly candidate: CandidateOffered; readonly batcher: ActorKey }>();
+  #epoch = -1;
+  #until: Instant = ALWAYS;
+
+  constructor(options: CanvassOptions) {
+    this.#options = options;
+  }
+
+  /** The lease of a leader with that epoch is asked for. While the others go on telling they aren't asked again. */
+  begin(epoch: number): void {
+    const { station, clock, key, subCluster } = this.#options;
+    if (epoch === 0 || this.holds(epoch)) return;
+    this.#gpus.clear();
+    this.#offers.clear();
+    this.#epoch = epoch;
+    this.#until = after(clock.now(), LEAD_EXPECTED_FOR);
+    for (const role of ["executor", "batcher"] as const)
+      station.broadcast(role, LeadExpected, { key, epoch, subCluster });
+  }
+
+  /** Whether what is said under that epoch is said to us as well as to its leader. */
+  holds(epoch: number): boolean {
+    return epoch === this.#epoch && this.#options.clock.now() <= this.#until;
+  }
+
+  joined(executor: ActorKey, gpus: readonly GpuState[]): void {
+    for (const state of gpus)
+      if (this.#gpus.size < GPUS_MAX || this.#gpus.has(state.gpu)) this.#gpus.set(state.gpu, { executor, state }); // T7
+  }
+
+  freed({ gpu, freeAt, grantSeq }: GpuFreed, executor: ActorKey): void {
+    const known = this.#gpus.get(gpu);
+    if (known?.executor !== executor || grantSeq < known.state.grantSeq) return;
+    this.#gpus.set(gpu, { executor, state: { ...known.state, freeAt, grantSeq } });
+  }
+
+  offered(candidate: CandidateOffered, batcher: ActorKey): void {
+    if (!this.holds(this.#epoch)) return;
+    const known = this.#offers.get(candidate.thread)?.candidate;
+    if (known === undefined ? this.#offers.size >= THREADS_MAX : isNewer(known, candidate)) return; // T7
+    this.#offers.set(candidate.thread, { candidate, batcher });
+  }
+
+  /** It is gone, and nothing can be granted to it. */
+  forget(peer: ActorKey): void {
+    for (const [gpu, { executor }] of this.#gpus) if (executor === peer) this.#gpus.delete(gpu);
+    for (const [thread, { batcher }] of this.#offers) if (batcher === peer) this.#offers.delete(thread);
+  }
+
+  /** Once, by whoever leads now. */
+  read({ onGpu, onOffer }: CanvassReader): void {
+    if (this.holds(this.#epoch)) {
+      for (const { executor, state } of this.#gpus.values()) onGpu(executor, state);
+      for (const { candidate, batcher } of this.#offers.values()) onOffer(candidate, batcher);
+    }
+    this.#gpus.clear();
+    this.#offers.clear();
+  }
+}
+
+const isNewer = (known: CandidateOffered, candidate: CandidateOffered): boolean =>
+  known.term > candidate.term || (known.term === candidate.term && known.offerSeq > candidate.offerSeq);
