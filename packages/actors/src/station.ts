@@ -44,7 +44,7 @@ export class Station {
   readonly #subscriptions: DeliverySubscription[] = [];
   readonly #announced: Subscription[] = [];
   readonly #timers: Stop[] = [];
-  readonly #startedAt;
+  readonly startedAt: Instant;
   #probes: PeerProbes | undefined;
   #leaving = false;
   #slowConsumers = 0;
@@ -53,7 +53,7 @@ export class Station {
     this.#ports = ports;
     this.#config = config;
     this.#options = options;
-    this.#startedAt = ports.clock.now();
+    this.startedAt = ports.clock.now();
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
@@ -133,7 +133,7 @@ export class Station {
       host,
       pid,
       sentAt: this.#ports.clock.now(),
-      startedAt: this.#startedAt,
+      startedAt: this.startedAt,
       leaving: this.#leaving,
       ...this.#options.beat?.(),
     });

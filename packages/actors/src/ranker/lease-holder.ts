@@ -100,11 +100,11 @@ export class LeaseHolder {
     if (holder !== this.#holder || this.#suspected === this.#revision || holder === this.#options.self) return;
     this.#suspected = this.#revision;
     this.#suspicion = { at: this.#options.clock.now(), reason };
+    if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
     const said = { reason, epoch: this.#revision };
+    this.#takeIfDue(); // Before it is logged: whoever reads the log wakes up for it, and no processor is to spare now.
     if (reason === "yields") this.#options.log.info(said, "follows the leader, which leaves");
     else this.#options.log.warn(said, "takes the leader for dead");
-    if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
-    this.#takeIfDue();
   }
 
   /** L1. */
@@ -182,9 +182,9 @@ export class LeaseHolder {
     this.#epoch = epoch;
     this.#revision = epoch;
     this.#holder = this.#options.self;
+    this.#options.onLead(epoch);
     this.#options.log.info({ epoch }, "leads");
     this.#trace(epoch);
-    this.#options.onLead(epoch);
   }
 
   /** From the suspicion to the lease: what requests waited for a grant meanwhile. */

@@ -1,18 +1,15 @@
 import { DEFAULT_SUB_CLUSTER, type Heartbeat } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
-import type { Directory } from "../directory.ts";
+import type { Station } from "../station.ts";
 
 /** R4: who belongs to a ranker's sub-cluster. Batchers are everybody's. */
 export class OwnPeers {
-  readonly #directory: () => Directory;
+  readonly #station: Station;
   readonly #self: ActorKey;
   readonly #subCluster: string;
 
-  constructor(
-    directory: () => Directory,
-    { key, subCluster }: { readonly key: ActorKey; readonly subCluster: string },
-  ) {
-    this.#directory = directory;
+  constructor(station: Station, { key, subCluster }: { readonly key: ActorKey; readonly subCluster: string }) {
+    this.#station = station;
     this.#self = key;
     this.#subCluster = subCluster;
   }
@@ -23,12 +20,17 @@ export class OwnPeers {
   }
 
   get hasRankers(): boolean {
-    return this.#directory().some("ranker", (peer) => this.has(peer));
+    return this.#station.directory.some("ranker", (peer) => this.has(peer));
   }
 
-  /** Of the living spares we have the least key. */
+  /** Of the living spares we have run longest: a process that has just started is still compiling. */
   isFirstSpare(leader: ActorKey | undefined): boolean {
-    const isBefore = (peer: Heartbeat): boolean => this.has(peer) && peer.key < this.#self && peer.key !== leader;
-    return !this.#directory().some("ranker", isBefore);
+    const isBefore = (peer: Heartbeat): boolean => this.has(peer) && peer.key !== leader && this.#isOlder(peer);
+    return !this.#station.directory.some("ranker", isBefore);
+  }
+
+  #isOlder({ startedAt, key }: Heartbeat): boolean {
+    const own = this.#station.startedAt;
+    return startedAt < own || (startedAt === own && key < this.#self);
   }
 }

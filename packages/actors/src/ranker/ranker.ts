@@ -116,7 +116,6 @@ class Ranker implements Actor, RankEffects {
     this.#config = config;
     this.#roundTrip = new DelayEstimator({ floor: config.ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
     this.#work = new LeaderWork(ports.clock.now());
-    this.#own = new OwnPeers(() => this.#station.directory, config);
     this.#handOver = this.#createHandOver();
     this.#station = new Station(ports, config, {
       role: "ranker",
@@ -133,6 +132,7 @@ class Ranker implements Actor, RankEffects {
       onBeat: (peer) => this.#onBeat(peer),
       onLost: (peer) => this.#onLost(peer),
     });
+    this.#own = new OwnPeers(this.#station, config);
     this.#canvass = new Canvass({ ...config, station: this.#station, clock: ports.clock });
     this.#book = new PlacementBook(ports.store, this.#station.log);
     this.#lease = this.#createLease();
