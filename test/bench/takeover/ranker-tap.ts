@@ -28,10 +28,17 @@ export class RankerTap {
 
   private constructor(connection: NatsConnection) {
     this.#connection = connection;
-    const { prefix, beat } = subjectsOf("main");
+    const { actor, beat } = subjectsOf("main");
     const grants = new FrameReader().on(GpuGranted, ({ epoch }) => this.#onGrant(epoch));
     const beats = new FrameReader().on(Heartbeat, (heartbeat) => this.#onBeat(heartbeat));
-    connection.control.subscribe(`${prefix}.to.*`, ({ payload }) => void (payload.length > 0 && grants.read(payload)));
+    // Where grants go, and not whatever anybody sends to anybody: reading that takes a core from those who are measured.
+    const batchers = new Set<ActorKey>();
+    const batcherBeats = new FrameReader().on(Heartbeat, ({ key }) => {
+      if (batchers.has(key)) return;
+      batchers.add(key);
+      connection.control.subscribe(actor(key), ({ payload }) => void grants.read(payload));
+    });
+    connection.control.subscribe(beat("batcher"), ({ payload }) => void batcherBeats.read(payload));
     connection.control.subscribe(beat("ranker"), ({ payload }) => void beats.read(payload));
   }
 
