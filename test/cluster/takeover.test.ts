@@ -6,6 +6,7 @@ import {
   GpuGranted,
   GrantAnswered,
   type MessageType,
+  RankerAnnounced,
 } from "@tutti/protocol";
 import { type Micros, after, between, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
@@ -51,7 +52,7 @@ class Stage extends Checkers {
 
   override onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
     super.onSent(host, subject, payload, taken, isKept);
-    if (!subject.includes(".to.")) return;
+    if (!subject.includes(".to.") && !subject.includes(".all.")) return;
     this.#sender = host;
     this.#reader.read(payload);
   }
@@ -223,22 +224,17 @@ test("a leader that is to stop grants until its successor says that it leads, no
 });
 
 test.for(["SIGKILL", "SIGTERM"] as const)(
-  "while the store decides, the successor hears of every accelerator and candidate: it grants in the moment in which it has the lease (%s)",
+  "until it has the lease a successor hears of every accelerator and candidate: it grants in the moment in which it has it (%s)",
   (signal) => {
     const stage = new Stage({ policy: "eager", hopUs: 1_000, gpusPerExecutor: 8 });
     const leader = stage.leader();
     const since = stage.cluster.now;
     const { store } = stage.cluster;
     const update = store.update.bind(store);
+    // Like a real one it takes longer than a message to somebody and back. Who follows a leader that goes on granting hears them out first, so there it may be as fast as it likes.
+    if (signal === "SIGKILL") store.update = (...asked) => stage.cluster.later(millis(2), () => update(...asked));
     let ledAt = NaN;
-    // Like a real one it takes longer than a message to somebody and back.
-    store.update = (bucket, key, value, revision, done) =>
-      update(bucket, key, value, revision, (result) =>
-        stage.cluster.later(millis(2), () => {
-          if (key.startsWith("ranker") && typeof result === "object") ledAt = between(since, stage.cluster.now);
-          done(result);
-        }),
-      );
+    stage.watch(RankerAnnounced, () => (ledAt = between(since, stage.cluster.now)));
     const grants: { readonly from: string; readonly at: Micros }[] = [];
     let refused = 0;
     stage.watch(GpuGranted, (_, from) => grants.push({ from, at: between(since, stage.cluster.now) }));
@@ -250,7 +246,7 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
     asked.push(...stage.load(millis(60), often));
     stage.run(millis(200));
     expect(grants.find(({ from }) => from !== leader)!.at).toBe(ledAt);
-    expect(refused).toBe(0);
+    expect(refused).toBeLessThanOrEqual(signal === "SIGKILL" ? 0 : 1); // What the old one granted last is on its way when the new one is obeyed.
     expect(notOk(asked)).toEqual([]);
     expect(stage.violations).toEqual([]);
   },

@@ -13,7 +13,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { connect } from "@tutti/client";
+import { Worker } from "node:worker_threads";
 import { Prng } from "@tutti/units";
 import { TuttiUp } from "../../e2e/tutti-up.ts";
 import { RankerTap } from "./ranker-tap.ts";
@@ -68,7 +68,7 @@ await writeFile(profiles, MODELS);
 // Without patience: the next grant is due with the next request, and what is measured is not the deferral of a batch.
 const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers, "--patience", "0"]);
 const tap = await RankerTap.open(up);
-const client = await connect({ servers: up.url, app: "takeover" });
+const asker = new Worker(new URL("asker.ts", import.meta.url), { workerData: { url: up.url, everyMs: ASKS.every } });
 const load = spawn(
   process.execPath,
   [
@@ -87,7 +87,7 @@ try {
   process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : render(result));
 } finally {
   load.kill("SIGKILL");
-  await client.close();
+  await asker.terminate();
   await tap.close();
   await up.stop();
   await rm(folder, { recursive: true });
@@ -120,14 +120,9 @@ async function ends(signal: NodeJS.Signals, count: number): Promise<Strikes> {
   return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
 }
 
-/** What becomes of the requests is for test/e2e to say. */
-async function askFor(durationMs: number): Promise<void> {
-  const asked: Promise<unknown>[] = [];
-  for (let ms = 0; ms < durationMs; ms += ASKS.every) {
-    asked.push(client.infer("resnet50", { x: [[1]] }, { slo: "100ms" }).catch(() => undefined));
-    await new Promise((resolve) => setTimeout(resolve, ASKS.every));
-  }
-  await Promise.all(asked);
+function askFor(durationMs: number): Promise<void> {
+  asker.postMessage(durationMs);
+  return new Promise((resolve) => asker.once("message", () => resolve()));
 }
 
 /** The leader is busy too, and so is everybody who asks it for a sign of life. */

@@ -3,6 +3,7 @@ import type { Clock } from "@tutti/clock";
 import { ALWAYS, type ActorKey, GPUS_MAX, type GpuId, type Instant, type ThreadId, after } from "@tutti/units";
 import type { Station } from "../station.ts";
 import { THREADS_MAX } from "./offerers.ts";
+import type { OwnPeers } from "./own-peers.ts";
 
 /** Accelerators come first, then what wants them. */
 export interface CanvassReader {
@@ -13,6 +14,7 @@ export interface CanvassReader {
 export interface CanvassOptions {
   readonly station: Station;
   readonly clock: Clock;
+  readonly own: OwnPeers;
   readonly key: ActorKey;
   readonly subCluster: string;
 }
@@ -28,23 +30,34 @@ export class Canvass {
   readonly #options: CanvassOptions;
   readonly #gpus = new Map<GpuId, { readonly executor: ActorKey; readonly state: GpuState }>();
   readonly #offers = new Map<ThreadId, { readonly candidate: CandidateOffered; readonly batcher: ActorKey }>();
+  /** Who has not answered yet. */
+  readonly #awaited = new Set<ActorKey>();
   #epoch = -1;
   #until: Instant = ALWAYS;
+  #onHeard: () => void = () => undefined;
 
   constructor(options: CanvassOptions) {
     this.#options = options;
   }
 
-  /** The lease of a leader with that epoch is asked for. While the others go on telling they aren't asked again. */
-  begin(epoch: number): void {
-    const { station, clock, key, subCluster } = this.#options;
+  /**
+   * The lease of a leader with that epoch is asked for, or will be. While the others go on telling they aren't asked again.
+   *
+   * @param onHeard - called when all executors of the sub-cluster have answered
+   */
+  begin(epoch: number, onHeard: () => void = () => undefined): void {
+    const { station, clock, own, key, subCluster } = this.#options;
     if (epoch === 0 || this.holds(epoch)) return;
     this.#gpus.clear();
     this.#offers.clear();
     this.#epoch = epoch;
     this.#until = after(clock.now(), LEAD_EXPECTED_FOR);
+    this.#onHeard = onHeard;
+    this.#awaited.clear();
+    for (const peer of station.directory.ofRole("executor")) if (own.has(peer)) this.#awaited.add(peer.key);
     for (const role of ["executor", "batcher"] as const)
       station.broadcast(role, LeadExpected, { key, epoch, subCluster });
+    if (this.#awaited.size === 0) onHeard();
   }
 
   /** Whether what is said under that epoch is said to us as well as to its leader. */
@@ -55,6 +68,7 @@ export class Canvass {
   joined(executor: ActorKey, gpus: readonly GpuState[]): void {
     for (const state of gpus)
       if (this.#gpus.size < GPUS_MAX || this.#gpus.has(state.gpu)) this.#gpus.set(state.gpu, { executor, state }); // T7
+    this.#heard(executor);
   }
 
   freed({ gpu, freeAt, grantSeq }: GpuFreed, executor: ActorKey): void {
@@ -74,6 +88,7 @@ export class Canvass {
   forget(peer: ActorKey): void {
     for (const [gpu, { executor }] of this.#gpus) if (executor === peer) this.#gpus.delete(gpu);
     for (const [thread, { batcher }] of this.#offers) if (batcher === peer) this.#offers.delete(thread);
+    this.#heard(peer);
   }
 
   /** Once, by whoever leads now. */
@@ -84,6 +99,10 @@ export class Canvass {
     }
     this.#gpus.clear();
     this.#offers.clear();
+  }
+
+  #heard(peer: ActorKey): void {
+    if (this.#awaited.delete(peer) && this.#awaited.size === 0) this.#onHeard();
   }
 }
 

@@ -4,8 +4,8 @@ import { InMemoryStore, type Store } from "@tutti/store";
 import { noTelemetry } from "@tutti/telemetry";
 import { type ActorKey, type Micros, actorKey, after, micros, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
-import { expect, test } from "vitest";
-import { LeaseHolder } from "./lease-holder.ts";
+import { describe, expect, test } from "vitest";
+import { LeaseHolder, type LeaseHolderOptions } from "./lease-holder.ts";
 
 const LEASE = leaseKeys.ranker("main");
 const [FIRST, SECOND, OTHER] = [actorKey(11), actorKey(22), actorKey(33)];
@@ -25,7 +25,8 @@ function world() {
     error: () => undefined,
     child: () => log,
   };
-  const ranker = (self: ActorKey, on: Store = store, isFirst?: () => boolean): LeaseHolder => {
+  type More = Partial<Pick<LeaseHolderOptions, "isFirst" | "prepare" | "onAsk">>;
+  const ranker = (self: ActorKey, on: Store = store, more: More = {}): LeaseHolder => {
     const lease: LeaseHolder = new LeaseHolder({
       store: on,
       clock,
@@ -34,7 +35,7 @@ function world() {
       self,
       subCluster: "main",
       retryEvery: millis(20),
-      ...(isFirst !== undefined && { isFirst }),
+      ...more,
       onLead: (epoch) => told.push(`${self} leads ${epoch}`),
       onDeposed: (epoch) => told.push(`${self} deposed ${epoch}`),
     });
@@ -96,7 +97,7 @@ test("a spare that is not the first leaves the lease to the one that is, and tak
   const { run, told, ranker } = world();
   ranker(FIRST);
   run();
-  const second = ranker(SECOND, undefined, () => false);
+  const second = ranker(SECOND, undefined, { isFirst: () => false });
   run();
   second.suspect(FIRST, "gone");
   run(millis(19));
@@ -222,4 +223,60 @@ test("a leader whose store is silent steps down when others obey a newer epoch, 
   run(millis(500));
   expect(told).toEqual(["11 leads 1", "22 leads 2", "11 deposed 1"]);
   expect([first.epoch, second.epoch]).toEqual([0, 2]);
+});
+
+describe("who follows a leader that yields (L4)", () => {
+  function following() {
+    const { clock, run, told, ranker } = world();
+    ranker(FIRST);
+    run();
+    const asked: [string, number][] = [];
+    let prepared: () => void = () => undefined;
+    const second = ranker(SECOND, undefined, {
+      prepare: (epoch, done) => {
+        asked.push(["prepare", epoch]);
+        prepared = done;
+      },
+      onAsk: (epoch) => asked.push(["ask", epoch]),
+    });
+    run();
+    const since = clock.now();
+    second.suspect(FIRST, "yields");
+    return { run, told, asked, second, clock, since, prepared: () => prepared() };
+  }
+
+  test("asks for the lease when it is prepared to grant, once", () => {
+    const { run, told, asked, second, prepared } = following();
+    run(millis(10));
+    second.suspect(FIRST, "yields");
+    expect(asked).toEqual([["prepare", 1]]);
+    prepared();
+    prepared();
+    run();
+    expect(asked).toEqual([
+      ["prepare", 1],
+      ["ask", 1],
+    ]);
+    expect(told).toContain("22 leads 2");
+  });
+
+  test("does not wait for who never answers", () => {
+    const { run, told, asked, prepared } = following();
+    run(millis(19));
+    expect(asked).toHaveLength(1);
+    run(millis(21));
+    expect(asked.at(-1)).toEqual(["ask", 1]);
+    expect(told).toContain("22 leads 2");
+    prepared();
+    run();
+    expect(asked).toHaveLength(2);
+  });
+
+  test("does not wait either once that one grants no more", () => {
+    const { run, told, second } = following();
+    run(millis(1));
+    second.suspect(FIRST, "gone");
+    run(millis(1));
+    expect(told).toContain("22 leads 2");
+  });
 });

@@ -17,8 +17,10 @@ export interface LeaseHolderOptions {
   readonly retryEvery: Micros;
   /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if nobody has it by then. Default: always. */
   readonly isFirst?: () => boolean;
-  /** Called when the store is about to be asked for the lease of the leader with that epoch (0: of nobody). */
+  /** Called when the store is asked for the lease of the leader with that epoch (0: of nobody). */
   readonly onAsk?: (epoch: number) => void;
+  /** L4: calls `prepared` once all is known that a successor of the leader with that epoch should know. Default: at once. */
+  readonly prepare?: (epoch: number, prepared: () => void) => void;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;
 }
@@ -35,6 +37,8 @@ const SAID: Readonly<Record<Suspicion, string>> = {
 
 /** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and so it is by spares that are not the first. */
 const PAUSE = millis(20);
+/** A leader that yields grants for 100 ms at most. */
+const PREPARES_WITHIN = millis(20);
 /** No store ever comes to it. */
 const NO_REVISION = Number.MAX_SAFE_INTEGER;
 
@@ -45,6 +49,7 @@ const NO_REVISION = Number.MAX_SAFE_INTEGER;
  *   L1. A leader that is suspected stays so until it is heard again or another leads: a takeover that the store refused is tried again.
  *   L2. Whoever the store says has the lease leads, also when the answer to its own writing was lost.
  *   L3. A lease that can't be read is nobody's.
+ *   L4. Who follows a leader that yields is in no hurry, since that one goes on granting: it asks for the lease when it could grant at once, or after PREPARES_WITHIN.
  */
 export class LeaseHolder {
   readonly #options: LeaseHolderOptions;
@@ -53,6 +58,8 @@ export class LeaseHolder {
   #revision = 0;
   /** The revision whose holder is suspected. */
   #suspected = -1;
+  /** The revision whose holder yields, while we are not prepared to follow it. */
+  #preparing = -1;
   #suspicion: { readonly at: Instant; readonly reason: Suspicion } | undefined;
   #epoch = 0;
   #taking = false;
@@ -97,14 +104,35 @@ export class LeaseHolder {
 
   /** The leader said goodbye, its connection is gone, or it has not been heard for too long. */
   suspect(holder: ActorKey, reason: Suspicion): void {
-    if (holder !== this.#holder || this.#suspected === this.#revision || holder === this.#options.self) return;
+    if (holder !== this.#holder || holder === this.#options.self) return;
+    if (this.#suspected === this.#revision) {
+      if (reason !== "yields") this.#prepared(this.#revision); // It goes on granting no more.
+      return;
+    }
     this.#suspected = this.#revision;
     this.#suspicion = { at: this.#options.clock.now(), reason };
     if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
+    else if (reason === "yields") this.#prepare();
     const said = { reason, epoch: this.#revision };
     this.#takeIfDue(); // Before it is logged: whoever reads the log wakes up for it, and no processor is to spare now.
     if (reason === "yields") this.#options.log.info(said, "follows the leader, which leaves");
     else this.#options.log.warn(said, "takes the leader for dead");
+  }
+
+  /** L4. */
+  #prepare(): void {
+    const { clock, prepare } = this.#options;
+    if (prepare === undefined) return;
+    const epoch = this.#revision;
+    this.#preparing = epoch;
+    this.#mayTakeAt = after(clock.now(), PREPARES_WITHIN);
+    prepare(epoch, () => this.#prepared(epoch));
+  }
+  #prepared(epoch: number): void {
+    if (this.#preparing !== epoch) return;
+    this.#preparing = -1;
+    this.#mayTakeAt = ALWAYS;
+    this.#takeIfDue();
   }
 
   /** L1. */
@@ -167,6 +195,7 @@ export class LeaseHolder {
     const isDue = this.#holder === 0 || this.#suspected === this.#revision;
     if (!isDue || !this.#isOpen || this.#taking || this.#closed || this.#epoch > 0) return;
     if (clock.now() < this.#mayTakeAt) return;
+    this.#preparing = -1;
     this.#taking = true;
     store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), this.#revision, (result) => {
       this.#taking = false;

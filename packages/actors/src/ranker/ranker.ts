@@ -133,7 +133,7 @@ class Ranker implements Actor, RankEffects {
       onLost: (peer) => this.#onLost(peer),
     });
     this.#own = new OwnPeers(this.#station, config);
-    this.#canvass = new Canvass({ ...config, station: this.#station, clock: ports.clock });
+    this.#canvass = new Canvass({ ...config, own: this.#own, station: this.#station, clock: ports.clock });
     this.#book = new PlacementBook(ports.store, this.#station.log);
     this.#lease = this.#createLease();
     this.#vigil = this.#watchLeader();
@@ -197,6 +197,7 @@ class Ranker implements Actor, RankEffects {
       retryEvery: LEASE_RETRY_EVERY,
       isFirst: () => this.#own.isFirstSpare(this.#lease.leader?.key),
       onAsk: (epoch) => this.#canvass.begin(epoch),
+      prepare: (epoch, prepared) => this.#canvass.begin(epoch, prepared),
       onLead: (epoch) => this.#lead(epoch),
       onDeposed: () => {
         if (!this.#handOver.yields) this.#rest();

@@ -1,0 +1,104 @@
+import { VirtualClock } from "@tutti/clock";
+import {
+  type CandidateOffered,
+  type GpuState,
+  type Heartbeat,
+  LEAD_EXPECTED_FOR,
+  type LeadExpected,
+  type Role,
+} from "@tutti/protocol";
+import { type ActorKey, actorKey, after, gpuId, instant, micros, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import type { Station } from "../station.ts";
+import { Canvass } from "./canvass.ts";
+import { OwnPeers } from "./own-peers.ts";
+
+const [SELF, BATCHER] = [actorKey(1), actorKey(2)];
+const [E1, E2, FOREIGN] = [actorKey(11), actorKey(12), actorKey(13)];
+
+function spare(...executors: readonly [ActorKey, string][]) {
+  const clock = new VirtualClock();
+  const sent: string[] = [];
+  const station = {
+    directory: {
+      *ofRole(role: Role): Generator<Heartbeat> {
+        for (const [key, subCluster] of executors)
+          if (role === "executor") yield { key, role, gpus: [{ subCluster }] } as unknown as Heartbeat;
+      },
+    },
+    broadcast: (role: Role, type: { name: string }, value: LeadExpected) =>
+      sent.push(`${type.name} ${value.epoch} to ${role}`),
+  } as unknown as Station;
+  const named = { key: SELF, subCluster: "s1" };
+  const canvass = new Canvass({ station, clock, own: new OwnPeers(station, named), ...named });
+  const read = (): string[] => {
+    const seen: string[] = [];
+    canvass.read({
+      onGpu: (executor, { gpu, freeAt, grantSeq }) => seen.push(`gpu ${gpu} of ${executor}: ${grantSeq} at ${freeAt}`),
+      onOffer: ({ offerSeq }, batcher) => seen.push(`offer ${offerSeq} of ${batcher}`),
+    });
+    return seen;
+  };
+  return { canvass, clock, sent, read };
+}
+const gpu = (id: number, freeAt = 5, grantSeq = 3): GpuState => ({
+  ...{ gpu: gpuId(id), freeAt: instant(freeAt), grantSeq, epoch: 7 },
+  ...{ subCluster: "s1", serving: true, type: "none" },
+});
+const offer = (offerSeq: number, term = 1): CandidateOffered => ({
+  ...{ thread: threadId(4, 0), term, offerSeq, batchSize: 1 },
+  ...{ execAt: instant(1), latest: instant(2), delay: micros(3) },
+});
+
+test("everybody is asked once, and the newest of each accelerator and thread is read, accelerators first", () => {
+  const { canvass, sent, read } = spare([E1, "s1"]);
+  canvass.offered(offer(1), BATCHER); // Not asked for.
+  canvass.begin(7);
+  canvass.begin(7);
+  expect(sent).toEqual(["lead-expected 7 to executor", "lead-expected 7 to batcher"]);
+  canvass.offered(offer(5), BATCHER);
+  canvass.offered(offer(4), BATCHER);
+  canvass.offered(offer(6), BATCHER);
+  canvass.offered(offer(9, 0), BATCHER);
+  canvass.joined(E1, [gpu(0), gpu(1)]);
+  canvass.freed({ gpu: gpuId(1), executor: E1, epoch: 7, grantSeq: 4, freeAt: instant(9) }, E1);
+  canvass.freed({ gpu: gpuId(1), executor: E1, epoch: 7, grantSeq: 3, freeAt: instant(99) }, E1);
+  canvass.freed({ gpu: gpuId(0), executor: E2, epoch: 7, grantSeq: 8, freeAt: instant(99) }, E2);
+  expect(read()).toEqual(["gpu 0 of 11: 3 at 5", "gpu 1 of 11: 4 at 9", "offer 6 of 2"]);
+  expect(read()).toEqual([]);
+});
+
+test("what was heard of another lease, or too long ago, or of who is gone, counts for nothing", () => {
+  const { canvass, clock, read } = spare([E1, "s1"]);
+  canvass.begin(7);
+  expect([canvass.holds(7), canvass.holds(6)]).toEqual([true, false]);
+  canvass.joined(E1, [gpu(0)]);
+  canvass.offered(offer(1), BATCHER);
+  canvass.begin(8);
+  canvass.joined(E2, [gpu(1)]);
+  canvass.offered(offer(2), BATCHER);
+  canvass.forget(E2);
+  expect(read()).toEqual(["offer 2 of 2"]);
+  canvass.begin(9);
+  canvass.joined(E1, [gpu(0)]);
+  clock.advanceTo(after(clock.now(), micros(LEAD_EXPECTED_FOR + 1)));
+  expect([canvass.holds(9), read()]).toEqual([false, []]);
+  canvass.begin(0);
+  expect(canvass.holds(0)).toBe(false);
+});
+
+test("it is heard out when all executors of its sub-cluster have answered or are gone", () => {
+  const { canvass } = spare([E1, "s1"], [E2, "s1"], [FOREIGN, "s2"]);
+  let heard = 0;
+  canvass.begin(7, () => heard++);
+  canvass.joined(E1, [gpu(0)]);
+  canvass.joined(E1, [gpu(0)]);
+  expect(heard).toBe(0);
+  canvass.forget(E2);
+  expect(heard).toBe(1);
+  canvass.joined(E2, [gpu(1)]);
+  expect(heard).toBe(1);
+  const alone = spare([FOREIGN, "s2"]);
+  alone.canvass.begin(7, () => heard++);
+  expect(heard).toBe(2);
+});
