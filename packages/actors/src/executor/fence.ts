@@ -11,10 +11,10 @@ const MOVE_STEP = 2 ** 24;
  * Epochs are revisions of one bucket. Within a sub-cluster they only rise, but an executor that moves to another may join a leader with a lower one. So the fence
  * is no bound but the one epoch that was joined last, and moving raises the sequences:
  *
- *   F1. Whoever holds epoch e grants this incarnation only after it has been told by it, in a joining or a heartbeat, that it obeys e. (A heartbeat that names
- *       another sub-cluster counts for nothing, so a new leader of one that was left never grants it.)
+ *   F1. Whoever holds epoch e grants this incarnation only after it has been told by it, in a joining or a heartbeat, that it obeys e, or the epoch that e succeeds.
+ *       (A heartbeat that names another sub-cluster counts for nothing, so a new leader of one that was left never grants it.)
  *   F2. Obeyed is exactly the epoch that was told last. That refuses what a deposed leader sends, what is still on its way of a leader that was left, whether its
- *       epoch is lower or higher, and what it gives while it has not heard that it was left. By F1 nothing newer can come.
+ *       epoch is lower or higher, and what it gives while it has not heard that it was left. What a successor gives comes after its announcement, or is refused.
  *   F3. Grants of a leader that was left are obeyed again only after coming back to it. Coming back raises the sequences by MOVE_STEP once more, and tells it.
  *       What it gave before then is below: one grant at a time, each takes a message's way at least, and it hears nothing of us for a peer's time-out at most,
  *       or is not running. So they are thousands.
