@@ -39,6 +39,8 @@ const SAID: Readonly<Record<Suspicion, string>> = {
 const PAUSE = millis(20);
 /** A leader that yields grants for 100 ms at most. */
 const PREPARES_WITHIN = millis(20);
+/** A takeover is over then, as a rule. */
+const SAID_AFTER = millis(20);
 /** No store ever comes to it. */
 const NO_REVISION = Number.MAX_SAFE_INTEGER;
 
@@ -114,9 +116,11 @@ export class LeaseHolder {
     if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
     else if (reason === "yields") this.#prepare();
     const said = { reason, epoch: this.#revision };
-    this.#takeIfDue(); // Before it is logged: whoever reads the log wakes up for it, and no processor is to spare now.
-    if (reason === "yields") this.#options.log.info(said, "follows the leader, which leaves");
-    else this.#options.log.warn(said, "takes the leader for dead");
+    this.#takeIfDue();
+    this.#say((log) => {
+      if (reason === "yields") log.info(said, "follows the leader, which leaves");
+      else log.warn(said, "takes the leader for dead");
+    });
   }
 
   /** L4. */
@@ -212,8 +216,14 @@ export class LeaseHolder {
     this.#revision = epoch;
     this.#holder = this.#options.self;
     this.#options.onLead(epoch);
-    this.#options.log.info({ epoch }, "leads");
+    this.#say((log) => log.info({ epoch }, "leads"));
     this.#trace(epoch);
+  }
+
+  /** A line costs half a millisecond and wakes whoever reads it, just when everybody waits for the next grant. */
+  #say(line: (log: Logger) => void): void {
+    const { clock, log } = this.#options;
+    clock.alarm(() => line(log)).set(after(clock.now(), SAID_AFTER));
   }
 
   /** From the suspicion to the lease: what requests waited for a grant meanwhile. */
