@@ -131,7 +131,7 @@ test("a leader that is stopped by SIGTERM hands over: the spare grants at once, 
 });
 
 test.for(["lives", "dies then"] as const)(
-  "of two spares the one that has run longest follows a leader that is to stop, and alone asks for the lease; where it %s, the other does, soon",
+  "of two spares the first (they have run as long: the one of least key) follows a leader that is to stop, and alone asks for the lease; where it %s, the other does, soon",
   (fate) => {
     const stage = new Stage({ policy: "eager", rankers: 3 });
     const leader = stage.leader();

@@ -65,8 +65,8 @@ export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: 
 export type RankerAnnounced = MessageOf<typeof RankerAnnounced>;
 
 /**
- * A spare asks the store for the lease of the leader with that epoch. For LEAD_EXPECTED_FOR it is told all that the leader is told, so that it can grant as soon as it has the lease:
- * executors answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
+ * A spare asks the store for the lease of the leader with that epoch, or is about to. For LEAD_EXPECTED_FOR it is told what the leader is told of accelerators and candidates, so
+ * that it can grant as soon as it has the lease: executors answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
  */
 export const LeadExpected = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
   tag: 76,

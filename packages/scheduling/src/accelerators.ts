@@ -6,6 +6,8 @@
  *       accelerator, so reports about the grant before it count again.
  *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
  *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the lead is in a hurry.
+ *   G5. What an accelerator says of a sequence beyond the newest is as good as a joining: it went on under a predecessor after we had heard of it, and no grant of ours up to that
+ *       sequence will be obeyed.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";

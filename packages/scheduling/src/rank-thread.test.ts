@@ -166,8 +166,9 @@ class NaiveRank {
       this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-freed") {
       const g = this.gpus.get(e.gpu);
-      const isNews = g !== undefined && e.grantSeq >= g.reportable && e.grantSeq <= g.grantSeq;
-      if (g?.executor === e.executor && isNews) this.settle(g, e.freeAt, now);
+      if (g?.executor !== e.executor || e.grantSeq < g.reportable) return;
+      if (e.grantSeq > g.grantSeq) Object.assign(g, { grantSeq: e.grantSeq, reportable: e.grantSeq });
+      this.settle(g, e.freeAt, now);
     } else if (e.kind === "gpu-lost") {
       const g = this.gpus.get(e.gpu);
       if (g?.executor !== e.executor) return;
@@ -376,4 +377,34 @@ test("after a declined grant the accelerator's reports about the one before it c
   expect(rank.accelerators.free.min).toBe(5000);
   stepRank(rank, { ...freed, ...at(203), grantSeq: 0, freeAt: 1 as Instant }, out);
   expect(rank.accelerators.free.min).toBe(5000); // older than any that ran
+});
+
+test("an accelerator that went on under a predecessor is heard, also when a grant of ours with a lower sequence has expired (G5)", () => {
+  const grants: Grant[] = [];
+  const asked: number[] = [];
+  const out: RankEffects = {
+    grant: (grant) => grants.push({ ...grant }),
+    askGpu: (_gpu, _executor, grantSeq) => asked.push(grantSeq),
+  };
+  const rank = createRankThread({ epoch: 2, ctrl: CTRL as Micros, gpusMax: GPUS });
+  const [gpu, executor] = [0 as GpuId, 10 as ActorKey];
+  const at = (time: number): Instant => time as Instant;
+  const offer = (time: number, offerSeq: number): void => {
+    const candidate = { thread: threadId(0, 0), term: 1, offerSeq, batchSize: 1, delay: 0 as Micros };
+    stepRank(
+      rank,
+      { kind: "candidate-offered", at: at(time), candidate: { ...candidate, execAt: at(time), latest: at(time + 90) } },
+      out,
+    );
+    stepRank(rank, { kind: "clock-reached", at: at(time) }, out);
+  };
+  stepRank(rank, { kind: "gpu-joined", at: at(0), gpu, executor, freeAt: at(0), grantSeq: 7 }, out);
+  offer(1, 1);
+  const expired = at(nextRankWakeAt(rank));
+  stepRank(rank, { kind: "clock-reached", at: expired }, out);
+  expect([grants.map(({ grantSeq }) => grantSeq), asked]).toEqual([[8], [8]]);
+  // Its predecessor had granted it 8, 9 and 10 when it was heard of the new leader.
+  stepRank(rank, { kind: "gpu-freed", at: at(expired + 1), gpu, executor, freeAt: at(expired + 5), grantSeq: 10 }, out);
+  offer(expired + 6, 2);
+  expect(grants.at(-1)).toMatchObject({ grantSeq: 11, freeAt: expired + 5 });
 });

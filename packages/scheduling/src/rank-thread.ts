@@ -175,7 +175,9 @@ export function gpuFreed(
 ): void {
   advance(rank, at);
   const { accelerators } = rank;
-  if (!accelerators.isDrivenBy(gpu, executor) || !accelerators.mayReport(gpu, grantSeq)) return; // G2
+  if (!accelerators.isDrivenBy(gpu, executor)) return;
+  if (grantSeq > accelerators.grantSeq(gpu)) return gpuJoined(rank, at, { gpu, executor, freeAt, grantSeq }); // G5
+  if (!accelerators.mayReport(gpu, grantSeq)) return; // G2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer
   accelerators.settle(gpu, freeAt);
   if (waiting !== NOBODY) hearAgain(rank, waiting);

@@ -66,6 +66,8 @@ export class Membership {
     if (leader === undefined) return;
     this.#options.station.beat();
     this.#tell(leader.key, leader.epoch);
+    const successor = this.#leaders.successorOf(this.#subCluster);
+    if (successor !== undefined) this.#tell(successor, leader.epoch);
   }
 
   /**

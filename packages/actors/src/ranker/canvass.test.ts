@@ -83,8 +83,26 @@ test("what was heard of another lease, or too long ago, or of who is gone, count
   canvass.joined(E1, [gpu(0)]);
   clock.advanceTo(after(clock.now(), micros(LEAD_EXPECTED_FOR + 1)));
   expect([canvass.holds(9), read()]).toEqual([false, []]);
+});
+
+test("a lease that was nobody's is followed by a lead that knows nothing of before", () => {
+  const { canvass, read } = spare([E1, "s1"]);
+  canvass.begin(7);
+  canvass.joined(E1, [gpu(0)]);
   canvass.begin(0);
-  expect(canvass.holds(0)).toBe(false);
+  expect([canvass.holds(0), canvass.holds(7), read()]).toEqual([false, false, []]);
+});
+
+test("an accelerator that moved to another sub-cluster is forgotten, unless another executor drives it by now", () => {
+  const { canvass, read } = spare([E1, "s1"], [E2, "s1"]);
+  canvass.begin(7);
+  canvass.joined(E1, [gpu(0), gpu(1)]);
+  canvass.joined(E2, [gpu(1, 8)]);
+  canvass.joined(
+    E1,
+    [0, 1].map((id) => ({ ...gpu(id), subCluster: "s2" })),
+  );
+  expect(read()).toEqual(["gpu 1 of 12: 3 at 8"]);
 });
 
 test("it is heard out when all executors of its sub-cluster have answered or are gone", () => {
@@ -98,7 +116,9 @@ test("it is heard out when all executors of its sub-cluster have answered or are
   expect(heard).toBe(1);
   canvass.joined(E2, [gpu(1)]);
   expect(heard).toBe(1);
+  canvass.begin(7, () => heard++);
+  expect(heard).toBe(2);
   const alone = spare([FOREIGN, "s2"]);
   alone.canvass.begin(7, () => heard++);
-  expect(heard).toBe(2);
+  expect(heard).toBe(3);
 });

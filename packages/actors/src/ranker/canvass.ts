@@ -5,6 +5,8 @@ import type { Station } from "../station.ts";
 import { THREADS_MAX } from "./offerers.ts";
 import type { OwnPeers } from "./own-peers.ts";
 
+const NOBODYS = -1;
+
 /** Accelerators come first, then what wants them. */
 export interface CanvassReader {
   readonly onGpu: (executor: ActorKey, gpu: GpuState) => void;
@@ -23,7 +25,7 @@ export interface CanvassOptions {
  * What a spare hears while the store decides whether it leads: each accelerator's and each thread's newest. Their answers take as long as the store's, so it can grant
  * as soon as it has the lease.
  *
- *   CV1. What was heard of another lease, or for longer than the others go on telling, counts for nothing.
+ *   CV1. What was heard of another lease, or longer ago than the others go on telling, counts for nothing. They tell one spare at a time, the last that asked.
  *   CV2. All of it is soft: whatever changed since is said to whoever leads, and until then a grant that rests on it is declined or refused, and its requests go back.
  */
 export class Canvass {
@@ -32,7 +34,7 @@ export class Canvass {
   readonly #offers = new Map<ThreadId, { readonly candidate: CandidateOffered; readonly batcher: ActorKey }>();
   /** Who has not answered yet. */
   readonly #awaited = new Set<ActorKey>();
-  #epoch = -1;
+  #epoch = NOBODYS;
   #until: Instant = ALWAYS;
   #onHeard: () => void = () => undefined;
 
@@ -47,13 +49,17 @@ export class Canvass {
    */
   begin(epoch: number, onHeard: () => void = () => undefined): void {
     const { station, clock, own, key, subCluster } = this.#options;
-    if (epoch === 0 || this.holds(epoch)) return;
+    this.#onHeard = onHeard;
+    if (epoch > 0 && this.holds(epoch)) {
+      if (this.#awaited.size === 0) onHeard();
+      return;
+    }
     this.#gpus.clear();
     this.#offers.clear();
-    this.#epoch = epoch;
-    this.#until = after(clock.now(), LEAD_EXPECTED_FOR);
-    this.#onHeard = onHeard;
     this.#awaited.clear();
+    this.#epoch = epoch > 0 ? epoch : NOBODYS;
+    if (epoch === 0) return;
+    this.#until = after(clock.now(), LEAD_EXPECTED_FOR);
     for (const peer of station.directory.ofRole("executor")) if (own.has(peer)) this.#awaited.add(peer.key);
     for (const role of ["executor", "batcher"] as const)
       station.broadcast(role, LeadExpected, { key, epoch, subCluster });
@@ -65,9 +71,14 @@ export class Canvass {
     return epoch === this.#epoch && this.#options.clock.now() <= this.#until;
   }
 
+  /** All its accelerators as they are now: in answer to us, or in a heartbeat. */
   joined(executor: ActorKey, gpus: readonly GpuState[]): void {
-    for (const state of gpus)
-      if (this.#gpus.size < GPUS_MAX || this.#gpus.has(state.gpu)) this.#gpus.set(state.gpu, { executor, state }); // T7
+    for (const state of gpus) {
+      const known = this.#gpus.get(state.gpu);
+      if (state.subCluster !== this.#options.subCluster) {
+        if (known?.executor === executor) this.#gpus.delete(state.gpu);
+      } else if (known !== undefined || this.#gpus.size < GPUS_MAX) this.#gpus.set(state.gpu, { executor, state }); // T7
+    }
     this.#heard(executor);
   }
 

@@ -272,6 +272,28 @@ describe("who follows a leader that yields (L4)", () => {
     expect(asked).toHaveLength(2);
   });
 
+  test("does not wait for what it prepared under a suspicion that is over", () => {
+    const { run, told, second } = following();
+    run(millis(1));
+    second.reconnected();
+    second.suspect(FIRST, "gone");
+    run(millis(1));
+    expect(told).toContain("22 leads 2");
+  });
+
+  test("and is not the first gives that one 50 ms", () => {
+    const { run, told, ranker } = world();
+    ranker(FIRST);
+    run();
+    const second = ranker(SECOND, undefined, { isFirst: () => false, prepare: (_, prepared) => prepared() });
+    run();
+    second.suspect(FIRST, "yields");
+    run(millis(49));
+    expect(told).toEqual(["11 leads 1"]);
+    run(millis(2));
+    expect(told).toContain("22 leads 2");
+  });
+
   test("does not wait either once that one grants no more", () => {
     const { run, told, second } = following();
     run(millis(1));

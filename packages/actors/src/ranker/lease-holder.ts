@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Alarm, Clock, Stop } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger, Tracer } from "@tutti/telemetry";
@@ -37,8 +37,9 @@ const SAID: Readonly<Record<Suspicion, string>> = {
 
 /** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and so it is by spares that are not the first. */
 const PAUSE = millis(20);
-/** A leader that yields grants for 100 ms at most. */
+/** A leader that yields grants for 100 ms at most. The others leave it to the first for as long as that one prepares, and a little more. */
 const PREPARES_WITHIN = millis(20);
+const LEFT_TO_FIRST = millis(50);
 /** A takeover is over then, as a rule. */
 const SAID_AFTER = millis(20);
 /** No store ever comes to it. */
@@ -69,10 +70,12 @@ export class LeaseHolder {
   #isOpen = false;
   #closed = false;
   #retrying: Stop | undefined;
+  readonly #waiting: Alarm;
   #watch: { stop(): void } | undefined;
 
   constructor(options: LeaseHolderOptions) {
     this.#options = options;
+    this.#waiting = options.clock.alarm(() => this.#takeIfDue());
     this.#key = leaseKeys.ranker(options.subCluster);
   }
 
@@ -113,7 +116,7 @@ export class LeaseHolder {
     }
     this.#suspected = this.#revision;
     this.#suspicion = { at: this.#options.clock.now(), reason };
-    if (this.#options.isFirst?.() === false) this.#mayTakeAt = after(this.#options.clock.now(), PAUSE);
+    if (this.#options.isFirst?.() === false) this.#waitFor(reason === "yields" ? LEFT_TO_FIRST : PAUSE);
     else if (reason === "yields") this.#prepare();
     const said = { reason, epoch: this.#revision };
     this.#takeIfDue();
@@ -125,28 +128,42 @@ export class LeaseHolder {
 
   /** L4. */
   #prepare(): void {
-    const { clock, prepare } = this.#options;
+    const { prepare } = this.#options;
     if (prepare === undefined) return;
     const epoch = this.#revision;
     this.#preparing = epoch;
-    this.#mayTakeAt = after(clock.now(), PREPARES_WITHIN);
+    this.#waitFor(PREPARES_WITHIN);
     prepare(epoch, () => this.#prepared(epoch));
   }
   #prepared(epoch: number): void {
     if (this.#preparing !== epoch) return;
+    this.#waitNoMore();
+    this.#takeIfDue();
+  }
+
+  /** Nothing is asked of the store before that. */
+  #waitFor(pause: Micros): void {
+    this.#mayTakeAt = after(this.#options.clock.now(), pause);
+    this.#waiting.set(this.#mayTakeAt);
+  }
+  #waitNoMore(): void {
     this.#preparing = -1;
     this.#mayTakeAt = ALWAYS;
-    this.#takeIfDue();
+    this.#waiting.clear();
+  }
+  #acquit(): void {
+    this.#suspected = -1;
+    if (this.#preparing >= 0) this.#waitNoMore();
   }
 
   /** L1. */
   heard(holder: ActorKey): void {
-    if (holder === this.#holder) this.#suspected = -1;
+    if (holder === this.#holder) this.#acquit();
   }
 
   /** A server that ends closes one connection after the other, and says of the leader that nobody is there before it closes ours: who is gone is found out anew. */
   reconnected(): void {
-    this.#suspected = -1;
+    this.#acquit();
   }
 
   /** Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it took up to 10 ms. */
@@ -167,12 +184,14 @@ export class LeaseHolder {
   close(): void {
     this.#closed = true;
     this.#retrying?.stop();
+    this.#waiting.clear();
     this.#watch?.stop();
   }
 
   #onEntry(key: string, value: Uint8Array | undefined, revision: number): void {
     if (key !== this.#key || revision <= this.#revision || this.#closed) return;
     this.#revision = revision;
+    this.#acquit();
     this.#holder = this.#holderIn(value);
     if (this.#holder === this.#options.self)
       this.#lead(revision); // L2
@@ -204,7 +223,7 @@ export class LeaseHolder {
     store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), this.#revision, (result) => {
       this.#taking = false;
       if (result !== "conflict" && !isStoreFailure(result)) this.#lead(result.revision);
-      else this.#mayTakeAt = after(clock.now(), PAUSE);
+      else this.#waitFor(PAUSE);
     });
     onAsk?.(this.#holder === 0 ? 0 : this.#revision);
   }
@@ -243,7 +262,7 @@ export class LeaseHolder {
   #stepDown(): void {
     const epoch = this.#epoch;
     this.#epoch = 0;
-    this.#options.log.warn({ epoch }, "was deposed and is a spare now");
+    this.#say((log) => log.warn({ epoch }, "was deposed and is a spare now"));
     this.#options.onDeposed(epoch);
   }
 }

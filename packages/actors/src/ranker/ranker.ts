@@ -268,15 +268,15 @@ class Ranker implements Actor, RankEffects {
     });
     this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender !== executor || !this.#isForUs(epoch)) return;
-      const ours = gpus.filter(({ subCluster }) => subCluster === this.#config.subCluster);
-      if (this.#rank === undefined) this.#canvass.joined(executor, ours);
-      else for (const gpu of ours) this.#onGpu(executor, gpu);
+      if (this.#rank === undefined) return this.#canvass.joined(executor, gpus);
+      for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
     });
   }
 
   /** Said to the leader with that epoch: to us, or to us too, because we ask to succeed it. */
   #isForUs(epoch: number): boolean {
-    return (this.#rank !== undefined && epoch === this.#epoch) || this.#canvass.holds(epoch);
+    if (this.#rank === undefined) return this.#canvass.holds(epoch);
+    return epoch === this.#epoch || (this.#epoch === this.#lease.epoch && this.#canvass.holds(epoch));
   }
 
   /** Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked for it (R1). */
@@ -334,7 +334,7 @@ class Ranker implements Actor, RankEffects {
 
   #onBeat(peer: Heartbeat): void {
     if (peer.role === "ranker") this.#onRankerBeat(peer);
-    if (this.#rank === undefined) return;
+    if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
     // Said to every leader; what is sent to us is for us, even if we have not been shown the placement yet.
     for (const candidate of peer.offers ?? [])
       if (this.#book.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster)
@@ -352,6 +352,11 @@ class Ranker implements Actor, RankEffects {
         this.#station.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
       else this.#onGpu(peer.key, gpu);
     }
+  }
+
+  /** What changes between an executor's answer and our lead, so that it is not only repaired afterwards. */
+  #onBeatOfSpare({ key, gpus = [] }: Heartbeat): void {
+    if (gpus.length > 0 && gpus.every(({ epoch }) => this.#canvass.holds(epoch))) this.#canvass.joined(key, gpus);
   }
 
   #onRankerBeat({ key, epoch, grants, yields }: Heartbeat): void {

@@ -9,12 +9,14 @@ import {
   GpuFreed,
   GpuGranted,
   GpuJoined,
+  type GpuState,
   BUCKET,
   GrantAnswered,
   Heartbeat,
   LeadExpected,
   type MessageType,
   RankerAnnounced,
+  type Role,
   leaseKeys,
   subjectsOf,
 } from "@tutti/protocol";
@@ -60,7 +62,7 @@ export function rehearseLead(
   const endAt = after(clock.now(), seconds(60)); // of virtual time: it always ends
   const ranker = create(ports, { key: RANKER, ...config }, () => undefined);
   while (peers.grants < grants && clock.now() < endAt) {
-    if (peers.grants === 0) peers.yieldLead();
+    peers.beat(subCluster);
     clock.advanceTo(after(clock.now(), millis(10)));
   }
   ranker.drain(() => undefined);
@@ -68,9 +70,15 @@ export function rehearseLead(
   return peers.grants;
 }
 
+const gpuOf = (epoch: number, subCluster: string): GpuState => ({
+  ...{ gpu: gpuId(0), freeAt: ALWAYS, epoch, grantSeq: 0 },
+  ...{ subCluster, serving: true, type: "none" },
+});
+
 /** A leader that wants to leave, one accelerator, and one model that always has a batch for it. */
 class Peers {
   grants = 0;
+  #epoch = 1;
   readonly #bus: Bus;
   readonly #clock: VirtualClock;
   #offers = 0;
@@ -80,30 +88,33 @@ class Peers {
     this.#clock = clock;
     const reader = new FrameReader()
       .on(LeadExpected, (successor) => this.#join(successor))
-      .on(RankerAnnounced, (leader) => this.#join(leader))
+      .on(RankerAnnounced, (leader) => this.#obey(leader))
       .on(GpuGranted, (grant) => this.#answer(grant));
     for (const subject of [subjects.role("executor"), subjects.actor(BATCHER)])
       bus.subscribe(subject, ({ payload }) => void reader.read(payload));
+    bus.subscribe(subjects.alive(EXECUTOR), () => undefined);
   }
 
-  /** A heartbeat of the first revision's holder. */
-  yieldLead(): void {
+  /** Heartbeats: of the first revision's holder, which yields, and of the executor. */
+  beat(subCluster: string): void {
+    this.#beat(EXECUTOR, "executor", { gpus: [gpuOf(this.#epoch, subCluster)] });
+    if (this.#epoch === 1) this.#beat(LEADER, "ranker", { epoch: 1, yields: true, subCluster });
+  }
+
+  #obey(leader: RankerAnnounced): void {
+    if (this.#epoch === 1) this.#beat(LEADER, "ranker", { leaving: true, subCluster: leader.subCluster });
+    this.#epoch = leader.epoch;
+    this.#join(leader);
+  }
+
+  #beat(key: ActorKey, role: Role, more: Partial<Heartbeat>): void {
     const now = this.#clock.now();
-    const beat = {
-      key: LEADER,
-      role: "ranker",
-      host: "nowhere",
-      pid: 0,
-      sentAt: now,
-      startedAt: now,
-      leaving: false,
-    } as const;
-    this.#publish(subjects.beat("ranker"), LEADER, Heartbeat, { ...beat, epoch: 1, yields: true });
+    const beat = { key, role, host: "nowhere", pid: 0, sentAt: now, startedAt: now, leaving: false, ...more };
+    this.#publish(subjects.beat(role), key, Heartbeat, beat);
   }
 
   #join({ epoch, subCluster }: RankerAnnounced): void {
-    const gpu = { gpu: gpuId(0), freeAt: ALWAYS, epoch, grantSeq: 0, subCluster, serving: true, type: "none" };
-    this.#send(EXECUTOR, GpuJoined, { executor: EXECUTOR, epoch, gpus: [gpu] });
+    this.#send(EXECUTOR, GpuJoined, { executor: EXECUTOR, epoch, gpus: [gpuOf(epoch, subCluster)] });
     this.#offer();
   }
 
