@@ -2,13 +2,15 @@
  * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
  * while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--threads] [--json]
  *
  * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
  * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
- * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first.
+ * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
+ * `threads`: who had the processors from each SIGKILL to the next grant (Linux).
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,10 +18,11 @@ import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
 import { Prng } from "@tutti/units";
 import { TuttiUp } from "../../e2e/tutti-up.ts";
+import { ProcessorTime, type ThreadTime } from "./processor-time.ts";
 import { RankerTap } from "./ranker-tap.ts";
 
 const USAGE =
-  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--seed 1] [--json]\n";
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--threads] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** ms. */
 const ASKS = { before: 30, after: 60, every: 3 };
@@ -28,6 +31,7 @@ const LOAD_SECONDS = "3600";
 /** V8 compiles what runs often in the first seconds, here as in all others, and what compiles takes the cores from what is measured. */
 const WARM_UP_MS = 10_000;
 const SETTLED_MS = 2_000;
+const LOOPS = availableParallelism();
 
 const { values } = parseArgs({
   options: {
@@ -37,6 +41,8 @@ const { values } = parseArgs({
     rate: { type: "string", default: "200" },
     rankers: { type: "string", default: "3" },
     seed: { type: "string", default: "1" },
+    busy: { type: "boolean", default: false },
+    threads: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -59,6 +65,8 @@ interface Result {
   readonly terminated: Times;
   /** SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s are some ms apart anyway. */
   readonly handedOver: Times;
+  /** With `threads`: means from SIGKILL to the next grant, ms. */
+  readonly threads?: readonly ThreadTime[];
   readonly soak: { readonly seconds: number; readonly burners: number; readonly takeovers: number };
 }
 
@@ -80,8 +88,7 @@ const load = spawn(
 try {
   await askFor(WARM_UP_MS);
   const result: Result = {
-    killed: (await ends("SIGKILL", Number(values.kills))).after,
-    ...handOver(await ends("SIGTERM", Number(values.terms))),
+    ...(await withLoops(values.busy, allEnds)),
     soak: await soak(Number(values.soak)),
   };
   process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : render(result));
@@ -98,20 +105,27 @@ interface Strikes {
   readonly pause: Times;
 }
 
-function handOver({ after, pause }: Strikes): Pick<Result, "terminated" | "handedOver"> {
-  return { terminated: after, handedOver: pause };
+async function allEnds(): Promise<Omit<Result, "soak">> {
+  const processors = values.threads ? new ProcessorTime() : undefined;
+  const { after: killed } = await ends("SIGKILL", Number(values.kills), processors);
+  const { after: terminated, pause: handedOver } = await ends("SIGTERM", Number(values.terms));
+  processors?.close();
+  return { killed, terminated, handedOver, ...(processors !== undefined && { threads: processors.report() }) };
 }
 
-async function ends(signal: NodeJS.Signals, count: number): Promise<Strikes> {
+async function ends(signal: NodeJS.Signals, count: number, processors?: ProcessorTime): Promise<Strikes> {
   const prng = new Prng(Number(values.seed));
   const times: { readonly afterMs: number; readonly pauseMs: number }[] = [];
   for (let i = 0; i < count; i++) {
     const pid = await tap.leader(Number(values.rankers) - 1);
     // Not in step with anybody's heartbeats.
     await new Promise((resolve) => setTimeout(resolve, SETTLED_MS + prng.nextInt(100)));
+    processors?.open(pid);
     const asked = askFor(ASKS.before + ASKS.after);
     await new Promise((resolve) => setTimeout(resolve, ASKS.before));
+    processors?.begin();
     times.push(await tap.strike(pid, signal));
+    processors?.end();
     await asked;
     process.stderr.write(
       `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant\n`,
@@ -120,23 +134,30 @@ async function ends(signal: NodeJS.Signals, count: number): Promise<Strikes> {
   return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
 }
 
-function askFor(durationMs: number): Promise<void> {
+async function askFor(durationMs: number): Promise<void> {
   asker.postMessage(durationMs);
-  return new Promise((resolve) => asker.once("message", () => resolve()));
+  await once(asker, "message");
 }
 
 /** The leader is busy too, and so is everybody who asks it for a sign of life. */
 async function soak(seconds: number): Promise<Result["soak"]> {
-  const burners = availableParallelism();
   await tap.leader(Number(values.rankers) - 1);
   const before = tap.firstGrants.length;
+  await withLoops(seconds > 0, () => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1_000)));
+  return { seconds, burners: seconds > 0 ? LOOPS : 0, takeovers: tap.firstGrants.length - before };
+}
+
+async function withLoops<T>(isBusy: boolean, run: () => Promise<T>): Promise<T> {
   const loops: ChildProcess[] = [];
-  for (let i = 0; i < burners && seconds > 0; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"]));
+  for (let i = 0; i < LOOPS && isBusy; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"]));
   const end = (): void => loops.forEach((loop) => loop.kill("SIGKILL"));
   process.once("exit", end);
-  await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
-  end();
-  return { seconds, burners: loops.length, takeovers: tap.firstGrants.length - before };
+  try {
+    return await run();
+  } finally {
+    end();
+    process.off("exit", end);
+  }
 }
 
 function summary(times: readonly number[]): Times {
@@ -146,7 +167,7 @@ function summary(times: readonly number[]): Times {
   return { count: times.length, p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99), maxMs: at(1) };
 }
 
-function render({ killed, terminated, handedOver, soak: soaked }: Result): string {
+function render({ killed, terminated, handedOver, threads, soak: soaked }: Result): string {
   const line = (what: string, { count, p50Ms, p90Ms, p99Ms, maxMs }: Times): string =>
     [what.padEnd(24), ...[count, p50Ms, p90Ms, p99Ms, maxMs].map((value) => String(value).padStart(8))].join("");
   return [
@@ -154,7 +175,13 @@ function render({ killed, terminated, handedOver, soak: soaked }: Result): strin
     line("SIGKILL to next grant", killed),
     line("SIGTERM to next leader", terminated),
     line("SIGTERM, without grants", handedOver),
+    ...(threads === undefined ? [] : ["", "from SIGKILL to the next grant".padEnd(32) + "    runs   waits"]),
+    ...(threads ?? []).filter(({ runMs }) => runMs >= 0.1).map(({ name, runMs, waitMs }) => row(name, runMs, waitMs)),
     `${soaked.seconds} s with ${soaked.burners} busy loops: ${soaked.takeovers} takeovers of a living leader`,
     "",
   ].join("\n");
+}
+
+function row(name: string, ...ms: readonly number[]): string {
+  return [name.padEnd(32), ...ms.map((value) => value.toFixed(2).padStart(8))].join("");
 }

@@ -227,7 +227,7 @@ test("a leader whose store is silent steps down when others obey a newer epoch, 
 
 describe("who follows a leader that yields (L4)", () => {
   function following() {
-    const { clock, run, told, ranker } = world();
+    const { run, told, ranker } = world();
     ranker(FIRST);
     run();
     const asked: [string, number][] = [];
@@ -240,9 +240,8 @@ describe("who follows a leader that yields (L4)", () => {
       onAsk: (epoch) => asked.push(["ask", epoch]),
     });
     run();
-    const since = clock.now();
     second.suspect(FIRST, "yields");
-    return { run, told, asked, second, clock, since, prepared: () => prepared() };
+    return { run, told, asked, second, prepared: () => prepared() };
   }
 
   test("asks for the lease when it is prepared to grant, once", () => {
