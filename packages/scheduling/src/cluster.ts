@@ -107,9 +107,12 @@ export class Cluster {
     }
   }
 
-  /** Moments must not go back; requests of one moment go in the order of the calls. */
-  arrive(model: number, request: Request): void {
-    const at = request.arrivedAt;
+  /**
+   * Moments must not go back; requests of one moment go in the order of the calls.
+   *
+   * @param at - when it comes to its thread, which may be later than to its ingress
+   */
+  arrive(model: number, request: Request, at: Instant = request.arrivedAt): void {
     if (at > this.now) this.#enter(at);
     requestArrived(this.models[model]!, at, request, this.#sinks[model]!);
     this.#rearm(model);

@@ -416,7 +416,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     expectedRun,
   };
   model.held.hold(batch);
-  model.shares.dispatched(batch.requests);
+  model.shares.dispatched(batch.requests, grant.freeAt < grant.sentAt);
   out.dispatch(batch);
 }
 

@@ -2,13 +2,13 @@ import { expect, test } from "vitest";
 import { CapacityControl } from "./capacity-control.ts";
 
 const LENGTH = 50_000;
-const period = (dispatched: number, dropped: number) => ({
-  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, dropped },
+const period = (dispatched: number, dropped: number, idle = 0) => ({
+  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, idle, dropped },
 });
 const end = (control: CapacityControl, dispatched: number, dropped: number): void =>
   void control.end(period(dispatched, dropped), () => ({ dispatched, dropped }));
 
-test("a thread that never had anything served takes no outage for its capacity (CC5)", () => {
+test("a thread that never had anything served takes no outage for its capacity (CC6)", () => {
   const control = new CapacityControl();
   for (let i = 0; i < 40; i++) end(control, 0, 20);
   expect([control.isOverloaded, control.rate]).toEqual([false, Infinity]);
@@ -40,3 +40,39 @@ test.each([0, 1])(
     expect(control.isOverloaded).toBe(false);
   },
 );
+
+/** Feeds a control as FairShares does: samples are of what left since the last one began. */
+function feeding(
+  control: CapacityControl,
+  offered: number,
+): (dispatched: number, dropped: number, idle?: number) => void {
+  let sample = { dispatched: 0, dropped: 0 };
+  return (dispatched, dropped, idle) => {
+    sample = { dispatched: sample.dispatched + dispatched, dropped: sample.dropped + dropped };
+    const begins = control.end({ ...period(dispatched, dropped, idle), offered }, () => sample);
+    if (begins === "new sample") sample = { dispatched: 0, dropped: 0 };
+  };
+}
+
+test("a loss beside idle accelerators doesn't lower the rate, unless most comes to nothing: then whoever is late needs relief (CC5)", () => {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  const feed = feeding(control, 1_000);
+  for (let i = 0; i < 20; i++) feed(40, 20);
+  const found = control.rate;
+  for (let i = 0; i < 12; i++) feed(32, 8, 30);
+  const risen = control.rate;
+  expect(risen).toBeGreaterThan(1.5 * found);
+  for (let i = 0; i < 9; i++) feed(20, 20, 20);
+  expect(control.rate).toBeLessThan(0.7 * risen);
+});
+
+test("a loss beside idle accelerators is no overload, unless most comes to nothing (CC5)", () => {
+  const after = (dropped: number, idle: number): boolean => {
+    const control = new CapacityControl();
+    for (let i = 0; i < 20; i++) end(control, 40, 0);
+    for (let i = 0; i < 8; i++) control.end(period(40, dropped, idle), () => ({ dispatched: 40, dropped }));
+    return control.isOverloaded;
+  };
+  expect([after(8, 40), after(8, 20), after(30, 40)]).toEqual([false, true, true]);
+});

@@ -9,14 +9,20 @@
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where most comes to nothing, and after
+ *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
+ *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  */
 
 const ENTRY_PERIODS = 4;
 /** So many times the best rate of the last seconds is a flood, and needs no waiting. */
 const FLOOD = 1.5;
 const ENTRY_LOSS = 0.08;
-const LOSS_MAX = 0.015;
+const LOSS_MAX = 0.01;
+/** CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then. */
+const IDLE = 0.85;
+const LOSS_MAX_IDLE = 0.3;
+const UNFOUND_AFTER = 3;
 /** What is left after the rate was lowered. */
 const LOSS_AIM = 0.005;
 /** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
@@ -27,11 +33,12 @@ const TOLERANCE_FADE = 0.05;
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast until losses first show, up to this part of the best rate of the last seconds, and after so many rises in a row. */
+/** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
 const KNOWN = 0.85;
-const FAST_AFTER = 10;
-const RISE = 1.015;
-const RISE_FAST = 1.25;
+const RISE_FAST = 0.25;
+/** Else by so much, and after so many rises in a row by twice as much with each. */
+const RISE = 0.0075;
+const SMALL_RISES = 3;
 /** Overload is over after so many periods in which everything could have been let in. */
 const EXIT_PERIODS = 20;
 /** Requests a period that are let in whatever was lost: without any nothing could be learnt. */
@@ -49,6 +56,8 @@ export interface Period {
   /** All that came, also what was refused before it could queue. */
   readonly offered: number;
   readonly dispatched: number;
+  /** Of `dispatched`, onto accelerators that had nothing to do when they were granted. */
+  readonly idle: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
 }
@@ -71,10 +80,20 @@ export class CapacityControl {
   #periods = 0;
   #rises = 0;
   #cuts = 0;
+  /** CC5, of this sample so far. */
+  #dispatched = 0;
+  #idle = 0;
+  /** CC5: samples in a row beside idle accelerators. */
+  #idleFor = 0;
   #tolerance = LOSS_MAX;
   #settled = 0;
   /** Whether losses have shown since overload began where the capacity ends. */
   #isFound = false;
+
+  /** Accelerators, for some samples: what is lost isn't lost for want of them. CC5. */
+  get haveStoodIdle(): boolean {
+    return this.#idleFor >= UNFOUND_AFTER;
+  }
 
   /**
    * @param since - what left the queue since the sample was begun
@@ -94,14 +113,17 @@ export class CapacityControl {
     if (dispatched > 0) this.#streak = 0;
   }
 
-  #watch({ length, offered, dispatched, dropped }: Period): boolean {
+  #watch({ length, offered, dispatched, idle, dropped }: Period): boolean {
     if (dispatched + dropped === 0) return false; // a slow model: no news
-    if (this.#best === 0 && this.served === 0) return false; // CC5
-    this.#streak = dropped > ENTRY_LOSS * (dispatched + dropped) ? this.#streak + 1 : 0;
+    if (this.#best === 0 && this.served === 0) return false; // CC6
+    const lossMax = isIdle(idle, dispatched) ? LOSS_MAX_IDLE : ENTRY_LOSS;
+    this.#streak = dropped > lossMax * (dispatched + dropped) ? this.#streak + 1 : 0;
     const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
-    this.rate = this.#atLeast(this.served / (1 - LOSS_AIM), length);
+    this.#idleFor = isIdle(idle, dispatched) ? UNFOUND_AFTER : 0;
+    // Who was nearly idle is served more than the mean of the last periods says.
+    this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
     this.#offered = offered / length;
     this.#periods = 0;
     this.#rises = 0;
@@ -112,7 +134,8 @@ export class CapacityControl {
     return true;
   }
 
-  #steer({ length, offered }: Period, since: () => Departures): boolean {
+  #steer(period: Period, since: () => Departures): boolean {
+    const { length, offered } = period;
     this.#offered += FOLLOW * (offered / length - this.#offered);
     const isEnough = this.#offered <= this.rate;
     this.#settled = isEnough ? this.#settled + 1 : 0;
@@ -123,7 +146,12 @@ export class CapacityControl {
       return true;
     }
     this.#periods++;
-    if (this.#periods === 1) return true; // CC3
+    if (this.#periods === 1) {
+      this.#dispatched = this.#idle = 0;
+      return true; // CC3
+    }
+    this.#dispatched += period.dispatched;
+    this.#idle += period.idle;
     const { dispatched, dropped } = since();
     const all = dispatched + dropped;
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
@@ -137,19 +165,28 @@ export class CapacityControl {
   #decide({ dispatched, dropped }: Departures, length: number): void {
     const all = dispatched + dropped;
     this.#tolerance += TOLERANCE_FADE * (LOSS_MAX - this.#tolerance);
+    const areIdle = isIdle(this.#idle, this.#dispatched);
+    this.#idleFor = areIdle ? this.#idleFor + 1 : 0;
+    if (this.haveStoodIdle) this.#isFound = false;
+    const lossMax = areIdle ? Math.max(LOSS_MAX_IDLE, this.#tolerance) : this.#tolerance;
     // One standard deviation less: of a few requests one may be lost by chance.
-    const isLoss = dropped - Math.sqrt(dropped) > this.#tolerance * all;
+    const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
     if (!isLoss) {
-      const isFast = !this.#isFound || ++this.#rises > FAST_AFTER || this.rate < KNOWN * this.#best;
-      this.rate *= isFast ? RISE_FAST : RISE;
+      this.rate *= 1 + this.#rise();
       this.#cuts = 0;
       return;
     }
     this.#rises = 0;
-    this.#isFound = true;
+    if (!areIdle) this.#isFound = true;
     // CC4
     if (++this.#cuts > CUTS_MAX) this.#tolerance = Math.min(TOLERANCE_MAX, (1.5 * dropped) / all);
     else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
+  }
+
+  #rise(): number {
+    const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
+    const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
+    return isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
   }
 
   /** CC1. */
@@ -157,3 +194,6 @@ export class CapacityControl {
     return Math.max(rate, this.served, this.#best * BEST_SHARE, LET_IN_MIN / length);
   }
 }
+
+/** CC5. */
+const isIdle = (idle: number, dispatched: number): boolean => idle > IDLE * dispatched;

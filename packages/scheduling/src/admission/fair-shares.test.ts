@@ -1,6 +1,6 @@
 import { type Instant, Prng, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import { Flood, type Sender } from "../testing/flooded-cluster.ts";
+import { Flood, type Pause, type Sender } from "../testing/flooded-cluster.ts";
 import { CLASSES_MAX, FairShares } from "./fair-shares.ts";
 import { waterLevel } from "./max-min.ts";
 
@@ -42,6 +42,25 @@ test("requests of the system's own that are lost, for want of any accelerator, l
   expect([calm.isLimiting, calm.shares(), calm.admit(at(1_000), own)]).toEqual([false, [], true]);
   const limiting = flooded({ app: 2 });
   expect([limiting.isLimiting, limiting.admit(at(1_000), own)]).toEqual([true, false]);
+});
+
+test("beside requests of the system's own, one application is alone while accelerators stand idle; while they don't, its share is kept here", () => {
+  const refusedOf = (areIdle: boolean): { own: number; app: number } => {
+    const shares = new FairShares({}, millis(100));
+    const refused = { own: 0, app: 0 };
+    for (let ms = 0; ms < 2_000; ms++) {
+      const at = millis(1_000 + ms) as unknown as Instant;
+      if (!shares.admit(at, { app: 9, isOwn: true })) refused.own++;
+      if (!shares.admit(at, { app: 1 })) refused.app++;
+      else if (ms % 3 === 0) shares.dispatched([{ app: 1 }], areIdle);
+      else shares.dropped(at, { app: 1 });
+    }
+    return refused;
+  };
+  const idle = refusedOf(true);
+  expect(idle.own).toBeGreaterThan(1_000);
+  expect(idle.app).toBe(0);
+  expect(refusedOf(false).app).toBeGreaterThan(500);
 });
 
 test("several applications below capacity are served as if they were one (F1)", () => {
@@ -171,3 +190,25 @@ test("a model that starts in a flood finds its capacity within a second, from ne
   const flood = new Flood({ senders: [steady(1, 5 * GOODPUT), steady(2, 5 * GOODPUT)], seconds: 3 });
   expect(flood.total(1)).toBeGreaterThan(0.95 * GOODPUT);
 });
+
+test("a machine that stands still now and then, and is cold at first, isn't taken for overload: nearly all is let in that could be served", () => {
+  for (let seed = 1; seed <= 4; seed++) {
+    const pauses = pausesOf(seed, 12, (at) => (at < 2.5 ? 0.06 : 0.4));
+    const rate = (at: number): number => (at < 0.2 ? 3 : 0.7 * GOODPUT);
+    const options = { seconds: 12, seed, pauses };
+    const two = new Flood({ ...options, senders: [{ app: 1, rate }, steady(2, 2)] });
+    const one = new Flood({ ...options, senders: [{ app: 1, rate }, steady(1, 2)] });
+    expect(two.total(0.2), `with seed ${seed}`).toBeGreaterThan(0.97 * one.total(0.2));
+  }
+});
+
+/** 15 to 45 ms each. @param gap - seconds between them on average at a moment */
+function pausesOf(seed: number, until: number, gap: (at: number) => number): Pause[] {
+  const prng = new Prng(seed);
+  const pauses: Pause[] = [{ at: 0.2, for: 0.12 }];
+  for (let at = 0.32; at < until; at += pauses.at(-1)!.for) {
+    at += prng.nextExponential(1 / gap(at));
+    pauses.push({ at, for: 0.03 * (0.5 + prng.nextFloat()) });
+  }
+  return pauses;
+}

@@ -75,6 +75,8 @@ interface AppAccount {
 interface ClassAccount {
   readonly owner: AppAccount;
   readonly priority: number;
+  /** Whether anybody but the system itself asked for it. */
+  asks: boolean;
   /** In this period. */
   arrivals: number;
   dispatched: number;
@@ -110,6 +112,8 @@ export class FairShares {
   /** The values of both maps, which are gone through every period. */
   #owners: AppAccount[] = [];
   #accounts: ClassAccount[] = [];
+  /** Of which somebody but the system asked. */
+  #asking = 0;
   #last: ClassAccount | undefined;
   #lastKey = NO_KEY;
   /** Not overloaded. */
@@ -118,6 +122,7 @@ export class FairShares {
   #length: number;
   #periodEnd = -Infinity;
   #dispatched = 0;
+  #idle = 0;
   #dropped = 0;
   #isShed = false;
   /** Periods since overload began. */
@@ -138,21 +143,25 @@ export class FairShares {
   admit(at: Instant, request: Classed): boolean {
     if (at >= this.#periodEnd) this.#roll(at);
     const account = this.#of(request);
-    // It is a class all the same: where the system asks too, one application is not alone, and its share is kept here.
     if (request.isOwn === true) return this.#isCalm;
+    if (!account.asks) this.#meet(account);
     account.arrivals++;
-    return this.#isCalm || account.rate === Infinity || this.#accounts.length < 2 || spend(account, at);
+    return this.#isCalm || account.rate === Infinity || this.#isAlone || spend(account, at);
   }
 
   /** Requests of a class that were refused before they came here, because of `shares`. */
   shed(at: Instant, request: Classed, count: number): void {
     this.advance(at);
-    this.#of(request).arrivals += count;
+    const account = this.#of(request);
+    if (!account.asks) this.#meet(account);
+    account.arrivals += count;
     this.#isShed = true;
   }
 
-  dispatched(requests: readonly Classed[]): void {
+  /** @param isIdle - whether the accelerator had nothing to do when it was granted */
+  dispatched(requests: readonly Classed[], isIdle = false): void {
     this.#dispatched += requests.length;
+    if (isIdle) this.#idle += requests.length;
     if (this.#isCalm) return;
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
@@ -172,10 +181,24 @@ export class FairShares {
   /** Classes of which not everything may come in, for whoever can refuse the rest earlier. */
   shares(): ClassShare[] {
     if (this.#isCalm) return [];
-    const times = this.#accounts.length < 2 ? ALONE : 1;
+    const times = this.#isAlone ? ALONE : 1;
     return this.#accounts
       .filter(({ owner, keep }) => keep * times < 1 && owner.app !== OTHERS)
       .map(({ owner, priority, keep }) => ({ app: owner.app, priority, keep: keep * times }));
+  }
+
+  /**
+   * F1. Where the system asks too (which no application has to share with: under overload nothing of that comes in), an application's share is kept here as long as it
+   * is the accelerators that lack; so a flood is refused when it comes, and the capacity isn't taken for less by losses of another cause.
+   */
+  get #isAlone(): boolean {
+    return this.#asking < 2 && (this.#accounts.length < 2 || this.control.haveStoodIdle);
+  }
+
+  /** Not the system alone asks for it. */
+  #meet(account: ClassAccount): void {
+    account.asks = true;
+    this.#asking++;
   }
 
   #of({ app, priority = 0 }: Classed): ClassAccount {
@@ -198,7 +221,16 @@ export class FairShares {
       this.#owners.push(owner);
     }
     const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0, used: 0, wasted: 0 };
-    const account = { owner, priority, ...counts, rate: Infinity, keep: 1, tokens: 0, refilledAt: -Infinity };
+    const account = {
+      owner,
+      priority,
+      asks: false,
+      ...counts,
+      rate: Infinity,
+      keep: 1,
+      tokens: 0,
+      refilledAt: -Infinity,
+    };
     owner.classes.push(account);
     owner.classes.sort((a, b) => b.priority - a.priority);
     this.#classes.set(key, account);
@@ -223,7 +255,7 @@ export class FairShares {
       account.arrivals = 0;
     }
     this.control.calm(this.#length, this.#dispatched, this.#length / this.#period);
-    this.#dispatched = 0;
+    this.#dispatched = this.#idle = 0;
     this.#length = this.#period;
     this.#periodEnd = at + this.#length;
   }
@@ -243,7 +275,7 @@ export class FairShares {
     this.#age = this.#isCalm ? 0 : this.#age + 1;
     if (!this.#isCalm) this.#deal();
     else if (!wasCalm) this.#letIn();
-    this.#dispatched = 0;
+    this.#dispatched = this.#idle = 0;
     this.#dropped = 0;
     for (let i = 0; i < this.#accounts.length; i++) {
       const account = this.#accounts[i]!;
@@ -263,7 +295,8 @@ export class FairShares {
       account.used += 0.2 * (account.dispatched - account.used);
       account.wasted += 0.2 * (account.dropped - account.wasted);
     }
-    const period = { length: this.#period, offered, dispatched: this.#dispatched, dropped: this.#dropped };
+    const left = { dispatched: this.#dispatched, idle: this.#idle, dropped: this.#dropped };
+    const period = { length: this.#period, offered, ...left };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
   }
@@ -370,6 +403,7 @@ export class FairShares {
     }
     this.#accounts = [...this.#classes.values()];
     this.#owners = [...this.#apps.values()];
+    this.#asking = this.#accounts.filter(({ asks }) => asks).length;
     this.#lastKey = NO_KEY;
   }
 }

@@ -30,6 +30,13 @@ export interface FloodOptions {
   readonly policy?: Policy;
   readonly seed?: number;
   readonly ctrl?: Micros;
+  /** How long the whole way to the thread stands still that begins at a moment (both in seconds), as on a machine whose processors are wanted elsewhere. */
+  readonly pauses?: readonly Pause[];
+}
+
+export interface Pause {
+  readonly at: number;
+  readonly for: number;
 }
 
 const SLO = millis(25);
@@ -41,7 +48,7 @@ export class Flood {
   readonly #unended = new Map<Request, Sent>();
 
   constructor(options: FloodOptions) {
-    const { senders, seconds } = options;
+    const { senders, seconds, pauses = [] } = options;
     this.seconds = seconds;
     const cluster = this.#cluster(options);
     const prng = new Prng(options.seed ?? 1);
@@ -53,6 +60,7 @@ export class Flood {
       while (next[i]! < seconds && prng.nextFloat() * most >= senders[i]!.rate(next[i]!));
     };
     for (let i = 0; i < senders.length; i++) draw(i);
+    let pause = 0;
     for (let seq = 1; ; seq++) {
       const i = next.indexOf(Math.min(...next));
       const at = next[i]!;
@@ -61,7 +69,9 @@ export class Flood {
       const sent: Sent = { sender: i, at, outcome: "served", endedAt: 0 };
       this.#unended.set(request, sent);
       this.sent.push(sent);
-      cluster.arrive(0, request);
+      while (pause < pauses.length && at >= pauses[pause]!.at + pauses[pause]!.for) pause++;
+      const isHeld = pause < pauses.length && at >= pauses[pause]!.at;
+      cluster.arrive(0, request, isHeld ? instantOf(pauses[pause]!.at + pauses[pause]!.for) : request.arrivedAt);
       draw(i);
     }
     cluster.runUntilIdle();
@@ -108,10 +118,11 @@ export class Flood {
   }
 }
 
+const instantOf = (at: number): Instant => Math.round(at * 1e6) as Instant;
 const in_ = ({ at }: Sent, from: number, to: number): boolean => at >= from && at < to;
 
 function requestOf({ app, priority = 0, slo = SLO }: Sender, seq: number, at: number): Request {
-  const arrivedAt = Math.round(at * 1e6) as Instant;
+  const arrivedAt = instantOf(at);
   const deadline = (arrivedAt + slo) as Instant;
   return { ingress: 1 as ActorKey, seq: seq as RequestSeq, arrivedAt, deadline, slo, app, priority, size: 0 };
 }
