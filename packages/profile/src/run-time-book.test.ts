@@ -134,6 +134,21 @@ test("a machine whose cores are wanted by others makes no model dynamic, where r
   expect(kindsOf((i) => (i > 20 && i % 10 === 0 ? 20_000 : 6_000 + prng.nextInt(50)))).toEqual(["dynamic", "dynamic"]);
 });
 
+test("two requests that a busy moment made slow twice make no model dynamic (RB3)", () => {
+  // As seen on a machine of which two cores carried everything: what runs 100 ms later is delayed by the same.
+  const delayed = [10_520, 10_506, 10_447, 8_967, 7_844, 7_671, 7_119];
+  const book = bookWith();
+  fill(book, { app: 1, count: 46, from: 0, alone: (i) => delayed[i] ?? 6_126 + 8 * i });
+  for (let i = 0; i < 14; i++) book.notePair(at(3), micros(6_126 + 40 * (i % 3)), micros(6_126 + 50 * (i % 3)));
+  for (const [once, again] of [
+    [10_506, 7_671],
+    [10_447, 7_844],
+    [6_415, 8_967],
+  ] as const)
+    book.notePair(at(3), micros(once), micros(again));
+  expect(book.times(at(4)).kind).toBe("static");
+});
+
 test("size hints tell times apart in at most eight classes of equal mass", () => {
   const book = bookWith();
   for (let i = 0; i < 800; i++) {

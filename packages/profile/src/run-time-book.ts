@@ -167,7 +167,7 @@ export class RunTimeBook {
   }
 
   /**
-   * RB3: of the variance of times, the part that another run of the same request has in common with the first, less one standard error; the rest is not the inputs'. All of it while
+   * RB3: of the variance of times, the part that another run of the same request has in common with the first, less two standard errors; the rest is not the inputs'. All of it while
    * too little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare may be among none of them).
    */
   #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
@@ -180,7 +180,7 @@ export class RunTimeBook {
       all += (once - mean) ** 2 + (again - mean) ** 2;
     }
     if (all / (2 * pairs.length) <= varianceOf(samples) / 2) return 1;
-    return Math.max(0, common / all - 1 / Math.sqrt(pairs.length));
+    return Math.max(0, common / all - 2 / Math.sqrt(pairs.length));
   }
 
   /** RB1. */

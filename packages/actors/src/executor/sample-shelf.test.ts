@@ -1,4 +1,4 @@
-import { type Instant, actorKey, seconds, threadId } from "@tutti/units";
+import { type Instant, type Micros, actorKey, seconds, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import {
   MARKED_MAX,
@@ -42,6 +42,13 @@ test("rows leave in the order in which they came, and those that waited for too 
   expect(shelf.take()?.app).toBe(2);
   expect(shelf.first(now(200))).toBe(undefined);
   expect([shelf.size, shelf.lost]).toEqual([0, 2]);
+});
+
+test("a row that runs once more waits for all others first: what delays the machine now should be over then", () => {
+  const shelf = new SampleShelf(seconds(60));
+  shelf.add([row(1), row(2), row(3)]);
+  shelf.putBack({ ...shelf.take()!, once: 5_000 as Micros });
+  expect([shelf.take(), shelf.take(), shelf.take()].map((one) => one?.app)).toEqual([2, 3, 1]);
 });
 
 test("of a marked batch the marked inputs are copied, and of batches that never end the oldest are forgotten", () => {
