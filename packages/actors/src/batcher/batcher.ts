@@ -200,7 +200,7 @@ class Batcher implements Actor {
       if (grant.term > entry.term) return;
       if (this.#allegiance.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
       entry.grants++;
-      entry.grantLagUs += between(grant.sentAt, at);
+      entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
     });
     reader.on(BatchFinished, (finished, sender) => this.#onFinished(finished, sender));

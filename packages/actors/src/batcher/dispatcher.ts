@@ -138,6 +138,11 @@ export class Dispatcher implements ModelEffects {
     this.#gate.offer(candidate);
   }
 
+  /** When a grant that has come should have been sent. */
+  dueAt(grant: Grant): Instant {
+    return this.#gate.dueAt(grant);
+  }
+
   /** Whether batches may pull from it. */
   knows(ingress: ActorKey): boolean {
     return this.#secrets.has(ingress);

@@ -1,6 +1,6 @@
 import { VirtualClock } from "@tutti/clock";
 import type { Candidate } from "@tutti/scheduling";
-import { type Instant, instant, micros, threadId } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, instant, micros, threadId } from "@tutti/units";
 import { expect, test } from "vitest";
 import { OfferGate } from "./offer-gate.ts";
 
@@ -34,6 +34,26 @@ test("the first offer leaves at once, and what changes shortly before the ranker
   clock.advanceTo(instant(START + 18_500));
   expect(sent.map(({ offerSeq }) => offerSeq)).toEqual([1, 3]);
   expect(sent[1]!.at).toBeLessThanOrEqual(16);
+});
+
+test("a grant was due when its candidate was known and due and the accelerator as good as free, or else when it was sent", () => {
+  const { clock, gate } = watched();
+  const at = (ms: number): Instant => (START + 1_000 * ms) as Instant;
+  const granted = (more: { freeAt?: Instant; sentAt?: Instant }): number =>
+    (gate.dueAt({
+      ...{ thread: threadId(1, 0), term: 1, offerSeq: 2, gpu: 0 as GpuId, executor: 1 as ActorKey, epoch: 1 },
+      ...{ grantSeq: 1, freeAt: at(0), sentAt: at(20), validUntil: at(30), ...more },
+    }) - START) / 1_000; // prettier-ignore
+  gate.offer(candidate(1, 12));
+  clock.advanceTo(instant(START + 5_000));
+  gate.offer(candidate(2, 10));
+  expect(granted({})).toBe(10);
+  expect(granted({ freeAt: at(15) })).toBe(14);
+  expect(granted({ sentAt: at(9) })).toBe(9);
+  gate.offer(candidate(3, 3));
+  expect(granted({})).toBe(5);
+  gate.offer(candidate(4, 3, 0));
+  expect(granted({})).toBe(20);
 });
 
 test("one that nothing changes leaves once", () => {

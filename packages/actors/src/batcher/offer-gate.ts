@@ -1,6 +1,6 @@
 import type { Clock, Stop } from "@tutti/clock";
 import { IndexedHeap } from "@tutti/collections";
-import type { Candidate } from "@tutti/scheduling";
+import type { Candidate, Grant } from "@tutti/scheduling";
 import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";
 import { MODELS_MAX } from "@tutti/protocol";
 
@@ -14,6 +14,8 @@ const TICK: Micros = millis(1);
 interface Gated {
   readonly index: number;
   readonly candidate: Candidate;
+  /** When it last changed. */
+  offeredAt: Instant;
   /** What the ranker has of this thread that no answer has voided: a notice is an offer long before it is due. */
   sent: "nothing" | "notice" | "offer";
   /** When the ranker's timer for that fires. */
@@ -43,6 +45,8 @@ export class OfferGate {
   offer(candidate: Candidate): void {
     const gated = this.#of(candidate);
     Object.assign(gated.candidate, candidate);
+    const now = this.#clock.now();
+    gated.offeredAt = now;
     if (candidate.batchSize === 0) {
       this.#due.remove(gated.index);
       if (gated.sent !== "nothing") this.#send(candidate);
@@ -51,7 +55,7 @@ export class OfferGate {
     }
     const dueAt = dueAtRanker(candidate);
     const lead = gated.sent === "offer" ? REPLACE_LEAD : candidate.delay + LEAD;
-    const isSoon = dueAt - lead <= this.#clock.now();
+    const isSoon = dueAt - lead <= now;
     const isNews = gated.sent === "nothing" || gated.sentDueAt < dueAt;
     if (isSoon) this.#release(gated, "offer");
     else if (isNews) this.#release(gated, gated.sent === "offer" ? "offer" : "notice");
@@ -59,6 +63,14 @@ export class OfferGate {
       this.#due.set(gated.index, dueAt - lead);
       this.#ticking ??= this.#clock.every(TICK, () => this.#onTick());
     }
+  }
+
+  /** When a grant should have been sent: the newest candidate was known and due, and the accelerator as good as free; when it was sent, if that was earlier. */
+  dueAt({ thread, freeAt, sentAt }: Grant): Instant {
+    const gated = this.#gated.get(thread);
+    if (gated === undefined || gated.candidate.batchSize === 0) return sentAt;
+    const due = Math.max(dueAtRanker(gated.candidate), gated.offeredAt, freeAt - gated.candidate.delay);
+    return Math.min(due, sentAt) as Instant;
   }
 
   /** A grant was answered, or the ranker is a new one: it has nothing of this thread. */
@@ -96,7 +108,7 @@ export class OfferGate {
     if (gated === undefined) {
       const free = this.#byIndex.indexOf(undefined);
       const index = free < 0 ? this.#byIndex.length : free;
-      gated = { index, candidate: { ...candidate }, sent: "nothing", sentDueAt: ALWAYS };
+      gated = { index, candidate: { ...candidate }, offeredAt: ALWAYS, sent: "nothing", sentDueAt: ALWAYS };
       this.#gated.set(candidate.thread, gated);
       this.#byIndex[gated.index] = gated;
     }

@@ -23,7 +23,7 @@ export interface ThreadEntry {
   startDelayUs: number;
   /** Of those finished, the ones that could start only after more than was set aside for it. */
   lateStarts: number;
-  /** Grants, and the total of what they took from the ranker to here. */
+  /** Grants, and the total of what passed from when each was due (OfferGate.dueAt) until it was here: meanwhile more requests joined than were planned with. */
   grants: number;
   grantLagUs: number;
   batches: number;

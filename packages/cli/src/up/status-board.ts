@@ -30,7 +30,7 @@ export interface ThreadLoad {
     readonly arrive: number;
     /** From a grant until its batch could start, pulls included. */
     readonly start: number;
-    /** From the ranker to the batcher. */
+    /** From when a grant was due until the batcher has it. */
     readonly grant: number;
   };
   /** Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were. */
