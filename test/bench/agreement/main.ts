@@ -6,29 +6,22 @@
  *
  * `--slowdown 8` serves the same in slow motion, where a machine that is short of processors does not count as much.
  */
-import { parseArgs } from "node:util";
 import { type AgreementOptions, measureAgreement } from "./agreement.ts";
 import { renderAgreement } from "./agreement-text.ts";
+import { readArguments } from "../arguments.ts";
 
 const USAGE =
   "npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager] [--slowdown 1] [--json]\n";
 
-const { values } = parseArgs({
-  options: {
-    rate: { type: "string", default: "1000" },
-    seconds: { type: "string", default: "20" },
-    gpus: { type: "string", default: "8" },
-    rehearsal: { type: "string", default: "10s" },
-    policy: { type: "string", default: "adaptive" },
-    slowdown: { type: "string", default: "1" },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(USAGE, {
+  rate: { type: "string", default: "1000" },
+  seconds: { type: "string", default: "20" },
+  gpus: { type: "string", default: "8" },
+  rehearsal: { type: "string", default: "10s" },
+  policy: { type: "string", default: "adaptive" },
+  slowdown: { type: "string", default: "1" },
+  json: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
 const policy = (["adaptive", "deferred", "eager"] as const).find((name) => name === values.policy);
 if (policy === undefined) {
   process.stderr.write(USAGE);

@@ -7,33 +7,26 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type Tutti, connect, tensor } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { RunningSystem } from "../system/running-system.ts";
 import { type Capacity, capacityOf } from "./capacity.ts";
 import { LIVE_MODELS, type LiveModel, type LiveRequest, drawRequests, writeModel } from "./live-models.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP =
   "npm run bench:dynamic-live -- [--load 0.8] [--capacity r/s] [--seconds 30] [--warmup 45] [--rounds 1] [--models loop,text] [--latency means,distributions,hints] [--json]\n";
-const { values } = parseArgs({
-  options: {
-    load: { type: "string", default: "0.8" },
-    capacity: { type: "string" },
-    seconds: { type: "string", default: "30" },
-    warmup: { type: "string", default: "45" },
-    rounds: { type: "string", default: "1" },
-    models: { type: "string", default: "loop,text" },
-    latency: { type: "string", default: "means,distributions,hints" },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  load: { type: "string", default: "0.8" },
+  capacity: { type: "string" },
+  seconds: { type: "string", default: "30" },
+  warmup: { type: "string", default: "45" },
+  rounds: { type: "string", default: "1" },
+  models: { type: "string", default: "loop,text" },
+  latency: { type: "string", default: "means,distributions,hints" },
+  json: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(HELP);
-  process.exit(0);
-}
 /** The most that a generator is late by in a run that counts. */
 const LAG_MS = 5;
 

@@ -1,5 +1,4 @@
 /** `npm run bench:dynamic`: what a request costs in packages/dynamic, in µs of wall time (Orloj's Figure 10). */
-import { parseArgs } from "node:util";
 import {
   BatchLevels,
   FeasibleQueues,
@@ -12,6 +11,7 @@ import {
   histogramOf,
 } from "@tutti/dynamic";
 import { type Instant, Prng, instant } from "@tutti/units";
+import { readArguments } from "../arguments.ts";
 
 const HELP = `Usage: npm run bench:dynamic -- [options]
 
@@ -25,13 +25,10 @@ const HELP = `Usage: npm run bench:dynamic -- [options]
   --help                        this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    pending: { type: "string", default: "100,1000,10000" },
-    repeat: { type: "string", default: "5" },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  json: { type: "boolean", default: false },
+  pending: { type: "string", default: "100,1000,10000" },
+  repeat: { type: "string", default: "5" },
 });
 
 function positive(text: string): number {
@@ -172,5 +169,4 @@ function main(): void {
   }
 }
 
-if (values.help) process.stdout.write(HELP);
-else main();
+main();

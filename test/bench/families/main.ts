@@ -9,7 +9,6 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import type { DesiredModel } from "@tutti/client";
 import { type FamilyMember, makeFamily } from "@tutti/families";
 import {
@@ -22,20 +21,14 @@ import {
   withOtherHead,
 } from "@tutti/onnx-tools";
 import type { Measured, MeasuredWork } from "./measured-process.ts";
+import { readArguments } from "../arguments.ts";
 
 const USAGE = "npm run bench:families -- [--json] [--variants 1,2,5,10] [--models mlp,rec]\n";
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    variants: { type: "string", default: "1,2,5,10" },
-    models: { type: "string", default: "mlp,rec" },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(USAGE, {
+  json: { type: "boolean", default: false },
+  variants: { type: "string", default: "1,2,5,10" },
+  models: { type: "string", default: "mlp,rec" },
 });
-if (values.help) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
 
 interface Workload {
   readonly name: string;

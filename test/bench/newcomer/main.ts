@@ -13,26 +13,19 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { parseArgs } from "node:util";
 import type { Page } from "playwright-core";
 import { findChromium, keepScreenshot, launchChromium, openPage } from "../../fixtures/chromium.ts";
 import { pathTable } from "./path-text.ts";
+import { readArguments } from "../arguments.ts";
 
 const USAGE = "npm run bench:newcomer -- [--json] [--cold-npm] [--keep]\n";
 const ROOT = join(import.meta.dirname, "../../..");
 const STEP_MS = 10 * 60_000;
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    "cold-npm": { type: "boolean", default: false },
-    keep: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(USAGE, {
+  json: { type: "boolean", default: false },
+  "cold-npm": { type: "boolean", default: false },
+  keep: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-newcomer-"));
 const clone = join(folder, "tutti");

@@ -3,13 +3,13 @@
  * system serves both as pipelines of their own; each round offers the same pictures at the same moments to one and then to the other, in an order drawn by lot, so that
  * a machine that grows slower grows slower for both.
  */
-import { parseArgs } from "node:util";
 import { connect } from "@tutti/client";
 import { Prng } from "@tutti/units";
 import { RunningSystem } from "../system/running-system.ts";
 import { type Offered, capacityOf, drawArrivals, offer, readPicture } from "./load.ts";
 import { type OcrSplitResult, type Round, renderOcrSplit } from "./ocr-split-text.ts";
 import { SPLITS, type Split, gainsOf, pipelineNamed, requestsByModel, stagesOf, writeHome } from "./setting.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP = `Usage: npm run bench:ocr-split -- [options]
 
@@ -25,19 +25,16 @@ const HELP = `Usage: npm run bench:ocr-split -- [options]
   --help                  this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    slo: { type: "string", default: "1200" },
-    load: { type: "string", default: "0.9" },
-    rate: { type: "string" },
-    seconds: { type: "string", default: "10" },
-    rounds: { type: "string", default: "8" },
-    executors: { type: "string", default: "1" },
-    picture: { type: "string", default: "upside-down-line.png" },
-    seed: { type: "string", default: "1" },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  slo: { type: "string", default: "1200" },
+  load: { type: "string", default: "0.9" },
+  rate: { type: "string" },
+  seconds: { type: "string", default: "10" },
+  rounds: { type: "string", default: "8" },
+  executors: { type: "string", default: "1" },
+  picture: { type: "string", default: "upside-down-line.png" },
+  seed: { type: "string", default: "1" },
+  json: { type: "boolean", default: false },
 });
 /** Beginnings that don't count: fan-outs and functions' times are measured, epochs of 5 s each. */
 const WARM_UP_S = 6;
@@ -101,5 +98,4 @@ function numberOf(name: "slo" | "load" | "rate" | "seconds" | "rounds" | "execut
   process.exit(2);
 }
 
-if (values.help) process.stdout.write(HELP);
-else await main();
+await main();

@@ -13,9 +13,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import type { ClosedLoopReport } from "../load/closed-loop.ts";
 import { RunningSystem } from "../system/running-system.ts";
+import { readArguments } from "../arguments.ts";
 
 interface Result {
   readonly name: string;
@@ -29,21 +29,13 @@ interface Result {
   readonly cpuUs: Readonly<Record<string, number>>;
 }
 
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    seconds: { type: "string", default: "5" },
-    only: { type: "string", default: "lone,tiny,large" },
-    window: { type: "string", default: "768" },
-    help: { type: "boolean", default: false },
-  },
+const USAGE = "npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing] [--window 768]\n";
+const values = readArguments(USAGE, {
+  json: { type: "boolean", default: false },
+  seconds: { type: "string", default: "5" },
+  only: { type: "string", default: "lone,tiny,large" },
+  window: { type: "string", default: "768" },
 });
-if (values.help) {
-  process.stdout.write(
-    "npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing] [--window 768]\n",
-  );
-  process.exit(0);
-}
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-overhead-"));
 const LARGE_FLOATS = 37_632; // 150,528 bytes: uint8[3, 224, 224]

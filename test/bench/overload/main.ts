@@ -9,11 +9,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type Micros, millis } from "@tutti/units";
 import { RunningSystem } from "../system/running-system.ts";
 import { type FloodPart, type FloodPlan } from "./flood.ts";
 import { type Flooded, runFlood, slopePerMinute } from "./flooded-system.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP = "npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--json]\n";
 const SLO: Micros = millis(100);
@@ -23,20 +23,13 @@ const STEPS = [1.05, 1, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5];
 const SERVED_SHARE = 0.99;
 const STEADY = 0.1;
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string", default: "60" },
-    times: { type: "string", default: "10" },
-    gpus: { type: "string", default: "2" },
-    goodput: { type: "string" },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  seconds: { type: "string", default: "60" },
+  times: { type: "string", default: "10" },
+  gpus: { type: "string", default: "2" },
+  goodput: { type: "string" },
+  json: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(HELP);
-  process.exit(0);
-}
 
 export interface OverloadResult {
   readonly goodput: number;

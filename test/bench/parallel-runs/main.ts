@@ -10,7 +10,6 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import type { Engine, RunOutcome } from "@tutti/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { type ModelConfig, demoModel, demoModelPath, describeModel, draftModel, generateMlp } from "@tutti/onnx-tools";
@@ -19,24 +18,18 @@ import type { ModelSpec } from "@tutti/protocol";
 import { Prng, micros } from "@tutti/units";
 import { bindThreads, threadIds } from "./cores.ts";
 import { type Arrival, type Lane, type Served, type ServedModel, percentile, serve } from "./serving.ts";
+import { readArguments } from "../arguments.ts";
 
 const USAGE =
   "npm run bench:parallel-runs -- [--json] [--seconds 4] [--loads 0.5,0.7,0.9,1.1] [--sets equal,mixed] [--cores 1] [--seed 1]\n";
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    seconds: { type: "string", default: "4" },
-    loads: { type: "string", default: "0.5,0.7,0.9,1.1" },
-    sets: { type: "string", default: "equal,mixed" },
-    cores: { type: "string", default: "1" },
-    seed: { type: "string", default: "1" },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(USAGE, {
+  json: { type: "boolean", default: false },
+  seconds: { type: "string", default: "4" },
+  loads: { type: "string", default: "0.5,0.7,0.9,1.1" },
+  sets: { type: "string", default: "equal,mixed" },
+  cores: { type: "string", default: "1" },
+  seed: { type: "string", default: "1" },
 });
-if (values.help) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
 const [seconds, threads, seed] = [Number(values.seconds), Number(values.cores), Number(values.seed)];
 const loads = values.loads.split(",").map(Number);
 const sets = values.sets.split(",");

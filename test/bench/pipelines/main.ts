@@ -1,11 +1,11 @@
 /** `npm run bench:pipelines`: Nexus' figures on queries and on dropping, with its own scheduler in the simulator and with ours. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { ablation } from "./ablation.ts";
 import { ablationSvg, renderAblation } from "./ablation-text.ts";
 import { type DropRow, type SplitRow, dropping, splitting } from "./measurements.ts";
 import { renderPipelines } from "./pipelines-text.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP = `Usage: npm run bench:pipelines -- [options]
 
@@ -21,15 +21,12 @@ packing, early drop, overlap and query split turned off.
   --help                  this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    ablation: { type: "boolean", default: false },
-    only: { type: "string" },
-    json: { type: "boolean", default: false },
-    out: { type: "string" },
-    seeds: { type: "string", default: "1,2,3" },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  ablation: { type: "boolean", default: false },
+  only: { type: "string" },
+  json: { type: "boolean", default: false },
+  out: { type: "string" },
+  seeds: { type: "string", default: "1,2,3" },
 });
 
 export interface PipelinesResult {
@@ -74,5 +71,4 @@ async function runAblation(seeds: readonly number[], onStep: (text: string) => v
   writeFileSync(join(values.out, "ablation.md"), `${head}\n\n${body}\n\n${picture}\n`);
 }
 
-if (values.help) process.stdout.write(HELP);
-else await main();
+await main();

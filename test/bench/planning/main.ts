@@ -1,13 +1,13 @@
 /** `npm run bench:planning`: what the planner's cores find, and how long they take, beside what docs/algorithms.md (C, D6, E3) and papers say. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { gpuletHeadlines, gpuletPairs } from "./headlines/gpulet.ts";
 import { nexusHeadlines } from "./headlines/nexus.ts";
 import { idealShare } from "./ideal-share.ts";
 import { packing, partitioning, placing } from "./measurements.ts";
 import { type PlanningResult, renderPlanning } from "./planning-text.ts";
 import { imbalanceSvg, resultsPage } from "./results-page.ts";
+import { readArguments } from "../arguments.ts";
 
 const PARTS = ["subclusters", "packing", "fractions", "ideal", "gpulet", "nexus"] as const;
 
@@ -32,18 +32,15 @@ const HELP = `Usage: npm run bench:planning -- [options]
   --help                  this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    out: { type: "string" },
-    seconds: { type: "string", default: "2" },
-    draws: { type: "string", default: "20" },
-    executors: { type: "string", default: "4" },
-    every: { type: "string", default: "1" },
-    simulated: { type: "string", default: "20" },
-    only: { type: "string", default: PARTS.join(",") },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  json: { type: "boolean", default: false },
+  out: { type: "string" },
+  seconds: { type: "string", default: "2" },
+  draws: { type: "string", default: "20" },
+  executors: { type: "string", default: "4" },
+  every: { type: "string", default: "1" },
+  simulated: { type: "string", default: "20" },
+  only: { type: "string", default: PARTS.join(",") },
 });
 const SEEDS = [1, 2, 3];
 
@@ -86,5 +83,4 @@ function main(): void {
     writeFileSync(join(values.out, "imbalance.svg"), imbalanceSvg(result.subClusters.imbalance));
 }
 
-if (values.help) process.stdout.write(HELP);
-else main();
+main();

@@ -1,9 +1,9 @@
 /** `npm run bench:scheduler`: requests per second of CPU through ModelThread and RankThread alone. */
-import { parseArgs } from "node:util";
 import { type HotFunction, profiled } from "./cpu-profile.ts";
 import { type Result, measure, servedLoad } from "./single.ts";
 import { type ThreadedResult, measureThreaded } from "./threads.ts";
 import { type Shape, boundOf, drawArrivals } from "./workload.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP = `Usage: npm run bench:scheduler -- [options]
 
@@ -22,19 +22,16 @@ table 2, SLO 25 ms), at the highest load in 5 % steps below the staggered bound 
   --help             this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    models: { type: "string" },
-    gpus: { type: "string" },
-    requests: { type: "string", default: "1000000" },
-    load: { type: "string" },
-    seed: { type: "string", default: "1" },
-    profile: { type: "boolean", default: false },
-    threads: { type: "string" },
-    repeat: { type: "string", default: "3" },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  json: { type: "boolean", default: false },
+  models: { type: "string" },
+  gpus: { type: "string" },
+  requests: { type: "string", default: "1000000" },
+  load: { type: "string" },
+  seed: { type: "string", default: "1" },
+  profile: { type: "boolean", default: false },
+  threads: { type: "string" },
+  repeat: { type: "string", default: "3" },
 });
 
 const numbers = (list: string): number[] => list.split(",").map((text) => positive(text));
@@ -133,6 +130,5 @@ function printThreaded(results: readonly Compared[]): void {
   );
 }
 
-if (values.help) process.stdout.write(HELP);
-else if (values.threads !== undefined) await threaded(positive(values.threads));
+if (values.threads !== undefined) await threaded(positive(values.threads));
 else await single();

@@ -8,12 +8,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type Micros, micros, millis } from "@tutti/units";
 import type { LoadReport } from "../load/open-loop.ts";
 import { type Delay, RunningSystem, type StatusEvent } from "../system/running-system.ts";
 import { type Prediction, predict } from "./prediction.ts";
 import type { PolicyName } from "./serve-options.ts";
+import { readArguments } from "../arguments.ts";
 
 const RESNET50 = { alphaUs: 1_053, betaUs: 5_072, batchSizeMax: 64, slo: millis(25) };
 const PROFILES = "models: [{ name: resnet50, sloMs: 25, batchMax: 64, alphaMs: 1.053, betaMs: 5.072 }]\n";
@@ -32,23 +32,16 @@ interface Measured {
   readonly predicted: Prediction;
 }
 
-const { values } = parseArgs({
-  options: {
-    rate: { type: "string", default: "2000" },
-    seconds: { type: "string", default: "20" },
-    gpus: { type: "string", default: "8" },
-    rehearsal: { type: "string", default: "10s" },
-    policies: { type: "string", default: "adaptive,deferred,eager" },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const USAGE =
+  "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]\n";
+const values = readArguments(USAGE, {
+  rate: { type: "string", default: "2000" },
+  seconds: { type: "string", default: "20" },
+  gpus: { type: "string", default: "8" },
+  rehearsal: { type: "string", default: "10s" },
+  policies: { type: "string", default: "adaptive,deferred,eager" },
+  json: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(
-    "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]\n",
-  );
-  process.exit(0);
-}
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-serve-"));
 try {

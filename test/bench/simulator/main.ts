@@ -1,8 +1,8 @@
 /** `npm run bench:simulator`: simulated requests per second of wall time on one core. */
-import { parseArgs } from "node:util";
 import { profiled } from "../scheduler/cpu-profile.ts";
 import { measure } from "./measurement.ts";
 import { type Shape, boundOf } from "./workload.ts";
+import { readArguments } from "../arguments.ts";
 
 const HELP = `Usage: npm run bench:simulator -- [options]
 
@@ -18,14 +18,11 @@ Whole simulations (workload, schedulers, judge), policy 'default', no listener:
   --help               this text
 `;
 
-const { values } = parseArgs({
-  options: {
-    json: { type: "boolean", default: false },
-    requests: { type: "string", default: "1000000" },
-    repeat: { type: "string", default: "3" },
-    profile: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(HELP, {
+  json: { type: "boolean", default: false },
+  requests: { type: "string", default: "1000000" },
+  repeat: { type: "string", default: "3" },
+  profile: { type: "boolean", default: false },
 });
 
 function positive(text: string): number {
@@ -70,5 +67,4 @@ function row(cells: readonly (string | number)[]): void {
   process.stdout.write(`${texts.join("")}\n`);
 }
 
-if (values.help) process.stdout.write(HELP);
-else await main();
+await main();

@@ -14,12 +14,12 @@ import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { Worker } from "node:worker_threads";
 import { Prng } from "@tutti/units";
 import { TuttiUp } from "../../e2e/tutti-up.ts";
 import { ProcessorTime, type ThreadTime } from "./processor-time.ts";
 import { RankerTap } from "./ranker-tap.ts";
+import { readArguments } from "../arguments.ts";
 
 const USAGE =
   "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--threads] [--seed 1] [--json]\n";
@@ -33,24 +33,17 @@ const WARM_UP_MS = 10_000;
 const SETTLED_MS = 2_000;
 const LOOPS = availableParallelism();
 
-const { values } = parseArgs({
-  options: {
-    kills: { type: "string", default: "30" },
-    terms: { type: "string", default: "30" },
-    soak: { type: "string", default: "60" },
-    rate: { type: "string", default: "200" },
-    rankers: { type: "string", default: "3" },
-    seed: { type: "string", default: "1" },
-    busy: { type: "boolean", default: false },
-    threads: { type: "boolean", default: false },
-    json: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const values = readArguments(USAGE, {
+  kills: { type: "string", default: "30" },
+  terms: { type: "string", default: "30" },
+  soak: { type: "string", default: "60" },
+  rate: { type: "string", default: "200" },
+  rankers: { type: "string", default: "3" },
+  seed: { type: "string", default: "1" },
+  busy: { type: "boolean", default: false },
+  threads: { type: "boolean", default: false },
+  json: { type: "boolean", default: false },
 });
-if (values.help) {
-  process.stdout.write(USAGE);
-  process.exit(0);
-}
 
 interface Times {
   readonly count: number;
