@@ -167,7 +167,7 @@ export class RunTimeBook {
   }
 
   /**
-   * RB3: of the variance of times, the part that another run of the same request has in common with the first, less two standard errors; the rest is not the inputs'. All of it while
+   * RB3: of the variance of times, the part that another run of the same request has in common with the first, at least (two standard errors below what is seen, by Fisher's transform); the rest is not the inputs'. All of it while
    * too little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare may be among none of them).
    */
   #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
@@ -180,7 +180,8 @@ export class RunTimeBook {
       all += (once - mean) ** 2 + (again - mean) ** 2;
     }
     if (all / (2 * pairs.length) <= varianceOf(samples) / 2) return 1;
-    return Math.max(0, common / all - 2 / Math.sqrt(pairs.length));
+    const seen = Math.min(0.9999, Math.max(0, common / all));
+    return Math.max(0, Math.tanh(Math.atanh(seen) - 2 / Math.sqrt(pairs.length - 3)));
   }
 
   /** RB1. */

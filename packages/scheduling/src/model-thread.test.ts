@@ -10,7 +10,7 @@ import {
   type RequestSeq,
   type ThreadId,
 } from "@tutti/units";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import {
   type Candidate,
   type DispatchedBatch,
@@ -351,4 +351,16 @@ test("requests that come too late to be served are a sign of overload, and those
   };
   expect(overloaded(12_000, 11_000)).toBe(true);
   expect(overloaded(5_000, 0)).toBe(false);
+});
+
+test("an accelerator counts as idle if it was that for longer than a hop takes: one that ended early and was granted at once was not", () => {
+  const { arrive, grant, model } = thread({ ctrl: 1_000 as Micros, slo: 40_000 as Micros });
+  const dispatched = vi.spyOn(model.shares, "dispatched");
+  arrive(0, 1);
+  grant(4_000, { freeAt: at(3_800) });
+  arrive(4_000, 2);
+  grant(8_000, { freeAt: at(6_900) });
+  arrive(8_000, 3);
+  grant(12_000, { freeAt: at(12_800) });
+  expect(dispatched.mock.calls.map(([, isIdle]) => isIdle)).toEqual([false, true, false]);
 });

@@ -345,7 +345,7 @@ export class AloneRuns {
     state.askAt = after(now, micros(Math.ceil(outcome.run / share)));
     if (row.onOutcome === undefined) this.#hunger.ran(now, outcome.run);
     if (row.once !== undefined) return this.#notePair(row.thread, row.once, outcome.run);
-    if (this.#isRepeated(row)) this.#shelf.putBack({ ...row, whole: undefined, once: outcome.run });
+    if (this.#isRepeated(row)) this.#shelf.putBack({ ...row, at: now, whole: undefined, once: outcome.run });
     if (row.isSample) this.#note(row.thread, { ...row, alone: outcome.run });
     if (whole === undefined) return;
     whole.longest = Math.max(whole.longest, outcome.run);

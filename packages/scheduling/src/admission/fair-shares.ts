@@ -136,7 +136,7 @@ export class FairShares {
 
   /** Whether requests are being refused by their shares, here or (told by `shed`) before they come here. */
   get isLimiting(): boolean {
-    return !this.#isCalm && (this.#classes.size > 1 || this.#isShed);
+    return !this.#isCalm && (!this.#isAlone || this.#isShed);
   }
 
   /** Whether a request that has come may queue; if not, it is refused as overloaded. F1. */
@@ -158,7 +158,7 @@ export class FairShares {
     this.#isShed = true;
   }
 
-  /** @param isIdle - whether the accelerator had nothing to do when it was granted */
+  /** @param isIdle - whether the accelerator had had nothing to do for longer than a hop takes */
   dispatched(requests: readonly Classed[], isIdle = false): void {
     this.#dispatched += requests.length;
     if (isIdle) this.#idle += requests.length;
@@ -370,7 +370,10 @@ export class FairShares {
   #limit(account: ClassAccount, perPeriod: number, expected: number): void {
     const rate = perPeriod / this.#period;
     // Nobody was limited before: a first burst of half a period, and no debt.
-    if (account.rate === Infinity && rate < Infinity) account.tokens = Math.max(1, perPeriod / 2);
+    if (account.rate === Infinity && rate < Infinity) {
+      account.tokens = Math.max(1, perPeriod / 2);
+      account.refilledAt = this.#periodEnd;
+    }
     account.rate = rate;
     account.keep = account.demand <= expected ? 1 : expected / account.demand;
   }
