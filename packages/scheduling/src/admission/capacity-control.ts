@@ -10,7 +10,8 @@
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
  *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing, so losses
- *        up to LOSS_MAX_IDLE are borne then; and after UNFOUND_AFTER such samples in a row the capacity that was found is none.
+ *        up to LOSS_MAX_IDLE are borne then, and what is lost beyond doesn't show where the capacity ends; after
+ *        UNFOUND_AFTER such samples in a row none that was found is one.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  */
 
@@ -22,7 +23,9 @@ const LOSS_MAX = 0.01;
 /** CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then. */
 const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
-const UNFOUND_AFTER = 3;
+/** So many samples in a row are no chance: for a lone application; for everybody, so that the rate rises fast again. */
+const STOOD_IDLE = 3;
+const UNFOUND_AFTER = 4;
 /** What is left after the rate was lowered. */
 const LOSS_AIM = 0.005;
 /** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
@@ -92,7 +95,7 @@ export class CapacityControl {
 
   /** Accelerators, for some samples: what is lost isn't lost for want of them. CC5. */
   get haveStoodIdle(): boolean {
-    return this.#idleFor >= UNFOUND_AFTER;
+    return this.#idleFor >= STOOD_IDLE;
   }
 
   /**
@@ -122,7 +125,7 @@ export class CapacityControl {
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
     // One more sample like it decides: a flood may have begun at the end of a period in which they were idle.
-    this.#idleFor = isIdle(idle, dispatched) ? UNFOUND_AFTER - 1 : 0;
+    this.#idleFor = isIdle(idle, dispatched) ? STOOD_IDLE - 1 : 0;
     // Who was nearly idle is served more than the mean of the last periods says.
     this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
     this.#offered = offered / length;
@@ -169,7 +172,7 @@ export class CapacityControl {
     this.#tolerance += TOLERANCE_FADE * (LOSS_MAX - this.#tolerance);
     const areIdle = isIdle(this.#idle, this.#dispatched);
     if (this.#dispatched > 0) this.#idleFor = areIdle ? this.#idleFor + 1 : 0; // else no news
-    if (this.haveStoodIdle) this.#isFound = false;
+    if (this.#idleFor >= UNFOUND_AFTER) this.#isFound = false;
     const lossMax = areIdle ? Math.max(LOSS_MAX_IDLE, this.#tolerance) : this.#tolerance;
     // One standard deviation less: of a few requests one may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
