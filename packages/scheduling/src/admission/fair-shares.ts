@@ -229,7 +229,7 @@ export class FairShares {
       rate: Infinity,
       keep: 1,
       tokens: 0,
-      refilledAt: -Infinity,
+      refilledAt: 0,
     };
     owner.classes.push(account);
     owner.classes.sort((a, b) => b.priority - a.priority);
@@ -369,11 +369,8 @@ export class FairShares {
   /** @param perPeriod - requests of this class that may queue @param expected - that ought to reach the queue */
   #limit(account: ClassAccount, perPeriod: number, expected: number): void {
     const rate = perPeriod / this.#period;
-    // Nobody was limited before: a first burst of half a period, and no debt.
-    if (account.rate === Infinity && rate < Infinity) {
-      account.tokens = Math.max(1, perPeriod / 2);
-      account.refilledAt = this.#periodEnd;
-    }
+    // Nobody was limited before: a first burst, and no debt.
+    if (account.rate === Infinity && rate < Infinity) account.tokens = Math.max(1, perPeriod / 2);
     account.rate = rate;
     account.keep = account.demand <= expected ? 1 : expected / account.demand;
   }
