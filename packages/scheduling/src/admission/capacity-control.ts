@@ -1,17 +1,16 @@
 /**
  * How many requests a second one ModelThread should let in while more come than can be served. docs/algorithms.md, A12.
  *
- * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the signal: above 1 % the rate is lowered to what was really served,
- * below it is raised. So the model serves at least its goodput, since that is the rate at which 1 % is lost. Idle accelerators tell losses of another cause.
+ * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the one signal needed: above a band the rate is lowered to what
+ * was really served, below it is raised. In the band the model serves at least its goodput, since that is the rate at which 1 % is lost.
  *
  *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the best of the last seconds, so that
  *        it finds back at once after an outage.
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing, so losses
- *        up to LOSS_MAX_IDLE are borne then, and what is lost beyond doesn't show where the capacity ends; after
- *        UNFOUND_AFTER such samples in a row none that was found is one.
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where most comes to nothing, and after
+ *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  */
 
@@ -23,9 +22,7 @@ const LOSS_MAX = 0.01;
 /** CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then. */
 const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
-/** So many samples in a row are no chance: for a lone application; for everybody, so that the rate rises fast again. */
-const STOOD_IDLE = 3;
-const UNFOUND_AFTER = 4;
+const UNFOUND_AFTER = 3;
 /** What is left after the rate was lowered. */
 const LOSS_AIM = 0.005;
 /** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
@@ -59,7 +56,7 @@ export interface Period {
   /** All that came, also what was refused before it could queue. */
   readonly offered: number;
   readonly dispatched: number;
-  /** Of `dispatched`, onto accelerators that stood idle when they were granted. */
+  /** Of `dispatched`, onto accelerators that had nothing to do when they were granted. */
   readonly idle: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
@@ -95,7 +92,7 @@ export class CapacityControl {
 
   /** Accelerators, for some samples: what is lost isn't lost for want of them. CC5. */
   get haveStoodIdle(): boolean {
-    return this.#idleFor >= STOOD_IDLE;
+    return this.#idleFor >= UNFOUND_AFTER;
   }
 
   /**
@@ -124,8 +121,7 @@ export class CapacityControl {
     const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
-    // One more sample like it decides: a flood may have begun at the end of a period in which they were idle.
-    this.#idleFor = isIdle(idle, dispatched) ? STOOD_IDLE - 1 : 0;
+    this.#idleFor = isIdle(idle, dispatched) ? UNFOUND_AFTER : 0;
     // Who was nearly idle is served more than the mean of the last periods says.
     this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
     this.#offered = offered / length;
@@ -162,8 +158,7 @@ export class CapacityControl {
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
     // What nobody asks for can't be tried: from far above, the rate would have a long way down.
-    if (isEnough)
-      this.rate = Math.min(this.rate, Math.max(KNOWN * this.#best, this.#atLeast(2 * this.#offered, length)));
+    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(2 * this.#offered, length));
     return true;
   }
 
@@ -171,8 +166,8 @@ export class CapacityControl {
     const all = dispatched + dropped;
     this.#tolerance += TOLERANCE_FADE * (LOSS_MAX - this.#tolerance);
     const areIdle = isIdle(this.#idle, this.#dispatched);
-    if (this.#dispatched > 0) this.#idleFor = areIdle ? this.#idleFor + 1 : 0; // else no news
-    if (this.#idleFor >= UNFOUND_AFTER) this.#isFound = false;
+    this.#idleFor = areIdle ? this.#idleFor + 1 : 0;
+    if (this.haveStoodIdle) this.#isFound = false;
     const lossMax = areIdle ? Math.max(LOSS_MAX_IDLE, this.#tolerance) : this.#tolerance;
     // One standard deviation less: of a few requests one may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
@@ -189,8 +184,9 @@ export class CapacityControl {
   }
 
   #rise(): number {
-    if (!this.#isFound || this.rate < KNOWN * this.#best) return RISE_FAST;
-    return Math.min(RISE_FAST, RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES));
+    const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
+    const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
+    return isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
   }
 
   /** CC1. */
