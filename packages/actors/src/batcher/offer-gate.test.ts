@@ -43,7 +43,9 @@ test("a grant was due when its candidate was known and due and the accelerator a
     (gate.dueAt({
       ...{ thread: threadId(1, 0), term: 1, offerSeq: 2, gpu: 0 as GpuId, executor: 1 as ActorKey, epoch: 1 },
       ...{ grantSeq: 1, freeAt: at(0), sentAt: at(20), validUntil: at(30), ...more },
-    }) - START) / 1_000; // prettier-ignore
+    }) -
+      START) /
+    1_000;
   gate.offer(candidate(1, 12));
   clock.advanceTo(instant(START + 5_000));
   gate.offer(candidate(2, 10));

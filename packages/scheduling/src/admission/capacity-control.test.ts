@@ -60,7 +60,7 @@ test("a loss beside idle accelerators doesn't lower the rate, unless most comes 
   const feed = feeding(control, 1_000);
   for (let i = 0; i < 20; i++) feed(40, 20);
   const found = control.rate;
-  for (let i = 0; i < 21; i++) feed(32, 8, 30);
+  for (let i = 0; i < 12; i++) feed(32, 8, 30);
   const risen = control.rate;
   expect(risen).toBeGreaterThan(1.5 * found);
   for (let i = 0; i < 9; i++) feed(20, 20, 20);

@@ -1,15 +1,15 @@
 /**
  * How many requests a second one ModelThread should let in while more come than can be served. docs/algorithms.md, A12.
  *
- * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the one signal needed: above a band the rate is lowered to what
- * was really served, below it is raised. In the band the model serves at least its goodput, since that is the rate at which 1 % is lost.
+ * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the signal: above 1 % the rate is lowered to what was really served,
+ * below it is raised. So the model serves at least its goodput, since that is the rate at which 1 % is lost. Idle accelerators tell losses of another cause.
  *
  *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the best of the last seconds, so that
  *        it finds back at once after an outage.
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where most comes to nothing, and after
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  */
