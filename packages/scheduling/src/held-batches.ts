@@ -4,15 +4,20 @@
  *
  *   HB1. At most `max` batches are held. A batch whose last deadline is past is forgotten when room is needed: nothing of
  *        it could be met again, and its ingress has answered.
- *   HB2. What is withdrawn while its batch is out does not come back with it.
+ *   HB2. A batch is in its own place of `#recent`, or in `#older` because a newer one has taken that. Batches mostly end in the order in which they left, so that is rare.
+ *   HB3. What is withdrawn while its batch is out does not come back with it.
  */
 import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
 import type { DispatchedBatch, Request } from "./messages.ts";
 
+/** A power of two. */
+const RECENT = 32;
+
 export class HeldBatches {
   readonly #max: number;
-  readonly #held = new Map<BatchId, DispatchedBatch>();
-  /** Of `#held`, which every look at the model asks for. */
+  /** By the last digits of its number. */
+  readonly #recent = new Array<DispatchedBatch | undefined>(RECENT).fill(undefined);
+  readonly #older = new Map<BatchId, DispatchedBatch>();
   #size = 0;
   /** Requests withdrawn from a held batch: rare, so kept apart. */
   readonly #withdrawn = new Map<BatchId, Set<Request>>();
@@ -32,25 +37,30 @@ export class HeldBatches {
     return this.#size >= this.#max;
   }
   hold(batch: DispatchedBatch): void {
-    this.#held.set(batch.batchId, batch);
-    this.#size = this.#held.size;
+    const place = placeOf(batch.batchId);
+    const before = this.#recent[place];
+    if (before !== undefined) this.#older.set(before.batchId, before);
+    this.#recent[place] = batch;
+    this.#size++;
     this.#sweepDue = -Infinity;
   }
   /** As it was planned; undefined if the batch is not held. */
   expectedRun(batchId: BatchId): Micros | undefined {
-    return this.#held.get(batchId)?.expectedRun;
+    return this.#find(batchId)?.expectedRun;
   }
   /** True if the batch was held. */
   release(batchId: BatchId): boolean {
     if (this.#withdrawn.size > 0) this.#withdrawn.delete(batchId);
-    const wasHeld = this.#held.delete(batchId);
-    if (wasHeld) this.#size--;
-    return wasHeld;
+    const place = placeOf(batchId);
+    if (this.#recent[place]?.batchId === batchId) this.#recent[place] = undefined;
+    else if (this.#older.size === 0 || !this.#older.delete(batchId)) return false;
+    this.#size--;
+    return true;
   }
 
   /** Releases the batch and gives what of it is still wanted, in deadline order; undefined if it isn't held. */
   takeBack(batchId: BatchId): Request[] | undefined {
-    const batch = this.#held.get(batchId);
+    const batch = this.#find(batchId);
     if (batch === undefined) return undefined;
     const withdrawn = this.#withdrawn.get(batchId);
     this.release(batchId);
@@ -58,7 +68,9 @@ export class HeldBatches {
   }
   /** The held batches of one executor, oldest first. */
   ofExecutor(executor: ActorKey): BatchId[] {
-    return [...this.#held.values()].filter((b) => b.grant.executor === executor).map((b) => b.batchId);
+    return this.#all()
+      .filter((b) => b.grant.executor === executor)
+      .map((b) => b.batchId);
   }
 
   withdraw(ingress: ActorKey, seq: RequestSeq): void {
@@ -68,8 +80,18 @@ export class HeldBatches {
     this.#withdrawWhere((request) => request.ingress === ingress);
   }
 
+  #find(batchId: BatchId): DispatchedBatch | undefined {
+    const recent = this.#recent[placeOf(batchId)];
+    return recent?.batchId === batchId ? recent : this.#older.get(batchId);
+  }
+  /** The oldest first. */
+  #all(): DispatchedBatch[] {
+    const recent = this.#recent.filter((batch) => batch !== undefined);
+    return [...this.#older.values(), ...recent].sort((a, b) => a.batchId - b.batchId);
+  }
+
   #withdrawWhere(isWithdrawn: (request: Request) => boolean): void {
-    for (const { batchId, requests } of this.#held.values()) {
+    for (const { batchId, requests } of this.#all()) {
       for (const request of requests) {
         if (!isWithdrawn(request)) continue;
         const withdrawn = this.#withdrawn.get(batchId);
@@ -81,10 +103,13 @@ export class HeldBatches {
 
   #sweep(now: Instant): void {
     this.#sweepDue = Infinity;
-    for (const { batchId, requests } of this.#held.values()) {
+    for (const { batchId, requests } of this.#all()) {
       const lastDeadline = requests[requests.length - 1]!.deadline;
       if (lastDeadline < now) this.release(batchId);
       else this.#sweepDue = Math.min(this.#sweepDue, lastDeadline);
     }
   }
 }
+
+/** Also of numbers beyond 2^32: what `&` cuts off are their first digits. */
+const placeOf = (batchId: BatchId): number => batchId & (RECENT - 1);

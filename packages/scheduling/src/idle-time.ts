@@ -44,7 +44,7 @@ function candidatesDue({ waiting, modelTimers, slots }: RankThread, until: Insta
 
 /** By how much a grant starts later than its candidate wanted because the accelerator was given idle time until then; 0 if that is not why. */
 export function idleDelayOf(rank: RankThread, grant: Pick<Grant, "thread" | "freeAt">, until: Instant): Micros {
-  const slot = rank.slots[rank.slotOf.get(grant.thread) ?? -1];
+  const slot = rank.slots[rank.slotOf.get(grant.thread)];
   if (slot === undefined) return 0 as Micros;
   const late = (grant.freeAt < until ? grant.freeAt : until) - slot.execAt;
   return (late > 0 ? late : 0) as Micros;

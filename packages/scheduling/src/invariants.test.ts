@@ -84,7 +84,7 @@ function runSeed(seed: number): Recorded {
       size: 0,
     });
     const { rank } = cluster;
-    for (const index of rank.slotOf.values()) {
+    for (const [, index] of rank.slotOf) {
       const slot = rank.slots[index]!;
       if (rank.waiting.has(index)) expect(slot.execAt - slot.delay).toBeLessThanOrEqual(cluster.now);
     }

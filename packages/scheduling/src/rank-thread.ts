@@ -18,6 +18,7 @@ import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { Accelerators, NOBODY } from "./accelerators.ts";
 import type { Candidate, RankEffects, RankEvent } from "./messages.ts";
+import { ThreadSlots } from "./thread-slots.ts";
 import { WaitingSet } from "./waiting-set.ts";
 
 const VALIDITY_TIMES = 4;
@@ -58,7 +59,7 @@ export class RankThread {
   readonly epoch: number;
   readonly validityTimes: number;
   readonly accelerators: Accelerators;
-  readonly slotOf = new Map<ThreadId, number>();
+  readonly slotOf = new ThreadSlots();
   readonly slots: ModelSlot[] = [];
   readonly spareSlots: number[] = [];
   /** Model timers, by slot; ties by thread id. */
@@ -117,7 +118,8 @@ export function nextRankWakeAt(rank: RankThread): Instant {
 
 export function candidateOffered(rank: RankThread, at: Instant, candidate: Readonly<Candidate>): void {
   advance(rank, at);
-  const index = rank.slotOf.get(candidate.thread) ?? newSlot(rank, candidate.thread);
+  const known = rank.slotOf.get(candidate.thread);
+  const index = known < 0 ? newSlot(rank, candidate.thread) : known;
   if (index < 0) return;
   const slot = rank.slots[index]!;
   const { term, offerSeq } = candidate;
@@ -136,7 +138,7 @@ type Answer = Omit<Extract<RankEvent, { kind: "grant-answered" }>, "kind" | "at"
 export function grantAnswered(rank: RankThread, at: Instant, answer: Answer): void {
   advance(rank, at);
   const index = rank.slotOf.get(answer.thread);
-  if (index === undefined || !(answer.gpu < rank.accelerators.max)) return;
+  if (index < 0 || !(answer.gpu < rank.accelerators.max)) return;
   const slot = rank.slots[index]!;
   if (slot.term === answer.term && answer.offerSeq >= slot.offerSeq) {
     slot.offerSeq = answer.offerSeq;
@@ -194,11 +196,11 @@ export function gpuLost(rank: RankThread, at: Instant, gpu: GpuId, executor: Act
 export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void {
   advance(rank, at);
   const index = rank.slotOf.get(thread);
-  if (index === undefined) return;
+  if (index < 0) return;
   const slot = rank.slots[index]!;
   forget(rank, index, slot);
   if (slot.grantedGpu >= 0) rank.accelerators.orphan(slot.grantedGpu); // its expiry asks the accelerator
-  rank.slotOf.delete(thread);
+  rank.slotOf.delete(index);
   rank.spareSlots.push(index);
 }
 
