@@ -200,7 +200,7 @@ test("distributions that come, change and go while requests wait lose nobody", (
     if (seq % 50 !== 0) return;
     cluster.runUntil(arrivedAt);
     profileChanged(cluster.models[0]!, arrivedAt, MEANS, profiles[changes++ % 3], {
-      offer: (candidate) => cluster.offered(candidate),
+      offer: (candidate) => cluster.offered(0, candidate),
       answerGrant: () => undefined,
       dispatch: () => undefined,
       refuse: (request, cause) => cluster.refused(request, cause),
