@@ -51,19 +51,29 @@ test("what the ranker has and is due sooner than what is kept makes that one tol
   expect(told()).toEqual([0]);
 });
 
-test("an answered grant voids what is kept; a model is listed once however often that happens", () => {
+test("an answered grant voids what was told and what is kept, and a model is listed once however often that happens", () => {
   const { offers, told } = offersOf(1);
+  expect([offers.keep(0, dueAt(50)), offers.keep(0, dueAt(500))]).toEqual([false, false]);
   for (let i = 0; i < 3; i++) {
-    expect(offers.keep(0, dueAt(150))).toBe(true);
     offers.voided(0);
+    expect(offers.keep(0, dueAt(150))).toBe(true);
   }
+  offers.voided(0);
+  expect(offers.listed).toBe(1);
   offers.reach(100 as Instant);
-  expect(told()).toEqual([]);
+  expect([told(), offers.listed]).toEqual([[], 0]);
   for (let i = 0; i < 3; i++) {
     expect(offers.keep(0, dueAt(250))).toBe(true);
     offers.voided(0);
     expect(offers.keep(0, dueAt(260))).toBe(true);
   }
+  expect(offers.listed).toBe(1);
   offers.reach(200 as Instant);
-  expect(told()).toEqual([0]);
+  expect([told(), offers.listed]).toEqual([[0], 0]);
+});
+
+test("everything is told until the end of the turn, and a turn takes time", () => {
+  const { offers } = offersOf(1);
+  expect([offers.isToldUntil(99 as Instant), offers.isToldUntil(100 as Instant)]).toEqual([true, false]);
+  expect(() => new KeptOffers(1, 0, () => {})).toThrow("turns of 0 µs");
 });

@@ -1,12 +1,13 @@
 /**
  * Offers that the ranker needn't hear of yet. While requests come each changes its model's candidate, only the newest counts (docs/algorithms.md, A5), and none does anything
  * before its model timer is due; so time is cut into turns, and an offer that is due in a later one is kept: mostly the next has replaced it by then. What the ranker decides
- * is the same as if it had heard of all. In production the batchers' OfferGate does so, whose offers also travel.
+ * is the same as if it had heard of all. In production the batchers' OfferGate does so, which also tells the first offer at once, for the idle time that
+ * a ranker may give away: this one's ranker can't.
  *
  *   KO1. At the beginning of a turn, and at every moment in it, whatever is due in it has been told.
  *   KO2. What the ranker has of a model is not due in this turn while anything of the model is kept: it would act on what has been replaced.
  */
-import type { Instant } from "@tutti/units";
+import { type Instant, assert } from "@tutti/units";
 import type { Candidate } from "./messages.ts";
 
 export class KeptOffers {
@@ -27,6 +28,7 @@ export class KeptOffers {
    * @param tell - tells the ranker what the model offers now
    */
   constructor(models: number, turn: number, tell: (model: number) => void) {
+    assert(turn > 0, `turns of ${turn} µs: an offer that is due now would be kept`);
     this.#turn = turn;
     this.#tell = tell;
     this.#isListed = new Uint8Array(models);
@@ -50,7 +52,16 @@ export class KeptOffers {
     return true;
   }
 
-  /** A grant was answered, which voids whatever the model has offered. */
+  /** How many models are looked at when a turn begins. */
+  get listed(): number {
+    return this.#models.length;
+  }
+  /** Whether everything before that moment has been told. */
+  isToldUntil(at: Instant): boolean {
+    return at < this.#turnEnd;
+  }
+
+  /** A grant was answered, which voids whatever the model has offered: what the ranker had is not due any more, so the next offer may be kept. */
   voided(model: number): void {
     this.#keptDueAt[model] = this.#toldDueAt[model] = Infinity;
   }

@@ -11,7 +11,7 @@ const thread = fc.oneof(
 
 test("a model's slot is found as in a map, through growth and after others have gone (TS1)", () => {
   fc.assert(
-    fc.property(fc.array(fc.tuple(thread, fc.boolean()), { maxLength: 400 }), (steps) => {
+    fc.property(fc.array(fc.tuple(thread, fc.boolean()), { maxLength: 400, size: "max" }), (steps) => {
       const slots = new ThreadSlots();
       const oracle = new Map<ThreadId, number>();
       const spare: number[] = [];

@@ -1,5 +1,5 @@
 /**
- * Which slot of the ranker each model has. Every offer asks for it, so it costs two places in memory, where a Map goes through four and is called, not compiled in.
+ * Which slot of the ranker each model has. Every offer asks for it, so it is open addressing in arrays: a Map costs twice as much where hundreds of models leave little of it in the cache.
  *
  *   TS1. A thread has one slot at most, and a slot one thread.
  */
@@ -38,14 +38,14 @@ export class ThreadSlots {
     this.#threads[slot] = FREE;
     this.#size--;
   }
-  /** Slots and whose they are. */
+  /** Threads and their slots. */
   *[Symbol.iterator](): Generator<readonly [ThreadId, number]> {
     for (const [slot, thread] of this.#threads.entries()) if (thread !== FREE) yield [thread as ThreadId, slot];
   }
 
-  #grow(slot: number): void {
+  #grow(largest: number): void {
     let room = this.#index.slots;
-    while (room <= slot) room *= 2;
+    while (room <= largest) room *= 2;
     this.#index = new IdentityIndex(room);
     for (const [thread, slot] of this) this.#index.put(ALL, thread, slot);
   }

@@ -132,6 +132,27 @@ test("by default an application counts by its rate in calm, so that a flood does
   expect(ratio).toBeLessThan(8);
 });
 
+test("what a flood sends before anything is lost of it isn't its usual rate, in whichever part of a period it begins", () => {
+  const keepOfSteady = (begin: number): number => {
+    const shares = new FairShares({}, millis(100));
+    for (let ms = 0; ms < begin + 1_000; ms++) {
+      const at = millis(1_000 + ms) as unknown as Instant;
+      const isLost = ms >= begin + 200; // so long all of it waits
+      const ask = (app: number, isServed: boolean): void => {
+        if (!shares.admit(at, { app })) return;
+        if (isServed) shares.dispatched([{ app }]);
+        else if (isLost) shares.dropped(at, { app });
+      };
+      for (let i = 0; ms >= begin && i < 9; i++) ask(1, i === 0 && ms % 8 > 0);
+      if (ms % 3 === 0) ask(1, true);
+      if (ms % 10 === 0) ask(2, true);
+    }
+    expect(shares.isLimiting).toBe(true);
+    return shares.shares().find(({ app }) => app === 2)?.keep ?? 1;
+  };
+  for (let begin = 2_000; begin < 2_600; begin += 20) expect(keepOfSteady(begin), `from ${begin} ms on`).toBe(1);
+});
+
 test("priorities share what their own application has: the higher first, a tenth kept for the lower (F3)", () => {
   const flood = new Flood({
     senders: [

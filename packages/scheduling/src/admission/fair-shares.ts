@@ -69,6 +69,8 @@ interface AppAccount {
   usual: number;
   /** How long it has been known in calm, µs. */
   calm: number;
+  /** Its requests in the last period of calm, which `usual` doesn't know of yet; undefined: none, or it isn't certain that that was calm. */
+  unsure: number | undefined;
   readonly classes: ClassAccount[];
 }
 
@@ -125,6 +127,8 @@ export class FairShares {
   #idle = 0;
   #dropped = 0;
   #isShed = false;
+  /** µs: the period whose requests are `unsure`. */
+  #unsureLength = 0;
   /** Periods since overload began. */
   #age = 0;
 
@@ -217,7 +221,7 @@ export class FairShares {
     if (this.#classes.size >= CLASSES_MAX && app !== OTHERS) return this.#of({ app: OTHERS }); // F5
     let owner = this.#apps.get(app);
     if (owner === undefined) {
-      this.#apps.set(app, (owner = { app, usual: 0, calm: 0, classes: [] }));
+      this.#apps.set(app, (owner = { app, usual: 0, calm: 0, unsure: undefined, classes: [] }));
       this.#owners.push(owner);
     }
     const counts = { arrivals: 0, dispatched: 0, dropped: 0, demand: 0, gone: 0, lost: 0, used: 0, wasted: 0 };
@@ -273,6 +277,7 @@ export class FairShares {
       this.#length = this.#period;
     }
     this.#age = this.#isCalm ? 0 : this.#age + 1;
+    if (!this.#isCalm) for (const owner of this.#owners) owner.unsure = undefined;
     if (!this.#isCalm) this.#deal();
     else if (!wasCalm) this.#letIn();
     this.#dispatched = this.#idle = 0;
@@ -316,6 +321,7 @@ export class FairShares {
     return sum;
   }
 
+  /** Of the last period but one: of a flood nothing is lost yet while its first requests wait, so what came in a period is usual only if there is calm after it. */
   #learn(): void {
     const periods = this.#length / this.#period;
     const fade = Math.min(1, FADE * periods);
@@ -327,10 +333,14 @@ export class FairShares {
         arrivals += account.arrivals;
         account.demand += fade * (account.arrivals / periods - account.demand);
       }
-      owner.calm += this.#length;
-      const share = Math.max(this.#length / owner.calm, this.#length / USUAL_OVER);
-      owner.usual += share * (arrivals / this.#length - owner.usual);
+      if (owner.unsure !== undefined) {
+        owner.calm += this.#unsureLength;
+        const share = Math.max(this.#unsureLength / owner.calm, this.#unsureLength / USUAL_OVER);
+        owner.usual += share * (owner.unsure / this.#unsureLength - owner.usual);
+      }
+      owner.unsure = arrivals;
     }
+    this.#unsureLength = this.#length;
   }
 
   /** F2. */
