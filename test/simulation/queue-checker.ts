@@ -76,6 +76,8 @@ export class QueueChecker {
     // Its executor died: the ingress, whom a late question for missed arrivals had made take it for an orphan, tells it again while the refusal is on its way.
     const isOrphan = known?.state === "left" && known.batch !== undefined && this.#ended.has(known.batch.executor);
     if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack && !isOrphan) return;
+    // Its ingress was silent for so long that the batcher may have given it up: then this is new to it, else it repeats what is out, and is not queued.
+    if (known?.state === "out" && known.isLoose && known.term >= arrival.term) return;
     const { term, thread, deadline } = arrival;
     const entry: Entry = {
       term,
