@@ -113,8 +113,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "what was to be answered while the connection was away is not sent when it is back",
     file: "actors/src/ingress/kept-answers.ts",
-    find: `const again = [...this.#confirming, ...this.#open];`,
-    replace: `const again = this.#confirming;`,
+    find: `const again = [...this.#passing, ...this.#confirming, ...this.#open];`,
+    replace: `const again = [...this.#passing, ...this.#confirming];`,
     from: 36,
   },
   {

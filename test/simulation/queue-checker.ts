@@ -193,6 +193,8 @@ export class QueueChecker {
   givenUp(ingress: Host, { seq }: RequestWithdrawn, batcher: ActorKey): void {
     const host = this.#batchers.get(batcher);
     if (host === undefined || !host.alive || host.paused) return;
+    // The last batcher has nobody to hand its models to: with its goodbye it lets go of all that waits, for who takes them next.
+    if (this.#ended.has(batcher)) return;
     const ledger = this.#of(host);
     const entry = ledger.entries.get(`${ingress.key}/${seq}`);
     if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;

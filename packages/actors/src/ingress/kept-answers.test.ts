@@ -72,6 +72,26 @@ test("an answer of which nobody knows whether it got there is repeated", async (
   expect([heard, kept.size, kept.repeated]).toEqual([["a", "a"], 0, 1]);
 });
 
+test("a server that ends takes along what it has just confirmed and not passed on: that comes again too", async () => {
+  const { bus, kept, heard, run, send, lose } = scene();
+  send("passed on");
+  await run(12);
+  lose(true);
+  send("taken along");
+  lose(false);
+  await run(5);
+  expect(kept.size).toBe(0);
+  bus.disconnect();
+  await run(300);
+  bus.reconnect();
+  await run(12);
+  expect([heard, kept.repeated]).toEqual([["passed on", "taken along"], 1]);
+  bus.disconnect();
+  bus.reconnect();
+  await run(12);
+  expect([heard.length, kept.repeated]).toEqual([2, 1]);
+});
+
 test("an answer waits for its publisher, whose connection is away too when a server restarts", async () => {
   const { bus, publisher, kept, heard, run, send } = scene();
   for (const one of [bus, publisher]) one.disconnect();

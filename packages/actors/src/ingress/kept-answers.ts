@@ -10,6 +10,8 @@ export const AWAY_MAX = 1_024;
 export const AWAY_BYTES_MAX = 16_777_216;
 /** How often the server is asked whether it has what was sent. What it has not confirmed is sent again after a break, so this bounds the repeats. */
 const CONFIRM_EVERY: Micros = millis(5);
+/** How long a server may have what it confirmed without having passed it on: a server that ends within that takes it along. */
+const PASS_ON_WITHIN: Micros = millis(5);
 /** Empty ticks after which the ticking stops. */
 const IDLE_TICKS = 40;
 /** An answer that nobody took by then comes too late for anybody. */
@@ -42,7 +44,8 @@ interface Kept {
  * Answers until it is known that they have left, so that none is lost with a connection (docs/architecture.md, 4).
  *
  *   K1. The server confirms all that came before a PING; one is under way at a time, every 5 ms at most. What no PONG confirmed is sent again when the
- *       connection is made anew, with what was to be sent meanwhile. A publisher may then see a repeat, under the same reply subject.
+ *       connection is made anew, with what was to be sent meanwhile, and what was confirmed so shortly before the break that it may have ended with the
+ *       server. A publisher may then see a repeat, under the same reply subject.
  *   K2. Each answer carries a reply subject of ours, so the server says if nobody listened: the publisher's own connection is away, as all are when a
  *       server restarts. It is sent again until the publisher is back.
  */
@@ -59,6 +62,9 @@ export class KeptAnswers {
   /** Sent before the PING that is under way. */
   #confirming: (Kept | undefined)[] = [];
   #firstConfirming = 0;
+  /** Confirmed last, and perhaps not passed on yet. */
+  #passing: (Kept | undefined)[] = [];
+  #passingSince: Instant = ALWAYS;
   #away: Kept[] = [];
   #bytes = 0;
   #awayBytes = 0;
@@ -158,11 +164,18 @@ export class KeptAnswers {
   #onPong(reached: boolean): void {
     this.#ping = 0;
     if (!reached) return; // #sendAgain comes with the next connection
-    for (const kept of this.#confirming) this.#bytes -= kept?.payload.byteLength ?? 0;
+    this.#forgetPassing();
+    this.#passing = this.#confirming;
+    this.#passingSince = this.#clock.now();
     this.#confirming = [];
     if (this.#drained === undefined) return;
     this.#confirm();
     this.#endIfDrained();
+  }
+
+  #forgetPassing(): void {
+    for (const kept of this.#passing) this.#bytes -= kept?.payload.byteLength ?? 0;
+    this.#passing = [];
   }
 
   /** The server's word that nobody subscribes to the reply subject of one of ours. */
@@ -193,7 +206,8 @@ export class KeptAnswers {
 
   /** A new connection: what the old one did not confirm may be lost. */
   #sendAgain(): void {
-    const again = [...this.#confirming, ...this.#open];
+    const again = [...this.#passing, ...this.#confirming, ...this.#open];
+    this.#passing = [];
     this.#ping = 0;
     this.#firstOpen += this.#open.length;
     this.#open = [];
@@ -220,8 +234,15 @@ export class KeptAnswers {
     }
   }
 
+  get #isFull(): boolean {
+    const count = this.#open.length + this.#confirming.length + this.#passing.length;
+    return count > this.#keptMax || this.#bytes > KEPT_BYTES_MAX;
+  }
+
   #makeRoom(): void {
-    if (this.#open.length + this.#confirming.length <= this.#keptMax && this.#bytes <= KEPT_BYTES_MAX) return;
+    if (!this.#isFull) return;
+    this.#forgetPassing();
+    if (!this.#isFull) return;
     // What was sent is probably there: it only goes without its insurance.
     const list = this.#confirming.length > 0 ? this.#confirming : this.#open;
     const count = Math.ceil(list.length / 16);
@@ -240,7 +261,9 @@ export class KeptAnswers {
 
   #onTick(): void {
     if (this.#bus.connected) {
-      this.#retry(this.#clock.now());
+      const now = this.#clock.now();
+      if (now >= after(this.#passingSince, PASS_ON_WITHIN)) this.#forgetPassing();
+      this.#retry(now);
       this.#confirm();
     }
     if (this.#drained !== undefined) this.#endIfDrained();
