@@ -2,6 +2,7 @@ import {
   BUCKET,
   type Heartbeat as Beat,
   ExecutorLost,
+  GpuGranted,
   GpuJoined,
   Heartbeat,
   IngressIntroduced,
@@ -15,7 +16,7 @@ import {
   leaseKeys,
   subjectsOf,
 } from "@tutti/protocol";
-import { type ActorKey, type Instant, actorKey, micros, millis, seconds } from "@tutti/units";
+import { type ActorKey, type Instant, actorKey, after, gpuId, micros, millis, seconds, threadId } from "@tutti/units";
 import { FrameWriter, fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
@@ -147,6 +148,35 @@ test("a batch that runs longer than planned is not run a second time", () => {
   cluster.run(seconds(4));
   expect(statuses([asked])).toEqual(["ok"]);
   expect(runs).toBe(1);
+});
+
+test("a batch for an executor that was gone before goes back when it is overdue, without questions to nobody", () => {
+  let deaf = "";
+  const loses = (subject: string): boolean => deaf !== "" && subject.endsWith(deaf);
+  const cluster = serving({ gpus: 1, rankers: 1, policy: { kind: "eager" }, loses });
+  const { key: leader } = cluster.actors.get("ranker-0")!.actor;
+  const batcher = cluster.actors.get("batcher-0")!.actor.key;
+  let epoch = 0;
+  cluster.store.get(BUCKET.leases, leaseKeys.ranker("main"), (entry) => {
+    if (entry !== "absent" && "revision" in entry) epoch = entry.revision;
+  });
+  cluster.run(millis(1));
+  deaf = `.to.${leader.toString(36)}`;
+  const asked = cluster.ask("fast", { sloMs: 2_000 });
+  cluster.run(millis(1));
+  const now = cluster.clock.now();
+  const writer = new FrameWriter(leader);
+  writer.add(GpuGranted, {
+    ...{ thread: threadId(1, 0), gpu: gpuId(0), term: leaseOf(cluster, 1).revision, offerSeq: 1e6 },
+    ...{ executor: actorKey(77), epoch, grantSeq: 1e6, freeAt: now, sentAt: now, validUntil: after(now, millis(4)) },
+  });
+  cluster.network.connect({ name: "leader" }).publish(subjectsOf("main").actor(batcher), writer.take().slice());
+  cluster.run(millis(3));
+  deaf = "";
+  cluster.run(seconds(2));
+  expect(statuses([asked])).toEqual(["ok"]);
+  expect(asked.outcomes[0]!.at - asked.at).toBeGreaterThan(millis(50));
+  expect(asked.outcomes[0]!.at - asked.at).toBeLessThan(millis(120));
 });
 
 test("packed messages of any shape stop nobody and poison nothing (T8)", () => {

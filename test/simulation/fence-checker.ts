@@ -39,6 +39,13 @@ interface Obeyed {
   readonly terms: Map<number, number>;
 }
 
+interface Untold {
+  readonly at: number;
+  readonly epoch: number;
+  readonly obeyed: Obeyed;
+  readonly says: (what: string) => void;
+}
+
 export class FenceChecker {
   readonly #report: Report;
   readonly #now: () => number;
@@ -51,6 +58,8 @@ export class FenceChecker {
   readonly #batches = new Map<string, BatchDispatched>();
   readonly #accepted = new Map<string, Accepted>();
   readonly #obeyed = new Map<ActorKey, Obeyed>();
+  /** Batches of an epoch that their executor has not told yet that it obeys it. Who wakes reads a new leader's word and its batch in one turn, and its own word leaves at the turn's end. */
+  readonly #untold = new Set<Untold>();
   readonly #running = new Map<string, number>();
   /** In the order in which they were given to their engines. */
   readonly #runs = new Set<{ readonly host: Host; readonly gpu: number; readonly since: number }>();
@@ -128,7 +137,7 @@ export class FenceChecker {
     const obeyed = this.#of(host.key);
     const says = (what: string): void => this.#report("T5", `${host.name} accepts batch ${batchId} ${what}`);
     if (batch.executor !== host.key) says("of another incarnation");
-    if (batch.epoch !== obeyed.epoch) says(`of epoch ${batch.epoch}, and has told ${obeyed.epoch} that it obeys it`);
+    if (batch.epoch !== obeyed.epoch) this.#untold.add({ at: this.#now(), epoch: batch.epoch, obeyed, says });
     if ((this.#grants.get(grantId(batch))?.givenAt ?? 0) < obeyed.movedAt)
       says("that was granted before it came to this sub-cluster");
     const sequence = obeyed.sequences.get(batch.gpu) ?? 0;
@@ -150,6 +159,8 @@ export class FenceChecker {
     }
     // What leaves in one turn of the event loop leaves by destination, not in the order in which it was said.
     obeyed.epoch = Math.max(obeyed.epoch, epoch);
+    for (const one of this.#untold)
+      if (one.obeyed === obeyed && one.epoch === epoch && one.at === this.#now()) this.#untold.delete(one);
   }
 
   finished(host: Host, { batchId }: BatchFinished, batcher: ActorKey): void {
@@ -172,8 +183,10 @@ export class FenceChecker {
     else for (const run of this.#runs) if (run.host === host && run.gpu === gpu) return void this.#runs.delete(run);
   }
 
-  /** T4: an accepted batch runs, and ends, or its executor does. */
+  /** T5: what an executor accepts it has told to obey. T4: an accepted batch runs, and ends, or its executor does. */
   check(): void {
+    for (const { at, epoch, obeyed, says } of this.#untold)
+      if (at < this.#now()) says(`of epoch ${epoch}, and has told ${obeyed.epoch} that it obeys it`);
     for (const run of this.#runs) {
       const { host, gpu, since } = run;
       if (!host.alive) this.#runs.delete(run);

@@ -77,7 +77,8 @@ export class QueueChecker {
     const isOrphan = known?.state === "left" && known.batch !== undefined && this.#ended.has(known.batch.executor);
     if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack && !isOrphan) return;
     // Its ingress was silent for so long that the batcher may have given it up: then this is new to it, else it repeats what is out, and is not queued.
-    if (known?.state === "out" && known.isLoose && known.term >= arrival.term) return;
+    const isUnsure = known?.isLoose === true && known.term >= arrival.term;
+    if (known?.state === "out" && isUnsure) return;
     const { term, thread, deadline } = arrival;
     const entry: Entry = {
       term,
@@ -88,7 +89,7 @@ export class QueueChecker {
       batch: undefined,
       outAt: 0,
       withdrawnAt: -Infinity,
-      isLoose: false,
+      isLoose: isUnsure,
     };
     ledger.entries.set(id, entry);
   }
