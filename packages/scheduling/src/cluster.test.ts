@@ -1,4 +1,4 @@
-/** What a cluster decides does not depend on how often its ranker hears of offers. */
+/** What a cluster decides depends neither on how often its ranker hears of offers nor on when it is told of what comes. */
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Cluster } from "./index.ts";
@@ -6,7 +6,7 @@ import type { Request } from "./messages.ts";
 import { randomModel } from "./testing/random-model.ts";
 
 /** What happens in one random run: requests come and are withdrawn, accelerators leave and join, runs take other times than planned, and it is stepped from event to event. */
-function logOf(seed: number, turn: number): string[] {
+function logOf(seed: number, tellsAll: boolean): string[] {
   const prng = new Prng(seed);
   const models = Array.from({ length: 1 + prng.nextInt(5) }, (_, m) => randomModel(prng, m));
   const gpus = 1 + prng.nextInt(4);
@@ -15,7 +15,7 @@ function logOf(seed: number, turn: number): string[] {
   const cluster = new Cluster({
     models,
     gpus,
-    turn,
+    tellsAll,
     ...(prng.nextInt(2) === 0 && {
       runTime: ({ batchId, expectedRun }) => Math.round(expectedRun * (0.5 + (batchId % 7) / 5)) as Micros,
     }),
@@ -61,12 +61,113 @@ function logOf(seed: number, turn: number): string[] {
   return log;
 }
 
-test("a ranker that hears of an offer only when it is nearly due decides as one that hears of each (KO1, KO2)", () => {
+test("a ranker that hears of an offer only when it is due decides as one that hears of each (LA1, LA2)", () => {
   let dispatched = 0;
-  for (let seed = 1; seed <= 150; seed++) {
-    const log = logOf(seed, Infinity);
+  for (let seed = 1; seed <= 400; seed++) {
+    const log = logOf(seed, true);
     dispatched += log.filter((line) => line.includes(" on ")).length;
-    for (const turn of [1, 400, 2_000, 30_000]) expect(logOf(seed, turn), `seed ${seed}, turn ${turn}`).toEqual(log);
+    expect(logOf(seed, false), `seed ${seed}`).toEqual(log);
   }
-  expect(dispatched).toBeGreaterThan(3_000);
+  expect(dispatched).toBeGreaterThan(8_000);
+});
+
+interface Coming {
+  readonly model: number;
+  readonly request: Request;
+}
+
+/** A random cluster, and what comes to it in order. Several SLOs a model, so that a newcomer may be the head; from light load to overload; with rules of shares and of dynamic time. */
+function randomRun(seed: number) {
+  const prng = new Prng(seed);
+  const models = Array.from({ length: 1 + prng.nextInt(6) }, (_, m) => ({
+    ...randomModel(prng, m),
+    ...(prng.nextInt(2) === 0 && { policy: { kind: "adaptive" as const }, gather: "target" as const }),
+    ...(prng.nextInt(3) === 0 && { batchesInFlightMax: 1 + prng.nextInt(3) }),
+    ...(prng.nextInt(3) === 0 && { queueMax: 1 + prng.nextInt(20) }),
+  }));
+  const gpus = 1 + prng.nextInt(4);
+  const grid = [1, 250, 5_000][prng.nextInt(3)]!;
+  const rate = models.reduce((sum, { profile }) => sum + gpus / (profile.latency(profile.batchSizeMax) / 4), 0);
+  const load = (0.2 + 3 * prng.nextFloat()) / models.length;
+  const slowness = prng.nextInt(2);
+  const coming: Coming[] = [];
+  let now = 1e6;
+  for (let seq = 1; seq <= 400; seq++) {
+    now += prng.nextExponential(rate * load);
+    const at = (Math.round(now / grid) * grid) as Instant;
+    const model = prng.nextInt(models.length);
+    const slo = Math.round(models[model]!.slo * (0.5 + prng.nextFloat())) as Micros;
+    const [ingress, app] = [(1 + prng.nextInt(2)) as ActorKey, prng.nextInt(3)];
+    const request = {
+      ingress,
+      seq: seq as RequestSeq,
+      deadline: (at + slo) as Instant,
+      arrivedAt: at,
+      slo,
+      app,
+      size: 0,
+    };
+    coming.push({ model, request });
+  }
+  coming.sort((a, b) => a.request.arrivedAt - b.request.arrivedAt || a.model - b.model);
+  return { models, gpus, slowness, coming };
+}
+
+/** @param sliceTime - µs, of what is told in advance; 0: each comes in its turn */
+function decisionsOf(seed: number, sliceTime: number): { decided: string[]; ahead: number } {
+  const { models, gpus, slowness, coming } = randomRun(seed);
+  const decided: string[] = [];
+  let ahead = 0;
+  const cluster: Cluster = new Cluster({
+    models,
+    gpus,
+    ...(slowness === 1 && {
+      runTime: ({ batchId, expectedRun }) => Math.round(expectedRun * (0.5 + (batchId % 7) / 5)) as Micros,
+    }),
+    listener: {
+      dispatched: ({ batchId, thread, grant, requests, startAt }, at) =>
+        decided.push(
+          `${at} ${thread}/${batchId} on ${grant.gpu} at ${startAt}: ${requests.map(({ seq }) => seq).join()}`,
+        ),
+      refused: ({ seq }, cause, at) => {
+        if (at > cluster.now) ahead++;
+        decided.push(`${at} refused ${seq} ${cause}`);
+      },
+      finished: ({ batchId, thread }, begin, end) => decided.push(`${end} ${thread}/${batchId} ran from ${begin}`),
+    },
+  });
+  if (sliceTime === 0) for (const { model, request } of coming) cluster.arrive(model, request);
+  else {
+    for (let from = 0, until = 1e6; from < coming.length;) {
+      until += sliceTime;
+      let to = from;
+      while (to < coming.length && coming[to]!.request.arrivedAt < until) to++;
+      const slice = coming.slice(from, to);
+      const byModel = models.map((_, m) => slice.filter(({ model }) => model === m).map(({ request }) => request));
+      let end = 0;
+      const ends = Uint32Array.from(byModel, (requests) => (end += requests.length));
+      cluster.runSlice({ requests: byModel.flat(), ends, until: until as Instant });
+      from = to;
+    }
+  }
+  decided.push(`idle at ${cluster.runUntilIdle()}, ${cluster.busyTime} µs of work`);
+  const momentOf = (line: string): number => (line.startsWith("idle") ? Infinity : Number.parseInt(line));
+  return { decided: decided.sort((a, b) => momentOf(a) - momentOf(b) || (a < b ? -1 : 1)), ahead };
+}
+
+test("requests that are told in advance are decided as if each had come in its turn (C4)", () => {
+  let [dispatched, refused, ahead] = [0, 0, 0];
+  for (let seed = 1; seed <= 300; seed++) {
+    const { decided } = decisionsOf(seed, 0);
+    dispatched += decided.filter((line) => line.includes(" on ")).length;
+    refused += decided.filter((line) => line.includes("refused")).length;
+    for (const sliceTime of [700, 20_000, 1e9]) {
+      const told = decisionsOf(seed, sliceTime);
+      ahead += told.ahead;
+      expect(told.decided, `seed ${seed}, slices of ${sliceTime} µs`).toEqual(decided);
+    }
+  }
+  expect(dispatched).toBeGreaterThan(8_000);
+  expect(refused).toBeGreaterThan(8_000);
+  expect(ahead).toBeGreaterThan(100);
 });

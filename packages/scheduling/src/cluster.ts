@@ -6,11 +6,13 @@
  *       invalidation timers, expiries, the match timer; ties by the smaller id.
  *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
  *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends the batches it was given.
+ *   C4. Of requests that are told in advance (`runSlice`) a model takes those first that come before anybody sees it again. Nothing is decided otherwise than if each had
+ *       come in its turn (`arrive`); only refusals may be told before their moment.
  */
 import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
 import type { ActorKey, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
-import { KeptOffers } from "./kept-offers.ts";
+import { Lookahead } from "./lookahead.ts";
 import type {
   Candidate,
   DispatchedBatch,
@@ -61,13 +63,21 @@ export interface ClusterOptions {
   readonly listener?: ClusterListener;
   /** How long a batch really runs; as expected when left out. */
   readonly runTime?: (batch: DispatchedBatch) => Micros;
-  /** µs, over 0: of KeptOffers. It changes no decision; with Infinity the ranker hears of every offer. */
-  readonly turn?: number;
+  /** The ranker hears of every offer at once, not only of those that are due. It changes no decision. */
+  readonly tellsAll?: boolean;
+}
+
+/** Requests that come, model by model, each model's in the order in which they come. */
+export interface ArrivalSlice<R extends Request = Request> {
+  readonly requests: ArrayLike<R | undefined>;
+  /** By model: the place behind its last; it begins where the one before ends. */
+  readonly ends: Uint32Array;
+  /** All of them come before that moment, and whatever comes later, then or after it. */
+  readonly until: Instant;
 }
 
 const EPOCH = 1;
-/** µs. Of the offers of `npm run bench:simulator`'s 400 models about a seventh is told with it. */
-const TURN = 2_000;
+const NO_ARRIVALS: ArrivalSlice = { requests: [], ends: new Uint32Array(0), until: ALWAYS };
 
 export class Cluster {
   readonly models: readonly ModelThread[];
@@ -88,18 +98,22 @@ export class Cluster {
   readonly #spareSlots: number[] = [];
   readonly #busyUntil: Float64Array;
   readonly #rankSink: RankEffects;
-  readonly #offers: KeptOffers;
+  readonly #lookahead: Lookahead;
+  readonly #tellsAll: boolean;
+  #slice = NO_ARRIVALS;
+  /** By model: the place in the slice of its next request. */
+  readonly #nextOf: Uint32Array;
 
-  constructor({ models, gpus, ctrl, listener, runTime, turn = TURN }: ClusterOptions) {
+  constructor({ models, gpus, ctrl, listener, runTime, tellsAll = false }: ClusterOptions) {
     this.models = models.map((config) => createModelThread({ ...config, epoch: EPOCH }));
     this.rank = createRankThread({ epoch: EPOCH, ctrl: ctrl ?? models[0]!.ctrl, gpusMax: gpus });
     this.#listener = listener ?? {};
     this.#runTime = runTime;
     this.#sinks = this.models.map((_, i) => new ModelSink(this, i));
     for (const [i, model] of this.models.entries()) this.#indexOf.set(model.thread, i);
-    this.#offers = new KeptOffers(models.length, turn, (model) =>
-      candidateOffered(this.rank, this.now, offeredCandidate(this.models[model]!)),
-    );
+    this.#lookahead = new Lookahead(models.length);
+    this.#tellsAll = tellsAll;
+    this.#nextOf = new Uint32Array(models.length);
     this.#wakes = new IndexedHeap(models.length);
     this.#ends = new IndexedHeap(1 << 20); // Batches that run or wait: many where runs take far longer than planned.
     this.#waiting = new FifoTable(gpus);
@@ -127,6 +141,29 @@ export class Cluster {
     requestArrived(this.models[model]!, at, request, this.#sinks[model]!);
     this.#rearm(model);
   }
+
+  /** Runs everything before `slice.until`; the slice is read no more after that. Of what was told before, all must have come. C4. */
+  runSlice(slice: ArrivalSlice): void {
+    const { requests, ends, until } = slice;
+    this.#slice = slice;
+    for (let model = 0, from = 0; model < ends.length; model++) {
+      this.#nextOf[model] = from;
+      if (from < ends[model]!) {
+        this.#lookahead.comes(model, requests[from]!.arrivedAt);
+        this.#lookahead.rearm(model);
+      }
+      from = ends[model]!;
+    }
+    for (let next = this.#firstAt(); next < until; next = this.#firstAt()) {
+      if (next > this.now) this.now = next;
+      this.#fireEnds(this.now);
+      this.#fireTimers(this.now);
+    }
+    this.#slice = NO_ARRIVALS;
+    if (this.#takenAt > this.now) this.now = this.#takenAt;
+  }
+  /** The last request of a slice that its model has taken. */
+  #takenAt = ALWAYS;
 
   /** Its publisher doesn't want it any more. @returns whether it waited: what was dispatched runs */
   withdraw(model: number, request: Request, at: Instant): boolean {
@@ -167,24 +204,28 @@ export class Cluster {
 
   /** When the next timer fires or batch ends; `NEVER` when nothing waits or runs. A moment that is past means at once. */
   nextAt(): Instant {
-    const first = this.#firstAt();
-    if (this.#offers.isToldUntil(first)) return first;
-    this.#offers.tellAll();
-    return this.#firstAt();
+    for (;;) {
+      const first = this.#firstAt();
+      if (this.#lookahead.nextAt > first || first === NEVER) return first;
+      const model = this.#lookahead.next;
+      if (this.#lookahead.telling(model)) this.#tell(model); // now it is among the ranker's timers, or is none of them any more
+      this.#lookahead.settle(model);
+    }
   }
 
-  /** As nextAt, of what has been told. */
+  /** Looks included. */
   #firstAt(): Instant {
     const rank = nextRankWakeAt(this.rank);
     const wake = this.#wakes.topPriority;
     const end = this.#ends.topPriority;
+    const look = this.#lookahead.nextAt;
     const first = wake < end ? wake : end;
-    return (first < rank ? first : rank) as Instant;
+    const before = look < rank ? look : rank;
+    return (first < before ? first : before) as Instant;
   }
 
   /** Everything before `at`, and the completions at it: the arrivals of that moment come next. C1. */
   #enter(at: Instant): void {
-    this.#offers.reach(at);
     for (let next = this.#firstAt(); next < at; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
@@ -194,7 +235,15 @@ export class Cluster {
     this.#fireEnds(at);
   }
 
+  /** C1: known arrivals first. */
   #fireTimers(at: Instant): void {
+    const lookahead = this.#lookahead;
+    while (lookahead.nextAt <= at) {
+      const model = lookahead.next;
+      if (lookahead.comesAt(model) <= at) this.#takeRequests(model);
+      else if (lookahead.tells(model, at)) this.#tell(model);
+      lookahead.settle(model);
+    }
     for (;;) {
       if (fireModelTimer(this.rank, at, this.#rankSink)) continue;
       if (this.#wakes.topPriority <= at) this.#fireWake(at);
@@ -202,14 +251,43 @@ export class Cluster {
     }
   }
 
+  /** C4. Those of this moment, and those until which nobody sees the model and none of its timers fires: it is then ahead of the others. */
+  #takeRequests(index: number): void {
+    const { requests, ends } = this.#slice;
+    const model = this.models[index]!;
+    const sink = this.#sinks[index]!;
+    const end = ends[index]!;
+    // A completion tells a dynamic model how long its batches run, and one whose batches in flight are too many that it may offer again.
+    const mayGoAhead = model.dynamic === undefined && !model.held.isFull(this.now);
+    let place = this.#nextOf[index]!;
+    let at = this.#lookahead.comesAt(index);
+    do {
+      this.#takenAt = at > this.#takenAt ? at : this.#takenAt;
+      requestArrived(model, at, requests[place++]!, sink);
+      at = place < end ? requests[place]!.arrivedAt : NEVER;
+    } while (
+      at <= this.now ||
+      (mayGoAhead && at < NEVER && at <= this.#lookahead.silentUntil(index) && at <= nextWakeAt(model))
+    );
+    this.#nextOf[index] = place;
+    this.#lookahead.comes(index, at);
+    this.#rearm(index);
+  }
+
+  #tell(index: number): void {
+    candidateOffered(this.rank, this.now, offeredCandidate(this.models[index]!));
+  }
+
   #fireWake(at: Instant): void {
     const index = this.#wakes.pop();
-    modelClockReached(this.models[index]!, at, this.#sinks[index]!);
+    const model = this.models[index]!;
+    if (nextWakeAt(model) <= at) modelClockReached(model, at, this.#sinks[index]!);
     this.#rearm(index);
   }
 
   /** A later wish waits: the timer then fires early once, which costs less than moving it at every arrival. */
   #rearm(index: number): void {
+    this.#lookahead.rearm(index);
     const wakeAt = nextWakeAt(this.models[index]!);
     if (wakeAt < this.#wakes.priority(index)) this.#wakes.set(index, wakeAt);
     else if (wakeAt === NEVER) this.#wakes.remove(index);
@@ -223,15 +301,17 @@ export class Cluster {
 
   /** For the sinks. */
   offered(model: number, candidate: Candidate): void {
-    if (!this.#offers.keep(model, candidate)) candidateOffered(this.rank, this.now, candidate);
+    if (this.#tellsAll || this.#lookahead.offers(model, candidate, this.now))
+      candidateOffered(this.rank, this.now, candidate);
   }
   answered(model: number, grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
     const { thread, term, gpu, grantSeq } = grant;
-    this.#offers.voided(model);
+    this.#lookahead.voided(model);
     grantAnswered(this.rank, this.now, { thread, term, gpu, grantSeq, used, freeAt, offerSeq });
   }
-  refused(request: Request, cause: RefusalCause): void {
-    this.#listener.refused?.(request, cause, this.now);
+  refused(model: number, request: Request, cause: RefusalCause): void {
+    const { now } = this.models[model]!;
+    this.#listener.refused?.(request, cause, now > this.now ? now : this.now);
   }
   dispatched(model: number, batch: DispatchedBatch): void {
     this.#listener.dispatched?.(batch, this.now);
@@ -267,7 +347,9 @@ export class Cluster {
       if (this.#waiting.first(gpu) === undefined) gpuFreed(this.rank, at, { gpu, executor, grantSeq, freeAt: end });
       else this.#project(at, gpu, this.#waiting.items(gpu));
       const index = this.#modelOf[slot]!;
-      batchFinished(this.models[index]!, at, batch.batchId, this.#sinks[index]!, (end - this.#begins[slot]!) as Micros);
+      const model = this.models[index]!;
+      const noticed = model.now > at ? model.now : at; // C4: it may be ahead, and then it doesn't matter to it
+      batchFinished(model, noticed, batch.batchId, this.#sinks[index]!, (end - this.#begins[slot]!) as Micros);
       this.#rearm(index);
       this.#listener.finished?.(batch, this.#begins[slot]! as Instant, end);
     }
@@ -302,7 +384,7 @@ class ModelSink implements ModelEffects {
     this.#cluster.dispatched(this.#model, batch);
   }
   refuse(request: Request, cause: RefusalCause): void {
-    this.#cluster.refused(request, cause);
+    this.#cluster.refused(this.#model, request, cause);
   }
 }
 

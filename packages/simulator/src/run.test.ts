@@ -87,6 +87,30 @@ test.each(policyNames())("equal scenarios have equal results, and another seed h
   expect(simulate({ ...scenario, seed: 2 })).not.toEqual({ ...simulate(scenario), seed: 2 });
 });
 
+const OWN = ["default", "deferred", "eager", "timeout:5ms", "latest", "beta-lambda"];
+
+test.each(OWN)(
+  "who only wants the result gets the same in less time: requests told in advance, under %s (C4)",
+  (policy) => {
+    const seen = { requests: 0, bad: 0 };
+    fc.assert(
+      fc.property(fc.nat(2 ** 31), fc.constantFrom(0.5, 3), (seed, times) => {
+        const { rate, ...scenario } = randomScenario(seed, policy);
+        const busier = { ...scenario, rate: rate * times };
+        let arrived = 0;
+        const listener = { refused: () => undefined, finished: () => undefined, arrived: () => void arrived++ };
+        const each = simulateDetailed(busier, { listener });
+        expect(simulateDetailed(busier)).toEqual(each);
+        seen.requests += arrived;
+        seen.bad += each.streams.reduce((sum, { bad }) => sum + bad, 0);
+      }),
+      { numRuns: 15 },
+    );
+    expect(seen.requests).toBeGreaterThan(5_000);
+    expect(seen.bad).toBeGreaterThan(100);
+  },
+);
+
 test("bad rates agree with docs/algorithms.md, A10.8: 5,000 and 8,000 r/s, target and head", () => {
   const long = { duration: micros(6_000_000), warmup: micros(1_000_000) };
   const badRate = (rate: number, gather: "target" | "head") =>

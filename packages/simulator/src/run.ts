@@ -3,10 +3,16 @@ import { Judge, type StreamResult } from "./metrics.ts";
 import { clusterOf } from "./policies.ts";
 import type { SimulationResult } from "./result.ts";
 import type { Scenario } from "./scenario.ts";
-import type { SimClusterFactory, SimListener, SimRequest } from "./simulated-cluster.ts";
+import {
+  type SimCluster,
+  type SimClusterFactory,
+  type SimListener,
+  type SimRequest,
+  isSliced,
+} from "./simulated-cluster.ts";
 import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
-import { createWorkload } from "./workload.ts";
+import { type Workload, createWorkload } from "./workload.ts";
 
 /** Hears of arrivals too, each as it is handed to the cluster, which then tells what was due before it. */
 export interface RunListener extends SimListener {
@@ -49,13 +55,27 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     ...(interference !== undefined && { interference }),
   });
   const workload = createWorkload(scenario);
-  for (let request = workload.next(); request !== undefined; request = workload.next()) {
-    judge.arrived(request);
-    listener?.arrived?.(request);
-    cluster.arrive(request);
+  if (listener !== undefined || !runSlices(workload, judge, cluster)) {
+    for (let request = workload.next(); request !== undefined; request = workload.next()) {
+      judge.arrived(request);
+      listener?.arrived?.(request);
+      cluster.arrive(request);
+    }
   }
   cluster.runUntilIdle();
   return { result: judge.result(), streams: judge.streams() };
+}
+
+/** The fast way, as long as only the judge listens. @returns whether workload and cluster both know it */
+function runSlices(workload: Workload, judge: Judge, cluster: SimCluster): boolean {
+  if (workload.nextSlice === undefined || !isSliced(cluster)) return false;
+  for (let slice = workload.nextSlice(); slice !== undefined; slice = workload.nextSlice()) {
+    const { requests, ends } = slice;
+    const count = ends[ends.length - 1]!;
+    for (let i = 0; i < count; i++) judge.arrived(requests[i]!);
+    cluster.runSlice(slice);
+  }
+  return true;
 }
 
 function both(judge: Judge, listener: RunListener | undefined): SimListener {

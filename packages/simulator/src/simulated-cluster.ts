@@ -4,6 +4,7 @@
  */
 import type { Interference } from "@tutti/planning";
 import type { Instant, Micros } from "@tutti/units";
+import type { ArrivedRequest } from "./arrived-request.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
 
 export interface SimRequest {
@@ -75,6 +76,22 @@ export interface SimCluster {
   runUntilIdle(): void;
 }
 
+/** Requests of a stretch of time, model by model, each model's in order of `arrivedAt`. */
+export interface SimSlice {
+  /** More than the last model's end may lie there. */
+  readonly requests: readonly ArrivedRequest[];
+  /** By model: the place behind its last request; it begins where the model before ends. */
+  readonly ends: Uint32Array;
+  /** All of them come before that moment, and what is in the next slice then or later. */
+  readonly until: Instant;
+}
+
+/** Takes requests in advance, which decides nothing otherwise, but tells refusals before their moment: for who doesn't ask in which order things happen. */
+export interface SlicedCluster extends SimCluster {
+  /** Instead of `arrive` for each of them. Everything before `slice.until` happens. */
+  runSlice(slice: SimSlice): void;
+}
+
 /** A cluster that can be stopped between two events. */
 export interface SteppedCluster extends SimCluster {
   /** Of the next event; `NEVER` when nothing waits or runs. A moment that is past means at once. */
@@ -91,6 +108,7 @@ export interface ElasticCluster extends SteppedCluster {
   resize(gpus: number, at: Instant): void;
 }
 
+export const isSliced = (cluster: SimCluster): cluster is SlicedCluster => "runSlice" in cluster;
 export const isStepped = (cluster: SimCluster): cluster is SteppedCluster => "runUntil" in cluster;
 export const isElastic = (cluster: SimCluster): cluster is ElasticCluster => "resize" in cluster;
 

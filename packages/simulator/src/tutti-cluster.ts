@@ -19,7 +19,15 @@ import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
 import { profileOfLoad } from "./dynamic/load-profile.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
-import type { ElasticCluster, SimBatch, SimClusterOptions, SimListener, SimRequest } from "./simulated-cluster.ts";
+import type {
+  ElasticCluster,
+  SimBatch,
+  SimClusterOptions,
+  SimListener,
+  SimRequest,
+  SimSlice,
+  SlicedCluster,
+} from "./simulated-cluster.ts";
 
 /** As production's batchers bound it. */
 const QUEUE_MAX = 65_536;
@@ -44,12 +52,12 @@ export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
   return { ctrl: longest(ctrl), perItem: longest(data), respond: longest(respond) };
 }
 
-export class TuttiCluster implements ElasticCluster {
+export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #cluster: Cluster;
   readonly #listener: SimListener;
   readonly #arrive: Micros;
   readonly #respond: Micros;
-  /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). */
+  /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty where nobody hears of dispatches. */
   readonly #onGpu: FifoTable<SimBatch>;
   /** Accelerators that are there: the first ones. */
   #gpus: number;
@@ -91,9 +99,19 @@ export class TuttiCluster implements ElasticCluster {
   }
 
   arrive(request: SimRequest): void {
+    this.#cluster.arrive(request.model, this.#seen(request));
+  }
+  runSlice({ requests, ends, until }: SimSlice): void {
+    const isPlain = this.#respond === 0 && this.#arrive === 0;
+    const seen = isPlain ? requests : requests.slice(0, ends.at(-1)).map((request) => this.#seen(request));
+    this.#cluster.runSlice({ requests: seen, ends, until: (until + this.#arrive) as Instant });
+  }
+  /** What the cores see of it. */
+  #seen(request: SimRequest): Request {
     const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
-    if (!isPlain) this.#isPlain = false;
-    this.#cluster.arrive(request.model, isPlain ? request : new EarlierRequest(request, this.#arrive, this.#respond));
+    if (isPlain) return request;
+    this.#isPlain = false;
+    return new EarlierRequest(request, this.#arrive, this.#respond);
   }
   withdraw(request: SimRequest, at: Instant): boolean {
     // The cores know it by its number and its deadline.
@@ -115,20 +133,22 @@ export class TuttiCluster implements ElasticCluster {
   }
 
   #dispatched(batch: DispatchedBatch, at: Instant): void {
-    const requests = this.#isPlain ? (batch.requests as unknown as ArrivedRequest[]) : batch.requests.map(originOf);
-    const { gpu, freeAt } = batch.grant;
-    const { startAt, latest, frontrun } = batch;
-    const plan = { startAt, latest, frontrun, freeAt };
-    const told: SimBatch = { id: ++this.#batches, model: requests[0]!.model, gpu, requests, plan };
-    this.#onGpu.push(gpu, told);
-    this.#listener.dispatched?.(told, at);
+    if (this.#listener.dispatched === undefined) return;
+    const { startAt, latest, frontrun, grant } = batch;
+    const told = { ...this.#toldOf(batch), plan: { startAt, latest, frontrun, freeAt: grant.freeAt } };
+    this.#onGpu.push(grant.gpu, told);
+    this.#listener.dispatched(told, at);
   }
   #refused(request: Request, cause: RefusalCause, at: Instant): void {
     this.#listener.refused(originOf(request), cause, at);
   }
   #finished(batch: DispatchedBatch, begin: Instant, end: Instant): void {
-    const told = this.#onGpu.shift(batch.grant.gpu)!;
+    const told = this.#onGpu.shift(batch.grant.gpu) ?? this.#toldOf(batch);
     this.#listener.finished(told, begin, end, true);
+  }
+  #toldOf({ requests, grant }: DispatchedBatch): SimBatch {
+    const origins = this.#isPlain ? (requests as unknown as ArrivedRequest[]) : requests.map(originOf);
+    return { id: ++this.#batches, model: origins[0]!.model, gpu: grant.gpu, requests: origins };
   }
 }
 

@@ -32,6 +32,32 @@ test("requests come in order, numbered from 1, within the scenario's time, due o
   });
 });
 
+test("slices have the same requests, model by model, each with a number of its own (W6)", () => {
+  const scenario = smallScenario({ models: [model("a", 0.7), model("never", 0), model("b", 0.3)], rate: 20_000 });
+  const workload = createWorkload(scenario);
+  const requests: SimRequest[] = [];
+  const ids = new Set<number>();
+  let [before, slices] = [0, 0];
+  for (let slice = workload.nextSlice!(); slice !== undefined; slice = workload.nextSlice!()) {
+    const { ends, until } = slice;
+    const mine = slice.requests.slice(0, ends[2]);
+    mine.forEach(({ id, model, arrivedAt }, place) => {
+      if (arrivedAt < before || arrivedAt >= until) throw new Error(`a request of ${arrivedAt} before ${until}`);
+      if (place < (ends[model - 1] ?? 0) || place >= ends[model]!) throw new Error(`model ${model} at ${place}`);
+      if (place > (ends[model - 1] ?? 0) && mine[place - 1]!.arrivedAt > arrivedAt) throw new Error(`order`);
+      ids.add(id);
+    });
+    requests.push(...mine);
+    before = until;
+    slices++;
+  }
+  expect(slices).toBeGreaterThan(3);
+  const inOrder = (a: SimRequest, b: SimRequest): number => a.arrivedAt - b.arrivedAt || a.model - b.model;
+  const told = ({ model, arrivedAt, deadline }: SimRequest) => [model, arrivedAt, deadline];
+  expect(requests.toSorted(inOrder).map(told)).toEqual(all(scenario).map(told));
+  expect(ids.size).toBe(requests.length);
+});
+
 test.each([
   ["poisson", { process: "poisson" }, 1],
   ["gamma of shape 0.1", { process: "gamma", shape: 0.1 }, 10],

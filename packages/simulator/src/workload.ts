@@ -6,6 +6,7 @@
  *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
  *   W4. What a request of a dynamic model takes is drawn after its SLO, from a generator of its own: arrivals are those of a static model of that name.
  *   W5. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
+ *   W6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead of W2's.
  */
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
 import { ArrivedRequest, ParticularRequest, type Particulars } from "./arrived-request.ts";
@@ -14,12 +15,14 @@ import { drawIndex, drawLength } from "./dynamic/lengths.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type Pace, courseOf } from "./pace.ts";
 import type { Arrivals, Arriving, ScenarioModel, TraceEntry } from "./scenario.ts";
-import type { SimRequest } from "./simulated-cluster.ts";
+import type { SimRequest, SimSlice } from "./simulated-cluster.ts";
 import { TimeOrder } from "./time-order.ts";
 
 export interface Workload {
   /** `undefined` once the scenario's time is over. */
   next(): SimRequest | undefined;
+  /** Instead of `next`, where requests are drawn by model: the requests of some time at once, which are not read any more when the next are asked for; `undefined` as with `next`. */
+  nextSlice?(): SimSlice | undefined;
 }
 
 type ArrivingModel = Arriving["models"][number];
@@ -36,10 +39,12 @@ export function createWorkload(scenario: Arriving): Workload {
  * As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests. They lie side by side, so that who
  * takes a batch of them finds them in few places.
  */
-const SLICE = 4096;
+const SLICE = 8192;
 const SLICE_TIME_MAX = 2 ** 30;
 
 class DrawnWorkload implements Workload {
+  /** By stream: the place behind its last request. */
+  readonly #ends: Uint32Array;
   readonly #duration: Micros;
   readonly #streams: readonly Stream[];
   /** Of the slice, stream by stream. */
@@ -61,6 +66,7 @@ class DrawnWorkload implements Workload {
     assert(names.size === models.length, "two models of one name would draw the same arrivals");
     const root = new Prng(seed).nextUint32();
     this.#duration = duration;
+    this.#ends = new Uint32Array(models.length);
     this.#sliceTime = Math.min(Math.max(1, Math.round((SLICE / rate) * 1e6)), SLICE_TIME_MAX);
     this.#streams = models.map((model, i) => {
       const prng = new Prng(root ^ hashOf(model.name));
@@ -71,8 +77,19 @@ class DrawnWorkload implements Workload {
     });
   }
 
+  nextSlice(): SimSlice | undefined {
+    if (!this.#draw()) return undefined;
+    const requests = this.#requests as readonly ArrivedRequest[];
+    for (let place = 0; place < this.#drawn; place++) requests[place]!.id = ++this.#id;
+    this.#taken = this.#drawn;
+    return { requests, ends: this.#ends, until: this.#drawnUntil as Instant };
+  }
+
   next(): SimRequest | undefined {
-    if (this.#taken === this.#drawn && !this.#draw()) return undefined;
+    if (this.#taken === this.#drawn) {
+      if (!this.#draw()) return undefined;
+      if (this.#streams.length > 1) this.#order = this.#sorting.of(this.#moments, this.#drawn, this.#sliceTime);
+    }
     const place = this.#streams.length > 1 ? this.#order[this.#taken]! : this.#taken;
     this.#taken++;
     const request = this.#requests[place]!;
@@ -88,10 +105,12 @@ class DrawnWorkload implements Workload {
     while (this.#drawn === 0 && this.#drawnUntil < this.#duration) {
       const until = Math.min(this.#drawnUntil + this.#sliceTime, this.#duration);
       let next: number = NEVER;
-      for (let i = 0; i < streams.length; i++) next = Math.min(next, this.#drawStream(streams[i]!, until));
+      for (let i = 0; i < streams.length; i++) {
+        next = Math.min(next, this.#drawStream(streams[i]!, until));
+        this.#ends[i] = this.#drawn;
+      }
       this.#drawnUntil = Math.max(until, next);
     }
-    if (streams.length > 1) this.#order = this.#sorting.of(this.#moments, this.#drawn, this.#sliceTime);
     return this.#drawn > 0;
   }
 

@@ -203,7 +203,7 @@ test("distributions that come, change and go while requests wait lose nobody", (
       offer: (candidate) => cluster.offered(0, candidate),
       answerGrant: () => undefined,
       dispatch: () => undefined,
-      refuse: (request, cause) => cluster.refused(request, cause),
+      refuse: (request, cause) => cluster.refused(0, request, cause),
     });
   });
   expect(changes).toBe(30);
