@@ -68,8 +68,9 @@ export interface ClusterOptions {
 }
 
 /** Requests that come, model by model, each model's in the order in which they come. */
-export interface ArrivalSlice<R extends Request = Request> {
-  readonly requests: ArrayLike<R | undefined>;
+export interface ArrivalSlice {
+  /** More than the last model's end may lie there. */
+  readonly requests: ArrayLike<Request>;
   /** By model: the place behind its last; it begins where the one before ends. */
   readonly ends: Uint32Array;
   /** All of them come before that moment, and whatever comes later, then or after it. */
@@ -142,7 +143,11 @@ export class Cluster {
     this.#rearm(model);
   }
 
-  /** Runs everything before `slice.until`; the slice is read no more after that. Of what was told before, all must have come. C4. */
+  /**
+   * Runs everything before `slice.until`; the slice is read no more after that. C4.
+   *
+   * @throws if a request comes at its `until` or later
+   */
   runSlice(slice: ArrivalSlice): void {
     const { requests, ends, until } = slice;
     this.#slice = slice;
@@ -154,11 +159,14 @@ export class Cluster {
       }
       from = ends[model]!;
     }
-    for (let next = this.#firstAt(); next < until; next = this.#firstAt()) {
+    // Something may be due since a moment that is past. When the slice ends now, others may come now, and go first (C1).
+    for (let next = this.#firstAt(); next < until && this.now < until; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
       this.#fireTimers(this.now);
     }
+    for (let model = 0; model < ends.length; model++)
+      assert(this.#nextOf[model] === ends[model], "a request of a slice comes when it is over");
     this.#slice = NO_ARRIVALS;
     if (this.#takenAt > this.now) this.now = this.#takenAt;
   }
@@ -258,7 +266,7 @@ export class Cluster {
     const sink = this.#sinks[index]!;
     const end = ends[index]!;
     // A completion tells a dynamic model how long its batches run, and one whose batches in flight are too many that it may offer again.
-    const mayGoAhead = model.dynamic === undefined && !model.held.isFull(this.now);
+    const mayGoAhead = model.dynamic === undefined && !this.#tellsAll && !model.held.isFull(this.now);
     let place = this.#nextOf[index]!;
     let at = this.#lookahead.comesAt(index);
     do {

@@ -94,9 +94,10 @@ test.each(OWN)(
   (policy) => {
     const seen = { requests: 0, bad: 0 };
     fc.assert(
-      fc.property(fc.nat(2 ** 31), fc.constantFrom(0.5, 3), (seed, times) => {
+      fc.property(fc.nat(2 ** 31), fc.constantFrom(0.5, 3, 20), (seed, times) => {
         const { rate, ...scenario } = randomScenario(seed, policy);
-        const busier = { ...scenario, rate: rate * times };
+        // Two slices and more, at the highest rates a dozen.
+        const busier = { ...scenario, rate: rate * times, duration: micros(900_000) };
         let arrived = 0;
         const listener = { refused: () => undefined, finished: () => undefined, arrived: () => void arrived++ };
         const each = simulateDetailed(busier, { listener });

@@ -8,7 +8,7 @@ import type { ArrivedRequest } from "./arrived-request.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
 
 export interface SimRequest {
-  /** 1, 2, 3 … in order of arrival over all models. */
+  /** 1, 2, 3 … in order of arrival over all models; within a slice (SimSlice) in its order. */
   readonly id: number;
   readonly model: number;
   readonly arrivedAt: Instant;
@@ -30,7 +30,7 @@ export interface SimBatch {
   readonly requests: readonly SimRequest[];
   /** Where it has not the whole accelerator: which part, and how much of it. Parts run at the same time. */
   readonly part?: { readonly place: number; readonly share: number };
-  /** Where the scheduler plans starts: for stories and logs. */
+  /** Where the scheduler plans starts: for stories and logs, so only where dispatches are heard of. */
   readonly plan?: SimPlan;
 }
 
@@ -50,7 +50,7 @@ export interface SimPlan {
  */
 export type SimRefusal = "infeasible" | "overloaded" | "preempted" | "withdrawn";
 
-/** Hears what happens, in the order of virtual time. Batches and requests may be kept. Every request is refused once, or finished once. */
+/** Hears what happens, in the order of virtual time, but for refusals under `runSlice`. Batches and requests may be kept. Every request is refused once, or finished once. */
 export interface SimListener {
   dispatched?(batch: SimBatch, at: Instant): void;
   refused(request: SimRequest, cause: SimRefusal, at: Instant): void;
