@@ -105,6 +105,25 @@ test("the death of an executor under load is no overload: nobody is refused by s
   expect(after!.filter(({ outcomes }) => outcomes[0]?.text.includes("share"))).toEqual([]);
 });
 
+test("a burst that finds no leader for a moment is no flood: who asks after the takeover is served", () => {
+  const cluster = new VirtualCluster({ gpus: 4, rankers: 1, policy: { kind: "eager" } });
+  cluster.addModel({ name: "m", alphaMs: 1, betaMs: 4, sloMs: 100 });
+  cluster.run(seconds(2));
+  cluster.load("m", { rate: 20, duration: seconds(10), sloMs: 100 });
+  const before = cluster.load("m", { rate: 400, duration: millis(60), sloMs: 100 });
+  cluster.kill("ranker-0");
+  const lost = cluster.load("m", { rate: 400, duration: millis(300), sloMs: 100 });
+  cluster.startRanker("ranker-1");
+  const after = cluster.load("m", { rate: 200, duration: seconds(1), sloMs: 100 });
+  cluster.run(millis(300));
+  const count = (asked: readonly Asked[], status: string): number =>
+    asked.filter(({ outcomes }) => outcomes[0]?.status === status).length;
+  expect(count(before, "ok")).toBeGreaterThan(15);
+  expect(count(lost, "ok")).toBeLessThan(0.6 * lost.length);
+  expect(after.length).toBeGreaterThan(150);
+  expect(count(after.slice(20), "ok")).toBe(after.length - 20);
+});
+
 test("a batcher that dies in an overload leaves no shares behind", () => {
   const cluster = serving({ batchers: 2, hop: micros(50) });
   const begin = cluster.clock.now();

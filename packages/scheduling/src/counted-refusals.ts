@@ -9,8 +9,11 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #loss: LastingLoss;
   #to: Pick<ModelEffects, "refuse"> | undefined;
   #at: Instant = ALWAYS;
-  /** The request that has just come, if it came too late: A2 refuses it at once. */
-  hopeless: Request | undefined = undefined;
+  /** The request that has just come; A2 refuses it at once if it can't be met any more. */
+  #newest: Request | undefined = undefined;
+  #newestAt: Instant = ALWAYS;
+  /** That it could not be met whenever it had come. */
+  #isHopeless = false;
 
   constructor(shares: FairShares, loss: LastingLoss) {
     this.#shares = shares;
@@ -21,9 +24,15 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
     this.#at = at;
     return this;
   }
+  came(request: Request, at: Instant, isHopeless: boolean): void {
+    this.#newest = request;
+    this.#newestAt = at;
+    this.#isHopeless = isHopeless;
+  }
   refuse(request: Request, cause: RefusalCause, feasible: Micros): void {
-    if (request !== this.hopeless) {
-      this.#shares.dropped(this.#at, request);
+    const isNewest = request === this.#newest;
+    if (!isNewest || !this.#isHopeless) {
+      this.#shares.dropped(this.#at, request, isNewest && this.#at === this.#newestAt);
       this.#loss.lost();
     }
     this.#to!.refuse(request, cause, feasible);

@@ -214,11 +214,11 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   const added = model.queue.add(request);
   if (added === "repeated") return; // repair sends arrivals again
   if (added === "full") {
-    model.shares.dropped(at, request);
+    model.shares.dropped(at, request, true);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
   model.dynamic?.add(request);
-  model.refusals.hopeless = isHopeless ? request : undefined;
+  model.refusals.came(request, at, isHopeless);
   // Most arrivals behind a batch that its head's deadline or the profile limits change nothing: skip the choice.
   if (!model.isGrowable && at < model.wakeAt && model.queue.head() !== request) return;
   update(model, out);

@@ -3,7 +3,7 @@ import { CapacityControl } from "./capacity-control.ts";
 
 const LENGTH = 50_000;
 const period = (dispatched: number, dropped: number, idle = 0) => ({
-  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, idle, dropped },
+  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, idle, dropped, droppedAtOnce: 0 },
 });
 const end = (control: CapacityControl, dispatched: number, dropped: number): void =>
   void control.end(period(dispatched, dropped), () => ({ dispatched, dropped }));
@@ -75,4 +75,40 @@ test("a loss beside idle accelerators is no overload, unless most comes to nothi
     return control.isOverloaded;
   };
   expect([after(8, 40), after(8, 20), after(30, 40)]).toEqual([false, true, true]);
+});
+
+test("while nobody grants, as in a takeover, what is lost is no overload; what is lost for longer is (CC7)", () => {
+  const isOverloadedAfter = (seconds: number, burst: number): boolean => {
+    const control = new CapacityControl();
+    for (let i = 0; i < 40; i++) end(control, 1, 0);
+    // The leader dies in the middle of a period, the first new grants go to accelerators that have waited.
+    control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
+    for (let i = 0; i < 20 * seconds; i++) control.end(period(0, burst), () => ({ dispatched: 0, dropped: burst }));
+    if (control.isOverloaded) return true;
+    control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
+    return control.isOverloaded;
+  };
+  expect([isOverloadedAfter(0, 40), isOverloadedAfter(0.1, 40), isOverloadedAfter(1.9, 40)]).toEqual([
+    false,
+    false,
+    false,
+  ]);
+  expect(isOverloadedAfter(2.5, 40)).toBe(true);
+});
+
+test("requests that all come too late are a sign of overload though nothing is dispatched (CC7)", () => {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  const late = { ...period(0, 40), droppedAtOnce: 40 };
+  for (let i = 0; i < 4; i++) control.end(late, () => ({ dispatched: 0, dropped: 40 }));
+  expect(control.isOverloaded).toBe(true);
+});
+
+test("a flood is known by its first period, also after a pause, where accelerators are busy", () => {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  control.end(period(0, 40), () => ({ dispatched: 0, dropped: 40 }));
+  expect(control.isOverloaded).toBe(false);
+  control.end(period(40, 400, 10), () => ({ dispatched: 40, dropped: 400 }));
+  expect(control.isOverloaded).toBe(true);
 });

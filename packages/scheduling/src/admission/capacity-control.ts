@@ -12,12 +12,16 @@
  *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
+ *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
+ *        idle accelerators a flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the capacity again.
  */
 
 const ENTRY_PERIODS = 4;
 /** So many times the best rate of the last seconds is a flood, and needs no waiting. */
 const FLOOD = 1.5;
 const ENTRY_LOSS = 0.08;
+/** µs, longer than it takes to find a leader that hangs. */
+const OUTAGE_MAX = 2_000_000;
 const LOSS_MAX = 0.01;
 /** CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then. */
 const IDLE = 0.85;
@@ -60,6 +64,8 @@ export interface Period {
   readonly idle: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
+  /** Of `dropped`, when they came: they came too late, or the queue was full. */
+  readonly droppedAtOnce: number;
 }
 
 export type Departures = Pick<Period, "dispatched" | "dropped">;
@@ -77,6 +83,8 @@ export class CapacityControl {
   #offered = 0;
   #best = 0;
   #streak = 0;
+  /** µs for which nothing was dispatched though requests were lost. */
+  #outFor = 0;
   #periods = 0;
   #rises = 0;
   #cuts = 0;
@@ -110,18 +118,22 @@ export class CapacityControl {
   calm(length: number, dispatched: number, periods: number): void {
     this.served += Math.min(1, FOLLOW * periods) * (dispatched / length - this.served);
     this.#best = Math.max(this.served, this.#best * (1 - periods * (1 - BEST_FADE)));
-    if (dispatched > 0) this.#streak = 0;
+    if (dispatched > 0) this.#streak = this.#outFor = 0;
   }
 
-  #watch({ length, offered, dispatched, idle, dropped }: Period): boolean {
+  #watch({ length, offered, dispatched, idle, dropped, droppedAtOnce }: Period): boolean {
     if (dispatched + dropped === 0) return false; // a slow model: no news
     if (this.#best === 0 && this.served === 0) return false; // CC6
-    const lossMax = isIdle(idle, dispatched) ? LOSS_MAX_IDLE : ENTRY_LOSS;
+    const isOut = dispatched === 0 && 2 * droppedAtOnce < dropped;
+    this.#outFor = isOut ? this.#outFor + length : 0;
+    if (isOut && this.#outFor <= OUTAGE_MAX) return false; // CC7
+    const areIdle = isIdle(idle, dispatched);
+    const lossMax = areIdle ? LOSS_MAX_IDLE : ENTRY_LOSS;
     this.#streak = dropped > lossMax * (dispatched + dropped) ? this.#streak + 1 : 0;
-    const isFlood = this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
+    const isFlood = !areIdle && this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
-    this.#idleFor = isIdle(idle, dispatched) ? UNFOUND_AFTER : 0;
+    this.#idleFor = areIdle ? UNFOUND_AFTER : 0;
     // Who was nearly idle is served more than the mean of the last periods says.
     this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
     this.#offered = offered / length;

@@ -126,6 +126,7 @@ export class FairShares {
   #dispatched = 0;
   #idle = 0;
   #dropped = 0;
+  #droppedAtOnce = 0;
   #isShed = false;
   /** µs: the period whose requests are `unsure`. */
   #unsureLength = 0;
@@ -170,11 +171,16 @@ export class FairShares {
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
 
-  /** Given up though it could have been served when it came. */
-  dropped(at: Instant, request: Classed): void {
+  /**
+   * Given up though its SLO could have been met.
+   *
+   * @param atOnce - when it came, because it came too late or the queue was full: whatever accelerators do
+   */
+  dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
     if (this.#isCalm && this.#dropped === 0 && this.#length > this.#period) this.#cutShort(at);
     this.#dropped++;
+    if (atOnce) this.#droppedAtOnce++;
     if (!this.#isCalm) this.#of(request).dropped++;
   }
 
@@ -281,7 +287,7 @@ export class FairShares {
     if (!this.#isCalm) this.#deal();
     else if (!wasCalm) this.#letIn();
     this.#dispatched = this.#idle = 0;
-    this.#dropped = 0;
+    this.#dropped = this.#droppedAtOnce = 0;
     for (let i = 0; i < this.#accounts.length; i++) {
       const account = this.#accounts[i]!;
       account.arrivals = account.dispatched = account.dropped = 0;
@@ -301,7 +307,7 @@ export class FairShares {
       account.wasted += 0.2 * (account.dropped - account.wasted);
     }
     const left = { dispatched: this.#dispatched, idle: this.#idle, dropped: this.#dropped };
-    const period = { length: this.#period, offered, ...left };
+    const period = { length: this.#period, offered, ...left, droppedAtOnce: this.#droppedAtOnce };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
   }
