@@ -96,6 +96,9 @@ const colouredPoints = (page: Page): Promise<number> =>
     return count;
   })()`);
 
+const picture = (page: Page): Promise<string> =>
+  page.evaluate(`document.querySelector(".timeline canvas").toDataURL()`);
+
 test("the page shows the load as it comes: bars on the timeline, rates by model, charts that grow", async () => {
   const { page, complaints } = await openPage(browser!, DESKTOP);
   await page.goto(http);
@@ -114,9 +117,13 @@ test("the page shows the load as it comes: bars on the timeline, rates by model,
   expect(await pick.getAttribute("aria-pressed")).toBe("true");
 
   await page.getByRole("button", { name: "Pause" }).click();
-  const points = await colouredPoints(page);
-  await page.getByRole("slider", { name: "Back" }).press("ArrowRight");
-  await expect.poll(() => colouredPoints(page), PATIENT).not.toBe(points);
+  const slider = page.getByRole("slider", { name: "Back" });
+  await slider.waitFor(PATIENT);
+  const paused = await picture(page);
+  await slider.press("ArrowRight");
+  expect(Number(await slider.inputValue())).toBeGreaterThan(0);
+  // Not the number of coloured points: of accelerators that are busy all the time two moments have the same.
+  await expect.poll(() => picture(page), PATIENT).not.toBe(paused);
   expect(complaints).toEqual([]);
   await page.context().close();
 });
