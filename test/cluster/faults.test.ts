@@ -170,7 +170,13 @@ test("a batch for an executor that was gone before goes back when it is overdue,
     ...{ thread: threadId(1, 0), gpu: gpuId(0), term: leaseOf(cluster, 1).revision, offerSeq: 1e6 },
     ...{ executor: actorKey(77), epoch, grantSeq: 1e6, freeAt: now, sentAt: now, validUntil: after(now, millis(4)) },
   });
-  cluster.network.connect({ name: "leader" }).publish(subjectsOf("main").actor(batcher), writer.take().slice());
+  const to = subjectsOf("main").actor(batcher);
+  cluster.network.connect({ name: "leader" }).publish(to, writer.take().slice());
+  const goodbye = new FrameWriter(actorKey(77));
+  goodbye.add(Heartbeat, {
+    ...{ key: actorKey(77), role: "executor", host: "h", pid: 1, sentAt: now, startedAt: now, leaving: true },
+  });
+  cluster.network.connect({ name: "gone" }).publish(to, goodbye.take().slice());
   cluster.run(millis(3));
   deaf = "";
   cluster.run(seconds(2));

@@ -322,10 +322,11 @@ class Batcher implements Actor {
     const now = this.#now();
     for (const batch of this.#dispatcher.outstanding.values()) {
       if (batch.askAt > now) continue;
-      // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that was gone when it was granted answers nothing.
-      const lives = this.#station.directory.get(batch.executor) !== undefined;
-      const mayRun = lives && now <= batch.lastDeadline;
-      if (mayRun || (lives && batch.askings < ASKINGS_MAX)) this.#dispatcher.ask(batch, now);
+      // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that is gone answers nothing.
+      const { directory } = this.#station;
+      const mayRun = now <= batch.lastDeadline && directory.get(batch.executor) !== undefined;
+      const mayAnswer = batch.askings < ASKINGS_MAX && !directory.isGone(batch.executor);
+      if (mayRun || mayAnswer) this.#dispatcher.ask(batch, now);
       else {
         this.#dispatcher.outstanding.delete(batch.batchId);
         this.#station.log.warn(
