@@ -121,6 +121,12 @@ export class TuttiUp {
     this.#child.kill(signal);
   }
 
+  /** As Ctrl-C in a terminal: for all of its process group. */
+  interrupt(): void {
+    const group = groupOf(this.pid);
+    for (const pid of this.processes()) if (groupOf(pid) === group) process.kill(pid, "SIGINT");
+  }
+
   async ended(): Promise<number | null> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) await once(this.#child, "exit");
     return this.#child.exitCode;
@@ -187,7 +193,9 @@ function descendantsOf(root: number): number[] {
   return found;
 }
 
-/** State and parent, which follow the name in brackets. */
+const groupOf = (pid: number): string | undefined => statOf(pid)?.[2];
+
+/** State, parent and process group, which follow the name in brackets. */
 function statOf(pid: number): string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ");

@@ -2,11 +2,12 @@
  * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
  * while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--threads] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
  * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
  * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
  * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
+ * `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions against each other (autogroup), and not the loops against each thread.
  * `threads`: who had the processors from each SIGKILL to the next grant (Linux).
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -41,6 +42,7 @@ const values = readArguments(USAGE, {
   rankers: { type: "string", default: "3" },
   seed: { type: "string", default: "1" },
   busy: { type: "boolean", default: false },
+  loops: { type: "string", default: "here" },
   threads: { type: "boolean", default: false },
   json: { type: "boolean", default: false },
 });
@@ -119,17 +121,19 @@ async function ends(signal: NodeJS.Signals, count: number, processors?: Processo
     processors?.begin();
     times.push(await tap.strike(pid, signal));
     processors?.end();
-    await asked;
+    const outcomes = Object.entries(await asked).map(([outcome, requests]) => `${requests} ${outcome}`);
     process.stderr.write(
-      `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant\n`,
+      `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant; ${outcomes.join(", ")}\n`,
     );
   }
   return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
 }
 
-async function askFor(durationMs: number): Promise<void> {
+/** @returns the requests by their end */
+async function askFor(durationMs: number): Promise<Record<string, number>> {
   asker.postMessage(durationMs);
-  await once(asker, "message");
+  const [outcomes] = (await once(asker, "message")) as [Record<string, number>];
+  return outcomes;
 }
 
 /** The leader is busy too, and so is everybody who asks it for a sign of life. */
@@ -142,7 +146,8 @@ async function soak(seconds: number): Promise<Result["soak"]> {
 
 async function withLoops<T>(isBusy: boolean, run: () => Promise<T>): Promise<T> {
   const loops: ChildProcess[] = [];
-  for (let i = 0; i < LOOPS && isBusy; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"]));
+  const detached = values.loops === "elsewhere";
+  for (let i = 0; i < LOOPS && isBusy; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"], { detached }));
   const end = (): void => loops.forEach((loop) => loop.kill("SIGKILL"));
   process.once("exit", end);
   try {

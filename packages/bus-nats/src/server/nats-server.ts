@@ -7,6 +7,7 @@ import { TuttiError } from "@tutti/protocol";
 import { type UserFile, writeCredentials } from "./credentials-files.ts";
 import { findNatsServer } from "./nats-binary.ts";
 import { type ClusterConfig, type ServerTls, natsConfig } from "./nats-config.ts";
+import { inOwnGroup } from "./process-group.ts";
 import type { NatsUser } from "./users.ts";
 
 export interface NatsServerOptions {
@@ -101,12 +102,9 @@ class SpawnedServer implements NatsServer {
   }
 
   async start(): Promise<void> {
-    const child = spawn(this.#binary, ["-c", this.#writeConfig()], {
-      env: { ...process.env, GOGC: process.env["GOGC"] ?? GOGC },
-      stdio: ["ignore", "ignore", "pipe"],
-      // A process group of its own: Ctrl-C is for its owner, who stops it last.
-      detached: true,
-    });
+    const env = { ...process.env, GOGC: process.env["GOGC"] ?? GOGC };
+    const { command, args, options } = inOwnGroup(this.#binary, ["-c", this.#writeConfig()], env);
+    const child = spawn(command, args, { ...options, stdio: ["ignore", "ignore", "pipe"] });
     this.#child = child;
     const watchdog = spawnWatchdog(child);
     process.on("exit", this.#killOnExit);
