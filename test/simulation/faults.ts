@@ -1,6 +1,7 @@
 /** Makes happen what a plan says, and ends it all. */
 import { type Cluster, type Running } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
+import type { Host } from "./host.ts";
 import type { Cut } from "./links.ts";
 import type { Action, Plan } from "./plan.ts";
 import { hasRollout } from "./rollouts.ts";
@@ -12,7 +13,7 @@ export class Faults {
   readonly #plan: Plan;
   readonly #cluster: Cluster;
   readonly #checkers: Checkers;
-  readonly #draining = new Set<string>();
+  readonly #draining = new Map<string, Host>();
 
   constructor(plan: Plan, cluster: Cluster, checkers: Checkers) {
     this.#plan = plan;
@@ -65,6 +66,14 @@ export class Faults {
     return this.#cluster.links.faulty;
   }
 
+  /** Somebody who was told to leave is on the way out still, or back. */
+  get isUnderWay(): boolean {
+    const { running, slots } = this.#cluster;
+    // One that was killed meanwhile leaves no more.
+    const leaving = [...this.#draining].some(([slot, host]) => running.get(slot)?.host === host);
+    return leaving || slots.some((slot) => !running.has(slot));
+  }
+
   #kill(slot: string, backAfterUs: number): void {
     const host = this.#cluster.running.get(slot)?.host;
     if (host !== undefined) this.#checkers.takeovers.killed(host.key);
@@ -101,7 +110,7 @@ export class Faults {
   #drain(slot: string, backAfterUs: number | undefined): void {
     const entry = this.#cluster.running.get(slot);
     if (entry === undefined || this.#draining.has(slot)) return;
-    this.#draining.add(slot);
+    this.#draining.set(slot, entry.host);
     // What is on its way to an ingress when it stops is its business still (T9).
     if (this.#plan.calm && slot.startsWith("ingress"))
       for (const model of this.#plan.models) for (let i = 0; i < 3; i++) this.#cluster.ask(model, model.sloMs);

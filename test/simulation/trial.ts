@@ -83,7 +83,7 @@ class Trial {
     const stoppedAt = this.#cluster.now;
     if (!this.#awaitService("service comes back once faults stop", 2)) return;
     this.#recovery = micros(this.#cluster.now - stoppedAt);
-    if (!this.#serveAll()) return;
+    if (!this.#awaitReturns() || !this.#serveAll()) return;
     if (!this.#advance(micros(Math.max(20_000, stoppedAt + SETTLED_US - this.#cluster.now)))) return;
     this.#checkRest();
   }
@@ -139,6 +139,19 @@ class Trial {
       }
     }
     return true;
+  }
+
+  /** Where both batchers were told to leave, what waits has nobody until their successors have the models. */
+  #awaitReturns(): boolean {
+    if (!this.#faults.isUnderWay) return true;
+    const limit = after(this.#cluster.now, LIVENESS_BOUND);
+    while (this.#faults.isUnderWay) {
+      if (!this.#advance(millis(10))) return false;
+      if (this.#cluster.now < limit) continue;
+      this.#checkers.fail("liveness", `who was told to leave is not back within ${LIVENESS_BOUND} µs`);
+      return false;
+    }
+    return this.#awaitService("service comes back once all have returned", 1);
   }
 
   /**

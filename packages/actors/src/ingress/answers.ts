@@ -91,7 +91,7 @@ export class Answers {
 
   /**
    * One refusal to many: encoded once, and sent without the insurance of the others, which would cost an overloaded ingress more than the refusal.
-   * Who misses it for a connection that broke hears nothing, as from an ingress that died.
+   * Who misses it for a connection that breaks just then hears nothing, as from an ingress that died. While there is none, it waits for the next like all others.
    */
   refuseAlike(reply: string, error: TuttiError): void {
     let ready = this.#alike.get(error);
@@ -99,7 +99,8 @@ export class Answers {
       const headers = { [HEADER.error]: oneLine(error.message), [HEADER.errorCode]: String(error.status) };
       this.#alike.set(error, (ready = { payload: toJson(errorBody(error)), headers }));
     }
-    this.#bus.publish(reply, ready.payload, { headers: ready.headers });
+    const { payload, headers } = ready;
+    if (!this.#bus.publish(reply, payload, { headers })) this.#send(reply, payload, headers);
   }
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {
