@@ -74,8 +74,7 @@ export class AnswerChecker {
     this.#answered.set(asked, this.#now());
     const wasTaken = this.#taken.has(asked);
     if (taken) this.#taken.add(asked);
-    if (isKept) this.#uninsured.delete(asked);
-    else if (taken) this.#uninsured.add(asked);
+    if (taken && !isKept) this.#uninsured.add(asked);
     if (before !== undefined) {
       if (!wasTaken) return;
       // Of what was sent before a break an ingress can't know whether it got there: the same answer may be repeated.

@@ -23,7 +23,7 @@ import { RankerTap } from "./ranker-tap.ts";
 import { readArguments } from "../arguments.ts";
 
 const USAGE =
-  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--threads] [--seed 1] [--json]\n";
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** ms. */
 const ASKS = { before: 30, after: 60, every: 3 };
@@ -33,6 +33,8 @@ const LOAD_SECONDS = "3600";
 const WARM_UP_MS = 10_000;
 const SETTLED_MS = 2_000;
 const LOOPS = availableParallelism();
+/** Until whoever started it is gone: a session of its own hears no Ctrl-C. */
+const LOOP = "const { ppid } = process; while (process.ppid === ppid) for (let i = 0; i < 1e8; i++);";
 
 const values = readArguments(USAGE, {
   kills: { type: "string", default: "30" },
@@ -46,6 +48,12 @@ const values = readArguments(USAGE, {
   threads: { type: "boolean", default: false },
   json: { type: "boolean", default: false },
 });
+
+const areElsewhere = values.loops === "elsewhere";
+if (!areElsewhere && values.loops !== "here") {
+  process.stderr.write(`--loops takes here or elsewhere, not "${values.loops}"\n\n${USAGE}`);
+  process.exit(2);
+}
 
 interface Times {
   readonly count: number;
@@ -146,8 +154,8 @@ async function soak(seconds: number): Promise<Result["soak"]> {
 
 async function withLoops<T>(isBusy: boolean, run: () => Promise<T>): Promise<T> {
   const loops: ChildProcess[] = [];
-  const detached = values.loops === "elsewhere";
-  for (let i = 0; i < LOOPS && isBusy; i++) loops.push(spawn(process.execPath, ["-e", "for (;;);"], { detached }));
+  for (let i = 0; i < LOOPS && isBusy; i++)
+    loops.push(spawn(process.execPath, ["-e", LOOP], { detached: areElsewhere }));
   const end = (): void => loops.forEach((loop) => loop.kill("SIGKILL"));
   process.once("exit", end);
   try {

@@ -100,7 +100,7 @@ export class Answers {
       this.#alike.set(error, (ready = { payload: toJson(errorBody(error)), headers }));
     }
     const { payload, headers } = ready;
-    if (!this.#bus.publish(reply, payload, { headers })) this.#send(reply, payload, headers);
+    if (!this.#bus.publish(reply, payload, { headers }) && !this.#bus.connected) this.#send(reply, payload, headers);
   }
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {

@@ -99,7 +99,7 @@ export class KeptAnswers {
     return this.#open.length + this.#confirming.length + this.#away.length;
   }
 
-  /** @param payload - not used again by the caller */
+  /** @param payload - not changed again by the caller */
   send(reply: string, payload: Uint8Array, headers: Kept["headers"]): void {
     const now = this.#clock.now();
     const kept = { reply, payload, headers, firstAt: now, sent: 0, retryAt: now, retryAfter: RETRY_MIN };

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { inOwnGroup } from "./process-group.ts";
 
 const isLinux = process.platform === "linux";
@@ -12,6 +12,7 @@ const PROGRAM = ["-e", "process.stdout.write(process.argv.slice(1).join()); setI
 async function started(perl?: string): Promise<{ readonly child: ChildProcess; readonly said: string }> {
   const { command, args, options } = inOwnGroup(process.execPath, PROGRAM, process.env, perl);
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
   const [said] = (await once(child.stdout, "data")) as [Buffer];
   return { child, said: said.toString() };
 }
@@ -38,14 +39,13 @@ it.runIf(isLinux)("a session of its own where there is no Perl", async () => {
   const { child, said } = await started("/nowhere/perl");
   expect(said).toBe("a b,$c");
   expect(groupAndSession(child.pid!)).toEqual([child.pid, child.pid]);
-  child.kill("SIGKILL");
 });
 
 it.runIf(isLinux && existsSync("/usr/bin/perl"))("a program that can't be run says so and fails", async () => {
-  const { command, args, options } = inOwnGroup("/nowhere/nats-server", [], { LC_ALL: "xx_YY" });
+  const { command, args, options } = inOwnGroup("/nowhere/nats-server", [], { LC_ALL: "xx_YY", PERL5OPT: "-MNowhere" });
   const child = spawn(command, args, { ...options, stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(child, "exit");
   const [said] = (await once(child.stderr, "data")) as [Buffer];
-  expect(said.toString()).toBe("/nowhere/nats-server: No such file or directory\n");
+  expect(said.toString()).toBe("/nowhere/nats-server cannot be run: No such file or directory\n");
   expect((await ended)[0]).not.toBe(0);
 });

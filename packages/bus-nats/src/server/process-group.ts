@@ -1,10 +1,10 @@
-import { existsSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import type { SpawnOptions } from "node:child_process";
 
-/** Part of the base of most distributions; Node itself can only make a session (setsid), no group. */
+/** Part of the base of Debian, Ubuntu and others; Node itself can only make a group together with a session (setsid). */
 const PERL = "/usr/bin/perl";
 /** One process all along: who signals it signals the program. */
-const EXEC_IN_GROUP = 'setpgrp(0, 0); exec { $ARGV[0] } @ARGV; die "$ARGV[0]: $!\\n"';
+const EXEC_IN_GROUP = 'setpgrp(0, 0); exec { $ARGV[0] } @ARGV; die "$ARGV[0] cannot be run: $!\\n"';
 
 export interface GroupedCommand {
   readonly command: string;
@@ -24,12 +24,18 @@ export function inOwnGroup(
   env: NodeJS.ProcessEnv,
   perl = PERL,
 ): GroupedCommand {
-  if (process.platform !== "linux" || !existsSync(perl))
+  if (process.platform !== "linux" || !canRun(perl))
     return { command: program, args, options: { detached: true, env } };
-  // Its warning of a locale that is not installed would be in the program's log.
-  return {
-    command: perl,
-    args: ["-e", EXEC_IN_GROUP, program, ...args],
-    options: { env: { PERL_BADLANG: "0", ...env } },
-  };
+  // Its warning of a locale that is not installed would be in the program's log, and its user's options may keep it from starting.
+  const own = { PERL_BADLANG: "0", ...env, PERL5OPT: undefined };
+  return { command: perl, args: ["-e", EXEC_IN_GROUP, program, ...args], options: { env: own } };
+}
+
+function canRun(program: string): boolean {
+  try {
+    accessSync(program, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -46,7 +46,11 @@ export async function up(flags: UpFlags): Promise<void> {
     process.exit(1);
   });
   try {
-    const nats = await provideNats(options, announcer);
+    const nats = await provideNats(options, announcer).catch((error: unknown) => {
+      // A server that starts hears Ctrl-C, too, until it has a process group of its own.
+      if (!stop.signal.aborted) throw error;
+    });
+    if (nats === undefined) return;
     ending.push(() => nats.stop());
     kills.push(() => nats.kill());
     announcer.say("nats", `NATS server: ${nats.url}, logs: ${nats.directory.logs}`, { url: nats.url, port: nats.port });
