@@ -104,6 +104,43 @@ test("requests that all come too late are a sign of overload though nothing is d
   expect(control.isOverloaded).toBe(true);
 });
 
+/** 40 requests a period are served, ten times as many come, and what is too much is refused at the door. */
+function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding> } {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  const feed = feeding(control, 400);
+  for (let i = 0; i < 4; i++) feed(40, 360);
+  for (let i = 0; i < 12; i++) feed(40, 1);
+  expect(control.isOverloaded).toBe(true);
+  return { control, feed };
+}
+
+test("a standstill in a flood, and what comes too late after it, change nothing of the capacity that was found (CC8)", () => {
+  const { control, feed } = flooded();
+  const found = control.rate;
+  for (let i = 0; i < 10; i++) end(control, 0, 0);
+  expect(control.rate).toBe(found);
+  feed(4, 2_000);
+  for (let i = 0; i < 8; i++) feed(40, 0);
+  expect(control.rate).toBeGreaterThanOrEqual(found);
+});
+
+test("overload is over after a second in which nothing comes, though at first that looked like a standstill (CC8)", () => {
+  const { control } = flooded();
+  for (let i = 0; i < 30; i++) end(control, 0, 0);
+  expect(control.isOverloaded).toBe(false);
+});
+
+test("a burst that comes too late is no flood; it is one if that goes on (CC8)", () => {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  const late = { ...period(10, 400), droppedAtOnce: 390 };
+  control.end(late, () => ({ dispatched: 10, dropped: 400 }));
+  expect(control.isOverloaded).toBe(false);
+  for (let i = 0; i < 3; i++) control.end(late, () => ({ dispatched: 10, dropped: 400 }));
+  expect(control.isOverloaded).toBe(true);
+});
+
 test("a flood is known by its first period, also after a pause, where accelerators are busy", () => {
   const control = new CapacityControl();
   for (let i = 0; i < 20; i++) end(control, 40, 0);

@@ -7,13 +7,16 @@
  *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the best of the last seconds, so that
  *        it finds back at once after an outage.
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
- *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before.
+ *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before. Where most is lost the end of the capacity has
+ *        been overrun, not found.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
  *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
  *        idle accelerators a flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the capacity again.
+ *   CC8. Who stood still sees a period of nothing at all though much was coming, and then all of it at once and too late. Neither tells of the capacity: the sample begins anew behind them, and
+ *        what comes too late begins an overload only if it goes on.
  */
 
 const ENTRY_PERIODS = 4;
@@ -85,6 +88,8 @@ export class CapacityControl {
   #streak = 0;
   /** µs for which nothing was dispatched though requests were lost. */
   #outFor = 0;
+  /** CC8. */
+  #standsStill = false;
   #periods = 0;
   #rises = 0;
   #cuts = 0;
@@ -108,7 +113,10 @@ export class CapacityControl {
    * @returns whether to begin a new sample
    */
   end(period: Period, since: () => Departures): "same sample" | "new sample" {
-    this.served += FOLLOW * (period.dispatched / period.length - this.served);
+    const { length, offered, dispatched, dropped } = period;
+    const isEmpty = offered + dispatched + dropped === 0;
+    this.#standsStill = isEmpty && this.isOverloaded && (this.#standsStill || this.#offered * length >= SAMPLE_MIN);
+    if (!this.#standsStill) this.served += FOLLOW * (dispatched / length - this.served);
     const begins = this.isOverloaded ? this.#steer(period, since) : this.#watch(period);
     this.#best = Math.max(this.served, this.#best * BEST_FADE);
     return begins ? "new sample" : "same sample";
@@ -124,13 +132,16 @@ export class CapacityControl {
   #watch({ length, offered, dispatched, idle, dropped, droppedAtOnce }: Period): boolean {
     if (dispatched + dropped === 0) return false; // a slow model: no news
     if (this.#best === 0 && this.served === 0) return false; // CC6
-    const isOut = dispatched === 0 && 2 * droppedAtOnce < dropped;
+    const areLate = 2 * droppedAtOnce >= dropped;
+    const isOut = dispatched === 0 && !areLate;
     this.#outFor = isOut ? this.#outFor + length : 0;
     if (isOut && this.#outFor <= OUTAGE_MAX) return false; // CC7
     const areIdle = isIdle(idle, dispatched);
     const lossMax = areIdle ? LOSS_MAX_IDLE : ENTRY_LOSS;
     this.#streak = dropped > lossMax * (dispatched + dropped) ? this.#streak + 1 : 0;
-    const isFlood = !areIdle && this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
+    // CC8
+    const isFlood =
+      !areIdle && !areLate && this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
     this.#idleFor = areIdle ? UNFOUND_AFTER : 0;
@@ -157,10 +168,11 @@ export class CapacityControl {
       this.#streak = 0;
       return true;
     }
-    this.#periods++;
-    if (this.#periods === 1) {
+    if (this.#standsStill) this.#periods = 0;
+    else this.#periods++;
+    if (this.#periods <= 1) {
       this.#dispatched = this.#idle = 0;
-      return true; // CC3
+      return true; // CC3, CC8
     }
     this.#dispatched += period.dispatched;
     this.#idle += period.idle;
@@ -189,7 +201,7 @@ export class CapacityControl {
       return;
     }
     this.#rises = 0;
-    if (!areIdle) this.#isFound = true;
+    if (!areIdle && dispatched > dropped) this.#isFound = true;
     // CC4
     if (++this.#cuts > CUTS_MAX) this.#tolerance = Math.min(TOLERANCE_MAX, (1.5 * dropped) / all);
     else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);

@@ -246,6 +246,23 @@ test("a machine that stands still now and then, and is cold at first, isn't take
   }
 });
 
+test.each([20, 700])(
+  "a flood into %i r/s that meets a machine standing still has all of its capacity soon after",
+  (rate) => {
+    const parts: number[] = [];
+    for (const [seed, after] of [0.02, 0.05, 0.5].entries()) {
+      for (const lasting of [0.3, 1]) {
+        const pause = { at: 3 + after, for: lasting };
+        const senders = [steady(1, rate), flooding(2, 0.1 * rate, 3)];
+        const flood = new Flood({ senders, seconds: pause.at + pause.for + 2, seed, pauses: [pause] });
+        parts.push(flood.total(pause.at + pause.for) / GOODPUT);
+      }
+    }
+    expect(Math.min(...parts)).toBeGreaterThan(0.75);
+    expect(parts.reduce((sum, part) => sum + part, 0) / parts.length).toBeGreaterThan(0.95);
+  },
+);
+
 /** 15 to 45 ms each. @param gap - seconds between them on average at a moment */
 function pausesOf(seed: number, until: number, gap: (at: number) => number): Pause[] {
   const prng = new Prng(seed);
