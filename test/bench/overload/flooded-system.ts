@@ -12,8 +12,20 @@ export interface Flooded extends FloodReport {
   readonly memoryMb: readonly number[];
 }
 
-/** Runs a plan against a system and watches its memory meanwhile. */
-export async function runFlood(url: string, plan: FloodPlan, pids: () => readonly number[]): Promise<Flooded> {
+/** The flood has been heard of by then, and nothing has settled. ms. */
+const PAUSE_AFTER = 200;
+
+/**
+ * Runs a plan against a system and watches its memory meanwhile.
+ *
+ * @param pauseMs - for so long all of the system's processes are stopped shortly after the flood (phase 1) has begun, as on a machine whose processors are wanted elsewhere
+ */
+export async function runFlood(
+  url: string,
+  plan: FloodPlan,
+  pids: () => readonly number[],
+  pauseMs = 0,
+): Promise<Flooded> {
   const child = spawn(process.execPath, [GENERATOR, url, JSON.stringify(plan)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -25,6 +37,7 @@ export async function runFlood(url: string, plan: FloodPlan, pids: () => readonl
   }, 1_000);
   createInterface({ input: child.stdout }).on("line", (line) => {
     const said = JSON.parse(line) as { phase?: number; report?: FloodReport };
+    if (said.phase === 1 && pauseMs > 0) setTimeout(() => standStill(pids(), pauseMs), PAUSE_AFTER);
     phase = said.phase ?? phase;
     report = said.report ?? report;
   });
@@ -32,6 +45,11 @@ export async function runFlood(url: string, plan: FloodPlan, pids: () => readonl
   clearInterval(watching);
   if (report === undefined) throw new Error(`the generator ended with ${code} and without a report`);
   return { ...report, memoryMb };
+}
+
+function standStill(pids: readonly number[], ms: number): void {
+  for (const pid of pids) process.kill(pid, "SIGSTOP");
+  setTimeout(() => pids.forEach((pid) => process.kill(pid, "SIGCONT")), ms);
 }
 
 /** Of the later three quarters: what a process first grows by is not yet a leak. */

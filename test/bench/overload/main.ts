@@ -1,10 +1,11 @@
 /**
  * Floods a running system: what it still serves, how soon it refuses, what memory does, and how fast it is itself again.
  *
- *   npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--json]
+ *   npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]
  *
  * The model is emulated: l(b) = 1.6·b + 10 ms, SLO 100 ms; two accelerators carry about 1,000 r/s. Its goodput is searched first, unless it is given. Then come 3 s of half the goodput, the
  * flood, and 5 s of half the goodput; a tenth of the goodput is another application's the whole time. The generator shares the machine: `sendLagMs` says whether it kept its pace.
+ * With `pause` all of the system's processes stand still for so long, 0.2 s after the flood has begun.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +16,7 @@ import { type FloodPart, type FloodPlan } from "./flood.ts";
 import { type Flooded, runFlood, slopePerMinute } from "./flooded-system.ts";
 import { readArguments } from "../arguments.ts";
 
-const HELP = "npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--json]\n";
+const HELP = "npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]\n";
 const SLO: Micros = millis(100);
 const PROFILES = "models: [{ name: wide, sloMs: 100, batchMax: 32, alphaMs: 1.6, betaMs: 10 }]\n";
 /** What the search looks at, as parts of 1,000 r/s for two accelerators. */
@@ -28,6 +29,7 @@ const values = readArguments(HELP, {
   times: { type: "string", default: "10" },
   gpus: { type: "string", default: "2" },
   goodput: { type: "string" },
+  pause: { type: "string", default: "0" },
   json: { type: "boolean", default: false },
 });
 
@@ -73,6 +75,7 @@ async function measure(): Promise<OverloadResult> {
       system.url,
       plan([3, Number(values.seconds), 5], [{ app: "wild", rates }, steady]),
       () => system.pids(),
+      Number(values.pause),
     );
     const cpu = [...system.cpuTimes()].map(([name, s]) => [name, Number((s - (cpuBefore.get(name) ?? 0)).toFixed(2))]);
     return summary(goodput, flooded, Object.fromEntries(cpu) as Record<string, number>);

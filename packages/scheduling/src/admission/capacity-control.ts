@@ -10,7 +10,7 @@
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before. Where most is lost the end of the capacity has
  *        been overrun, not found.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises fast then. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
@@ -40,7 +40,7 @@ const TOLERANCE_FADE = 0.05;
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
+/** The rate rises fast until losses first show, beside idle accelerators, and up to this part of the best rate of the last seconds. */
 const KNOWN = 0.85;
 const RISE_FAST = 0.25;
 /** Else by so much, and after so many rises in a row by twice as much with each. */
@@ -196,7 +196,7 @@ export class CapacityControl {
     // One standard deviation less: of a few requests one may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
     if (!isLoss) {
-      this.rate *= 1 + this.#rise();
+      this.rate *= 1 + this.#rise(areIdle);
       this.#cuts = 0;
       return;
     }
@@ -207,8 +207,8 @@ export class CapacityControl {
     else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
   }
 
-  #rise(): number {
-    const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
+  #rise(areIdle: boolean): number {
+    const isFar = areIdle || !this.#isFound || this.rate < KNOWN * this.#best;
     const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
     return isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
   }
