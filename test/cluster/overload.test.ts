@@ -81,6 +81,21 @@ test("at ten times its goodput a cluster keeps it, refuses within 10 ms, and is 
   expect(servedOf(recovered)).toBe(recovered.length);
 });
 
+test("ingresses hear of an overload as soon as it is known, whenever a flood begins", () => {
+  for (let ms = 0; ms < 50; ms += 10) {
+    const cluster = serving();
+    send(cluster, [{ app: "a", rate: GOODPUT / 2 }], 1 + ms / 1_000);
+    const [flood] = send(cluster, [{ app: "a", rate: 10 * GOODPUT }], 0.3);
+    cluster.run(millis(200));
+    const refused = flood!.filter((one) => one.outcomes[0]?.status === "TUTTI_OVERLOADED");
+    const firstAt = (isByShare: boolean): number =>
+      Math.min(...refused.flatMap(({ outcomes: [end] }) => (end!.text.includes("share") === isByShare ? end!.at : [])));
+    // A period of at least 50 ms ends between them, and two hops.
+    expect(firstAt(true) - firstAt(false)).toBeGreaterThan(0);
+    expect(firstAt(true) - firstAt(false)).toBeLessThan(53_000);
+  }
+});
+
 test("an application that floods takes neither its share nor its answers from another", () => {
   const cluster = serving();
   const usual = [

@@ -395,9 +395,13 @@ class Batcher implements Actor {
     for (const entry of this.#threads.values()) this.#step(entry, event(this.#now()));
   }
   #step(entry: ThreadEntry, event: ModelEvent): void {
-    step(entry.core, event, this.#dispatcher);
-    this.#threads.rearm(entry);
+    this.#stepNow(entry, event);
     this.#arm();
+  }
+  #stepNow(entry: ThreadEntry, event: ModelEvent): void {
+    step(entry.core, event, this.#dispatcher);
+    this.#shares.stepped(entry);
+    this.#threads.rearm(entry);
   }
 
   #arm(): void {
@@ -410,8 +414,7 @@ class Batcher implements Actor {
     this.#armedFor = NEVER;
     const now = this.#now();
     for (let entry = this.#threads.due(now); entry !== undefined; entry = this.#threads.due(now)) {
-      step(entry.core, { kind: "clock-reached", at: now }, this.#dispatcher);
-      this.#threads.rearm(entry);
+      this.#stepNow(entry, { kind: "clock-reached", at: now });
     }
     this.#arm();
   }

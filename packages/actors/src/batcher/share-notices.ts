@@ -56,6 +56,14 @@ export class ShareNotices {
     this.#timer.stop();
   }
 
+  /** That overload begins is told at once: until ingresses know of it a flood comes in whole. */
+  stepped(entry: ThreadEntry): void {
+    const { isOverloaded } = entry.core.shares;
+    if (isOverloaded === entry.wasOverloaded) return;
+    entry.wasOverloaded = isOverloaded;
+    this.#tellOf(entry);
+  }
+
   #onShed({ thread, term, classes }: RequestsShed): void {
     const entry = this.#threads.get(thread);
     if (entry === undefined || entry.term !== term) return;
@@ -67,11 +75,15 @@ export class ShareNotices {
     const at = this.#clock.now();
     for (const entry of this.#threads.values()) {
       entry.core.shares.advance(at);
-      const classes = entry.core.shares.shares();
-      if (classes.length > 0) this.#told.add(entry.id);
-      else if (!this.#told.delete(entry.id)) continue;
-      this.#send(entry, { thread: entry.id, term: entry.term, classes });
+      this.#tellOf(entry);
     }
+  }
+
+  #tellOf(entry: ThreadEntry): void {
+    const classes = entry.core.shares.shares();
+    if (classes.length > 0) this.#told.add(entry.id);
+    else if (!this.#told.delete(entry.id)) return;
+    this.#send(entry, { thread: entry.id, term: entry.term, classes });
   }
 
   #send(entry: ThreadEntry, told: SharesTold): void {

@@ -181,7 +181,18 @@ export class ThreadKeeper {
       since: clock.now(),
       shares: shareRulesOf(spec),
     });
-    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...NO_COUNTS });
+    threads.add({
+      index: threads.nextIndex(),
+      id,
+      spec,
+      bucket,
+      term,
+      core,
+      pullCost,
+      subCluster,
+      ...NO_COUNTS,
+      wasOverloaded: false,
+    });
     this.#options.onStarted(threadName(spec, bucket), term);
   }
 

@@ -30,6 +30,8 @@ export interface ThreadEntry {
   items: number;
   infeasible: number;
   overloaded: number;
+  /** When it was stepped last (share-notices.ts). */
+  wasOverloaded: boolean;
 }
 
 /** Of a thread that has just begun. */

@@ -139,6 +139,10 @@ export class FairShares {
     this.#length = this.#period;
   }
 
+  get isOverloaded(): boolean {
+    return !this.#isCalm;
+  }
+
   /** Whether requests are being refused by their shares, here or (told by `shed`) before they come here. */
   get isLimiting(): boolean {
     return !this.#isCalm && (!this.#isAlone || this.#isShed);
