@@ -420,7 +420,8 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
   };
   model.held.hold(batch);
   // One that ends earlier than planned is granted a hop after it said so, however many wait: that is no idleness. A hop is a small part of d_ctrl.
-  model.shares.dispatched(batch.requests, grant.sentAt - grant.freeAt > HOP * model.ctrl);
+  const idleFor = grant.sentAt - grant.freeAt;
+  model.shares.dispatched(batch.requests, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
   out.dispatch(batch);
 }
 

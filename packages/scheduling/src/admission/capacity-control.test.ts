@@ -3,7 +3,8 @@ import { CapacityControl } from "./capacity-control.ts";
 
 const LENGTH = 50_000;
 const period = (dispatched: number, dropped: number, idle = 0) => ({
-  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, idle, dropped, droppedAtOnce: 0 },
+  ...{ length: LENGTH, offered: dispatched + dropped, dispatched, dropped, droppedAtOnce: 0 },
+  ...{ idle, idleTime: 0, runTime: 0 },
 });
 const end = (control: CapacityControl, dispatched: number, dropped: number): void =>
   void control.end(period(dispatched, dropped), () => ({ dispatched, dropped }));
@@ -45,13 +46,27 @@ test.each([0, 1])(
 function feeding(
   control: CapacityControl,
   offered: number,
-): (dispatched: number, dropped: number, idle?: number) => void {
+): (dispatched: number, dropped: number, idle?: number, idleTime?: number) => void {
   let sample = { dispatched: 0, dropped: 0 };
-  return (dispatched, dropped, idle) => {
+  return (dispatched, dropped, idle, idleTime = 0) => {
     sample = { dispatched: sample.dispatched + dispatched, dropped: sample.dropped + dropped };
-    const begins = control.end({ ...period(dispatched, dropped, idle), offered }, () => sample);
+    const begins = control.end(
+      { ...period(dispatched, dropped, idle), offered, idleTime, runTime: LENGTH },
+      () => sample,
+    );
     if (begins === "new sample") sample = { dispatched: 0, dropped: 0 };
   };
+}
+
+/** 40 requests a period are served, ten times as many come, and what is too much is refused at the door. */
+function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding> } {
+  const control = new CapacityControl();
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  const feed = feeding(control, 400);
+  for (let i = 0; i < 4; i++) feed(40, 360);
+  for (let i = 0; i < 12; i++) feed(40, 1);
+  expect(control.isOverloaded).toBe(true);
+  return { control, feed };
 }
 
 test("a loss beside idle accelerators doesn't lower the rate, unless most comes to nothing: then whoever is late needs relief (CC5)", () => {
@@ -66,6 +81,22 @@ test("a loss beside idle accelerators doesn't lower the rate, unless most comes 
   for (let i = 0; i < 9; i++) feed(20, 20, 20);
   expect(control.rate).toBeLessThan(0.7 * risen);
 });
+
+test.each([
+  { idleTime: 0, times: 1.25 },
+  { idleTime: 1, times: 1.7 },
+  { idleTime: 9, times: 2 },
+])(
+  "what may be let in beside idle accelerators follows from how long they had nothing to do: $idleTime (CC5)",
+  ({ idleTime, times }) => {
+    const { control, feed } = flooded();
+    const idle = (): void => feed(40, 0, 40, idleTime * LENGTH);
+    for (let i = 0; i < 6; i++) idle();
+    const before = control.rate;
+    for (let i = 0; i < 6 && control.rate === before; i++) idle();
+    expect(control.rate / before).toBeCloseTo(times, 6);
+  },
+);
 
 test("a loss beside idle accelerators is no overload, unless most comes to nothing (CC5)", () => {
   const after = (dropped: number, idle: number): boolean => {
@@ -103,17 +134,6 @@ test("requests that all come too late are a sign of overload though nothing is d
   for (let i = 0; i < 4; i++) control.end(late, () => ({ dispatched: 0, dropped: 40 }));
   expect(control.isOverloaded).toBe(true);
 });
-
-/** 40 requests a period are served, ten times as many come, and what is too much is refused at the door. */
-function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding> } {
-  const control = new CapacityControl();
-  for (let i = 0; i < 20; i++) end(control, 40, 0);
-  const feed = feeding(control, 400);
-  for (let i = 0; i < 4; i++) feed(40, 360);
-  for (let i = 0; i < 12; i++) feed(40, 1);
-  expect(control.isOverloaded).toBe(true);
-  return { control, feed };
-}
 
 test("a standstill in a flood, and what comes too late after it, change nothing of the capacity that was found (CC8)", () => {
   const { control, feed } = flooded();

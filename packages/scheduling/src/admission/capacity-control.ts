@@ -10,7 +10,7 @@
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before. Where most is lost the end of the capacity has
  *        been overrun, not found.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises fast then. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises then by what would fill them. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
@@ -40,9 +40,12 @@ const TOLERANCE_FADE = 0.05;
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast until losses first show, beside idle accelerators, and up to this part of the best rate of the last seconds. */
+/** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
 const KNOWN = 0.85;
 const RISE_FAST = 0.25;
+/** CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most. */
+const FULL = 0.85;
+const RISE_IDLE_MAX = 1;
 /** Else by so much, and after so many rises in a row by twice as much with each. */
 const RISE = 0.0075;
 const SMALL_RISES = 3;
@@ -65,6 +68,9 @@ export interface Period {
   readonly dispatched: number;
   /** Of `dispatched`, onto accelerators that had nothing to do when they were granted. */
   readonly idle: number;
+  /** µs: for how long accelerators had had nothing to do before they got what was dispatched, each at most a period, and for how long they have now. */
+  readonly idleTime: number;
+  readonly runTime: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
   /** Of `dropped`, when they came: they came too late, or the queue was full. */
@@ -96,6 +102,8 @@ export class CapacityControl {
   /** CC5, of this sample so far. */
   #dispatched = 0;
   #idle = 0;
+  #idleTime = 0;
+  #runTime = 0;
   /** CC5: samples in a row beside idle accelerators. */
   #idleFor = 0;
   #tolerance = LOSS_MAX;
@@ -171,18 +179,20 @@ export class CapacityControl {
     if (this.#standsStill) this.#periods = 0;
     else this.#periods++;
     if (this.#periods <= 1) {
-      this.#dispatched = this.#idle = 0;
+      this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
       return true; // CC3, CC8
     }
     this.#dispatched += period.dispatched;
     this.#idle += period.idle;
+    this.#idleTime += period.idleTime;
+    this.#runTime += period.runTime;
     const { dispatched, dropped } = since();
     const all = dispatched + dropped;
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
-    // What nobody asks for can't be tried: from far above, the rate would have a long way down.
-    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(2 * this.#offered, length));
+    // What nobody asks for can't be tried: from far above, the rate would have a long way down. Of a flood that comes and goes the best of the last seconds is known still.
+    if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(Math.max(2 * this.#offered, this.#best), length));
     return true;
   }
 
@@ -208,9 +218,16 @@ export class CapacityControl {
   }
 
   #rise(areIdle: boolean): number {
-    const isFar = areIdle || !this.#isFound || this.rate < KNOWN * this.#best;
     const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
+    if (areIdle) return this.#unused();
+    const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
     return isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
+  }
+
+  /** CC5: so much more, as a part of what it has, would fill the accelerators. */
+  #unused(): number {
+    const times = FULL * (1 + this.#idleTime / Math.max(1, this.#runTime));
+    return Math.min(RISE_IDLE_MAX, Math.max(RISE_FAST, times - 1));
   }
 
   /** CC1. */

@@ -54,7 +54,7 @@ test("beside requests of the system's own, one application is alone while accele
       if (ms === 1_000) refused.own = refused.app = 0;
       if (!shares.admit(at, { app: 9, isOwn: true })) refused.own++;
       if (!shares.admit(at, { app: 1 })) refused.app++;
-      else if (ms % 3 === 0) shares.dispatched([{ app: 1 }], areIdle);
+      else if (ms % 3 === 0) shares.dispatched([{ app: 1 }], areIdle ? 1_000 : 0);
       else shares.dropped(at, { app: 1 });
     }
     return refused;
@@ -262,6 +262,21 @@ test.each([20, 700])(
     expect(parts.reduce((sum, part) => sum + part, 0) / parts.length).toBeGreaterThan(0.95);
   },
 );
+
+test.each([
+  { rate: 20, on: 1, off: 0.7, part: 0.75 },
+  { rate: 200, on: 0.6, off: 0.9, part: 0.75 },
+  { rate: 500, on: 0.3, off: 0.3, part: 0.77 },
+])("a flood that comes and goes finds the capacity that there was: %o", ({ rate, on, off, part }) => {
+  const begin = 3;
+  const isOn = (at: number): boolean => at >= begin && (at - begin) % (on + off) < on;
+  const wild = { app: 2, rate: (at: number) => (isOn(at) ? 10 * GOODPUT : 0) };
+  const { sent } = new Flood({ senders: [steady(1, rate), wild], seconds: 12 });
+  // What comes in a flood's first tenth of a second takes the room of what is served.
+  const inFlood = sent.filter(({ at }) => at >= begin + 1 && isOn(at) && isOn(at - 0.1));
+  const seconds = ((9 - 1) * (on - 0.1)) / (on + off);
+  expect(inFlood.filter(({ outcome }) => outcome === "served").length / seconds).toBeGreaterThan(part * GOODPUT);
+});
 
 /** 15 to 45 ms each. @param gap - seconds between them on average at a moment */
 function pausesOf(seed: number, until: number, gap: (at: number) => number): Pause[] {

@@ -125,6 +125,8 @@ export class FairShares {
   #periodEnd = -Infinity;
   #dispatched = 0;
   #idle = 0;
+  #idleTime = 0;
+  #runTime = 0;
   #dropped = 0;
   #droppedAtOnce = 0;
   #isShed = false;
@@ -167,10 +169,15 @@ export class FairShares {
     this.#isShed = true;
   }
 
-  /** @param isIdle - whether the accelerator had had nothing to do for longer than a hop takes */
-  dispatched(requests: readonly Classed[], isIdle = false): void {
+  /**
+   * @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes
+   * @param run - µs for which it has now
+   */
+  dispatched(requests: readonly Classed[], idleFor = 0, run = 0): void {
     this.#dispatched += requests.length;
-    if (isIdle) this.#idle += requests.length;
+    if (idleFor > 0) this.#idle += requests.length;
+    this.#idleTime += Math.min(idleFor, this.#period);
+    this.#runTime += run;
     if (this.#isCalm) return;
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
@@ -269,7 +276,7 @@ export class FairShares {
       account.arrivals = 0;
     }
     this.control.calm(this.#length, this.#dispatched, this.#length / this.#period);
-    this.#dispatched = this.#idle = 0;
+    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
     this.#length = this.#period;
     this.#periodEnd = at + this.#length;
   }
@@ -290,7 +297,7 @@ export class FairShares {
     if (!this.#isCalm) for (const owner of this.#owners) owner.unsure = undefined;
     if (!this.#isCalm) this.#deal();
     else if (!wasCalm) this.#letIn();
-    this.#dispatched = this.#idle = 0;
+    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
     this.#dropped = this.#droppedAtOnce = 0;
     for (let i = 0; i < this.#accounts.length; i++) {
       const account = this.#accounts[i]!;
@@ -310,8 +317,9 @@ export class FairShares {
       account.used += 0.2 * (account.dispatched - account.used);
       account.wasted += 0.2 * (account.dropped - account.wasted);
     }
-    const left = { dispatched: this.#dispatched, idle: this.#idle, dropped: this.#dropped };
-    const period = { length: this.#period, offered, ...left, droppedAtOnce: this.#droppedAtOnce };
+    const used = { dispatched: this.#dispatched, idle: this.#idle, idleTime: this.#idleTime, runTime: this.#runTime };
+    const lost = { dropped: this.#dropped, droppedAtOnce: this.#droppedAtOnce };
+    const period = { length: this.#period, offered, ...used, ...lost };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
   }
