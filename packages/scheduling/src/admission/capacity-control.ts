@@ -10,7 +10,7 @@
  *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before. Where most is lost the end of the capacity has
  *        been overrun, not found.
  *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises then by what would fill them. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises then by what would fill them, if that is more. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
  *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
@@ -43,7 +43,7 @@ const PERIODS_MAX = 6;
 /** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
 const KNOWN = 0.85;
 const RISE_FAST = 0.25;
-/** CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most. */
+/** CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most for want of requests. */
 const FULL = 0.85;
 const RISE_IDLE_MAX = 1;
 /** Else by so much, and after so many rises in a row by twice as much with each. */
@@ -218,16 +218,15 @@ export class CapacityControl {
   }
 
   #rise(areIdle: boolean): number {
-    const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
-    if (areIdle) return this.#unused();
     const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
-    return isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
+    const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
+    const rise = isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
+    return areIdle ? Math.max(rise, Math.min(RISE_IDLE_MAX, this.#unused)) : rise;
   }
 
-  /** CC5: so much more, as a part of what it has, would fill the accelerators. */
-  #unused(): number {
-    const times = FULL * (1 + this.#idleTime / Math.max(1, this.#runTime));
-    return Math.min(RISE_IDLE_MAX, Math.max(RISE_FAST, times - 1));
+  /** CC5: what would fill the accelerators besides, as a part of what they have. */
+  get #unused(): number {
+    return FULL * (1 + this.#idleTime / Math.max(1, this.#runTime)) - 1;
   }
 
   /** CC1. */
