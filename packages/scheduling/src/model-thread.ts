@@ -214,7 +214,7 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   const added = model.queue.add(request);
   if (added === "repeated") return; // repair sends arrivals again
   if (added === "full") {
-    model.shares.dropped(at, request, true);
+    model.shares.dropped(at, request);
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
   model.dynamic?.add(request);

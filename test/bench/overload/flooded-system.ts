@@ -32,24 +32,45 @@ export async function runFlood(
   const memoryMb: number[] = [];
   let report: FloodReport | undefined;
   let phase = -1;
+  let pausing: NodeJS.Timeout | undefined;
+  let goOn = (): void => undefined;
   const watching = setInterval(() => {
     if (phase === 1) memoryMb.push(pids().reduce((sum, pid) => sum + residentMb(pid), 0));
   }, 1_000);
   createInterface({ input: child.stdout }).on("line", (line) => {
     const said = JSON.parse(line) as { phase?: number; report?: FloodReport };
-    if (said.phase === 1 && pauseMs > 0) setTimeout(() => standStill(pids(), pauseMs), PAUSE_AFTER);
+    if (said.phase === 1 && pauseMs > 0) pausing = setTimeout(() => (goOn = standStill(pids(), pauseMs)), PAUSE_AFTER);
     phase = said.phase ?? phase;
     report = said.report ?? report;
   });
   const [code] = (await once(child, "close")) as [number | null];
   clearInterval(watching);
+  clearTimeout(pausing);
+  goOn();
   if (report === undefined) throw new Error(`the generator ended with ${code} and without a report`);
   return { ...report, memoryMb };
 }
 
-function standStill(pids: readonly number[], ms: number): void {
-  for (const pid of pids) process.kill(pid, "SIGSTOP");
-  setTimeout(() => pids.forEach((pid) => process.kill(pid, "SIGCONT")), ms);
+/** @returns what ends it early; the end of this process does, too: what is stopped can't be told to leave */
+function standStill(pids: readonly number[], ms: number): () => void {
+  const goOn = (): void => {
+    clearTimeout(timer);
+    process.removeListener("exit", goOn).removeListener("SIGINT", leave);
+    for (const pid of pids) signal(pid, "SIGCONT");
+  };
+  const leave = (): void => process.exit(130);
+  const timer = setTimeout(goOn, ms);
+  process.on("exit", goOn).on("SIGINT", leave);
+  for (const pid of pids) signal(pid, "SIGSTOP");
+  return goOn;
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It has ended.
+  }
 }
 
 /** Of the later three quarters: what a process first grows by is not yet a leak. */

@@ -33,8 +33,17 @@ const values = readArguments(HELP, {
   json: { type: "boolean", default: false },
 });
 
+if (Number(values.pause) >= 1_000 * Number(values.seconds)) {
+  process.stderr.write(
+    `bench:overload: a pause of ${values.pause} ms must be shorter than the flood, --seconds ${values.seconds}\n`,
+  );
+  process.exit(2);
+}
+
 export interface OverloadResult {
   readonly goodput: number;
+  /** For so long all of the system stood still in the flood. */
+  readonly pauseMs: number;
   readonly offered: number;
   readonly served: number;
   /** Of the goodput. */
@@ -108,6 +117,7 @@ function summary(goodput: number, flooded: Flooded, cpuSeconds: Record<string, n
   const { memoryMb, recoveryMs, repeated, sendLagMs } = flooded;
   return {
     goodput,
+    pauseMs: Number(values.pause),
     offered: sum("sent") / wild.seconds,
     served,
     kept: served / goodput,

@@ -2,7 +2,62 @@ import { type ModelSpec, SHARE_CLASSES_MAX } from "@tutti/protocol";
 import { fnv1a } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { areShares } from "../ingress/shedding.ts";
-import { isShedReport, shareRulesOf } from "./share-notices.ts";
+import type { Clock } from "@tutti/clock";
+import type { Station } from "../station.ts";
+import { ShareNotices, isShedReport, shareRulesOf } from "./share-notices.ts";
+import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
+
+/** One thread and one ingress: what that was told. */
+function noticed() {
+  const told: unknown[] = [];
+  const shares = { isOverloaded: false, classes: [] as object[], advance: () => {}, shares: () => shares.classes };
+  const entry = { id: 64, term: 1, wasOverloaded: false, core: { shares } } as unknown as ThreadEntry;
+  let tick = (): void => {};
+  const notices = new ShareNotices({
+    station: {
+      send: (_: unknown, __: unknown, message: { classes: readonly object[] }) => told.push(message.classes.length),
+      onPacked: () => {},
+      directory: { ofRole: () => [{ key: 1 }] },
+      log: { info: () => {} },
+    } as unknown as Station,
+    threads: { values: () => [entry] } as unknown as ThreadTable,
+    clock: {
+      now: () => 0,
+      every: (_: unknown, run: () => void) => ((tick = run), { stop: () => {} }),
+    } as unknown as Clock,
+  });
+  const set = (isOverloaded: boolean): void => {
+    shares.isOverloaded = isOverloaded;
+    shares.classes = isOverloaded ? [{ app: 5, priority: 0, keep: 0.1 }] : [];
+  };
+  return { told, set, stepped: () => notices.stepped(entry), tick: () => tick() };
+}
+
+test("an overload's beginning and end are told once, at once, whether a step or the timer finds them", () => {
+  const { told, set, stepped, tick } = noticed();
+  stepped();
+  tick();
+  expect(told).toEqual([]);
+  set(true);
+  stepped();
+  stepped();
+  expect(told).toEqual([1]);
+  tick(); // and anew while it lasts
+  stepped();
+  expect(told).toEqual([1, 1]);
+  set(false);
+  stepped();
+  stepped();
+  tick();
+  expect(told).toEqual([1, 1, 0]);
+  set(true);
+  tick();
+  stepped();
+  set(false);
+  tick();
+  stepped();
+  expect(told).toEqual([1, 1, 0, 1, 0]);
+});
 
 test("weights are found by the number of the application, and those of a model without any are left out", () => {
   const rules = shareRulesOf({ shares: { camera: 3, "*": 2 }, priorityFloor: 0.2 });

@@ -56,12 +56,9 @@ export class ShareNotices {
     this.#timer.stop();
   }
 
-  /** That overload begins is told at once: until ingresses know of it a flood comes in whole. */
+  /** That overload begins or ends is told at once: until ingresses know of it a flood comes in whole. */
   stepped(entry: ThreadEntry): void {
-    const { isOverloaded } = entry.core.shares;
-    if (isOverloaded === entry.wasOverloaded) return;
-    entry.wasOverloaded = isOverloaded;
-    this.#tellOf(entry);
+    if (entry.core.shares.isOverloaded !== entry.wasOverloaded) this.#tellOf(entry);
   }
 
   #onShed({ thread, term, classes }: RequestsShed): void {
@@ -69,6 +66,7 @@ export class ShareNotices {
     if (entry === undefined || entry.term !== term) return;
     const at = this.#clock.now();
     for (const one of classes) entry.core.shares.shed(at, one, one.count);
+    this.stepped(entry);
   }
 
   #tell(): void {
@@ -80,6 +78,7 @@ export class ShareNotices {
   }
 
   #tellOf(entry: ThreadEntry): void {
+    entry.wasOverloaded = entry.core.shares.isOverloaded;
     const classes = entry.core.shares.shares();
     if (classes.length > 0) this.#told.add(entry.id);
     else if (!this.#told.delete(entry.id)) return;

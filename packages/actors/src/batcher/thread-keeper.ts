@@ -23,7 +23,7 @@ import type { SampleMarks } from "./sample-marks.ts";
 import { shareRulesOf } from "./share-notices.ts";
 import { PASSING_TAKES } from "./handover.ts";
 import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
-import { NO_COUNTS, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
+import { AT_FIRST, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
 
 /** Room for 2^34 batches per thread, so that ids stay unique in a batcher and below 2^53. */
 const BATCH_IDS = 2 ** 34;
@@ -181,18 +181,7 @@ export class ThreadKeeper {
       since: clock.now(),
       shares: shareRulesOf(spec),
     });
-    threads.add({
-      index: threads.nextIndex(),
-      id,
-      spec,
-      bucket,
-      term,
-      core,
-      pullCost,
-      subCluster,
-      ...NO_COUNTS,
-      wasOverloaded: false,
-    });
+    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...AT_FIRST });
     this.#options.onStarted(threadName(spec, bucket), term);
   }
 

@@ -30,12 +30,12 @@ export interface ThreadEntry {
   items: number;
   infeasible: number;
   overloaded: number;
-  /** When it was stepped last (share-notices.ts). */
+  /** Whether it was overloaded when ShareNotices last looked. */
   wasOverloaded: boolean;
 }
 
 /** Of a thread that has just begun. */
-export const NO_COUNTS = {
+export const AT_FIRST = {
   arrivals: 0,
   arrivalLagUs: 0,
   finished: 0,
@@ -47,6 +47,7 @@ export const NO_COUNTS = {
   items: 0,
   infeasible: 0,
   overloaded: 0,
+  wasOverloaded: false as boolean,
 } as const;
 
 /** A batch was reported done that could start so long after its grant was sent. */

@@ -98,6 +98,24 @@ test.each([
   },
 );
 
+test("where the end of the capacity was found, accelerators that are idle for a moment change nothing: it rises in small steps (CC5)", () => {
+  const { control, feed } = flooded();
+  for (let i = 0; i < 3; i++) feed(40, 20);
+  for (let i = 0; i < 6; i++) feed(40, 0);
+  const before = control.rate;
+  for (let i = 0; i < 3; i++) feed(40, 0, 40, 0.03 * LENGTH);
+  expect(control.rate / before).toBeGreaterThan(1);
+  expect(control.rate / before).toBeLessThan(1.02);
+});
+
+test("beside idle accelerators the rate doesn't double while anything is lost (CC5)", () => {
+  const { control, feed } = flooded();
+  for (let i = 0; i < 6; i++) feed(40, 0, 40, 9 * LENGTH);
+  const before = control.rate;
+  for (let i = 0; i < 3; i++) feed(40, 10, 40, 9 * LENGTH);
+  expect(control.rate / before).toBeCloseTo(1.25, 6);
+});
+
 test("a loss beside idle accelerators is no overload, unless most comes to nothing (CC5)", () => {
   const after = (dropped: number, idle: number): boolean => {
     const control = new CapacityControl();
@@ -147,8 +165,28 @@ test("a standstill in a flood, and what comes too late after it, change nothing 
 
 test("overload is over after a second in which nothing comes, though at first that looked like a standstill (CC8)", () => {
   const { control } = flooded();
-  for (let i = 0; i < 30; i++) end(control, 0, 0);
-  expect(control.isOverloaded).toBe(false);
+  for (let i = 0; i < 15; i++) end(control, 0, 0);
+  expect([control.standsStill, control.isOverloaded]).toEqual([true, true]);
+  for (let i = 0; i < 10; i++) end(control, 0, 0);
+  expect([control.standsStill, control.isOverloaded]).toEqual([false, false]);
+});
+
+test("what comes in bursts, with a period of nothing between them, is no standstill: its capacity is found (CC8)", () => {
+  const control = new CapacityControl();
+  const CAPACITY = 100;
+  for (let i = 0; i < 20; i++) end(control, 10, 0);
+  for (let i = 0; i < 4; i++) end(control, 10, 150);
+  let sample = { dispatched: 0, dropped: 0 };
+  for (let i = 0; i < 200; i++) {
+    const offered = i % 2 === 0 ? 2 * CAPACITY : 0;
+    const letIn = Math.min(offered, 2 * LENGTH * control.rate);
+    const dispatched = Math.min(CAPACITY, letIn);
+    sample = { dispatched: sample.dispatched + dispatched, dropped: sample.dropped + letIn - dispatched };
+    const sampled = control.end({ ...period(dispatched, letIn - dispatched), offered }, () => sample);
+    if (sampled === "new sample") sample = { dispatched: 0, dropped: 0 };
+  }
+  expect(2 * LENGTH * control.rate).toBeGreaterThan(0.9 * CAPACITY);
+  expect(2 * LENGTH * control.rate).toBeLessThan(1.2 * CAPACITY);
 });
 
 test("a burst that comes too late is no flood; it is one if that goes on (CC8)", () => {

@@ -15,8 +15,8 @@
  *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
  *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
  *        idle accelerators a flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the capacity again.
- *   CC8. Who stood still sees a period of nothing at all though much was coming, and then all of it at once and too late. Neither tells of the capacity: the sample begins anew behind them, and
- *        what comes too late begins an overload only if it goes on.
+ *   CC8. Who stood still sees a period of nothing at all though much was coming, period after period, and then all of it at once and too late. Neither tells of the capacity: the sample begins
+ *        anew behind them, and what comes too late begins an overload only if it goes on. Where nobody asks any more it looks the same, so overload ends in it as ever.
  */
 
 const ENTRY_PERIODS = 4;
@@ -36,6 +36,8 @@ const LOSS_AIM = 0.005;
 const CUTS_MAX = 3;
 const TOLERANCE_MAX = 0.5;
 const TOLERANCE_FADE = 0.05;
+/** CC8: what comes in bursts, a period apart and more, is as still between them, and must be decided about. */
+const UNBROKEN_MIN = 6;
 /** A decision needs so many requests, or so many periods. */
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
@@ -68,12 +70,13 @@ export interface Period {
   readonly dispatched: number;
   /** Of `dispatched`, onto accelerators that had nothing to do when they were granted. */
   readonly idle: number;
-  /** µs: for how long accelerators had had nothing to do before they got what was dispatched, each at most a period, and for how long they have now. */
+  /** µs for which accelerators had had nothing to do before they got what was dispatched, each at most a period. */
   readonly idleTime: number;
+  /** µs that what was dispatched takes them. */
   readonly runTime: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
-  /** Of `dropped`, when they came: they came too late, or the queue was full. */
+  /** Of `dropped`, when they came: too late. */
   readonly droppedAtOnce: number;
 }
 
@@ -94,8 +97,10 @@ export class CapacityControl {
   #streak = 0;
   /** µs for which nothing was dispatched though requests were lost. */
   #outFor = 0;
-  /** CC8. */
+  /** CC8: nothing happens, though much was coming. */
   #standsStill = false;
+  /** Periods in a row in which anything happened. */
+  #unbroken = 0;
   #periods = 0;
   #rises = 0;
   #cuts = 0;
@@ -116,6 +121,11 @@ export class CapacityControl {
     return this.#idleFor >= UNFOUND_AFTER;
   }
 
+  /** CC8: so it was in the last period. */
+  get standsStill(): boolean {
+    return this.#standsStill;
+  }
+
   /**
    * @param since - what left the queue since the sample was begun
    * @returns whether to begin a new sample
@@ -123,7 +133,9 @@ export class CapacityControl {
   end(period: Period, since: () => Departures): "same sample" | "new sample" {
     const { length, offered, dispatched, dropped } = period;
     const isEmpty = offered + dispatched + dropped === 0;
-    this.#standsStill = isEmpty && this.isOverloaded && (this.#standsStill || this.#offered * length >= SAMPLE_MIN);
+    const isSudden = this.#unbroken >= UNBROKEN_MIN && this.#offered * length >= SAMPLE_MIN;
+    this.#standsStill = isEmpty && this.isOverloaded && (this.#standsStill || isSudden);
+    this.#unbroken = isEmpty ? 0 : this.#unbroken + 1;
     if (!this.#standsStill) this.served += FOLLOW * (dispatched / length - this.served);
     const begins = this.isOverloaded ? this.#steer(period, since) : this.#watch(period);
     this.#best = Math.max(this.served, this.#best * BEST_FADE);
@@ -134,20 +146,21 @@ export class CapacityControl {
   calm(length: number, dispatched: number, periods: number): void {
     this.served += Math.min(1, FOLLOW * periods) * (dispatched / length - this.served);
     this.#best = Math.max(this.served, this.#best * (1 - periods * (1 - BEST_FADE)));
+    this.#unbroken = dispatched > 0 ? this.#unbroken + periods : 0;
     if (dispatched > 0) this.#streak = this.#outFor = 0;
   }
 
   #watch({ length, offered, dispatched, idle, dropped, droppedAtOnce }: Period): boolean {
     if (dispatched + dropped === 0) return false; // a slow model: no news
     if (this.#best === 0 && this.served === 0) return false; // CC6
-    const areLate = 2 * droppedAtOnce >= dropped;
+    // CC8
+    const areLate = dropped > 0 && 2 * droppedAtOnce >= dropped;
     const isOut = dispatched === 0 && !areLate;
     this.#outFor = isOut ? this.#outFor + length : 0;
     if (isOut && this.#outFor <= OUTAGE_MAX) return false; // CC7
     const areIdle = isIdle(idle, dispatched);
     const lossMax = areIdle ? LOSS_MAX_IDLE : ENTRY_LOSS;
     this.#streak = dropped > lossMax * (dispatched + dropped) ? this.#streak + 1 : 0;
-    // CC8
     const isFlood =
       !areIdle && !areLate && this.#best > 0 && offered > FLOOD * this.#best * length && dropped >= SAMPLE_MIN;
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
@@ -173,6 +186,7 @@ export class CapacityControl {
     if (this.#settled >= EXIT_PERIODS) {
       this.isOverloaded = false;
       this.rate = Infinity;
+      this.#standsStill = false;
       this.#streak = 0;
       return true;
     }
@@ -191,7 +205,7 @@ export class CapacityControl {
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
-    // What nobody asks for can't be tried: from far above, the rate would have a long way down. Of a flood that comes and goes the best of the last seconds is known still.
+    // What nobody asks for can't be tried: from far above, the rate would have a long way down. It keeps the best of the last seconds, for a flood that only pauses.
     if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(Math.max(2 * this.#offered, this.#best), length));
     return true;
   }
@@ -206,7 +220,7 @@ export class CapacityControl {
     // One standard deviation less: of a few requests one may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
     if (!isLoss) {
-      this.rate *= 1 + this.#rise(areIdle);
+      this.rate *= 1 + this.#rise(areIdle && dropped <= this.#tolerance * all);
       this.#cuts = 0;
       return;
     }
@@ -217,11 +231,12 @@ export class CapacityControl {
     else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
   }
 
-  #rise(areIdle: boolean): number {
+  /** @param isUnused - whether accelerators stand idle, and nothing is lost beside them */
+  #rise(isUnused: boolean): number {
     const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
     const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
     const rise = isFar ? RISE_FAST : Math.min(RISE_FAST, doubled);
-    return areIdle ? Math.max(rise, Math.min(RISE_IDLE_MAX, this.#unused)) : rise;
+    return isUnused ? Math.max(rise, Math.min(RISE_IDLE_MAX, this.#unused)) : rise;
   }
 
   /** CC5: what would fill the accelerators besides, as a part of what they have. */

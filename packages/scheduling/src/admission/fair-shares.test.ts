@@ -1,5 +1,5 @@
 import { type Instant, Prng, millis } from "@tutti/units";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Flood, type Pause, type Sender } from "../testing/flooded-cluster.ts";
 import { CLASSES_MAX, FairShares } from "./fair-shares.ts";
 import { waterLevel } from "./max-min.ts";
@@ -42,6 +42,26 @@ test("requests of the system's own that are lost, for want of any accelerator, l
   expect([calm.isLimiting, calm.shares(), calm.admit(at(1_000), own)]).toEqual([false, [], true]);
   const limiting = flooded({ app: 2 });
   expect([limiting.isLimiting, limiting.admit(at(1_000), own)]).toEqual([true, false]);
+});
+
+test("what accelerators had to do before and after is told of each period alone, idle times cut to a period", () => {
+  const shares = new FairShares({}, millis(100));
+  const ended = vi.spyOn(shares.control, "end");
+  const at = (ms: number): Instant => millis(1_000 + ms) as unknown as Instant;
+  for (let ms = 0; ms < 1_000; ms += 10) {
+    shares.admit(at(ms), { app: 1 });
+    shares.dropped(at(ms), { app: 1 });
+    if (ms % 100 === 0) shares.dispatched([{ app: 1 }], 1e9, 7);
+  }
+  const told = ended.mock.calls.map(([{ idleTime, runTime }]) => [idleTime, runTime]);
+  expect(told.length).toBeGreaterThan(10);
+  for (const one of told)
+    expect([
+      [0, 0],
+      [50_000, 7],
+    ]).toContainEqual(one);
+  expect(told.filter(([idleTime]) => idleTime === 50_000).length).toBeGreaterThan(4);
+  expect(told.filter(([idleTime, runTime]) => idleTime === 0 && runTime === 0).length).toBeGreaterThan(4);
 });
 
 test("beside requests of the system's own, one application is alone while accelerators stand idle; while they don't, its share is kept here", () => {
@@ -247,19 +267,24 @@ test("a machine that stands still now and then, and is cold at first, isn't take
 });
 
 test.each([20, 700])(
-  "a flood into %i r/s that meets a machine standing still has all of its capacity soon after",
+  "a flood into %i r/s that meets a machine standing still has all of its capacity soon after, shared as before",
   (rate) => {
     const parts: number[] = [];
+    const modest: number[] = [];
     for (const [seed, after] of [0.02, 0.05, 0.5].entries()) {
       for (const lasting of [0.3, 1]) {
         const pause = { at: 3 + after, for: lasting };
         const senders = [steady(1, rate), flooding(2, 0.1 * rate, 3)];
         const flood = new Flood({ senders, seconds: pause.at + pause.for + 2, seed, pauses: [pause] });
-        parts.push(flood.total(pause.at + pause.for) / GOODPUT);
+        const goesOn = pause.at + pause.for;
+        parts.push(flood.total(goesOn) / GOODPUT);
+        modest.push(flood.served(0, goesOn) / flood.offered(0, goesOn));
       }
     }
     expect(Math.min(...parts)).toBeGreaterThan(0.75);
-    expect(parts.reduce((sum, part) => sum + part, 0) / parts.length).toBeGreaterThan(0.95);
+    const mean = (all: readonly number[]): number => all.reduce((sum, part) => sum + part, 0) / all.length;
+    expect(mean(parts)).toBeGreaterThan(0.95);
+    expect(mean(modest)).toBeGreaterThan(0.88);
   },
 );
 
@@ -273,9 +298,10 @@ test.each([
   const wild = { app: 2, rate: (at: number) => (isOn(at) ? 10 * GOODPUT : 0) };
   const { sent } = new Flood({ senders: [steady(1, rate), wild], seconds: 12 });
   // What comes in a flood's first tenth of a second takes the room of what is served.
-  const inFlood = sent.filter(({ at }) => at >= begin + 1 && isOn(at) && isOn(at - 0.1));
-  const seconds = ((9 - 1) * (on - 0.1)) / (on + off);
-  expect(inFlood.filter(({ outcome }) => outcome === "served").length / seconds).toBeGreaterThan(part * GOODPUT);
+  const counts = (at: number): boolean => at >= begin + 1 && isOn(at) && isOn(at - 0.1);
+  const ms = Array.from({ length: 12_000 }, (_, i) => i / 1_000).filter(counts).length;
+  const served = sent.filter(({ at, outcome }) => outcome === "served" && counts(at)).length;
+  expect((1_000 * served) / ms).toBeGreaterThan(part * GOODPUT);
 });
 
 /** 15 to 45 ms each. @param gap - seconds between them on average at a moment */

@@ -13,6 +13,7 @@
  */
 import type { Instant, Micros } from "@tutti/units";
 import { CapacityControl, type Departures } from "./capacity-control.ts";
+import { type AppAccount, type ClassAccount, claimOf, spend } from "./class-account.ts";
 import { dealByPriority, waterLevel } from "./max-min.ts";
 
 export interface ShareRules {
@@ -41,9 +42,6 @@ const PERIOD_MAX = 500_000;
 const USUAL_OVER = 60_000_000;
 /** An application counts at least as this part of an average one: newcomers have no past. */
 const NEWCOMER = 1 / 8;
-/** µs of its rate that a class may let in at once after a pause: arrivals come in bursts, and shares are judged over longer. */
-const BURST = 250_000;
-const BURST_MIN = 8;
 /** Under this many requests a period, a class is idle and its place may be given to another. */
 const IDLE = 0.01;
 /** So many periods of calm, in which there is little to see, are one. */
@@ -62,41 +60,6 @@ const FADE = 0.5;
 const AGE_MIN = 6;
 /** The part of what leaves the queue whose losses steer: that of the classes that lose least. */
 const STEERING = 1 / 4;
-
-interface AppAccount {
-  readonly app: number;
-  /** Its rate outside overload, requests per µs: what it counts by where nobody configured it. */
-  usual: number;
-  /** How long it has been known in calm, µs. */
-  calm: number;
-  /** Its requests in the last period of calm, which `usual` doesn't know of yet; undefined: none, or it isn't certain that that was calm. */
-  unsure: number | undefined;
-  readonly classes: ClassAccount[];
-}
-
-interface ClassAccount {
-  readonly owner: AppAccount;
-  readonly priority: number;
-  /** Whether anybody but the system itself asked for it. */
-  asks: boolean;
-  /** In this period. */
-  arrivals: number;
-  dispatched: number;
-  dropped: number;
-  /** Requests a period, faded. */
-  demand: number;
-  /** In this sample. */
-  gone: number;
-  lost: number;
-  /** Dispatched and dropped, requests a period, faded. */
-  used: number;
-  wasted: number;
-  /** Let in per µs; Infinity: all. */
-  rate: number;
-  keep: number;
-  tokens: number;
-  refilledAt: number;
-}
 
 interface Classed {
   readonly app: number;
@@ -169,10 +132,7 @@ export class FairShares {
     this.#isShed = true;
   }
 
-  /**
-   * @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes
-   * @param run - µs for which it has now
-   */
+  /** @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes @param run - µs for which it has now */
   dispatched(requests: readonly Classed[], idleFor = 0, run = 0): void {
     this.#dispatched += requests.length;
     if (idleFor > 0) this.#idle += requests.length;
@@ -185,7 +145,7 @@ export class FairShares {
   /**
    * Given up though its SLO could have been met.
    *
-   * @param atOnce - when it came, because it came too late or the queue was full: whatever accelerators do
+   * @param atOnce - when it came, because it came too late: whatever accelerators do
    */
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
@@ -310,18 +270,28 @@ export class FairShares {
     let offered = 0;
     for (const account of this.#accounts) {
       offered += account.arrivals;
-      account.demand += FADE * (account.arrivals - account.demand);
       account.gone += account.dispatched;
       account.lost += account.dropped;
-      if (this.#age < AGE_MIN) continue;
-      account.used += 0.2 * (account.dispatched - account.used);
-      account.wasted += 0.2 * (account.dropped - account.wasted);
     }
     const used = { dispatched: this.#dispatched, idle: this.#idle, idleTime: this.#idleTime, runTime: this.#runTime };
     const lost = { dropped: this.#dropped, droppedAtOnce: this.#droppedAtOnce };
     const period = { length: this.#period, offered, ...used, ...lost };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
+    if (this.control.standsStill) this.#standStill();
+    else for (const account of this.#accounts) this.#follow(account);
+  }
+
+  #follow(account: ClassAccount): void {
+    account.demand += FADE * (account.arrivals - account.demand);
+    if (this.#age < AGE_MIN) return;
+    account.used += 0.2 * (account.dispatched - account.used);
+    account.wasted += 0.2 * (account.dropped - account.wasted);
+  }
+
+  /** Who could not ask did not want less; nor may it have what it could not ask for on top of all that has waited. */
+  #standStill(): void {
+    for (const account of this.#accounts) account.refilledAt += this.#period;
   }
 
   /** F4. */
@@ -435,16 +405,3 @@ export class FairShares {
     this.#lastKey = NO_KEY;
   }
 }
-
-function spend(account: ClassAccount, at: Instant): boolean {
-  const depth = Math.max(BURST_MIN, account.rate * BURST);
-  account.tokens = Math.min(depth, account.tokens + (at - account.refilledAt) * account.rate);
-  account.refilledAt = at;
-  if (account.tokens < 1) return false;
-  account.tokens--;
-  return true;
-}
-
-/** F4: while most of what is let in comes to nothing, a class claims no more than twice what it uses. */
-const claimOf = ({ demand, used, wasted }: ClassAccount): number =>
-  wasted > used ? Math.min(demand, Math.max(2 * used, 1)) : demand;
