@@ -2,9 +2,9 @@
  * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
  * while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
- * `kills` by SIGKILL, `terms` by SIGTERM, each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
+ * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an instant falls: what the machine and the requests make of it by themselves), each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
  * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
  * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
  * `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions against each other (autogroup), and not the loops against each thread.
@@ -23,7 +23,7 @@ import { RankerTap } from "./ranker-tap.ts";
 import { readArguments } from "../arguments.ts";
 
 const USAGE =
-  "npm run bench:takeover -- [--kills 30] [--terms 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** ms. */
 const ASKS = { before: 30, after: 60, every: 3 };
@@ -39,6 +39,7 @@ const LOOP = "const { ppid } = process; while (process.ppid === ppid) for (let i
 const values = readArguments(USAGE, {
   kills: { type: "string", default: "30" },
   terms: { type: "string", default: "30" },
+  controls: { type: "string", default: "30" },
   soak: { type: "string", default: "60" },
   rate: { type: "string", default: "200" },
   rankers: { type: "string", default: "3" },
@@ -68,6 +69,8 @@ interface Result {
   readonly terminated: Times;
   /** SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s are some ms apart anyway. */
   readonly handedOver: Times;
+  /** Between two grants, where nobody ends. */
+  readonly control: Times;
   /** With `threads`: means from SIGKILL to the next grant, ms. */
   readonly threads?: readonly ThreadTime[];
   readonly soak: { readonly seconds: number; readonly burners: number; readonly takeovers: number };
@@ -112,11 +115,13 @@ async function allEnds(): Promise<Omit<Result, "soak">> {
   const processors = values.threads ? new ProcessorTime() : undefined;
   const { after: killed } = await ends("SIGKILL", Number(values.kills), processors);
   const { after: terminated, pause: handedOver } = await ends("SIGTERM", Number(values.terms));
+  const { pause: control } = await ends(undefined, Number(values.controls));
   processors?.close();
-  return { killed, terminated, handedOver, ...(processors !== undefined && { threads: processors.report() }) };
+  return { killed, terminated, handedOver, control, ...(processors !== undefined && { threads: processors.report() }) };
 }
 
-async function ends(signal: NodeJS.Signals, count: number, processors?: ProcessorTime): Promise<Strikes> {
+/** @param signal - without one nobody ends */
+async function ends(signal: NodeJS.Signals | undefined, count: number, processors?: ProcessorTime): Promise<Strikes> {
   const prng = new Prng(Number(values.seed));
   const times: { readonly afterMs: number; readonly pauseMs: number }[] = [];
   for (let i = 0; i < count; i++) {
@@ -127,11 +132,11 @@ async function ends(signal: NodeJS.Signals, count: number, processors?: Processo
     const asked = askFor(ASKS.before + ASKS.after);
     await new Promise((resolve) => setTimeout(resolve, ASKS.before));
     processors?.begin();
-    times.push(await tap.strike(pid, signal));
+    times.push(signal === undefined ? { afterMs: 0, pauseMs: await tap.pause() } : await tap.strike(pid, signal));
     processors?.end();
     const outcomes = Object.entries(await asked).map(([outcome, requests]) => `${requests} ${outcome}`);
     process.stderr.write(
-      `${signal} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant; ${outcomes.join(", ")}\n`,
+      `${signal ?? "control"} ${i + 1} of ${count}: ${times.at(-1)!.afterMs.toFixed(1)} ms, ${times.at(-1)!.pauseMs.toFixed(1)} without a grant; ${outcomes.join(", ")}\n`,
     );
   }
   return { after: summary(times.map(({ afterMs }) => afterMs)), pause: summary(times.map(({ pauseMs }) => pauseMs)) };
@@ -173,7 +178,7 @@ function summary(times: readonly number[]): Times {
   return { count: times.length, p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99), maxMs: at(1) };
 }
 
-function render({ killed, terminated, handedOver, threads, soak: soaked }: Result): string {
+function render({ killed, terminated, handedOver, control, threads, soak: soaked }: Result): string {
   const line = (what: string, { count, p50Ms, p90Ms, p99Ms, maxMs }: Times): string =>
     [what.padEnd(24), ...[count, p50Ms, p90Ms, p99Ms, maxMs].map((value) => String(value).padStart(8))].join("");
   return [
@@ -181,6 +186,7 @@ function render({ killed, terminated, handedOver, threads, soak: soaked }: Resul
     line("SIGKILL to next grant", killed),
     line("SIGTERM to next leader", terminated),
     line("SIGTERM, without grants", handedOver),
+    line("nobody ends, likewise", control),
     ...(threads === undefined ? [] : ["", "from SIGKILL to the next grant".padEnd(32) + "    runs   waits"]),
     ...(threads ?? []).filter(({ runMs }) => runMs >= 0.1).map(({ name, runMs, waitMs }) => row(name, runMs, waitMs)),
     `${soaked.seconds} s with ${soaked.burners} busy loops: ${soaked.takeovers} takeovers of a living leader`,

@@ -79,6 +79,18 @@ export class RankerTap {
     return { afterMs: atMs - since, pauseMs };
   }
 
+  /** @returns ms between the last grant before now and the next one, whoever gives them */
+  async pause(): Promise<number> {
+    const count = this.grants;
+    const since = this.#grantedAt;
+    let pauseMs = NaN;
+    await this.until(() => {
+      if (this.grants === count + 1) pauseMs = this.#grantedAt - since;
+      return this.grants > count;
+    }, 20_000);
+    return pauseMs;
+  }
+
   /** Heartbeats that a ranker sent since it was struck. */
   beatsOf(pid: number): number {
     return [...this.#rankers.values()].find(({ beat }) => beat.pid === pid)?.count ?? 0;

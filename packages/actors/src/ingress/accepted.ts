@@ -29,39 +29,35 @@ export interface Arrival {
 }
 
 /** A request on the threshold: read, feasible, and about to be held. */
-export interface Accepted extends Pick<
-  Held,
-  | "model"
-  | "isVersioned"
-  | "reply"
-  | "form"
-  | "publisherId"
-  | "wanted"
-  | "row"
-  | "arrivedAt"
-  | "priority"
-  | "units"
-  | "span"
-  | "onSettled"
-  | "stage"
-> {
+export interface Accepted extends Pick<Held, "publisherId" | "wanted" | "row" | "units"> {
+  readonly arrival: Arrival;
   readonly lease: ModelLease;
   readonly bucket: number;
-  readonly app: string;
-  readonly timing: Timing;
 }
 
-/** A request as it is held, told to nobody yet. */
+/** A request as it is held, told to nobody yet. Field by field: spreading takes three times as long. */
 export function heldOf(accepted: Accepted, place: { readonly seq: RequestSeq; readonly slot: number }): Held {
-  const { model, timing, span, bucket, lease: _, app, ...kept } = accepted;
+  const { arrival } = accepted;
+  const { model, timing, span } = arrival;
   return {
-    ...kept,
-    ...place,
+    seq: place.seq,
+    slot: place.slot,
     model,
-    thread: threadOf(model.spec, bucket),
-    appId: fnv1a(app),
+    isVersioned: arrival.isVersioned,
+    thread: threadOf(model.spec, accepted.bucket),
+    appId: fnv1a(arrival.app),
+    reply: arrival.reply,
+    onSettled: arrival.onSettled,
+    stage: arrival.stage,
+    form: arrival.form,
+    publisherId: accepted.publisherId,
+    wanted: accepted.wanted,
+    row: accepted.row,
+    arrivedAt: arrival.arrivedAt,
     deadline: timing.deadline,
     slo: timing.slo,
+    priority: arrival.priority,
+    units: accepted.units,
     span,
     traceparent: span === undefined ? "" : formatTraceparent(span.context),
     arrivalSeq: 0,

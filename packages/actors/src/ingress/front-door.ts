@@ -159,20 +159,19 @@ export class FrontDoor {
 
   #accept(arrival: Arrival, decoded: Decoded): void {
     const { clock, held, respond, onAccepted } = this.#options;
-    const { wantedText, sizeHint, ...kept } = arrival;
-    const { model, timing, app } = arrival;
+    const { model, timing, app, sizeHint } = arrival;
     try {
       const lease = model.lease;
       if (lease === undefined)
         throw new TuttiError("TUTTI_NOT_READY", `"${model.spec.name}" has no batcher yet`, { retryAfterMs: 200 });
       checkFeasible(model, decoded, timing, clock.now(), reserve(respond(), timing.slo));
-      const wanted = readWanted(wantedText, decoded.wanted, model);
+      const wanted = readWanted(arrival.wantedText, decoded.wanted, model);
       const { row, bucket, id } = decoded;
       const refusal = model.spec.buckets.length > 1 ? this.#overShare(model, bucket, app, arrival.priority) : undefined;
       if (refusal !== undefined) return this.#shed(refusal, arrival);
       checkRoom(held, app, row.byteLength);
       const units = sizeHint > 0 ? sizeHint : decoded.units;
-      onAccepted({ ...kept, lease, bucket, publisherId: id, wanted, row, units });
+      onAccepted({ arrival, lease, bucket, publisherId: id, wanted, row, units });
     } catch (error) {
       this.#turnAway(error, arrival);
     }

@@ -344,10 +344,11 @@ class Ingress implements Actor {
   }
 
   #accept(accepted: Accepted): void {
-    const { model, lease, timing } = accepted;
+    const { arrival, lease } = accepted;
+    const { model, timing } = arrival;
     const held = heldOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#held.nextSlot() });
     if (held.onSettled === undefined) this.#figures.accept(model.spec);
-    if (held.onSettled === undefined) this.#appNames.note(accepted.app);
+    if (held.onSettled === undefined) this.#appNames.note(arrival.app);
     if (held.stage !== undefined) held.stage.held = held;
     this.#held.add(held, after(timing.deadline, this.#respondNow()));
     this.#cancels.hold(held);
