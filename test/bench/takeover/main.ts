@@ -4,7 +4,8 @@
  *
  *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
- * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an instant falls: what the machine and the requests make of it by themselves), each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
+ * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an instant falls: what requests and machine make of it by themselves),
+ * each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
  * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
  * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
  * `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions against each other (autogroup), and not the loops against each thread.
