@@ -35,6 +35,9 @@ interface Obeyed {
   epoch: number;
   /** When it first told a leader of another sub-cluster than before that it obeys it. */
   movedAt: number;
+  /** The newest epoch of each sub-cluster that it told in its last turn, and when that was. */
+  toldAt: number;
+  readonly told: Map<string | undefined, number>;
   readonly sequences: Map<number, number>;
   readonly terms: Map<number, number>;
 }
@@ -137,6 +140,9 @@ export class FenceChecker {
     const obeyed = this.#of(host.key);
     const says = (what: string): void => this.#report("T5", `${host.name} accepts batch ${batchId} ${what}`);
     if (batch.executor !== host.key) says("of another incarnation");
+    // Who hears in one turn that it goes and that it stays tells both leaders, and which of them it obeys its next batch shows.
+    if (obeyed.told.get(this.#subClusterOf.get(batch.epoch)) === batch.epoch) obeyed.epoch = batch.epoch;
+    obeyed.told.clear();
     if (batch.epoch !== obeyed.epoch) this.#untold.add({ at: this.#now(), epoch: batch.epoch, obeyed, says });
     if ((this.#grants.get(grantId(batch))?.givenAt ?? 0) < obeyed.movedAt)
       says("that was granted before it came to this sub-cluster");
@@ -158,6 +164,9 @@ export class FenceChecker {
       obeyed.movedAt = this.#now();
     }
     // What leaves in one turn of the event loop leaves by destination, not in the order in which it was said.
+    if (obeyed.toldAt < this.#now()) obeyed.told.clear();
+    obeyed.toldAt = this.#now();
+    obeyed.told.set(to, Math.max(obeyed.told.get(to) ?? 0, epoch));
     obeyed.epoch = Math.max(obeyed.epoch, epoch);
     for (const one of this.#untold)
       if (one.obeyed === obeyed && one.epoch === epoch && one.at === this.#now()) this.#untold.delete(one);
@@ -203,7 +212,10 @@ export class FenceChecker {
   #of(executor: ActorKey): Obeyed {
     let obeyed = this.#obeyed.get(executor);
     if (obeyed === undefined)
-      this.#obeyed.set(executor, (obeyed = { epoch: 0, movedAt: 0, sequences: new Map(), terms: new Map() }));
+      this.#obeyed.set(
+        executor,
+        (obeyed = { epoch: 0, movedAt: 0, toldAt: 0, told: new Map(), sequences: new Map(), terms: new Map() }),
+      );
     return obeyed;
   }
 }
