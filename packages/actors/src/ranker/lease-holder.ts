@@ -168,9 +168,7 @@ export class LeaseHolder {
 
   /** Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it took up to 10 ms. */
   rehearse(): void {
-    const { store, self } = this.#options;
-    if (!this.#isOpen || this.#epoch > 0) return;
-    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), NO_REVISION, () => undefined);
+    if (this.#isOpen && this.#epoch === 0) this.#ask(NO_REVISION, () => undefined);
   }
 
   /**
@@ -214,18 +212,23 @@ export class LeaseHolder {
   }
 
   #takeIfDue(): void {
-    const { clock, store, self, onAsk } = this.#options;
+    const { clock, onAsk } = this.#options;
     const isDue = this.#holder === 0 || this.#suspected === this.#revision;
     if (!isDue || !this.#isOpen || this.#taking || this.#closed || this.#epoch > 0) return;
     if (clock.now() < this.#mayTakeAt) return;
     this.#preparing = -1;
     this.#taking = true;
-    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), this.#revision, (result) => {
+    this.#ask(this.#revision, (result) => {
       this.#taking = false;
       if (result !== "conflict" && !isStoreFailure(result)) this.#lead(result.revision);
       else this.#waitFor(PAUSE);
     });
     onAsk?.(this.#holder === 0 ? 0 : this.#revision);
+  }
+
+  #ask(revision: number, answered: Parameters<Store["update"]>[4]): void {
+    const { store, self } = this.#options;
+    store.update(BUCKET.leases, this.#key, toJson({ ranker: self }), revision, answered);
   }
 
   #lead(epoch: number): void {

@@ -164,8 +164,7 @@ class Ranker implements Actor, RankEffects {
     this.#station.open();
     this.#book.open(() =>
       this.#lease.open(() => {
-        this.#rehearsals.opened();
-        ports.bus.flush(() => ready());
+        this.#rehearsals.opened(() => ports.bus.flush(() => ready()));
       }),
     );
   }

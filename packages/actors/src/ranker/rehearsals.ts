@@ -12,35 +12,61 @@ export interface RehearsedRanker {
   readonly ask: () => void;
 }
 
-/** V8 compiles what ran some hundreds of times; later rehearsals only keep that from being thrown away. */
-const FIRST = 1_000;
-const LATER = 20;
+/**
+ * Grants of each lead. V8 compiles what ran some hundreds of times, and for one ranker alone if it has seen no other by then: a few short leads come first. Later ones only keep what it compiled
+ * from being thrown away.
+ */
+const FIRST = [10, 10, 10, 1_000];
+const LATER = [20];
 
-/** When a spare rehearses the lead: at its start, when the store is there, and every so often. */
+/** When a spare rehearses the lead: as soon as it is one, and every so often. */
 export class Rehearsals {
+  readonly #clock: Clock;
   readonly #ranker: RehearsedRanker;
-  readonly #ticking: Stop | undefined;
+  readonly #every: Micros | undefined;
+  #ticking: Stop | undefined;
+  #isOn = false;
 
   /** @param every - undefined: never, as where time is virtual */
   constructor(clock: Clock, every: Micros | undefined, ranker: RehearsedRanker) {
+    this.#clock = clock;
+    this.#every = every;
     this.#ranker = ranker;
-    if (every === undefined) return;
-    this.#rehearse(FIRST);
-    this.#ticking = clock.every(every, () => this.#rehearse(LATER));
   }
 
-  opened(): void {
-    if (this.#ticking !== undefined) this.#ranker.ask();
+  /**
+   * The store is there.
+   *
+   * @param ready - called once the lead has been rehearsed, or is ours
+   */
+  opened(ready: () => void): void {
+    if (this.#every === undefined) return ready();
+    this.#ranker.ask();
+    this.#ticking = this.#clock.every(this.#every, () => this.#rehearse(LATER));
+    this.#rehearse(FIRST, ready);
   }
 
   stop(): void {
     this.#ticking?.stop();
+    this.#ticking = undefined;
   }
 
-  #rehearse(grants: number): void {
-    const { subCluster, isDue, create, ask } = this.#ranker;
-    if (!isDue()) return;
-    rehearseLead(subCluster, create, grants);
-    ask();
+  #rehearse(leads: readonly number[], over: () => void = () => undefined): void {
+    const { isDue, ask } = this.#ranker;
+    if (this.#isOn || !isDue()) return over();
+    this.#isOn = true;
+    this.#lead(leads, () => {
+      this.#isOn = false;
+      if (this.#ticking === undefined) return;
+      if (isDue()) ask();
+      over();
+    });
+  }
+
+  #lead([grants, ...rest]: readonly number[], over: () => void): void {
+    const { subCluster, isDue, create } = this.#ranker;
+    const goesOn = (): boolean => this.#ticking !== undefined && isDue();
+    if (grants === undefined || !goesOn()) return over();
+    rehearseLead({ clock: this.#clock, subCluster, create, goesOn, grants }, () => this.#lead(rest, over));
   }
 }
