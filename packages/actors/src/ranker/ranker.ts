@@ -160,6 +160,7 @@ class Ranker implements Actor, RankEffects {
       create: (rehearsed, actor, done) =>
         new Ranker(rehearsed, { ...config, ...actor, rehearseEvery: undefined }, done),
       ask: () => this.#lease.rehearse(),
+      echo: () => this.#station.send(this.key, LeaderAsked, { epoch: 0, sentAt: this.#now() }),
     });
     this.#station.open();
     this.#book.open(() =>
@@ -286,6 +287,7 @@ class Ranker implements Actor, RankEffects {
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
     if (epoch !== this.#epoch) return;
     if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt });
+    if (this.#rank === undefined) return this.#rehearsals.echoed();
     this.#proof.cameBack(sentAt);
     this.#onAlarm();
   }

@@ -56,6 +56,7 @@ export class RehearsalPeers {
   readonly #gpus = new Map<GpuId, { freeAt: Instant; grantSeq: number }>(
     GPUS.map((gpu) => [gpu, { freeAt: ALWAYS, grantSeq: 0 }]),
   );
+  readonly #writers = new Map<ActorKey, FrameWriter>();
   readonly #candidates = new Map<ThreadId, CandidateOffered>();
   #epoch = 1;
   #offers = 0;
@@ -140,7 +141,8 @@ export class RehearsalPeers {
   }
   #publish<T>(subject: string, from: ActorKey, type: MessageType<T>, value: T): void {
     if (this.#hasLeft) return;
-    const frame = new FrameWriter(from);
+    const frame = this.#writers.get(from) ?? new FrameWriter(from);
+    this.#writers.set(from, frame);
     frame.add(type, value);
     this.#options.bus.publish(subject, frame.take());
   }

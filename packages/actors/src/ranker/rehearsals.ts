@@ -1,5 +1,5 @@
-import type { Clock, Stop } from "@tutti/clock";
-import type { Micros } from "@tutti/units";
+import type { Alarm, Clock, Stop } from "@tutti/clock";
+import { type Micros, after, millis } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { rehearseLead } from "./rehearsal.ts";
 
@@ -10,6 +10,8 @@ export interface RehearsedRanker {
   readonly create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor;
   /** Asks the store for the lease without getting it. */
   readonly ask: () => void;
+  /** Sends a message to itself: `echoed` is to be called when it comes back. */
+  readonly echo: () => void;
 }
 
 /**
@@ -18,6 +20,9 @@ export interface RehearsedRanker {
  */
 const FIRST = [10, 10, 10, 1_000];
 const LATER = [20];
+/** Messages to itself, one after another: what a bus runs for each is compiled likewise. On a busy machine there are fewer of them. */
+const ECHOES = 1_000;
+const ECHOES_WITHIN = millis(500);
 
 /** When a spare rehearses the lead: as soon as it is one, and every so often. */
 export class Rehearsals {
@@ -26,12 +31,16 @@ export class Rehearsals {
   readonly #every: Micros | undefined;
   #ticking: Stop | undefined;
   #isOn = false;
+  #echoesLeft = 0;
+  #onEchoed: () => void = () => undefined;
+  readonly #echoes: Alarm;
 
   /** @param every - undefined: never, as where time is virtual */
   constructor(clock: Clock, every: Micros | undefined, ranker: RehearsedRanker) {
     this.#clock = clock;
     this.#every = every;
     this.#ranker = ranker;
+    this.#echoes = clock.alarm(() => this.#echoed());
   }
 
   /**
@@ -43,12 +52,21 @@ export class Rehearsals {
     if (this.#every === undefined) return ready();
     this.#ranker.ask();
     this.#ticking = this.#clock.every(this.#every, () => this.#rehearse(LATER));
-    this.#rehearse(FIRST, ready);
+    this.#rehearse(FIRST, () => this.#echo(ready));
+  }
+
+  /** A message to itself came back. */
+  echoed(): void {
+    if (this.#echoesLeft === 0) return;
+    this.#echoesLeft--;
+    if (this.#echoesLeft > 0 && this.#goesOn) this.#ranker.echo();
+    else this.#echoed();
   }
 
   stop(): void {
     this.#ticking?.stop();
     this.#ticking = undefined;
+    this.#echoes.clear();
   }
 
   #rehearse(leads: readonly number[], over: () => void = () => undefined): void {
@@ -64,9 +82,26 @@ export class Rehearsals {
   }
 
   #lead([grants, ...rest]: readonly number[], over: () => void): void {
-    const { subCluster, isDue, create } = this.#ranker;
-    const goesOn = (): boolean => this.#ticking !== undefined && isDue();
-    if (grants === undefined || !goesOn()) return over();
+    const { subCluster, create } = this.#ranker;
+    if (grants === undefined || !this.#goesOn) return over();
+    const goesOn = (): boolean => this.#goesOn;
     rehearseLead({ clock: this.#clock, subCluster, create, goesOn, grants }, () => this.#lead(rest, over));
+  }
+
+  #echo(over: () => void): void {
+    if (!this.#goesOn) return over();
+    this.#echoesLeft = ECHOES;
+    this.#onEchoed = over;
+    this.#echoes.set(after(this.#clock.now(), ECHOES_WITHIN));
+    this.#ranker.echo();
+  }
+  #echoed(): void {
+    this.#echoesLeft = 0;
+    this.#echoes.clear();
+    if (this.#ticking !== undefined) this.#onEchoed();
+  }
+
+  get #goesOn(): boolean {
+    return this.#ticking !== undefined && this.#ranker.isDue();
   }
 }

@@ -27,6 +27,9 @@ export const COLLECT_ALONE = "--single-threaded-gc";
  */
 const COLLECT_LATE = ["--initial-old-space-size=64", "--no-memory-reducer"];
 
+/** V8's helper threads have a nice value (helper-threads.ts), and yet what one compiles is not interrupted for some ms: four of them have had every core of two then. */
+const ONE_HELPER = "--v8-pool-size=1";
+
 /** Whether V8's helper threads give way to the actor in that role. */
 export const decides = (role: Role): boolean => DECIDERS.has(role);
 
@@ -34,6 +37,6 @@ export const decides = (role: Role): boolean => DECIDERS.has(role);
 export const serviceArguments = (role: Role): string[] => [
   ...(LARGE_HEAP.has(role) ? ["--initial-old-space-size=512"] : []),
   ...EARLY_OPTIMISATION,
-  ...(decides(role) ? [COLLECT_ALONE, ...COLLECT_LATE] : []),
+  ...(decides(role) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : []),
   join(import.meta.dirname, "../../../../services", role, "src/main.ts"),
 ];
