@@ -18,7 +18,7 @@ export const RESPOND_FLOOR = micros(300);
  * tenth of a core, and 1,000 r/s on two cores lost 6 %. What 5 ms add is less than a killed process takes to give up its socket.
  */
 export const PING_EVERY = millis(5);
-/** How often spares rehearse the lead, a few ms of CPU each time: V8 throws away what has not run for long. */
+/** How often spares rehearse the lead, some 10 ms of CPU each time: V8 throws away what has not run for long. */
 export const REHEARSE_EVERY = seconds(10);
 
 export const PROFILING = {
