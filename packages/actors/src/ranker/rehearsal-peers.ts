@@ -97,8 +97,8 @@ export class RehearsalPeers {
   }
 
   #join(): void {
-    const { epoch, executor } = { epoch: this.#epoch, executor: this.#executor };
-    this.#send(executor, GpuJoined, { executor, epoch, gpus: this.#states() });
+    const executor = this.#executor;
+    this.#send(executor, GpuJoined, { executor, epoch: this.#epoch, gpus: this.#states() });
   }
   #states(): GpuState[] {
     const { subCluster } = this.#options;
@@ -141,10 +141,10 @@ export class RehearsalPeers {
   }
   #publish<T>(subject: string, from: ActorKey, type: MessageType<T>, value: T): void {
     if (this.#hasLeft) return;
-    const frame = this.#writers.get(from) ?? new FrameWriter(from);
-    this.#writers.set(from, frame);
-    frame.add(type, value);
-    this.#options.bus.publish(subject, frame.take());
+    const writer = this.#writers.get(from) ?? new FrameWriter(from);
+    this.#writers.set(from, writer);
+    writer.add(type, value);
+    this.#options.bus.publish(subject, writer.take());
   }
 }
 
