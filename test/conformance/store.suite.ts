@@ -118,6 +118,23 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
     expect(stopped.log).toEqual(["ready"]);
   });
 
+  test(`${name}: a watch whose entries are overwritten while it begins is ready all the same`, async () => {
+    const write = (): Promise<unknown> => Promise.all(["x", "y", "z"].map((key) => put(b, bucket, key, bytes(1))));
+    const ignore = (): void => undefined;
+    await write();
+    for (let round = 0; round < 60; round++) {
+      const written = write();
+      await new Promise<void>((resolve) => {
+        const onReady = (): void => {
+          queueMicrotask(() => watch.stop());
+          resolve();
+        };
+        const watch = a.watch(bucket, "", { onEntry: ignore, onDelete: ignore, onReady, onFailure: ignore });
+      });
+      await written;
+    }
+  }, 30_000);
+
   test(`${name}: actors that start together may all be the first to use a bucket`, async () => {
     const actors = [a, b, ...(await Promise.all(Array.from({ length: 6 }, () => under().open())))];
     for (let round = 0; round < 25; round++) {

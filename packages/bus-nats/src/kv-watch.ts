@@ -27,6 +27,8 @@ const RETRY_MS_MAX = 2_000;
  *
  *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while the watch was
  *       interrupted may be left out.
+ *   W2. It has caught up with the message that says that nothing is pending, or else with the next heartbeat: a server whose entries are overwritten while a consumer starts counts those among the
+ *       pending for ever, and sends a heartbeat only when it has nothing to send.
  */
 export class KvWatch {
   readonly #options: KvWatchOptions;
@@ -187,7 +189,7 @@ class Attempt {
     if (message.headers?.code === 100) {
       const last = Number(message.headers.get("Nats-Last-Consumer"));
       if (last !== this.#delivered) this.#break(`${last - this.#delivered} changes were lost on their way`);
-      else if (last === 0 && this.#pulse !== undefined) this.#reachEnd();
+      else if (this.#pulse !== undefined) this.#reachEnd(); // W2
       return;
     }
     const position = positionOf(message.reply);
