@@ -118,21 +118,31 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
     expect(stopped.log).toEqual(["ready"]);
   });
 
-  test(`${name}: a watch whose entries are overwritten while it begins is ready all the same`, async () => {
-    const write = (): Promise<unknown> => Promise.all(["x", "y", "z"].map((key) => put(b, bucket, key, bytes(1))));
-    const ignore = (): void => undefined;
+  test(`${name}: a watch whose entries are overwritten while it begins is ready all the same, and has told them all`, async () => {
+    const keys = ["x", "y", "z"];
+    const write = (): Promise<unknown> => Promise.all(keys.map((key) => put(b, bucket, key, bytes(1))));
     await write();
-    for (let round = 0; round < 60; round++) {
-      const written = write();
+    let over = false;
+    const writing = (async () => {
+      while (!over) await write();
+    })();
+    for (let round = 0; round < 200; round++) {
+      const told = new Set<string>();
       await new Promise<void>((resolve) => {
-        const onReady = (): void => {
-          queueMicrotask(() => watch.stop());
-          resolve();
-        };
-        const watch = a.watch(bucket, "", { onEntry: ignore, onDelete: ignore, onReady, onFailure: ignore });
+        const watch = a.watch(bucket, "", {
+          onEntry: ({ key }) => told.add(key),
+          onDelete: (key) => told.delete(key),
+          onReady: () => {
+            queueMicrotask(() => watch.stop());
+            resolve();
+          },
+          onFailure: () => undefined,
+        });
       });
-      await written;
+      expect([...told].sort()).toEqual(keys);
     }
+    over = true;
+    await writing;
   }, 30_000);
 
   test(`${name}: actors that start together may all be the first to use a bucket`, async () => {
@@ -227,7 +237,7 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
   test(`${name}: a file that is deleted or replaced while it is read is read whole or absent, and none is waited for in vain`, async () => {
     const readings: Promise<unknown>[] = [];
     const versions = [1, 2].map((version) => new Uint8Array(300_000).fill(version)); // several chunks
-    for (let round = 0; round < 60; round++) {
+    for (let round = 0; round < 200; round++) {
       expect(await putFile(a, "shared", versions[0]!)).toBe("stored");
       readings.push(getFile(b, "shared"));
       for (let turn = 0; turn < round % 12; turn++) await new Promise(setImmediate);

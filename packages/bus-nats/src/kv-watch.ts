@@ -27,8 +27,9 @@ const RETRY_MS_MAX = 2_000;
  *
  *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while the watch was
  *       interrupted may be left out.
- *   W2. It has caught up with the message that says that nothing is pending, or else with the next heartbeat: a server whose entries are overwritten while a consumer starts counts those among the
- *       pending for ever, and sends a heartbeat only when it has nothing to send.
+ *   W2. It has caught up when it has told every key that the stream held once the consumer stood, or else with the next heartbeat, which a
+ *       server sends only when it has nothing to send. The server's own count of what is pending is not believed: of an entry that is
+ *       overwritten while a consumer starts, it is wrong for ever, or nought before the new entry has come.
  */
 export class KvWatch {
   readonly #options: KvWatchOptions;
@@ -68,7 +69,6 @@ export class KvWatch {
 
   #onMessage(attempt: Attempt, key: string, message: Msg, revision: number): void {
     if (this.#attempt !== attempt || !key.startsWith(this.#options.prefix)) return;
-    attempt.seen.add(key);
     const operation = message.headers?.get("KV-Operation") ?? "";
     const known = this.#known.get(key);
     if (operation === "DEL" || operation === "PURGE") {
@@ -124,7 +124,7 @@ interface AttemptEvents {
 
 /** One push consumer, from its creation until it is given up. */
 class Attempt {
-  /** Keys met before it caught up. */
+  /** Keys met before it caught up, of the consumer's filter. */
   readonly seen = new Set<string>();
   readonly #options: KvWatchOptions;
   readonly #events: AttemptEvents;
@@ -135,6 +135,8 @@ class Attempt {
   #pulse: NodeJS.Timeout | undefined;
   #silentFor = 0;
   #delivered = 0;
+  /** Keys that were there when the consumer stood and have not been met yet. */
+  #awaited: Set<string> | undefined;
   #caughtUp = false;
   #over = false;
 
@@ -147,6 +149,8 @@ class Attempt {
   async start(afresh: boolean): Promise<void> {
     const { connection, bucket, prefix } = this.#options;
     const deliverTo = `${this.#options.inboxPrefix}.${this.#name}`;
+    // Wildcards stand for whole tokens; the rest of the prefix is compared by the watch.
+    const filter = `$KV.${bucket}.${prefix.slice(0, prefix.lastIndexOf(".") + 1)}>`;
     try {
       const manager = await this.#options.open(afresh);
       if (this.#over) return;
@@ -154,11 +158,10 @@ class Attempt {
       this.#subscription = connection.subscribe(deliverTo, {
         callback: (error, message) => (error === null ? this.#receive(message) : this.#break(error.message)),
       });
-      const info = await manager.consumers.add(this.#stream, {
+      await manager.consumers.add(this.#stream, {
         name: this.#name,
         deliver_subject: deliverTo,
-        // Wildcards stand for whole tokens; the rest of the prefix is compared here.
-        filter_subject: `$KV.${bucket}.${prefix.slice(0, prefix.lastIndexOf(".") + 1)}>`,
+        filter_subject: filter,
         deliver_policy: DeliverPolicy.LastPerSubject,
         ack_policy: AckPolicy.None,
         max_deliver: 1,
@@ -169,8 +172,10 @@ class Attempt {
       });
       if (this.#over) return this.#remove();
       this.#pulse = setInterval(() => this.#checkPulse(), HEARTBEAT_MS);
-      // What was pending at creation may already have come, and its last message has said so.
-      if (info.num_pending === 0 && this.#delivered === 0) this.#reachEnd();
+      const { state } = await manager.streams.info(this.#stream, { subjects_filter: filter });
+      this.#awaited = new Set(Object.keys(state.subjects ?? {}).map((subject) => this.#keyOf(subject)));
+      for (const key of this.seen) this.#awaited.delete(key);
+      if (this.#awaited.size === 0) this.#reachEnd();
     } catch (error) {
       this.#break(error instanceof Error ? error.message : String(error));
     }
@@ -196,8 +201,15 @@ class Attempt {
     if (position === undefined) return;
     if (position.delivered !== this.#delivered + 1) return this.#break("a change was lost on its way");
     this.#delivered = position.delivered;
-    this.#events.onMessage(message.subject.slice(this.#options.bucket.length + 5), message, position.revision);
-    if (position.pending === 0) this.#reachEnd();
+    const key = this.#keyOf(message.subject);
+    if (!this.#caughtUp) this.seen.add(key);
+    this.#events.onMessage(key, message, position.revision);
+    if (this.#awaited?.delete(key) && this.#awaited.size === 0) this.#reachEnd();
+  }
+
+  /** `$KV.<bucket>.<key>` */
+  #keyOf(subject: string): string {
+    return subject.slice(this.#options.bucket.length + 5);
   }
 
   #reachEnd(): void {
@@ -222,9 +234,9 @@ class Attempt {
 }
 
 /** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<redelivered>.<stream seq>.<consumer seq>.<time>.<pending>[.<token>]` */
-function positionOf(reply: string | undefined): { revision: number; delivered: number; pending: number } | undefined {
+function positionOf(reply: string | undefined): { revision: number; delivered: number } | undefined {
   const tokens = reply?.split(".") ?? [];
   if (tokens[0] !== "$JS" || tokens[1] !== "ACK" || tokens.length < 9) return undefined;
   const first = tokens.length > 9 ? 7 : 5;
-  return { revision: Number(tokens[first]), delivered: Number(tokens[first + 1]), pending: Number(tokens[first + 3]) };
+  return { revision: Number(tokens[first]), delivered: Number(tokens[first + 1]) };
 }
