@@ -69,7 +69,6 @@ export class Faults {
   /** Somebody who was told to leave is on the way out still, or back. */
   get isUnderWay(): boolean {
     const { running, slots } = this.#cluster;
-    // One that was killed meanwhile leaves no more.
     const leaving = [...this.#draining].some(([slot, host]) => running.get(slot)?.host === host);
     return leaving || slots.some((slot) => !running.has(slot));
   }
@@ -109,13 +108,14 @@ export class Faults {
   /** @param backAfterUs - undefined: not before faults stop */
   #drain(slot: string, backAfterUs: number | undefined): void {
     const entry = this.#cluster.running.get(slot);
-    if (entry === undefined || this.#draining.has(slot)) return;
+    // Who was told to leave and was killed instead leaves no more; its successor may.
+    if (entry === undefined || this.#draining.get(slot) === entry.host) return;
     this.#draining.set(slot, entry.host);
     // What is on its way to an ingress when it stops is its business still (T9).
     if (this.#plan.calm && slot.startsWith("ingress"))
       for (const model of this.#plan.models) for (let i = 0; i < 3; i++) this.#cluster.ask(model, model.sloMs);
     const done = (): void => {
-      this.#draining.delete(slot);
+      if (this.#draining.get(slot) === entry.host) this.#draining.delete(slot);
       if (!entry.host.alive) return;
       this.#cluster.kill(slot);
       if (backAfterUs !== undefined || !this.#isFaulty)

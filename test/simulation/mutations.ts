@@ -118,6 +118,13 @@ export const MUTATIONS: readonly Mutation[] = [
     from: 36,
   },
   {
+    name: "a refusal that many get is lost while there is no connection",
+    file: "actors/src/ingress/answers.ts",
+    find: `if (!this.#bus.publish(reply, payload, { headers }) && !this.#bus.connected) this.#send(reply, payload, headers);`,
+    replace: `this.#bus.publish(reply, payload, { headers });`,
+    from: 73_150,
+  },
+  {
     name: "requests are not sent again when a lease moves",
     file: "actors/src/ingress/lanes.ts",
     find: `if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);`,
