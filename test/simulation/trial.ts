@@ -159,11 +159,13 @@ class Trial {
   /**
    * Each model has been served, and nothing was lost on the way. A2 may refuse some of them on a cluster of one accelerator: deferred batches of several
    * models that fall due together have no slack.
+   *
+   * @param orElse - what is as good as having been served
    */
-  #isServed(asked: readonly Asked[]): boolean {
+  #isServed(asked: readonly Asked[], orElse: (one: Asked) => boolean = () => false): boolean {
     return (
       asked.every(isDecided) &&
-      this.#plan.models.every(({ name }) => asked.some((one) => one.model === name && isOk(one)))
+      this.#plan.models.every(({ name }) => asked.some((one) => one.model === name && (isOk(one) || orElse(one))))
     );
   }
 
@@ -177,9 +179,9 @@ class Trial {
       if (!this.#advance(millis(PROBE_SLO_MS + 60))) return false;
       const asked = this.#cluster.asked.slice(first);
       if (this.#isServed(asked)) return true;
-      // Shares that an outage has cut find back within a second.
-      const isShared = asked.every((one) => isOk(one) || one.outcomes[0]?.status === "TUTTI_OVERLOADED");
-      if (isShared && this.#cluster.now < limit) continue;
+      // Shares that an outage has cut find back within a second. What they let in until then may be too little for one of it to be served (`isServed`).
+      const isShared = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "TUTTI_OVERLOADED";
+      if (this.#isServed(asked, isShared) && this.#cluster.now < limit) continue;
       this.#checkers.fail("liveness", `after service came back: ${summary(asked)}`);
       return false;
     }
