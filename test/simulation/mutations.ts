@@ -150,8 +150,15 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "batchers that do not hear each other take their models from one another",
     file: "actors/src/batcher/model-leases.ts",
-    find: `return after(known?.since ?? now, this.#options.peerTimeout);`,
+    find: `return goneAt !== undefined && goneAt >= since ? now : after(since, this.#options.peerTimeout);`,
     replace: `return now;`,
+  },
+  {
+    name: "that a batcher was gone is believed also when it has taken a model since",
+    file: "actors/src/batcher/model-leases.ts",
+    find: `return goneAt !== undefined && goneAt >= since ? now`,
+    replace: `return goneAt !== undefined ? now`,
+    from: 414_380,
   },
   {
     name: "nobody ends a run that never ends",

@@ -33,7 +33,8 @@ export class Directory {
   readonly #watcher: PeerWatcher;
   readonly #pulse: BusPulse | undefined;
   readonly #peers = new Map<ActorKey, Known>();
-  readonly #gone = new Set<ActorKey>();
+  /** Since when. */
+  readonly #gone = new Map<ActorKey, Instant>();
   readonly #sweeping: Stop;
   readonly #sweepEvery: Micros;
   #sweptAt: Instant;
@@ -94,8 +95,8 @@ export class Directory {
 
   /** Proof that it is gone: it is lost without a time-out. One that only lost its connection joins again with its next heartbeat. */
   lose(key: ActorKey): void {
-    this.#gone.add(key);
-    const [oldest] = this.#gone;
+    this.#gone.set(key, this.#clock.now());
+    const [oldest] = this.#gone.keys();
     if (this.#gone.size > GONE_MAX && oldest !== undefined) this.#gone.delete(oldest);
     const peer = this.#peers.get(key);
     if (peer !== undefined) this.#lose(peer.last);
@@ -104,6 +105,10 @@ export class Directory {
   /** Not only silent: it has said goodbye, or the server that nobody is there, and it was not heard since. */
   isGone(key: ActorKey): boolean {
     return this.#gone.has(key);
+  }
+  /** When that was proved; undefined if it isn't gone. */
+  goneAt(key: ActorKey): Instant | undefined {
+    return this.#gone.get(key);
   }
 
   /** Our own connection is away: that nobody is heard says nothing of anybody, however long it lasts. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { VirtualClock } from "@tutti/clock";
 import type { ModelSpec, ModelStatus } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
-import { type ActorKey, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { ModelLeases, type ModelLeasesOptions } from "./model-leases.ts";
@@ -59,7 +59,7 @@ test("a thread that is taken over begins with what its last holder has measured"
 function leasesOf(
   self: ActorKey,
   shared: { readonly clock: VirtualClock; readonly store: InMemoryStore },
-  views: Pick<ModelLeasesOptions, "batchers" | "isGone"> & { readonly onTerm?: (term: number) => void },
+  views: Pick<ModelLeasesOptions, "batchers" | "goneAt"> & { readonly onTerm?: (term: number) => void },
 ): ModelLeases {
   const log = { child: () => log } as never;
   const onChange = (model: CatalogModel): void => {
@@ -92,19 +92,25 @@ function withModel(): { readonly clock: VirtualClock; readonly store: InMemorySt
   return { clock, store };
 }
 
-test("two batchers that hear the store but not each other take a model from one another once in a time-out, not at every write", () => {
-  const shared = withModel();
-  let moves = 0;
-  for (const self of [11, 222].map(actorKey))
-    leasesOf(self, shared, {
-      batchers: () => new Map([[self, true]]),
-      isGone: () => false,
-      ...(self === 11 && { onTerm: (term) => (moves = term) }),
-    });
-  shared.clock.advanceBy(millis(1_000));
-  expect(moves).toBeGreaterThan(1);
-  expect(moves).toBeLessThanOrEqual(11);
-});
+test.for([
+  ["were never heard", undefined],
+  ["were proved dead before they came back unheard", instant(0)],
+] as const)(
+  "two batchers that hear the store and %s take a model from one another once in a time-out, not at every write",
+  ([, goneAt]) => {
+    const shared = withModel();
+    let moves = 0;
+    for (const self of [11, 222].map(actorKey))
+      leasesOf(self, shared, {
+        batchers: () => new Map([[self, true]]),
+        goneAt: () => goneAt,
+        ...(self === 11 && { onTerm: (term) => (moves = term) }),
+      });
+    shared.clock.advanceBy(millis(1_000));
+    expect(moves).toBeGreaterThan(1);
+    expect(moves).toBeLessThanOrEqual(11);
+  },
+);
 
 test("a holder that is proved dead is inherited from at once, one that is only silent after a time-out", () => {
   for (const [isProved, withinMs] of [
@@ -113,6 +119,7 @@ test("a holder that is proved dead is inherited from at once, one that is only s
   ] as const) {
     const shared = withModel();
     const [self, other] = [actorKey(11), actorKey(222)];
+    let goneAt: Instant | undefined;
     let isThere = true;
     let term = 0;
     const leases = leasesOf(self, shared, {
@@ -125,7 +132,7 @@ test("a holder that is proved dead is inherited from at once, one that is only s
               ]
             : [[self, true]],
         ),
-      isGone: () => isProved && !isThere,
+      goneAt: () => goneAt,
       onTerm: (now) => (term = now),
     });
     shared.store.put("tutti_leases", "model.1", toJson({ batcher: other }), () => undefined);
@@ -133,6 +140,7 @@ test("a holder that is proved dead is inherited from at once, one that is only s
     const before = term;
     expect(before).toBeGreaterThan(0);
     isThere = false;
+    if (isProved) goneAt = shared.clock.now();
     leases.claimAll();
     shared.clock.advanceBy(millis(withinMs - 1));
     if (!isProved) expect(term).toBe(before);

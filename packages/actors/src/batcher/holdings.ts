@@ -55,7 +55,7 @@ export class Holdings {
       },
       leaving: () => this.leaving,
       knowsPeers: () => ports.clock.now() >= this.#knowsPeersAt,
-      isGone: (batcher) => directory.isGone(batcher),
+      goneAt: (batcher) => directory.goneAt(batcher),
     });
     this.#handover = new Handover({
       clock: ports.clock,

@@ -19,8 +19,8 @@ export interface ModelLeasesOptions {
   readonly leaving: () => boolean;
   /** False until every living peer must have been heard: before that, silence of a lease's holder says nothing. */
   readonly knowsPeers: () => boolean;
-  /** Its death is proved, by its goodbye or by the server; not only that it is silent. */
-  readonly isGone: (batcher: ActorKey) => boolean;
+  /** When its death was proved, by its goodbye or by the server; undefined if it is only silent. */
+  readonly goneAt: (batcher: ActorKey) => Instant | undefined;
 }
 
 /**
@@ -29,7 +29,8 @@ export interface ModelLeasesOptions {
  *
  * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the store and not each other would
  * otherwise take every model from one another as fast as the store answers, and each move costs all that waits. One that is proved dead is inherited from at
- * once: a batcher can only be proved dead anew when its connection has gone anew, so that can't go back and forth.
+ * once, if it has not written the lease since then: what was proved was that its connection had gone, and it may be back without having been heard. It can only be proved
+ * dead anew when its connection has gone anew, so that can't go back and forth.
  */
 export class ModelLeases {
   readonly #options: ModelLeasesOptions;
@@ -68,7 +69,7 @@ export class ModelLeases {
 
   /** Takes what is ours to take. */
   claimAll(): void {
-    const { clock, self, batchers, leaving, knowsPeers, isGone } = this.#options;
+    const { clock, self, batchers, leaving, knowsPeers, goneAt } = this.#options;
     const now = clock.now();
     const alive = batchers();
     const takers = [...alive].filter(([, takes]) => takes).map(([key]) => key);
@@ -81,7 +82,7 @@ export class ModelLeases {
       this.#note(spec.number, lease?.term, now);
       if (model.status?.state !== "ready") continue;
       const holder = lease !== undefined && alive.has(lease.batcher) ? lease.batcher : undefined;
-      if (holder === undefined && lease !== undefined && !knowsPeers() && !isGone(lease.batcher)) continue;
+      if (holder === undefined && lease !== undefined && !knowsPeers() && goneAt(lease.batcher) === undefined) continue;
       if (holder === undefined) homeless.set(spec.number, model);
       holdings.push({ number: spec.number, holder });
     }
@@ -98,9 +99,10 @@ export class ModelLeases {
   }
 
   #mayTakeAt({ spec, lease }: CatalogModel, now: Instant): Instant {
-    if (lease === undefined || this.#options.isGone(lease.batcher)) return now;
-    const known = this.#terms.get(spec.number);
-    return after(known?.since ?? now, this.#options.peerTimeout);
+    if (lease === undefined) return now;
+    const since = this.#terms.get(spec.number)?.since ?? now;
+    const goneAt = this.#options.goneAt(lease.batcher);
+    return goneAt !== undefined && goneAt >= since ? now : after(since, this.#options.peerTimeout);
   }
   #note(modelNumber: number, term: number | undefined, now: Instant): void {
     if (term !== undefined && this.#terms.get(modelNumber)?.term !== term)
