@@ -87,6 +87,16 @@ test("--once-ready runs a command against the cluster, stops it, and ends with t
   await rm(runDirectory, { recursive: true });
 });
 
+test("who is stopped while starting ends as soon as everything has stopped", { timeout: 30_000 }, async () => {
+  const up = await TuttiUp.start(emulate, undefined, "child-ready");
+  const processes = up.processes();
+  up.signal("SIGINT");
+  expect(await up.ended()).toBe(0); // not a minute later, when all should have been ready
+  expect(up.events.at(-1)).toMatchObject({ event: "stopped" });
+  await gone(processes, 5_000);
+  await rm(up.runDirectory, { recursive: true });
+});
+
 test("flags and files that make no sense end at once with what to do, before anything is started", async () => {
   const bad: [string[], number, RegExp][] = [
     [["up", "--policy", "lazy"], 2, /--policy lazy: take adaptive/],

@@ -43,8 +43,8 @@ export class TuttiUp {
     this.#errors = parts.errors;
   }
 
-  /** Resolves when everything is served. */
-  static async start(args: readonly string[], runDirectory?: string): Promise<TuttiUp> {
+  /** @param until - the event with which it resolves; when everything is served if left out */
+  static async start(args: readonly string[], runDirectory?: string, until = "ready"): Promise<TuttiUp> {
     const directory = runDirectory ?? (await mkdtemp(join(tmpdir(), "tutti-e2e-")));
     const port = args.includes("--nats") ? [] : ["--port", "0"];
     const child = spawn(process.execPath, [MAIN, "up", "--json", ...port, "--rehearsal", "0", ...args], {
@@ -66,7 +66,7 @@ export class TuttiUp {
     child.on("close", lookAll);
     const parts = { runDirectory: directory, child, events, waiting, errors: () => errors };
     const starting = new TuttiUp({ ...parts, url: "" });
-    await starting.next("ready");
+    await starting.next(until);
     const { url } = await starting.next("nats");
     return new TuttiUp({ ...parts, url: String(url) });
   }

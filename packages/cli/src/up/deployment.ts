@@ -73,7 +73,7 @@ export class Deployment {
     return this.#broken.promise;
   }
 
-  /** Resolves when every process that runs from the start said that it is ready. */
+  /** Resolves when every process that runs from the start said that it is ready, or when all are stopped before. */
   async start(planned: readonly PlannedRole[]): Promise<void> {
     this.#planned = planned;
     this.#parts = this.#splits(planned);
@@ -97,6 +97,7 @@ export class Deployment {
 
   /** First whoever takes requests, then the rest at once. */
   async stop(): Promise<void> {
+    this.#ready.resolve(); // whoever was still waited for
     this.#supervisor.expectEnds();
     const named = (roles: readonly string[]): string[] =>
       this.#planned.filter(({ role }) => roles.includes(role)).map(({ name }) => name);
