@@ -2,10 +2,10 @@
  * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
  * while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
  * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an instant falls: what requests and machine make of it by themselves),
- * each once the cluster has `rankers` again and the newest of them has run for two seconds (a process that starts needs a core for one);
+ * each once the cluster has `rankers` again and the newest of them has run for `settle` seconds (a process that starts needs a core for one, and is still compiling for some more);
  * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
  * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
  * `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions against each other (autogroup), and not the loops against each thread.
@@ -24,7 +24,7 @@ import { RankerTap } from "./ranker-tap.ts";
 import { readArguments } from "../arguments.ts";
 
 const USAGE =
-  "npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
+  "npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
 /** ms. */
 const ASKS = { before: 30, after: 60, every: 3 };
@@ -32,7 +32,6 @@ const ASKS = { before: 30, after: 60, every: 3 };
 const LOAD_SECONDS = "3600";
 /** V8 compiles what runs often in the first seconds, here as in all others, and what compiles takes the cores from what is measured. */
 const WARM_UP_MS = 10_000;
-const SETTLED_MS = 2_000;
 const LOOPS = availableParallelism();
 /** Until whoever started it is gone: a session of its own hears no Ctrl-C. */
 const LOOP = "const { ppid } = process; while (process.ppid === ppid) for (let i = 0; i < 1e8; i++);";
@@ -44,6 +43,7 @@ const values = readArguments(USAGE, {
   soak: { type: "string", default: "60" },
   rate: { type: "string", default: "200" },
   rankers: { type: "string", default: "3" },
+  settle: { type: "string", default: "2" },
   seed: { type: "string", default: "1" },
   busy: { type: "boolean", default: false },
   loops: { type: "string", default: "here" },
@@ -56,6 +56,8 @@ if (!areElsewhere && values.loops !== "here") {
   process.stderr.write(`--loops takes here or elsewhere, not "${values.loops}"\n\n${USAGE}`);
   process.exit(2);
 }
+
+const settleMs = 1_000 * Number(values.settle);
 
 interface Times {
   readonly count: number;
@@ -128,7 +130,7 @@ async function ends(signal: NodeJS.Signals | undefined, count: number, processor
   for (let i = 0; i < count; i++) {
     const pid = await tap.leader(Number(values.rankers) - 1);
     // Not in step with anybody's heartbeats.
-    await new Promise((resolve) => setTimeout(resolve, SETTLED_MS + prng.nextInt(100)));
+    await new Promise((resolve) => setTimeout(resolve, settleMs + prng.nextInt(100)));
     processors?.open(pid);
     const asked = askFor(ASKS.before + ASKS.after);
     await new Promise((resolve) => setTimeout(resolve, ASKS.before));
