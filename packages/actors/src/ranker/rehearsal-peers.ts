@@ -32,8 +32,6 @@ import { FrameReader, FrameWriter } from "@tutti/wire";
 
 const DELAY = micros(50);
 const RUN = micros(100);
-/** The ranker must have seen it live. */
-const KILLED_AFTER = 2;
 const GPUS = [0, 1, 2, 3].map((id) => gpuId(id));
 const THREADS = [0, 1, 2].map((model) => threadId(model, 0));
 
@@ -44,11 +42,9 @@ export interface RehearsalPeersOptions {
   readonly subCluster: string;
   /** Then they offer nothing more. */
   readonly grantsMax: number;
-  /** The leader is killed when it has said KILLED_AFTER times that it lives; otherwise it wants to leave from the first on. */
-  readonly isKilled: boolean;
 }
 
-/** A leader that wants to leave or is killed, an executor with a few accelerators, and a batcher whose models always have a batch for them. */
+/** A leader that wants to leave, an executor with a few accelerators, and a batcher whose models always have a batch for them. */
 export class RehearsalPeers {
   readonly ranker = keyOf(1);
   readonly leader = keyOf(2);
@@ -63,7 +59,6 @@ export class RehearsalPeers {
   readonly #writers = new Map<ActorKey, FrameWriter>();
   readonly #candidates = new Map<ThreadId, CandidateOffered>();
   #epoch = 1;
-  #leaderBeats = 0;
   #offers = 0;
   #hasLeft = false;
 
@@ -76,14 +71,8 @@ export class RehearsalPeers {
       .on(GpuGranted, (grant) => this.#answer(grant));
     for (const subject of [this.#subjects.role("executor"), this.#subjects.actor(this.#batcher)])
       options.bus.subscribe(subject, ({ payload }) => void reader.read(payload));
-    // Of a process that is killed the socket is closed last.
-    for (const peer of [this.leader, this.#executor, this.#batcher])
+    for (const peer of [this.#executor, this.#batcher])
       options.bus.subscribe(this.#subjects.alive(peer), () => undefined);
-  }
-
-  /** As the kernel sees it. */
-  get leaderLives(): boolean {
-    return !this.#options.isKilled || this.#leaderBeats <= KILLED_AFTER;
   }
 
   /** They say nothing more. */
@@ -92,22 +81,14 @@ export class RehearsalPeers {
   }
 
   beat(): void {
+    const { subCluster } = this.#options;
     this.#beat(this.#executor, "executor", { gpus: this.#states() });
     this.#beat(this.#batcher, "batcher", { offers: [...this.#candidates.values()], takes: true });
-    if (this.#epoch === 1) this.#beatOfLeader();
-  }
-
-  #beatOfLeader(): void {
-    const { subCluster, isKilled } = this.#options;
-    this.#leaderBeats++;
-    if (!this.leaderLives) return;
-    const said = { epoch: 1, subCluster, grants: this.#leaderBeats, ...(!isKilled && { yields: true }) };
-    this.#beat(this.leader, "ranker", said);
+    if (this.#epoch === 1) this.#beat(this.leader, "ranker", { epoch: 1, subCluster, grants: 0, yields: true });
   }
 
   /** What the executor said to the spare comes once more, as if it had been late. */
   #obey({ epoch, subCluster }: RankerAnnounced): void {
-    // Of one that was killed the cluster would know by now.
     if (this.#epoch === 1) this.#beat(this.leader, "ranker", { leaving: true, epoch: 0, subCluster, grants: 0 });
     this.#join();
     this.#epoch = epoch;

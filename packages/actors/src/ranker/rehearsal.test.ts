@@ -15,7 +15,6 @@ const rehearsed: Omit<RehearsedLead, "clock"> = {
   },
   goesOn: () => true,
   grants: 500,
-  isKilled: false,
 };
 
 test("a rehearsal takes the lead, gives every grant that it should, and leaves nothing behind", () => {
@@ -25,23 +24,6 @@ test("a rehearsal takes the lead, gives every grant that it should, and leaves n
   expect(clock.runUntil(() => given > 0, after(clock.now(), seconds(4)))).toBe(true);
   expect(given).toBeGreaterThanOrEqual(500);
   expect(given).toBeLessThanOrEqual(502); // of the other two models
-  clock.advanceBy(seconds(1));
-  expect(clock.nextAt).toBe(Infinity);
-});
-
-test("the leader of a rehearsal may be killed, which its successor sees by the kernel, as on one host", () => {
-  const clock = new VirtualClock();
-  const seen: (boolean | undefined)[] = [];
-  const create: RehearsedLead["create"] = ({ processLives, ...ports }, config, ready) => {
-    const looksAt = (pid: number): boolean | undefined => (seen.push(processLives!(pid)), seen.at(-1));
-    return rehearsed.create({ ...ports, processLives: looksAt }, config, ready);
-  };
-  let given = 0;
-  rehearseLead({ ...rehearsed, clock, create, isKilled: true, grants: 20 }, (grants) => (given = grants));
-  expect(clock.runUntil(() => given > 0, after(clock.now(), millis(80)))).toBe(true);
-  expect(given).toBeGreaterThanOrEqual(20);
-  expect(seen[0]).toBe(true);
-  expect(seen.at(-1)).toBe(false);
   clock.advanceBy(seconds(1));
   expect(clock.nextAt).toBe(Infinity);
 });

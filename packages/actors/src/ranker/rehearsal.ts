@@ -1,5 +1,5 @@
 /**
- * A spare succeeds the leader of a cluster that isn't there: a ranker that only leaves or dies, an executor and a batcher that only answer, on a bus and a store in memory. What a takeover runs has
+ * A spare succeeds the leader of a cluster that isn't there: a ranker that only yields, an executor and a batcher that only answer, on a bus and a store in memory. What a takeover runs has
  * then been compiled before the first takeover that matters; cold it took some 10 ms between the lease and the first grant.
  *
  *   RH1. What V8 compiled for one kind of object or number it throws away when another comes, which is when it matters. So the clock is the spare's own, and keys, instants and heartbeats are such
@@ -30,8 +30,6 @@ export interface RehearsedLead {
   readonly goesOn: () => boolean;
   /** How many it gives. */
   readonly grants: number;
-  /** Whether its predecessor is killed, and seen to be by the kernel, or leaves: the two run different code. */
-  readonly isKilled: boolean;
 }
 
 /**
@@ -40,7 +38,7 @@ export interface RehearsedLead {
  * @param done - called with the grants that were given
  */
 export function rehearseLead(
-  { clock, subCluster, create, goesOn, grants, isKilled }: RehearsedLead,
+  { clock, subCluster, create, goesOn, grants }: RehearsedLead,
   done: (given: number) => void,
 ): void {
   const hop = (run: () => void): void => clock.endOfTurn(run);
@@ -51,7 +49,6 @@ export function rehearseLead(
     cluster: CLUSTER,
     subCluster,
     grantsMax: grants,
-    isKilled,
   });
   const store = new InMemoryStore({ deliver: hop });
   store.put(BUCKET.leases, leaseKeys.ranker(subCluster), toJson({ ranker: peers.leader }), () => undefined);
@@ -62,7 +59,6 @@ export function rehearseLead(
     clock,
     telemetry: noTelemetry,
     randomBytes: (count) => new Uint8Array(count),
-    processLives: () => peers.leaderLives,
   };
   const config = { cluster: CLUSTER, host: "nowhere", pid: 0, heartbeatEvery: millis(100), peerTimeout: seconds(1) };
   const endAt = after(clock.now(), WITHIN);

@@ -31,7 +31,6 @@ export class Rehearsals {
   readonly #every: Micros | undefined;
   #ticking: Stop | undefined;
   #isOn = false;
-  #leads = 0;
   #echoesLeft = 0;
   #onEchoed: () => void = () => undefined;
   readonly #echoes: Alarm;
@@ -86,8 +85,7 @@ export class Rehearsals {
     const { subCluster, create } = this.#ranker;
     if (grants === undefined || !this.#goesOn) return over();
     const goesOn = (): boolean => this.#goesOn;
-    const isKilled = this.#leads++ % 2 === 1;
-    rehearseLead({ clock: this.#clock, subCluster, create, goesOn, grants, isKilled }, () => this.#lead(rest, over));
+    rehearseLead({ clock: this.#clock, subCluster, create, goesOn, grants }, () => this.#lead(rest, over));
   }
 
   #echo(over: () => void): void {
