@@ -22,7 +22,12 @@ const bytes = (text: string): Uint8Array => encoder.encode(text);
 const textOf = (delivery: Delivery): string => new TextDecoder().decode(delivery.payload);
 const NOTHING = new Uint8Array(0);
 
-export function busConformance(name: string, network: () => BusNetwork): void {
+export interface BusTraits {
+  /** Connections of one process, or of linked ones: what passes between them needs no server, and goes on without one. */
+  readonly isLocal?: boolean;
+}
+
+export function busConformance(name: string, network: () => BusNetwork, { isLocal = false }: BusTraits = {}): void {
   const subject = subjects();
   let a: Bus;
   let b: Bus;
@@ -262,7 +267,7 @@ export function busConformance(name: string, network: () => BusNetwork): void {
     expect(leaving.texts.length).toBe(heardWhenDrained);
   });
 
-  test(`${name}: draining ends also when there is nothing to wait for, twice, when the connection is away, and when it is closed`, async () => {
+  test.skipIf(isLocal)(`${name}: draining ends also when there is nothing to wait for, twice, when the connection is away, and when it is closed`, async () => {
     const to = subject();
     const drained = (subscription: { drain(done: () => void): void }): Promise<void> =>
       new Promise((resolve) => subscription.drain(resolve));
@@ -308,7 +313,7 @@ export function busConformance(name: string, network: () => BusNetwork): void {
     expect([secret.texts, outside.texts]).toEqual([[], []]);
   });
 
-  test(`${name}: after a break subscriptions live again, and what happened is told in order`, async () => {
+  test.skipIf(isLocal)(`${name}: after a break subscriptions live again, and what happened is told in order`, async () => {
     const to = subject();
     const heard = new Heard();
     const statuses = listen(b);
@@ -371,6 +376,45 @@ export function busConformance(name: string, network: () => BusNetwork): void {
     announced.stop();
     await flushed(b);
     expect(await ask(`$SRV.PING.batcher.${service.id}`)).toEqual({ failure: "no-responders" });
+  });
+
+  test.runIf(isLocal)(`${name}: while the server is away, what passes within the process goes on`, async () => {
+    const to = subject();
+    const heard = new Heard();
+    b.subscribe(to, heard.take, { exclusive: true });
+    await Promise.all([flushed(a), flushed(b)]);
+    await network().cut();
+    await until(() => !a.connected);
+    expect(a.publish(to, bytes("here"))).toBe(true);
+    await heard.count(1);
+    expect(heard.texts).toEqual(["here"]);
+    await network().heal();
+    await until(() => a.connected);
+  });
+
+  test(`${name}: what its only subscriber gets nearby is heard once, also beside broadcasts, in order`, async () => {
+    const [to, all] = [subject(), subject()];
+    const heard = new Heard();
+    b.subscribe(to, heard.take, { exclusive: true });
+    b.subscribe(all, heard.take);
+    await flushed(b);
+    for (let i = 0; i < 400; i++) a.publish(i % 3 === 0 ? all : to, bytes(String(i)));
+    await heard.count(400);
+    await flushed(a);
+    await flushed(b);
+    expect(heard.texts).toEqual(Array.from({ length: 400 }, (_, i) => String(i)));
+  });
+
+  test(`${name}: an actor hears what it publishes itself, to its own subject and to all`, async () => {
+    const [to, all] = [subject(), subject()];
+    const heard = new Heard();
+    a.subscribe(to, heard.take, { exclusive: true });
+    a.subscribe(all, heard.take);
+    await flushed(a);
+    a.publish(to, bytes("to me"));
+    a.publish(all, bytes("to all"));
+    await heard.count(2);
+    expect(heard.texts.sort()).toEqual(["to all", "to me"]);
   });
 
   test(`${name}: closing sends what was published before, says so, and leaves a bus that refuses without throwing`, async () => {

@@ -19,6 +19,8 @@ export interface NatsOptions {
   readonly credentials?: Credentials;
   /** Opens a third connection whose user may publish only to applications' inboxes. */
   readonly answersCredentials?: Credentials;
+  /** Connections hear nothing of what they publish: for a HostBus, which delivers that itself. Default false. */
+  readonly noEcho?: boolean;
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
   /** Default false: an unreachable server is an error. True: tries until there is one. */
   readonly waitForServer?: boolean;
@@ -142,6 +144,7 @@ function openConnection(
     inboxPrefix,
     // A stack trace per request costs as much as the request.
     noAsyncTraces: true,
+    noEcho: options.noEcho ?? false,
     maxReconnectAttempts: -1,
     reconnectTimeWait: options.reconnectMs ?? 20,
     reconnectJitter: 10,

@@ -38,9 +38,13 @@ export interface Bus {
 export interface PublishOptions {
   readonly reply?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The caller gives the payload away and never touches it again: within a process it is then not copied. */
+  readonly owned?: boolean;
 }
 export interface SubscribeOptions {
   readonly queue?: string;
+  /** Nobody else subscribes to its subjects: what is published in its own process stays there (host-bus.ts). */
+  readonly exclusive?: boolean;
 }
 export interface RequestOptions extends PublishOptions {
   readonly timeoutMs: number;

@@ -20,6 +20,8 @@ export interface InMemoryBusOptions {
   readonly name: string;
   /** Default: `_INBOX.<name>`. */
   readonly inboxPrefix?: string;
+  /** It hears nothing of what it publishes, as a NATS connection with `noEcho`. Default: false. */
+  readonly noEcho?: boolean;
   /** What this connection may do, as a server's user configuration would say. Default: everything. */
   readonly mayPublish?: (subject: string) => boolean;
   readonly maySubscribe?: (pattern: string) => boolean;
@@ -48,6 +50,7 @@ const BREAKS_KEPT = 8;
 export class InMemoryBus implements Bus {
   readonly name: string;
   readonly inboxPrefix: string;
+  readonly noEcho: boolean;
   readonly mayPublish: (subject: string) => boolean;
   readonly maySubscribe: (pattern: string) => boolean;
   readonly #network: InMemoryNetwork;
@@ -69,6 +72,7 @@ export class InMemoryBus implements Bus {
     this.#network = network;
     this.name = options.name;
     this.inboxPrefix = options.inboxPrefix ?? `_INBOX.${options.name}`;
+    this.noEcho = options.noEcho ?? false;
     this.mayPublish = options.mayPublish ?? (() => true);
     this.maySubscribe = options.maySubscribe ?? (() => true);
     assert(isSubject(this.inboxPrefix), `${this.inboxPrefix} is no inbox prefix`);

@@ -110,15 +110,21 @@ export class InMemoryNetwork {
 
   /** Hands a message to whoever is interested now. The payload is copied for each, as separate sockets would. */
   route(from: InMemoryBus, subject: string, payload: Uint8Array, options: PublishOptions): void {
-    const { plain, groups } = this.#routeOf(subject);
+    const route = this.#routeOf(subject);
+    const { plain, groups } = from.noEcho ? withoutEcho(route, from) : route;
     for (const interest of plain) this.#carry(from, interest, subject, payload, options);
     for (const members of groups) {
       const chosen = members[this.#choose(members.length)];
       if (chosen !== undefined) this.#carry(from, chosen, subject, payload, options);
     }
-    if (plain.length + groups.length === 0 && options.reply !== undefined) {
-      this.route(from, options.reply, new Uint8Array(0), { headers: { Status: "503" } });
-    }
+    if (plain.length + groups.length === 0 && options.reply !== undefined) this.#tellNobody(from, options.reply);
+  }
+
+  /** The server's own word, so it comes back also to a connection without echo. */
+  #tellNobody(from: InMemoryBus, reply: string): void {
+    const nothing = new Uint8Array(0);
+    for (const interest of this.#routeOf(reply).plain)
+      this.#carry(from, interest, reply, nothing, { headers: { Status: "503" } });
   }
 
   #carry(from: InMemoryBus, to: Interest, subject: string, payload: Uint8Array, options: PublishOptions): void {
@@ -169,6 +175,13 @@ export class InMemoryNetwork {
     this.#routes.set(subject, route);
     return route;
   }
+}
+
+function withoutEcho({ plain, groups }: Route, from: InMemoryBus): Route {
+  return {
+    plain: plain.filter(({ bus }) => bus !== from),
+    groups: groups.map((members) => members.filter(({ bus }) => bus !== from)).filter(({ length }) => length > 0),
+  };
 }
 
 /** As a NATS server counts them: the version line, each header's line, and an empty one. */

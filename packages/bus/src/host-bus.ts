@@ -1,0 +1,529 @@
+/**
+ * HostBus: one connection shared by all actors of a process. Messages between them never leave the process, messages to
+ * processes of the same host travel over links, and everything else over the connection.
+ *
+ *   HOST-1. Messages of one actor reach another in the order in which they were sent, whichever way they take: a link is used
+ *           only once everything that the connection carried before has arrived.
+ *   HOST-2. A message reaches each subscription at most once. The connection does not echo, and a broadcast names the links that
+ *           carry it too, so that their other ends drop the connection's copy.
+ *   HOST-3. An exclusive subscription is the only one on its subject: what it gets here or over a link is not published. A queue
+ *           group that has a member here takes what is published here.
+ *   HOST-4. A message to oneself takes the way of the connection: it comes back after everything the server had for us.
+ */
+import type {
+  Bus,
+  BusFailure,
+  BusStatus,
+  Delivery,
+  DeliverySubscription,
+  PublishOptions,
+  RequestOptions,
+  ServiceInfo,
+  SubscribeOptions,
+  Subscription,
+} from "./bus.ts";
+import { InterestTable } from "./interest-table.ts";
+import { type LinkEnd, LinkRoutes, type LinkSwitch } from "./link-routes.ts";
+import { answerServices } from "./services.ts";
+import { isHeader, isPattern } from "./subject.ts";
+
+/** One actor's subscription. */
+export interface LocalInterest {
+  readonly bus: ActorBus;
+  readonly pattern: string;
+  readonly queue: string | undefined;
+  readonly isExclusive: boolean;
+  readonly onDelivery: (delivery: Delivery) => void;
+  isLive: boolean;
+  /** Deliveries in the queue. */
+  queued: number;
+}
+
+interface Queued {
+  readonly to: LocalInterest;
+  readonly delivery: Delivery;
+}
+
+/** Subscriptions of several actors to one pattern share one of the connection. */
+interface Shared {
+  readonly members: Set<LocalInterest>;
+  readonly subscription: DeliverySubscription;
+}
+
+/** Header of a broadcast: the links that carry it too, by id (HOST-2). */
+export const LINKED_HEADER = "Tutti-Linked";
+
+export interface HostBusOptions {
+  /** Does not echo: what it publishes it does not hear. */
+  readonly under: Bus;
+  /** Runs at the end of this turn, before anything else comes. Default: a microtask. */
+  readonly later?: (run: () => void) => void;
+  /** For the time-outs of requests and links. Default: setTimeout. */
+  readonly startTimer?: (delayMs: number, run: () => void) => { stop(): void };
+}
+
+export class HostBus {
+  readonly under: Bus;
+  readonly later: (run: () => void) => void;
+  readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
+  readonly interests = new InterestTable<LocalInterest>();
+  readonly links: LinkRoutes;
+  readonly #startedAt = new Date();
+  readonly #shared = new Map<string, Shared>();
+  #queue: Queued[] = [];
+  /** Whose turn it is in queue groups. */
+  #turn = 0;
+  #isDraining = false;
+
+  constructor({ under, later = queueMicrotask, startTimer = startTimeout }: HostBusOptions) {
+    this.under = under;
+    this.later = later;
+    this.startTimer = startTimer;
+    this.links = new LinkRoutes({
+      under,
+      startTimer,
+      arrive: (subject, delivery) => this.#arrive(subject, delivery),
+    });
+  }
+
+  /** A bus for one more actor of this process. */
+  actor(): Bus {
+    return new ActorBus(this, this.#startedAt);
+  }
+
+  /** Carries what goes to the process at the other end from now on. @returns what ends it */
+  link(end: LinkEnd): LinkSwitch {
+    return this.links.add(end, this.interests.all());
+  }
+
+  close(done: () => void): void {
+    this.links.close();
+    this.under.close(done);
+  }
+
+  /** @returns whether anybody could have got it */
+  publish(from: ActorBus, subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
+    if (!this.#mayTravel(from, subject, payload, options)) return false;
+    const heardHere = this.#publishHere(from, subject, payload, options);
+    if (heardHere === "exclusively") return true;
+    const linked = this.links.publish(subject, payload, options);
+    if (linked === "exclusively") return true;
+    const carriers = linked === "nobody" ? undefined : linked;
+    const outgoing =
+      carriers === undefined ? options : { ...options, headers: { ...options?.headers, [LINKED_HEADER]: carriers } };
+    const sent = this.under.publish(subject, payload, outgoing);
+    return sent || heardHere === "too" || carriers !== undefined;
+  }
+
+  /** The same is refused whichever way a message takes. */
+  #mayTravel(from: ActorBus, subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
+    if (!isPublishable(subject) || (options?.reply !== undefined && !isPublishable(options.reply))) {
+      from.tell({ kind: "error", text: `${subject} cannot be published to, or its reply subject cannot` });
+      return false;
+    }
+    const headers = options?.headers;
+    if (headers === undefined) return payload.length <= this.under.payloadMax;
+    if (!areHeaders(headers)) {
+      from.tell({ kind: "error", text: `a header for ${subject} has a line break, or a name that is none` });
+      return false;
+    }
+    return payload.length + headerBytesOf(headers) <= this.under.payloadMax;
+  }
+
+  /** Whether somebody here or at the end of a link hears it, so that the server's word of nobody says nothing. */
+  hears(subject: string): boolean {
+    return this.interests.match(subject).length > 0 || this.links.hears(subject);
+  }
+
+  #publishHere(
+    from: ActorBus,
+    subject: string,
+    payload: Uint8Array,
+    options: PublishOptions | undefined,
+  ): "exclusively" | "too" | "nobody" {
+    const matching = this.interests.match(subject);
+    if (matching.length === 0) return "nobody";
+    const mustCopy = options?.owned !== true || matching.length > 1;
+    let groups: Map<string, LocalInterest[]> | undefined;
+    let isExclusive = false;
+    for (const interest of matching) {
+      isExclusive ||= interest.isExclusive;
+      if (interest.queue !== undefined) {
+        groups ??= new Map();
+        const members = groups.get(interest.queue);
+        if (members === undefined) groups.set(interest.queue, [interest]);
+        else members.push(interest);
+      } else if (interest.bus === from && interest.isExclusive) this.#roundTrip(interest, subject, payload, options);
+      else this.#enqueue(interest, deliveryOf(subject, payload, options, mustCopy));
+    }
+    if (groups === undefined) return isExclusive ? "exclusively" : "too";
+    for (const members of groups.values())
+      this.#enqueue(members[this.#turn++ % members.length]!, deliveryOf(subject, payload, options, mustCopy));
+    return "exclusively";
+  }
+
+  /** HOST-4. */
+  #roundTrip(to: LocalInterest, subject: string, payload: Uint8Array, options: PublishOptions | undefined): void {
+    const delivery = deliveryOf(subject, payload, options, true);
+    this.under.flush((reached) => {
+      if (reached) this.#enqueue(to, delivery);
+    });
+  }
+
+  subscribe(interest: LocalInterest): DeliverySubscription {
+    const { pattern, queue } = interest;
+    this.interests.add(pattern, interest);
+    this.links.interestBegins(interest);
+    const key = queue === undefined ? pattern : undefined;
+    const shared = this.#join(key, interest);
+    let left = false;
+    const leave = (): boolean => {
+      if (left) return false;
+      left = true;
+      this.interests.remove(pattern, interest);
+      this.links.interestEnds(interest);
+      shared.members.delete(interest);
+      if (shared.members.size > 0) return false;
+      if (key !== undefined && this.#shared.get(key) === shared) this.#shared.delete(key);
+      return true;
+    };
+    return {
+      stop: () => {
+        interest.isLive = false;
+        if (leave()) shared.subscription.stop();
+      },
+      drain: (done) => {
+        const isLast = !left && shared.members.size === 1;
+        const finish = (): void => {
+          leave();
+          this.afterQueue(() => {
+            interest.isLive = false;
+            interest.bus.perform(done);
+          });
+        };
+        // It hears nothing new from here, and what the server has sent already.
+        this.interests.remove(pattern, interest);
+        this.links.interestEnds(interest);
+        if (isLast) shared.subscription.drain(finish);
+        else if (this.under.connected && !left) this.under.flush(finish);
+        else this.later(finish);
+      },
+    };
+  }
+
+  #join(key: string | undefined, interest: LocalInterest): Shared {
+    const known = key === undefined ? undefined : this.#shared.get(key);
+    if (known !== undefined) {
+      known.members.add(interest);
+      return known;
+    }
+    const members = new Set([interest]);
+    const options = interest.queue === undefined ? {} : { queue: interest.queue };
+    const subscription = this.under.subscribe(
+      interest.pattern,
+      (delivery) => {
+        if (interest.queue === undefined && this.links.carried(delivery)) return;
+        let isFirst = true;
+        for (const member of members) {
+          member.bus.deliver(member, isFirst ? delivery : copied(delivery));
+          isFirst = false;
+        }
+      },
+      options,
+    );
+    const shared = { members, subscription };
+    if (key !== undefined) this.#shared.set(key, shared);
+    return shared;
+  }
+
+  /** A message from a link. */
+  #arrive(subject: string, delivery: Delivery): boolean {
+    const matching = this.interests.match(subject);
+    let isHeard = false;
+    for (const interest of matching) {
+      if (interest.queue !== undefined) continue;
+      interest.bus.deliver(interest, isHeard ? copied(delivery) : delivery);
+      isHeard = true;
+    }
+    return isHeard;
+  }
+
+  #enqueue(to: LocalInterest, delivery: Delivery): void {
+    to.queued++;
+    this.#queue.push({ to, delivery });
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    this.later(this.#drain);
+  }
+
+  readonly #drain = (): void => {
+    // What handlers publish joins the end of the queue: messages are delivered in the order in which they were sent.
+    for (let i = 0; i < this.#queue.length; i++) {
+      const { to, delivery } = this.#queue[i]!;
+      to.queued--;
+      to.bus.deliver(to, delivery);
+    }
+    this.#queue = [];
+    this.#isDraining = false;
+  };
+
+  /** Runs when everything that is queued now has been delivered. */
+  afterQueue(run: () => void): void {
+    this.later(() => {
+      if (this.#isDraining) this.afterQueue(run);
+      else run();
+    });
+  }
+}
+
+/** One actor's view of the bus of its process. */
+export class ActorBus implements Bus {
+  readonly #host: HostBus;
+  readonly #startedAt: Date;
+  readonly #listeners = new Set<(status: BusStatus) => void>();
+  readonly #subscriptions = new Set<DeliverySubscription>();
+  readonly #requests = new Map<number, Pending>();
+  readonly #underStatus: Subscription;
+  #inbox: string | undefined;
+  #token = 0;
+  #isClosed = false;
+
+  constructor(host: HostBus, startedAt: Date) {
+    this.#host = host;
+    this.#startedAt = startedAt;
+    this.#underStatus = host.under.onStatus((status) => {
+      if (status.kind === "disconnected" || status.kind === "closed") this.#failRequests();
+      for (const listener of this.#listeners) listener(status);
+    });
+  }
+
+  get payloadMax(): number {
+    return this.#host.under.payloadMax;
+  }
+  get connected(): boolean {
+    return !this.#isClosed && this.#host.under.connected;
+  }
+
+  publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean {
+    if (this.#isClosed) return false;
+    return this.#host.publish(this, subject, payload, options);
+  }
+
+  subscribe(
+    pattern: string,
+    onDelivery: (delivery: Delivery) => void,
+    options: SubscribeOptions = {},
+  ): DeliverySubscription {
+    if (this.#isClosed || !isPattern(pattern)) {
+      this.tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
+      return { stop: () => undefined, drain: (done) => this.#host.later(() => this.perform(done)) };
+    }
+    const subscription = this.#host.subscribe({
+      bus: this,
+      pattern,
+      queue: options.queue,
+      isExclusive: options.exclusive === true,
+      onDelivery,
+      isLive: true,
+      queued: 0,
+    });
+    this.#subscriptions.add(subscription);
+    return {
+      stop: () => {
+        this.#subscriptions.delete(subscription);
+        subscription.stop();
+      },
+      drain: (done) => {
+        this.#subscriptions.delete(subscription);
+        subscription.drain(done);
+      },
+    };
+  }
+
+  request(
+    subject: string,
+    payload: Uint8Array,
+    options: RequestOptions,
+    done: (result: Delivery | BusFailure) => void,
+  ): void {
+    if (!this.#host.hears(subject)) {
+      if (this.#isClosed) return this.#host.later(() => this.perform(() => done({ failure: "closed" })));
+      return this.#host.under.request(subject, payload, options, (result) => this.perform(() => done(result)));
+    }
+    const token = ++this.#token;
+    const inbox = (this.#inbox ??= this.#openInbox());
+    const timer = this.#host.startTimer(options.timeoutMs, () => this.#settle(token, { failure: "timeout" }));
+    this.#requests.set(token, { done, timer });
+    const { timeoutMs: _, ...rest } = options;
+    if (this.publish(subject, payload, { ...rest, reply: `${inbox}.${token.toString(36)}` })) return;
+    const failure = payload.length > this.payloadMax - 1_024 ? "too-large" : "closed";
+    this.#host.later(() => this.#settle(token, { failure }));
+  }
+
+  #openInbox(): string {
+    const inbox = this.newInbox();
+    this.subscribe(
+      `${inbox}.*`,
+      (delivery) => {
+        // Somebody here hears the question: that nobody does elsewhere is no answer.
+        if (delivery.payload.length === 0 && delivery.header("Status") === "503") return;
+        this.#settle(parseInt(delivery.subject.slice(inbox.length + 1), 36), delivery);
+      },
+      { exclusive: true },
+    );
+    return inbox;
+  }
+
+  newInbox(): string {
+    return this.#host.under.newInbox();
+  }
+
+  flush(done: (reached: boolean) => void): void {
+    if (this.#isClosed) return this.#host.later(() => this.perform(() => done(false)));
+    this.#host.under.flush((reached) => this.perform(() => done(reached)));
+  }
+
+  onStatus(listener: (status: BusStatus) => void): Subscription {
+    this.#listeners.add(listener);
+    return { stop: () => this.#listeners.delete(listener) };
+  }
+
+  announce(service: ServiceInfo): Subscription {
+    return answerServices(this, service, this.#startedAt);
+  }
+
+  /** Ends this actor's part; the connection stays for the others. */
+  close(done: () => void): void {
+    if (this.#isClosed) return this.#host.later(() => this.perform(done));
+    this.#host.under.flush(() => {
+      this.#isClosed = true;
+      for (const subscription of this.#subscriptions) subscription.stop();
+      this.#subscriptions.clear();
+      this.#failRequests();
+      this.#underStatus.stop();
+      this.tell({ kind: "closed", reason: "closed by its owner" });
+      this.#host.later(() => this.perform(done));
+    });
+  }
+
+  /** For the host: hands a message to one of this actor's subscriptions. */
+  deliver(interest: LocalInterest, delivery: Delivery): void {
+    if (!interest.isLive) return;
+    try {
+      interest.onDelivery(delivery);
+    } catch (thrown) {
+      this.#report(thrown);
+    }
+  }
+
+  /** Runs a callback of the owner; one that throws is reported, and nothing else breaks. */
+  perform(run: () => void): void {
+    try {
+      run();
+    } catch (thrown) {
+      this.#report(thrown);
+    }
+  }
+
+  tell(status: BusStatus): void {
+    this.#host.later(() => {
+      for (const listener of this.#listeners) listener(status);
+    });
+  }
+
+  #report(thrown: unknown): void {
+    if (this.#listeners.size === 0)
+      this.#host.later(() => {
+        throw thrown;
+      });
+    this.tell({ kind: "error", text: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) });
+  }
+
+  #settle(token: number, result: Delivery | BusFailure): void {
+    const pending = this.#requests.get(token);
+    if (pending === undefined) return;
+    this.#requests.delete(token);
+    pending.timer.stop();
+    this.perform(() => pending.done(result));
+  }
+
+  #failRequests(): void {
+    for (const token of [...this.#requests.keys()]) this.#settle(token, { failure: "closed" });
+  }
+}
+
+interface Pending {
+  readonly done: (result: Delivery | BusFailure) => void;
+  readonly timer: { stop(): void };
+}
+
+function startTimeout(delayMs: number, run: () => void): { stop(): void } {
+  const timer = setTimeout(run, delayMs);
+  return { stop: () => clearTimeout(timer) };
+}
+
+/** As a NATS server counts them: the version line, a line for each, and an empty one. */
+function headerBytesOf(headers: Readonly<Record<string, string>>): number {
+  let bytes = 12;
+  for (const name in headers) bytes += name.length + headers[name]!.length + 4;
+  return bytes;
+}
+
+const NOT_PUBLISHABLE = /[\u0000-\u0020\u007f]/;
+/** No empty subject, and nothing that would end a line of the protocol; the connection checks the rest. */
+const isPublishable = (subject: string): boolean => subject !== "" && !NOT_PUBLISHABLE.test(subject);
+
+function areHeaders(headers: Readonly<Record<string, string>>): boolean {
+  for (const name in headers) if (!isHeader(name, headers[name]!)) return false;
+  return true;
+}
+
+/** A message that stays in this process. */
+export class LocalDelivery implements Delivery {
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly reply: string | undefined;
+  readonly #headers: Readonly<Record<string, string>> | undefined;
+
+  constructor(
+    subject: string,
+    payload: Uint8Array,
+    reply: string | undefined,
+    headers: Readonly<Record<string, string>> | undefined,
+  ) {
+    this.subject = subject;
+    this.payload = payload;
+    this.reply = reply;
+    this.#headers = headers;
+  }
+
+  get headerBytes(): number {
+    return this.#headers === undefined ? 0 : headerBytesOf(this.#headers);
+  }
+
+  header(name: string): string | undefined {
+    return this.#headers !== undefined && Object.hasOwn(this.#headers, name) ? this.#headers[name] : undefined;
+  }
+}
+
+function deliveryOf(
+  subject: string,
+  payload: Uint8Array,
+  options: PublishOptions | undefined,
+  mustCopy: boolean,
+): Delivery {
+  return new LocalDelivery(subject, mustCopy ? new Uint8Array(payload) : payload, options?.reply, options?.headers);
+}
+
+/** For a second reader: the payload is borrowed, and the first one may change it. */
+function copied(delivery: Delivery): Delivery {
+  const { subject, reply, headerBytes, headersUnreadable } = delivery;
+  return {
+    subject,
+    payload: new Uint8Array(delivery.payload),
+    reply,
+    header: (name) => delivery.header(name),
+    ...(headerBytes !== undefined && { headerBytes }),
+    ...(headersUnreadable !== undefined && { headersUnreadable }),
+  };
+}

@@ -1,0 +1,260 @@
+/**
+ * The links of one bus: direct connections with other processes of this host, and which subjects their other ends hear.
+ *
+ *   LINK-1. Each end tells the other what it subscribes to (queue groups excepted: the server chooses among their members), then that it is ready.
+ *   LINK-2. Before a link carries the first message, a barrier has gone the way of the connection and been confirmed: whatever the connection
+ *           carried before it has arrived. Messages published meanwhile wait, and go over the link (HOST-1).
+ *   LINK-3. A link that breaks loses what it carried, as a connection does; messages go the way of the connection again.
+ */
+import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
+import { InterestTable } from "./interest-table.ts";
+import { LINKED_HEADER, LocalDelivery } from "./host-bus.ts";
+
+/** What travels over a link. */
+export type LinkMessage =
+  | {
+      readonly kind: "message";
+      readonly subject: string;
+      readonly reply: string | undefined;
+      readonly headers: Readonly<Record<string, string>> | undefined;
+      readonly payload: Uint8Array;
+    }
+  | { readonly kind: "interest"; readonly pattern: string; readonly exclusive: boolean }
+  | { readonly kind: "no-interest"; readonly pattern: string; readonly exclusive: boolean }
+  /** The other end's whole interest is told; it hears barriers at this inbox. */
+  | { readonly kind: "ready"; readonly inbox: string }
+  /** The barrier was heard. */
+  | { readonly kind: "go" };
+
+/** One end of a connection between two processes: ordered, reliable until it breaks. */
+export interface LinkEnd {
+  /** The same at both ends, and no other link's. */
+  readonly id: string;
+  /** The payload may be reused once the call returns. @returns false: it is broken, or too much waits */
+  send(message: LinkMessage): boolean;
+  /** Called once. What came before is told first. */
+  open(handlers: LinkHandlers): void;
+  close(): void;
+}
+export interface LinkHandlers {
+  onMessage(message: LinkMessage): void;
+  onClosed(): void;
+}
+export interface LinkSwitch {
+  /** Whether messages to its other end go over it. */
+  readonly isUp: boolean;
+  close(): void;
+}
+
+interface PeerInterest {
+  readonly link: Link;
+  readonly pattern: string;
+  readonly isExclusive: boolean;
+}
+type Arrive = (subject: string, delivery: Delivery) => boolean;
+
+export interface LinkRoutesOptions {
+  readonly under: Bus;
+  /** Hands a message to whoever subscribes here; false: nobody does. */
+  readonly arrive: Arrive;
+  readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
+}
+
+/** Without a confirmation for so long, the link is given up. */
+const BARRIER_MS = 2_000;
+/** Messages that may wait for the barrier. */
+const WAITING_MAX = 10_000;
+
+class Link implements LinkSwitch {
+  readonly end: LinkEnd;
+  readonly interests: PeerInterest[] = [];
+  /** `telling`: the connection carries everything; `switching`: messages wait for the barrier; `up`: they go at once. */
+  state: "telling" | "switching" | "up" | "closed" = "telling";
+  waiting: LinkMessage[] = [];
+  barrier: DeliverySubscription | undefined;
+  timer: { stop(): void } | undefined;
+
+  constructor(end: LinkEnd) {
+    this.end = end;
+  }
+  get isUp(): boolean {
+    return this.state === "up";
+  }
+  get carries(): boolean {
+    return this.state === "up" || this.state === "switching";
+  }
+  /** Copies the payload where it has to wait. */
+  send(subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
+    const reply = options?.reply;
+    const headers = options?.headers;
+    if (this.state === "up") return this.end.send({ kind: "message", subject, reply, headers, payload });
+    if (this.waiting.length >= WAITING_MAX) return false;
+    this.waiting.push({ kind: "message", subject, reply, headers, payload: new Uint8Array(payload) });
+    return true;
+  }
+  close(): void {
+    this.end.close();
+  }
+}
+
+export class LinkRoutes {
+  readonly #under: Bus;
+  readonly #arrive: Arrive;
+  readonly #startTimer: LinkRoutesOptions["startTimer"];
+  readonly #links = new Set<Link>();
+  readonly #byId = new Map<string, Link>();
+  readonly #interests = new InterestTable<PeerInterest>();
+
+  constructor({ under, arrive, startTimer }: LinkRoutesOptions) {
+    this.#under = under;
+    this.#arrive = arrive;
+    this.#startTimer = startTimer;
+  }
+
+  get size(): number {
+    return this.#links.size;
+  }
+
+  add(end: LinkEnd, own: readonly Interest[]): LinkSwitch {
+    const link = new Link(end);
+    this.#links.add(link);
+    this.#byId.set(end.id, link);
+    const inbox = this.#under.newInbox();
+    link.barrier = this.#under.subscribe(inbox, () => link.end.send({ kind: "go" }));
+    end.open({
+      onMessage: (message) => this.#onMessage(link, message),
+      onClosed: () => this.#onClosed(link),
+    });
+    for (const interest of own) if (interest.queue === undefined) end.send(toldOf("interest", interest));
+    // The subscription to the barrier has reached the server before the other end can publish there.
+    this.#under.flush((reached) => {
+      if (reached && link.state !== "closed") end.send({ kind: "ready", inbox });
+      else end.close();
+    });
+    return link;
+  }
+
+  interestBegins(interest: Interest): void {
+    if (this.#links.size === 0 || interest.queue !== undefined) return;
+    for (const { end } of this.#links) end.send(toldOf("interest", interest));
+  }
+  interestEnds(interest: Interest): void {
+    if (this.#links.size === 0 || interest.queue !== undefined) return;
+    for (const { end } of this.#links) end.send(toldOf("no-interest", interest));
+  }
+
+  hears(subject: string): boolean {
+    return this.#links.size > 0 && this.#interests.match(subject).some(({ link }) => link.carries);
+  }
+
+  /** @returns the ids of the links that carry it, for the connection's copy */
+  publish(
+    subject: string,
+    payload: Uint8Array,
+    options: PublishOptions | undefined,
+  ): "exclusively" | "nobody" | (string & {}) {
+    if (this.#links.size === 0) return "nobody";
+    let carriers = "";
+    for (const { link, isExclusive } of this.#interests.match(subject)) {
+      if (!link.carries || isNamed(carriers, link.end.id)) continue;
+      if (!link.send(subject, payload, options)) {
+        link.close();
+        continue;
+      }
+      if (isExclusive) return "exclusively";
+      carriers = carriers === "" ? link.end.id : `${carriers},${link.end.id}`;
+    }
+    return carriers === "" ? "nobody" : carriers;
+  }
+
+  /** Whether a link has brought this message of the connection too (HOST-2). */
+  carried(delivery: Delivery): boolean {
+    if (this.#links.size === 0) return false;
+    const carriers = delivery.header(LINKED_HEADER);
+    return carriers !== undefined && carriers.split(",").some((id) => this.#byId.has(id));
+  }
+
+  close(): void {
+    for (const link of [...this.#links]) link.close();
+  }
+
+  #onMessage(link: Link, message: LinkMessage): void {
+    switch (message.kind) {
+      case "message":
+        return this.#onArrived(link, message);
+      case "interest": {
+        const interest = { link, pattern: message.pattern, isExclusive: message.exclusive };
+        link.interests.push(interest);
+        return this.#interests.add(message.pattern, interest);
+      }
+      case "no-interest": {
+        const at = link.interests.findIndex(
+          ({ pattern, isExclusive }) => pattern === message.pattern && isExclusive === message.exclusive,
+        );
+        if (at < 0) return;
+        const [interest] = link.interests.splice(at, 1);
+        return this.#interests.remove(message.pattern, interest!);
+      }
+      case "ready":
+        return this.#sendBarrier(link, message.inbox);
+      case "go":
+        return this.#open(link);
+    }
+  }
+
+  #onArrived(link: Link, { subject, reply, headers, payload }: Extract<LinkMessage, { kind: "message" }>): void {
+    if (this.#arrive(subject, new LocalDelivery(subject, payload, reply, headers)) || reply === undefined) return;
+    // As a server would: whoever asks is told that nobody is here any more.
+    link.end.send({ kind: "message", subject: reply, reply: undefined, headers: NOBODY, payload: EMPTY });
+  }
+
+  #sendBarrier(link: Link, inbox: string): void {
+    if (link.state !== "telling") return;
+    link.state = "switching";
+    link.timer = this.#startTimer(BARRIER_MS, () => link.close());
+    if (!this.#under.publish(inbox, EMPTY)) link.close();
+  }
+
+  #open(link: Link): void {
+    if (link.state !== "switching") return;
+    link.timer?.stop();
+    link.state = "up";
+    for (const message of link.waiting) link.end.send(message);
+    link.waiting = [];
+  }
+
+  #onClosed(link: Link): void {
+    if (link.state === "closed") return;
+    const { waiting } = link;
+    link.state = "closed";
+    link.timer?.stop();
+    link.barrier?.stop();
+    this.#links.delete(link);
+    this.#byId.delete(link.end.id);
+    for (const interest of link.interests) this.#interests.remove(interest.pattern, interest);
+    // The barrier did not come back: these have gone no way yet.
+    for (const message of waiting)
+      if (message.kind === "message")
+        this.#under.publish(message.subject, message.payload, {
+          ...(message.reply !== undefined && { reply: message.reply }),
+          ...(message.headers !== undefined && { headers: message.headers }),
+        });
+  }
+}
+
+interface Interest {
+  readonly pattern: string;
+  readonly queue: string | undefined;
+  readonly isExclusive: boolean;
+}
+
+const toldOf = (kind: "interest" | "no-interest", { pattern, isExclusive }: Interest): LinkMessage => ({
+  kind,
+  pattern,
+  exclusive: isExclusive,
+});
+
+const isNamed = (carriers: string, id: string): boolean => carriers !== "" && carriers.split(",").includes(id);
+
+const EMPTY = new Uint8Array(0);
+const NOBODY = { Status: "503" };
