@@ -83,8 +83,8 @@ export class Station {
     const { key } = this.#config;
     const read = (delivery: Delivery): void => this.#read(delivery);
     this.#subscriptions.push(
-      bus.subscribe(this.subjects.actor(key), read),
-      bus.subscribe(this.subjects.alive(key), () => undefined),
+      bus.subscribe(this.subjects.actor(key), read, { exclusive: true }),
+      bus.subscribe(this.subjects.alive(key), () => undefined, { exclusive: true }),
       bus.subscribe(this.subjects.role(this.#options.role), read),
       ...this.#options.listensTo.map((role) => bus.subscribe(this.subjects.beat(role), read)),
     );

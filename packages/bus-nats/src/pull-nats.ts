@@ -75,7 +75,7 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
       handlers.onResults(frame.results);
     }
   });
-  const subscription = bus.subscribe(subjects.bulk(key), (delivery) => intake.take(delivery));
+  const subscription = bus.subscribe(subjects.bulk(key), (delivery) => intake.take(delivery), { exclusive: true });
   return {
     figures,
     address: undefined,
@@ -144,11 +144,15 @@ export class NatsDataClient implements DataClient {
       if (frame.kind === "reply") this.#pulls.onReply(key, frame);
       else fault(`${frame.kind} is not for an executor`);
     });
-    const subscription = this.#options.bus.subscribe(reply, (delivery) => {
-      // The server's own word that nobody subscribes there.
-      if (delivery.payload.byteLength === 0) this.#pulls.failPeer(key, "unreachable");
-      else intake.take(delivery);
-    });
+    const subscription = this.#options.bus.subscribe(
+      reply,
+      (delivery) => {
+        // The server's own word that nobody subscribes there.
+        if (delivery.payload.byteLength === 0) this.#pulls.failPeer(key, "unreachable");
+        else intake.take(delivery);
+      },
+      { exclusive: true },
+    );
     const peer = { subject: subjects.bulk(key), reply, subscription };
     this.#peers.set(key, peer);
     return peer;

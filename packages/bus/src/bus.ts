@@ -24,6 +24,8 @@ export interface Bus {
     options: RequestOptions,
     done: (result: Delivery | BusFailure) => void,
   ): void;
+  /** Whether somebody subscribes there whom messages reach without the server: nothing is lost with the connection then. */
+  isNear?(subject: string): boolean;
   /** A new private reply subject below this connection's inbox prefix. */
   newInbox(): string;
   /** Calls back when everything published so far has reached the server; with false if the connection broke meanwhile: some of it may be lost. */

@@ -322,7 +322,7 @@ export class ActorBus implements Bus {
       bus: this,
       pattern,
       queue: options.queue,
-      isExclusive: options.exclusive === true,
+      isExclusive: options.exclusive === true || isPrivateInbox(pattern),
       onDelivery,
       isLive: true,
       queued: 0,
@@ -372,6 +372,10 @@ export class ActorBus implements Bus {
       { exclusive: true },
     );
     return inbox;
+  }
+
+  isNear(subject: string): boolean {
+    return this.#host.hears(subject);
   }
 
   newInbox(): string {
@@ -470,6 +474,9 @@ function headerBytesOf(headers: Readonly<Record<string, string>>): number {
 }
 
 const NOT_PUBLISHABLE = /[\u0000-\u0020\u007f]/;
+/** An inbox belongs to the one who made it. */
+const isPrivateInbox = (pattern: string): boolean => pattern.startsWith("_INBOX") && !pattern.endsWith(">");
+
 /** No empty subject, and nothing that would end a line of the protocol; the connection checks the rest. */
 const isPublishable = (subject: string): boolean => subject !== "" && !NOT_PUBLISHABLE.test(subject);
 

@@ -77,7 +77,15 @@ function addUp(program: Command): void {
       "--epoch <duration>",
       "how often the planner balances loads; advice comes three times as often (default: 30s)",
     )
-    .option("--ingresses <n>", "ingress processes (default: 1)")
+    .option(
+      "--layout <layout>",
+      "node: all roles but executors share a process; spread: one process a role (default: node)",
+    )
+    .option(
+      "--nodes <n>",
+      "nodes on this machine, of which any may end: each is a hot standby of the others (default: 1)",
+    )
+    .option("--ingresses <n>", "ingress processes of the layout spread (default: 1)")
     .option("--batchers <n>", "batcher processes (default: 1)")
     .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)")
     .option("--sub-clusters <n>", "parts that are scheduled apart: main, s1, s2 …; the planner fills them (default: 1)")

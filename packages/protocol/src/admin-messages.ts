@@ -5,7 +5,7 @@
  */
 import { type ActorKey, ACTOR_KEY_MAX, type Instant, type Micros } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
-import { ROLES, type Role } from "./subjects.ts";
+import { ROLES } from "./subjects.ts";
 
 /** Processes of one agent (T7). */
 export const AGENT_PROCESSES_MAX = 1_024;
@@ -17,14 +17,20 @@ const PROCESS_STATES = ["starting", "ready", "waiting", "parked", "given-up"] as
 /** `waiting`: it died, and starts again in a moment. `parked`: an operator keeps it down. `given-up`: it dies at every start. */
 export type ProcessPhase = (typeof PROCESS_STATES)[number];
 
+/** A process of one role, or a node, which hosts several. */
+export const PROCESS_ROLES = [...ROLES, "node"] as const;
+export type ProcessRole = (typeof PROCESS_ROLES)[number];
+
 export interface ProcessState {
   /** Unique at its agent: `ranker-1`. */
   readonly name: string;
-  readonly role: Role;
+  readonly role: ProcessRole;
   /** 0: there is none now. */
   readonly pid: number;
   /** The actor's token; "" until it said that it is ready. */
   readonly actor: string;
+  /** node: the tokens of all its actors. */
+  readonly actors?: readonly string[];
   readonly phase: ProcessPhase;
   /** Starts after the first, whoever asked for them. */
   readonly restarts: number;
@@ -148,9 +154,10 @@ function isList(
   );
 }
 
-const isProcess = ({ name, role, pid, actor, phase, restarts }: Unknown<ProcessState>): boolean =>
+const isProcess = ({ name, role, pid, actor, actors, phase, restarts }: Unknown<ProcessState>): boolean =>
   isShort(name) &&
-  isOneOf(role, ROLES) &&
+  isOneOf(role, PROCESS_ROLES) &&
+  (actors === undefined || (Array.isArray(actors) && actors.length <= ROLES.length && actors.every(isShort))) &&
   isCount(pid) &&
   isShort(actor) &&
   isOneOf(phase, PROCESS_STATES) &&

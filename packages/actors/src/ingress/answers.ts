@@ -104,8 +104,9 @@ export class Answers {
   }
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {
-    if (reply !== NOBODY) this.#kept.send(reply, payload, headers);
-    else this.#bus.publish(reply, payload, headers === undefined ? undefined : { headers });
+    // What needs no server is not lost with the connection to it.
+    if (reply !== NOBODY && this.#bus.isNear?.(reply) !== true) this.#kept.send(reply, payload, headers);
+    else this.#bus.publish(reply, payload, headers === undefined ? { owned: true } : { headers, owned: true });
   }
 }
 

@@ -33,7 +33,7 @@ export interface UsersOptions {
 
 /** Applications' inboxes. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`, not `_INBOX_<app>`. */
 export const appInboxPrefix = (app: string): string => `_INBOX.${app}`;
-export const roleInboxPrefix = (role: Role): string => `_INBOX_${role}`;
+export const roleInboxPrefix = (role: Role | "node"): string => `_INBOX_${role}`;
 /** Everyone's who asks from outside: applications, the operator, whoever develops on this machine. */
 const OUTSIDE_INBOXES = "_INBOX.>";
 
@@ -78,11 +78,12 @@ export const agentUser = (cluster: string): NatsUser => {
   };
 };
 
-/** Every user of a cluster: one per role, `answers` for what an ingress sends to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each. */
+/** Every user of a cluster: one per role, `node` for a process that hosts several, `answers` for what an ingress sends to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each. */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
   return [
     ...ROLES.map((role) => roleUser(options.cluster, role)),
+    nodeUser(options.cluster),
     { name: "answers", inboxPrefix: "_INBOX_answers", publish: [OUTSIDE_INBOXES], subscribe: ["_INBOX_answers.>"] },
     adminUser(options.cluster),
     agentUser(options.cluster),
@@ -158,6 +159,22 @@ function roleUser(cluster: string, role: Role): NatsUser {
         `$SRV.${verb}.${role}.*`,
       ]),
       ...special.subscribe,
+    ],
+  };
+}
+
+/** A process that hosts every role but the executor's, which runs models. */
+function nodeUser(cluster: string): NatsUser {
+  const inboxPrefix = roleInboxPrefix("node");
+  const hosted = ROLES.filter((role) => role !== "executor").map((role) => roleUser(cluster, role));
+  const union = (list: (user: NatsUser) => readonly string[]): string[] => [...new Set(hosted.flatMap(list))];
+  return {
+    name: "node",
+    inboxPrefix,
+    publish: union(({ publish }) => publish),
+    subscribe: [
+      `${inboxPrefix}.>`,
+      ...union(({ subscribe, inboxPrefix: own }) => subscribe.filter((one) => one !== `${own}.>`)),
     ],
   };
 }

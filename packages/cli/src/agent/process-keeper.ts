@@ -1,4 +1,4 @@
-import type { ProcessOrder, ProcessState, Role } from "@tutti/protocol";
+import type { ProcessOrder, ProcessRole, ProcessState } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
 import type { PartSwitch } from "../parts/part-switch.ts";
 import { bringBack, drainProcess, replaceProcess, replacementOrder } from "../up/replacement.ts";
@@ -25,7 +25,7 @@ export interface KeeperParts {
   readonly supervisor: Supervisor;
   readonly logs: LogBook;
   /** Of each child; undefined for one that operators have no business with. */
-  readonly roleOf: (name: string) => Role | undefined;
+  readonly roleOf: (name: string) => ProcessRole | undefined;
   /** Where accelerators can be split. */
   readonly parts?: () => PartSwitch | undefined;
 }
@@ -37,7 +37,8 @@ export function keeperOf({ supervisor, logs, roleOf, parts }: KeeperParts): Proc
       supervisor.list().flatMap(({ spec: { name }, pid, ready, restarts, state: phase }) => {
         const role = roleOf(name);
         const actor = typeof ready?.["actor"] === "string" ? ready["actor"] : "";
-        return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, phase, restarts }];
+        const actors = Array.isArray(ready?.["actors"]) ? { actors: ready["actors"] as string[] } : {};
+        return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, ...actors, phase, restarts }];
       }),
     async perform(order, name, { size, ...options }) {
       if (order === "split") {

@@ -1,13 +1,15 @@
 import { execPath } from "node:process";
-import { ROLES, type Role, isRole } from "@tutti/protocol";
+import { ROLES, type ProcessRole, type Role, isRole } from "@tutti/protocol";
 import { LogBook } from "../agent/log-book.ts";
 import { keeperOf } from "../agent/process-keeper.ts";
 import { type RunningAgent, startAgent } from "../agent/start-agent.ts";
 import { EXIT, usageError } from "../failure.ts";
 import { didYouMean } from "../nearest.ts";
+import { NODE_ROLES } from "../role/node-roles.ts";
 import { roleHelp } from "../role/role-flags.ts";
 import { parseRoleOptions } from "../role/role-options.ts";
-import { serviceArguments } from "../role/service-main.ts";
+import { processArguments } from "../role/process-arguments.ts";
+import { processRoleOf } from "../role/run-process.ts";
 import { StopSignal } from "../up/stop-signal.ts";
 import { Supervisor } from "../up/supervisor.ts";
 
@@ -16,18 +18,18 @@ const STOP_MS = 12_000;
 const AGENT_CREDS = "--agent-creds";
 
 /**
- * `tutti run <role> [flags]`: one role in the foreground, on this host, in a process of its own; it ends as the role does. Meanwhile operators may restart
+ * `tutti run <roles> [flags]`: one role, several with commas between them, or `node`, in the foreground, in one process on this host; it ends as they do. Meanwhile operators may restart
  * and drain it from anywhere, which starts another process in its place.
  */
-export async function run(role: string, argv: readonly string[]): Promise<void> {
-  if (!isRole(role))
-    throw usageError(`there is no role "${role}"${didYouMean(role, ROLES)}; roles are ${ROLES.join(", ")}`);
+export async function run(list: string, argv: readonly string[]): Promise<void> {
+  const roles = list === "node" ? NODE_ROLES : list.split(",").map(checkRole);
+  const role = processRoleOf(roles);
   if (argv.includes("--help") || argv.includes("-h")) {
-    process.stdout.write(`tutti run ${role} [flags]\n\n${roleHelp(role)}\n${AGENT_HELP}\n`);
+    process.stdout.write(`tutti run ${list} [flags]\n\n${roleHelp(roles)}\n${AGENT_HELP}\n`);
     return;
   }
   const { flags, agentCreds } = splitFlags(argv);
-  const options = parseRoleOptions(role, flags);
+  const options = parseRoleOptions(roles, flags);
   const logs = new LogBook();
   const { promise: over, resolve: end } = Promise.withResolvers<number>();
   const supervisor = new Supervisor(
@@ -42,7 +44,7 @@ export async function run(role: string, argv: readonly string[]): Promise<void> 
     // Whoever started this process decides whether a role that died is started again.
     { attemptsMax: 1, firstAttemptsMax: 1 },
   );
-  supervisor.start({ name: role, command: execPath, args: [...serviceArguments(role), ...flags] });
+  supervisor.start({ name: role, command: execPath, args: [...processArguments(roles), ...flags] });
   const stop = new StopSignal(() => supervisor.kill());
   const agent = startRoleAgent(role, { supervisor, logs, options, agentCreds });
   stop.signal.addEventListener("abort", () => {
@@ -53,10 +55,17 @@ export async function run(role: string, argv: readonly string[]): Promise<void> 
   await agent?.stop();
 }
 
+/** @throws {CommandError} it is no role's name */
+function checkRole(role: string): Role {
+  if (isRole(role)) return role;
+  const known = [...ROLES, "node"];
+  throw usageError(`there is no role "${role}"${didYouMean(role, known)}; roles are ${known.join(", ")}`);
+}
+
 const AGENT_HELP = `  ${AGENT_CREDS} <file>  credentials of the user agent, through which operators restart and drain this process (default: TUTTI_AGENT_CREDS)`;
 
 function startRoleAgent(
-  role: Role,
+  role: ProcessRole,
   {
     supervisor,
     logs,

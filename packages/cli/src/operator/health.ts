@@ -1,6 +1,7 @@
 /** How an actor fares, by what it says and by how it says it. */
 import type { AgentAnswered, ProcessState } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
+import { tokensOf } from "./targets.ts";
 import { type Figures, type HeardActor, latestOf, offsetUs } from "./cluster-view.ts";
 
 /** Five heartbeats of ten a second: peers are not worried yet, an operator may be. */
@@ -63,7 +64,11 @@ export function medianOf(values: readonly number[]): number {
 
 /** By the actor's id. */
 export const processesByActor = (agents: readonly AgentAnswered[]): ReadonlyMap<string, ProcessState> =>
-  new Map(agents.flatMap(({ processes }) => processes.map((process) => [process.actor, process] as const)));
+  new Map(
+    agents.flatMap(({ processes }) =>
+      processes.flatMap((process) => tokensOf(process).map((actor) => [actor, process] as const)),
+    ),
+  );
 
 export const processOf = (actor: HeardActor, processes: ReadonlyMap<string, ProcessState>): ProcessState | undefined =>
   processes.get(actorToken(actor.key));

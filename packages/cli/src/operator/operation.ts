@@ -10,7 +10,7 @@ import { unlessDenied } from "./denied.ts";
 import { OperationLock } from "./operation-lock.ts";
 import { OperatorLink } from "./operator-link.ts";
 import { type RollingEnd, type Step, roll } from "./rolling.ts";
-import { type Target, findTargets } from "./targets.ts";
+import { type Target, findTargets, tokensOf } from "./targets.ts";
 
 export interface OperationOptions extends ClusterOptions {
   readonly json?: boolean;
@@ -100,7 +100,7 @@ async function whoIsMeant(
 }
 
 const unkeptOf = (view: ClusterView, agents: readonly AgentAnswered[]): HeardActor[] => {
-  const kept = new Set(agents.flatMap(({ processes }) => processes.map(({ actor }) => actor)));
+  const kept = new Set(agents.flatMap(({ processes }) => processes.flatMap(tokensOf)));
   return view.actors().filter(({ key }) => !kept.has(actorToken(key)));
 };
 

@@ -6,7 +6,7 @@ import { type ClusterView, lackOf } from "./cluster-view.ts";
 import { OperationLock } from "./operation-lock.ts";
 import type { OperatorLink } from "./operator-link.ts";
 import { roll } from "./rolling.ts";
-import { processesOf } from "./targets.ts";
+import { processesOf, tokensOf } from "./targets.ts";
 
 export interface RestartPorts {
   readonly link: OperatorLink;
@@ -26,8 +26,8 @@ const WITHIN_MS = 60_000;
 export async function restartActor(actor: string, ports: RestartPorts): Promise<void> {
   const { link, store, view, who, onText } = ports;
   const keeps = (agents: readonly AgentAnswered[]): boolean =>
-    processesOf(agents).some((process) => process.actor === actor);
-  const target = processesOf(await link.agents(AGENTS_MS, keeps)).find((process) => process.actor === actor);
+    processesOf(agents).some((process) => tokensOf(process).includes(actor));
+  const target = processesOf(await link.agents(AGENTS_MS, keeps)).find((process) => tokensOf(process).includes(actor));
   if (target === undefined)
     throw new CommandError(
       `no agent keeps ${actor}: it has gone, or was started by hand (\`tutti run\` without --agent-creds)`,

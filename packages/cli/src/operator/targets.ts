@@ -1,5 +1,5 @@
 /** Which processes an operator means by `ranker`, `ranker-1`, `host-b/executor`, an actor's id or the beginning of one, or `all`. */
-import { type AgentAnswered, type ProcessState, type Role, isRole } from "@tutti/protocol";
+import { type AgentAnswered, type ProcessRole, type ProcessState, isRole } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import { CommandError, usageError } from "../failure.ts";
 
@@ -12,7 +12,16 @@ export interface Target extends ProcessState {
  * Who is restarted first, where everybody is: those without whom serving goes on, and last those who take requests, when all behind them are fresh. A spare
  * goes before its leader, so that the lead moves once.
  */
-const ORDER: readonly Role[] = ["profiler", "planner", "gateway", "ranker", "batcher", "executor", "ingress"];
+const ORDER: readonly ProcessRole[] = [
+  "profiler",
+  "planner",
+  "gateway",
+  "ranker",
+  "batcher",
+  "executor",
+  "ingress",
+  "node",
+];
 
 export const processesOf = (agents: readonly AgentAnswered[]): Target[] =>
   agents.flatMap(({ agent, host, processes }) => processes.map((process) => ({ ...process, agent, host })));
@@ -39,7 +48,7 @@ export function findTargets(
   return meant.sort(
     (a, b) =>
       ORDER.indexOf(a.role) - ORDER.indexOf(b.role) ||
-      Number(leads(a.actor)) - Number(leads(b.actor)) ||
+      Number(tokensOf(a).some(leads)) - Number(tokensOf(b).some(leads)) ||
       (`${a.host}/${a.name}` < `${b.host}/${b.name}` ? -1 : 1),
   );
 }
@@ -47,12 +56,18 @@ export function findTargets(
 /** So much of an id says who is meant. */
 const PREFIX_MIN = 3;
 
-function means(name: string, { role, name: own, host, actor }: Target): boolean {
+/** Of all the actors that it hosts. */
+export const tokensOf = ({ actor, actors }: ProcessState): readonly string[] => actors ?? [actor];
+
+function means(name: string, target: Target): boolean {
+  const { role, name: own, host } = target;
   if (name === "all" || name === role) return true;
   // A name that is a role's means all of them, also where one process is called so.
   if (isRole(name)) return false;
   return (
-    name === own || name === `${host}/${own}` || (name.length >= PREFIX_MIN && actor !== "" && actor.startsWith(name))
+    name === own ||
+    name === `${host}/${own}` ||
+    (name.length >= PREFIX_MIN && tokensOf(target).some((actor) => actor !== "" && actor.startsWith(name)))
   );
 }
 

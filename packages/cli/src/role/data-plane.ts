@@ -7,15 +7,15 @@ import type { IngressPorts } from "@tutti/actors";
 import { NatsDataClient, serveNats } from "@tutti/bus-nats";
 import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
-import type { RoleContext } from "./run-role.ts";
+import type { RoleContext } from "./run-process.ts";
 
 /** Loopback interfaces, and every interface: executors on other hosts need a name that they can reach. */
 export const serveDataPlane =
   (context: RoleContext): IngressPorts["serveData"] =>
   (handlers) => {
-    const { nats, options, config, ports } = context;
+    const { options, config, ports } = context;
     const onFault = (text: string): void => ports.telemetry.log.warn({ fault: text }, "data plane");
-    const relayed = serveNats({ bus: nats.bulk, cluster: options.cluster, key: config.key, handlers, onFault });
+    const relayed = serveNats({ bus: ports.bulk, cluster: options.cluster, key: config.key, handlers, onFault });
     const tls = tlsOf(options);
     const isPlain = tls === undefined && options.tlsCa !== undefined;
     if (isPlain && options.dataPlane === "tcp")
@@ -37,9 +37,9 @@ export const serveDataPlane =
     }
   };
 
-export function openDataPlane({ nats, options, config, ports }: RoleContext): DataClient {
+export function openDataPlane({ options, config, ports }: RoleContext): DataClient {
   const onFault = (text: string): void => ports.telemetry.log.warn({ fault: text }, "data plane");
-  const relayed = new NatsDataClient({ bus: nats.bulk, cluster: options.cluster, key: config.key, onFault });
+  const relayed = new NatsDataClient({ bus: ports.bulk, cluster: options.cluster, key: config.key, onFault });
   if (options.dataPlane === "nats") return relayed;
   const direct = new TcpDataClient({
     key: config.key,

@@ -1,5 +1,5 @@
 /** A process that takes another's place: it loads, says that it is ready, and serves once whoever started it says so (docs/architecture.md, T4). */
-import type { RoleContext } from "./run-role.ts";
+import type { RoleContext } from "./run-process.ts";
 
 /** In the environment of a process that is to wait. */
 export const HELD_VARIABLE = "TUTTI_HELD";

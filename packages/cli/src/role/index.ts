@@ -6,5 +6,5 @@ export * from "./role-defaults.ts";
 export * from "./option-values.ts";
 export * from "./role-flags.ts";
 export * from "./role-options.ts";
-export * from "./run-role.ts";
+export * from "./run-process.ts";
 export * from "./data-plane.ts";

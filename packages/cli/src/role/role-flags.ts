@@ -205,8 +205,9 @@ export const FLAGS: readonly Flag[] = [
   },
 ];
 
-export function roleHelp(role: Role): string {
-  const flags = FLAGS.filter((flag) => flag.roles.includes(role));
+export function roleHelp(roles: Role | readonly Role[]): string {
+  const hosted = [roles].flat();
+  const flags = FLAGS.filter((flag) => hosted.some((role) => flag.roles.includes(role)));
   const width = Math.max(...flags.map((flag) => flag.name.length + flag.value.length)) + 5;
   return flags.map((flag) => `  ${`--${flag.name} <${flag.value}>`.padEnd(width)}  ${flag.text}`).join("\n");
 }

@@ -98,12 +98,13 @@ export interface RoleOptions {
 
 /** @throws {CommandError} naming the flag and what it takes */
 export function parseRoleOptions(
-  role: Role,
+  roles: Role | readonly Role[],
   argv: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
 ): RoleOptions {
-  const flags = FLAGS.filter((flag) => flag.roles.includes(role));
-  const given = parseFlags(role, flags, argv);
+  const hosted = [roles].flat();
+  const flags = FLAGS.filter((flag) => hosted.some((role) => flag.roles.includes(role)));
+  const given = parseFlags(hosted, flags, argv);
   const flag = (name: string): string | undefined => given[name];
   return {
     nats: (flag("nats") ?? env["TUTTI_NATS"] ?? "nats://127.0.0.1:4222").split(",").filter((url) => url !== ""),
@@ -156,7 +157,11 @@ function certificateOf(
   return { tlsCert, tlsKey };
 }
 
-function parseFlags(role: Role, flags: readonly Flag[], argv: readonly string[]): Readonly<Record<string, string>> {
+function parseFlags(
+  roles: readonly Role[],
+  flags: readonly Flag[],
+  argv: readonly string[],
+): Readonly<Record<string, string>> {
   try {
     const options = Object.fromEntries(flags.map(({ name }) => [name, { type: "string" as const }]));
     return parseArgs({ args: [...argv], options, strict: true, allowPositionals: false }).values as Record<
@@ -164,6 +169,6 @@ function parseFlags(role: Role, flags: readonly Flag[], argv: readonly string[])
       string
     >;
   } catch (error) {
-    throw usageError(`${(error as Error).message}\nA ${role} takes:\n${roleHelp(role)}`);
+    throw usageError(`${(error as Error).message}\nA ${roles.join(",")} takes:\n${roleHelp(roles)}`);
   }
 }

@@ -1,14 +1,17 @@
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole, Role } from "@tutti/protocol";
 import { WHOLE } from "@tutti/planning";
 import { parseBytes } from "@tutti/units";
 import { type Machine, launchOf } from "../parts/part-launch.ts";
 import type { SplittableExecutor } from "../parts/part-switch.ts";
+import { NODE_ROLES } from "../role/node-roles.ts";
 import type { UpOptions } from "./up-options.ts";
 
 export interface PlannedRole {
   /** Also the name of its log file. */
   readonly name: string;
-  readonly role: Role;
+  readonly role: ProcessRole;
+  /** What its process hosts. */
+  readonly roles: readonly Role[];
   readonly argv: readonly string[];
   /** Started when it is needed. */
   readonly isSpare?: boolean;
@@ -29,59 +32,84 @@ export interface Surroundings {
   readonly state?: string | undefined;
   /** Whether processes can be bound to cores. Default: they can't. */
   readonly hasTaskset?: boolean;
-  readonly credentials: Readonly<Partial<Record<Role | "admin" | "answers", string>>>;
+  readonly credentials: Readonly<Partial<Record<ProcessRole | "admin" | "answers", string>>>;
 }
 
-/** The processes of one machine: by default an ingress, a batcher, a leading ranker and its spare, the executors, and those that watch. */
+/** The processes of one machine: a node and the executors, or with the layout `spread` a process for each role. */
 export function planCluster(options: UpOptions, around: Surroundings): PlannedRole[] {
-  const planned = (name: string, role: Role, ...argv: string[]): PlannedRole => {
+  const planned = (name: string, role: ProcessRole, roles: readonly Role[], argv: readonly string[]): PlannedRole => {
     const credentials = around.credentials[role];
     const common = ["--nats", around.url, ...(credentials === undefined ? [] : ["--creds", credentials])];
-    const tls = options.tls === undefined ? [] : tlsFlags(role, options.tls);
+    const tls = options.tls === undefined ? [] : tlsFlags(roles, options.tls);
     const telemetry = [
       "--log-level",
       options.logLevel,
       ...(options.otlp === undefined ? [] : ["--otlp", options.otlp]),
     ];
-    return { name, role, argv: [...common, ...tls, ...telemetry, ...argv] };
+    return { name, role, roles, argv: [...common, ...tls, ...telemetry, ...argv] };
   };
-  const patience = options.patience === undefined ? [] : ["--patience", options.patience];
-  const batching = ["--policy", options.policy, "--gather", options.gather, "--latency", options.latency];
-  const replyScope = options.apps.length > 0 ? "app" : "any";
-  const dataPlane = ["--data-plane", options.dataPlane];
-  const state = around.state === undefined ? [] : ["--state", around.state];
-  const memory = options.memory === undefined ? [] : ["--memory", options.memory];
-  const pipelines = options.pipelines === undefined ? [] : ["--pipelines", options.pipelines];
-  const rehearsal = ["--rehearsal", `${options.rehearsal}us`];
-  const { answers } = around.credentials;
-  const answersCreds = answers === undefined ? [] : ["--answers-creds", answers];
+  const flags = roleFlags(options, around);
+  const alone = (name: string, role: Role, ...more: string[]): PlannedRole =>
+    planned(name, role, [role], [...flags[role], ...more]);
+  const several = (role: Role, count: number): PlannedRole[] => namesOf(role, count).map((name) => alone(name, role));
+  const rankersOf = (prefix: string, ...more: string[]): PlannedRole[] =>
+    Array.from({ length: options.rankers }, (_, index) => alone(`${prefix}-${index}`, "ranker", ...more));
+  const executors = planExecutors(options, around).map(({ argv, ...executor }, index) => ({
+    ...alone(`executor-${index}`, "executor", ...argv),
+    ...executor,
+    ...(options.autoscale !== undefined && index >= options.autoscale.min && { isSpare: true }),
+  }));
+  const others = options.otherSubClusters.flatMap((name) => rankersOf(`ranker-${name}`, "--sub-cluster", name));
+  if (options.layout === "node") {
+    const nodeFlags = NODE_ROLES.flatMap((role) => flags[role]);
+    const nodes = namesOf("node", options.nodes).map((name, index) =>
+      planned(name, "node", NODE_ROLES, [...nodeFlags, ...gatewayPorts(options.gateway, index)]),
+    );
+    return [...nodes, ...others, ...executors];
+  }
   return [
-    ...Array.from({ length: options.rankers }, (_, index) => planned(`ranker-${index}`, "ranker")),
-    ...options.otherSubClusters.flatMap((subCluster) =>
-      Array.from({ length: options.rankers }, (_, index) =>
-        planned(`ranker-${subCluster}-${index}`, "ranker", "--sub-cluster", subCluster),
-      ),
-    ),
-    ...namesOf("batcher", options.batchers).map((name) => planned(name, "batcher", ...batching, ...patience)),
-    ...planExecutors(options, around).map(({ argv, ...executor }, index) => ({
-      ...planned(`executor-${index}`, "executor", ...state, ...dataPlane, ...memory, ...argv),
-      ...executor,
-      ...(options.autoscale !== undefined && index >= options.autoscale.min && { isSpare: true }),
-    })),
-    ...namesOf("ingress", options.ingresses).map((name) =>
-      planned(name, "ingress", "--reply-scope", replyScope, ...answersCreds, ...rehearsal, ...dataPlane, ...pipelines),
-    ),
-    planned("profiler", "profiler"),
-    planned("planner", "planner", "--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)),
-    planned(
-      "gateway",
-      "gateway",
-      ...options.gateway,
-      ...traceFlags(options),
-      ...repositoryFlags(options, around.credentials["admin"]),
-    ),
+    ...rankersOf("ranker"),
+    ...others,
+    ...several("batcher", options.batchers),
+    ...executors,
+    ...several("ingress", options.ingresses),
+    ...several("profiler", 1),
+    ...several("planner", 1),
+    alone("gateway", "gateway", ...gatewayPorts(options.gateway, 0)),
   ];
 }
+
+/** What each role is started with besides what all are. */
+function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Role, readonly string[]>> {
+  const { answers } = around.credentials;
+  const dataPlane = ["--data-plane", options.dataPlane];
+  return {
+    ranker: [],
+    batcher: [
+      ...["--policy", options.policy, "--gather", options.gather, "--latency", options.latency],
+      ...(options.patience === undefined ? [] : ["--patience", options.patience]),
+    ],
+    executor: [
+      ...(around.state === undefined ? [] : ["--state", around.state]),
+      ...dataPlane,
+      ...(options.memory === undefined ? [] : ["--memory", options.memory]),
+    ],
+    ingress: [
+      ...["--reply-scope", options.apps.length > 0 ? "app" : "any"],
+      ...(answers === undefined ? [] : ["--answers-creds", answers]),
+      ...["--rehearsal", `${options.rehearsal}us`],
+      ...dataPlane,
+      ...(options.pipelines === undefined ? [] : ["--pipelines", options.pipelines]),
+    ],
+    profiler: [],
+    planner: ["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
+    gateway: [...traceFlags(options), ...repositoryFlags(options, around.credentials["admin"])],
+  };
+}
+
+/** Only the first gateway of a machine has the ports that were asked for; the others take free ones. */
+const gatewayPorts = (flags: readonly string[], index: number): readonly string[] =>
+  index === 0 ? flags : flags.map((flag) => (flag.startsWith("--") ? flag : "0"));
 
 /** Of a Jaeger beside it. */
 const traceFlags = ({ traceQuery }: UpOptions): string[] =>
@@ -94,7 +122,7 @@ function repositoryFlags({ repositoryToken }: UpOptions, admin: string | undefin
 }
 
 /** The only one of its role needs no number. */
-const namesOf = (role: string, count: number): string[] =>
+const namesOf = (role: ProcessRole, count: number): string[] =>
   count === 1 ? [role] : Array.from({ length: count }, (_, index) => `${role}-${index}`);
 
 type PlannedExecutor = Pick<PlannedRole, "argv" | "prefix" | "gpus" | "splittable" | "unsplittable">;
@@ -140,8 +168,8 @@ function planExecutors(options: UpOptions, { jitter, hasTaskset = false }: Surro
   });
 }
 
-function tlsFlags(role: Role, { ca, cert, key }: NonNullable<UpOptions["tls"]>): string[] {
+function tlsFlags(roles: readonly Role[], { ca, cert, key }: NonNullable<UpOptions["tls"]>): string[] {
   const own =
-    role !== "ingress" || cert === undefined || key === undefined ? [] : ["--tls-cert", cert, "--tls-key", key];
+    !roles.includes("ingress") || cert === undefined || key === undefined ? [] : ["--tls-cert", cert, "--tls-key", key];
   return ["--tls-ca", ca, ...own];
 }

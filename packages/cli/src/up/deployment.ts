@@ -1,10 +1,10 @@
 /** The processes of one `tutti up`: all of them started, watched and stopped together. */
 import { execPath } from "node:process";
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole } from "@tutti/protocol";
 import { LogBook } from "../agent/log-book.ts";
 import { type ProcessKeeper, keeperOf } from "../agent/process-keeper.ts";
 import { CommandError } from "../failure.ts";
-import { serviceArguments } from "../role/service-main.ts";
+import { processArguments } from "../role/process-arguments.ts";
 import type { Announcer } from "./announcer.ts";
 import type { PlannedRole } from "./cluster-plan.ts";
 import type { LogFile, RunDirectory } from "./run-directory.ts";
@@ -63,7 +63,7 @@ export class Deployment {
   /** For the agent of this host, through which operators reach the processes. */
   get keeper(): ProcessKeeper {
     const parts = (): PartSwitch | undefined => this.#parts;
-    const roleOf = (name: string): Role | undefined =>
+    const roleOf = (name: string): ProcessRole | undefined =>
       this.#partNames.has(name) ? "executor" : this.#planned.find((planned) => planned.name === name)?.role;
     return keeperOf({ supervisor: this.#supervisor, logs: this.#book, roleOf, parts });
   }
@@ -101,7 +101,7 @@ export class Deployment {
     this.#supervisor.expectEnds();
     const named = (roles: readonly string[]): string[] =>
       this.#planned.filter(({ role }) => roles.includes(role)).map(({ name }) => name);
-    const killed = await this.#supervisor.stop({ names: named(["ingress", "gateway"]), graceMs: DRAIN_MS });
+    const killed = await this.#supervisor.stop({ names: named(["node", "ingress", "gateway"]), graceMs: DRAIN_MS });
     killed.push(...(await this.#supervisor.stop({ graceMs: STOP_MS })));
     for (const name of killed) this.#announcer.say("killed", `${name} did not stop in time and was killed`, { name });
     for (const log of this.#logs.values()) log.close();
@@ -147,9 +147,9 @@ export class Deployment {
   }
 }
 
-function specOf({ name, role, argv, prefix = [] }: PlannedRole): ChildSpec {
+function specOf({ name, roles, argv, prefix = [] }: PlannedRole): ChildSpec {
   const [command = execPath, ...before] = prefix;
-  const script = [...(prefix.length > 0 ? [execPath] : []), ...serviceArguments(role)];
+  const script = [...(prefix.length > 0 ? [execPath] : []), ...processArguments(roles)];
   // The name tells in `ps` and in tests which one it is.
   return { name, command, args: [...before, ...script, ...argv], env: { TUTTI_PROCESS: name } };
 }

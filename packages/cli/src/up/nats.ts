@@ -50,7 +50,7 @@ export async function provideNats(options: UpOptions, announcer: Announcer): Pro
 
 /** @param creds - a file for all of them, or a folder with one for each, as `tutti auth init` makes it */
 function existingNats(url: string, creds: string | undefined): ServingNats {
-  const users = creds === undefined ? [] : [...ROLES, "answers", "admin", "agent", "recorder"];
+  const users = creds === undefined ? [] : [...ROLES, "node", "answers", "admin", "agent", "recorder"];
   return {
     url,
     port: undefined,

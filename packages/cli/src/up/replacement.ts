@@ -3,17 +3,17 @@
  *
  *   spare-first  The replacement starts beside the old process, and the old one is asked to leave only once the new one is ready (docs/architecture.md,
  *                T9). A replacement that does not come up leaves the old process as it was.
- *   stop-first   For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway, which holds a port; the
+ *   stop-first   For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway and the node, which hold ports; the
  *                profiler and the planner, whose entries in the store have one writer, and without which serving goes on.
  */
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
 import { type Outcome, type Supervisor, endProcess } from "./supervisor.ts";
 
 export type ReplacementOrder = "spare-first" | "stop-first";
 
-const SPARE_FIRST: ReadonlySet<Role> = new Set<Role>(["ingress", "batcher", "ranker"]);
-export const replacementOrder = (role: Role): ReplacementOrder =>
+const SPARE_FIRST: ReadonlySet<ProcessRole> = new Set<ProcessRole>(["ingress", "batcher", "ranker"]);
+export const replacementOrder = (role: ProcessRole): ReplacementOrder =>
   SPARE_FIRST.has(role) ? "spare-first" : "stop-first";
 
 /** An actor ends itself after 9 s, whatever it still waits for. */

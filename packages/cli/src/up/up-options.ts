@@ -30,6 +30,8 @@ export interface UpFlags {
   readonly autoscale?: string;
   readonly epoch?: string;
   readonly budgetShare?: string;
+  readonly layout?: string;
+  readonly nodes?: string;
   readonly ingresses?: string;
   readonly batchers?: string;
   readonly rankers?: string;
@@ -81,6 +83,11 @@ export interface UpOptions {
   readonly epoch: Micros;
   /** Of the planner. */
   readonly budgetShare: number;
+  /** `node`: the roles of this machine share a process, but for executors; `spread`: each has its own. */
+  readonly layout: (typeof LAYOUTS)[number];
+  /** node: the first one's hot standbys count too. */
+  readonly nodes: number;
+  /** spread. */
   readonly ingresses: number;
   readonly batchers: number;
   /** Of each sub-cluster. */
@@ -151,6 +158,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     autoscale,
     epoch: parseEpoch(flags.epoch),
     budgetShare: parseBudgetShare(flags.budgetShare),
+    ...layoutOf(flags),
     ingresses: countOf("ingresses", flags.ingresses ?? "1", ROLE_MAX),
     batchers: countOf("batchers", flags.batchers ?? "1", ROLE_MAX),
     rankers: countOf("rankers", flags.rankers ?? "2", ROLE_MAX),
@@ -178,6 +186,20 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     jaeger: flags.jaeger === true,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),
   };
+}
+
+const LAYOUTS = ["node", "spread"] as const;
+
+/** Who counts the processes of a role wants them apart. */
+function layoutOf(flags: UpFlags): Pick<UpOptions, "layout" | "nodes"> {
+  const counted = (["ingresses", "batchers", "rankers"] as const).find((role) => flags[role] !== undefined);
+  const layout = oneOf("layout", LAYOUTS, flags.layout ?? (counted === undefined ? "node" : "spread"));
+  if (layout === "node" && counted !== undefined)
+    throw usageError(
+      `--${counted} goes with --layout spread: a node hosts one of each role, and --nodes says how many nodes`,
+    );
+  if (layout === "spread" && flags.nodes !== undefined) throw usageError("--nodes goes with --layout node");
+  return { layout, nodes: countOf("nodes", flags.nodes ?? "1", ROLE_MAX) };
 }
 
 /** Those that are not given are the usual ones where they are free. */

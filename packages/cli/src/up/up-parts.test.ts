@@ -27,10 +27,10 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 test("every planned process has a command line that its role understands", () => {
   const options = parseUpOptions({ ...FLAGS, executors: "3", patience: "0.5", otlp: "http://127.0.0.1:4318" });
   const planned = planCluster(options, { url: "nats://127.0.0.1:1", credentials: { ranker: "/r", answers: "/a" } });
-  for (const { role, argv } of planned) expect(parseRoleOptions(role, argv, {}).nats).toEqual(["nats://127.0.0.1:1"]);
+  for (const { roles, argv } of planned) expect(parseRoleOptions(roles, argv, {}).nats).toEqual(["nats://127.0.0.1:1"]);
   expect(planned.filter(({ role }) => role === "ranker").map(({ argv }) => argv.includes("/r"))).toEqual([true, true]);
-  for (const { role, argv } of planned)
-    expect(parseRoleOptions(role, argv, {}).answersCreds).toBe(role === "ingress" ? "/a" : undefined);
+  for (const { roles, argv } of planned)
+    expect(parseRoleOptions(roles, argv, {}).answersCreds).toBe(roles.includes("ingress") ? "/a" : undefined);
   const executors = planned.filter(({ role }) => role === "executor");
   expect(executors.map(({ argv }) => parseRoleOptions("executor", argv, {}).gpus)).toEqual([[0], [1], [2]]);
 });

@@ -1,7 +1,7 @@
 import { createRanker } from "@tutti/actors";
-import { GRANT_CTRL_FLOOR, PING_EVERY, REHEARSE_EVERY, runRole } from "@tutti/cli/role";
+import { GRANT_CTRL_FLOOR, PING_EVERY, REHEARSE_EVERY, type StartRole } from "@tutti/cli/role";
 
-await runRole("ranker", ({ ports, config, options }, ready) =>
+export const start: StartRole = ({ ports, config, options }, ready) =>
   createRanker(
     ports,
     {
@@ -12,5 +12,4 @@ await runRole("ranker", ({ ports, config, options }, ready) =>
       rehearseEvery: REHEARSE_EVERY,
     },
     ready,
-  ),
-);
+  );

@@ -30,13 +30,14 @@ const COLLECT_LATE = ["--initial-old-space-size=64", "--no-memory-reducer"];
 /** V8's helper threads have a nice value (helper-threads.ts), and yet what one compiles is not interrupted for some ms: four of them have had every core of two then. */
 const ONE_HELPER = "--v8-pool-size=1";
 
-/** Whether V8's helper threads give way to the actor in that role. */
-export const decides = (role: Role): boolean => DECIDERS.has(role);
+/** Whether V8's helper threads give way to the actors in these roles. */
+export const decides = (roles: readonly Role[]): boolean => roles.every((role) => DECIDERS.has(role));
 
-/** What Node is started with for a role: its flags, and the file that it runs. Services are started, never imported. */
-export const serviceArguments = (role: Role): string[] => [
-  ...(LARGE_HEAP.has(role) ? ["--initial-old-space-size=512"] : []),
+/** What Node is started with for a process that hosts these roles: its flags, the file that it runs, and the roles. Services are started, never imported. */
+export const processArguments = (roles: readonly Role[]): string[] => [
+  ...(roles.some((role) => LARGE_HEAP.has(role)) ? ["--initial-old-space-size=512"] : []),
   ...EARLY_OPTIMISATION,
-  ...(decides(role) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : []),
-  join(import.meta.dirname, "../../../../services", role, "src/main.ts"),
+  ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : []),
+  join(import.meta.dirname, "../../../../services/node/src/main.ts"),
+  roles.join(","),
 ];

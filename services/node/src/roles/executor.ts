@@ -1,6 +1,13 @@
 import { rmSync } from "node:fs";
 import { type LastRun, createExecutor } from "@tutti/actors";
-import { CommandError, type RoleContext, createEmulatedEngine, heldBy, openDataPlane, runRole } from "@tutti/cli/role";
+import {
+  CommandError,
+  type RoleContext,
+  createEmulatedEngine,
+  heldBy,
+  openDataPlane,
+  type StartRole,
+} from "@tutti/cli/role";
 import type { Engine } from "@tutti/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant } from "@tutti/units";
@@ -8,7 +15,7 @@ import { actorKey, gpuId, instant } from "@tutti/units";
 /** From outside, as far as its supervisor could tell; perhaps for lack of memory. */
 const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
-await runRole("executor", async (context, ready) => {
+export const start: StartRole = async (context, ready) => {
   const { ports, config, options, fail } = context;
   const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
   const path = notePath(options.state, slot, process.pid);
@@ -29,7 +36,7 @@ await runRole("executor", async (context, ready) => {
     { ...config, subCluster, ...(memory !== undefined && { memoryBytesMax: memory }) },
     ready,
   );
-});
+};
 
 function startEngine({ clock, options }: RoleContext, note: NoteOptions): Engine | Promise<Engine> {
   if (options.engine === "emulated") return createEmulatedEngine(clock, options);

@@ -1,6 +1,6 @@
 import { type ServedPipelines, createIngress } from "@tutti/actors";
 import { functionsOf, readPipelines } from "@tutti/cli/pipelines";
-import { REHEARSALS_PER_SECOND, RESPOND_FLOOR, runRole, serveDataPlane } from "@tutti/cli/role";
+import { REHEARSALS_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/cli/role";
 import { WorkerDecoder } from "@tutti/decode-worker";
 import { WorkerSteps } from "@tutti/pipeline-worker";
 
@@ -11,7 +11,7 @@ async function servedPipelines(folder: string | undefined): Promise<{ readonly p
   return { pipelines: { specs, steps: await WorkerSteps.start({ folder, functions: functionsOf(specs) }) } };
 }
 
-await runRole("ingress", async (context, ready) => {
+export const start: StartRole = async (context, ready) => {
   const { ports, config, options } = context;
   const pipelines = await servedPipelines(options.pipelines);
   return createIngress(
@@ -24,4 +24,4 @@ await runRole("ingress", async (context, ready) => {
     },
     ready,
   );
-});
+};

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { connectNats, readCredentials } from "@tutti/bus-nats";
-import { runRole } from "@tutti/cli/role";
+import { type StartRole } from "@tutti/cli/role";
 import { type PortWish, checkToken, createGateway } from "@tutti/gateway";
 
 const wish = (port: number | undefined, preferred: number): PortWish => (port === undefined ? { preferred } : { port });
 
-await runRole("gateway", async ({ ports, config, options, told, fail }, ready) => {
+export const start: StartRole = async ({ ports, config, options, told, fail }, ready) => {
   const { repositoryToken, repositoryCreds, nats, tlsCa } = options;
   // Only for the repository and for restarts from the console: everything else is done with the gateway's own rights, which are few.
   const operator =
@@ -41,4 +41,4 @@ await runRole("gateway", async ({ ports, config, options, told, fail }, ready) =
     },
     ready,
   );
-});
+};

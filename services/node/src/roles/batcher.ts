@@ -1,7 +1,7 @@
 import { createBatcher } from "@tutti/actors";
-import { CTRL_FLOOR, MARGIN_SHARE, PER_ITEM_FLOOR_US, PER_KILOBYTE_FLOOR_US, runRole } from "@tutti/cli/role";
+import { CTRL_FLOOR, MARGIN_SHARE, PER_ITEM_FLOOR_US, PER_KILOBYTE_FLOOR_US, type StartRole } from "@tutti/cli/role";
 
-await runRole("batcher", ({ ports, config, options }, ready) => {
+export const start: StartRole = ({ ports, config, options }, ready) => {
   const { policy, gather, latency, patience } = options;
   const delayFloors = { ctrl: CTRL_FLOOR, perItem: PER_ITEM_FLOOR_US, perKilobyte: PER_KILOBYTE_FLOOR_US };
   return createBatcher(
@@ -17,4 +17,4 @@ await runRole("batcher", ({ ports, config, options }, ready) => {
     },
     ready,
   );
-});
+};

@@ -1,0 +1,24 @@
+import type { Actor } from "@tutti/actors";
+import type { Role } from "@tutti/protocol";
+
+/** Those who take requests end first, then those who serve them: each stage begins when the one before has ended. */
+const STAGES: readonly (readonly Role[])[] = [
+  ["gateway"],
+  ["ingress"],
+  ["batcher"],
+  ["ranker", "profiler", "planner", "executor"],
+];
+
+/** Drains all actors of a process, so that none ends while another one here still needs it. */
+export function drainInOrder(actors: readonly Actor[], done: () => void, stage = 0): void {
+  const roles = STAGES[stage];
+  if (roles === undefined) return done();
+  const next = (): void => drainInOrder(actors, done, stage + 1);
+  const ending = actors.filter(({ role }) => roles.includes(role));
+  let left = ending.length;
+  if (left === 0) return next();
+  for (const actor of ending)
+    actor.drain(() => {
+      if (--left === 0) next();
+    });
+}

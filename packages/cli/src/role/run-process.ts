@@ -1,0 +1,260 @@
+/** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
+import { randomBytes, randomInt } from "node:crypto";
+import { hostname } from "node:os";
+import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
+import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
+import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
+import { NodeClock } from "@tutti/clock-node";
+import type { ProcessRole, Role } from "@tutti/protocol";
+import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
+import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
+import { EXIT, explain } from "../failure.ts";
+import { helpersGiveWay } from "./helper-threads.ts";
+import { processLives } from "./process-lives.ts";
+import { drainInOrder } from "./drain-order.ts";
+import { COLLECT_ALONE, decides } from "./process-arguments.ts";
+import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
+import { watchVitals } from "./vitals.ts";
+
+export interface RoleContext {
+  readonly options: RoleOptions;
+  readonly ports: ActorPorts;
+  readonly config: ActorConfig;
+  readonly nats: NatsConnection;
+  readonly clock: NodeClock;
+  /** Told to whoever started this process, beside that it is ready. */
+  readonly told: Record<string, unknown>;
+  /** Ends the process at once: what it drives is unusable, and its supervisor starts it again. */
+  readonly fail: (reason: string) => void;
+  /** Called before the process ends by itself, however it does. */
+  readonly onEnd: (run: () => void) => void;
+}
+
+/** Builds the actor on its ports; `ready` is called once it serves. */
+export type StartRole = (context: RoleContext, ready: () => void) => Actor | Promise<Actor>;
+
+/** Several times a second, as T5 and docs/architecture.md, 4 need it. */
+const HEARTBEAT_EVERY = millis(100);
+/** Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for its turn on a busy machine. */
+const PEER_TIMEOUT = millis(1_000);
+/** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
+const DRAIN_MS = 9_000;
+/** Whoever started us is gone, and nobody is left to wait for. */
+const ORPHAN_DRAIN_MS = 1_000;
+
+const WAITING_SAID_MS = 3_000;
+
+const LOGGED_MS = 50;
+
+const exitNow = (): void => process.exit(EXIT.failed);
+/**
+ * Of an executor's process: `process.exit` waits for its worker threads, and one in a native run that does not end would keep it for ever. (Ending such a
+ * worker otherwise aborts the process.)
+ */
+const killNow = (): void => {
+  process.emit("exit", EXIT.failed);
+  process.kill(process.pid, "SIGKILL");
+};
+
+/** How each role is started. Only what this process hosts is loaded. */
+export type RoleStarters = Readonly<Record<Role, () => Promise<StartRole>>>;
+
+/** What a process is called after: its role, or `node` where it hosts several. */
+export const processRoleOf = (roles: readonly Role[]): ProcessRole => (roles.length === 1 ? roles[0]! : "node");
+
+/** @param roles - what this process hosts; gateway and ingress of one process need no server between them */
+export async function runProcess(
+  roles: readonly Role[],
+  argv: readonly string[],
+  starters: RoleStarters,
+): Promise<void> {
+  const name = processRoleOf(roles);
+  let telemetry: OtelTelemetry | undefined;
+  if (decides(roles) && process.execArgv.includes(COLLECT_ALONE)) helpersGiveWay();
+  try {
+    const options = parseRoleOptions(roles, argv);
+    const keys = roles.map(() => actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
+    telemetry = await createTelemetry({
+      service: `tutti-${name}`,
+      instance: actorToken(keys[0]!),
+      level: options.logLevel,
+      ...(options.otlp !== undefined && { otlp: options.otlp }),
+    });
+    await serve({ roles, keys, options, telemetry, starters });
+  } catch (error) {
+    const { text, exitCode } = explain(error);
+    process.stderr.write(`tutti run ${roles.join(",")}: ${text}\n`);
+    await telemetry?.close();
+    process.exit(exitCode === EXIT.ok ? EXIT.failed : exitCode);
+  }
+}
+
+interface Serving {
+  readonly roles: readonly Role[];
+  /** Of each role's actor. */
+  readonly keys: readonly ActorConfig["key"][];
+  readonly options: RoleOptions;
+  readonly telemetry: OtelTelemetry;
+  readonly starters: RoleStarters;
+}
+
+async function serve({ roles, keys, options, telemetry, starters }: Serving): Promise<void> {
+  const { log } = telemetry;
+  // Until there is something to drain; `endInOrder` takes over.
+  process.on("disconnect", exitNow);
+  const nats = await connect(roles, options, telemetry);
+  let clockErrorUs = 0;
+  const clock = new NodeClock({
+    onSkew: (error) => {
+      clockErrorUs = Math.round(error);
+      log.warn({ errorUs: clockErrorUs }, "the wall clock is off; this clock slews towards it");
+    },
+    onDegraded: (reason) => log.warn({ reason }, "alarms are no longer precise"),
+  });
+  await clock.ready();
+  const ending = { begun: false };
+  const endNow = roles.includes("executor") ? killNow : exitNow;
+  const fail = (reason: string): void => {
+    log.error({ reason }, "can't go on");
+    if (endNow === exitNow) process.exit(EXIT.failed);
+    setTimeout(killNow, LOGGED_MS); // the log is written in the background
+  };
+  const onStatus = (status: BusStatus): void => {
+    if (status.kind === "closed" && !ending.begun) fail(`the connection to NATS was closed: ${status.reason}`);
+    if (status.kind === "permission-denied")
+      log.error({ subject: status.subject, text: status.text }, "NATS does not allow it");
+  };
+  nats.control.onStatus(onStatus);
+  nats.answers?.onStatus(onStatus);
+  const told: Record<string, unknown> = {};
+  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs }));
+  const control = new HostBus({ under: nats.control });
+  const bulk = new HostBus({ under: nats.bulk });
+  const actors = await Promise.all(
+    roles.map(async (role, index) => {
+      const start = await starters[role]();
+      const context: RoleContext = {
+        ...{ options, nats, clock, told, fail },
+        ports: {
+          ...{
+            bus: control.actor(),
+            bulk: bulk.actor(),
+            store: nats.store,
+            clock,
+            telemetry,
+            randomBytes,
+            processLives,
+          },
+          ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
+          // The process' own figures are told once.
+          ...(index === 0 && { vitals }),
+        },
+        config: {
+          key: keys[index]!,
+          cluster: options.cluster,
+          host: options.host ?? hostname(),
+          pid: process.pid,
+          heartbeatEvery: HEARTBEAT_EVERY,
+          peerTimeout: PEER_TIMEOUT,
+        },
+        onEnd: (run) => void process.once("exit", run),
+      };
+      return startActor(start, context);
+    }),
+  );
+  const tokens = keys.map(actorToken);
+  log.info({ roles: roles.join(","), actors: tokens.join(","), nats: options.nats.join(","), ...told }, "ready");
+  process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
+  endInOrder(actors, { ending, endNow }, async () => {
+    await nats.close();
+    clock.close();
+    await telemetry.close();
+  });
+}
+
+/** Resolves when the actor serves. */
+function startActor(start: StartRole, context: RoleContext): Promise<Actor> {
+  return new Promise((resolve, reject) => {
+    let isReady = false;
+    let actor: Actor | undefined;
+    const settle = (): void => {
+      if (isReady && actor !== undefined) resolve(actor);
+    };
+    Promise.resolve(
+      start(context, () => {
+        isReady = true;
+        settle();
+      }),
+    ).then((started) => {
+      actor = started;
+      settle();
+    }, reject);
+  });
+}
+
+async function connect(roles: readonly Role[], options: RoleOptions, { log }: OtelTelemetry): Promise<NatsConnection> {
+  const name = processRoleOf(roles);
+  const waiting = setInterval(() => {
+    log.warn({ nats: options.nats.join(",") }, "waits for a NATS server to answer");
+  }, WAITING_SAID_MS);
+  const nats = await connectNats({
+    servers: options.nats,
+    name: `tutti-${name}`,
+    inboxPrefix: roleInboxPrefix(name),
+    waitForServer: true,
+    noEcho: true,
+    ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
+    ...(roles.includes("ingress") &&
+      options.answersCreds !== undefined && { answersCredentials: readCredentials(options.answersCreds) }),
+    ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
+  });
+  clearInterval(waiting);
+  return nats;
+}
+
+/** Answers to the gateway of this process stay in it; others go out on the connection that may publish to applications' inboxes only. */
+function nearFirst(near: Bus, far: Bus): Bus {
+  return {
+    get payloadMax() {
+      return far.payloadMax;
+    },
+    get connected() {
+      return far.connected;
+    },
+    publish: (subject, payload, options) =>
+      (near.isNear?.(subject) === true ? near : far).publish(subject, payload, options),
+    isNear: (subject) => near.isNear?.(subject) === true,
+    subscribe: (subject, onDelivery, options) => far.subscribe(subject, onDelivery, options),
+    request: (subject, payload, options, done) => far.request(subject, payload, options, done),
+    newInbox: () => far.newInbox(),
+    flush: (done) => far.flush(done),
+    onStatus: (listener) => far.onStatus(listener),
+    announce: (service) => far.announce(service),
+    close: (done) => far.close(done),
+  };
+}
+
+/** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */
+function endInOrder(
+  actors: readonly Actor[],
+  { ending, endNow }: { readonly ending: { begun: boolean }; readonly endNow: () => void },
+  close: () => Promise<void>,
+): void {
+  const end = (drainMs: number): void => {
+    if (ending.begun) endNow();
+    ending.begun = true;
+    setTimeout(endNow, drainMs).unref();
+    drainInOrder(actors, () => {
+      close().then(() => process.exit(EXIT.ok), endNow);
+    });
+  };
+  process.off("disconnect", exitNow);
+  process.on("SIGTERM", () => end(DRAIN_MS));
+  process.on("SIGINT", () => {
+    // A terminal sends Ctrl-C to all of its processes; the supervisor stops us in its own order.
+    if (!process.connected) end(DRAIN_MS);
+  });
+  process.on("disconnect", () => {
+    if (!ending.begun) end(ORPHAN_DRAIN_MS);
+  });
+}

@@ -1,0 +1,4 @@
+import { createProfiler } from "@tutti/actors";
+import { PROFILING, type StartRole } from "@tutti/cli/role";
+
+export const start: StartRole = ({ ports, config }, ready) => createProfiler(ports, { ...config, ...PROFILING }, ready);
