@@ -267,29 +267,32 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     expect(leaving.texts.length).toBe(heardWhenDrained);
   });
 
-  test.skipIf(isLocal)(`${name}: draining ends also when there is nothing to wait for, twice, when the connection is away, and when it is closed`, async () => {
-    const to = subject();
-    const drained = (subscription: { drain(done: () => void): void }): Promise<void> =>
-      new Promise((resolve) => subscription.drain(resolve));
-    const first = b.subscribe(to, () => {});
-    await Promise.all([drained(first), drained(first)]);
-    await drained(first);
-    first.stop();
-    const second = b.subscribe(to, () => {});
-    const third = b.subscribe(to, () => {});
-    second.stop();
-    await drained(second);
-    await network().cut();
-    await until(() => !b.connected);
-    await drained(third);
-    await network().heal();
-    await until(() => a.connected && b.connected);
-    expect(await request(a, to, NOTHING)).toEqual({ failure: "no-responders" });
-    const fourth = b.subscribe(to, () => {});
-    await new Promise<void>((resolve) => b.close(resolve));
-    await drained(fourth);
-    await drained(b.subscribe(to, () => {}));
-  });
+  test.skipIf(isLocal)(
+    `${name}: draining ends also when there is nothing to wait for, twice, when the connection is away, and when it is closed`,
+    async () => {
+      const to = subject();
+      const drained = (subscription: { drain(done: () => void): void }): Promise<void> =>
+        new Promise((resolve) => subscription.drain(resolve));
+      const first = b.subscribe(to, () => {});
+      await Promise.all([drained(first), drained(first)]);
+      await drained(first);
+      first.stop();
+      const second = b.subscribe(to, () => {});
+      const third = b.subscribe(to, () => {});
+      second.stop();
+      await drained(second);
+      await network().cut();
+      await until(() => !b.connected);
+      await drained(third);
+      await network().heal();
+      await until(() => a.connected && b.connected);
+      expect(await request(a, to, NOTHING)).toEqual({ failure: "no-responders" });
+      const fourth = b.subscribe(to, () => {});
+      await new Promise<void>((resolve) => b.close(resolve));
+      await drained(fourth);
+      await drained(b.subscribe(to, () => {}));
+    },
+  );
 
   test(`${name}: what may not be published or subscribed to is reported, and everything else goes on`, async () => {
     const restricted = await network().connectRestricted();
@@ -313,34 +316,37 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     expect([secret.texts, outside.texts]).toEqual([[], []]);
   });
 
-  test.skipIf(isLocal)(`${name}: after a break subscriptions live again, and what happened is told in order`, async () => {
-    const to = subject();
-    const heard = new Heard();
-    const statuses = listen(b);
-    b.subscribe(to, heard.take);
-    const silent = subject();
-    b.subscribe(silent, () => {});
-    await flushed(b);
-    const pending = request(a, silent, NOTHING, { timeoutMs: 60_000 });
-    await flushed(a);
-    await network().cut();
-    await until(() => !a.connected && !b.connected);
-    expect(await pending).toEqual({ failure: "closed" });
-    expect(a.publish(to, bytes("lost"))).toBe(false);
-    expect(await request(a, to, NOTHING)).toEqual({ failure: "closed" });
-    expect(await new Promise((resolve) => a.flush(resolve))).toBe(false);
-    await network().heal();
-    await until(() => a.connected && b.connected);
-    await flushed(b);
-    expect(a.publish(to, bytes("after"))).toBe(true);
-    await heard.count(1);
-    expect(heard.texts).toEqual(["after"]);
-    const answerer = subject();
-    b.subscribe(answerer, (delivery) => b.publish(delivery.reply!, bytes("here")));
-    await flushed(b);
-    expect(isBusFailure(await request(a, answerer, NOTHING))).toBe(false);
-    expect(statuses.map(({ kind }) => kind)).toEqual(["disconnected", "reconnected"]);
-  });
+  test.skipIf(isLocal)(
+    `${name}: after a break subscriptions live again, and what happened is told in order`,
+    async () => {
+      const to = subject();
+      const heard = new Heard();
+      const statuses = listen(b);
+      b.subscribe(to, heard.take);
+      const silent = subject();
+      b.subscribe(silent, () => {});
+      await flushed(b);
+      const pending = request(a, silent, NOTHING, { timeoutMs: 60_000 });
+      await flushed(a);
+      await network().cut();
+      await until(() => !a.connected && !b.connected);
+      expect(await pending).toEqual({ failure: "closed" });
+      expect(a.publish(to, bytes("lost"))).toBe(false);
+      expect(await request(a, to, NOTHING)).toEqual({ failure: "closed" });
+      expect(await new Promise((resolve) => a.flush(resolve))).toBe(false);
+      await network().heal();
+      await until(() => a.connected && b.connected);
+      await flushed(b);
+      expect(a.publish(to, bytes("after"))).toBe(true);
+      await heard.count(1);
+      expect(heard.texts).toEqual(["after"]);
+      const answerer = subject();
+      b.subscribe(answerer, (delivery) => b.publish(delivery.reply!, bytes("here")));
+      await flushed(b);
+      expect(isBusFailure(await request(a, answerer, NOTHING))).toBe(false);
+      expect(statuses.map(({ kind }) => kind)).toEqual(["disconnected", "reconnected"]);
+    },
+  );
 
   test(`${name}: every level of the services protocol finds an announced actor, until it stops`, async () => {
     const service: ServiceInfo = {
@@ -382,7 +388,7 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
     const to = subject();
     const heard = new Heard();
     b.subscribe(to, heard.take, { exclusive: true });
-    await Promise.all([flushed(a), flushed(b)]);
+    await until(() => a.isNear?.(to) === true);
     await network().cut();
     await until(() => !a.connected);
     expect(a.publish(to, bytes("here"))).toBe(true);

@@ -1,6 +1,6 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import type { Role } from "@tutti/protocol";
+import type { Heartbeat, LinkAddress, Role } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
 import type { ActorKey, Micros } from "@tutti/units";
@@ -20,6 +20,8 @@ export interface ActorPorts {
   readonly randomBytes: (count: number) => Uint8Array;
   /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
   readonly vitals?: () => Readonly<Record<string, number>>;
+  /** How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way. */
+  readonly links?: { readonly own: LinkAddress; hear(beat: Heartbeat): void };
   /** Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that can't be told. */
   readonly processLives?: (pid: number) => boolean | undefined;
 }

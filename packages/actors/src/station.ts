@@ -60,7 +60,9 @@ export class Station {
     this.pulse = new BusPulse(ports.bus, ports.clock, AWAKE_WITHIN);
     this.directory = new Directory(ports.clock, config.peerTimeout, options, this.pulse);
     this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
-      if (sender === beat.key && sender !== config.key) this.directory.hear(beat);
+      if (sender !== beat.key || sender === config.key) return;
+      if (beat.link !== undefined && beat.host === config.host) ports.links?.hear(beat);
+      this.directory.hear(beat);
     });
   }
 
@@ -135,6 +137,7 @@ export class Station {
       sentAt: this.#ports.clock.now(),
       startedAt: this.startedAt,
       leaving: this.#leaving,
+      ...(this.#ports.links !== undefined && { link: this.#ports.links.own }),
       ...this.#options.beat?.(),
     });
   }

@@ -68,6 +68,8 @@ const isOffer = (offer: Unknown<Listed<"offers">>): boolean =>
   isInstant(offer.execAt) &&
   isInstant(offer.latest) &&
   isMicros(offer.delay);
+const isLink = ({ process, path, publicKey }: Unknown<NonNullable<Heartbeat["link"]>>): boolean =>
+  isText(process) && isText(path) && isText(publicKey);
 const isAddress = (address: Unknown<NonNullable<Heartbeat["address"]>>): boolean =>
   isText(address.host) && isCount(address.port) && address.port < 65_536 && typeof address.tls === "boolean";
 
@@ -84,6 +86,7 @@ export const wellFormed = {
     isAbsentOr(beat.subCluster, isSubCluster) &&
     isAbsentOr(beat.yields, (yields) => typeof yields === "boolean") &&
     isAbsentOr(beat.grants, isCount) &&
+    isAbsentOr(beat.link, (link) => isMap(link) && isLink(link as object)) &&
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
     isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&

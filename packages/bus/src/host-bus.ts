@@ -56,6 +56,8 @@ export const LINKED_HEADER = "Tutti-Linked";
 export interface HostBusOptions {
   /** Does not echo: what it publishes it does not hear. */
   readonly under: Bus;
+  /** Where barriers of links are heard (LINK-2): new for each link. Default: an inbox. */
+  readonly barrierSubject?: () => string;
   /** Runs at the end of this turn, before anything else comes. Default: a microtask. */
   readonly later?: (run: () => void) => void;
   /** For the time-outs of requests and links. Default: setTimeout. */
@@ -75,13 +77,15 @@ export class HostBus {
   #turn = 0;
   #isDraining = false;
 
-  constructor({ under, later = queueMicrotask, startTimer = startTimeout }: HostBusOptions) {
+  constructor(options: HostBusOptions) {
+    const { under, later = queueMicrotask, startTimer = startTimeout } = options;
     this.under = under;
     this.later = later;
     this.startTimer = startTimer;
     this.links = new LinkRoutes({
       under,
       startTimer,
+      barrierSubject: options.barrierSubject ?? (() => under.newInbox()),
       arrive: (subject, delivery) => this.#arrive(subject, delivery),
     });
   }

@@ -21,7 +21,7 @@ export type LinkMessage =
     }
   | { readonly kind: "interest"; readonly pattern: string; readonly exclusive: boolean }
   | { readonly kind: "no-interest"; readonly pattern: string; readonly exclusive: boolean }
-  /** The other end's whole interest is told; it hears barriers at this inbox. */
+  /** The other end's whole interest is told; it hears barriers at this subject. */
   | { readonly kind: "ready"; readonly inbox: string }
   /** The barrier was heard. */
   | { readonly kind: "go" };
@@ -58,10 +58,11 @@ export interface LinkRoutesOptions {
   /** Hands a message to whoever subscribes here; false: nobody does. */
   readonly arrive: Arrive;
   readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
+  readonly barrierSubject: () => string;
 }
 
 /** Without a confirmation for so long, the link is given up. */
-const BARRIER_MS = 2_000;
+const BARRIER_MS = 500;
 /** Messages that may wait for the barrier. */
 const WAITING_MAX = 10_000;
 
@@ -101,14 +102,16 @@ export class LinkRoutes {
   readonly #under: Bus;
   readonly #arrive: Arrive;
   readonly #startTimer: LinkRoutesOptions["startTimer"];
+  readonly #barrierSubject: () => string;
   readonly #links = new Set<Link>();
   readonly #byId = new Map<string, Link>();
   readonly #interests = new InterestTable<PeerInterest>();
 
-  constructor({ under, arrive, startTimer }: LinkRoutesOptions) {
+  constructor({ under, arrive, startTimer, barrierSubject }: LinkRoutesOptions) {
     this.#under = under;
     this.#arrive = arrive;
     this.#startTimer = startTimer;
+    this.#barrierSubject = barrierSubject;
   }
 
   get size(): number {
@@ -119,7 +122,7 @@ export class LinkRoutes {
     const link = new Link(end);
     this.#links.add(link);
     this.#byId.set(end.id, link);
-    const inbox = this.#under.newInbox();
+    const inbox = this.#barrierSubject();
     link.barrier = this.#under.subscribe(inbox, () => link.end.send({ kind: "go" }));
     end.open({
       onMessage: (message) => this.#onMessage(link, message),

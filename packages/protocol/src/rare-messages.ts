@@ -11,6 +11,16 @@ export interface DataAddress {
   readonly tls: boolean;
 }
 
+/** How processes of the same host reach each other without the server between them. */
+export interface LinkAddress {
+  /** The process, not the actor: a node has several actors. */
+  readonly process: string;
+  /** A Unix socket. */
+  readonly path: string;
+  /** Its public key (Ed25519, base64 of the DER form): who answers there proves to be that process. */
+  readonly publicKey: string;
+}
+
 /** Sent by every actor several times a second on its role's beat subject; the last one says `leaving`. */
 export const Heartbeat = packed<{
   readonly key: ActorKey;
@@ -20,6 +30,8 @@ export const Heartbeat = packed<{
   readonly sentAt: Instant;
   readonly startedAt: Instant;
   readonly leaving: boolean;
+  /** Where processes of its host connect to. */
+  readonly link?: LinkAddress;
   /** ranker: the epoch it leads with (0: a spare). */
   readonly epoch?: number;
   /** ranker: of which sub-cluster. */

@@ -5,10 +5,11 @@ import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
-import type { ProcessRole, Role } from "@tutti/protocol";
+import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
 import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
 import { EXIT, explain } from "../failure.ts";
+import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
 import { drainInOrder } from "./drain-order.ts";
@@ -128,8 +129,14 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   nats.answers?.onStatus(onStatus);
   const told: Record<string, unknown> = {};
   const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs }));
-  const control = new HostBus({ under: nats.control });
-  const bulk = new HostBus({ under: nats.bulk });
+  // Every role that has links may publish to what an actor hears.
+  const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
+  const control = new HostBus({ under: nats.control, barrierSubject });
+  const bulk = new HostBus({ under: nats.bulk, barrierSubject });
+  const links = await openLinks(roles, {
+    buses: { control, bulk },
+    onFault: (text) => log.warn({ fault: text }, "links"),
+  });
   const actors = await Promise.all(
     roles.map(async (role, index) => {
       const start = await starters[role]();
@@ -146,6 +153,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
             processLives,
           },
           ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
+          ...(links !== undefined && { links }),
           // The process' own figures are told once.
           ...(index === 0 && { vitals }),
         },
@@ -166,11 +174,16 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   log.info({ roles: roles.join(","), actors: tokens.join(","), nats: options.nats.join(","), ...told }, "ready");
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
   endInOrder(actors, { ending, endNow }, async () => {
+    links?.close();
     await nats.close();
     clock.close();
     await telemetry.close();
   });
 }
+
+/** A gateway alone speaks to nobody but publishers' subjects. */
+const openLinks = async (roles: readonly Role[], options: HostLinksOptions): Promise<HostLinks | undefined> =>
+  roles.every((role) => role === "gateway") ? undefined : HostLinks.open(options);
 
 /** Resolves when the actor serves. */
 function startActor(start: StartRole, context: RoleContext): Promise<Actor> {

@@ -1,0 +1,220 @@
+/**
+ * Links over Unix sockets: how processes of one host talk to each other without a server between them (HostBus in @tutti/bus).
+ *
+ *   UNIX-1. Each end proves that it is the process whose heartbeat named its public key: it signs what the other end has chosen at random.
+ *   UNIX-2. The folder of the sockets belongs to their user alone.
+ *   UNIX-3. At most `pendingBytesMax` wait for an end that does not read; beyond, the link ends, and messages go by the server again.
+ */
+import { type KeyObject, createPublicKey, randomBytes, sign, verify } from "node:crypto";
+import { type Server, type Socket, connect, createServer } from "node:net";
+import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/bus";
+import { FrameSocket } from "./frame-socket.ts";
+import { LinkAssembler, decodeLinkMessage, encodeLinkMessage, encodeText, parseText } from "./link-codec.ts";
+
+const PENDING_BYTES_MAX = 134_217_728;
+const HANDSHAKE_MS = 2_000;
+const CONNECTIONS_MAX = 1_024;
+
+/** What a link carries: control messages, or bulk data, which must not delay them. */
+export type LinkPurpose = "control" | "bulk";
+
+export interface LinkIdentity {
+  readonly id: string;
+  readonly privateKey: KeyObject;
+}
+
+/** Called with a link that stands. */
+export type OnLink = (peer: string, purpose: LinkPurpose, end: LinkEnd) => void;
+/** The public key (base64 of its DER form) that a process' heartbeat has named; undefined: none was heard. */
+export type PublicKeyOf = (process: string) => string | undefined;
+
+export interface LinkListenerOptions {
+  readonly path: string;
+  readonly identity: LinkIdentity;
+  readonly publicKeyOf: PublicKeyOf;
+  /** Whether a link with that process is wanted: not where one stands. */
+  readonly wants: (peer: string, purpose: LinkPurpose) => boolean;
+  readonly onLink: OnLink;
+}
+
+interface Hello {
+  readonly id: string;
+  readonly purpose: LinkPurpose;
+  readonly nonce: string;
+}
+
+/** Takes links of other processes. */
+export class LinkListener {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(options: LinkListenerOptions) {
+    this.#server = createServer((socket) => {
+      if (this.#sockets.size >= CONNECTIONS_MAX) return void socket.destroy();
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+      accept(socket, options);
+    });
+    this.#server.listen(options.path);
+  }
+
+  /** Resolves when it listens. @throws {Error} it can't */
+  ready(): Promise<void> {
+    if (this.#server.listening) return Promise.resolve();
+    return new Promise((resolve, reject) => this.#server.once("listening", resolve).once("error", reject));
+  }
+
+  close(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+function accept(socket: Socket, { identity, publicKeyOf, wants, onLink }: LinkListenerOptions): void {
+  const challenge = randomBytes(24).toString("base64url");
+  let hello: Hello | undefined;
+  const talk = new Handshake(socket, (said) => {
+    if (hello === undefined) {
+      hello = asHello(said);
+      if (hello === undefined || !wants(hello.id, hello.purpose)) return talk.fail();
+      return talk.say({ id: identity.id, nonce: challenge, signature: signed(identity, hello, "accepts") });
+    }
+    const { signature } = said as { readonly signature?: unknown };
+    const given = { id: identity.id, purpose: hello.purpose, nonce: challenge };
+    if (!isSigned(publicKeyOf(hello.id), hello.id, given, "connects", signature)) return talk.fail();
+    if (!wants(hello.id, hello.purpose)) return talk.fail(); // another one stands by now
+    talk.say({ stands: true });
+    onLink(hello.id, hello.purpose, talk.finish(`${hello.nonce}${challenge}`));
+  });
+}
+
+export interface LinkConnectOptions {
+  readonly path: string;
+  readonly purpose: LinkPurpose;
+  readonly identity: LinkIdentity;
+  /** Whom we expect there. */
+  readonly peer: string;
+  readonly publicKeyOf: PublicKeyOf;
+  readonly onLink: OnLink;
+  /** It could not be made, or the other end did not want it. */
+  readonly onFailed: () => void;
+}
+
+/** Offers a link to the process that listens at `path`. */
+export function connectLink(options: LinkConnectOptions): void {
+  const { path, purpose, identity, peer, publicKeyOf, onLink, onFailed } = options;
+  const nonce = randomBytes(24).toString("base64url");
+  const hello: Hello = { id: identity.id, purpose, nonce };
+  const socket = connect(path);
+  let id: string | undefined;
+  const talk = new Handshake(
+    socket,
+    (said) => {
+      if (id !== undefined) return "stands" in said ? onLink(peer, purpose, talk.finish(id)) : talk.fail();
+      const { id: sender, nonce: challenge, signature } = said as Record<string, unknown>;
+      if (sender !== peer || typeof challenge !== "string") return talk.fail();
+      if (!isSigned(publicKeyOf(peer), peer, hello, "accepts", signature)) return talk.fail();
+      const given: Hello = { id: peer, purpose, nonce: challenge };
+      talk.say({ signature: signed(identity, given, "connects") });
+      id = `${nonce}${challenge}`;
+    },
+    onFailed,
+  );
+  talk.say(hello);
+}
+
+/** @param hello - what the other end has said; its nonce is what makes the signature fresh */
+const signedText = (signer: string, { id, purpose, nonce }: Hello, act: string): Buffer =>
+  Buffer.from(`tutti-link ${act} ${signer} ${id} ${purpose} ${nonce}`);
+
+const signed = ({ id, privateKey }: LinkIdentity, hello: Hello, act: "accepts" | "connects"): string =>
+  sign(null, signedText(id, hello, act), privateKey).toString("base64");
+
+function isSigned(
+  publicKey: string | undefined,
+  signer: string,
+  hello: Hello,
+  act: "accepts" | "connects",
+  signature: unknown,
+): boolean {
+  if (publicKey === undefined || typeof signature !== "string") return false;
+  try {
+    const key = createPublicKey({ key: Buffer.from(publicKey, "base64"), format: "der", type: "spki" });
+    return verify(null, signedText(signer, hello, act), key, Buffer.from(signature, "base64"));
+  } catch {
+    return false;
+  }
+}
+
+function asHello(value: unknown): Hello | undefined {
+  const { id, purpose, nonce } = value as Record<string, unknown>;
+  if (typeof id !== "string" || typeof nonce !== "string") return undefined;
+  return purpose === "control" || purpose === "bulk" ? { id, purpose, nonce } : undefined;
+}
+
+/** The beginning of a connection: JSON texts, until both ends know each other. */
+class Handshake {
+  readonly #socket: Socket;
+  readonly #frames: FrameSocket;
+  readonly #timer: NodeJS.Timeout;
+  #onBody: (body: Buffer) => void;
+  #isOver = false;
+
+  constructor(socket: Socket, onSaid: (said: object) => void, onFailed: () => void = () => undefined) {
+    this.#socket = socket;
+    this.#frames = new FrameSocket(socket, PENDING_BYTES_MAX);
+    this.#timer = setTimeout(() => socket.destroy(), HANDSHAKE_MS);
+    this.#onBody = (body) => {
+      const said = parseText(body);
+      if (typeof said === "object" && said !== null) onSaid(said);
+      else this.fail();
+    };
+    const assembler = new LinkAssembler((body) => this.#onBody(body));
+    socket.on("data", (chunk: Buffer) => {
+      if (!assembler.take(chunk)) socket.destroy();
+    });
+    socket.on("error", () => undefined); // "close" follows
+    socket.once("close", () => {
+      clearTimeout(this.#timer);
+      if (!this.#isOver) onFailed();
+    });
+  }
+
+  say(what: object): void {
+    this.#frames.send(encodeText(JSON.stringify(what)), "kept");
+  }
+
+  fail(): void {
+    this.#socket.destroy();
+  }
+
+  /** From now on it is a link. */
+  finish(id: string): LinkEnd {
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    let handlers: LinkHandlers | undefined;
+    const early: LinkMessage[] = [];
+    const socket = this.#socket;
+    this.#onBody = (body) => {
+      const message = decodeLinkMessage(body);
+      if (message === undefined) socket.destroy();
+      else if (handlers === undefined) early.push(message);
+      else handlers.onMessage(message);
+    };
+    const frames = this.#frames;
+    return {
+      id,
+      send: (message) => frames.send(encodeLinkMessage(message), "borrowed"),
+      open: (own) => {
+        handlers = own;
+        for (const message of early.splice(0)) own.onMessage(message);
+        if (socket.destroyed) own.onClosed();
+        else socket.once("close", () => own.onClosed());
+      },
+      close: () => {
+        frames.flush();
+        socket.destroySoon();
+      },
+    };
+  }
+}
