@@ -38,7 +38,7 @@ async function startProcess(): Promise<Process> {
     identity: { id, privateKey },
     publicKeyOf,
     wants: (peer) => !links.has(peer),
-    onLink: (peer, _, end) => void links.set(peer, host.link(end)),
+    onLink: (peer, { control }) => void links.set(peer, host.link(control)),
   });
   await listener.ready();
   const key = publicKey.export({ format: "der", type: "spki" }).toString("base64");
@@ -52,12 +52,11 @@ function offer(from: Process, to: Process, as: Pick<Process, "id" | "privateKey"
   return new Promise((resolve) =>
     connectLink({
       path: to.path,
-      purpose: "control",
       identity: { id: as.id, privateKey: as.privateKey },
       peer: to.id,
       publicKeyOf,
-      onLink: (peer, _, end) => {
-        from.links.set(peer, from.host.link(end));
+      onLink: (peer, { control }) => {
+        from.links.set(peer, from.host.link(control));
         resolve(true);
       },
       onFailed: () => resolve(false),

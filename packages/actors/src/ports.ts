@@ -1,9 +1,16 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import type { Heartbeat, LinkAddress, Role } from "@tutti/protocol";
+import type { BatchDispatched, Heartbeat, LinkAddress, Role } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
 import type { ActorKey, Micros } from "@tutti/units";
+
+/** Filled by whoever offers something, and empty where no such actor is in this process. */
+export interface LocalActors {
+  /** An ingress that can send a batch with its rows; false: the executor must pull. */
+  rows?:
+    { readonly ingress: ActorKey; readonly carry: (batch: BatchDispatched, batcher: ActorKey) => boolean } | undefined;
+}
 
 /** What every actor is given. The same actor runs on NATS and real time, or on the simulator's bus and clock (T6). */
 export interface ActorPorts {
@@ -20,6 +27,8 @@ export interface ActorPorts {
   readonly randomBytes: (count: number) => Uint8Array;
   /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
   readonly vitals?: () => Readonly<Record<string, number>>;
+  /** What the actors of one process offer each other besides messages. */
+  readonly local?: LocalActors;
   /** How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way. */
   readonly links?: { readonly own: LinkAddress; hear(beat: Heartbeat): void };
   /** Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that can't be told. */

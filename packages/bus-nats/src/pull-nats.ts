@@ -4,7 +4,7 @@
  * responders" comes. What is larger than one message travels in fragments.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/bus";
-import { type PullRequest, type PulledItem, type ResultBatch, subjectsOf } from "@tutti/protocol";
+import { BatchDispatched, type PullRequest, type PulledItem, type ResultBatch, subjectsOf } from "@tutti/protocol";
 import {
   type DataClient,
   type DataHandlers,
@@ -14,7 +14,18 @@ import {
   type PullOutcome,
 } from "@tutti/pull";
 import { type ActorKey, actorToken } from "@tutti/units";
-import { type DecodedFrame, encodePull, encodeReply, encodeResults } from "@tutti/wire";
+import {
+  type DataFrame,
+  type DecodedFrame,
+  FrameReader,
+  FrameWriter,
+  decodeFrame,
+  encodePull,
+  encodeReply,
+  encodeResults,
+  isFrameFault,
+  writeFrame,
+} from "@tutti/wire";
 import { BulkOutbox } from "./bulk-outbox.ts";
 import { FrameIntake } from "./frame-intake.ts";
 
@@ -79,12 +90,35 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
   return {
     figures,
     address: undefined,
+    pushBatch: (batch, batcher, items) => {
+      const subject = subjects.bulkReply(batch.executor);
+      if (bus.isNear?.(subject) !== true) return false;
+      const [rows, ...more] = encodeReply(items, 0, bus.payloadMax);
+      if (rows === undefined || more.length > 0) return false;
+      const message = joinPushed(batch, batcher, rows);
+      return message.byteLength <= bus.payloadMax && bus.publish(subject, message, { owned: true });
+    },
     close: (done) => {
       subscription.stop();
       outbox.flush();
       bus.flush(() => done());
     },
   };
+}
+
+/** Bytes before the batch: how long it is, and padding. */
+const PUSHED_HEAD_BYTES = 8;
+
+/** A batch and its rows in one message: the length of the batch's control frame, that frame, and a reply frame as a pull would bring it. */
+function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame): Uint8Array {
+  const writer = new FrameWriter(batcher);
+  writer.add(BatchDispatched, batch);
+  const control = writer.take();
+  const message = new Uint8Array(PUSHED_HEAD_BYTES + control.byteLength + rows.byteLength);
+  new DataView(message.buffer).setUint32(0, control.byteLength, true);
+  message.set(control, PUSHED_HEAD_BYTES);
+  writeFrame(rows, message, PUSHED_HEAD_BYTES + control.byteLength);
+  return message;
 }
 
 /** One token more would need other permissions: `bulkreply.*` covers this. */
@@ -111,6 +145,7 @@ export class NatsDataClient implements DataClient {
   readonly #peers = new Map<ActorKey, Peer>();
   readonly #outbox: BulkOutbox;
   readonly #status: Subscription;
+  #pushed: Subscription | undefined;
 
   constructor(options: NatsDataOptions) {
     this.#options = options;
@@ -169,6 +204,27 @@ export class NatsDataClient implements DataClient {
     }
   }
 
+  onBatch(listener: Parameters<NonNullable<DataClient["onBatch"]>>[0]): void {
+    const { bus, cluster, key } = this.#options;
+    const fault = (text: string): void => {
+      this.figures.faults++;
+      this.#options.onFault?.(text);
+    };
+    let items: readonly PulledItem[] = [];
+    const reader = new FrameReader().on(BatchDispatched, (batch, batcher) => listener(batch, batcher, items));
+    this.#pushed = bus.subscribe(
+      subjectsOf(cluster).bulkReply(key),
+      ({ payload }) => {
+        const rows = rowsOfPushed(payload);
+        if (typeof rows === "string") return fault(rows);
+        items = rows.items;
+        const bad = reader.read(rows.control);
+        if (bad !== undefined) fault(bad.fault);
+      },
+      { exclusive: true },
+    );
+  }
+
   forget(key: ActorKey): void {
     this.#peers.get(key)?.subscription.stop();
     this.#peers.delete(key);
@@ -179,8 +235,24 @@ export class NatsDataClient implements DataClient {
     this.#outbox.flush();
     this.#pulls.close();
     this.#status.stop();
+    this.#pushed?.stop();
     for (const { subscription } of this.#peers.values()) subscription.stop();
     this.#peers.clear();
     this.#options.bus.flush(() => done());
   }
+}
+
+/** @returns why it is none */
+function rowsOfPushed(
+  payload: Uint8Array,
+): { readonly control: Uint8Array; readonly items: readonly PulledItem[] } | string {
+  if (payload.byteLength < PUSHED_HEAD_BYTES) return "a batch with rows of a few bytes";
+  const controlBytes = new DataView(payload.buffer, payload.byteOffset, 4).getUint32(0, true);
+  const end = PUSHED_HEAD_BYTES + controlBytes;
+  if (end > payload.byteLength) return "a batch with rows that ends early";
+  const frame = decodeFrame(payload.subarray(end));
+  if (isFrameFault(frame)) return frame.fault;
+  if (frame.kind !== "reply" || frame.forbidden || frame.items.length !== frame.total)
+    return "a batch without its rows";
+  return { control: payload.subarray(PUSHED_HEAD_BYTES, end), items: frame.items };
 }

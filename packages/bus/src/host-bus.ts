@@ -96,8 +96,8 @@ export class HostBus {
   }
 
   /** Carries what goes to the process at the other end from now on. @returns what ends it */
-  link(end: LinkEnd): LinkSwitch {
-    return this.links.add(end, this.interests.all());
+  link(end: LinkEnd, onClosed?: () => void): LinkSwitch {
+    return this.links.add(end, this.interests.all(), onClosed);
   }
 
   close(done: () => void): void {

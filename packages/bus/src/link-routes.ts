@@ -75,8 +75,11 @@ class Link implements LinkSwitch {
   barrier: DeliverySubscription | undefined;
   timer: { stop(): void } | undefined;
 
-  constructor(end: LinkEnd) {
+  readonly onClosed: () => void;
+
+  constructor(end: LinkEnd, onClosed: () => void) {
     this.end = end;
+    this.onClosed = onClosed;
   }
   get isUp(): boolean {
     return this.state === "up";
@@ -118,8 +121,8 @@ export class LinkRoutes {
     return this.#links.size;
   }
 
-  add(end: LinkEnd, own: readonly Interest[]): LinkSwitch {
-    const link = new Link(end);
+  add(end: LinkEnd, own: readonly Interest[], onClosed: () => void = () => undefined): LinkSwitch {
+    const link = new Link(end, onClosed);
     this.#links.add(link);
     this.#byId.set(end.id, link);
     const inbox = this.#barrierSubject();
@@ -230,6 +233,7 @@ export class LinkRoutes {
     if (link.state === "closed") return;
     const { waiting } = link;
     link.state = "closed";
+    link.onClosed();
     link.timer?.stop();
     link.barrier?.stop();
     this.#links.delete(link);

@@ -2,7 +2,7 @@ import type { LinkMessage } from "@tutti/bus";
 import type { DataFrame } from "@tutti/wire";
 
 /**
- * Messages of a link as bytes: their length (uint32), kind (uint8), and, of a message, the lengths of subject and reply (uint16 each) and of
+ * Messages of a link as bytes: their length (uint32), kind and channel (uint8), and, of a message, the lengths of subject and reply (uint16 each) and of
  * the headers (uint32), then these texts and the payload. All integers are little-endian.
  */
 const LENGTH_BYTES = 4;
@@ -11,10 +11,16 @@ const NO_REPLY = 0xffff;
 /** A NATS server takes 64 MB at most, and subjects and headers come on top. */
 export const LINK_MESSAGE_BYTES_MAX = 68_000_000;
 
-const KINDS = { message: 1, other: 2 } as const;
+const KINDS = { message: 0, other: 1 } as const;
+/** What a link carries: control messages and bulk data keep the order in which they were sent, also between each other. */
+export const LINK_CHANNELS = ["control", "bulk"] as const;
+export type LinkChannel = (typeof LINK_CHANNELS)[number];
 
-export function encodeLinkMessage(message: LinkMessage): DataFrame {
-  if (message.kind !== "message") return encodeText(JSON.stringify(message), KINDS.other);
+const kindByte = (kind: keyof typeof KINDS, channel: LinkChannel): number => KINDS[kind] + (channel === "bulk" ? 2 : 0);
+export const channelOf = (body: Uint8Array): LinkChannel => (((body[0] ?? 0) & 2) === 0 ? "control" : "bulk");
+
+export function encodeLinkMessage(message: LinkMessage, channel: LinkChannel = "control"): DataFrame {
+  if (message.kind !== "message") return encodeText(JSON.stringify(message), channel);
   const { subject, reply, headers, payload } = message;
   const headerText = headers === undefined ? "" : JSON.stringify(headers);
   const headerBytes = headers === undefined ? 0 : Buffer.byteLength(headerText);
@@ -22,7 +28,7 @@ export function encodeLinkMessage(message: LinkMessage): DataFrame {
   const head = Buffer.allocUnsafe(MESSAGE_HEAD_BYTES + subject.length + replyBytes + headerBytes);
   const byteLength = head.byteLength + payload.byteLength;
   head.writeUInt32LE(byteLength - LENGTH_BYTES, 0);
-  head[4] = KINDS.message;
+  head[4] = kindByte("message", channel);
   head.writeUInt16LE(subject.length, 5);
   head.writeUInt16LE(reply === undefined ? NO_REPLY : replyBytes, 7);
   head.writeUInt32LE(headerBytes, 9);
@@ -33,19 +39,21 @@ export function encodeLinkMessage(message: LinkMessage): DataFrame {
 }
 
 /** A text that both ends understand: handshakes, and what a link tells besides messages. */
-export function encodeText(text: string, kind: number = KINDS.other): DataFrame {
+export function encodeText(text: string, channel: LinkChannel = "control"): DataFrame {
   const length = Buffer.byteLength(text);
   const head = Buffer.allocUnsafe(LENGTH_BYTES + 1 + length);
   head.writeUInt32LE(1 + length, 0);
-  head[4] = kind;
+  head[4] = kindByte("other", channel);
   head.write(text, 5);
   return { head, body: [], byteLength: head.byteLength };
 }
 
+const kindOf = (body: Uint8Array): number | undefined => ((body[0] ?? 4) < 4 ? body[0]! & 1 : undefined);
+
 /** @returns undefined for what breaks the format; the payload is a view of `body` */
 export function decodeLinkMessage(body: Buffer): LinkMessage | undefined {
-  if (body[0] === KINDS.other) return asLinkMessage(parseText(body));
-  if (body[0] !== KINDS.message || body.byteLength < MESSAGE_HEAD_BYTES - LENGTH_BYTES) return undefined;
+  if (kindOf(body) === KINDS.other) return asLinkMessage(parseText(body));
+  if (kindOf(body) !== KINDS.message || body.byteLength < MESSAGE_HEAD_BYTES - LENGTH_BYTES) return undefined;
   const subjectBytes = body.readUInt16LE(1);
   const replyBytes = body.readUInt16LE(3);
   const headerBytes = body.readUInt32LE(5);
@@ -67,7 +75,7 @@ export function decodeLinkMessage(body: Buffer): LinkMessage | undefined {
 
 /** @returns undefined where it is no text, or no JSON */
 export function parseText(body: Buffer): unknown {
-  if (body[0] !== KINDS.other) return undefined;
+  if (kindOf(body) !== KINDS.other) return undefined;
   try {
     return JSON.parse(body.toString("utf8", 1)) as unknown;
   } catch {

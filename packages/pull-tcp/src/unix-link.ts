@@ -9,14 +9,23 @@ import { type KeyObject, createPublicKey, randomBytes, sign, verify } from "node
 import { type Server, type Socket, connect, createServer } from "node:net";
 import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/bus";
 import { FrameSocket } from "./frame-socket.ts";
-import { LinkAssembler, decodeLinkMessage, encodeLinkMessage, encodeText, parseText } from "./link-codec.ts";
+import {
+  LINK_CHANNELS,
+  LinkAssembler,
+  type LinkChannel,
+  channelOf,
+  decodeLinkMessage,
+  encodeLinkMessage,
+  encodeText,
+  parseText,
+} from "./link-codec.ts";
 
 const PENDING_BYTES_MAX = 134_217_728;
 const HANDSHAKE_MS = 2_000;
 const CONNECTIONS_MAX = 1_024;
 
-/** What a link carries: control messages, or bulk data, which must not delay them. */
-export type LinkPurpose = "control" | "bulk";
+/** Both channels of a connection: they stand and end together. */
+export type LinkEnds = Readonly<Record<LinkChannel, LinkEnd>>;
 
 export interface LinkIdentity {
   readonly id: string;
@@ -24,7 +33,7 @@ export interface LinkIdentity {
 }
 
 /** Called with a link that stands. */
-export type OnLink = (peer: string, purpose: LinkPurpose, end: LinkEnd) => void;
+export type OnLink = (peer: string, ends: LinkEnds) => void;
 /** The public key (base64 of its DER form) that a process' heartbeat has named; undefined: none was heard. */
 export type PublicKeyOf = (process: string) => string | undefined;
 
@@ -33,13 +42,12 @@ export interface LinkListenerOptions {
   readonly identity: LinkIdentity;
   readonly publicKeyOf: PublicKeyOf;
   /** Whether a link with that process is wanted: not where one stands. */
-  readonly wants: (peer: string, purpose: LinkPurpose) => boolean;
+  readonly wants: (peer: string) => boolean;
   readonly onLink: OnLink;
 }
 
 interface Hello {
   readonly id: string;
-  readonly purpose: LinkPurpose;
   readonly nonce: string;
 }
 
@@ -76,21 +84,20 @@ function accept(socket: Socket, { identity, publicKeyOf, wants, onLink }: LinkLi
   const talk = new Handshake(socket, (said) => {
     if (hello === undefined) {
       hello = asHello(said);
-      if (hello === undefined || !wants(hello.id, hello.purpose)) return talk.fail();
+      if (hello === undefined || !wants(hello.id)) return talk.fail();
       return talk.say({ id: identity.id, nonce: challenge, signature: signed(identity, hello, "accepts") });
     }
     const { signature } = said as { readonly signature?: unknown };
-    const given = { id: identity.id, purpose: hello.purpose, nonce: challenge };
+    const given = { id: identity.id, nonce: challenge };
     if (!isSigned(publicKeyOf(hello.id), hello.id, given, "connects", signature)) return talk.fail();
-    if (!wants(hello.id, hello.purpose)) return talk.fail(); // another one stands by now
+    if (!wants(hello.id)) return talk.fail(); // another one stands by now
     talk.say({ stands: true });
-    onLink(hello.id, hello.purpose, talk.finish(`${hello.nonce}${challenge}`));
+    onLink(hello.id, talk.finish(`${hello.nonce}${challenge}`));
   });
 }
 
 export interface LinkConnectOptions {
   readonly path: string;
-  readonly purpose: LinkPurpose;
   readonly identity: LinkIdentity;
   /** Whom we expect there. */
   readonly peer: string;
@@ -102,19 +109,19 @@ export interface LinkConnectOptions {
 
 /** Offers a link to the process that listens at `path`. */
 export function connectLink(options: LinkConnectOptions): void {
-  const { path, purpose, identity, peer, publicKeyOf, onLink, onFailed } = options;
+  const { path, identity, peer, publicKeyOf, onLink, onFailed } = options;
   const nonce = randomBytes(24).toString("base64url");
-  const hello: Hello = { id: identity.id, purpose, nonce };
+  const hello: Hello = { id: identity.id, nonce };
   const socket = connect(path);
   let id: string | undefined;
   const talk = new Handshake(
     socket,
     (said) => {
-      if (id !== undefined) return "stands" in said ? onLink(peer, purpose, talk.finish(id)) : talk.fail();
+      if (id !== undefined) return "stands" in said ? onLink(peer, talk.finish(id)) : talk.fail();
       const { id: sender, nonce: challenge, signature } = said as Record<string, unknown>;
       if (sender !== peer || typeof challenge !== "string") return talk.fail();
       if (!isSigned(publicKeyOf(peer), peer, hello, "accepts", signature)) return talk.fail();
-      const given: Hello = { id: peer, purpose, nonce: challenge };
+      const given: Hello = { id: peer, nonce: challenge };
       talk.say({ signature: signed(identity, given, "connects") });
       id = `${nonce}${challenge}`;
     },
@@ -124,8 +131,8 @@ export function connectLink(options: LinkConnectOptions): void {
 }
 
 /** @param hello - what the other end has said; its nonce is what makes the signature fresh */
-const signedText = (signer: string, { id, purpose, nonce }: Hello, act: string): Buffer =>
-  Buffer.from(`tutti-link ${act} ${signer} ${id} ${purpose} ${nonce}`);
+const signedText = (signer: string, { id, nonce }: Hello, act: string): Buffer =>
+  Buffer.from(`tutti-link ${act} ${signer} ${id} ${nonce}`);
 
 const signed = ({ id, privateKey }: LinkIdentity, hello: Hello, act: "accepts" | "connects"): string =>
   sign(null, signedText(id, hello, act), privateKey).toString("base64");
@@ -147,9 +154,8 @@ function isSigned(
 }
 
 function asHello(value: unknown): Hello | undefined {
-  const { id, purpose, nonce } = value as Record<string, unknown>;
-  if (typeof id !== "string" || typeof nonce !== "string") return undefined;
-  return purpose === "control" || purpose === "bulk" ? { id, purpose, nonce } : undefined;
+  const { id, nonce } = value as Record<string, unknown>;
+  return typeof id === "string" && typeof nonce === "string" ? { id, nonce } : undefined;
 }
 
 /** The beginning of a connection: JSON texts, until both ends know each other. */
@@ -189,32 +195,50 @@ class Handshake {
   }
 
   /** From now on it is a link. */
-  finish(id: string): LinkEnd {
+  finish(id: string): LinkEnds {
     this.#isOver = true;
     clearTimeout(this.#timer);
-    let handlers: LinkHandlers | undefined;
-    const early: LinkMessage[] = [];
+    const channels = { control: new Channel(), bulk: new Channel() };
     const socket = this.#socket;
     this.#onBody = (body) => {
       const message = decodeLinkMessage(body);
       if (message === undefined) socket.destroy();
-      else if (handlers === undefined) early.push(message);
-      else handlers.onMessage(message);
+      else channels[channelOf(body)].take(message);
     };
+    socket.once("close", () => {
+      for (const channel of LINK_CHANNELS) channels[channel].end();
+    });
     const frames = this.#frames;
-    return {
+    const endOf = (channel: LinkChannel): LinkEnd => ({
       id,
-      send: (message) => frames.send(encodeLinkMessage(message), "borrowed"),
-      open: (own) => {
-        handlers = own;
-        for (const message of early.splice(0)) own.onMessage(message);
-        if (socket.destroyed) own.onClosed();
-        else socket.once("close", () => own.onClosed());
-      },
+      send: (message) => frames.send(encodeLinkMessage(message, channel), "borrowed"),
+      open: (handlers) => channels[channel].open(handlers),
       close: () => {
         frames.flush();
         socket.destroySoon();
       },
-    };
+    });
+    return { control: endOf("control"), bulk: endOf("bulk") };
+  }
+}
+
+/** The receiving side of one channel: what comes before it is opened waits. */
+class Channel {
+  #handlers: LinkHandlers | undefined;
+  #early: LinkMessage[] = [];
+  #hasEnded = false;
+
+  open(handlers: LinkHandlers): void {
+    this.#handlers = handlers;
+    for (const message of this.#early.splice(0)) handlers.onMessage(message);
+    if (this.#hasEnded) handlers.onClosed();
+  }
+  take(message: LinkMessage): void {
+    if (this.#handlers === undefined) this.#early.push(message);
+    else this.#handlers.onMessage(message);
+  }
+  end(): void {
+    this.#hasEnded = true;
+    this.#handlers?.onClosed();
   }
 }

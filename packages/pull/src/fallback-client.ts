@@ -88,6 +88,7 @@ export function bothServers(direct: DataServer, relayed: DataServer): DataServer
     get address() {
       return direct.address;
     },
+    pushBatch: (batch, batcher, items) => relayed.pushBatch?.(batch, batcher, items) === true,
     close: (done) => direct.close(() => relayed.close(done)),
   };
 }

@@ -1,4 +1,4 @@
-import type { DataAddress, PulledItem, PullRequest, ResultBatch } from "@tutti/protocol";
+import type { BatchDispatched, DataAddress, PulledItem, PullRequest, ResultBatch } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 
 /**
@@ -8,6 +8,12 @@ import type { ActorKey } from "@tutti/units";
 export interface DataServer {
   /** Where executors connect to; undefined when only NATS reaches this ingress, or not yet listening. Travels in its heartbeats. */
   readonly address: DataAddress | undefined;
+  /**
+   * Sends a batch together with its rows to an executor of this host, which then has nothing to pull.
+   *
+   * @returns false and nothing sent: the executor is not near, or the rows are too many for one message
+   */
+  pushBatch?(batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): boolean;
   close(done: () => void): void;
 }
 
@@ -33,6 +39,8 @@ export interface DataClient {
   pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void;
   /** Sends outputs; they may be reused once the call returns. Lost with the connection, as a control message would be. */
   push(peer: DataPeer, results: ResultBatch): void;
+  /** Told of batches that an ingress of this host sends with their rows (`pushBatch`). Rows are valid until the listener returns. */
+  onBatch?(listener: (batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]) => void): void;
   /** A peer is gone: fail what waits for it and close its connection. */
   forget(key: ActorKey): void;
   close(done: () => void): void;

@@ -119,6 +119,7 @@ class Batcher implements Actor {
       marks: this.#marks,
       self: config.key,
       clock: ports.clock,
+      local: ports.local,
     });
     this.#catalog = new Catalog(ports.store, this.#station.log, {
       onChange: (model, before) => this.#onModel(model, before),

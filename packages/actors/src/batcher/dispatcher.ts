@@ -22,6 +22,7 @@ import {
   micros,
   millis,
 } from "@tutti/units";
+import type { LocalActors } from "../ports.ts";
 import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import type { Allegiance } from "./allegiance.ts";
@@ -62,6 +63,7 @@ export class Dispatcher implements ModelEffects {
   readonly #self: ActorKey;
   readonly #now: () => Instant;
   readonly #gate: OfferGate;
+  readonly #local: LocalActors | undefined;
   readonly #responds = new Map<ActorKey, Micros>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
 
@@ -72,7 +74,9 @@ export class Dispatcher implements ModelEffects {
     readonly marks: SampleMarks;
     readonly self: ActorKey;
     readonly clock: Clock;
+    readonly local: LocalActors | undefined;
   }) {
+    this.#local = options.local;
     this.#station = options.station;
     this.#allegiance = options.allegiance;
     this.#threads = options.threads;
@@ -196,7 +200,7 @@ export class Dispatcher implements ModelEffects {
     }));
     const wanted = this.#marks.mark(batch, grant.sentAt);
     if (wanted !== undefined) this.#station.send(grant.executor, SamplesWanted, wanted);
-    this.#station.send(grant.executor, BatchDispatched, {
+    const message: BatchDispatched = {
       batchId: batch.batchId,
       thread: batch.thread,
       gpu: grant.gpu,
@@ -215,7 +219,8 @@ export class Dispatcher implements ModelEffects {
       expectedRun: batch.expectedRun,
       ingresses,
       requests: groups.flatMap((group) => group.requests),
-    });
+    };
+    if (!this.#carriesRows(message)) this.#station.send(grant.executor, BatchDispatched, message);
     const askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
     this.outstanding.set(batch.batchId, {
       batchId: batch.batchId,
@@ -227,6 +232,15 @@ export class Dispatcher implements ModelEffects {
       lastDeadline: batch.requests[batch.requests.length - 1]!.deadline,
       firstAt: firstArrival(batch.requests),
     });
+  }
+
+  /** All of its rows lie in this process, and go with it. */
+  #carriesRows(batch: BatchDispatched): boolean {
+    const rows = this.#local?.rows;
+    const [first, ...others] = batch.ingresses;
+    return (
+      rows !== undefined && others.length === 0 && first?.ingress === rows.ingress && rows.carry(batch, this.#self)
+    );
   }
 
   refuse(request: Request, cause: "infeasible" | "overloaded", feasible: Micros): void {

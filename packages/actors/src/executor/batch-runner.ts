@@ -1,7 +1,7 @@
 /** Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2 and X3 of the executor. */
 import type { Clock } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
-import { type BatchDispatched, BatchFinished } from "@tutti/protocol";
+import { type BatchDispatched, BatchFinished, type PulledItem } from "@tutti/protocol";
 import type { DataClient } from "@tutti/pull";
 import type { Tracer } from "@tutti/telemetry";
 import {
@@ -79,13 +79,24 @@ export class BatchRunner {
     return count;
   }
 
-  accept(batch: BatchDispatched, batcher: ActorKey, desk: GpuDesk, model: CatalogModel): void {
+  /** @param accepted - with the rows, where they came with the batch */
+  accept({ batch, batcher, desk, model, rows }: AcceptedBatch): void {
     const now = this.#now();
     const run = new Run({ batch, batcher, desk, model, at: now });
     this.#runs.set(runKey(batcher, batch.batchId), run);
     const news = desk.accept(batch.startAt, batch.expectedRun, now);
     if (news !== undefined) this.#options.onFreeAt(desk, news);
-    this.#pull(run);
+    if (rows === undefined || !isWhole(batch, rows)) return this.#pull(run);
+    run.waiting = 0;
+    this.#take(run, 0, rows);
+    this.#start(run);
+  }
+
+  #take(run: Run, ingress: number, items: readonly PulledItem[]): void {
+    const key = run.batch.ingresses[ingress]!.ingress;
+    run.take(ingress, items);
+    this.#options.alone.pulled(run, key, items);
+    this.#options.shadows.pulled(run, key, items);
   }
 
   /** The process ends, and what it had accepted runs elsewhere: nobody hears of it any more. */
@@ -129,11 +140,8 @@ export class BatchRunner {
       };
       data.pull(peer, pull, timeoutMs, (outcome) => {
         if (run.started || this.#abandoned) return; // Too late: the batch runs without these rows.
-        if ("items" in outcome) {
-          run.take(i, outcome.items);
-          this.#options.alone.pulled(run, ingress, outcome.items);
-          this.#options.shadows.pulled(run, ingress, outcome.items);
-        } else
+        if ("items" in outcome) this.#take(run, i, outcome.items);
+        else
           station.log.warn(
             { batch: batch.batchId, failure: outcome.failure, items: seqs.length },
             "inputs could not be pulled",
@@ -255,5 +263,19 @@ interface Ran {
   readonly took: Micros;
   readonly failed: number;
 }
+
+export interface AcceptedBatch {
+  readonly batch: BatchDispatched;
+  readonly batcher: ActorKey;
+  readonly desk: GpuDesk;
+  readonly model: CatalogModel;
+  readonly rows: readonly PulledItem[] | undefined;
+}
+
+/** Rows come with a batch of one ingress only, one for each request and in their order. */
+const isWhole = (batch: BatchDispatched, rows: readonly PulledItem[]): boolean =>
+  batch.ingresses.length === 1 &&
+  rows.length === batch.requests.length &&
+  rows.every(({ seq }, i) => seq === batch.requests[i]!.seq);
 
 const runKey = (batcher: ActorKey, batchId: BatchId): string => `${batcher}/${batchId}`;

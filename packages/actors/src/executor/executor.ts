@@ -19,6 +19,7 @@ import {
   MEMORY_UNBOUNDED,
   type ModelSpec,
   ModelReported,
+  type PulledItem,
   ProfileMeasured,
   ProfileWanted,
   typicalLengths,
@@ -314,6 +315,7 @@ class Executor implements Actor {
   #listen(): void {
     const { reader } = this.#station;
     reader.on(BatchDispatched, (batch, sender) => this.#onBatch(batch, sender));
+    this.#ports.data.onBatch?.((batch, sender, rows) => this.#onBatch(batch, sender, rows));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
@@ -329,7 +331,8 @@ class Executor implements Actor {
     if (faults?.number === spec.number && faults.strikes.length > 0) this.#strikes.clear(spec, startedAt);
   }
 
-  #onBatch(batch: BatchDispatched, sender: ActorKey): void {
+  /** @param rows - where they came with it */
+  #onBatch(batch: BatchDispatched, sender: ActorKey, rows?: readonly PulledItem[]): void {
     const now = this.#now();
     const desk = this.#desks.get(batch.gpu);
     const model = this.#catalog.ofThread(batch.thread);
@@ -343,7 +346,7 @@ class Executor implements Actor {
     if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, desk, "full", sender);
     const refusal = this.#fence.admit(batch, now);
     if (refusal !== undefined) return this.#turnAway(batch, desk, refusal, sender);
-    this.#runner.accept(batch, sender, desk, loaded);
+    this.#runner.accept({ batch, batcher: sender, desk, model: loaded, rows });
   }
 
   /** Refuses a batch whose grant is used up by that: the ranker counts on the time that it would have taken. */

@@ -12,7 +12,6 @@ import {
   APP_BYTES_MAX,
   APP_REQUESTS_MAX,
   CANCEL_SUBJECT,
-  type DataAddress,
   INFER_QUEUE,
   INFER_SUBJECT,
   INGRESS_BYTES_MAX,
@@ -44,6 +43,7 @@ import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
 import { type Accepted, heldOf } from "./accepted.ts";
 import { CancelDesk, cancelledError } from "./cancel-desk.ts";
+import { type ServedData, carrierOf } from "./batch-carrier.ts";
 import { createDataDesk } from "./data-desk.ts";
 import { FrontDoor } from "./front-door.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
@@ -75,10 +75,7 @@ export interface IngressPorts extends ActorPorts {
   /** Served beside models, under names of the same kind. */
   readonly pipelines?: ServedPipelines;
   /** Starts the data plane's servers on these handlers. */
-  readonly serveData: (handlers: DataHandlers) => {
-    readonly address: () => DataAddress | undefined;
-    close(done: () => void): void;
-  };
+  readonly serveData: (handlers: DataHandlers) => ServedData;
 }
 
 export function createIngress(ports: IngressPorts, config: IngressConfig, ready: () => void): Actor {
@@ -108,7 +105,7 @@ class Ingress implements Actor {
   readonly #introducing: Stop;
   readonly #appNames: AppNames;
   readonly #naming: Stop;
-  readonly #data: { readonly address: () => DataAddress | undefined; close(done: () => void): void };
+  readonly #data: ServedData;
   readonly #pipelines: PipelineDesk | undefined;
   readonly #door: FrontDoor;
   readonly #shedding: Shedding;
@@ -263,19 +260,20 @@ class Ingress implements Actor {
     });
   }
 
-  #serveData(secret: Uint8Array): ReturnType<IngressPorts["serveData"]> {
-    const { clock } = this.#ports;
-    return this.#ports.serveData(
-      createDataDesk({
-        held: this.#held,
-        secret,
-        figures: this.#figures,
-        onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
-        onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
-        settle: (held, outcome, results) => this.#settle(held, outcome, results),
-        onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
-      }),
-    );
+  #serveData(secret: Uint8Array): ServedData {
+    const { clock, local } = this.#ports;
+    const handlers = createDataDesk({
+      held: this.#held,
+      secret,
+      figures: this.#figures,
+      onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
+      onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
+      settle: (held, outcome, results) => this.#settle(held, outcome, results),
+      onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
+    });
+    const served = this.#ports.serveData(handlers);
+    if (local !== undefined) local.rows = { ingress: this.key, carry: carrierOf(handlers, served) };
+    return served;
   }
 
   #createWarmUp(): WarmUp {
@@ -300,6 +298,7 @@ class Ingress implements Actor {
       this.#shedding.close();
       this.#versions.close();
       this.#catalog.close();
+      if (this.#ports.local !== undefined) this.#ports.local.rows = undefined;
       this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
     };
     const wait = (): void => {

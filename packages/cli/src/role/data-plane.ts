@@ -26,7 +26,11 @@ export const serveDataPlane =
         "inputs go over NATS: --tls-cert and --tls-key would let executors connect directly",
       );
     const server: DataServer = options.dataPlane === "nats" || isPlain ? relayed : bothServers(overTcp(), relayed);
-    return { address: () => server.address, close: (done) => server.close(done) };
+    return {
+      address: () => server.address,
+      pushBatch: (batch, batcher, items) => server.pushBatch?.(batch, batcher, items) === true,
+      close: (done) => server.close(done),
+    };
 
     function overTcp(): DataServer {
       const direct = serveTcp({ key: config.key, handlers, host: options.dataHost, onFault, ...(tls && { tls }) });
@@ -58,6 +62,7 @@ export function openDataPlane({ options, config, ports }: RoleContext): DataClie
   return {
     pull: (peer, pull, timeoutMs, done) => wayTo(peer.key).pull(peer, pull, timeoutMs, done),
     push: (peer, results) => wayTo(peer.key).push(peer, results),
+    onBatch: (listener) => relayed.onBatch(listener),
     forget: (key) => apart.forget(key),
     close: (done) => apart.close(done),
   };

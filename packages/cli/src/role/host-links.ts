@@ -4,25 +4,25 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import type { HostBus, LinkSwitch } from "@tutti/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
-import { type LinkIdentity, LinkListener, type LinkPurpose, connectLink } from "@tutti/pull-tcp";
+import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
 import { processLives } from "./process-lives.ts";
 
 /** Processes of one host that are known at once. */
 const PEERS_MAX = 1_024;
-const PURPOSES: readonly LinkPurpose[] = ["control", "bulk"];
 const RETRY_MS = 1_000;
 /** Where the folder of the sockets is; a path of a Unix socket has 107 bytes at most. */
 export const LINKS_VARIABLE = "TUTTI_LINKS";
 
 interface Peer {
   address: LinkAddress;
-  readonly links: Map<LinkPurpose, LinkSwitch>;
-  readonly connecting: Set<LinkPurpose>;
+  /** Of both channels; undefined: there is none now. */
+  links: readonly LinkSwitch[] | undefined;
+  isConnecting: boolean;
   retryAt: number;
 }
 
 export interface HostLinksOptions {
-  readonly buses: Readonly<Record<LinkPurpose, HostBus>>;
+  readonly buses: Readonly<Record<LinkChannel, HostBus>>;
   readonly onFault: (text: string) => void;
 }
 
@@ -46,8 +46,8 @@ export class HostLinks {
       path,
       identity: this.#identity,
       publicKeyOf: (process) => this.#peers.get(process)?.address.publicKey,
-      wants: (process, purpose) => this.#wants(process, purpose),
-      onLink: (process, purpose, end) => this.#begin(process, purpose, end),
+      wants: (process) => this.#wants(process),
+      onLink: (process, ends) => this.#begin(process, ends),
     });
   }
 
@@ -72,64 +72,59 @@ export class HostLinks {
     let peer = this.#peers.get(link.process);
     if (peer === undefined) {
       if (this.#peers.size >= PEERS_MAX) this.#forgetIdle();
-      peer = { address: link, links: new Map(), connecting: new Set(), retryAt: 0 };
+      peer = { address: link, links: undefined, isConnecting: false, retryAt: 0 };
       this.#peers.set(link.process, peer);
-    } else if (peer.links.size === PURPOSES.length) return;
-    for (const purpose of PURPOSES) this.#offer(peer, purpose);
+    }
+    this.#offer(peer);
   }
 
   close(): void {
-    for (const peer of this.#peers.values()) for (const link of peer.links.values()) link.close();
+    for (const { links } of this.#peers.values()) for (const link of links ?? []) link.close();
     this.#listener.close();
     rmSync(this.own.path, { force: true });
   }
 
-  #wants(process: string, purpose: LinkPurpose): boolean {
+  #wants(process: string): boolean {
     const peer = this.#peers.get(process);
-    if (peer === undefined || peer.links.has(purpose)) return false;
-    return !peer.connecting.has(purpose) || process > this.#identity.id;
+    if (peer === undefined || peer.links !== undefined) return false;
+    return !peer.isConnecting || process > this.#identity.id;
   }
 
-  #offer(peer: Peer, purpose: LinkPurpose): void {
+  #offer(peer: Peer): void {
     const { process, path } = peer.address;
-    const now = performance.now();
-    if (peer.links.has(purpose) || peer.connecting.has(purpose) || now < peer.retryAt) return;
-    peer.connecting.add(purpose);
+    if (peer.links !== undefined || peer.isConnecting || performance.now() < peer.retryAt) return;
+    peer.isConnecting = true;
     connectLink({
-      ...{ path, purpose, peer: process, identity: this.#identity },
+      ...{ path, peer: process, identity: this.#identity },
       publicKeyOf: () => peer.address.publicKey,
-      onLink: (_, __, end) => {
-        peer.connecting.delete(purpose);
-        if (peer.links.has(purpose)) end.close();
-        else this.#begin(process, purpose, end);
+      onLink: (_, ends) => {
+        peer.isConnecting = false;
+        if (peer.links === undefined) this.#begin(process, ends);
+        else ends.control.close();
       },
       onFailed: () => {
-        peer.connecting.delete(purpose);
+        peer.isConnecting = false;
         peer.retryAt = performance.now() + RETRY_MS;
       },
     });
   }
 
-  #begin(process: string, purpose: LinkPurpose, end: Parameters<HostBus["link"]>[0]): void {
+  #begin(process: string, { control, bulk }: LinkEnds): void {
     const peer = this.#peers.get(process);
-    if (peer === undefined) return end.close();
-    const link = this.#options.buses[purpose].link({
-      ...end,
-      open: (handlers) =>
-        end.open({
-          onMessage: (message) => handlers.onMessage(message),
-          onClosed: () => {
-            if (peer.links.get(purpose) === link) peer.links.delete(purpose);
-            handlers.onClosed();
-          },
-        }),
-    });
-    peer.links.set(purpose, link);
+    if (peer === undefined) return control.close();
+    const { buses } = this.#options;
+    const links = [
+      buses.control.link(control, () => {
+        if (peer.links === links) peer.links = undefined;
+      }),
+      buses.bulk.link(bulk),
+    ];
+    peer.links = links;
   }
 
   #forgetIdle(): void {
-    for (const [process, { links, connecting }] of this.#peers)
-      if (links.size + connecting.size === 0) this.#peers.delete(process);
+    for (const [process, { links, isConnecting }] of this.#peers)
+      if (links === undefined && !isConnecting) this.#peers.delete(process);
   }
 }
 

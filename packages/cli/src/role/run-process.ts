@@ -1,7 +1,7 @@
 /** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
-import type { Actor, ActorConfig, ActorPorts } from "@tutti/actors";
+import type { Actor, ActorConfig, ActorPorts, LocalActors } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
@@ -137,6 +137,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     buses: { control, bulk },
     onFault: (text) => log.warn({ fault: text }, "links"),
   });
+  const local: LocalActors = {};
   const actors = await Promise.all(
     roles.map(async (role, index) => {
       const start = await starters[role]();
@@ -154,6 +155,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
           },
           ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
           ...(links !== undefined && { links }),
+          local,
           // The process' own figures are told once.
           ...(index === 0 && { vitals }),
         },
