@@ -1,6 +1,9 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import type { Instant, Micros } from "@tutti/units";
+import { ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
+
+/** A server that answers within this is awake. */
+export const AWAKE_WITHIN = millis(20);
 
 /**
  * Whether the NATS server itself is awake. One that gets no processor for a second, as happens where every core is busy, makes everybody look dead to everybody:
@@ -10,15 +13,21 @@ export class BusPulse {
   readonly #bus: Pick<Bus, "flush">;
   readonly #clock: Clock;
   readonly #tolerated: Micros;
+  readonly #every: Micros;
   #askedAt: Instant | undefined;
+  #lastAskedAt: Instant = ALWAYS;
   #round = 0;
   #stalledUs = 0;
 
-  /** @param tolerated - an answer within this is no stall */
-  constructor(bus: Pick<Bus, "flush">, clock: Clock, tolerated: Micros) {
+  /**
+   * @param tolerated - an answer within this is no stall
+   * @param every - it asks no more often, however many directories share it. Default: whenever one does
+   */
+  constructor(bus: Pick<Bus, "flush">, clock: Clock, tolerated: Micros, every = 0 as Micros) {
     this.#bus = bus;
     this.#clock = clock;
     this.#tolerated = tolerated;
+    this.#every = every;
   }
 
   /** All the time, so far, for which the server was waited: µs. It grows while one waits. */
@@ -29,8 +38,10 @@ export class BusPulse {
   /** Asks, unless an answer is due. */
   beat(): void {
     if (this.#askedAt !== undefined) return;
+    const now = this.#clock.now();
+    if (now < after(this.#lastAskedAt, this.#every)) return;
     const round = ++this.#round;
-    this.#askedAt = this.#clock.now();
+    this.#askedAt = this.#lastAskedAt = now;
     this.#bus.flush(() => {
       if (round === this.#round) this.#answered();
     });

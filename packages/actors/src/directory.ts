@@ -12,6 +12,8 @@ const GONE_MAX = 1_024;
 /** A silent peer is noticed within a time-out and one of so many parts of it. */
 const SWEEPS = 10;
 
+const NO_TIME = micros(0);
+
 interface Known {
   last: Heartbeat;
   /** In the time in which the server was awake. */
@@ -26,7 +28,7 @@ export interface PeerWatcher {
   onLost?(peer: Heartbeat): void;
 }
 
-/** Who is alive: the actors whose last heartbeat is younger than the time-out, and who did not say that they leave. */
+/** Who is alive: the actors whose last heartbeat is younger than the time-out, longer where they beat rarely, and who did not say that they leave. */
 export class Directory {
   readonly #clock: Clock;
   readonly #timeout: Micros;
@@ -143,7 +145,8 @@ export class Directory {
     if (this.#isAway) return;
     this.#pulse?.beat();
     const deadline = before(awakeAt, this.#timeout);
-    for (const { last, heardAt } of [...this.#peers.values()]) if (heardAt < deadline) this.#lose(last);
+    for (const { last, heardAt } of [...this.#peers.values()])
+      if (after(heardAt, last.every ?? NO_TIME) < deadline) this.#lose(last);
   }
 
   #awakeAt(): Instant {

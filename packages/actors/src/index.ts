@@ -1,3 +1,4 @@
+export { AWAKE_WITHIN, BusPulse } from "./bus-pulse.ts";
 export * from "./catalog.ts";
 export { PlacementBook } from "./placement-book.ts";
 export * from "./ports.ts";

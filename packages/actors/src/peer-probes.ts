@@ -57,8 +57,11 @@ export class PeerProbes {
     for (let i = 0; i < count; i++) {
       const key = peers[(this.#turn + i) % peers.length]!;
       if (!directory.wasHeardHere(key)) continue;
+      const subject = subjectOf(key);
+      // A process of this host that dies takes its link with it: it is probed from then on.
+      if (bus.isNear?.(subject) === true) continue;
       this.sent++;
-      bus.publish(subjectOf(key), NOTHING, { reply: `${this.#inbox}.${actorToken(key)}` });
+      bus.publish(subject, NOTHING, { reply: `${this.#inbox}.${actorToken(key)}` });
     }
     this.#turn = peers.length === 0 ? 0 : (this.#turn + count) % peers.length;
   }

@@ -3,6 +3,7 @@ import type { Clock } from "@tutti/clock";
 import type { BatchDispatched, Heartbeat, LinkAddress, Role } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
+import type { BusPulse } from "./bus-pulse.ts";
 import type { ActorKey, Micros } from "@tutti/units";
 
 /** Filled by whoever offers something, and empty where no such actor is in this process. */
@@ -27,6 +28,8 @@ export interface ActorPorts {
   readonly randomBytes: (count: number) => Uint8Array;
   /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
   readonly vitals?: () => Readonly<Record<string, number>>;
+  /** Whether the server is awake, asked once for all actors of a process. Default: each asks for itself. */
+  readonly pulse?: BusPulse;
   /** What the actors of one process offer each other besides messages. */
   readonly local?: LocalActors;
   /** How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way. */
@@ -41,6 +44,8 @@ export interface ActorConfig {
   readonly host: string;
   readonly pid: number;
   readonly heartbeatEvery: Micros;
+  /** How often while it has nothing to do. Default: as often as ever. */
+  readonly idleHeartbeatEvery?: Micros;
   /** A peer that is silent for so long is dead. A killed one is noticed earlier by whoever probes it. */
   readonly peerTimeout: Micros;
   /** How often peers are probed whose death must be known at once. Default: 20 ms. */

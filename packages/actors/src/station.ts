@@ -2,9 +2,9 @@ import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Stop } from "@tutti/clock";
 import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/telemetry";
-import { type ActorKey, type Instant, actorToken, millis, seconds } from "@tutti/units";
+import { ALWAYS, type ActorKey, type Instant, actorToken, after, micros, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
-import { BusPulse } from "./bus-pulse.ts";
+import { AWAKE_WITHIN, BusPulse } from "./bus-pulse.ts";
 import { Directory, type PeerWatcher } from "./directory.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
 import { PROBE_EVERY, PeerProbes } from "./peer-probes.ts";
@@ -24,8 +24,8 @@ export interface StationOptions extends PeerWatcher {
   readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
 }
 
-/** A server that answers within this is awake. */
-const AWAKE_WITHIN = millis(20);
+/** Having sent nothing but heartbeats and reports for so long, an actor is idle. */
+const IDLE_AFTER = seconds(1);
 
 /** What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services protocol. */
 export class Station {
@@ -47,6 +47,9 @@ export class Station {
   readonly startedAt: Instant;
   #probes: PeerProbes | undefined;
   #leaving = false;
+  #isIdle = false;
+  #lastSentAt: Instant = ALWAYS;
+  #lastBeatAt: Instant = ALWAYS;
   #slowConsumers = 0;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: StationOptions) {
@@ -57,7 +60,7 @@ export class Station {
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
-    this.pulse = new BusPulse(ports.bus, ports.clock, AWAKE_WITHIN);
+    this.pulse = ports.pulse ?? new BusPulse(ports.bus, ports.clock, AWAKE_WITHIN);
     this.directory = new Directory(ports.clock, config.peerTimeout, options, this.pulse);
     this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
       if (sender !== beat.key || sender === config.key) return;
@@ -112,22 +115,44 @@ export class Station {
     this.beat();
     if (this.#options.probes !== undefined) this.#startProbes(this.#options.probes);
     this.#timers.push(
-      clock.every(this.#config.heartbeatEvery, () => this.beat()),
+      clock.every(this.#config.heartbeatEvery, () => this.#beatInTime()),
       clock.every(seconds(1), () => this.report()),
     );
   }
 
   send<T>(to: ActorKey, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
+    this.#wake();
     this.#outbox.add(this.subjects.actor(to), type, value, urgency);
   }
 
   broadcast<T>(role: Role, type: MessageType<T>, value: T): void {
+    this.#wake();
     this.#outbox.add(this.subjects.role(role), type, value);
+  }
+
+  /** Whoever begins to work again says so at once: until then its peers expect it at long intervals. */
+  #wake(): void {
+    this.#lastSentAt = this.#ports.clock.now();
+    if (!this.#isIdle) return;
+    this.#isIdle = false;
+    this.beat();
+  }
+
+  /** An idle actor beats rarely, and tells how rarely. */
+  #beatInTime(): void {
+    const now = this.#ports.clock.now();
+    const { idleHeartbeatEvery: rarely } = this.#config;
+    const isIdle = rarely !== undefined && now > after(this.#lastSentAt, IDLE_AFTER);
+    if (isIdle && this.#isIdle && now < after(this.#lastBeatAt, micros(rarely - this.#config.heartbeatEvery / 2)))
+      return;
+    this.#isIdle = isIdle;
+    this.beat();
   }
 
   /** @param to - who hears it; default: whoever listens to the role */
   beat(to?: ActorKey): void {
     const { key, host, pid } = this.#config;
+    if (to === undefined) this.#lastBeatAt = this.#ports.clock.now();
     const subject = to === undefined ? this.subjects.beat(this.#options.role) : this.subjects.actor(to);
     this.#outbox.add(subject, Heartbeat, {
       key,
@@ -137,6 +162,7 @@ export class Station {
       sentAt: this.#ports.clock.now(),
       startedAt: this.startedAt,
       leaving: this.#leaving,
+      ...(this.#isIdle && { every: this.#config.idleHeartbeatEvery! }),
       ...(this.#ports.links !== undefined && { link: this.#ports.links.own }),
       ...this.#options.beat?.(),
     });

@@ -1,4 +1,4 @@
-import { type ActorKey, type GpuId, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";
+import { type ActorKey, type GpuId, type Instant, type Micros, type ThreadId, millis, seconds } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
@@ -10,6 +10,9 @@ export interface DataAddress {
   readonly port: number;
   readonly tls: boolean;
 }
+
+/** An actor that has nothing to do is heard of at least so often. */
+export const IDLE_HEARTBEAT_MAX = seconds(10);
 
 /** How processes of the same host reach each other without the server between them. */
 export interface LinkAddress {
@@ -30,6 +33,8 @@ export const Heartbeat = packed<{
   readonly sentAt: Instant;
   readonly startedAt: Instant;
   readonly leaving: boolean;
+  /** It has nothing to do, and the next one comes after so long. */
+  readonly every?: Micros;
   /** Where processes of its host connect to. */
   readonly link?: LinkAddress;
   /** ranker: the epoch it leads with (0: a spare). */

@@ -208,10 +208,10 @@ class Ranker implements Actor, RankEffects {
 
   #watchLeader(): LeaderVigil {
     const { bus, clock, processLives } = this.#ports;
-    const { pingEvery, heartbeatEvery, peerTimeout } = this.#config;
+    const { pingEvery, heartbeatEvery, idleHeartbeatEvery = heartbeatEvery, peerTimeout } = this.#config;
     return new LeaderVigil({
       ...{ bus, clock, pingEvery },
-      heardWithin: micros(2 * heartbeatEvery),
+      heardWithin: micros(2 * idleHeartbeatEvery),
       hangsAfter: peerTimeout,
       subjectOf: (key) => this.#station.subjects.alive(key),
       leader: () => this.#lease.leader,

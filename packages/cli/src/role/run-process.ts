@@ -1,13 +1,13 @@
 /** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
-import type { Actor, ActorConfig, ActorPorts, LocalActors } from "@tutti/actors";
+import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BusPulse, type LocalActors } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
 import { type ProcessRole, type Role, subjectsOf } from "@tutti/protocol";
 import { type OtelTelemetry, createTelemetry } from "@tutti/telemetry-otel";
-import { ACTOR_KEY_MAX, actorKey, actorToken, millis } from "@tutti/units";
+import { ACTOR_KEY_MAX, actorKey, actorToken, millis, seconds } from "@tutti/units";
 import { EXIT, explain } from "../failure.ts";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
@@ -36,12 +36,17 @@ export type StartRole = (context: RoleContext, ready: () => void) => Actor | Pro
 
 /** Several times a second, as T5 and docs/architecture.md, 4 need it. */
 const HEARTBEAT_EVERY = millis(100);
+/** Idle is idle: where nothing is at stake, nobody needs to know within less. */
+const IDLE_HEARTBEAT_EVERY = seconds(1);
 /** Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for its turn on a busy machine. */
 const PEER_TIMEOUT = millis(1_000);
 /** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
 const DRAIN_MS = 9_000;
 /** Whoever started us is gone, and nobody is left to wait for. */
 const ORPHAN_DRAIN_MS = 1_000;
+
+/** A tenth of the time-out. */
+const PULSE_EVERY = millis(100);
 
 const WAITING_SAID_MS = 3_000;
 
@@ -138,6 +143,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
     onFault: (text) => log.warn({ fault: text }, "links"),
   });
   const local: LocalActors = {};
+  const pulse = new BusPulse(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
   const actors = await Promise.all(
     roles.map(async (role, index) => {
       const start = await starters[role]();
@@ -155,7 +161,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
           },
           ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
           ...(links !== undefined && { links }),
-          local,
+          ...{ local, pulse },
           // The process' own figures are told once.
           ...(index === 0 && { vitals }),
         },
@@ -165,6 +171,7 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
           host: options.host ?? hostname(),
           pid: process.pid,
           heartbeatEvery: HEARTBEAT_EVERY,
+          idleHeartbeatEvery: IDLE_HEARTBEAT_EVERY,
           peerTimeout: PEER_TIMEOUT,
         },
         onEnd: (run) => void process.once("exit", run),
