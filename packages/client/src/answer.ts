@@ -1,11 +1,16 @@
 /** Reads what came back: an answer with outputs, or an error with its code. */
 import type { Delivery } from "@tutti/bus";
-import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, TuttiError } from "@tutti/protocol";
+import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeAnswer, formOf } from "@tutti/wire";
-import { type TensorValue, tensorValue } from "./tensors.ts";
+import type { TensorValue } from "./tensors.ts";
 
-export interface InferResult {
+export interface InferResult extends Omit<TensorAnswer, "outputs"> {
   readonly outputs: Readonly<Record<string, TensorValue>>;
+}
+
+/** An answer as it travelled. */
+export interface TensorAnswer {
+  readonly outputs: readonly Tensor[];
   readonly model: string;
   /** Undefined in binary form, which carries tensors alone, where there is but one. */
   readonly version: string | undefined;
@@ -16,15 +21,15 @@ export interface InferResult {
 }
 
 /** Never throws: what can't be read is an INTERNAL error. The payload may be borrowed; outputs own their memory. */
-export function readAnswer(delivery: Delivery, target: string): InferResult | TuttiError {
+export function readAnswer(delivery: Delivery, target: string): TensorAnswer | TuttiError {
   const failure = failureOf(delivery, target);
   if (failure !== undefined) return failure;
   try {
     const form = formOf(delivery.header(HEADER.contentType), delivery.payload);
     if (form === undefined) return internal("the answer has an unknown form");
-    const { model, version, outputs } = decodeAnswer(form, new Uint8Array(delivery.payload));
+    const { model, version, outputs } = decodeAnswer(form, ownBytes(delivery.payload));
     return {
-      outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])),
+      outputs,
       model: model === "" ? target : model,
       version: version === "" ? delivery.header(HEADER.version) : version,
       batchSize: numberOf(delivery.header(HEADER.batchSize)),
@@ -34,6 +39,10 @@ export function readAnswer(delivery: Delivery, target: string): InferResult | Tu
     return internal(`the answer can't be read: ${(cause as Error).message}`, cause);
   }
 }
+
+/** A payload that spans its buffer was made for this delivery; another is a part of what was read. */
+const ownBytes = (payload: Uint8Array): Uint8Array =>
+  payload.byteLength === payload.buffer.byteLength ? payload : new Uint8Array(payload);
 
 function failureOf(delivery: Delivery, target: string): TuttiError | undefined {
   const status = delivery.header(HEADER.errorCode);

@@ -1,12 +1,21 @@
 import type { Bus } from "@tutti/bus";
-import { CONTENT, HEADER, SIZE_HINT_MAX, TuttiError, inferSubject, isModelName, isName } from "@tutti/protocol";
+import {
+  CONTENT,
+  HEADER,
+  SIZE_HINT_MAX,
+  type Tensor,
+  TuttiError,
+  inferSubject,
+  isModelName,
+  isName,
+} from "@tutti/protocol";
 import { type Span, type Telemetry, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
 import { type Instant, type Micros, parseDuration } from "@tutti/units";
 import { type Form, encodeRequest } from "@tutti/wire";
-import type { InferResult } from "./answer.ts";
+import type { InferResult, TensorAnswer } from "./answer.ts";
 import { type Call, Flight, GRACE_MS } from "./flight.ts";
 import { ReplyInbox } from "./reply-inbox.ts";
-import { type TensorInput, toWire } from "./tensors.ts";
+import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
 
 export interface ClientOptions {
   /** The application in whose name requests are made, unless they name another. */
@@ -20,6 +29,12 @@ export interface ClientOptions {
   readonly retries?: number;
 }
 
+/** An AbortSignal, or whatever tells once that nobody waits any more. */
+export type CancelSignal = Pick<AbortSignal, "aborted" | "reason"> & {
+  addEventListener(type: "abort", listener: () => void, options?: { once: boolean }): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+};
+
 export interface InferOptions {
   readonly app?: string;
   /** From arrival to answer: `"25ms"`, or a number of milliseconds. Default: the model's own. */
@@ -27,7 +42,7 @@ export interface InferOptions {
   /** Names of the outputs wanted; all by default. */
   readonly outputs?: readonly string[];
   /** Takes the request back: it is not run if it has not begun. */
-  readonly signal?: AbortSignal;
+  readonly signal?: CancelSignal;
   /**
    * How often a request that failed with a retryable error is sent again, unchanged and with the same id. Each attempt has its SLO anew: a refusal is tried
    * again after its `retryAfterMs`, silence (its ingress died) when the attempt's time is over. Default: the client's.
@@ -102,11 +117,22 @@ export class TuttiClient {
    * @param inputs - by name; a batch axis of 1 may be left out
    * @throws {TuttiError} as a rejection; match on `code`, never on the text
    */
-  infer(
+  async infer(
     target: string,
     inputs: Readonly<Record<string, TensorInput>>,
     options: InferOptions = {},
   ): Promise<InferResult> {
+    const tensors = Object.entries(inputs).map(([name, input]) => toWire(name, input));
+    const { outputs, ...answer } = await this.inferTensors(target, tensors, options);
+    return { ...answer, outputs: Object.fromEntries(outputs.map((output) => [output.name, tensorValue(output)])) };
+  }
+
+  /**
+   * As `infer`, with tensors as they travel: for whoever only passes them on.
+   *
+   * @throws {TuttiError} as a rejection
+   */
+  inferTensors(target: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<TensorAnswer> {
     return new Promise((resolve, reject) => {
       const { signal } = options;
       const { call, span } = this.#prepare(target, inputs, options);
@@ -140,7 +166,7 @@ export class TuttiClient {
 
   #prepare(
     target: string,
-    inputs: Readonly<Record<string, TensorInput>>,
+    inputs: readonly Tensor[],
     options: InferOptions,
   ): { readonly call: Call; readonly span: Span | undefined } {
     if (this.#closed) throw new TuttiError("TUTTI_UNAVAILABLE", "the client is closed", { retryable: false });
@@ -159,7 +185,7 @@ export class TuttiClient {
     if (!Number.isInteger(retries) || retries < 0) throw invalid(`${retries} retries: give a whole number`);
     const form = options.form ?? "binary";
     const payload = encodeRequest(form, {
-      inputs: Object.entries(inputs).map(([name, input]) => toWire(name, input)),
+      inputs,
       ...(options.outputs !== undefined && { outputs: options.outputs }),
       ...(options.id !== undefined && { id: options.id }),
     });
@@ -191,7 +217,7 @@ export class TuttiClient {
 /** A refusal is always recorded, and so is an answer that came after its SLO. */
 function endSpan(
   span: Span,
-  result: InferResult | TuttiError,
+  result: TensorAnswer | TuttiError,
   { slo, startedAt }: { readonly slo: Micros | undefined; readonly startedAt: Instant },
 ): void {
   const at = now();
@@ -227,7 +253,7 @@ function durationOf(given: string | number | undefined): Micros | undefined {
   return duration;
 }
 
-function cancelled(signal: AbortSignal | undefined): TuttiError {
+function cancelled(signal: CancelSignal | undefined): TuttiError {
   return new TuttiError("TUTTI_CANCELLED", "cancelled by the caller", { cause: signal?.reason });
 }
 

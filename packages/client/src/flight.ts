@@ -2,7 +2,7 @@
 import type { Delivery } from "@tutti/bus";
 import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
-import { type InferResult, readAnswer } from "./answer.ts";
+import { type TensorAnswer, readAnswer } from "./answer.ts";
 import type { ClientBus } from "./client.ts";
 import type { ReplyInbox } from "./reply-inbox.ts";
 
@@ -42,7 +42,7 @@ export class Flight {
   readonly #bus: ClientBus;
   readonly #inbox: ReplyInbox;
   readonly #call: Call;
-  readonly #done: (result: InferResult | TuttiError) => void;
+  readonly #done: (result: TensorAnswer | TuttiError) => void;
   readonly #onRetry: (error: TuttiError) => void;
   readonly #startedAt = performance.now();
   readonly #attempts: Attempt[] = [];
@@ -54,7 +54,7 @@ export class Flight {
     readonly inbox: ReplyInbox;
     readonly call: Call;
     /** Called once. */
-    readonly done: (result: InferResult | TuttiError) => void;
+    readonly done: (result: TensorAnswer | TuttiError) => void;
     /** An attempt failed, and another one follows. */
     readonly onRetry: (error: TuttiError) => void;
   }) {
@@ -80,7 +80,12 @@ export class Flight {
     this.#timer = setTimeout(() => this.#onSilence(waitMs), waitMs + GRACE_MS);
     const { subject, payload } = this.#call;
     const reply = this.#inbox.subjectOf(token);
-    const isSent = this.#bus.publish(subject, payload, { reply, headers: this.#headersFor(waitMs) });
+    const isSent = this.#bus.publish(subject, payload, {
+      reply,
+      headers: this.#headersFor(waitMs),
+      // Another attempt would send it again.
+      owned: this.#call.retries === 0,
+    });
     this.#attempts.push({ token, isSent });
     if (!isSent) this.#fail(this.#unsent());
   }
@@ -114,7 +119,7 @@ export class Flight {
     this.#timer = setTimeout(() => this.#attempt(Math.min(waitMs, leftMs)), pauseMs);
   }
 
-  #settle(result: InferResult | TuttiError): void {
+  #settle(result: TensorAnswer | TuttiError): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     clearTimeout(this.#timer);

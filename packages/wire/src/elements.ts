@@ -38,6 +38,7 @@ export function bytesFromJson(
   if (given !== count)
     throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
   const bytes = new Uint8Array(count * bytesOf(type));
+  if (type === "FP32" && IS_LITTLE_ENDIAN && putPlainFloats(new Float32Array(bytes.buffer), data)) return bytes;
   putAll({ name, type, view: new DataView(bytes.buffer), at: 0 }, data);
   return bytes;
 }
@@ -47,6 +48,21 @@ function countOf(data: readonly unknown[], depth: number): number {
   let count = 0;
   for (const element of data) count += Array.isArray(element) ? countOf(element, depth + 1) : 1;
   return count;
+}
+
+const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/** The usual case: a flat list of numbers. @returns false where something else is among them, which `putAll` judges */
+function putPlainFloats(target: Float32Array, data: readonly unknown[]): boolean {
+  if (data.length !== target.length) return false;
+  for (let i = 0; i < target.length; i++) {
+    const value = data[i];
+    if (typeof value !== "number") return false;
+    target[i] = value;
+    // Overflow: a finite number that would become infinite is refused by name.
+    if (target[i] === Infinity || target[i] === -Infinity) return false;
+  }
+  return true;
 }
 
 interface Sink {
@@ -137,17 +153,14 @@ function refusal(sink: Sink, element: unknown): TuttiError {
   );
 }
 
-/** Outputs that people look at are printed short; beyond, finding the short form would cost more than sending the long one. */
-const SHORT_ELEMENTS_MAX = 64;
-
 /** Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite floats become strings. */
 export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const width = bytesOf(type);
   const count = data.byteLength / width;
-  const elements: (number | boolean | string)[] = [];
-  for (let i = 0; i < count; i++) elements.push(elementAt(type, view, i * width));
-  if (type === "FP32" && count <= SHORT_ELEMENTS_MAX) return elements.map(shortest);
+  const elements = new Array<number | boolean | string>(count);
+  if (type === "FP32") for (let i = 0; i < count; i++) elements[i] = shortest(view.getFloat32(4 * i, true));
+  else for (let i = 0; i < count; i++) elements[i] = elementAt(type, view, i * width);
   return elements;
 }
 
@@ -183,9 +196,27 @@ function elementAt(type: DataType, view: DataView, at: number): number | boolean
 const finite = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
 const narrow = (value: bigint): number | string =>
   value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value.toString();
-/** The shortest text that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine digits always are enough. */
-function shortest(value: number | boolean | string): number | boolean | string {
-  if (typeof value !== "number") return value;
+const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
+
+/**
+ * The number with the fewest digits that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine digits always are enough. A whole
+ * number of at most nine digits divided by a power of ten that a double holds exactly is the double nearest to that decimal, so no text is made to find it.
+ */
+function shortest(value: number): number | string {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size < 1e-12 || size >= 1e9) return shortestByText(value);
+  const exponent = Math.floor(Math.log10(size));
+  for (let digits = 6; digits <= 9; digits++) {
+    const places = digits - 1 - exponent;
+    const scale = POWERS_OF_TEN[places < 0 ? -places : places]!;
+    const short = places < 0 ? Math.round(value / scale) * scale : Math.round(value * scale) / scale;
+    if (Math.fround(short) === value) return short;
+  }
+  return shortestByText(value);
+}
+
+function shortestByText(value: number): number {
   for (let digits = 6; digits <= 9; digits++) {
     const short = Number(value.toPrecision(digits));
     if (Math.fround(short) === value) return short;

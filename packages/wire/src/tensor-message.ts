@@ -36,7 +36,7 @@ export const isTensorMessage = (bytes: Uint8Array): boolean =>
 export function encodeTensors(tensors: readonly Tensor[]): Uint8Array {
   if (tensors.length > TENSORS_MAX)
     throw invalid(`${tensors.length} tensors: at most ${TENSORS_MAX} fit in a message (TENSORS_MAX)`);
-  const names = tensors.map(({ name }) => encoder.encode(name));
+  const names = tensors.map(({ name }) => bytesOfName(name));
   let headerBytes = HEADER_BYTES;
   let dataBytes = 0;
   tensors.forEach((tensor, i) => {
@@ -141,6 +141,20 @@ function cutData(
   if (message.byteLength !== end && message.byteLength !== alignTo8(end))
     throw invalid(`${message.byteLength - end} bytes are left over behind the last tensor`);
   return tensors;
+}
+
+const namesKnown = new Map<string, Uint8Array>();
+const NAMES_KEPT = 1_024;
+
+/** The same few names come again and again. */
+function bytesOfName(name: string): Uint8Array {
+  let bytes = namesKnown.get(name);
+  if (bytes === undefined) {
+    bytes = encoder.encode(name);
+    if (namesKnown.size >= NAMES_KEPT || bytes.byteLength > TENSOR_NAME_BYTES_MAX) return bytes;
+    namesKnown.set(name, bytes);
+  }
+  return bytes;
 }
 
 /** Names are nearly always short ASCII, for which a loop takes a third of a TextDecoder's time. */

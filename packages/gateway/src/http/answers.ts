@@ -7,6 +7,8 @@ export interface HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON. */
   readonly body?: unknown;
+  /** JSON that is written already. */
+  readonly text?: string;
   /** As it is, instead of JSON. */
   readonly chunks?: readonly Uint8Array[];
 }
@@ -28,14 +30,31 @@ export function failureAnswer(failure: unknown): HttpAnswer {
 
 export function send(response: ServerResponse, answer: HttpAnswer): void {
   if (response.destroyed || response.headersSent) return;
-  const chunks = answer.chunks ?? [Buffer.from(`${JSON.stringify(answer.body)}\n`)];
+  if (answer.chunks === undefined) return sendText(response, answer);
+  const { chunks } = answer;
   const length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
   response.writeHead(answer.status, {
-    ...(answer.chunks === undefined && { "content-type": JSON_TYPE }),
     "content-length": String(length),
     "x-content-type-options": "nosniff",
     ...answer.headers,
   });
   for (const chunk of chunks) response.write(chunk);
   response.end();
+}
+
+const ASCII = /^[\x00-\x7f]*$/;
+
+/** Head and body in one write: Node joins a text with the head, and writes a buffer beside it. */
+function sendText(
+  response: ServerResponse,
+  { status, headers, body, text = `${JSON.stringify(body)}\n` }: HttpAnswer,
+): void {
+  const encoding = ASCII.test(text) ? "latin1" : "utf8";
+  response.writeHead(status, {
+    "content-type": JSON_TYPE,
+    "content-length": encoding === "latin1" ? text.length : Buffer.byteLength(text),
+    "x-content-type-options": "nosniff",
+    ...headers,
+  });
+  response.end(text, encoding);
 }

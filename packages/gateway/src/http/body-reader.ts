@@ -37,7 +37,8 @@ export class BodyReader {
       const told = Number(request.headers["content-length"]);
       if (told > this.#bodyMax) throw this.#tooLarge();
       const body = await this.#read(request, count);
-      return await use(await this.#decoded(body, request.headers["content-encoding"], count));
+      const encoding = request.headers["content-encoding"];
+      return await use(encoding === undefined ? body : await this.#decoded(body, encoding, count));
     } finally {
       this.#bytes -= counted.bytes;
     }
@@ -58,7 +59,9 @@ export class BodyReader {
     const chunks: Buffer[] = [];
     let bytes = 0;
     return new Promise((resolve, reject) => {
+      let isOver = false;
       const fail = (error: TuttiError): void => {
+        isOver = true;
         chunks.length = 0;
         request.off("data", onData);
         reject(error);
@@ -71,9 +74,14 @@ export class BodyReader {
         chunks.push(chunk);
       };
       request.on("data", onData);
-      request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-      request.once("close", () => fail(gone()));
-      request.once("error", () => fail(gone()));
+      request.once("end", () => {
+        isOver = true;
+        resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+      });
+      // It is closed after its end, too; an error with a stack that nobody reads would cost as much as the body.
+      request.once("close", () => {
+        if (!isOver) fail(gone());
+      });
     });
   }
 

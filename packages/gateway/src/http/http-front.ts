@@ -6,6 +6,7 @@ import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type HttpAnswer, failureAnswer, send } from "./answers.ts";
+import { ClientGone } from "./client-gone.ts";
 import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
@@ -34,7 +35,7 @@ interface Call {
   readonly request: IncomingMessage;
   readonly params: RouteMatch["params"];
   readonly path: string;
-  readonly signal: AbortSignal;
+  readonly gone: ClientGone;
 }
 
 export class HttpFront {
@@ -56,14 +57,11 @@ export class HttpFront {
   /** Never rejects. */
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.asked++;
-    const gone = new AbortController();
-    response.once("close", () => {
-      if (!response.writableFinished) gone.abort();
-    });
+    const gone = new ClientGone(response);
     request.on("error", () => undefined); // what it means is known from the response's end
     let answer: HttpAnswer | undefined;
     try {
-      answer = await this.#answer(request, response, gone.signal);
+      answer = await this.#answer(request, response, gone);
     } catch (error) {
       answer = failureAnswer(error);
       if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over HTTP failed");
@@ -80,11 +78,11 @@ export class HttpFront {
   #answer(
     request: IncomingMessage,
     response: ServerResponse,
-    signal: AbortSignal,
+    gone: ClientGone,
   ): HttpAnswer | Promise<HttpAnswer | undefined> {
     refuseForeignPages(request);
     const path = request.url?.split("?", 1)[0] ?? "";
-    if (isConsolePath(path)) return this.#console.answer(request, response, path, signal);
+    if (isConsolePath(path)) return this.#console.answer(request, response, path, gone.asSignal());
     const match = matchRoute(request.method, path);
     if (match === "unknown-path")
       throw new TuttiError("TUTTI_NOT_FOUND", "there is no such path: /openapi.json lists those that there are");
@@ -93,7 +91,7 @@ export class HttpFront {
       const body = { error: `this path takes ${allow}`, code: "TUTTI_INVALID_INPUT", retryable: false };
       return { status: 405, headers: { allow }, body };
     }
-    return this.#handlers[match.operation]({ request, params: match.params, path, signal });
+    return this.#handlers[match.operation]({ request, params: match.params, path, gone });
   }
 
   #operations(): Readonly<Record<Operation, Handler>> {
@@ -120,7 +118,7 @@ export class HttpFront {
       repositoryLoad: (call) =>
         this.#authorised(call.request, async () => {
           const parameters = await this.#bodies.withBody(call.request, (body) => Promise.resolve(parametersOf(body)));
-          await door.repository().load({ name: call.params["model"] ?? "", parameters, signal: call.signal });
+          await door.repository().load({ name: call.params["model"] ?? "", parameters, signal: call.gone.asSignal() });
           return {};
         }),
       repositoryUnload: (call) =>
@@ -135,18 +133,18 @@ export class HttpFront {
     };
   }
 
-  #infer({ request, params, signal }: Call): Promise<HttpAnswer> {
+  #infer({ request, params, gone }: Call): Promise<HttpAnswer> {
     const { headers } = request;
     const { model = "", version } = params;
     // What can be refused without the body is, before it is read for nothing.
     const served = this.#door.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
-    const call = { model, version, headers, signal };
+    const call = { model, version, headers, signal: gone };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
     return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, body, kind, input, slo: served?.spec.slo }, this.#door),
+      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input, slo: served?.spec.slo }, this.#door),
     );
   }
 

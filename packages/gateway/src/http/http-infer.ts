@@ -1,7 +1,8 @@
 /** One inference over HTTP: body to tensors, tensors to body. */
 import type { IncomingMessage } from "node:http";
+import type { CancelSignal } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
-import { type AnswerTensor, answerBody } from "../oip/infer-answer.ts";
+import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
 import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
 import type { LongBodies } from "../oip/long-bodies.ts";
@@ -15,7 +16,7 @@ export interface HttpInferCall {
   readonly version: string | undefined;
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
 }
 
 /** @throws {TuttiError} as a rejection */
@@ -51,6 +52,8 @@ export interface Answered {
 export async function httpAnswerOf({ outcome, id, isBinary }: Answered, longBodies: LongBodies): Promise<HttpAnswer> {
   const outputs: AnswerTensor[] = outcome.outputs.map((output) => ({ ...output, isBinary: isBinary(output.name) }));
   const answer = { model: outcome.model, version: outcome.version, id, outputs };
+  if (longBodies.isShort(answer) && !outputs.some((output) => output.isBinary))
+    return { status: 200, text: answerText(answer) };
   const { chunks, jsonBytes: answerJsonBytes } = answerBody(await longBodies.writeJson(answer), outputs);
   return {
     status: 200,

@@ -11,6 +11,7 @@ import type { HttpAnswer } from "./answers.ts";
 import { type HttpInferCall, httpAnswerOf, textOf } from "./http-infer.ts";
 
 export interface HttpMediaCall extends HttpInferCall {
+  readonly signal: AbortSignal;
   readonly kind: MediaKind;
   /** Undefined: a pipeline's, which gets the file as it is. */
   readonly input: MediaInput | undefined;

@@ -26,7 +26,7 @@ export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): 
 }
 
 /** Numbers that JSON has no literal for (NaN, what a double can't hold) are texts, as requests may have them. */
-export function writeAnswerJson({ model, version, id, outputs }: AnswerHead): Uint8Array {
+export function answerText({ model, version, id, outputs }: AnswerHead): string {
   const body = {
     model_name: model,
     model_version: version,
@@ -38,5 +38,7 @@ export function writeAnswerJson({ model, version, id, outputs }: AnswerHead): Ui
       ...(isBinary ? { parameters: { binary_data_size: data.byteLength } } : { data: jsonFromBytes(type, data) }),
     })),
   };
-  return new TextEncoder().encode(JSON.stringify(body));
+  return JSON.stringify(body);
 }
+
+export const writeAnswerJson = (head: AnswerHead): Uint8Array => new TextEncoder().encode(answerText(head));

@@ -1,6 +1,6 @@
 /** Asks the cluster: what HTTP and gRPC have in common. */
 import type { CatalogModel } from "@tutti/actors";
-import { type InferOptions, type InferResult, type TensorValue, tensorValue, toWire } from "@tutti/client";
+import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
 import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
 import type { Instant, Micros } from "@tutti/units";
@@ -18,7 +18,7 @@ export interface InferCall {
   readonly wanted: readonly string[] | undefined;
   readonly terms: RequestTerms;
   /** The one who asked has gone. */
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
 }
 export interface InferOutcome {
   readonly model: string;
@@ -35,7 +35,7 @@ export interface RequestNoted {
   /** "ok", or the code of the refusal. */
   readonly outcome: string;
   readonly durationS: number;
-  readonly rows: readonly InferResult[];
+  readonly rows: readonly TensorAnswer[];
 }
 
 /** Rows that one gateway waits for at once; beyond, OVERLOADED. */
@@ -81,7 +81,7 @@ export class Inference {
       app: call.terms.app,
       sloS: (call.terms.slo ?? target.slo ?? Infinity) / 1e6,
     };
-    const note = (outcome: string, results: readonly InferResult[]): void => {
+    const note = (outcome: string, results: readonly TensorAnswer[]): void => {
       if (!this.#isKnown(target, outcome)) return;
       const durationS = (performance.now() - startedAt) / 1_000;
       this.#ports.note({ ...noted, ...this.#answeredBy(target, results), outcome, durationS, rows: results });
@@ -110,7 +110,7 @@ export class Inference {
   }
 
   /** Whose figures it belongs to: where requests are shared between versions only the answer says it. */
-  #answeredBy({ publicName }: Target, results: readonly InferResult[]): Partial<RequestNoted> {
+  #answeredBy({ publicName }: Target, results: readonly TensorAnswer[]): Partial<RequestNoted> {
     const version = results[0]?.version;
     const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
     return answered === undefined ? {} : { model: answered.spec.name, version: answered.spec.version };
@@ -144,7 +144,7 @@ export class Inference {
   }
 
   /** The first row that fails takes the others back: nobody could use them. */
-  async #ask(target: Target, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<InferResult[]> {
+  async #ask(target: Target, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<TensorAnswer[]> {
     const rowsMax = this.#ports.rowsMax ?? GATEWAY_ROWS_MAX;
     if (this.#inFlight + rows.length > rowsMax)
       throw new TuttiError(
@@ -155,17 +155,23 @@ export class Inference {
         },
       );
     const client = this.#ports.clients.of(call.terms.app);
+    const [only] = rows;
+    if (rows.length === 1 && only !== undefined) {
+      this.#inFlight++;
+      try {
+        return [await client.inferTensors(target.publicName, checked(only), optionsOf(target, call, call.signal))];
+      } finally {
+        this.#inFlight--;
+      }
+    }
     const others = new AbortController();
+    const onGone = (): void => others.abort(call.signal.reason);
+    call.signal.addEventListener("abort", onGone, { once: true });
     // Rows of one request are answered by one version.
-    const id = call.id ?? (rows.length > 1 ? crypto.randomUUID() : undefined);
-    const options = optionsOf(
-      target,
-      { ...call, id },
-      rows.length > 1 ? AbortSignal.any([call.signal, others.signal]) : call.signal,
-    );
+    const options = optionsOf(target, { ...call, id: call.id ?? crypto.randomUUID() }, others.signal);
     this.#inFlight += rows.length;
     const asked = rows.map((inputs) =>
-      client.infer(target.publicName, inputsOf(inputs), options).finally(() => void this.#inFlight--),
+      client.inferTensors(target.publicName, checked(inputs), options).finally(() => void this.#inFlight--),
     );
     try {
       return await Promise.all(asked);
@@ -173,6 +179,8 @@ export class Inference {
       others.abort();
       await Promise.allSettled(asked);
       throw error;
+    } finally {
+      call.signal.removeEventListener("abort", onGone);
     }
   }
 }
@@ -215,7 +223,11 @@ export function modelNamed(modelOf: ModelOf, name: string, version: string | und
 export const noModel = (name: string): TuttiError =>
   new TuttiError("TUTTI_NOT_FOUND", `no model named "${name}" is loaded: "tutti models" lists what is`);
 
-function optionsOf({ slo: own }: Target, { wanted, terms, version, id }: InferCall, signal: AbortSignal): InferOptions {
+function optionsOf(
+  { slo: own }: Target,
+  { wanted, terms, version, id }: InferCall,
+  signal: CancelSignal,
+): InferOptions {
   const { slo = own, priority, size, traceparent } = terms;
   return {
     // Said even where it is the model's own: silence is then known for a loss right after it.
@@ -233,19 +245,24 @@ function optionsOf({ slo: own }: Target, { wanted, terms, version, id }: InferCa
 /** It becomes the value of a header. */
 const headerSafe = (id: string): string => (/^[\x21-\x7e]+$/.test(id) ? id : encodeURIComponent(id.toWellFormed()));
 
-function inputsOf(inputs: readonly Tensor[]): Record<string, TensorValue> {
-  const named: Record<string, TensorValue> = {};
-  for (const input of inputs) {
-    if (Object.hasOwn(named, input.name)) throw invalid(`input "${input.name}" is there twice`);
-    Object.defineProperty(named, input.name, { value: tensorValue(input), enumerable: true });
-  }
-  return named;
+/** @throws {TuttiError} INVALID_INPUT for a name that is there twice */
+function checked(inputs: readonly Tensor[]): readonly Tensor[] {
+  for (let i = 1; i < inputs.length; i++)
+    for (let k = 0; k < i; k++)
+      if (inputs[i]!.name === inputs[k]!.name) throw invalid(`input "${inputs[i]!.name}" is there twice`);
+  return inputs;
 }
 
 /** In the order that was asked for, or the model's own. */
-function outputsOf(target: Target, { outputs }: InferResult, wanted: readonly string[] | undefined): Tensor[] {
-  const names = wanted ?? target.outputs ?? Object.keys(outputs);
-  return names.flatMap((name) => (Object.hasOwn(outputs, name) ? [toWire(name, outputs[name]!)] : []));
+function outputsOf(
+  target: Target,
+  { outputs }: TensorAnswer,
+  wanted: readonly string[] | undefined,
+): readonly Tensor[] {
+  const names = wanted ?? target.outputs;
+  if (names === undefined || (names.length === 1 && outputs.length === 1 && outputs[0]!.name === names[0]))
+    return outputs;
+  return names.flatMap((name) => outputs.find((output) => output.name === name) ?? []);
 }
 
 const now = (): Instant => Math.round((performance.timeOrigin + performance.now()) * 1000) as Instant;

@@ -28,9 +28,15 @@ export class LongBodies {
     throw errorOf(answer);
   }
 
+  /** Whether it is written in less time than others may be kept waiting. */
+  isShort(head: AnswerHead): boolean {
+    let numbers = 0;
+    for (const { isBinary, dims } of head.outputs) if (!isBinary) numbers += product(dims);
+    return numbers <= INLINE_NUMBERS;
+  }
+
   async writeJson(head: AnswerHead): Promise<Uint8Array> {
-    const numbers = head.outputs.reduce((sum, { isBinary, dims }) => sum + (isBinary ? 0 : product(dims)), 0);
-    if (numbers <= INLINE_NUMBERS) return writeAnswerJson(head);
+    if (this.isShort(head)) return writeAnswerJson(head);
     // Outputs that follow as raw bytes need not make the journey: only their length stands in the JSON.
     const answer = await this.#ask({ answer: head });
     if ("written" in answer) return answer.written;
