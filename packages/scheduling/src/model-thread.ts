@@ -304,6 +304,7 @@ export function batchFinished(
     const planned = model.held.expectedRun(batchId);
     if (planned !== undefined) model.dynamic.ran(planned, run);
   }
+  if (run !== undefined) model.shares.ran(run);
   const wasFull = model.held.isFull(at);
   if (model.held.release(batchId) && wasFull) update(model, out);
 }

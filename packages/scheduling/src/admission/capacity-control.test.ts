@@ -4,7 +4,7 @@ import { CapacityControl } from "./capacity-control.ts";
 const LENGTH = 50_000;
 const period = (dispatched: number, dropped: number, idle = 0) => ({
   ...{ length: LENGTH, offered: dispatched + dropped, dispatched, dropped, droppedAtOnce: 0 },
-  ...{ idle, idleTime: 0, runTime: 0 },
+  ...{ idle, idleTime: 0, runTime: 0, ranTime: 0 },
 });
 const end = (control: CapacityControl, dispatched: number, dropped: number): void =>
   void control.end(period(dispatched, dropped), () => ({ dispatched, dropped }));
@@ -206,4 +206,21 @@ test("a flood is known by its first period, also after a pause, where accelerato
   expect(control.isOverloaded).toBe(false);
   control.end(period(40, 400, 10), () => ({ dispatched: 40, dropped: 400 }));
   expect(control.isOverloaded).toBe(true);
+});
+
+test("accelerators that really ran for less than they stood idle are no overload, whatever is lost, and end one (CC9)", () => {
+  const lossy = { ...period(40, 60), runTime: 5 * LENGTH };
+  const unused = { ...lossy, idleTime: 0.6 * LENGTH, ranTime: 0.4 * LENGTH };
+  const busy = { ...lossy, idleTime: 0.4 * LENGTH, ranTime: 0.6 * LENGTH };
+  const control = new CapacityControl();
+  const feed = (one: typeof unused, times: number): void => {
+    for (let i = 0; i < times; i++) control.end(one, () => ({ dispatched: 40, dropped: 60 }));
+  };
+  for (let i = 0; i < 20; i++) end(control, 40, 0);
+  feed(unused, 20);
+  expect(control.isOverloaded).toBe(false);
+  feed(busy, 6);
+  expect(control.isOverloaded).toBe(true);
+  feed(unused, 3);
+  expect([control.isOverloaded, control.rate]).toEqual([false, Infinity]);
 });

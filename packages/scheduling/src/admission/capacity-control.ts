@@ -17,6 +17,8 @@
  *        idle accelerators a flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the capacity again.
  *   CC8. Who stood still sees a period of nothing at all though much was coming, period after period, and then all of it at once and too late. Neither tells of the capacity: the sample begins
  *        anew behind them, and what comes too late begins an overload only if it goes on. Where nobody asks any more it looks the same, so overload ends in it as ever.
+ *   CC9. Accelerators that by their real runs had nothing to do for more than half of the time are not what lacks, whatever is lost: requests come late, from a
+ *        host whose processors are short. Refusing then loses what could be served, and saves that host little.
  */
 
 const ENTRY_PERIODS = 4;
@@ -30,6 +32,7 @@ const LOSS_MAX = 0.01;
 const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
 const UNFOUND_AFTER = 3;
+const UNUSED_PERIODS = 3;
 /** What is left after the rate was lowered. */
 const LOSS_AIM = 0.005;
 /** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
@@ -72,8 +75,10 @@ export interface Period {
   readonly idle: number;
   /** µs for which accelerators had had nothing to do before they got what was dispatched, each at most a period. */
   readonly idleTime: number;
-  /** µs that what was dispatched takes them. */
+  /** µs that what was dispatched takes them, as planned. */
   readonly runTime: number;
+  /** µs that what ended has really taken; 0 where nobody tells. */
+  readonly ranTime: number;
   /** By A2 or because the queue was full, of requests that could have been served when they came. */
   readonly dropped: number;
   /** Of `dropped`, when they came: too late. */
@@ -111,6 +116,8 @@ export class CapacityControl {
   #runTime = 0;
   /** CC5: samples in a row beside idle accelerators. */
   #idleFor = 0;
+  /** CC9: periods in a row. */
+  #unusedFor = 0;
   #tolerance = LOSS_MAX;
   #settled = 0;
   /** Whether losses have shown since overload began where the capacity ends. */
@@ -150,9 +157,14 @@ export class CapacityControl {
     if (dispatched > 0) this.#streak = this.#outFor = 0;
   }
 
-  #watch({ length, offered, dispatched, idle, dropped, droppedAtOnce }: Period): boolean {
+  #watch(period: Period): boolean {
+    const { length, offered, dispatched, idle, idleTime, ranTime, dropped, droppedAtOnce } = period;
     if (dispatched + dropped === 0) return false; // a slow model: no news
     if (this.#best === 0 && this.served === 0) return false; // CC6
+    if (isUnused(ranTime, idleTime)) {
+      this.#streak = 0;
+      return false; // CC9
+    }
     // CC8
     const areLate = dropped > 0 && 2 * droppedAtOnce >= dropped;
     const isOut = dispatched === 0 && !areLate;
@@ -183,11 +195,12 @@ export class CapacityControl {
     this.#offered += FOLLOW * (offered / length - this.#offered);
     const isEnough = this.#offered <= this.rate;
     this.#settled = isEnough ? this.#settled + 1 : 0;
-    if (this.#settled >= EXIT_PERIODS) {
+    this.#unusedFor = isUnused(period.ranTime, period.idleTime) ? this.#unusedFor + 1 : 0;
+    if (this.#settled >= EXIT_PERIODS || this.#unusedFor >= UNUSED_PERIODS) {
       this.isOverloaded = false;
       this.rate = Infinity;
       this.#standsStill = false;
-      this.#streak = 0;
+      this.#streak = this.#unusedFor = 0;
       return true;
     }
     if (this.#standsStill) this.#periods = 0;
@@ -249,6 +262,9 @@ export class CapacityControl {
     return Math.max(rate, this.served, this.#best * BEST_SHARE, LET_IN_MIN / length);
   }
 }
+
+/** CC9. */
+const isUnused = (ranTime: number, idleTime: number): boolean => ranTime > 0 && ranTime < idleTime;
 
 /** CC5. */
 const isIdle = (idle: number, dispatched: number): boolean => idle > IDLE * dispatched;

@@ -90,6 +90,7 @@ export class FairShares {
   #idle = 0;
   #idleTime = 0;
   #runTime = 0;
+  #ranTime = 0;
   #dropped = 0;
   #droppedAtOnce = 0;
   #isShed = false;
@@ -140,6 +141,11 @@ export class FairShares {
     this.#runTime += run;
     if (this.#isCalm) return;
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
+  }
+
+  /** A batch has ended: how long it really took its accelerator. */
+  ran(run: number): void {
+    this.#ranTime += run;
   }
 
   /**
@@ -236,7 +242,7 @@ export class FairShares {
       account.arrivals = 0;
     }
     this.control.calm(this.#length, this.#dispatched, this.#length / this.#period);
-    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
+    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
     this.#length = this.#period;
     this.#periodEnd = at + this.#length;
   }
@@ -257,7 +263,7 @@ export class FairShares {
     if (!this.#isCalm) for (const owner of this.#owners) owner.unsure = undefined;
     if (!this.#isCalm) this.#deal();
     else if (!wasCalm) this.#letIn();
-    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = 0;
+    this.#dispatched = this.#idle = this.#idleTime = this.#runTime = this.#ranTime = 0;
     this.#dropped = this.#droppedAtOnce = 0;
     for (let i = 0; i < this.#accounts.length; i++) {
       const account = this.#accounts[i]!;
@@ -273,9 +279,10 @@ export class FairShares {
       account.gone += account.dispatched;
       account.lost += account.dropped;
     }
-    const used = { dispatched: this.#dispatched, idle: this.#idle, idleTime: this.#idleTime, runTime: this.#runTime };
+    const used = { dispatched: this.#dispatched, idle: this.#idle };
+    const times = { idleTime: this.#idleTime, runTime: this.#runTime, ranTime: this.#ranTime };
     const lost = { dropped: this.#dropped, droppedAtOnce: this.#droppedAtOnce };
-    const period = { length: this.#period, offered, ...used, ...lost };
+    const period = { length: this.#period, offered, ...used, ...times, ...lost };
     const sample = this.control.end(period, () => this.#steering());
     if (sample === "new sample") for (const account of this.#accounts) account.gone = account.lost = 0;
     if (this.control.standsStill) this.#standStill();
