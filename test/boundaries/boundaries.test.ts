@@ -78,17 +78,10 @@ const forbidden: [sentence: string, file: string, text: string, rule: string][] 
     'import "@nats-io/kv";',
     importRule,
   ],
-  ["a service imports no service", "services/ingress/src/probe.ts", 'import "@tutti/service-batcher";', importRule],
-  [
-    "a service reaches into no service",
-    "services/ingress/src/probe.ts",
-    'import "../../batcher/src/main.ts";',
-    boundaryRule,
-  ],
-  ["a package imports no service", "packages/cli/src/probe.ts", 'import "@tutti/service-batcher";', importRule],
+  ["a package imports no service", "packages/cli/src/probe.ts", 'import "@tutti/service-node";', importRule],
   ["a package imports no suite", "packages/cli/src/probe.ts", 'import "../../../test/e2e/probe.ts";', importRule],
   ["a test of a package imports no suite", "packages/cli/src/probe.test.ts", 'import "@tutti/test";', importRule],
-  ["a suite imports no service", "test/e2e/probe.ts", 'import "@tutti/service-batcher";', importRule],
+  ["a suite imports no service", "test/e2e/probe.ts", 'import "@tutti/service-node";', importRule],
   ["a package reaches into no other by path", core, 'import "../../units/src/time.ts";', boundaryRule],
   ["no test is switched off", "packages/units/src/probe.test.ts", 'test.skip("x", () => {});', "no-restricted-syntax"],
 ];
@@ -109,7 +102,7 @@ const allowed: [file: string, text: string][] = [
   ["packages/bus-nats/src/probe.ts", 'import "@nats-io/transport-node";\nimport "@tutti/bus";'],
   ["packages/engine-onnx/src/probe.ts", 'import "onnxruntime-node";\nimport "node:worker_threads";'],
   ["packages/cli/src/probe.ts", 'import "@tutti/client";\nimport "@tutti/bus-nats";\nimport "commander";'],
-  ["services/ingress/src/probe.ts", 'import "@tutti/cli";\nimport "@tutti/actors";'],
+  ["services/node/src/probe.ts", 'import "@tutti/cli";\nimport "@tutti/actors";'],
   ["test/conformance/probe.test.ts", 'import "@nats-io/transport-node";\nimport "@tutti/engine-onnx";'],
 ];
 

@@ -182,8 +182,8 @@ test("a sound of more frames than are asked for at once is refused before they a
 
 test("pipelines are named in metrics once they have answered, and no more than so many", async () => {
   const noted: string[] = [];
-  const answering = { infer: () => Promise.resolve({ outputs: {}, version: undefined }) };
-  const refusing = { infer: () => Promise.reject(new TuttiError("TUTTI_NOT_FOUND", "")) };
+  const answering = { inferTensors: () => Promise.resolve({ outputs: [], version: undefined }) };
+  const refusing = { inferTensors: () => Promise.reject(new TuttiError("TUTTI_NOT_FOUND", "")) };
   let client: object = refusing;
   const inference = new Inference({
     modelOf: () => undefined,

@@ -25,7 +25,10 @@ process.env["TUTTI_RUN_DIR"] = root;
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 test("every planned process has a command line that its role understands", () => {
-  const options = parseUpOptions({ ...FLAGS, executors: "3", patience: "0.5", otlp: "http://127.0.0.1:4318" });
+  const options = parseUpOptions({
+    ...FLAGS,
+    ...{ layout: "spread", executors: "3", patience: "0.5", otlp: "http://127.0.0.1:4318" },
+  });
   const planned = planCluster(options, { url: "nats://127.0.0.1:1", credentials: { ranker: "/r", answers: "/a" } });
   for (const { roles, argv } of planned) expect(parseRoleOptions(roles, argv, {}).nats).toEqual(["nats://127.0.0.1:1"]);
   expect(planned.filter(({ role }) => role === "ranker").map(({ argv }) => argv.includes("/r"))).toEqual([true, true]);
@@ -52,8 +55,30 @@ test("each role runs as often as is asked for, and emulated executors join the r
   ]);
 });
 
+test("by default a node hosts every role but the executor's, and each further one takes ports that are free", () => {
+  const options = parseUpOptions({ ...FLAGS, nodes: "2", executors: "1", httpPort: "8100", patience: "0.5" });
+  const planned = planCluster(options, { url: "nats://a:1", credentials: { node: "/n", answers: "/a" } });
+  expect(planned.map(({ name, roles }) => [name, roles.length])).toEqual([
+    ["node-0", 6],
+    ["node-1", 6],
+    ["executor-0", 1],
+  ]);
+  const nodes = planned.slice(0, 2).map(({ roles, argv }) => parseRoleOptions(roles, argv, {}));
+  expect(nodes.map(({ httpPort, creds, answersCreds, patience }) => [httpPort, creds, answersCreds, patience])).toEqual([
+    [8_100, "/n", "/a", 0.5],
+    [0, "/n", "/a", 0.5],
+  ]);
+  const layouts = [
+    { flags: { rankers: "1" }, layout: "spread" },
+    { flags: {}, layout: "node" },
+  ];
+  for (const { flags, layout } of layouts) expect(parseUpOptions({ ...FLAGS, ...flags }).layout).toBe(layout);
+  for (const bad of [{ layout: "node", batchers: "2" }, { layout: "spread", nodes: "2" }, { layout: "star" }])
+    expect(() => parseUpOptions({ ...FLAGS, ...bad })).toThrow(/--(layout|nodes|batchers)/);
+});
+
 test("each sub-cluster has a leader and its spares, each executor its memory; emulated accelerators have a process for each sub-cluster at least", () => {
-  const flags = { subClusters: "3", memory: "4GB", emulate: "profiles.yaml" };
+  const flags = { layout: "spread", subClusters: "3", memory: "4GB", emulate: "profiles.yaml" };
   const planned = planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} });
   const rankers = planned.filter(({ role }) => role === "ranker");
   const places = rankers.map(({ name, argv }) => [name, parseRoleOptions("ranker", argv, {}).subCluster]);
@@ -126,8 +151,8 @@ test("with --autoscale the executors beyond the lower bound are spares, one emul
       [[2], true],
     ],
   );
-  const planner = planned.find(({ role }) => role === "planner")!;
-  expect(parseRoleOptions("planner", planner.argv, {}).epoch).toBe(6_000_000);
+  const node = planned.find(({ role }) => role === "node")!;
+  expect(parseRoleOptions(node.roles, node.argv, {}).epoch).toBe(6_000_000);
 });
 
 test("executors with cores of their own are bound to them and can be split; others say why they can't", () => {
