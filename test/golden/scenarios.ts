@@ -22,6 +22,7 @@ const base: Scenario = {
   gpus: 8,
   policy: "deferred",
   gather: "target",
+  prefer: "accelerators",
   rate: 5000,
   arrivals: { process: "poisson" },
   network: { ctrl: micros(0), data: micros(0), respond: micros(0), jitter: 0 },

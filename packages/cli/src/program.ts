@@ -104,6 +104,10 @@ function addUp(program: Command): void {
       "when batches start: adaptive, deferred, eager, timeout:5ms, latest, beta-lambda",
       "adaptive",
     )
+    .option(
+      "--prefer <what>",
+      "latency: no batch waits while accelerators are idle anyway; accelerators: as few as possible are in use (default: latency; accelerators with --autoscale)",
+    )
     .option("--gather <how>", "target or head", "target")
     .option("--latency <what>", "what is planned with where running times vary: hints, distributions, means", "hints")
     .option("--patience <0..1>", "for all models: 0 is lowest latency, 1 largest batches (default: each model's own)")
@@ -282,6 +286,7 @@ const inScenario = (command: Command): Command =>
     .option("--gpus <n>", "accelerators")
     .option("--duration <seconds>", "of arrivals, warm-up included")
     .option("--gather <how>", "target or head")
+    .option("--prefer <what>", "latency or accelerators: what the default policy waits for")
     .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect);
 
 function addGoodput(program: Command): void {

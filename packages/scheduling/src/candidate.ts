@@ -14,6 +14,7 @@ import { chooseByLength } from "./dynamic/length-choice.ts";
 import type { ModelEffects } from "./messages.ts";
 import type { ModelThread } from "./model-thread.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
+import { spareTime } from "./scarcity.ts";
 
 /** µs: in such steps an early start is bounded, so that it doesn't hang on which look measured the rate. */
 const STEP = 100;
@@ -56,13 +57,20 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
     const { frontrun, latest } = model;
     const betaTimesRate = model.policy.kind === "beta-lambda" ? model.profile.beta * model.rate.perMicro(model.now) : 0;
     const bound = STEP * Math.round((b * model.earlyPerRequest) / STEP);
-    const early = model.mayWait ? Math.round(Math.min(model.adaptation.early * head.slo, bound)) : head.slo;
+    const adapted = model.mayWait ? Math.round(Math.min(model.adaptation.early * head.slo, bound)) : head.slo;
+    const early = Math.max(adapted, Math.min(head.slo, spare(model, b)));
     const window = { frontrun, latest, headArrivedAt: head.arrivedAt, batchSize: b, batchSizeMax, early };
     model.awaited = awaitedStart(model.policy, window, betaTimesRate);
   }
   if (model.patience !== 1) {
     model.awaited = withPatience(model.awaited, (head.arrivedAt + delay(model, b)) as Instant, model.patience);
   }
+}
+
+/** µs: by so much an early start takes only accelerator time that is not lacking. */
+function spare({ prefer, profile, rate, scarcity, now }: ModelThread, batchSize: number): number {
+  if (prefer === "accelerators") return 0;
+  return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcity.level) / STEP);
 }
 
 function refreshTargets(model: ModelThread): void {

@@ -29,7 +29,8 @@ import { HeldBatches } from "./held-batches.ts";
 import { LastingLoss } from "./lasting-loss.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import { ObeyedGrants } from "./obeyed-grants.ts";
-import type { Policy } from "./policy.ts";
+import type { Policy, Preference } from "./policy.ts";
+import { Scarcity } from "./scarcity.ts";
 import { TargetBook } from "./target-book.ts";
 
 export interface ModelThreadConfig {
@@ -43,6 +44,8 @@ export interface ModelThreadConfig {
   dynamic?: DynamicProfile | undefined;
   slo: Micros;
   policy: Policy;
+  /** Of the adaptive policy. Default: "accelerators". */
+  prefer?: Preference;
   /** 0: eager; 1: the policy's full wait. */
   patience: number;
   /** "target": heads are dropped early so that batches stay efficient; "head": only what can't run even alone. A2. */
@@ -69,6 +72,7 @@ export class ModelThread {
   readonly term: number;
   readonly slo: Micros;
   readonly policy: Policy;
+  readonly prefer: Preference;
   readonly patience: number;
   readonly queue: DeadlineQueue<Request>;
   readonly rate = new ArrivalRate();
@@ -77,6 +81,7 @@ export class ModelThread {
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
   readonly loss = new LastingLoss();
+  readonly scarcity = new Scarcity();
   readonly obeyed = new ObeyedGrants();
   readonly offered: Candidate;
 
@@ -127,6 +132,7 @@ export class ModelThread {
     this.term = term;
     this.slo = config.slo;
     this.policy = config.policy;
+    this.prefer = config.prefer ?? "accelerators";
     this.patience = config.patience;
     this.queue = new DeadlineQueue(config.queueMax);
     const fixed = config.gather === "head" ? 1 : (config.targetBatch ?? 0);
@@ -276,6 +282,9 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
     const { expectedRun } = model;
+    const head = model.queue.head()!;
+    const wanted = Math.max(model.offeredAwaited, head.arrivedAt + delay(model, b));
+    model.scarcity.note(at, b, { wait: grant.freeAt - wanted, slack: model.latest - wanted });
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }

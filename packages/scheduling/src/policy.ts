@@ -18,6 +18,12 @@ export type Policy =
   /** At once if the batch has at least β·λ requests, else deferred. */
   | { readonly kind: "beta-lambda" };
 
+/**
+ * What the adaptive policy's waiting is for. "latency": a batch waits only as far as the accelerator time that this saves is lacking; "accelerators": also
+ * where it is not, so that no more accelerators are in use than the load needs.
+ */
+export type Preference = "latency" | "accelerators";
+
 export interface Window {
   readonly frontrun: number;
   readonly latest: number;

@@ -21,8 +21,16 @@ test("a parameter that a policy doesn't take is refused with what it does take",
     "needs a time or a share of the SLO, as in 'timeout:5ms' or 'timeout:20%'",
   );
   expect(() => policyNamed("deferred:tail")).toThrow("takes 'head' or 'target', but was given 'tail'");
-  expect(() => policyNamed("default:1")).toThrow("has no parameter");
-  for (const text of ["timeout:5ms", "timeout:0", "timeout:20%", "deferred:head", "eager:target", "default"])
+  expect(() => policyNamed("default:1")).toThrow("takes 'latency' or 'accelerators'");
+  for (const text of [
+    "timeout:5ms",
+    "timeout:0",
+    "timeout:20%",
+    "deferred:head",
+    "eager:target",
+    "default",
+    "default:accelerators",
+  ])
     policyNamed(text);
 });
 

@@ -5,17 +5,18 @@ import { rivals } from "./rivals/index.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
-import { type Tuning, TuttiCluster } from "./tutti-cluster.ts";
+import { TuttiCluster } from "./tutti-cluster.ts";
 
 /** Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target whatever the scenario says. */
-const DEFAULT: Tuning = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" };
+const DEFAULT = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" } as const;
 
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;
 
 const own: Readonly<Record<string, FromParameter>> = {
   default: (parameter) => {
-    if (parameter !== undefined) throw new Error(`policy 'default' has no parameter, but was given '${parameter}'`);
-    return (options) => new TuttiCluster(options, DEFAULT);
+    if (parameter !== undefined && parameter !== "latency" && parameter !== "accelerators")
+      throw new Error(`policy 'default' takes 'latency' or 'accelerators', but was given '${parameter}'`);
+    return (options) => new TuttiCluster(options, { ...DEFAULT, prefer: parameter ?? options.prefer ?? "latency" });
   },
   deferred: gathering({ kind: "deferred" }),
   eager: gathering({ kind: "eager" }),

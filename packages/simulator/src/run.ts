@@ -41,7 +41,7 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
-  const { models, gpus, gather, network, seed, interference } = scenario;
+  const { models, gpus, gather, prefer, network, seed, interference } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
   const create = options.cluster ?? clusterOf(scenario);
@@ -49,6 +49,7 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     models,
     gpus,
     gather,
+    ...(prefer !== undefined && { prefer }),
     network,
     seed,
     listener: both(judge, listener),

@@ -1,6 +1,7 @@
 /** What a simulation runs: a workload, a cluster and a policy, as the scenario file describes them once its defaults are filled in. */
 import type { Interference } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
+import type { Preference } from "@tutti/scheduling";
 import type { Micros } from "@tutti/units";
 import type { DynamicLoad } from "./dynamic/dynamic-load.ts";
 
@@ -14,6 +15,8 @@ export interface Scenario {
   /** A name that policyNamed() knows, with its parameters: `default`, `deferred`, `timeout:5ms`, `nexus:8`. */
   readonly policy: string;
   readonly gather: "target" | "head";
+  /** What the default policy waits for; where it is left out "accelerators" with a planner, else "latency". */
+  readonly prefer?: Preference;
   /** Requests per second, all models together. */
   readonly rate: number;
   readonly arrivals: Arrivals;

@@ -3,6 +3,7 @@
  * same arrivals, the same accelerators and the same judge.
  */
 import type { Interference } from "@tutti/planning";
+import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ArrivedRequest } from "./arrived-request.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
@@ -62,6 +63,8 @@ export interface SimClusterOptions {
   readonly models: readonly ScenarioModel[];
   readonly gpus: number;
   readonly gather: "target" | "head";
+  /** Of the default policy; "latency" where it is left out. */
+  readonly prefer?: Preference;
   readonly network: Network;
   readonly seed: number;
   readonly listener: SimListener;

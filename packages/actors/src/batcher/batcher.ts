@@ -19,7 +19,7 @@ import {
   leaseKeys,
   threadOf,
 } from "@tutti/protocol";
-import { type ModelEvent, type Policy, step } from "@tutti/scheduling";
+import { type ModelEvent, type Policy, type Preference, step } from "@tutti/scheduling";
 import { type ActorKey, type BatchId, type Instant, NEVER, between, millis, seconds } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
@@ -40,6 +40,8 @@ import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
+  /** What the adaptive policy waits for. */
+  readonly prefer?: Preference;
   readonly gather: "target" | "head";
   /**
    * What is known of running times that depend on the input: the distribution of each application and how long each request is (`hints`, the default), the

@@ -30,7 +30,10 @@ const BATCH_IDS = 2 ** 34;
 
 export interface ThreadKeeperOptions {
   readonly clock: Clock;
-  readonly config: Pick<BatcherConfig, "policy" | "gather" | "patience" | "delayFloors" | "marginShare" | "latency">;
+  readonly config: Pick<
+    BatcherConfig,
+    "policy" | "prefer" | "gather" | "patience" | "delayFloors" | "marginShare" | "latency"
+  >;
   readonly threads: ThreadTable;
   readonly order: ArrivalOrder;
   readonly dispatcher: Dispatcher;
@@ -169,6 +172,7 @@ export class ThreadKeeper {
       dynamic,
       slo: spec.slo,
       policy: config.policy,
+      ...(config.prefer !== undefined && { prefer: config.prefer }),
       patience: config.patience ?? spec.patience,
       gather: config.gather,
       guard: this.#guardOf(spec),

@@ -4,6 +4,7 @@ import { ROLES, type Role } from "@tutti/protocol";
 export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
 export const ENGINES = ["onnx", "emulated"] as const;
 export const GATHERS = ["target", "head"] as const;
+export const PREFERENCES = ["latency", "accelerators"] as const;
 export const LATENCIES = ["hints", "distributions", "means"] as const;
 export const DATA_PLANES = ["tcp", "nats"] as const;
 export const REPLY_SCOPES = ["app", "any"] as const;
@@ -92,6 +93,12 @@ export const FLAGS: readonly Flag[] = [
     value: "adaptive|deferred|eager|timeout:5ms|latest|beta-lambda",
     roles: ["batcher"],
     text: "when batches start (default: adaptive, which is deferred, and earlier where arrivals are bursty)",
+  },
+  {
+    name: "prefer",
+    value: PREFERENCES.join("|"),
+    roles: ["batcher"],
+    text: "what the adaptive policy waits for: no longer than saves accelerator time that is lacking, or also to leave accelerators idle (default: latency)",
   },
   {
     name: "latency",

@@ -30,6 +30,7 @@ import {
   GATHERS,
   LATENCIES,
   LOG_LEVELS,
+  PREFERENCES,
   PROVIDERS,
   REPLY_SCOPES,
   roleHelp,
@@ -64,6 +65,7 @@ export interface RoleOptions {
   readonly state: string;
   /** batcher. */
   readonly policy: PolicyChoice;
+  readonly prefer: (typeof PREFERENCES)[number];
   readonly gather: (typeof GATHERS)[number];
   readonly latency: (typeof LATENCIES)[number];
   readonly patience: number | undefined;
@@ -124,6 +126,7 @@ export function parseRoleOptions(
     part: wholeNumber("part", flag("part") ?? "100", 100),
     state: flag("state") ?? join(tmpdir(), `tutti-${userInfo().uid}`),
     policy: parsePolicy(flag("policy") ?? "adaptive"),
+    prefer: oneOf("prefer", PREFERENCES, flag("prefer") ?? "latency"),
     gather: oneOf("gather", GATHERS, flag("gather") ?? "target"),
     latency: oneOf("latency", LATENCIES, flag("latency") ?? "hints"),
     patience: parsePatience(flag("patience")),

@@ -38,6 +38,7 @@ export interface ScenarioOverrides {
   readonly gpus?: number;
   readonly policy?: string;
   readonly gather?: "target" | "head";
+  readonly prefer?: NonNullable<Scenario["prefer"]>;
   readonly rate?: number;
 }
 
@@ -68,6 +69,7 @@ interface ScenarioDocument {
   readonly gpusPerModel?: number;
   readonly policy?: string;
   readonly gather?: "target" | "head";
+  readonly prefer?: NonNullable<Scenario["prefer"]>;
   readonly rate?: number;
   readonly load?: number;
   readonly arrivals?: ArrivalsEntry;
@@ -146,6 +148,7 @@ export class ScenarioFile {
       const text = `the warm-up of ${warmup / 1e6} s leaves nothing of ${duration / 1e6} s to count; shorten it, or give a longer durationS`;
       problems.push({ path: ["warmupS"], text });
     }
+    const prefer = overrides.prefer ?? document.prefer;
     const planner = plannerOf(document, { gpus, duration }, problems);
     const scenario: Scenario = {
       seed: overrides.seed ?? document.seed ?? SCENARIO_DEFAULTS.seed,
@@ -154,6 +157,7 @@ export class ScenarioFile {
       gpus,
       policy: overrides.policy ?? document.policy ?? SCENARIO_DEFAULTS.policy,
       gather: overrides.gather ?? document.gather ?? SCENARIO_DEFAULTS.gather,
+      ...(prefer !== undefined && { prefer }),
       rate,
       arrivals,
       network: networkOf(document),

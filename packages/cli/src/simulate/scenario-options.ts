@@ -13,6 +13,7 @@ export interface ScenarioFlags {
   readonly gpus?: string;
   readonly duration?: string;
   readonly gather?: string;
+  readonly prefer?: string;
   readonly set?: readonly string[];
 }
 
@@ -41,9 +42,12 @@ export function checkFit(scenario: Scenario, policy: string): void {
   if (text !== undefined) throw usageError(text);
 }
 
-function overridesOf({ rate, seed, gpus, duration, gather }: ScenarioFlags): ScenarioOverrides {
+function overridesOf({ rate, seed, gpus, duration, gather, prefer }: ScenarioFlags): ScenarioOverrides {
   if (gather !== undefined && gather !== "target" && gather !== "head") {
     throw usageError(`--gather ${gather}: target or head`);
+  }
+  if (prefer !== undefined && prefer !== "latency" && prefer !== "accelerators") {
+    throw usageError(`--prefer ${prefer}: latency or accelerators`);
   }
   return {
     ...(rate !== undefined && { rate: amount("--rate", rate, "requests per second, such as 5000") }),
@@ -51,6 +55,7 @@ function overridesOf({ rate, seed, gpus, duration, gather }: ScenarioFlags): Sce
     ...(gpus !== undefined && { gpus: whole("--gpus", gpus, { min: 1, max: 16_384 }) }),
     ...(duration !== undefined && { durationS: secondsOf(duration) }),
     ...(gather !== undefined && { gather }),
+    ...(prefer !== undefined && { prefer }),
   };
 }
 

@@ -86,7 +86,16 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
   return {
     ranker: [],
     batcher: [
-      ...["--policy", options.policy, "--gather", options.gather, "--latency", options.latency],
+      ...[
+        "--policy",
+        options.policy,
+        "--prefer",
+        options.prefer,
+        "--gather",
+        options.gather,
+        "--latency",
+        options.latency,
+      ],
       ...(options.patience === undefined ? [] : ["--patience", options.patience]),
     ],
     executor: [

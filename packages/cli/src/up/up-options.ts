@@ -15,7 +15,7 @@ import {
   parsePolicy,
   parsePort,
 } from "../role/option-values.ts";
-import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PROVIDERS } from "../role/role-flags.ts";
+import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PREFERENCES, PROVIDERS } from "../role/role-flags.ts";
 
 /** As commander gives them: texts. */
 export interface UpFlags {
@@ -44,6 +44,7 @@ export interface UpFlags {
   readonly pipelines?: string;
   readonly demo: boolean;
   readonly policy: string;
+  readonly prefer?: string;
   readonly gather: string;
   readonly latency?: string;
   readonly patience?: string;
@@ -107,6 +108,7 @@ export interface UpOptions {
   readonly onceReady: string | undefined;
   readonly json: boolean;
   readonly policy: string;
+  readonly prefer: (typeof PREFERENCES)[number];
   readonly gather: string;
   readonly latency: string;
   readonly patience: string | undefined;
@@ -174,6 +176,8 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     onceReady: flags.onceReady,
     json: flags.json === true,
     policy: flags.policy,
+    // Accelerators that are given back must be idle first.
+    prefer: oneOf("prefer", PREFERENCES, flags.prefer ?? (autoscale === undefined ? "latency" : "accelerators")),
     gather: oneOf("gather", GATHERS, flags.gather),
     latency: oneOf("latency", LATENCIES, flags.latency ?? "hints"),
     patience: flags.patience,

@@ -64,10 +64,12 @@ test("by default a node hosts every role but the executor's, and each further on
     ["executor-0", 1],
   ]);
   const nodes = planned.slice(0, 2).map(({ roles, argv }) => parseRoleOptions(roles, argv, {}));
-  expect(nodes.map(({ httpPort, creds, answersCreds, patience }) => [httpPort, creds, answersCreds, patience])).toEqual([
-    [8_100, "/n", "/a", 0.5],
-    [0, "/n", "/a", 0.5],
-  ]);
+  expect(nodes.map(({ httpPort, creds, answersCreds, patience }) => [httpPort, creds, answersCreds, patience])).toEqual(
+    [
+      [8_100, "/n", "/a", 0.5],
+      [0, "/n", "/a", 0.5],
+    ],
+  );
   const layouts = [
     { flags: { rankers: "1" }, layout: "spread" },
     { flags: {}, layout: "node" },

@@ -108,12 +108,18 @@ export function chooseByLength(
 }
 
 /** Of the SLO, by which a batch of the adaptive policy may start earlier than frontrun. */
-function earlyOf({ rate, now }: ModelThread, dynamic: DynamicPart, level: number, place: number): number {
+function earlyOf(
+  { rate, now, prefer, scarcity }: ModelThread,
+  dynamic: DynamicPart,
+  level: number,
+  place: number,
+): number {
   const { likely } = dynamic.profile;
   const { scale } = dynamic.queue;
   const [size, next] = [likely.sizes[place]!, likely.sizes[place + 1]!];
   const perRequest = (scale * likely.expected(level, place)) / size;
   const run = scale * likely.expected(level, place + 1);
+  if (prefer === "latency" && run / next >= scarcity.level * perRequest) return 1;
   /** Of as many as would join. */
   const perMicro = (rate.perMicroOfSlots(now) * likely.shareUpTo(level)) / (next - size);
   // Accelerator time is worth more if the batch waits for them: what is idle until they come counts, too.

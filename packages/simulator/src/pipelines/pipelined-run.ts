@@ -84,7 +84,7 @@ class PipelinedRun implements SimListener {
   #requests = 0;
 
   constructor(scenario: Scenario, pipelines: readonly ScenarioPipeline[], options: RunOptions) {
-    const { gpus, gather, network, seed } = scenario;
+    const { gpus, gather, prefer, network, seed } = scenario;
     this.#scenario = scenario;
     this.#plans = pipelines.map((pipeline) => planPipeline(pipeline, scenario.models));
     const models = modelsUnderPipelines(scenario, this.#plans);
@@ -93,7 +93,10 @@ class PipelinedRun implements SimListener {
     this.#pipelineJudge = new PipelineJudge(scenario, pipelines, (at) => this.#judge.counts(at));
     this.#listener = options.listener;
     const create = options.cluster ?? clusterOf(scenario);
-    const cluster = create({ models, gpus, gather, network, seed, listener: this });
+    const cluster = create({
+      ...{ models, gpus, gather, network, seed, listener: this },
+      ...(prefer !== undefined && { prefer }),
+    });
     if (!isStepped(cluster))
       throw new Error(`policy '${scenario.policy}' can't be stopped between two events, as pipelines need it`);
     this.#cluster = cluster;

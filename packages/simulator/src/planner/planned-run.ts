@@ -11,12 +11,14 @@ import { ClosedLoop, type EpochEnd } from "./closed-loop.ts";
 /** @throws Error for a policy whose accelerators can't come and go */
 export function simulatePlanned(scenario: Scenario, options: RunOptions): DetailedRun {
   const { models, gpus, gather, network, seed, policy } = scenario;
+  // A planner gives accelerators back that are not in use, so as few as possible should be.
+  const { prefer = "accelerators" } = scenario;
   const judge = new Judge(scenario);
   const windows = new Windows(scenario);
   const hearers: RunListener[] = [judge, windows, ...(options.listener === undefined ? [] : [options.listener])];
   const listener = toAll(hearers);
   const create = options.cluster ?? policyNamed(policy);
-  const cluster = create({ models, gpus, gather, network, seed, listener });
+  const cluster = create({ models, gpus, gather, prefer, network, seed, listener });
   if (!isElastic(cluster)) {
     throw new Error(`policy '${policy}' plans for all accelerators once; with a planner use one of Tutti's own`);
   }

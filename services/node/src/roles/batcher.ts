@@ -2,13 +2,14 @@ import { createBatcher } from "@tutti/actors";
 import { CTRL_FLOOR, MARGIN_SHARE, PER_ITEM_FLOOR_US, PER_KILOBYTE_FLOOR_US, type StartRole } from "@tutti/cli/role";
 
 export const start: StartRole = ({ ports, config, options }, ready) => {
-  const { policy, gather, latency, patience } = options;
+  const { policy, prefer, gather, latency, patience } = options;
   const delayFloors = { ctrl: CTRL_FLOOR, perItem: PER_ITEM_FLOOR_US, perKilobyte: PER_KILOBYTE_FLOOR_US };
   return createBatcher(
     ports,
     {
       ...config,
       policy,
+      prefer,
       gather,
       latency,
       delayFloors,

@@ -1,0 +1,91 @@
+import { LatencyTable } from "@tutti/profile";
+import { type Instant, type Micros, micros, millis, seconds, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import { Cluster } from "./cluster.ts";
+import type { Request } from "./messages.ts";
+import type { Preference } from "./policy.ts";
+import { Scarcity, spareTime } from "./scarcity.ts";
+
+const at = (us: number): Instant => us as Instant;
+
+test("accelerators lack in proportion to the slack that batches lose, and in full from a sixth on", () => {
+  const scarcity = new Scarcity();
+  expect(scarcity.level).toBe(0);
+  scarcity.note(at(0), 1, { wait: 1_000, slack: 12_000 }); // the first says all that is known
+  expect(scarcity.level).toBeCloseTo(0.5, 9);
+  scarcity.note(at(0), 1_024, { wait: 30_000, slack: 12_000 });
+  expect(scarcity.level).toBe(1);
+  scarcity.note(at(0), 512, { wait: -5, slack: 12_000 });
+  expect(scarcity.level).toBe(1); // half of the slack is lost on average
+  scarcity.note(at(0), 1_024, { wait: 0, slack: 12_000 });
+  expect(scarcity.level).toBe(0);
+});
+
+test("what was seen five seconds ago doesn't count any more, however few requests came since", () => {
+  const scarcity = new Scarcity();
+  scarcity.note(at(0), 1, { wait: 1, slack: 1 });
+  scarcity.note(at(1_000_000), 1, { wait: 0, slack: 1 });
+  expect(scarcity.level).toBe(1);
+  scarcity.note(at(6_000_000), 1, { wait: 0, slack: 1 });
+  expect(scarcity.level).toBe(0);
+});
+
+test("a batch waits for as many requests as save a share that is needed: all of it at level 1, none at 0", () => {
+  const profile = { alpha: 1_053, beta: 5_072 };
+  const perMicro = 0.005;
+  expect(spareTime(profile, 4, perMicro, 0)).toBe(Infinity);
+  expect(spareTime(profile, 4, perMicro, 1)).toBeCloseTo(0, 6);
+  // l(b')/b' is half of l(4)/4 = 2,321 µs for b' = 47.2: 43.2 requests, 200 µs apart.
+  expect(spareTime(profile, 4, perMicro, 0.5)).toBeCloseTo((5_072 / (1_160.5 - 1_053) - 4) * 200, 6);
+  expect(spareTime(profile, 4, 0, 0.9)).toBe(Infinity);
+});
+
+/** Latencies in µs of requests to one model with Poisson arrivals. */
+function latencies(prefer: Preference | "eager", { rate, gpus }: { rate: number; gpus: number }): number[] {
+  const found: number[] = [];
+  const cluster = new Cluster({
+    gpus,
+    models: [
+      {
+        ...{ thread: threadId(0, 0), term: 1, epoch: 1, slo: millis(25), patience: 1, gather: "target" },
+        ...{ profile: LatencyTable.affine({ alpha: 1_053, beta: 5_072, batchSizeMax: 64 }) },
+        ...{ guard: micros(0), ctrl: micros(0), perItem: micros(0), respond: micros(0) },
+        ...{ queueMax: 1_000, batchesInFlightMax: 1_000 },
+        ...(prefer === "eager" ? { policy: { kind: "eager" } } : { policy: { kind: "adaptive" }, prefer }),
+      },
+    ],
+    listener: {
+      finished: ({ requests }, _, end) => found.push(...requests.map(({ arrivedAt }) => end - arrivedAt)),
+    },
+  });
+  let seed = 7;
+  const random = (): number => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+  for (let now = 0, seq = 1; now < seconds(10); now += Math.ceil((-Math.log(random()) * 1e6) / rate), seq++) {
+    const request = { ingress: 1, seq, deadline: now + 25_000, arrivedAt: now, slo: 25_000 as Micros, app: 0, size: 0 };
+    cluster.arrive(0, request as unknown as Request);
+  }
+  cluster.runUntilIdle();
+  return found.toSorted((a, b) => a - b);
+}
+const mean = (times: readonly number[]): number => times.reduce((sum, time) => sum + time, 0) / times.length;
+const p99 = (times: readonly number[]): number => times[Math.floor(0.99 * times.length)]!;
+
+test.each([
+  { rate: 20, gpus: 1 },
+  { rate: 540, gpus: 8 },
+  { rate: 1_600, gpus: 8 },
+  { rate: 2_700, gpus: 8 },
+  { rate: 3_500, gpus: 8 },
+])("at $rate r/s on $gpus accelerators answers take no longer than under eager dispatch", (load) => {
+  const [ours, eager, saving] = [latencies("latency", load), latencies("eager", load), latencies("accelerators", load)];
+  expect(mean(ours)).toBeLessThanOrEqual(1.05 * mean(eager));
+  expect(p99(ours)).toBeLessThanOrEqual(1.05 * p99(eager));
+  if (load.rate > 100) expect(mean(saving)).toBeGreaterThan(1.3 * mean(ours));
+});
+
+test("near saturation as many are answered in time as where accelerators are saved, and more than under eager dispatch", () => {
+  const load = { rate: 5_400, gpus: 8 };
+  const saving = latencies("accelerators", load).length;
+  expect(latencies("latency", load).length).toBeGreaterThan(0.998 * saving);
+  expect(latencies("eager", load).length).toBeLessThan(0.93 * saving);
+});
