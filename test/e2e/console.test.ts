@@ -43,7 +43,7 @@ beforeAll(async () => {
   up = await TuttiUp.start([...emulated, ...traced, "--repository-token", join(folder, "token")]);
   vi.unstubAllEnvs();
   await building;
-  http = String((await up.next("child-ready", ({ name }) => name === "gateway"))["http"]);
+  http = String((await up.next("child-ready", ({ http: at }) => at !== undefined))["http"]);
   browser = await launchChromium(found.path);
   loading = Object.entries(RATES).map(([model, rate]) => setInterval(() => void ask(model), 1_000 / rate));
 }, 300_000);

@@ -22,7 +22,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-operators-"));
   const profiles = join(folder, "profiles.yaml");
   await writeFile(profiles, PROFILES);
-  up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--executors", "2"]);
+  up = await TuttiUp.start(["--layout", "spread", "--emulate", profiles, "--gpus", "4", "--executors", "2"]);
   client = await connect({ servers: up.url, app: "e2e" });
 }, ROLLING_MS);
 afterAll(async () => {

@@ -21,7 +21,16 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-planner-"));
   const profiles = join(folder, "profiles.yaml");
   await writeFile(profiles, MODELS);
-  up = await TuttiUp.start(["--emulate", profiles, "--autoscale", "1:4", "--epoch", `${EPOCH_MS}ms`]);
+  up = await TuttiUp.start([
+    "--layout",
+    "spread",
+    "--emulate",
+    profiles,
+    "--autoscale",
+    "1:4",
+    "--epoch",
+    `${EPOCH_MS}ms`,
+  ]);
   client = await connect({ servers: up.url, app: "load" });
 });
 afterAll(async () => {
@@ -91,7 +100,7 @@ test("the plan is seen by its command and its advice over HTTP", async () => {
   expect(plan.epoch).toBeGreaterThan(0);
   expect(plan.current.models).toMatchObject([{ model: "slow", subCluster: "main" }]);
   expect(plan.difference).toEqual({ models: [], accelerators: [] });
-  const gateway = up.events.find(({ event, name }) => event === "child-ready" && name === "gateway");
+  const gateway = up.events.find((event) => event.event === "child-ready" && event["http"] !== undefined);
   const answer = await fetch(`${String(gateway?.["http"])}/scaling`);
   expect(answer.status).toBe(200);
   // What is told once a second may be another number by now.

@@ -21,7 +21,7 @@ beforeAll(async () => {
   const path = join(folder, "profiles.yaml");
   await writeFile(path, "models: [{ name: quick, sloMs: 500, batchMax: 8, alphaMs: 0.5, betaMs: 2 }]\n");
   emulate = ["--emulate", path, "--gpus", "2"];
-  shared = await TuttiUp.start(emulate);
+  shared = await TuttiUp.start(["--layout", "spread", ...emulate]);
 });
 afterAll(async () => {
   for (const up of [second, real, shared]) await up?.stop();

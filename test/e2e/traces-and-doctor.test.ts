@@ -56,12 +56,22 @@ beforeAll(async () => {
   if (jaeger !== undefined) vi.stubEnv("TUTTI_JAEGER", jaeger.path);
   vi.stubEnv("TUTTI_TRACE_RATIO", "0");
   const traced = jaeger === undefined ? [] : ["--jaeger"];
-  up = await TuttiUp.start([...traced, "--emulate", profiles, "--gpus", "1", "--policy", "eager"]);
+  up = await TuttiUp.start([
+    ...traced,
+    "--layout",
+    "spread",
+    "--emulate",
+    profiles,
+    "--gpus",
+    "1",
+    "--policy",
+    "eager",
+  ]);
   vi.unstubAllEnvs();
   if (jaeger === undefined) return;
   const told = await up.next("jaeger");
   page = String(told["url"]);
-  http = String((await up.next("child-ready", ({ name }) => name === "gateway"))["http"]);
+  http = String((await up.next("child-ready", ({ http: at }) => at !== undefined))["http"]);
   telemetry = await createTelemetry({ service: "shop", instance: "test", otlp: String(told["otlp"]), traceRatio: 1 });
   client = await connect({ servers: up.url, app: "shop", telemetry });
 }, 120_000);

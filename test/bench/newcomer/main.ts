@@ -59,7 +59,7 @@ function start(env: NodeJS.ProcessEnv): Promise<{ readonly http: string; readonl
     createInterface({ input: child.stdout }).on("line", (line) => {
       if (!line.startsWith("{")) return;
       const event = JSON.parse(line) as UpEvent;
-      if (event["event"] === "child-ready" && event["name"] === "gateway") http = String(event["http"]);
+      if (event["event"] === "child-ready" && event["http"] !== undefined) http = String(event["http"]);
       if (event["event"] === "jaeger") jaeger = String(event["url"]);
       if (event["event"] !== "ready") return;
       clearTimeout(late);

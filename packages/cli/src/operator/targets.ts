@@ -1,7 +1,10 @@
 /** Which processes an operator means by `ranker`, `ranker-1`, `host-b/executor`, an actor's id or the beginning of one, or `all`. */
-import { type AgentAnswered, type ProcessRole, type ProcessState, isRole } from "@tutti/protocol";
+import { type AgentAnswered, PROCESS_ROLES, type ProcessRole, type ProcessState } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import { CommandError, usageError } from "../failure.ts";
+import { NODE_ROLES } from "../role/node-roles.ts";
+
+const isProcessRole = (name: string): boolean => (PROCESS_ROLES as readonly string[]).includes(name);
 
 export interface Target extends ProcessState {
   readonly agent: ActorKey;
@@ -41,7 +44,7 @@ export function findTargets(
   const meant = known.filter((process) => means(name, process));
   if (meant.length === 0)
     throw new CommandError(`there is no "${name}" that an agent keeps; there are: ${listed(known)}`);
-  if (name !== "all" && !isRole(name) && meant.length > 1)
+  if (name !== "all" && !isProcessRole(name) && meant.length > 1)
     throw usageError(
       `"${name}" is not unique: ${meant.map(({ host, name: own, pid }) => `${host}/${own} (pid ${pid})`).join(", ")}`,
     );
@@ -62,8 +65,9 @@ export const tokensOf = ({ actor, actors }: ProcessState): readonly string[] => 
 function means(name: string, target: Target): boolean {
   const { role, name: own, host } = target;
   if (name === "all" || name === role) return true;
+  if (role === "node" && NODE_ROLES.some((hosted) => hosted === name)) return true;
   // A name that is a role's means all of them, also where one process is called so.
-  if (isRole(name)) return false;
+  if (isProcessRole(name)) return false;
   return (
     name === own ||
     name === `${host}/${own}` ||
