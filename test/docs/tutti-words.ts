@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "@tutti/cli/program";
-import { FLAGS } from "@tutti/cli/role";
+import { FLAGS, NODE_ROLES } from "@tutti/cli/role";
 import { isRole } from "@tutti/protocol";
 import { ROOT, wordsOf } from "../fixtures/doc-blocks.ts";
 
@@ -91,10 +91,14 @@ function optionsProblem(command: ReturnType<typeof createProgram>, rest: string[
   }
 }
 
-function roleProblem([role = "", ...flags]: readonly string[]): string | undefined {
+function roleProblem([list = "", ...flags]: readonly string[]): string | undefined {
+  const hosted = list === "node" ? NODE_ROLES : list.split(",");
+  const role = hosted.find((one) => !isRole(one)) ?? hosted[0]!;
   if (!isRole(role) && !role.startsWith("<")) return `there is no role "${role}"`;
   const names = new Set(
-    FLAGS.filter(({ roles }) => !isRole(role) || roles.includes(role)).map(({ name }) => `--${name}`),
+    FLAGS.filter(({ roles }) => !isRole(role) || roles.some((one) => hosted.includes(one))).map(
+      ({ name }) => `--${name}`,
+    ),
   );
   const unknown = flags.find((flag) => flag.startsWith("--") && !names.has(flag.split("=")[0]!));
   return unknown === undefined ? undefined : `a ${role} has no ${unknown}`;

@@ -26,7 +26,7 @@ export async function runLive(command: DocCommand, up: TuttiUp): Promise<LiveRes
 }
 
 async function runOnce(command: DocCommand, up: TuttiUp): Promise<LiveResult> {
-  const ready = up.events.find((event) => event.event === "child-ready" && event["name"] === "gateway");
+  const ready = up.events.find((event) => event.event === "child-ready" && event["http"] !== undefined);
   const addressOf = (name: keyof typeof PLACES): string => String(ready?.[name]).replace("http://", "");
   const adapted = command.text
     .replaceAll(PLACES.http, addressOf("http"))

@@ -3,6 +3,7 @@ export { CommandError, EXIT } from "../failure.ts";
 export * from "./engines.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";
+export { NODE_ROLES } from "./node-roles.ts";
 export * from "./option-values.ts";
 export * from "./role-flags.ts";
 export * from "./role-options.ts";
