@@ -291,7 +291,7 @@ export class Cluster {
           {
             ...config,
             policy: { kind: this.#plan.policy },
-            prefer: this.#plan.seed % 2 === 0 ? "latency" : "accelerators",
+            prefer: this.#plan.seed % 2 === 1 ? "latency" : "accelerators",
             gather: this.#plan.gather,
             delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
             marginShare: 0.05,

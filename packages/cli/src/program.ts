@@ -34,6 +34,7 @@ export function createProgram(): Command {
   addSimulate(program);
   addCompare(program);
   addGoodput(program);
+  addRecordNoise(program);
   addFigures(program);
   addPlan(program, toCluster);
   addRecord(program);
@@ -288,6 +289,14 @@ const inScenario = (command: Command): Command =>
     .option("--gather <how>", "target or head")
     .option("--prefer <what>", "latency or accelerators: what the default policy waits for")
     .option("--set <axis=value>", "choose on an axis of a family of scenarios; again for each axis", collect);
+
+function addRecordNoise(program: Command): void {
+  program
+    .command("record-noise <file.jsonl>")
+    .description("write down how this machine disturbs what runs on it, for `noise` of a scenario; keeps a core busy")
+    .option("--seconds <n>", "for so long", "60")
+    .action(async (path: string, options) => (await import("./commands/record-noise.ts")).recordNoise(path, options));
+}
 
 function addGoodput(program: Command): void {
   inScenario(program.command("goodput <scenario.yaml>"))

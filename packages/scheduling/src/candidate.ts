@@ -51,7 +51,9 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   model.latest = (head.deadline - latencies[b]!) as Instant;
   model.expectedRun = latencies[b]! as Micros;
   model.frontrun =
-    b === batchSizeMax ? ALWAYS : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard) as Instant);
+    b === batchSizeMax
+      ? ALWAYS
+      : ((head.deadline - latencies[b + 1]! - model.perItem - model.guard - model.margin.us) as Instant);
   if (model.policy.kind === "deferred") model.awaited = model.frontrun;
   else {
     const { frontrun, latest } = model;

@@ -62,7 +62,7 @@ export interface ClusterOptions {
   readonly ctrl?: Micros;
   readonly listener?: ClusterListener;
   /** How long a batch really runs; as expected when left out. */
-  readonly runTime?: (batch: DispatchedBatch) => Micros;
+  readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
   /** The ranker hears of every offer at once, not only of those that are due. It changes no decision. */
   readonly tellsAll?: boolean;
 }
@@ -88,7 +88,7 @@ export class Cluster {
   busyTime = 0;
 
   readonly #listener: ClusterListener;
-  readonly #runTime: ((batch: DispatchedBatch) => Micros) | undefined;
+  readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
   readonly #sinks: readonly ModelSink[];
   readonly #indexOf = new Map<ThreadId, number>();
   /** Invalidation timers by model; never later than the model wants, maybe earlier. */
@@ -265,8 +265,9 @@ export class Cluster {
     const model = this.models[index]!;
     const sink = this.#sinks[index]!;
     const end = ends[index]!;
-    // A completion tells a dynamic model how long its batches run, and one whose batches in flight are too many that it may offer again.
-    const mayGoAhead = model.dynamic === undefined && !this.#tellsAll && !model.held.isFull(this.now);
+    // A completion tells a model whether its batches run as planned, and one whose batches in flight are too many that it may offer again.
+    const isAsPlanned = this.#runTime === undefined && model.dynamic === undefined;
+    const mayGoAhead = isAsPlanned && !this.#tellsAll && !model.held.isFull(this.now);
     let place = this.#nextOf[index]!;
     let at = this.#lookahead.comesAt(index);
     do {
@@ -325,7 +326,7 @@ export class Cluster {
     this.#listener.dispatched?.(batch, this.now);
     const { gpu } = batch.grant;
     const begin = Math.max(batch.startAt, this.#busyUntil[gpu]!);
-    const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch);
+    const run = this.#runTime === undefined ? batch.expectedRun : this.#runTime(batch, begin as Instant);
     this.#busyUntil[gpu] = begin + run;
     this.busyTime += run;
     this.#waiting.push(gpu, batch);
@@ -357,7 +358,8 @@ export class Cluster {
       const index = this.#modelOf[slot]!;
       const model = this.models[index]!;
       const noticed = model.now > at ? model.now : at; // C4: it may be ahead, and then it doesn't matter to it
-      batchFinished(model, noticed, batch.batchId, this.#sinks[index]!, (end - this.#begins[slot]!) as Micros);
+      const ran = (end - this.#begins[slot]!) as Micros;
+      batchFinished(model, noticed, batch.batchId, this.#sinks[index]!, ran, end);
       this.#rearm(index);
       this.#listener.finished?.(batch, this.#begins[slot]! as Instant, end);
     }

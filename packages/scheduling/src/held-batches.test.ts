@@ -47,7 +47,7 @@ test("batches are found by their numbers until they are released, however late t
           oracle.delete(id);
         }
         expect(held.size).toBe(oracle.size);
-        expect(held.expectedRun(id as BatchId)).toBe(oracle.has(id) ? id : undefined);
+        expect(held.find(id as BatchId)?.expectedRun).toBe(oracle.has(id) ? id : undefined);
       }
       for (let executor = 0; executor < EXECUTORS; executor++) {
         const its = [...oracle.keys()].filter((id) => id % EXECUTORS === executor);
@@ -63,5 +63,5 @@ test("at the bound, batches whose deadline is past make room, wherever they are 
   expect(held.isFull(1 as Instant)).toBe(true);
   expect(held.isFull(11 as Instant)).toBe(false);
   expect(held.size).toBe(30);
-  expect([held.expectedRun(10 as BatchId), held.expectedRun(11 as BatchId)]).toEqual([undefined, 11]);
+  expect([held.find(10 as BatchId)?.expectedRun, held.find(11 as BatchId)?.expectedRun]).toEqual([undefined, 11]);
 });

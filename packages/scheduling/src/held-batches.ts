@@ -7,7 +7,7 @@
  *   HB2. A batch is in its own place of `#recent`, or in `#older` because a newer one has taken that. Batches mostly end in the order in which they left, so that is rare.
  *   HB3. What is withdrawn while its batch is out does not come back with it.
  */
-import type { ActorKey, BatchId, Instant, Micros, RequestSeq } from "@tutti/units";
+import type { ActorKey, BatchId, Instant, RequestSeq } from "@tutti/units";
 import type { DispatchedBatch, Request } from "./messages.ts";
 
 /** A power of two. */
@@ -44,9 +44,10 @@ export class HeldBatches {
     this.#size++;
     this.#sweepDue = -Infinity;
   }
-  /** As it was planned; undefined if the batch is not held. */
-  expectedRun(batchId: BatchId): Micros | undefined {
-    return this.#find(batchId)?.expectedRun;
+  /** Undefined if the batch is not held. */
+  find(batchId: BatchId): DispatchedBatch | undefined {
+    const recent = this.#recent[placeOf(batchId)];
+    return recent?.batchId === batchId ? recent : this.#older.get(batchId);
   }
   /** True if the batch was held. */
   release(batchId: BatchId): boolean {
@@ -60,7 +61,7 @@ export class HeldBatches {
 
   /** Releases the batch and gives what of it is still wanted, in deadline order; undefined if it isn't held. */
   takeBack(batchId: BatchId): Request[] | undefined {
-    const batch = this.#find(batchId);
+    const batch = this.find(batchId);
     if (batch === undefined) return undefined;
     const withdrawn = this.#withdrawn.get(batchId);
     this.release(batchId);
@@ -80,10 +81,6 @@ export class HeldBatches {
     this.#withdrawWhere((request) => request.ingress === ingress);
   }
 
-  #find(batchId: BatchId): DispatchedBatch | undefined {
-    const recent = this.#recent[placeOf(batchId)];
-    return recent?.batchId === batchId ? recent : this.#older.get(batchId);
-  }
   /** The oldest first. */
   #all(): DispatchedBatch[] {
     const recent = this.#recent.filter((batch) => batch !== undefined);

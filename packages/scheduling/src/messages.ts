@@ -86,8 +86,8 @@ export type ModelEvent =
   | { kind: "clock-reached"; at: Instant }
   /** Its requests go back into the queue (T4). */
   | { kind: "batch-refused"; at: Instant; batchId: BatchId }
-  /** `run`: how long the accelerator took, where that is known. */
-  | { kind: "batch-finished"; at: Instant; batchId: BatchId; run?: Micros }
+  /** `run`: how long the accelerator took; `end`: when its results were there. Where that is known. */
+  | { kind: "batch-finished"; at: Instant; batchId: BatchId; run?: Micros; end?: Instant }
   /** Its held batches go back into the queue. */
   | { kind: "executor-lost"; at: Instant; executor: ActorKey }
   /** Without `dynamic` the model's running time does not depend on its input. */

@@ -29,6 +29,7 @@ import { HeldBatches } from "./held-batches.ts";
 import { LastingLoss } from "./lasting-loss.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
 import { ObeyedGrants } from "./obeyed-grants.ts";
+import { Margin } from "./margin.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
 import { TargetBook } from "./target-book.ts";
@@ -82,6 +83,7 @@ export class ModelThread {
   readonly refusals: CountedRefusals;
   readonly loss = new LastingLoss();
   readonly scarcity = new Scarcity();
+  readonly margin = new Margin();
   readonly obeyed = new ObeyedGrants();
   readonly offered: Candidate;
 
@@ -187,7 +189,7 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
     case "batch-refused":
       return batchRefused(model, event.at, event.batchId, out);
     case "batch-finished":
-      return batchFinished(model, event.at, event.batchId, out, event.run);
+      return batchFinished(model, event.at, event.batchId, out, event.run, event.end);
     case "executor-lost":
       return executorLost(model, event.at, event.executor, out);
     case "profile-changed":
@@ -307,15 +309,23 @@ export function batchFinished(
   batchId: BatchId,
   out: ModelEffects,
   run?: Micros,
+  end?: Instant,
 ): void {
   advance(model, at);
-  if (run !== undefined && model.dynamic !== undefined) {
-    const planned = model.held.expectedRun(batchId);
-    if (planned !== undefined) model.dynamic.ran(planned, run);
+  const batch = model.held.find(batchId);
+  if (batch !== undefined) {
+    if (model.dynamic !== undefined && run !== undefined) model.dynamic.ran(batch.expectedRun, run);
+    if (end !== undefined && model.dynamic === undefined) noteLate(model, batch, end);
   }
   if (run !== undefined) model.shares.ran(run);
   const wasFull = model.held.isFull(at);
   if (model.held.release(batchId) && wasFull) update(model, out);
+}
+
+function noteLate({ margin, slo }: ModelThread, { requests }: DispatchedBatch, end: Instant): void {
+  let late = 0;
+  while (late < requests.length && requests[late]!.deadline < end) late++; // in deadline order
+  margin.note(requests.length, late, slo);
 }
 
 export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {

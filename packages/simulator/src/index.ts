@@ -8,6 +8,7 @@ export * from "./decision-log.ts";
 export * from "./dynamic/dynamic-load.ts";
 export * from "./dynamic/lengths.ts";
 export * from "./goodput.ts";
+export type * from "./noise.ts";
 export * from "./part-profile.ts";
 export { type PipelinePlan, planPipeline } from "./pipelines/pipeline-plan.ts";
 export * from "./policies.ts";

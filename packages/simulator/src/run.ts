@@ -41,7 +41,7 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
-  const { models, gpus, gather, prefer, network, seed, interference } = scenario;
+  const { models, gpus, gather, prefer, network, noise, seed, interference } = scenario;
   const judge = new Judge(scenario);
   const { listener } = options;
   const create = options.cluster ?? clusterOf(scenario);
@@ -53,10 +53,11 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
     network,
     seed,
     listener: both(judge, listener),
+    ...(noise !== undefined && { noise }),
     ...(interference !== undefined && { interference }),
   });
   const workload = createWorkload(scenario);
-  if (listener !== undefined || !runSlices(workload, judge, cluster)) {
+  if (listener !== undefined || noise !== undefined || !runSlices(workload, judge, cluster)) {
     for (let request = workload.next(); request !== undefined; request = workload.next()) {
       judge.arrived(request);
       listener?.arrived?.(request);

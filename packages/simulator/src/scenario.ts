@@ -3,6 +3,7 @@ import type { Interference } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import type { Preference } from "@tutti/scheduling";
 import type { Micros } from "@tutti/units";
+import type { Noise } from "./noise.ts";
 import type { DynamicLoad } from "./dynamic/dynamic-load.ts";
 
 export interface Scenario {
@@ -29,6 +30,8 @@ export interface Scenario {
   readonly phases: readonly Phase[];
   /** Accelerators come and go as it asks; `gpus` are the most. Left out: all are there all the time. */
   readonly planner?: PlannerOptions;
+  /** Standstills and slow runs; left out, every run takes what its profile says. */
+  readonly noise?: Noise;
   /** Models and accelerators are split, each part with a scheduler of its own; default 1. */
   readonly subClusters?: number;
   /** c1 … c5 of docs/algorithms.md, D2: how much models on the two parts of an accelerator slow one another; left out, they don't. */

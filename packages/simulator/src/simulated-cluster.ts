@@ -6,6 +6,7 @@ import type { Interference } from "@tutti/planning";
 import type { Preference } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ArrivedRequest } from "./arrived-request.ts";
+import type { Noise } from "./noise.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
 
 export interface SimRequest {
@@ -66,6 +67,7 @@ export interface SimClusterOptions {
   /** Of the default policy; "latency" where it is left out. */
   readonly prefer?: Preference;
   readonly network: Network;
+  readonly noise?: Noise;
   readonly seed: number;
   readonly listener: SimListener;
   /** Of the scenario. */

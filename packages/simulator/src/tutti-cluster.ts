@@ -18,6 +18,8 @@ import { type Instant, type Micros, micros, modelNumberOf, threadId } from "@tut
 import { ArrivedRequest, EarlierRequest } from "./arrived-request.ts";
 import { dynamicRunTime, longestOf, percentileProfile } from "./dynamic/dynamic-load.ts";
 import { profileOfLoad } from "./dynamic/load-profile.ts";
+import { LatencyTable } from "@tutti/profile";
+import { type Noise, NoiseSource, plannedRun } from "./noise.ts";
 import type { Network, ScenarioModel } from "./scenario.ts";
 import type {
   ElasticCluster,
@@ -59,18 +61,23 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #respond: Micros;
   /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty where nobody hears of dispatches. */
   readonly #onGpu: FifoTable<SimBatch>;
+  readonly #noise: NoiseSource | undefined;
   /** Accelerators that are there: the first ones. */
   #gpus: number;
   #batches = 0;
   /** The cores saw the workload's own requests and no others, so batches need no translation. */
   #isPlain = true;
 
-  constructor({ models, gpus, network, listener }: SimClusterOptions, tuning: Tuning | ((slo: Micros) => Tuning)) {
+  constructor(
+    { models, gpus, network, noise, seed, listener }: SimClusterOptions,
+    tuning: Tuning | ((slo: Micros) => Tuning),
+  ) {
     const delays = plannedDelays(network);
     this.#listener = listener;
     this.#arrive = micros(Math.round((network.arrive ?? 0) * (1 + network.jitter)));
     this.#respond = delays.respond;
     this.#gpus = gpus;
+    this.#noise = noise && new NoiseSource(noise, { seed, gpus });
     this.#onGpu = new FifoTable(gpus);
     this.#cluster = new Cluster({
       gpus,
@@ -80,14 +87,13 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
         guard: 0 as Micros, // virtual timers are never late
         queueMax: QUEUE_MAX,
         batchesInFlightMax: Math.max(IN_FLIGHT_MIN, 4 * gpus),
-        ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning),
+        ...plannedWith(model, typeof tuning === "function" ? tuning(model.slo) : tuning, noise),
         ...{ thread: threadId(i, 0), term: 1, epoch: 1, slo: model.slo, ...delays },
       })),
-      ...(models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined) && {
-        runTime: ({ thread, requests, expectedRun }: DispatchedBatch) => {
-          const model = models[modelNumberOf(thread)];
-          if (model?.dynamic === undefined) return model?.runs?.latency(requests.length) ?? expectedRun;
-          return dynamicRunTime(model.dynamic, requests.length, longestOf(requests.map(originOf)));
+      ...((noise !== undefined || models.some(({ runs, dynamic }) => runs !== undefined || dynamic !== undefined)) && {
+        runTime: (batch: DispatchedBatch, begin: Instant) => {
+          const alone = undisturbedRun(models[modelNumberOf(batch.thread)]!, batch);
+          return this.#noise?.runTime(batch.grant.gpu, begin, alone) ?? alone;
         },
       }),
       listener: {
@@ -99,7 +105,9 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 
   arrive(request: SimRequest): void {
-    this.#cluster.arrive(request.model, this.#seen(request));
+    const seen = this.#seen(request);
+    if (this.#noise === undefined) return this.#cluster.arrive(request.model, seen);
+    this.#cluster.arrive(request.model, seen, this.#noise.heardAt(seen.arrivedAt));
   }
   runSlice({ requests, ends, until }: SimSlice): void {
     const isPlain = this.#respond === 0 && this.#arrive === 0;
@@ -152,8 +160,19 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 }
 
+/** What a batch takes where nothing disturbs it. */
+function undisturbedRun(model: ScenarioModel, { requests }: DispatchedBatch): Micros {
+  if (model.dynamic === undefined) return (model.runs ?? model.profile).latency(requests.length);
+  return dynamicRunTime(model.dynamic, requests.length, longestOf(requests.map(originOf)));
+}
+
 /** Profiles: as the scenario says, and of dynamic models as the policy knows them. */
-function plannedWith({ profile, slo, dynamic }: ScenarioModel, { knows, ...tuning }: Tuning) {
+function plannedWith(
+  { profile: alone, slo, dynamic }: ScenarioModel,
+  { knows, ...tuning }: Tuning,
+  noise: Noise | undefined,
+) {
+  const profile = underNoise(alone, noise);
   if (dynamic === undefined) return { ...tuning, profile };
   const isAware = knows === "distributions";
   return {
@@ -161,6 +180,15 @@ function plannedWith({ profile, slo, dynamic }: ScenarioModel, { knows, ...tunin
     profile: isAware ? profile : percentileProfile(dynamic),
     dynamic: isAware ? profileOfLoad(dynamic, slo) : undefined,
   };
+}
+
+/** Runs as they are under noise. */
+function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTable {
+  if (noise?.slow === undefined) return profile;
+  const points = profile
+    .toPoints()
+    .map(({ batchSize, latency }) => ({ batchSize, latency: plannedRun(noise, latency) }));
+  return LatencyTable.fromPoints(points, { batchSizeMax: profile.batchSizeMax });
 }
 
 const originOf = (request: Request): SimRequest =>

@@ -37,6 +37,11 @@ export function batcherFigures(
       perItemUs: entry.core.perItem,
       respondUs: entry.core.respond,
       guardUs: entry.core.guard,
+      // By how much starts are earlier because answers were late, and how many were though granted in time.
+      marginUs: entry.core.margin.us,
+      lateAnswers: entry.core.margin.late,
+      // How far accelerators are lacking: 0, dispatch is eager; 1,000, batches wait in full.
+      scarcityPerMille: Math.round(1_000 * entry.core.scarcity.level),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
     };

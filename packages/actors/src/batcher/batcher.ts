@@ -303,7 +303,7 @@ class Batcher implements Actor {
       kind: "batch-finished",
       at: now,
       batchId: finished.batchId,
-      ...(ran && { run: finished.run }),
+      ...(ran && { run: finished.run, end: finished.finishedAt }),
     });
   }
 

@@ -114,6 +114,27 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
     "s.yaml:5:13: popularity: every weight is 0; give one model a weight above 0",
   ],
   [
+    "noise twice",
+    small("noise: { file: none.jsonl, slow: { share: 0.1, factor: 2 } }\n"),
+    "s.yaml:5:16: noise.file: give either a recording, or stalls and slow",
+  ],
+  [
+    "noise without a recording",
+    small("noise: { file: none.jsonl }\n"),
+    "s.yaml:5:16: noise.file: there is no recording of noise at ",
+  ],
+  [
+    "a median above its percentile",
+    small("noise: { stalls: { everyMs: 5, medianMs: 3, p99Ms: 2 } }\n"),
+    "s.yaml:5:52: noise.stalls.p99Ms: 2 is below the median of 3",
+  ],
+  [
+    "noise for a rival",
+    small("policy: clockwork\nnoise: { slow: { share: 0.1, factor: 2 } }\n"),
+    "s.yaml:5:9: policy: 'clockwork' runs without noise only",
+  ],
+  ["an unknown preference", small("prefer: speed\n"), `s.yaml:5:9: prefer: "speed" is not known; give latency (`],
+  [
     "gamma alone",
     small("arrivals: { process: gamma }\n"),
     `s.yaml:5:11: arrivals: "shape" is missing; write { process: gamma, shape`,

@@ -25,6 +25,7 @@ import {
   sharesOf,
 } from "./scenario-models.ts";
 import { type PipelineEntry, checkBesidePipelines, modelsBeside, pipelinesOf } from "./scenario-pipelines.ts";
+import { type NoiseEntry, noiseOf } from "./scenario-noise.ts";
 import { type PhaseEntry, phasesOf, phasesOfSteps, readRateSteps } from "./scenario-phases.ts";
 import { type PlannerEntry, plannerOf, subClustersOf, unfitPolicy } from "./scenario-planner.ts";
 import { meanRate } from "./rate-file.ts";
@@ -78,6 +79,7 @@ interface ScenarioDocument {
   readonly models: ZooEntry | readonly (ModelEntry | ZooEntry)[];
   readonly pipelines?: readonly PipelineEntry[];
   readonly phases?: readonly PhaseEntry[] | { readonly file: string };
+  readonly noise?: NoiseEntry;
   readonly planner?: PlannerEntry;
   readonly subClusters?: number;
   readonly interference?: NonNullable<Scenario["interference"]>;
@@ -161,6 +163,7 @@ export class ScenarioFile {
       rate,
       arrivals,
       network: networkOf(document),
+      ...(await noiseOf(document.noise, this.#file.origin, problems)),
       models,
       phases: steps === undefined ? phasesOf(document, streams, duration, problems) : phasesOfSteps(steps, stepsMean!),
       ...(pipelines !== undefined && { pipelines }),

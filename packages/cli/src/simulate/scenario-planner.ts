@@ -2,6 +2,7 @@
 import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simulator";
 import { seconds } from "@tutti/units";
 import type { Problem } from "./located-yaml.ts";
+import { unfitForNoise } from "./scenario-noise.ts";
 
 export interface PlannerEntry {
   readonly epochS: number;
@@ -53,10 +54,10 @@ export function subClustersOf(
 }
 
 /** Why a policy can't run a scenario with a planner or sub-clusters; undefined where it can. */
-export function unfitPolicy(
-  { planner, subClusters = 1 }: Pick<Scenario, "planner" | "subClusters">,
-  policy: string,
-): string | undefined {
+export function unfitPolicy(scenario: Scenario, policy: string): string | undefined {
+  const { planner, subClusters = 1 } = scenario;
+  const noisy = unfitForNoise(scenario, policy);
+  if (noisy !== undefined) return noisy;
   if (isElasticPolicy(policy) || (planner === undefined && subClusters === 1)) return undefined;
   const own = elasticPolicyNames().join(", ");
   if (planner === undefined) return `'${policy}' is for the whole cluster; in subClusters use ${own}`;

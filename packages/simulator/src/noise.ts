@@ -1,0 +1,203 @@
+/**
+ * What a machine does to what runs on it beside its own work: it stands still, wholly or one accelerator, and some runs take longer than others.
+ *
+ *   NO1. Noise depends on the seed alone: policies and rates see the same standstills at the same moments.
+ *   NO2. Schedulers plan with the scenario's profiles; they learn of noise by what it did.
+ */
+import { type Instant, type Micros, Prng } from "@tutti/units";
+
+export interface Noise {
+  readonly stalls: readonly StallProcess[];
+  /** Left out: every run takes as long as planned. */
+  readonly slow?: SlowRuns | undefined;
+}
+
+/** "machine": everything stands, and requests that come meanwhile are heard at the end. "accelerator": each has stalls of its own. */
+export type StallScope = "machine" | "accelerator";
+
+export type StallProcess =
+  /** Exponential gaps of that mean, and lengths that are lognormal with this median and 99th percentile. */
+  | {
+      readonly kind: "drawn";
+      readonly scope: StallScope;
+      readonly every: Micros;
+      readonly median: Micros;
+      readonly p99: Micros;
+    }
+  /** As they were, again and again, from a place that the seed says. */
+  | {
+      readonly kind: "recorded";
+      readonly scope: StallScope;
+      readonly length: Micros;
+      readonly stalls: readonly Stall[];
+    };
+
+/** `at` from the beginning of the recording. */
+export interface Stall {
+  readonly at: Micros;
+  readonly length: Micros;
+}
+
+export type SlowRuns =
+  /** Such a share of runs takes up to so many times what its profile says, evenly. */
+  | { readonly kind: "drawn"; readonly share: number; readonly factor: number }
+  /** How many times as long work took in each stretch of that length, one after the other; on each accelerator from a place of its own. */
+  | { readonly kind: "recorded"; readonly every: Micros; readonly factors: readonly number[] };
+
+/** A lognormal distribution has its 99th percentile so many sigmas above the median. */
+const Z99 = 2.3263478740408408;
+
+/** Standstills in order, as far as anybody has asked. */
+class StallTrack {
+  readonly #process: StallProcess;
+  readonly #prng: Prng;
+  readonly #from: number[] = [];
+  readonly #until: number[] = [];
+  /** When the recording begins the next time. */
+  #lap: number;
+
+  constructor(process: StallProcess, prng: Prng) {
+    this.#process = process;
+    this.#prng = prng;
+    this.#lap = process.kind === "recorded" ? -prng.nextInt(process.length) : 0;
+  }
+
+  /** How much of the time from `begin` is lost to stalls that begin before `end`. */
+  lost(begin: number, end: number): number {
+    while ((this.#from.at(-1) ?? -1) <= end) this.#extend();
+    let lost = 0;
+    for (let i = this.#firstEndingAfter(begin); this.#from[i]! < end; i++)
+      lost += this.#until[i]! - Math.max(this.#from[i]!, begin);
+    return lost;
+  }
+
+  #firstEndingAfter(at: number): number {
+    let [low, high] = [0, this.#until.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#until[middle]! <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #extend(): void {
+    const process = this.#process;
+    if (process.kind === "recorded") {
+      for (const { at, length } of process.stalls) this.#add(this.#lap + at, length);
+      this.#lap += process.length;
+      if (process.stalls.length === 0) this.#add(Infinity, 0);
+    } else {
+      const { every, median, p99 } = process;
+      const gap = this.#prng.nextExponential(1 / every);
+      const length = median * (p99 / median) ** (this.#prng.nextNormal() / Z99);
+      this.#add((this.#until.at(-1) ?? 0) + Math.ceil(gap), Math.max(1, Math.round(length)));
+    }
+  }
+  #add(from: number, length: number): void {
+    this.#from.push(from);
+    this.#until.push(from + length);
+  }
+}
+
+/** The noise of one run of a scenario. */
+export class NoiseSource {
+  readonly #machine: readonly StallTrack[];
+  readonly #byGpu: readonly (readonly StallTrack[])[];
+  readonly #slow: SlowRuns | undefined;
+  readonly #offsets: readonly number[];
+  readonly #prngs: readonly Prng[];
+
+  constructor({ stalls, slow }: Noise, { seed, gpus }: { readonly seed: number; readonly gpus: number }) {
+    const root = new Prng(new Prng(seed).nextUint32() ^ SALT);
+    const tracks = (scope: StallScope, prng: Prng): StallTrack[] =>
+      stalls.filter((process) => process.scope === scope).map((process) => new StallTrack(process, prng.fork()));
+    this.#machine = tracks("machine", root);
+    this.#prngs = Array.from({ length: gpus }, () => root.fork());
+    this.#byGpu = this.#prngs.map((prng) => [...this.#machine, ...tracks("accelerator", prng)]);
+    this.#slow = slow;
+    const length = slow?.kind === "recorded" ? slow.every * slow.factors.length : 1;
+    this.#offsets = this.#prngs.map((prng) => prng.nextInt(length));
+  }
+
+  /** When somebody on the machine hears what comes then. */
+  heardAt(at: Instant): Instant {
+    return (endOf(this.#machine, at, 1) - 1) as Instant;
+  }
+
+  /** How long a run takes on that accelerator that begins then and has so much to do by its profile. Asked once for each, in order by accelerator. */
+  runTime(gpu: number, begin: Instant, planned: Micros): Micros {
+    const slow = this.#slow;
+    const place = { offset: this.#offsets[gpu]!, begin, work: planned };
+    const work = slow === undefined ? planned : slowed(slow, this.#prngs[gpu]!, place);
+    return (endOf(this.#byGpu[gpu]!, begin, work) - begin) as Micros;
+  }
+}
+
+const SALT = 0x6e6f_6973;
+
+/** When so much work is done that begins then. */
+function endOf(tracks: readonly StallTrack[], begin: number, work: number): number {
+  let end = begin + work;
+  for (;;) {
+    let next = begin + work;
+    for (const track of tracks) next += track.lost(begin, end);
+    if (next === end) return end;
+    end = next;
+  }
+}
+
+/** As production's profiler has it: the 99th percentile of what a run takes that would take so long by itself. */
+export function plannedRun({ slow }: Noise, alone: Micros): Micros {
+  if (slow === undefined) return alone;
+  return Math.ceil(factorOf(slow, alone) * alone) as Micros;
+}
+
+const QUANTILE = 0.99;
+/** By recording: the 99th percentile of the mean over so many stretches. */
+const known = new WeakMap<SlowRuns, Map<number, number>>();
+
+function factorOf(slow: SlowRuns, alone: Micros): number {
+  if (slow.kind === "drawn") return drawnFactor(slow, QUANTILE);
+  const { every, factors } = slow;
+  const stretches = Math.max(1, Math.min(factors.length, Math.round(alone / every)));
+  const means = known.get(slow) ?? new Map<number, number>();
+  known.set(slow, means);
+  let factor = means.get(stretches);
+  if (factor === undefined) means.set(stretches, (factor = quantileOfMeans(factors, stretches)));
+  return factor;
+}
+
+function quantileOfMeans(factors: readonly number[], stretches: number): number {
+  let sum = 0;
+  for (let i = 0; i < stretches; i++) sum += factors[i]!;
+  const means = factors.map((factor, i) => {
+    const mean = sum / stretches;
+    sum += factors[(i + stretches) % factors.length]! - factor;
+    return mean;
+  });
+  means.sort((a, b) => a - b);
+  return means[Math.floor(QUANTILE * means.length)]!;
+}
+
+const drawnFactor = ({ share, factor }: { readonly share: number; readonly factor: number }, draw: number): number =>
+  draw <= 1 - share ? 1 : 1 + (factor - 1) * ((draw - (1 - share)) / share);
+
+/** Work on an accelerator that begins then takes so long, without standstills. */
+function slowed(
+  slow: SlowRuns,
+  prng: Prng,
+  { offset, begin, work }: { offset: number; begin: number; work: number },
+): number {
+  if (slow.kind === "drawn") return Math.ceil(drawnFactor(slow, prng.nextFloat()) * work);
+  const { every, factors } = slow;
+  let left = work;
+  for (let now = offset + begin; ;) {
+    const place = Math.floor(now / every);
+    const factor = factors[place % factors.length]!;
+    const room = (place + 1) * every - now;
+    if (left * factor <= room) return Math.ceil(now + left * factor - offset - begin);
+    left -= room / factor;
+    now += room;
+  }
+}
