@@ -49,11 +49,16 @@ export interface ViewClock {
 
 const REAL: ViewClock = { now: () => performance.now(), wall: () => Date.now() * 1_000 };
 
+/** An idle actor beats once a second. */
+const IDLE_BEAT_MS = 1_100;
+
 export class ClusterView {
   readonly #clock: ViewClock;
   readonly #actors = new Map<ActorKey, HeardActor>();
   readonly #reader: FrameReader;
   #hearers: (() => void)[] = [];
+  /** Nobody is missing from then on. */
+  #knowsAllAt = 0;
 
   constructor(clock: ViewClock = REAL) {
     this.#clock = clock;
@@ -67,6 +72,7 @@ export class ClusterView {
   }
 
   listen(bus: Bus, cluster: string): { stop(): void } {
+    this.#knowsAllAt = this.#clock.now() + IDLE_BEAT_MS;
     const subjects = subjectsOf(cluster);
     const listening = [subjects.beat("*"), subjects.stats("*")].map((subject) =>
       bus.subscribe(subject, (delivery) => void this.#reader.read(delivery.payload)),
@@ -129,9 +135,13 @@ export class ClusterView {
     return enough;
   }
 
-  /** Everybody who beats has reported so often; rates take two reports. */
+  /** Everybody who beats has reported so often; rates take two reports. Who has nothing to do is heard of only once a second. */
   hasReports(least: number): boolean {
-    return this.#actors.size > 0 && [...this.#actors.values()].every(({ reports }) => reports.length >= least);
+    return (
+      this.#actors.size > 0 &&
+      this.#clock.now() >= this.#knowsAllAt &&
+      [...this.#actors.values()].every(({ reports }) => reports.length >= least)
+    );
   }
 
   wholeness(): Wholeness {

@@ -32,8 +32,9 @@ export interface Surroundings {
 export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process }: Surroundings): string[] {
   const found: string[] = [];
   const figures = latestOf(actor)?.figures ?? {};
-  if (silentMs > SILENT_MS) found.push(`silent for ${(silentMs / 1_000).toFixed(0)} s`);
-  else if (silentMs > LATE_BEAT_MS) found.push("late heartbeat");
+  const overdueMs = silentMs - (actor.beat.every ?? 0) / 1_000;
+  if (overdueMs > SILENT_MS) found.push(`silent for ${(silentMs / 1_000).toFixed(0)} s`);
+  else if (overdueMs > LATE_BEAT_MS) found.push("late heartbeat");
   const { gpus, role } = actor.beat;
   if (role === "executor" && gpus?.some(({ serving }) => !serving))
     found.push(process?.phase === "parked" ? "draining" : "not serving");
