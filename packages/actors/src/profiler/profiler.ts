@@ -264,6 +264,8 @@ class Profiler implements Actor {
         "measures",
       );
     }
+    // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they report others.
+    if (work.measurements.length === 0) return;
     if (work.missing.length === 0) return this.#publish(work.conclude(quantile, overhead));
     const now = this.#ports.clock.now();
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
