@@ -87,7 +87,7 @@ export const wellFormed = {
     isAbsentOr(beat.subCluster, isSubCluster) &&
     isAbsentOr(beat.yields, (yields) => typeof yields === "boolean") &&
     isAbsentOr(beat.grants, isCount) &&
-    isAbsentOr(beat.every, (every) => isCount(every) && (every as number) <= IDLE_HEARTBEAT_MAX) &&
+    isAbsentOr(beat.every, (every) => isCount(every) && every <= IDLE_HEARTBEAT_MAX) &&
     isAbsentOr(beat.link, (link) => isMap(link) && isLink(link as object)) &&
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&

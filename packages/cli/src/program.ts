@@ -54,9 +54,23 @@ const toCluster = (command: Command): Command =>
     .option("--cluster <name>", "which cluster")
     .option("--json", "print JSON");
 
+/** Which processes there are. */
+const withLayout = (command: Command): Command =>
+  command
+    .option(
+      "--layout <layout>",
+      "node: all roles but executors share a process; spread: one process a role (default: node)",
+    )
+    .option(
+      "--nodes <n>",
+      "nodes on this machine, of which any may end: each is a hot standby of the others (default: 1)",
+    )
+    .option("--ingresses <n>", "ingress processes of the layout spread (default: 1)")
+    .option("--batchers <n>", "batcher processes (default: 1)")
+    .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)");
+
 function addUp(program: Command): void {
-  program
-    .command("up")
+  withLayout(program.command("up"))
     .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C")
     .option("--port <port>", "port of the NATS server (default: 4222 if it is free, else any)")
     .option("--nats <urls>", "use these servers instead of starting one")
@@ -78,17 +92,6 @@ function addUp(program: Command): void {
       "--epoch <duration>",
       "how often the planner balances loads; advice comes three times as often (default: 30s)",
     )
-    .option(
-      "--layout <layout>",
-      "node: all roles but executors share a process; spread: one process a role (default: node)",
-    )
-    .option(
-      "--nodes <n>",
-      "nodes on this machine, of which any may end: each is a hot standby of the others (default: 1)",
-    )
-    .option("--ingresses <n>", "ingress processes of the layout spread (default: 1)")
-    .option("--batchers <n>", "batcher processes (default: 1)")
-    .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)")
     .option("--sub-clusters <n>", "parts that are scheduled apart: main, s1, s2 …; the planner fills them (default: 1)")
     .option("--memory <size>", "of each accelerator, for the weights of its models, such as 4GB (default: unbounded)")
     .option("--emulated-executors <n>", "beside the real ones, for models with latencies in their configuration")
@@ -131,7 +134,9 @@ function addUp(program: Command): void {
 function addRun(program: Command): void {
   program
     .command("run <role> [flags...]")
-    .description("run one role in the foreground: ingress, batcher, ranker, executor, profiler, planner, gateway")
+    .description(
+      "run a role in the foreground (ingress, batcher, ranker, executor, profiler, planner, gateway), several with commas between them, or node: all but executor",
+    )
     .addHelpText("after", "\n`tutti run <role> --help` lists the flags of a role.")
     .helpOption(false)
     .allowUnknownOption()

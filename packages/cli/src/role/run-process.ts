@@ -133,62 +133,68 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
   nats.control.onStatus(onStatus);
   nats.answers?.onStatus(onStatus);
   const told: Record<string, unknown> = {};
-  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs }));
-  // Every role that has links may publish to what an actor hears.
-  const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
-  const control = new HostBus({ under: nats.control, barrierSubject });
-  const bulk = new HostBus({ under: nats.bulk, barrierSubject });
-  const links = await openLinks(roles, {
-    buses: { control, bulk },
-    onFault: (text) => log.warn({ fault: text }, "links"),
-  });
-  const local: LocalActors = {};
-  const pulse = new BusPulse(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
+  const shared = await shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs: () => clockErrorUs });
   const actors = await Promise.all(
     roles.map(async (role, index) => {
       const start = await starters[role]();
-      const context: RoleContext = {
-        ...{ options, nats, clock, told, fail },
-        ports: {
-          ...{
-            bus: control.actor(),
-            bulk: bulk.actor(),
-            store: nats.store,
-            clock,
-            telemetry,
-            randomBytes,
-            processLives,
-          },
-          ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
-          ...(links !== undefined && { links }),
-          ...{ local, pulse },
-          // The process' own figures are told once.
-          ...(index === 0 && { vitals }),
-        },
-        config: {
-          key: keys[index]!,
-          cluster: options.cluster,
-          host: options.host ?? hostname(),
-          pid: process.pid,
-          heartbeatEvery: HEARTBEAT_EVERY,
-          idleHeartbeatEvery: IDLE_HEARTBEAT_EVERY,
-          peerTimeout: PEER_TIMEOUT,
-        },
-        onEnd: (run) => void process.once("exit", run),
-      };
-      return startActor(start, context);
+      const config = configOf(options, keys[index]!);
+      const onEnd = (run: () => void): void => void process.once("exit", run);
+      return startActor(start, { options, nats, clock, told, fail, config, onEnd, ports: shared.portsOf(index) });
     }),
   );
   const tokens = keys.map(actorToken);
   log.info({ roles: roles.join(","), actors: tokens.join(","), nats: options.nats.join(","), ...told }, "ready");
   process.send?.({ ready: true, actor: tokens[0], actors: tokens, ...told });
   endInOrder(actors, { ending, endNow }, async () => {
-    links?.close();
+    shared.close();
     await nats.close();
     clock.close();
     await telemetry.close();
   });
 }
+
+interface SharedParts {
+  readonly roles: readonly Role[];
+  readonly options: RoleOptions;
+  readonly telemetry: OtelTelemetry;
+  readonly nats: NatsConnection;
+  readonly clock: NodeClock;
+  readonly clockErrorUs: () => number;
+}
+
+/** What the actors of one process have together: the connection, the links, the clock, and what they offer each other. */
+async function shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs }: SharedParts) {
+  // Every role that has links may publish to what an actor hears.
+  const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
+  const control = new HostBus({ under: nats.control, barrierSubject });
+  const bulk = new HostBus({ under: nats.bulk, barrierSubject });
+  const onFault = (text: string): void => telemetry.log.warn({ fault: text }, "links");
+  const links = await openLinks(roles, { buses: { control, bulk }, onFault });
+  const local: LocalActors = {};
+  const pulse = new BusPulse(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
+  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs: clockErrorUs() }));
+  const common = { store: nats.store, clock, telemetry, randomBytes, processLives, local, pulse };
+  return {
+    portsOf: (index: number): ActorPorts => ({
+      ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
+      ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
+      ...(links !== undefined && { links }),
+      // The process' own figures are told once.
+      ...(index === 0 && { vitals }),
+    }),
+    close: () => links?.close(),
+  };
+}
+
+const configOf = (options: RoleOptions, key: ActorConfig["key"]): ActorConfig => ({
+  key,
+  cluster: options.cluster,
+  host: options.host ?? hostname(),
+  pid: process.pid,
+  heartbeatEvery: HEARTBEAT_EVERY,
+  idleHeartbeatEvery: IDLE_HEARTBEAT_EVERY,
+  peerTimeout: PEER_TIMEOUT,
+});
 
 /** A gateway alone speaks to nobody but publishers' subjects. */
 const openLinks = async (roles: readonly Role[], options: HostLinksOptions): Promise<HostLinks | undefined> =>
