@@ -28,7 +28,6 @@ export class Margin {
 
   /** A batch has ended: of so many requests so many late. */
   note(requests: number, late: number, slo: Micros): void {
-    if (late === 0 && this.#us === 0) return;
     this.late += late;
     const change = STEP * slo * (late - ((requests - late) * LATE) / (1 - LATE));
     this.#us = Math.min(MOST * slo, Math.max(0, this.#us + change));

@@ -284,13 +284,17 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
     const startAt = Math.max(base + model.perItem * b, grant.freeAt, model.awaited) as Instant;
     assert(startAt <= model.latest, "M4: a batch that would miss its deadline");
     const { expectedRun } = model;
-    const head = model.queue.head()!;
-    const wanted = Math.max(model.offeredAwaited, head.arrivedAt + delay(model, b));
-    model.scarcity.note(at, b, { wait: grant.freeAt - wanted, slack: model.latest - wanted });
+    if (model.prefer === "latency") noteWait(model, grant, b);
     dispatch(model, grant, startAt, expectedRun, out);
     answer(model, grant, true, (startAt + expectedRun) as Instant, out);
   }
   update(model, out);
+}
+
+function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {
+  const eager = model.queue.head()!.arrivedAt + delay(model, batchSize);
+  const wanted = model.offeredAwaited > eager ? model.offeredAwaited : eager;
+  model.scarcity.note(model.now, batchSize, grant.freeAt - wanted, model.latest - wanted);
 }
 
 /**
@@ -312,20 +316,22 @@ export function batchFinished(
   end?: Instant,
 ): void {
   advance(model, at);
-  const batch = model.held.find(batchId);
-  if (batch !== undefined) {
-    if (model.dynamic !== undefined && run !== undefined) model.dynamic.ran(batch.expectedRun, run);
-    if (end !== undefined && model.dynamic === undefined) noteLate(model, batch, end);
+  if (model.dynamic === undefined) noteLate(model, batchId, end);
+  else if (run !== undefined) {
+    const planned = model.held.find(batchId)?.expectedRun;
+    if (planned !== undefined) model.dynamic.ran(planned, run);
   }
   if (run !== undefined) model.shares.ran(run);
   const wasFull = model.held.isFull(at);
   if (model.held.release(batchId) && wasFull) update(model, out);
 }
 
-function noteLate({ margin, slo }: ModelThread, { requests }: DispatchedBatch, end: Instant): void {
+function noteLate({ margin, slo, held }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+  const requests = end === undefined ? undefined : held.find(batchId)?.requests;
+  if (requests === undefined) return;
   let late = 0;
-  while (late < requests.length && requests[late]!.deadline < end) late++; // in deadline order
-  margin.note(requests.length, late, slo);
+  while (late < requests.length && requests[late]!.deadline < end!) late++; // in deadline order
+  if (late > 0 || margin.us > 0) margin.note(requests.length, late, slo);
 }
 
 export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, out: ModelEffects): void {

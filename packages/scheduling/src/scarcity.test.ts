@@ -11,22 +11,22 @@ const at = (us: number): Instant => us as Instant;
 test("accelerators lack in proportion to the slack that batches lose, and in full from a sixth on", () => {
   const scarcity = new Scarcity();
   expect(scarcity.level).toBe(0);
-  scarcity.note(at(0), 1, { wait: 1_000, slack: 12_000 }); // the first says all that is known
+  scarcity.note(at(0), 1, 1_000, 12_000); // the first says all that is known
   expect(scarcity.level).toBeCloseTo(0.5, 9);
-  scarcity.note(at(0), 1_024, { wait: 30_000, slack: 12_000 });
+  scarcity.note(at(0), 1_024, 30_000, 12_000);
   expect(scarcity.level).toBe(1);
-  scarcity.note(at(0), 512, { wait: -5, slack: 12_000 });
+  scarcity.note(at(0), 512, -5, 12_000);
   expect(scarcity.level).toBe(1); // half of the slack is lost on average
-  scarcity.note(at(0), 1_024, { wait: 0, slack: 12_000 });
+  scarcity.note(at(0), 1_024, 0, 12_000);
   expect(scarcity.level).toBe(0);
 });
 
 test("what was seen five seconds ago doesn't count any more, however few requests came since", () => {
   const scarcity = new Scarcity();
-  scarcity.note(at(0), 1, { wait: 1, slack: 1 });
-  scarcity.note(at(1_000_000), 1, { wait: 0, slack: 1 });
+  scarcity.note(at(0), 1, 1, 1);
+  scarcity.note(at(1_000_000), 1, 0, 1);
   expect(scarcity.level).toBe(1);
-  scarcity.note(at(6_000_000), 1, { wait: 0, slack: 1 });
+  scarcity.note(at(6_000_000), 1, 0, 1);
   expect(scarcity.level).toBe(0);
 });
 

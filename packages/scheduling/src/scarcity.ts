@@ -23,8 +23,13 @@ export class Scarcity {
     return level < 1 ? level : 1;
   }
 
-  /** A batch of so many requests wanted to start so long after its accelerator was free (negative: before), and could have started so much later than it wanted. */
-  note(at: Instant, requests: number, { wait, slack }: { readonly wait: number; readonly slack: number }): void {
+  /**
+   * A batch of so many requests was granted an accelerator.
+   *
+   * @param wait - from the start that it wanted until the accelerator is free; negative: it was before
+   * @param slack - from that start until the last that meets its deadline
+   */
+  note(at: Instant, requests: number, wait: number, slack: number): void {
     const share = wait <= 0 ? 0 : wait < slack ? wait / slack : 1;
     const weight = Math.max(requests / REQUESTS, (at - this.#notedAt) / MEMORY);
     this.#notedAt = at;
