@@ -23,6 +23,8 @@ export interface ThreadLoad {
     readonly perItem: number;
     readonly respond: number;
     readonly guard: number;
+    /** How much earlier starts are because answers were late. */
+    readonly margin: number;
   };
   /** What really passed, on average since the last reading, in microseconds; 0 where nothing did. */
   readonly measuredUs: {
@@ -35,6 +37,8 @@ export interface ThreadLoad {
   };
   /** Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were. */
   readonly lateStarts: number;
+  /** Granted in time, and answered late. */
+  readonly lateAnswers: number;
 }
 
 /** Counts since the last reading. */
@@ -166,6 +170,7 @@ function threadLoads(now: StatsReported, before: StatsReported | undefined): Thr
         perItem: figures["perItemUs"] ?? 0,
         respond: figures["respondUs"] ?? 0,
         guard: figures["guardUs"] ?? 0,
+        margin: figures["marginUs"] ?? 0,
       },
       measuredUs: {
         arrive: meanOf("arrivalLagUs", "arrivals", figures, earlier),
@@ -173,6 +178,7 @@ function threadLoads(now: StatsReported, before: StatsReported | undefined): Thr
         grant: meanOf("grantLagUs", "grants", figures, earlier),
       },
       lateStarts: difference("lateStarts", figures, earlier),
+      lateAnswers: difference("lateAnswers", figures, earlier),
     };
   });
 }
