@@ -37,7 +37,7 @@ test("what is asked over HTTP is counted by the gateway at once, and by the clus
   expect(valueOf(text, 'tutti_good_total{model="add-one"}')).toBe(valueOf(text, success));
   expect(valueOf(text, 'tutti_accelerators{state="serving"}')).toBe(1);
   expect(valueOf(text, 'tutti_models{state="ready"}')).toBe(1);
-  expect(valueOf(text, 'tutti_actors{role="ranker"}')).toBe(2);
+  expect(valueOf(text, 'tutti_actors{role="ranker"}')).toBe(1);
   expect(valueOf(text, 'tutti_ranker_epoch{sub_cluster="main"}')).toBeGreaterThan(0);
 });
 

@@ -25,7 +25,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-nats-"));
   const path = join(folder, "profiles.yaml");
   await writeFile(path, "models: [{ name: quick, sloMs: 1000, batchMax: 8, alphaMs: 0.5, betaMs: 2 }]\n");
-  up = await TuttiUp.start(["--policy", "eager", "--emulate", path, "--gpus", "2"]);
+  up = await TuttiUp.start(["--nodes", "2", "--policy", "eager", "--emulate", path, "--gpus", "2"]);
   client = await connect({ servers: up.url, app: "e2e" });
   const credentials = readCredentials(join(up.runDirectory, new URL(up.url).port, "creds/admin.nk"));
   operator = await connectNats({ servers: up.url, name: "test", credentials });

@@ -21,6 +21,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-takeover-"));
   const profiles = join(folder, "profiles.yaml");
   await writeFile(profiles, "models: [{ name: resnet50, sloMs: 2000, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n");
+  process.env["TUTTI_LINKS"] = "off"; // grants are heard on NATS
   up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", "3", "--patience", "0"]);
   tap = await RankerTap.open(up);
 });

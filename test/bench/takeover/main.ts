@@ -83,6 +83,7 @@ const folder = await mkdtemp(join(tmpdir(), "tutti-takeover-"));
 const profiles = join(folder, "profiles.yaml");
 await writeFile(profiles, MODELS);
 // Without patience: the next grant is due with the next request, and what is measured is not the deferral of a batch.
+process.env["TUTTI_LINKS"] = "off"; // grants are heard on NATS
 const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers, "--patience", "0"]);
 const tap = await RankerTap.open(up);
 const asker = new Worker(new URL("asker.ts", import.meta.url), { workerData: { url: up.url, everyMs: ASKS.every } });

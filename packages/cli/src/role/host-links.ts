@@ -10,7 +10,7 @@ import { processLives } from "./process-lives.ts";
 /** Processes of one host that are known at once. */
 const PEERS_MAX = 1_024;
 const RETRY_MS = 1_000;
-/** Where the folder of the sockets is; a path of a Unix socket has 107 bytes at most. */
+/** Where the folder of the sockets is (a path of a Unix socket has 107 bytes at most), or `off`: all goes by NATS, where it can be listened to. */
 export const LINKS_VARIABLE = "TUTTI_LINKS";
 
 interface Peer {
@@ -53,6 +53,7 @@ export class HostLinks {
 
   /** @returns undefined where no socket can be made: everything then goes by the server */
   static async open(options: HostLinksOptions): Promise<HostLinks | undefined> {
+    if (process.env[LINKS_VARIABLE] === "off") return undefined;
     const id = randomBytes(9).toString("hex");
     try {
       const folder = linksFolder();
