@@ -10,22 +10,13 @@
  *           group that has a member here takes what is published here.
  *   HOST-4. A message to oneself takes the way of the connection: it comes back after everything the server had for us.
  */
-import type {
-  Bus,
-  BusFailure,
-  BusStatus,
-  Delivery,
-  DeliverySubscription,
-  PublishOptions,
-  RequestOptions,
-  ServiceInfo,
-  SubscribeOptions,
-  Subscription,
-} from "./bus.ts";
+import { ActorBus } from "./actor-bus.ts";
+import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
 import { InterestTable } from "./interest-table.ts";
 import { type LinkEnd, LinkRoutes, type LinkSwitch } from "./link-routes.ts";
-import { answerServices } from "./services.ts";
-import { isHeader, isPattern } from "./subject.ts";
+import { LINKED_HEADER } from "./linked-header.ts";
+import { copied, deliveryOf, headerBytesOf } from "./local-delivery.ts";
+import { isHeader } from "./subject.ts";
 
 /** One actor's subscription. */
 export interface LocalInterest {
@@ -35,8 +26,6 @@ export interface LocalInterest {
   readonly isExclusive: boolean;
   readonly onDelivery: (delivery: Delivery) => void;
   isLive: boolean;
-  /** Deliveries in the queue. */
-  queued: number;
 }
 
 interface Queued {
@@ -49,9 +38,6 @@ interface Shared {
   readonly members: Set<LocalInterest>;
   readonly subscription: DeliverySubscription;
 }
-
-/** Header of a broadcast: the links that carry it too, by id (HOST-2). */
-export const LINKED_HEADER = "Tutti-Linked";
 
 export interface HostBusOptions {
   /** Does not echo: what it publishes it does not hear. */
@@ -253,7 +239,6 @@ export class HostBus {
   }
 
   #enqueue(to: LocalInterest, delivery: Delivery): void {
-    to.queued++;
     this.#queue.push({ to, delivery });
     if (this.#isDraining) return;
     this.#isDraining = true;
@@ -264,7 +249,6 @@ export class HostBus {
     // What handlers publish joins the end of the queue: messages are delivered in the order in which they were sent.
     for (let i = 0; i < this.#queue.length; i++) {
       const { to, delivery } = this.#queue[i]!;
-      to.queued--;
       to.bus.deliver(to, delivery);
     }
     this.#queue = [];
@@ -280,206 +264,12 @@ export class HostBus {
   }
 }
 
-/** One actor's view of the bus of its process. */
-export class ActorBus implements Bus {
-  readonly #host: HostBus;
-  readonly #startedAt: Date;
-  readonly #listeners = new Set<(status: BusStatus) => void>();
-  readonly #subscriptions = new Set<DeliverySubscription>();
-  readonly #requests = new Map<number, Pending>();
-  readonly #underStatus: Subscription;
-  #inbox: string | undefined;
-  #token = 0;
-  #isClosed = false;
-
-  constructor(host: HostBus, startedAt: Date) {
-    this.#host = host;
-    this.#startedAt = startedAt;
-    this.#underStatus = host.under.onStatus((status) => {
-      if (status.kind === "disconnected" || status.kind === "closed") this.#failRequests();
-      for (const listener of this.#listeners) listener(status);
-    });
-  }
-
-  get payloadMax(): number {
-    return this.#host.under.payloadMax;
-  }
-  get connected(): boolean {
-    return !this.#isClosed && this.#host.under.connected;
-  }
-
-  publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean {
-    if (this.#isClosed) return false;
-    return this.#host.publish(this, subject, payload, options);
-  }
-
-  subscribe(
-    pattern: string,
-    onDelivery: (delivery: Delivery) => void,
-    options: SubscribeOptions = {},
-  ): DeliverySubscription {
-    if (this.#isClosed || !isPattern(pattern)) {
-      this.tell({ kind: "error", text: `${pattern} cannot be subscribed to` });
-      return { stop: () => undefined, drain: (done) => this.#host.later(() => this.perform(done)) };
-    }
-    const subscription = this.#host.subscribe({
-      bus: this,
-      pattern,
-      queue: options.queue,
-      isExclusive: options.exclusive === true || isPrivateInbox(pattern),
-      onDelivery,
-      isLive: true,
-      queued: 0,
-    });
-    this.#subscriptions.add(subscription);
-    return {
-      stop: () => {
-        this.#subscriptions.delete(subscription);
-        subscription.stop();
-      },
-      drain: (done) => {
-        this.#subscriptions.delete(subscription);
-        subscription.drain(done);
-      },
-    };
-  }
-
-  request(
-    subject: string,
-    payload: Uint8Array,
-    options: RequestOptions,
-    done: (result: Delivery | BusFailure) => void,
-  ): void {
-    if (!this.#host.hears(subject)) {
-      if (this.#isClosed) return this.#host.later(() => this.perform(() => done({ failure: "closed" })));
-      return this.#host.under.request(subject, payload, options, (result) => this.perform(() => done(result)));
-    }
-    const token = ++this.#token;
-    const inbox = (this.#inbox ??= this.#openInbox());
-    const timer = this.#host.startTimer(options.timeoutMs, () => this.#settle(token, { failure: "timeout" }));
-    this.#requests.set(token, { done, timer });
-    const { timeoutMs: _, ...rest } = options;
-    if (this.publish(subject, payload, { ...rest, reply: `${inbox}.${token.toString(36)}` })) return;
-    const failure = payload.length > this.payloadMax - 1_024 ? "too-large" : "closed";
-    this.#host.later(() => this.#settle(token, { failure }));
-  }
-
-  #openInbox(): string {
-    const inbox = this.newInbox();
-    this.subscribe(
-      `${inbox}.*`,
-      (delivery) => {
-        // Somebody here hears the question: that nobody does elsewhere is no answer.
-        if (delivery.payload.length === 0 && delivery.header("Status") === "503") return;
-        this.#settle(parseInt(delivery.subject.slice(inbox.length + 1), 36), delivery);
-      },
-      { exclusive: true },
-    );
-    return inbox;
-  }
-
-  isNear(subject: string): boolean {
-    return this.#host.hears(subject);
-  }
-
-  newInbox(): string {
-    return this.#host.under.newInbox();
-  }
-
-  flush(done: (reached: boolean) => void): void {
-    if (this.#isClosed) return this.#host.later(() => this.perform(() => done(false)));
-    this.#host.under.flush((reached) => this.perform(() => done(reached)));
-  }
-
-  onStatus(listener: (status: BusStatus) => void): Subscription {
-    this.#listeners.add(listener);
-    return { stop: () => this.#listeners.delete(listener) };
-  }
-
-  announce(service: ServiceInfo): Subscription {
-    return answerServices(this, service, this.#startedAt);
-  }
-
-  /** Ends this actor's part; the connection stays for the others. */
-  close(done: () => void): void {
-    if (this.#isClosed) return this.#host.later(() => this.perform(done));
-    this.#host.under.flush(() => {
-      this.#isClosed = true;
-      for (const subscription of this.#subscriptions) subscription.stop();
-      this.#subscriptions.clear();
-      this.#failRequests();
-      this.#underStatus.stop();
-      this.tell({ kind: "closed", reason: "closed by its owner" });
-      this.#host.later(() => this.perform(done));
-    });
-  }
-
-  /** For the host: hands a message to one of this actor's subscriptions. */
-  deliver(interest: LocalInterest, delivery: Delivery): void {
-    if (!interest.isLive) return;
-    try {
-      interest.onDelivery(delivery);
-    } catch (thrown) {
-      this.#report(thrown);
-    }
-  }
-
-  /** Runs a callback of the owner; one that throws is reported, and nothing else breaks. */
-  perform(run: () => void): void {
-    try {
-      run();
-    } catch (thrown) {
-      this.#report(thrown);
-    }
-  }
-
-  tell(status: BusStatus): void {
-    this.#host.later(() => {
-      for (const listener of this.#listeners) listener(status);
-    });
-  }
-
-  #report(thrown: unknown): void {
-    if (this.#listeners.size === 0)
-      this.#host.later(() => {
-        throw thrown;
-      });
-    this.tell({ kind: "error", text: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) });
-  }
-
-  #settle(token: number, result: Delivery | BusFailure): void {
-    const pending = this.#requests.get(token);
-    if (pending === undefined) return;
-    this.#requests.delete(token);
-    pending.timer.stop();
-    this.perform(() => pending.done(result));
-  }
-
-  #failRequests(): void {
-    for (const token of [...this.#requests.keys()]) this.#settle(token, { failure: "closed" });
-  }
-}
-
-interface Pending {
-  readonly done: (result: Delivery | BusFailure) => void;
-  readonly timer: { stop(): void };
-}
-
 function startTimeout(delayMs: number, run: () => void): { stop(): void } {
   const timer = setTimeout(run, delayMs);
   return { stop: () => clearTimeout(timer) };
 }
 
-/** As a NATS server counts them: the version line, a line for each, and an empty one. */
-function headerBytesOf(headers: Readonly<Record<string, string>>): number {
-  let bytes = 12;
-  for (const name in headers) bytes += name.length + headers[name]!.length + 4;
-  return bytes;
-}
-
 const NOT_PUBLISHABLE = /[\u0000-\u0020\u007f]/;
-/** An inbox belongs to the one who made it. */
-const isPrivateInbox = (pattern: string): boolean => pattern.startsWith("_INBOX") && !pattern.endsWith(">");
 
 /** No empty subject, and nothing that would end a line of the protocol; the connection checks the rest. */
 const isPublishable = (subject: string): boolean => subject !== "" && !NOT_PUBLISHABLE.test(subject);
@@ -487,54 +277,4 @@ const isPublishable = (subject: string): boolean => subject !== "" && !NOT_PUBLI
 function areHeaders(headers: Readonly<Record<string, string>>): boolean {
   for (const name in headers) if (!isHeader(name, headers[name]!)) return false;
   return true;
-}
-
-/** A message that stays in this process. */
-export class LocalDelivery implements Delivery {
-  readonly subject: string;
-  readonly payload: Uint8Array;
-  readonly reply: string | undefined;
-  readonly #headers: Readonly<Record<string, string>> | undefined;
-
-  constructor(
-    subject: string,
-    payload: Uint8Array,
-    reply: string | undefined,
-    headers: Readonly<Record<string, string>> | undefined,
-  ) {
-    this.subject = subject;
-    this.payload = payload;
-    this.reply = reply;
-    this.#headers = headers;
-  }
-
-  get headerBytes(): number {
-    return this.#headers === undefined ? 0 : headerBytesOf(this.#headers);
-  }
-
-  header(name: string): string | undefined {
-    return this.#headers !== undefined && Object.hasOwn(this.#headers, name) ? this.#headers[name] : undefined;
-  }
-}
-
-function deliveryOf(
-  subject: string,
-  payload: Uint8Array,
-  options: PublishOptions | undefined,
-  mustCopy: boolean,
-): Delivery {
-  return new LocalDelivery(subject, mustCopy ? new Uint8Array(payload) : payload, options?.reply, options?.headers);
-}
-
-/** For a second reader: the payload is borrowed, and the first one may change it. */
-function copied(delivery: Delivery): Delivery {
-  const { subject, reply, headerBytes, headersUnreadable } = delivery;
-  return {
-    subject,
-    payload: new Uint8Array(delivery.payload),
-    reply,
-    header: (name) => delivery.header(name),
-    ...(headerBytes !== undefined && { headerBytes }),
-    ...(headersUnreadable !== undefined && { headersUnreadable }),
-  };
 }

@@ -1,5 +1,5 @@
 export * from "./bus.ts";
-export { HostBus, LINKED_HEADER } from "./host-bus.ts";
+export { HostBus, type HostBusOptions } from "./host-bus.ts";
 export { type LinkEnd, type LinkHandlers, type LinkMessage, type LinkSwitch } from "./link-routes.ts";
 export { InMemoryBus, type InMemoryBusOptions, REQUESTS_MAX } from "./in-memory-bus.ts";
 export { InMemoryNetwork, type InMemoryNetworkOptions, type Hop } from "./in-memory-network.ts";

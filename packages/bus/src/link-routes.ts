@@ -8,7 +8,8 @@
  */
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
 import { InterestTable } from "./interest-table.ts";
-import { LINKED_HEADER, LocalDelivery } from "./host-bus.ts";
+import { LINKED_HEADER } from "./linked-header.ts";
+import { LocalDelivery } from "./local-delivery.ts";
 
 /** What travels over a link. */
 export type LinkMessage =
