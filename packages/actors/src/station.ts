@@ -116,7 +116,11 @@ export class Station {
     if (this.#options.probes !== undefined) this.#startProbes(this.#options.probes);
     this.#timers.push(
       clock.every(this.#config.heartbeatEvery, () => this.#beatInTime()),
-      clock.every(seconds(1), () => this.report()),
+      clock.every(seconds(1), () => {
+        // Whoever listens learns of an idle actor with its first report.
+        if (this.#isIdle) this.beat();
+        this.report();
+      }),
     );
   }
 
@@ -143,7 +147,7 @@ export class Station {
     const now = this.#ports.clock.now();
     const { idleHeartbeatEvery: rarely } = this.#config;
     const isIdle = rarely !== undefined && now > after(this.#lastSentAt, IDLE_AFTER);
-    if (isIdle && this.#isIdle && now < after(this.#lastBeatAt, micros(rarely - this.#config.heartbeatEvery / 2)))
+    if (isIdle && this.#isIdle && now < after(this.#lastBeatAt, micros(rarely + this.#config.heartbeatEvery / 2)))
       return;
     this.#isIdle = isIdle;
     this.beat();
