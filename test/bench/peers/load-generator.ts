@@ -46,15 +46,16 @@ const AFTER_MS = 1_000;
 /** One HTTP answer in a buffer: where it ends, and its status; undefined while it is incomplete. */
 export function readAnswer(
   buffer: Buffer,
-): { readonly status: number; readonly bodyAt: number; readonly end: number } | undefined {
+): { readonly status: number; readonly bodyAt: number; readonly rawAt: number; readonly end: number } | undefined {
   const headEnd = buffer.indexOf("\r\n\r\n");
   if (headEnd < 0) return undefined;
   const head = buffer.toString("latin1", 0, headEnd);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head);
+  const json = /\r\ninference-header-content-length: *(\d+)/i.exec(head);
   const bodyAt = headEnd + 4;
   const end = bodyAt + Number(length?.[1] ?? 0);
   if (buffer.byteLength < end) return undefined;
-  return { status: Number(head.slice(9, 12)), bodyAt, end };
+  return { status: Number(head.slice(9, 12)), bodyAt, rawAt: json === null ? end : bodyAt + Number(json[1]), end };
 }
 
 /** Seeded, so that each system is asked at the same instants. */
@@ -92,7 +93,7 @@ class Load {
   #open(): Connection {
     this.#sockets++;
     return new Connection(this.#plan.port, {
-      onAnswer: (status, body, dueMs, connection) => this.#settle(status, body, dueMs, connection),
+      onAnswer: (answer, dueMs, connection) => this.#settle(answer, dueMs, connection),
       onBroken: () => void this.#sockets--,
     });
   }
@@ -123,11 +124,11 @@ class Load {
     else connection.send(this.#request, dueMs);
   }
 
-  #settle(status: number, body: Buffer, dueMs: number, connection: Connection): void {
+  #settle({ status, body, rawAt }: Answer, dueMs: number, connection: Connection): void {
     const latencyMs = performance.now() - dueMs;
     this.latencies.push(latencyMs);
     if (status !== 200) this.refused++;
-    else if (this.#answers++ % COMPARED === 0 && !isRight(body, this.#plan.expected)) this.wrong++;
+    else if (this.#answers++ % COMPARED === 0 && !isRight(body, rawAt, this.#plan.expected)) this.wrong++;
     else if (latencyMs <= this.#plan.sloMs) this.good++;
     else this.late++;
     const waiting = this.#waiting.shift();
@@ -136,8 +137,14 @@ class Load {
   }
 }
 
+interface Answer {
+  readonly status: number;
+  readonly body: Buffer;
+  /** Within the body. */
+  readonly rawAt: number;
+}
 interface ConnectionEvents {
-  onAnswer(status: number, body: Buffer, dueMs: number, connection: Connection): void;
+  onAnswer(answer: Answer, dueMs: number, connection: Connection): void;
   onBroken(): void;
 }
 
@@ -156,7 +163,7 @@ class Connection {
       if (answer === undefined) return;
       const body = this.#rest.subarray(answer.bodyAt, answer.end);
       this.#rest = this.#rest.subarray(answer.end);
-      onAnswer(answer.status, body, this.#dueMs, this);
+      onAnswer({ status: answer.status, body, rawAt: answer.rawAt - answer.bodyAt }, this.#dueMs, this);
     });
   }
   send(request: Buffer, dueMs: number): void {
@@ -165,12 +172,11 @@ class Connection {
   }
 }
 
-/** Of the Open Inference Protocol's JSON, or behind it as raw bytes. */
-function isRight(body: Buffer, expected: readonly number[]): boolean {
-  const raw = body.lastIndexOf("}");
+/** @param rawAt - where raw outputs begin behind the JSON; at the end there are none */
+function isRight(body: Buffer, rawAt: number, expected: readonly number[]): boolean {
   const given =
-    raw + 1 < body.byteLength
-      ? expected.map((_, i) => body.readFloatLE(raw + 1 + 4 * i))
+    rawAt < body.byteLength
+      ? expected.map((_, i) => body.readFloatLE(rawAt + 4 * i))
       : (JSON.parse(body.toString()) as { outputs: { data: number[] }[] }).outputs[0]!.data;
   return expected.every((value, i) => Math.abs(value - given[i]!) <= TOLERANCE * Math.max(1, Math.abs(value)));
 }

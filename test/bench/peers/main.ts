@@ -123,12 +123,14 @@ async function offer(
   const generator = spawn(process.execPath, [join(import.meta.dirname, "load-generator.ts")], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  process.once("exit", () => generator.kill("SIGKILL"));
+  const kill = (): boolean => generator.kill("SIGKILL");
+  process.once("exit", kill);
   const before = usageOf(one.pid).cpuUs;
   generator.stdin.end(JSON.stringify(plan));
   let output = "";
   generator.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   await once(generator, "close");
+  process.off("exit", kill);
   return { report: JSON.parse(output) as LoadReport, cpuUs: usageOf(one.pid).cpuUs - before };
 }
 
