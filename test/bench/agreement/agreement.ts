@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readTrace } from "@tutti/cli/trace";
 import { LatencyTable } from "@tutti/profile";
-import type { Policy } from "@tutti/scheduling";
+import type { Policy, Preference } from "@tutti/scheduling";
 import { type Scenario, type SimulationResult, TuttiCluster, simulate } from "@tutti/simulator";
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import type { LoadReport } from "../load/open-loop.ts";
@@ -32,6 +32,8 @@ export interface AgreementOptions {
   readonly seconds: number;
   readonly gpus: number;
   readonly policy: "adaptive" | "deferred" | "eager";
+  /** Where batches wait for their deferred start, what they are says more of the scheduler, and less of the machine's noise. */
+  readonly prefer: Preference;
   /** Slow motion: every time of the model so much longer and the rate so much lower, while the machine's own delays stay what they are. */
   readonly slowdown: number;
   /** How long the system sends itself requests before it is ready, such as `10s`. */
@@ -77,7 +79,7 @@ export async function measureAgreement(options: AgreementOptions): Promise<Agree
 }
 
 async function measureIn(folder: string, options: AgreementOptions): Promise<Agreement> {
-  const { gpus, policy, rehearsal, slowdown } = options;
+  const { gpus, policy, prefer, rehearsal, slowdown } = options;
   const rate = options.rate / slowdown;
   const model = modelOf(slowdown);
   const profiles = join(folder, "profiles.yaml");
@@ -90,6 +92,8 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
     `${gpus}`,
     "--policy",
     policy,
+    "--prefer",
+    prefer,
     "--rehearsal",
     rehearsal,
   ]);
@@ -168,7 +172,13 @@ async function simulateTrace(
     phases: [],
   };
   const result: SimulationResult = simulate(scenario, {
-    cluster: (given) => new TuttiCluster(given, { policy, gather: "target", guard: reservedUs.guard }),
+    cluster: (given) =>
+      new TuttiCluster(given, {
+        policy,
+        prefer: options.prefer,
+        gather: "target",
+        guard: micros(reservedUs.guard + reservedUs.margin),
+      }),
   });
   const { goodRps, batchSize, gpu, offeredRps } = result;
   return { simulated: { goodRps, batchMean: batchSize.mean, busyShare: gpu.busyFraction }, offeredRps };
@@ -189,7 +199,13 @@ function busyShareOf(statuses: readonly StatusEvent[], gpus: number): number {
 function reservedIn(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
   const all = statuses.flatMap(({ threads }) => threads.map(({ delaysUs }) => delaysUs));
   const mean = (delay: Delay): Micros => rounded(all.reduce((total, each) => total + each[delay], 0) / all.length);
-  return { ctrl: mean("ctrl"), perItem: mean("perItem"), respond: mean("respond"), guard: mean("guard") };
+  return {
+    ctrl: mean("ctrl"),
+    perItem: mean("perItem"),
+    respond: mean("respond"),
+    guard: mean("guard"),
+    margin: mean("margin"),
+  };
 }
 
 /** Weighted with the items of each line. */

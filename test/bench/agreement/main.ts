@@ -2,7 +2,7 @@
  * Does the simulator say what a running system does?
  *
  *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager]
- *                               [--slowdown 1] [--json]
+ *                               [--prefer accelerators|latency] [--slowdown 1] [--json]
  *
  * `--slowdown 8` serves the same in slow motion, where a machine that is short of processors does not count as much.
  */
@@ -11,7 +11,7 @@ import { renderAgreement } from "./agreement-text.ts";
 import { readArguments } from "../arguments.ts";
 
 const USAGE =
-  "npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager] [--slowdown 1] [--json]\n";
+  "npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager] [--prefer accelerators|latency] [--slowdown 1] [--json]\n";
 
 const values = readArguments(USAGE, {
   rate: { type: "string", default: "1000" },
@@ -19,11 +19,13 @@ const values = readArguments(USAGE, {
   gpus: { type: "string", default: "8" },
   rehearsal: { type: "string", default: "10s" },
   policy: { type: "string", default: "adaptive" },
+  prefer: { type: "string", default: "accelerators" },
   slowdown: { type: "string", default: "1" },
   json: { type: "boolean", default: false },
 });
 const policy = (["adaptive", "deferred", "eager"] as const).find((name) => name === values.policy);
-if (policy === undefined) {
+const prefer = (["accelerators", "latency"] as const).find((name) => name === values.prefer);
+if (policy === undefined || prefer === undefined) {
   process.stderr.write(USAGE);
   process.exit(2);
 }
@@ -33,6 +35,7 @@ const options: AgreementOptions = {
   gpus: Number(values.gpus),
   rehearsal: values.rehearsal,
   policy,
+  prefer,
   slowdown: Number(values.slowdown),
 };
 const agreement = await measureAgreement(options);

@@ -57,7 +57,18 @@ async function measure(policy: PolicyName): Promise<Measured> {
   writeFileSync(profiles, PROFILES);
   const gpus = Number(values.gpus);
   const system = await RunningSystem.start([
-    ...["--emulate", profiles, "--gpus", values.gpus, "--policy", policy, "--rehearsal", values.rehearsal],
+    ...[
+      "--emulate",
+      profiles,
+      "--gpus",
+      values.gpus,
+      "--policy",
+      policy,
+      "--prefer",
+      "accelerators",
+      "--rehearsal",
+      values.rehearsal,
+    ],
   ]);
   try {
     const args = [
@@ -84,6 +95,7 @@ async function measure(policy: PolicyName): Promise<Measured> {
       seconds: Number(values.seconds),
       seed: 7,
       ...delays,
+      guard: micros(delays.guard + delays.margin),
     });
     return {
       policy,
@@ -111,7 +123,13 @@ function meanDelays(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
   const all = statuses.flatMap(({ threads }) => threads.map(({ delaysUs }) => delaysUs));
   const mean = (delay: Delay): Micros =>
     micros(Math.round(all.reduce((total, delays) => total + delays[delay], 0) / Math.max(1, all.length)));
-  return { ctrl: mean("ctrl"), perItem: mean("perItem"), respond: mean("respond"), guard: mean("guard") };
+  return {
+    ctrl: mean("ctrl"),
+    perItem: mean("perItem"),
+    respond: mean("respond"),
+    guard: mean("guard"),
+    margin: mean("margin"),
+  };
 }
 
 function sum(statuses: readonly StatusEvent[], name: "items" | "batches"): number {

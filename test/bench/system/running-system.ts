@@ -34,7 +34,7 @@ export interface StatusEvent {
 /** What passed: until a batcher knows of a request, from when a grant was due until it has it, and from a grant's sending until its batch could start. */
 export type Measure = "arrive" | "grant" | "start";
 /** What is set aside. */
-export type Delay = "ctrl" | "perItem" | "respond" | "guard";
+export type Delay = "ctrl" | "perItem" | "respond" | "guard" | "margin";
 
 /** `tutti up` as a user starts it, watched through its JSON lines. */
 export class RunningSystem {

@@ -46,7 +46,8 @@ export async function readScaleInput(path: string, settings?: readonly string[])
   const duration = (given!.warmup + seconds(windowS ?? SCALE_DEFAULTS.windowS)) as Micros;
   return {
     // What a scenario says of changes over time has no place within a window.
-    scenario: { ...given!, duration, phases: [] },
+    // Accelerators are given back only where as few are used as the load needs.
+    scenario: { ...given!, prefer: given!.prefer ?? "accelerators", duration, phases: [] },
     gpus: gpus ?? given!.gpus,
     rates,
     ask: (ask ?? SCALE_DEFAULTS.ask) === "simulator",
