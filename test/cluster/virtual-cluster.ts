@@ -9,6 +9,7 @@ import {
   type ActorConfig,
   type ActorPorts,
   type LastRun,
+  type LocalActors,
   type ServedPipelines,
   type BatcherConfig,
 } from "@tutti/actors";
@@ -259,14 +260,18 @@ export class VirtualCluster {
       ),
     );
   }
-  startIngress(name: string): void {
+  /** @param local - where it offers itself to a gateway of its process */
+  startIngress(name: string, local?: LocalActors): void {
     this.#start(name, (ports, config, ready) => {
       const serveData = (handlers: DataHandlers) => {
         this.#data.set(config.key, handlers);
         return { address: () => undefined, close: (done: () => void) => (this.#data.delete(config.key), done()) };
       };
       return createIngress(
-        { ...ports, serveData, ...(this.#options.pipelines !== undefined && { pipelines: this.#options.pipelines }) },
+        {
+          ...{ ...ports, serveData, ...(local !== undefined && { local }) },
+          ...(this.#options.pipelines !== undefined && { pipelines: this.#options.pipelines }),
+        },
         {
           ...config,
           replyScope: "any",

@@ -1,16 +1,19 @@
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
-import type { BatchDispatched, Heartbeat, LinkAddress, Role } from "@tutti/protocol";
+import type { Heartbeat, LinkAddress, Role } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
 import type { BusPulse } from "./bus-pulse.ts";
+import type { BatchCarrier } from "./ingress/batch-carrier.ts";
+import type { LocalIngress } from "./ingress/local-ingress.ts";
 import type { ActorKey, Micros } from "@tutti/units";
 
 /** Filled by whoever offers something, and empty where no such actor is in this process. */
 export interface LocalActors {
-  /** An ingress that can send a batch with its rows; false: the executor must pull. */
-  rows?:
-    { readonly ingress: ActorKey; readonly carry: (batch: BatchDispatched, batcher: ActorKey) => boolean } | undefined;
+  /** An ingress that can send a batch with its rows. */
+  rows?: BatchCarrier | undefined;
+  /** An ingress that takes the requests of this process' gateway without messages. */
+  ingress?: LocalIngress | undefined;
 }
 
 /** What every actor is given. The same actor runs on NATS and real time, or on the simulator's bus and clock (T6). */

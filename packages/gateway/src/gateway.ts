@@ -222,6 +222,7 @@ class Gateway {
         clients: this.#clients,
         note: (noted) => this.#note(noted),
         tracer: this.#ports.telemetry.tracer,
+        local: this.#ports.local,
       }),
       longBodies: this.#longBodies,
       mediaBodies: this.#mediaBodies,

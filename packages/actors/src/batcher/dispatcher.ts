@@ -22,6 +22,7 @@ import {
   micros,
   millis,
 } from "@tutti/units";
+import type { BatchCarrier } from "../ingress/batch-carrier.ts";
 import type { LocalActors } from "../ports.ts";
 import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
@@ -193,9 +194,10 @@ export class Dispatcher implements ModelEffects {
       entry.items += batch.requests.length;
     }
     const groups = groupByIngress(batch.requests);
+    const carrier = this.#carrierFor(groups);
     const ingresses = groups.map(({ ingress, requests }) => ({
       ingress,
-      token: this.#sign(ingress, batch, requests),
+      token: carrier?.newToken() ?? this.#sign(ingress, batch, requests),
       count: requests.length,
     }));
     const wanted = this.#marks.mark(batch, grant.sentAt);
@@ -220,7 +222,7 @@ export class Dispatcher implements ModelEffects {
       ingresses,
       requests: groups.flatMap((group) => group.requests),
     };
-    if (!this.#carriesRows(message)) this.#station.send(grant.executor, BatchDispatched, message);
+    if (carrier?.carry(message, this.#self) !== true) this.#station.send(grant.executor, BatchDispatched, message);
     const askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
     this.outstanding.set(batch.batchId, {
       batchId: batch.batchId,
@@ -234,13 +236,10 @@ export class Dispatcher implements ModelEffects {
     });
   }
 
-  /** All of its rows lie in this process, and go with it. */
-  #carriesRows(batch: BatchDispatched): boolean {
+  /** Where all rows of a batch lie in this process, they go with it. */
+  #carrierFor(groups: readonly { readonly ingress: ActorKey }[]): BatchCarrier | undefined {
     const rows = this.#local?.rows;
-    const [first, ...others] = batch.ingresses;
-    return (
-      rows !== undefined && others.length === 0 && first?.ingress === rows.ingress && rows.carry(batch, this.#self)
-    );
+    return groups.length === 1 && groups[0]?.ingress === rows?.ingress ? rows : undefined;
   }
 
   refuse(request: Request, cause: "infeasible" | "overloaded", feasible: Micros): void {

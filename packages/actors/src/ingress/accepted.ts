@@ -5,7 +5,7 @@ import { type Form, fnv1a } from "@tutti/wire";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import type { Timing } from "./admission.ts";
 import type { Held } from "./held-requests.ts";
-import type { StageTicket } from "./pipelines/stage-ticket.ts";
+import type { OutcomeTicket } from "./outcome-ticket.ts";
 
 /** What is known of a request before its body is read. */
 export interface Arrival {
@@ -24,8 +24,8 @@ export interface Arrival {
   readonly span: Span | undefined;
   /** Of a request of our own. */
   readonly onSettled: (() => void) | undefined;
-  /** Of a pipeline's stage. */
-  readonly stage: StageTicket | undefined;
+  /** Of an asker in this process. */
+  readonly ticket: OutcomeTicket | undefined;
 }
 
 /** A request on the threshold: read, feasible, and about to be held. */
@@ -48,7 +48,7 @@ export function heldOf(accepted: Accepted, place: { readonly seq: RequestSeq; re
     appId: fnv1a(arrival.app),
     reply: arrival.reply,
     onSettled: arrival.onSettled,
-    stage: arrival.stage,
+    ticket: arrival.ticket,
     form: arrival.form,
     publisherId: accepted.publisherId,
     wanted: accepted.wanted,

@@ -171,14 +171,16 @@ export function readForm(delivery: Delivery): Form {
   );
 }
 
+export const tooLarge = (bytes: number): TuttiError =>
+  new TuttiError(
+    "TUTTI_TOO_LARGE",
+    `${bytes} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have (REQUEST_BYTES_MAX)`,
+  );
+
 export function checkSize(delivery: Delivery): void {
   if (delivery.headersUnreadable === true)
     throw new TuttiError("TUTTI_INVALID_INPUT", "the message's headers can't be read: each is a line `name: value`");
-  if (delivery.payload.byteLength > REQUEST_BYTES_MAX)
-    throw new TuttiError(
-      "TUTTI_TOO_LARGE",
-      `${delivery.payload.byteLength} bytes are more than the ${REQUEST_BYTES_MAX} that one request may have (REQUEST_BYTES_MAX)`,
-    );
+  if (delivery.payload.byteLength > REQUEST_BYTES_MAX) throw tooLarge(delivery.payload.byteLength);
   if ((delivery.headerBytes ?? 0) > HEADER_BYTES_MAX)
     throw new TuttiError(
       "TUTTI_TOO_LARGE",

@@ -1,29 +1,52 @@
-import type { BatchDispatched, DataAddress, PulledItem } from "@tutti/protocol";
-import type { DataHandlers, DataServer } from "@tutti/pull";
+import { type BatchDispatched, type DataAddress, TOKEN_BYTES } from "@tutti/protocol";
+import type { DataServer } from "@tutti/pull";
 import type { ActorKey } from "@tutti/units";
+import type { DataDesk } from "./data-desk.ts";
 
 /** An ingress' data plane as it is served. */
 export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
   readonly address: () => DataAddress | undefined;
 }
 
-/**
- * Sends batches of this process' batcher together with their rows, as if their executor had pulled them already: the same token is checked and
- * the same pull is noted (T2).
- *
- * @returns carries a batch; false: it could not, and the executor pulls
- */
+/** Sends batches of this process' batcher together with their rows, as if their executor had pulled them already (T2). */
+export interface BatchCarrier {
+  readonly ingress: ActorKey;
+  /** For a batch that will be carried: nobody could guess it. */
+  newToken(): Uint8Array;
+  /** @param batch - with such a token. @returns false: it could not, and the executor must pull */
+  carry(batch: BatchDispatched, batcher: ActorKey): boolean;
+}
+
+/** Random bytes are made for so many tokens at a time. */
+const TOKENS = 256;
+
 export function carrierOf(
-  handlers: DataHandlers,
-  { pushBatch }: ServedData,
-): (batch: BatchDispatched, batcher: ActorKey) => boolean {
-  return (batch, batcher) => {
-    const [group] = batch.ingresses;
-    if (pushBatch === undefined || group === undefined) return false;
-    const { executor, gpu, thread, batchId } = batch;
-    const seqs = batch.requests.map(({ seq }) => seq);
-    let rows: readonly PulledItem[] | undefined;
-    handlers.onPull({ executor, gpu, thread, batchId, batcher, token: group.token, seqs }, (items) => (rows = items));
-    return rows !== undefined && pushBatch(batch, batcher, rows);
+  ingress: ActorKey,
+  parts: {
+    readonly desk: DataDesk;
+    readonly served: ServedData;
+    readonly randomBytes: (count: number) => Uint8Array;
+  },
+): BatchCarrier {
+  const { desk, served, randomBytes } = parts;
+  let random: Uint8Array = new Uint8Array(0);
+  let at = 0;
+  return {
+    ingress,
+    newToken() {
+      if (at >= random.byteLength) {
+        random = randomBytes(TOKENS * TOKEN_BYTES);
+        at = 0;
+      }
+      return random.slice(at, (at += TOKEN_BYTES));
+    },
+    carry(batch, batcher) {
+      const [group] = batch.ingresses;
+      if (served.pushBatch === undefined || group === undefined) return false;
+      const { executor, gpu, thread, batchId } = batch;
+      const seqs = batch.requests.map(({ seq }) => seq);
+      const rows = desk.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
+      return served.pushBatch(batch, batcher, rows);
+    },
   };
 }

@@ -27,9 +27,9 @@ export class CancelDesk {
     this.#onCancelled = onCancelled;
   }
 
-  /** Requests of our own and of stages have nobody's reply subject, and nobody cancels them one by one. */
+  /** Requests of our own, and of askers in this process, have no reply subject of their own. */
   hold(held: Held): void {
-    if (held.onSettled === undefined && held.stage === undefined) this.#byReply.set(held.reply, held);
+    if (held.onSettled === undefined && held.ticket === undefined) this.#byReply.set(held.reply, held);
   }
   release(held: Held): void {
     // A publisher may use one subject for several requests: the latest can be cancelled.

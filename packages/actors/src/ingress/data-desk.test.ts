@@ -59,7 +59,7 @@ function ingress() {
     return answer as PulledItem[] | undefined;
   };
   const rows = (batchId: number): (number | undefined)[] => pull(batchId)!.map(({ row }) => row?.[0]);
-  return { pull, rows, told, figures };
+  return { desk, pull, rows, told, figures };
 }
 
 test("a token serves once, once more where the answer was lost, and never again: who overhears it later has nothing of it", () => {
@@ -83,4 +83,24 @@ test("the first pull for a batch is told, and one with a token that is not ours,
   pull(2);
   expect(told).toEqual(["1 refused to 7", "2 refused to 7", "1 pulled for 7", "2 pulled for 7"]);
   expect(figures.forbiddenPulls).toBe(1);
+});
+
+test("what the ingress sends under a token of its own making can be pulled once more with it, and with no other (T2)", () => {
+  const { desk, figures } = ingress();
+  const token = new Uint8Array(16).fill(9);
+  const pull = {
+    ...{ batcher: BATCHER, batchId: 5, executor: EXECUTOR, seqs: [1, 2], gpu: 0 as GpuId, thread: THREAD },
+    token,
+  } as unknown as PullRequest;
+  const pulled = (request: PullRequest): readonly (PulledItem | undefined)[] | undefined => {
+    let answer: readonly PulledItem[] | undefined;
+    desk.onPull(request, (items) => (answer = items));
+    return answer?.map((item) => (item.row === undefined ? undefined : item));
+  };
+  expect(desk.take(pull).map(({ row }) => row?.[0])).toEqual([1, 2]);
+  expect(pulled({ ...pull, token: new Uint8Array(16).fill(8) })).toBeUndefined();
+  expect(pulled({ ...pull, batchId: 6 })).toBeUndefined();
+  expect(figures.forbiddenPulls).toBe(2);
+  expect(pulled(pull)?.map((item) => item?.seq)).toEqual([1, 2]);
+  expect(pulled(pull)?.map((item) => item?.seq)).toEqual([undefined, undefined]);
 });

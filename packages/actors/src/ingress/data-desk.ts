@@ -17,14 +17,39 @@ export interface DataDeskOptions {
   readonly onResponded: (results: ResultBatch) => void;
 }
 
+export interface DataDesk extends DataHandlers {
+  /** Rows that this process itself sends to the executor, under a token of the ingress' own making; with it they can be pulled if that fails. */
+  take(pull: PullRequest): readonly PulledItem[];
+}
+
 /** Where executors pull inputs and bring results. Nothing they say is believed without a token or a pull on record (T2). */
-export function createDataDesk(options: DataDeskOptions): DataHandlers {
+export function createDataDesk(options: DataDeskOptions): DataDesk {
   const { held, secret, figures } = options;
+  const take = (pull: PullRequest, may: (held: Held, pull: PullRequest) => boolean): readonly PulledItem[] => {
+    const executor = pull.executor as ActorKey;
+    const batcher = pull.batcher as ActorKey;
+    const items = new Array<PulledItem>(pull.seqs.length);
+    for (let i = 0; i < items.length; i++) {
+      const seq = pull.seqs[i]!;
+      const request = held.get(seq);
+      if (request !== undefined && request.thread === pull.thread && may(request, pull)) {
+        if (notePulled(request, pull, executor)) options.onPulled(request, batcher);
+        items[i] = { seq, row: request.row, traceparent: request.traceparent };
+      } else items[i] = { seq, row: undefined, traceparent: "" };
+    }
+    return items;
+  };
   return {
+    take: (pull) => take(pull, mayPull),
     onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void {
       const executor = pull.executor as ActorKey;
       const claim = { batcher: pull.batcher as ActorKey, batchId: pull.batchId as BatchId, executor, seqs: pull.seqs };
-      if (!verifyToken(secret, claim, pull.token)) {
+      if (verifyToken(secret, claim, pull.token)) return reply(take(pull, mayPull));
+      const isOurs = (seq: number): boolean => {
+        const request = held.get(seq);
+        return request !== undefined && isSamePull(request, pull);
+      };
+      if (!pull.seqs.some(isOurs)) {
         figures.forbiddenPulls++;
         reply(undefined);
         for (const seq of pull.seqs) {
@@ -33,16 +58,7 @@ export function createDataDesk(options: DataDeskOptions): DataHandlers {
         }
         return;
       }
-      const items = new Array<PulledItem>(pull.seqs.length);
-      for (let i = 0; i < items.length; i++) {
-        const seq = pull.seqs[i]!;
-        const request = held.get(seq);
-        if (request !== undefined && request.thread === pull.thread && mayPull(request, pull)) {
-          if (notePulled(request, pull, executor)) options.onPulled(request, claim.batcher);
-          items[i] = { seq, row: request.row, traceparent: request.traceparent };
-        } else items[i] = { seq, row: undefined, traceparent: "" };
-      }
-      reply(items);
+      reply(take(pull, mayPullAgain));
     },
 
     onResults(results: ResultBatch): void {
@@ -70,6 +86,8 @@ const isSamePull = (held: Held, { batchId, executor, token }: PullRequest | Resu
   held.batch === batchId && held.executor === executor && sameBytes(held.token, token);
 const mayPull = (held: Held, pull: PullRequest): boolean =>
   isSamePull(held, pull) ? held.pulls < PULLS_MAX : !wasPulledEarlierBy(held, pull);
+
+const mayPullAgain = (held: Held, pull: PullRequest): boolean => isSamePull(held, pull) && held.pulls < PULLS_MAX;
 
 /**
  * A request that was put back and dispatched again may be answered by either batch: the first result wins.

@@ -2,7 +2,7 @@
 import type { Delivery } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
 import type { Decoded, Decoder } from "@tutti/decode";
-import { HEADER, TuttiError, threadOf } from "@tutti/protocol";
+import { HEADER, REQUEST_BYTES_MAX, TuttiError, threadOf } from "@tutti/protocol";
 import type { Logger, Tracer } from "@tutti/telemetry";
 import type { Micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
@@ -15,12 +15,9 @@ import {
   checkRoom,
   checkSize,
   mayReply,
-  readForm,
-  readPriority,
-  readSizeHint,
   readSubject,
-  readTiming,
   readWanted,
+  tooLarge,
 } from "./admission.ts";
 import type { Answers } from "./answers.ts";
 import { type CancelDesk, cancelledError } from "./cancel-desk.ts";
@@ -28,7 +25,16 @@ import type { HeldRequests } from "./held-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
 import { NOBODY } from "./own-request.ts";
 import type { PipelineDesk } from "./pipelines/pipeline-desk.ts";
-import type { StageRequest } from "./pipelines/stage-ticket.ts";
+import type { StageRequest } from "./pipelines/stage-request.ts";
+import type { OutcomeTicket } from "./outcome-ticket.ts";
+import {
+  BinaryBody,
+  type LocalRequest,
+  LocalSource,
+  MessageSource,
+  type RequestBody,
+  type RequestSource,
+} from "./request-source.ts";
 import { endOutcomeSpan, startRequestSpan } from "./request-spans.ts";
 import type { Shedding } from "./shedding.ts";
 import type { VersionRouter } from "./version-router.ts";
@@ -54,7 +60,14 @@ export interface FrontDoorOptions {
   readonly onTurnedAway: () => void;
 }
 
-type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled" | "stage"> & { readonly model: CatalogModel | undefined };
+type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled" | "ticket"> & {
+  readonly model: CatalogModel | undefined;
+};
+
+/** Who asks, for what, and who hears the outcome. */
+interface Asker extends Pick<Arrival, "reply" | "span" | "onSettled" | "ticket" | "arrivedAt"> {
+  readonly names: { readonly target: string; readonly app: string };
+}
 
 export class FrontDoor {
   readonly #options: FrontDoorOptions;
@@ -67,56 +80,42 @@ export class FrontDoor {
 
   /** @param onSettled - of a request of our own */
   receive(delivery: Delivery, onSettled?: () => void): void {
-    const { clock, replyScope, catalog, versions, held, figures, tracer, pipelines } = this.#options;
+    const { clock, replyScope, figures, tracer, pipelines } = this.#options;
     const arrivedAt = clock.now();
     const names = readSubject(delivery.subject);
-    const { reply } = delivery;
+    const { reply, subject } = delivery;
     if (names === undefined || reply === undefined || !mayReply(replyScope, names.app, reply)) {
       figures.undeliverable++; // There is nobody to tell, or nobody who may be told.
       return;
     }
-    const span = onSettled === undefined ? startRequestSpan(tracer, delivery, { ...names, at: arrivedAt }) : undefined;
-    try {
-      checkNames(names);
+    const id = delivery.header(HEADER.messageId);
+    const traceparent = delivery.header(HEADER.traceparent);
+    const about = { ...names, subject, id, traceparent, at: arrivedAt };
+    const span = onSettled === undefined ? startRequestSpan(tracer, about) : undefined;
+    const asker: Asker = { names, reply, span, onSettled, ticket: undefined, arrivedAt };
+    this.#admit(asker, () => {
       checkSize(delivery);
-      if (pipelines?.has(names.target) === true)
-        return pipelines.receive(delivery, { ...names, reply, span, arrivedAt });
-      const id = delivery.header(HEADER.messageId) ?? reply;
-      const { target } = names;
-      const { model, isVersioned } = versions.resolve({ target, version: delivery.header(HEADER.version), id });
-      if (isVersioned) span?.set({ "tutti.version": model.spec.version });
-      const priority = readPriority(delivery);
-      // Where one bucket is all there is, its overload is known before the body is read.
-      const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, names.app, priority) : undefined;
-      if (refusal !== undefined) {
-        if (onSettled === undefined) figures.told.arrived(model.spec, names.app, model.spec.slo, arrivedAt);
-        return this.#shed(refusal, { reply, span, onSettled, model, stage: undefined });
-      }
-      const arrival: Arrival = {
-        reply,
-        app: names.app,
-        model,
-        isVersioned,
-        arrivedAt,
-        timing: readTiming(delivery, model, arrivedAt),
-        form: readForm(delivery),
-        priority,
-        sizeHint: readSizeHint(delivery),
-        wantedText: delivery.header(HEADER.outputs),
-        span,
-        onSettled,
-        stage: undefined,
-      };
-      if (onSettled === undefined) figures.told.arrived(model.spec, names.app, arrival.timing.slo, arrivedAt);
-      checkRoom(held, names.app, delivery.payload.byteLength);
-      this.#read(delivery.payload, arrival);
-    } catch (error) {
-      const model = catalog.target(names.target);
-      this.#turnAway(error, { reply, span, onSettled, model, stage: undefined });
-    }
+      if (pipelines?.has(names.target) !== true) return new MessageSource(delivery, reply);
+      pipelines.receive(delivery, { ...names, reply, span, arrivedAt });
+      return undefined;
+    });
   }
 
-  /** A request of a pipeline's stage: as any other, but for who hears of its outcome. */
+  /** A request of the gateway in this process: as any other, but for who hears of its outcome. */
+  ask(request: LocalRequest, ticket: OutcomeTicket): void {
+    const { clock, tracer } = this.#options;
+    const { target, app, id, traceparent } = request;
+    const names = { target, app };
+    const arrivedAt = clock.now();
+    const span = startRequestSpan(tracer, { ...names, subject: undefined, id, traceparent, at: arrivedAt });
+    this.#admit({ names, reply: NOBODY, span, onSettled: undefined, ticket, arrivedAt }, () => {
+      const source = new LocalSource(request);
+      if (source.byteLength > REQUEST_BYTES_MAX) throw tooLarge(source.byteLength);
+      return source;
+    });
+  }
+
+  /** A request of a pipeline's stage. */
   submit({ tensors, ...request }: StageRequest): void {
     const { held, figures } = this.#options;
     const arrival: Arrival = {
@@ -131,30 +130,63 @@ export class FrontDoor {
     figures.told.arrived(arrival.model.spec, arrival.app, arrival.timing.slo, arrival.arrivedAt);
     try {
       checkRoom(held, arrival.app, tensors.byteLength);
-      this.#read(tensors, arrival);
+      this.#read(new BinaryBody(tensors), arrival);
     } catch (error) {
       this.#turnAway(error, arrival);
     }
   }
 
-  #read(payload: Uint8Array, arrival: Arrival): void {
+  /** @param open - checks what came; undefined: somebody else has taken it */
+  #admit(asker: Asker, open: () => RequestSource | undefined): void {
+    const { names, reply, span, onSettled, ticket, arrivedAt } = asker;
+    const { catalog, versions, held, figures } = this.#options;
+    try {
+      checkNames(names);
+      const source = open();
+      if (source === undefined) return;
+      const { target, app } = names;
+      const { model, isVersioned } = versions.resolve({ target, version: source.version, id: source.id });
+      if (isVersioned) span?.set({ "tutti.version": model.spec.version });
+      const priority = source.priority();
+      // Where one bucket is all there is, its overload is known before the body is read.
+      const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, app, priority) : undefined;
+      if (refusal !== undefined) {
+        if (onSettled === undefined) figures.told.arrived(model.spec, app, model.spec.slo, arrivedAt);
+        return this.#shed(refusal, { reply, span, onSettled, model, ticket });
+      }
+      const timing = source.timing(model.spec, arrivedAt);
+      const arrival: Arrival = {
+        ...{ reply, app, model, isVersioned, arrivedAt, timing, priority, span, onSettled, ticket },
+        form: source.form(),
+        sizeHint: source.sizeHint(),
+        wantedText: source.wantedText(),
+      };
+      if (onSettled === undefined) figures.told.arrived(model.spec, app, timing.slo, arrivedAt);
+      checkRoom(held, app, source.byteLength);
+      this.#read(source, arrival);
+    } catch (error) {
+      this.#turnAway(error, { reply, span, onSettled, model: catalog.target(names.target), ticket });
+    }
+  }
+
+  #read(body: RequestBody, arrival: Arrival): void {
     const { held, cancels, decoder } = this.#options;
-    const { form, model, reply, app } = arrival;
+    const { model, reply, app } = arrival;
     const appId = fnv1a(app);
-    const { byteLength } = payload;
+    const { byteLength } = body;
     let isRead = false;
     this.decoding++;
     held.reserve(appId, byteLength);
-    decoder.decode({ form, payload, spec: model.spec }, (outcome) => {
+    body.decode(model.spec, decoder, (outcome) => {
       isRead = true;
       this.decoding--;
       held.release(appId, byteLength);
-      const isCancelled = arrival.stage?.isGone ?? cancels.endReading(reply);
+      const isCancelled = arrival.ticket?.isGone ?? cancels.endReading(reply);
       if (isCancelled) this.#turnAway(cancelledError(), arrival);
       else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
       else this.#accept(arrival, outcome);
     });
-    if (!isRead && arrival.stage === undefined) cancels.beginReading(reply, app);
+    if (!isRead && arrival.ticket === undefined) cancels.beginReading(reply, app);
   }
 
   #accept(arrival: Arrival, decoded: Decoded): void {
@@ -185,7 +217,7 @@ export class FrontDoor {
 
   /** As cheap as can be: in an overload it is most of what an ingress does. */
   #shed(error: TuttiError, request: AtTheDoor): void {
-    if (request.stage === undefined) this.#options.answers.refuseAlike(request.reply, error);
+    if (request.ticket === undefined) this.#options.answers.refuseAlike(request.reply, error);
     this.#turnedAway(error, request);
   }
 
@@ -198,18 +230,18 @@ export class FrontDoor {
       error = new TuttiError("TUTTI_INTERNAL", text, { cause });
       log.error({ error: String(cause) }, "reading a request failed");
     }
-    if (request.stage === undefined) answers.refuse(request.reply, error);
+    if (request.ticket === undefined) answers.refuse(request.reply, error);
     this.#turnedAway(error, request);
   }
 
-  #turnedAway(error: TuttiError, { span, onSettled, model, stage }: AtTheDoor): void {
+  #turnedAway(error: TuttiError, { span, onSettled, model, ticket }: AtTheDoor): void {
     const { figures, clock, onTurnedAway } = this.#options;
-    if (stage !== undefined) {
+    if (ticket?.isStage === true) {
       if (model !== undefined) figures.refuseStage(error.code, model.spec);
     } else if (onSettled === undefined) figures.refuseAtTheDoor(error, model?.spec, clock.now());
     else onSettled();
     if (span !== undefined) endOutcomeSpan(span, { error, late: false, now: clock.now() });
-    stage?.outcome(error);
+    ticket?.outcome(error);
     onTurnedAway();
   }
 }

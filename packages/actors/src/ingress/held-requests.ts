@@ -1,7 +1,7 @@
 import type { CatalogModel } from "../catalog.ts";
 import { IndexedHeap } from "@tutti/collections";
 import type { Form } from "@tutti/wire";
-import type { StageTicket } from "./pipelines/stage-ticket.ts";
+import type { OutcomeTicket } from "./outcome-ticket.ts";
 import type { Span } from "@tutti/telemetry";
 import { type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, assert } from "@tutti/units";
 
@@ -19,8 +19,8 @@ export interface Held {
   readonly reply: string;
   /** Of a request of our own (WarmUp), which no figure counts: told when it is settled. */
   readonly onSettled: (() => void) | undefined;
-  /** Of a pipeline's stage: its outcome goes there, and to no publisher. */
-  readonly stage: StageTicket | undefined;
+  /** Of an asker in this process, who hears the outcome instead of a reply subject. */
+  readonly ticket: OutcomeTicket | undefined;
   readonly form: Form;
   readonly publisherId: string | undefined;
   readonly wanted: readonly string[] | undefined;

@@ -115,12 +115,12 @@ export class IngressFigures {
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
       this.told.refused(error, held.model.spec, now);
-      if (held.stage === undefined) count(this.refused, error.code);
+      if (held.ticket?.isStage !== true) count(this.refused, error.code);
       if (model !== undefined) count(model.refused, error.code);
       return;
     }
     const latency = between(held.arrivedAt, now);
-    for (const figures of [held.stage === undefined ? this : undefined, model]) {
+    for (const figures of [held.ticket?.isStage !== true ? this : undefined, model]) {
       if (figures === undefined) continue;
       figures.ok++;
       figures.latencyUs += latency;

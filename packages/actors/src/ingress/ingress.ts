@@ -49,6 +49,7 @@ import { FrontDoor } from "./front-door.ts";
 import { type Held, HeldRequests } from "./held-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 import { Lanes } from "./lanes.ts";
+import { localIngress } from "./local-ingress.ts";
 import { PipelineDesk, type ServedPipelines } from "./pipelines/pipeline-desk.ts";
 import { refusalError } from "./refusal-error.ts";
 import { Shedding } from "./shedding.ts";
@@ -181,6 +182,7 @@ class Ingress implements Actor {
         queue: INFER_QUEUE,
       });
       this.#cancelling = ports.bulk.subscribe(CANCEL_SUBJECT, (delivery) => this.#cancels.onDelivery(delivery));
+      this.#serveLocally();
       ports.bulk.flush(() => ready());
     };
     // Before the first request: who starts must not decide otherwise than the others.
@@ -261,8 +263,8 @@ class Ingress implements Actor {
   }
 
   #serveData(secret: Uint8Array): ServedData {
-    const { clock, local } = this.#ports;
-    const handlers = createDataDesk({
+    const { clock, local, randomBytes } = this.#ports;
+    const desk = createDataDesk({
       held: this.#held,
       secret,
       figures: this.#figures,
@@ -271,9 +273,23 @@ class Ingress implements Actor {
       settle: (held, outcome, results) => this.#settle(held, outcome, results),
       onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
     });
-    const served = this.#ports.serveData(handlers);
-    if (local !== undefined) local.rows = { ingress: this.key, carry: carrierOf(handlers, served) };
+    const served = this.#ports.serveData(desk);
+    if (local !== undefined) local.rows = carrierOf(this.key, { desk, served, randomBytes });
     return served;
+  }
+
+  /** The gateway of this process asks without a message. */
+  #serveLocally(): void {
+    const { local } = this.#ports;
+    if (local === undefined) return;
+    local.ingress = localIngress({
+      serves: (target) => this.#pipelines?.has(target) !== true,
+      submit: (request, ticket) => {
+        if (this.#figures.requests++ === 0) this.#warmUp.end();
+        this.#door.ask(request, ticket);
+      },
+      cancel: (held) => this.#cancel(held),
+    });
   }
 
   #createWarmUp(): WarmUp {
@@ -289,6 +305,7 @@ class Ingress implements Actor {
   /** T9: later requests go to others of the queue group; what the server has sent here already is taken, and everything taken is answered. */
   drain(done: () => void): void {
     this.#leaving = true;
+    if (this.#ports.local !== undefined) this.#ports.local.ingress = undefined;
     const finish = (): void => {
       this.#drained = undefined;
       this.#cancelling?.stop();
@@ -348,7 +365,7 @@ class Ingress implements Actor {
     const held = heldOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#held.nextSlot() });
     if (held.onSettled === undefined) this.#figures.accept(model.spec);
     if (held.onSettled === undefined) this.#appNames.note(arrival.app);
-    if (held.stage !== undefined) held.stage.held = held;
+    if (held.ticket !== undefined) held.ticket.held = held;
     this.#held.add(held, after(timing.deadline, this.#respondNow()));
     this.#cancels.hold(held);
     this.#armTimer();
@@ -370,7 +387,7 @@ class Ingress implements Actor {
     const { clock, telemetry } = this.#ports;
     if (held.span !== undefined)
       endRequestSpan(telemetry.tracer, held, { error, heardAt: now, now: clock.now(), results });
-    held.stage?.outcome(outcome);
+    held.ticket?.outcome(error ?? outcome);
     this.#endIfDrained();
   }
 
@@ -381,7 +398,7 @@ class Ingress implements Actor {
 
   /** @returns the error that went out */
   #answer(held: Held, outcome: Uint8Array | TuttiError): TuttiError | undefined {
-    if (held.stage !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
+    if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
     if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
     this.#answers.refuse(held.reply, outcome);
     return outcome;

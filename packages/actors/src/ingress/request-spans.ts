@@ -1,7 +1,5 @@
 /** The trace of one request, as its ingress knows it: the whole of it, since whoever ran it told when it did what. */
-import type { Delivery } from "@tutti/bus";
-import { HEADER, type ResultBatch, type TuttiError } from "@tutti/protocol";
-
+import type { ResultBatch, TuttiError } from "@tutti/protocol";
 import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/telemetry";
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
 import { type BatchTrace, parseBatchTrace } from "../batch-trace.ts";
@@ -11,16 +9,23 @@ import type { Held } from "./held-requests.ts";
 /** The ingress's span of a request, a child of the publisher's where there is one; undefined where nobody traces. */
 export function startRequestSpan(
   tracer: Tracer,
-  delivery: Delivery,
-  request: { readonly target: string; readonly app: string; readonly at: Instant },
+  request: {
+    readonly target: string;
+    readonly app: string;
+    /** Undefined: it came without a message. */
+    readonly subject: string | undefined;
+    readonly id: string | undefined;
+    readonly traceparent: string | undefined;
+    readonly at: Instant;
+  },
 ): Span | undefined {
-  const { target, app, at } = request;
-  const parent = parseTraceparent(delivery.header(HEADER.traceparent));
+  const { target, app, subject, id, at } = request;
+  const parent = parseTraceparent(request.traceparent);
   if (!tracer.enabled && parent?.sampled !== true) return undefined;
   const attributes = {
-    "messaging.system": "nats",
-    "messaging.destination.name": delivery.subject,
-    "messaging.message.id": delivery.header(HEADER.messageId),
+    "messaging.system": subject === undefined ? undefined : "nats",
+    "messaging.destination.name": subject,
+    "messaging.message.id": id,
     "tutti.model": target,
     "tutti.app": app,
   };

@@ -1,5 +1,5 @@
 /** Asks the cluster: what HTTP and gRPC have in common. */
-import type { CatalogModel } from "@tutti/actors";
+import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
 import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
@@ -52,6 +52,8 @@ export interface InferencePorts {
   readonly clients: AppClients;
   readonly note: (noted: RequestNoted) => void;
   readonly tracer: Tracer;
+  /** Where an ingress of this process may offer to be asked without messages. */
+  readonly local?: LocalActors | undefined;
   readonly rowsMax?: number;
 }
 
@@ -154,12 +156,11 @@ export class Inference {
           retryAfterMs: 50,
         },
       );
-    const client = this.#ports.clients.of(call.terms.app);
     const [only] = rows;
     if (rows.length === 1 && only !== undefined) {
       this.#inFlight++;
       try {
-        return [await client.inferTensors(target.publicName, checked(only), optionsOf(target, call, call.signal))];
+        return [await this.#askRow(target, only, call)];
       } finally {
         this.#inFlight--;
       }
@@ -168,11 +169,9 @@ export class Inference {
     const onGone = (): void => others.abort(call.signal.reason);
     call.signal.addEventListener("abort", onGone, { once: true });
     // Rows of one request are answered by one version.
-    const options = optionsOf(target, { ...call, id: call.id ?? crypto.randomUUID() }, others.signal);
+    const row = { ...call, id: call.id ?? crypto.randomUUID(), signal: others.signal };
     this.#inFlight += rows.length;
-    const asked = rows.map((inputs) =>
-      client.inferTensors(target.publicName, checked(inputs), options).finally(() => void this.#inFlight--),
-    );
+    const asked = rows.map((inputs) => this.#askRow(target, inputs, row).finally(() => void this.#inFlight--));
     try {
       return await Promise.all(asked);
     } catch (error) {
@@ -183,6 +182,49 @@ export class Inference {
       call.signal.removeEventListener("abort", onGone);
     }
   }
+
+  #askRow(target: Target, inputs: readonly Tensor[], call: InferCall): Promise<TensorAnswer> {
+    const nearby = target.isPipeline ? undefined : this.#ports.local?.ingress;
+    if (nearby !== undefined) {
+      const answer = askNearby(nearby, target, inputs, call);
+      if (answer !== undefined) return answer;
+    }
+    const client = this.#ports.clients.of(call.terms.app);
+    return client.inferTensors(target.publicName, checked(inputs), optionsOf(target, call, call.signal));
+  }
+}
+
+/**
+ * Asks the ingress of this process. Its own timer answers at the deadline, so nobody has to wait for silence.
+ *
+ * @returns undefined: it must be asked by message
+ */
+function askNearby(
+  ingress: NonNullable<LocalActors["ingress"]>,
+  { publicName, slo: own }: Target,
+  tensors: readonly Tensor[],
+  { terms, wanted, version, id, signal }: InferCall,
+): Promise<TensorAnswer> | undefined {
+  if (signal.aborted)
+    return Promise.reject(new TuttiError("TUTTI_CANCELLED", "cancelled by the caller", { cause: signal.reason }));
+  const { app, slo = own, priority, size, traceparent } = terms;
+  const { promise, resolve, reject } = Promise.withResolvers<TensorAnswer>();
+  let cancel: (() => void) | undefined;
+  const call = ingress.ask(
+    {
+      ...{ target: publicName, app, tensors, id, slo, priority, size, wanted, traceparent },
+      version: version === "" ? undefined : version,
+    },
+    (outcome) => {
+      if (cancel !== undefined) signal.removeEventListener("abort", cancel);
+      if (outcome instanceof TuttiError) reject(outcome);
+      else resolve({ ...outcome, model: publicName, batchSize: undefined, queueUs: undefined });
+    },
+  );
+  if (call === undefined) return undefined;
+  cancel = () => call.cancel();
+  signal.addEventListener("abort", cancel, { once: true });
+  return promise;
 }
 
 /** Who is asked: a model, or else a pipeline, of which the gateway knows nothing but its name. */

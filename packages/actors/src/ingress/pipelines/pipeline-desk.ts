@@ -17,7 +17,7 @@ import { endOutcomeSpan } from "../request-spans.ts";
 import type { VersionRouter } from "../version-router.ts";
 import { PipelineMeasures } from "./pipeline-measures.ts";
 import { type PipelineRequest, PipelineRun } from "./pipeline-run.ts";
-import type { StageRequest } from "./stage-ticket.ts";
+import type { StageRequest } from "./stage-request.ts";
 
 /** Pipelines that an ingress serves, and who runs their functions. */
 export interface ServedPipelines {

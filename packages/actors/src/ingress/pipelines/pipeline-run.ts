@@ -10,7 +10,8 @@ import { checkRoom, type Timing } from "../admission.ts";
 import { cancelledError } from "../cancel-desk.ts";
 import type { Held, HeldRequests } from "../held-requests.ts";
 import type { PipelineMeasures } from "./pipeline-measures.ts";
-import type { StageRequest, StageTicket } from "./stage-ticket.ts";
+import type { OutcomeTicket } from "../outcome-ticket.ts";
+import type { StageRequest } from "./stage-request.ts";
 
 /** A request to a pipeline as it came. */
 export interface PipelineRequest {
@@ -56,7 +57,7 @@ export class PipelineRun implements InstanceEffects {
   readonly #ends: ReadonlyMap<string, number>;
   readonly #instance: Instance<Kept>;
   readonly #timer: Alarm;
-  readonly #tickets = new Map<string, StageTicket>();
+  readonly #tickets = new Map<string, OutcomeTicket>();
   readonly #callsUnderway = new Set<{ giveUp: () => void }>();
   /** Bytes for which room is kept. */
   readonly #reserved: number[] = [];
@@ -106,7 +107,8 @@ export class PipelineRun implements InstanceEffects {
     const key = keyOf(stage, index);
     // The deadline counts from the pipeline's arrival: what an earlier stage saved is this one's.
     const deadline = instant(arrivedAt + Math.floor(timing.slo * this.#ends.get(stage.name)!));
-    const ticket: StageTicket = {
+    const ticket: OutcomeTicket = {
+      isStage: true,
       held: undefined,
       isGone: false,
       outcome: (outcome) => {
@@ -130,7 +132,7 @@ export class PipelineRun implements InstanceEffects {
         ? undefined
         : tracer.start(`stage ${stage.name}`, { kind: "internal", at: now, parent: span.context });
     submit({
-      ...{ app, model, tensors, priority, span: stageSpan, stage: ticket },
+      ...{ app, model, tensors, priority, span: stageSpan, ticket },
       arrivedAt: now,
       timing: { deadline, slo: micros(Math.max(0, deadline - now)) },
     });

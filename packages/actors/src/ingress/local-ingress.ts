@@ -1,0 +1,63 @@
+/** The way from the gateway to the ingress of the same process: no message, no encoding, and the same checks, figures and timers as for any other request. */
+import { type Tensor, TuttiError } from "@tutti/protocol";
+import { decodeTensors } from "@tutti/wire";
+import type { Held } from "./held-requests.ts";
+import type { OutcomeTicket } from "./outcome-ticket.ts";
+import type { LocalRequest } from "./request-source.ts";
+
+export interface LocalAnswer {
+  readonly outputs: readonly Tensor[];
+  readonly version: string;
+}
+
+export interface LocalCall {
+  /** Nobody waits for it any more: it is not run if it has not begun. */
+  cancel(): void;
+}
+
+/** What an ingress offers the gateway of its process. */
+export interface LocalIngress {
+  /**
+   * @param done - called once, perhaps before this returns
+   * @returns undefined: it does not take this one, which goes as a message: a pipeline's
+   */
+  ask(request: LocalRequest, done: (outcome: LocalAnswer | TuttiError) => void): LocalCall | undefined;
+}
+
+export interface LocalIngressOptions {
+  /** Whether it takes requests for a target without a message. */
+  readonly serves: (target: string) => boolean;
+  readonly submit: (request: LocalRequest, ticket: OutcomeTicket) => void;
+  readonly cancel: (held: Held) => void;
+}
+
+export function localIngress({ serves, submit, cancel }: LocalIngressOptions): LocalIngress {
+  return {
+    ask(request, done) {
+      if (!serves(request.target)) return undefined;
+      const ticket: OutcomeTicket = {
+        isStage: false,
+        held: undefined,
+        isGone: false,
+        outcome: (outcome) =>
+          done(outcome instanceof TuttiError ? outcome : answerOf(outcome, ticket.held!.model.spec.version)),
+      };
+      submit(request, ticket);
+      return {
+        cancel: () => {
+          ticket.isGone = true;
+          if (ticket.held !== undefined) cancel(ticket.held);
+        },
+      };
+    },
+  };
+}
+
+/** @param tensors - borrowed, so its reader gets a copy */
+function answerOf(tensors: Uint8Array, version: string): LocalAnswer | TuttiError {
+  try {
+    return { outputs: decodeTensors(new Uint8Array(tensors)), version };
+  } catch (cause) {
+    return new TuttiError("TUTTI_INTERNAL", "the executor's outputs can't be read", { cause });
+  }
+}

@@ -1,0 +1,137 @@
+/** What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT where it can't be. */
+import type { Delivery } from "@tutti/bus";
+import type { Decoded, Decoder } from "@tutti/decode";
+import { HEADER, type ModelSpec, type Tensor, type TuttiError } from "@tutti/protocol";
+import { type Instant, type Micros, instant } from "@tutti/units";
+import { type Form, fillRow } from "@tutti/wire";
+import { type Timing, readForm, readPriority, readSizeHint, readTiming } from "./admission.ts";
+
+/** A body that becomes a row. */
+export interface RequestBody {
+  readonly byteLength: number;
+  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void;
+}
+
+export interface RequestSource extends RequestBody {
+  /** A retry with the same one goes to the same version. */
+  readonly id: string;
+  readonly version: string | undefined;
+  priority(): number;
+  timing(spec: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing;
+  form(): Form;
+  /** 0: it gives none. */
+  sizeHint(): number;
+  wantedText(): string | undefined;
+}
+
+/** A publisher's message. */
+export class MessageSource implements RequestSource {
+  readonly id: string;
+  readonly #delivery: Delivery;
+
+  constructor(delivery: Delivery, reply: string) {
+    this.#delivery = delivery;
+    this.id = delivery.header(HEADER.messageId) ?? reply;
+  }
+  get version(): string | undefined {
+    return this.#delivery.header(HEADER.version);
+  }
+  get byteLength(): number {
+    return this.#delivery.payload.byteLength;
+  }
+  priority(): number {
+    return readPriority(this.#delivery);
+  }
+  timing(spec: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing {
+    return readTiming(this.#delivery, { spec }, arrivedAt);
+  }
+  form(): Form {
+    return readForm(this.#delivery);
+  }
+  sizeHint(): number {
+    return readSizeHint(this.#delivery);
+  }
+  wantedText(): string | undefined {
+    return this.#delivery.header(HEADER.outputs);
+  }
+  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void {
+    decoder.decode({ form: this.form(), payload: this.#delivery.payload, spec }, done);
+  }
+}
+
+/** Tensors in binary form. */
+export class BinaryBody implements RequestBody {
+  readonly #tensors: Uint8Array;
+
+  constructor(tensors: Uint8Array) {
+    this.#tensors = tensors;
+  }
+  get byteLength(): number {
+    return this.#tensors.byteLength;
+  }
+  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void {
+    decoder.decode({ form: "binary", payload: this.#tensors, spec }, done);
+  }
+}
+
+/** A request of the gateway in this process, whose terms and tensors it has read and checked already. */
+export interface LocalRequest {
+  readonly target: string;
+  readonly app: string;
+  readonly tensors: readonly Tensor[];
+  readonly version: string | undefined;
+  readonly id: string | undefined;
+  /** Undefined: the model's own. */
+  readonly slo: Micros | undefined;
+  readonly priority: number | undefined;
+  readonly size: number | undefined;
+  readonly wanted: readonly string[] | undefined;
+  readonly traceparent: string | undefined;
+}
+
+let requestsWithoutId = 0;
+
+/** Needs no encoding on the way in, and none on the way out. */
+export class LocalSource implements RequestSource {
+  readonly id: string;
+  readonly byteLength: number;
+  readonly #request: LocalRequest;
+
+  constructor(request: LocalRequest) {
+    this.#request = request;
+    this.id = request.id ?? `local-${++requestsWithoutId}`;
+    let bytes = 0;
+    for (const { data } of request.tensors) bytes += data.byteLength;
+    this.byteLength = bytes;
+  }
+  get version(): string | undefined {
+    return this.#request.version;
+  }
+  priority(): number {
+    return this.#request.priority ?? 0;
+  }
+  timing({ slo: own }: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing {
+    const slo = this.#request.slo ?? own;
+    return { deadline: instant(arrivedAt + slo), slo };
+  }
+  form(): Form {
+    return "binary";
+  }
+  sizeHint(): number {
+    return this.#request.size ?? 0;
+  }
+  wantedText(): undefined {
+    return undefined;
+  }
+  decode(spec: ModelSpec, _: Decoder, done: (outcome: Decoded | Error) => void): void {
+    const { tensors, wanted } = this.#request;
+    let outcome: Decoded | Error;
+    try {
+      const { bucket, units, row } = fillRow(spec, { inputs: tensors });
+      outcome = { id: undefined, wanted, bucket, units, row };
+    } catch (error) {
+      outcome = error as TuttiError;
+    }
+    done(outcome);
+  }
+}
