@@ -48,12 +48,7 @@ test("what is refused says why at once, as for any other publisher", () => {
   ask(1, { bytes: 8 });
   ask(1, { sloMs: 1 });
   ask(1, { bytes: 8_000_000 });
-  expect(outcomes).toEqual([
-    "TUTTI_NOT_FOUND",
-    "TUTTI_INVALID_INPUT",
-    "TUTTI_DEADLINE_INFEASIBLE",
-    "TUTTI_TOO_LARGE",
-  ]);
+  expect(outcomes).toEqual(["TUTTI_NOT_FOUND", "TUTTI_INVALID_INPUT", "TUTTI_DEADLINE_INFEASIBLE", "TUTTI_TOO_LARGE"]);
 });
 
 test("a request that is cancelled before it runs never runs, and has one outcome", () => {

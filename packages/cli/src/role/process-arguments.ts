@@ -36,6 +36,7 @@ export const decides = (roles: readonly Role[]): boolean => roles.every((role) =
 /** What Node is started with for a process that hosts these roles: its flags, the file that it runs, and the roles. Services are started, never imported. */
 export const processArguments = (roles: readonly Role[]): string[] => [
   ...(roles.some((role) => LARGE_HEAP.has(role)) ? ["--initial-old-space-size=512"] : []),
+  ...(process.env["XFLAGS"] ?? "").split(" ").filter((x) => x !== ""),
   ...EARLY_OPTIMISATION,
   ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : []),
   join(import.meta.dirname, "../../../../services/node/src/main.ts"),

@@ -209,21 +209,22 @@ function askNearby(
     return Promise.reject(new TuttiError("TUTTI_CANCELLED", "cancelled by the caller", { cause: signal.reason }));
   const { app, slo = own, priority, size, traceparent } = terms;
   const { promise, resolve, reject } = Promise.withResolvers<TensorAnswer>();
-  let cancel: (() => void) | undefined;
+  const cancel = (): void => call?.cancel();
+  let isDone = false;
   const call = ingress.ask(
     {
       ...{ target: publicName, app, tensors, id, slo, priority, size, wanted, traceparent },
       version: version === "" ? undefined : version,
     },
     (outcome) => {
-      if (cancel !== undefined) signal.removeEventListener("abort", cancel);
+      isDone = true;
+      signal.removeEventListener("abort", cancel);
       if (outcome instanceof TuttiError) reject(outcome);
       else resolve({ ...outcome, model: publicName, batchSize: undefined, queueUs: undefined });
     },
   );
   if (call === undefined) return undefined;
-  cancel = () => call.cancel();
-  signal.addEventListener("abort", cancel, { once: true });
+  if (!isDone) signal.addEventListener("abort", cancel, { once: true });
   return promise;
 }
 
