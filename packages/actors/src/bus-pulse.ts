@@ -35,11 +35,15 @@ export class BusPulse {
     return this.#stalledUs + this.#overdue();
   }
 
-  /** Asks, unless an answer is due. */
-  beat(): void {
+  /**
+   * Asks, unless an answer is due.
+   *
+   * @param rarely - no more often than this, for whoever asks
+   */
+  beat(rarely: Micros = this.#every): void {
     if (this.#askedAt !== undefined) return;
     const now = this.#clock.now();
-    if (now < after(this.#lastAskedAt, this.#every)) return;
+    if (now < after(this.#lastAskedAt, rarely > this.#every ? rarely : this.#every)) return;
     const round = ++this.#round;
     this.#askedAt = this.#lastAskedAt = now;
     this.#bus.flush(() => {

@@ -1,6 +1,6 @@
 import type { Clock, Stop } from "@tutti/clock";
 import type { Heartbeat, Role } from "@tutti/protocol";
-import { type ActorKey, type Instant, type Micros, after, before, earlier, micros } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, after, before, earlier, micros, seconds } from "@tutti/units";
 import type { BusPulse } from "./bus-pulse.ts";
 
 /** Peers known at once; beyond, newcomers wait until one is lost (T7). */
@@ -13,6 +13,8 @@ const GONE_MAX = 1_024;
 const SWEEPS = 10;
 
 const NO_TIME = micros(0);
+/** How often the server is asked whether it is awake while all peers beat rarely. */
+const QUIET_PULSE_EVERY = seconds(1);
 
 interface Known {
   last: Heartbeat;
@@ -143,10 +145,16 @@ export class Directory {
       for (const peer of this.#peers.values())
         peer.heardAt = stall > this.#timeout ? awakeAt : earlier(awakeAt, after(peer.heardAt, stall as Micros));
     if (this.#isAway) return;
-    this.#pulse?.beat();
+    this.#pulse?.beat(this.#isQuiet() ? QUIET_PULSE_EVERY : NO_TIME);
     const deadline = before(awakeAt, this.#timeout);
     for (const { last, heardAt } of [...this.#peers.values()])
       if (after(heardAt, last.every ?? NO_TIME) < deadline) this.#lose(last);
+  }
+
+  /** Whether all peers beat rarely: their silence is noticed so much later that the server need not be asked as often. */
+  #isQuiet(): boolean {
+    for (const { last } of this.#peers.values()) if (last.every === undefined) return false;
+    return true;
   }
 
   #awakeAt(): Instant {

@@ -11,8 +11,11 @@ const RELAXED_EVERY = millis(1);
 /** Empty ticks after which the ticking stops. */
 const IDLE_TICKS = 32;
 
-/** `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only together with others. */
-export type Urgency = "now" | "soon";
+/**
+ * `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only together with others.
+ * `upkeep`: as `now`, but repeated whether or not there is work, so that it does not count as work (Station).
+ */
+export type Urgency = "now" | "soon" | "upkeep";
 
 /**
  * Control messages to the same destination in one turn of the event loop travel as one bus message, flushed at the end of the turn: a small NATS

@@ -125,13 +125,13 @@ export class Station {
   }
 
   send<T>(to: ActorKey, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
-    this.#wake();
+    if (urgency !== "upkeep") this.#wake();
     this.#outbox.add(this.subjects.actor(to), type, value, urgency);
   }
 
-  broadcast<T>(role: Role, type: MessageType<T>, value: T): void {
-    this.#wake();
-    this.#outbox.add(this.subjects.role(role), type, value);
+  broadcast<T>(role: Role, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
+    if (urgency !== "upkeep") this.#wake();
+    this.#outbox.add(this.subjects.role(role), type, value, urgency);
   }
 
   /** Whoever begins to work again says so at once: until then its peers expect it at long intervals. */

@@ -14,6 +14,7 @@ import { type Instant, type Micros, NEVER, assert, later, micros, seconds } from
 import { AnchoredTime } from "./anchored-time.ts";
 import { LatenessMeter, type LatenessReport } from "./lateness.ts";
 import { LEAD_US, type Sleeper, TimeoutSleeper, WorkerSleeper } from "./sleeper.ts";
+import { Tickers } from "./tickers.ts";
 import { OffsetBounds, type TimeSources, measureOffset, nodeTimeSources } from "./wall-offset.ts";
 
 export interface NodeClockOptions {
@@ -60,7 +61,7 @@ export class NodeClock implements Clock {
   readonly #onDegraded: (reason: string) => void;
   #turnEnd: (() => void)[] = [];
   #turnEndPending = false;
-  readonly #periodic = new Set<NodeJS.Timeout>();
+  readonly #tickers = new Tickers();
   readonly #onSkew: (error: number) => void;
   readonly #skewMax: number;
   #closed = false;
@@ -103,14 +104,7 @@ export class NodeClock implements Clock {
   every(period: Micros, run: () => void): Stop {
     assert(period > 0, "a repeating timer needs a period");
     if (this.#closed) return { stop: () => undefined };
-    const timer = setInterval(run, Math.max(1, Math.round(period / 1e3))).unref();
-    this.#periodic.add(timer);
-    return {
-      stop: () => {
-        clearInterval(timer);
-        this.#periodic.delete(timer);
-      },
-    };
+    return this.#tickers.every(Math.max(1, Math.round(period / 1e3)), run);
   }
 
   endOfTurn(run: () => void): void {
@@ -122,7 +116,7 @@ export class NodeClock implements Clock {
   /** Nothing fires any more; the worker ends. */
   close(): void {
     this.#closed = true;
-    for (const timer of this.#periodic) clearInterval(timer);
+    this.#tickers.close();
     this.#heap.clear();
     this.#turnEnd = [];
     this.#sleeper.close();

@@ -420,8 +420,8 @@ class Executor implements Actor {
       memoryBytesMax,
       keeper: this.#keeper,
     });
-    this.#station.broadcast("planner", ExecutorInventory, inventory);
-    this.#station.broadcast("profiler", ExecutorInventory, inventory);
+    this.#station.broadcast("planner", ExecutorInventory, inventory, "upkeep");
+    this.#station.broadcast("profiler", ExecutorInventory, inventory, "upkeep");
   }
 
   #report(report: ModelReport): void {

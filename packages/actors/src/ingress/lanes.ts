@@ -14,6 +14,7 @@ import {
 } from "@tutti/units";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import { reserve } from "../reserve.ts";
+import type { Urgency } from "../outbox.ts";
 import type { Station } from "../station.ts";
 import type { Held, HeldRequests } from "./held-requests.ts";
 import { traceFailover } from "./request-spans.ts";
@@ -181,19 +182,16 @@ export class Lanes {
   }
 
   /** Batchers need the secret to sign the tokens of batches that pull from here. */
-  introduce(batcher: ActorKey): void {
+  introduce(batcher: ActorKey, urgency: Urgency = "now"): void {
     this.#introducedTo.add(batcher);
-    this.#station.send(batcher, IngressIntroduced, {
-      ingress: this.#self,
-      secret: this.#secret,
-      respond: this.#respond(),
-    });
+    const introduced = { ingress: this.#self, secret: this.#secret, respond: this.#respond() };
+    this.#station.send(batcher, IngressIntroduced, introduced, urgency);
   }
   /** Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here forbidden. */
   introduceAgain(now: Instant): void {
     for (const batcher of this.#introducedTo) {
       if (this.#station.directory.get(batcher) === undefined) this.#introducedTo.delete(batcher);
-      else this.introduce(batcher);
+      else this.introduce(batcher, "upkeep");
     }
     for (const [executor, until] of this.#orphansOf) if (now > until) this.#orphansOf.delete(executor);
   }
