@@ -2,12 +2,13 @@ import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "
 import type { ModelSpec } from "@tutti/protocol";
 import { afterEach, expect, test } from "vitest";
 import { BATCHES_QUEUED_MAX, startOnnxEngine } from "./index.ts";
+import type { OnnxEngine } from "./onnx-engine.ts";
 import { randomBatch } from "./random-batch.ts";
-import { addOne, sileroVad } from "./test-models.ts";
+import { addOne, ocrRec, sileroVad } from "./test-models.ts";
 
-let engine: Engine | undefined;
+let engine: OnnxEngine | undefined;
 afterEach(() => new Promise<void>((done) => (engine === undefined ? done() : engine.stop(done))));
-async function start(...models: EngineModel[]): Promise<Engine> {
+async function start(...models: EngineModel[]): Promise<OnnxEngine> {
   engine = await startOnnxEngine();
   for (const model of models) expect(await load(engine, model)).toMatchObject({ kind: "loaded" });
   return engine;
@@ -71,7 +72,7 @@ test("when the worker dies, whatever waits is answered as a fault, and so is eve
   const model = addOne();
   const on = await start(model);
   const broken = { name: "broken", file: model.spec.file } as ModelSpec; // not a spec at all: a mistake that nobody foresaw
-  const waiting = Promise.all([load(on, { spec: broken, bytes: model.bytes }), run(on, batchOf(model))]);
+  const waiting = Promise.all([load(on, { spec: broken, bytes: model.bytes }), load(on, sileroVad())]);
   expect(await waiting).toMatchObject([
     { kind: "failed", reason: expect.stringContaining("the session worker failed") },
     { kind: "failed", fault: true },
@@ -99,11 +100,33 @@ test("loading and unloading again and again keeps memory bounded", { timeout: 60
 test("a provider that isn't here is refused at the start, with what to install", async (context) => {
   const started = await startOnnxEngine({ provider: "cuda" }).catch((error: unknown) => error);
   if (!(started instanceof Error)) {
-    engine = started as Engine;
+    engine = started as OnnxEngine;
     return context.skip("CUDA works on this machine");
   }
   expect(started).toMatchObject({
     code: "TUTTI_UNAVAILABLE",
     message: expect.stringContaining("ONNXRUNTIME_NODE_INSTALL=cuda12"),
   });
+});
+
+test("batches of a quick model run on the caller's thread, others on the worker, and all in the order given (E3)", async () => {
+  const [quick, slow] = [addOne(), ocrRec()];
+  const on = await start(quick, slow);
+  expect([on.runsInline(quick.spec.name), on.runsInline(slow.spec.name)]).toEqual([true, false]);
+  const order: string[] = [];
+  const noted = async (model: EngineModel, label: string): Promise<void> => {
+    expect(await run(on, batchOf(model))).toMatchObject({ kind: "ran" });
+    order.push(label);
+  };
+  await Promise.all([noted(quick, "a"), noted(slow, "b"), noted(quick, "c"), noted(slow, "d"), noted(quick, "e")]);
+  expect(order.join("")).toBe("abcde");
+});
+
+test("a quick model that is unloaded while its batches wait serves those, and no later ones", async () => {
+  const model = addOne();
+  const on = await start(model);
+  const runs = [run(on, batchOf(model)), run(on, batchOf(model))];
+  await unload(on, model.spec.name);
+  expect((await Promise.all(runs)).map(({ kind }) => kind)).toEqual(["ran", "ran"]);
+  expect(await run(on, batchOf(model))).toMatchObject({ kind: "failed", fault: false });
 });

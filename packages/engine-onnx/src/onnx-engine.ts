@@ -1,13 +1,16 @@
 /**
- * The engine port over onnxruntime-node: this side keeps the bookkeeping on the caller's thread, the session worker computes.
+ * The engine port over onnxruntime-node: this side keeps the bookkeeping on the caller's thread, the session worker computes, but for the batches of quick
+ * models (InlineModels), which run here.
  *
  *   E1. Every `done` is called exactly once, never before its call has returned, also when the worker dies.
  *   E2. The worker is never terminated: that would abort the process during a run. It ends itself, or the process does.
+ *   E3. Batches run one at a time, in the order given, on whichever thread.
  */
 import { Worker } from "node:worker_threads";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
-import { MODELS_MAX, TuttiError } from "@tutti/protocol";
+import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
+import { INLINE_FILE_BYTES_MAX, InlineModels } from "./inline-models.ts";
 import type { Provider } from "./provider.ts";
 import type { NoteOptions } from "./run-note.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
@@ -36,11 +39,14 @@ export async function startOnnxEngine({
   threads = 1,
   part = 100,
   note,
-}: OnnxEngineOptions = {}): Promise<Engine> {
+}: OnnxEngineOptions = {}): Promise<OnnxEngine> {
   assert(Number.isSafeInteger(threads) && threads >= 1 && threads <= THREADS_MAX, `${threads} threads`);
-  const workerData: WorkerOptions = { provider, threads, ...(note && { note }) };
+  const inline = new InlineModels({ provider, threads }, note);
+  const workerData: WorkerOptions = { provider, threads, runs: inline.shared, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
-  const engine = new OnnxEngine(worker, part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`);
+  const type = part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`;
+  // A GPU's run can take any time, whatever a trial says.
+  const engine = new OnnxEngine({ worker, type, inline, mayInline: provider === "cpu" });
   const problem = await engine.ready;
   if (problem === undefined) return engine;
   await new Promise<void>((stopped) => engine.stop(stopped));
@@ -53,12 +59,26 @@ interface Waiting {
   readonly fail: (reason: string) => void;
 }
 
-class OnnxEngine implements Engine {
+/** A batch that waits for its turn. */
+interface QueuedBatch {
+  /** Whether it runs on this thread. */
+  readonly isHere: () => boolean;
+  readonly start: () => void;
+  readonly fail: (reason: string) => void;
+}
+
+export class OnnxEngine implements Engine {
   readonly type: string;
   readonly cold = true;
   /** What keeps the provider from working, or undefined. */
   readonly ready: Promise<string | undefined>;
   readonly #worker: Worker;
+  readonly #inline: InlineModels;
+  readonly #mayInline: boolean;
+  readonly #queue: QueuedBatch[] = [];
+  /** Batches that the worker has. */
+  #onWorker = 0;
+  #isRunningHere = false;
   readonly #waiting = new Map<number, Waiting>();
   #id = 0;
   #batches = 0;
@@ -67,9 +87,17 @@ class OnnxEngine implements Engine {
   #exited = false;
   readonly #stopped: (() => void)[] = [];
 
-  constructor(worker: Worker, type: string) {
+  constructor(parts: {
+    readonly worker: Worker;
+    readonly type: string;
+    readonly inline: InlineModels;
+    readonly mayInline: boolean;
+  }) {
+    const { worker } = parts;
     this.#worker = worker;
-    this.type = type;
+    this.type = parts.type;
+    this.#inline = parts.inline;
+    this.#mayInline = parts.mayInline;
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     this.ready = promise;
     let fault = "the session worker ended by itself";
@@ -87,7 +115,7 @@ class OnnxEngine implements Engine {
       resolve(fault);
       const waiting = [...this.#waiting.values()];
       this.#waiting.clear();
-      for (const { fail } of waiting) fail(fault);
+      for (const { fail } of [...waiting, ...this.#queue.splice(0)]) fail(fault);
       for (const done of this.#stopped.splice(0)) done();
     });
   }
@@ -100,16 +128,42 @@ class OnnxEngine implements Engine {
     if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
     const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
     const own = new Uint8Array(bytes); // a copy, since the caller's is borrowed (`slice` of a Buffer copies nothing)
+    const isTried = this.#mayInline && bytes.byteLength <= INLINE_FILE_BYTES_MAX;
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");
-      done(reply.outcome);
+      if (reply.outcome.kind === "failed") return done(reply.outcome);
+      void this.#place(spec, reply.isQuick ? bytes : undefined).then(() => done(reply.outcome));
     };
-    this.#post({ kind: "load", id: this.#expect({ settle, fail }), spec, bytes: own }, [own.buffer]);
+    const request = { kind: "load", id: this.#expect({ settle, fail }), spec, bytes: own, isTried } as const;
+    this.#post(request, [own.buffer]);
+  }
+
+  /** Whether a model's batches run on the caller's thread. */
+  runsInline(name: string): boolean {
+    return this.#inline.has(name);
+  }
+
+  /** Has a model that the worker has loaded on one thread only. @param bytes - of a quick model. Never rejects. */
+  async #place(spec: ModelSpec, bytes: Uint8Array | undefined): Promise<void> {
+    const { name } = spec;
+    // Where it can't be had here, the worker has it.
+    const model = bytes && (await this.#inline.prepare(spec, bytes).catch(() => undefined));
+    if (model === undefined && !this.#inline.has(name)) return;
+    await new Promise<void>((resolve) => this.#betweenRuns(() => this.#inline.put(name, model), resolve));
+    if (model === undefined || this.#closed !== undefined) return;
+    const done = (): void => undefined;
+    this.#post({ kind: "unload", id: this.#expect({ settle: done, fail: done }), name });
+  }
+
+  #betweenRuns(run: () => Promise<void>, done: () => void): void {
+    this.#enqueue({ isHere: () => true, start: () => void this.#runHere(run, done), fail: done });
   }
 
   unload(name: string, done: () => void): void {
     if (this.#closed !== undefined) return queueMicrotask(done);
-    this.#post({ kind: "unload", id: this.#expect({ settle: done, fail: done }), name });
+    const fromWorker = (): void => this.#post({ kind: "unload", id: this.#expect({ settle: done, fail: done }), name });
+    if (!this.#inline.has(name)) return fromWorker();
+    this.#betweenRuns(() => this.#inline.put(name, undefined), done);
   }
 
   run(batch: EngineBatch, done: (outcome: RunOutcome) => void): void {
@@ -117,19 +171,59 @@ class OnnxEngine implements Engine {
       queueMicrotask(() => done({ kind: "failed", reason, fault }));
     if (this.#closed !== undefined) return refuse(this.#closed.reason, this.#closed.fault);
     if (this.#batches >= BATCHES_QUEUED_MAX) return refuse(`${BATCHES_QUEUED_MAX} batches are queued already`, false);
-    const transfer = buffersOf(batch);
-    if (typeof transfer === "string") return refuse(transfer, false);
+    const problem = problemOf(batch);
+    if (problem !== undefined) return refuse(problem, false);
 
     this.#batches++;
+    const end = (outcome: RunOutcome): void => {
+      this.#batches--;
+      done(outcome);
+    };
+    const fail = (reason: string): void => end({ kind: "failed", reason, fault: true });
+    const { model, bucket, batchSize, inputs } = batch;
+    const own: EngineBatch = { model, bucket, batchSize, inputs: inputs.map(taken) };
+    const isHere = (): boolean => this.#inline.has(model);
+    const start = (): void => {
+      if (isHere()) void this.#runHere(() => this.#inline.run(own), end);
+      else this.#runOnWorker(own, { end, fail });
+    };
+    this.#enqueue({ isHere, start, fail });
+  }
+
+  /** E3. */
+  #enqueue(batch: QueuedBatch): void {
+    this.#queue.push(batch);
+    this.#startDue();
+  }
+  #startDue(): void {
+    for (let next = this.#queue[0]; next !== undefined; next = this.#queue[0]) {
+      if (this.#isRunningHere || (next.isHere() && this.#onWorker > 0)) return;
+      this.#queue.shift();
+      next.start();
+    }
+  }
+
+  async #runHere<T>(run: () => Promise<T>, done: (outcome: T) => void): Promise<void> {
+    this.#isRunningHere = true;
+    const outcome = await run();
+    this.#isRunningHere = false;
+    done(outcome);
+    this.#startDue();
+  }
+
+  #runOnWorker(
+    batch: EngineBatch,
+    { end, fail }: { readonly end: (outcome: RunOutcome) => void; readonly fail: (reason: string) => void },
+  ): void {
+    this.#onWorker++;
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "ran", "a run is answered as a run");
-      this.#batches--;
-      done(reply.outcome);
+      this.#onWorker--;
+      end(reply.outcome);
+      this.#startDue();
     };
-    const fail = (reason: string): void => done({ kind: "failed", reason, fault: true });
-    const { model, bucket, batchSize, inputs } = batch;
-    const own: EngineBatch = { model, bucket, batchSize, inputs };
-    this.#post({ kind: "run", id: this.#expect({ settle, fail }), batch: own }, transfer);
+    const transfer = batch.inputs.map(({ data }) => data.buffer as ArrayBuffer);
+    this.#post({ kind: "run", id: this.#expect({ settle, fail }), batch }, transfer);
   }
 
   stop(done: () => void): void {
@@ -137,7 +231,10 @@ class OnnxEngine implements Engine {
     this.#stopped.push(done);
     if (this.#closed !== undefined) return;
     this.#closed = { reason: "the engine was stopped", fault: false };
-    this.#post({ kind: "stop", id: 0 });
+    this.#betweenRuns(
+      () => this.#inline.close(),
+      () => this.#post({ kind: "stop", id: 0 }),
+    );
   }
 
   #expect(waiting: Waiting): number {
@@ -150,8 +247,13 @@ class OnnxEngine implements Engine {
   }
 }
 
-/** The buffers to transfer, or why they can't be. */
-function buffersOf({ inputs }: EngineBatch): ArrayBuffer[] | string {
+/** Its buffer is this side's from now on. */
+function taken(input: Tensor): Tensor {
+  return { ...input, data: new Uint8Array((input.data.buffer as ArrayBuffer).transfer()) };
+}
+
+/** Why inputs can't be handed over; undefined: they can. */
+function problemOf({ inputs }: EngineBatch): string | undefined {
   const buffers: ArrayBuffer[] = [];
   for (const { name, data } of inputs) {
     const { buffer } = data;
@@ -162,5 +264,5 @@ function buffersOf({ inputs }: EngineBatch): ArrayBuffer[] | string {
     if (buffers.includes(buffer)) return `input '${name}' shares its buffer with another input`;
     buffers.push(buffer);
   }
-  return buffers;
+  return undefined;
 }

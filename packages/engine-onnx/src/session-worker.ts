@@ -10,7 +10,9 @@ import { FamilyModel } from "./family-model.ts";
 import { LoadRefusal, textOf } from "./load-refusal.ts";
 import { LoadedModel } from "./loaded-model.ts";
 import { PROBE_MODEL_BASE64, providerProblem, sessionOptions } from "./provider.ts";
+import { isQuick } from "./quick-trial.ts";
 import { NoteWriter } from "./run-note.ts";
+import { watchRuns } from "./run-watch.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
 
 assert(parentPort !== null, "session-worker.ts runs as a worker thread");
@@ -18,6 +20,7 @@ const port = parentPort;
 const options = workerData as WorkerOptions;
 const models = new Map<string, LoadedModel | FamilyModel>();
 const note = options.note && new NoteWriter(options.note);
+let watching: { stop(): void } | undefined;
 
 /** What waits; its length is bounded by the engine, which refuses batches beyond its queue's limit. */
 const requests: WorkerRequest[] = [];
@@ -38,8 +41,12 @@ async function drain(): Promise<void> {
 
 async function serve(request: WorkerRequest): Promise<void> {
   switch (request.kind) {
-    case "load":
-      return reply({ kind: "loaded", id: request.id, outcome: await load(request) });
+    case "load": {
+      const outcome = await load(request);
+      const model = models.get(request.spec.name);
+      const isTried = request.isTried && outcome.kind === "loaded" && model instanceof LoadedModel;
+      return reply({ kind: "loaded", id: request.id, outcome, isQuick: isTried && (await tried(model)) });
+    }
     case "unload":
       await unload(request.name);
       return reply({ kind: "unloaded", id: request.id });
@@ -52,6 +59,7 @@ async function serve(request: WorkerRequest): Promise<void> {
     case "stop":
       for (const name of [...models.keys()]) await unload(name);
       note?.close();
+      watching?.stop();
       process.exit(0); // of this thread; its exit is the reply
   }
 }
@@ -61,6 +69,14 @@ async function run(model: LoadedModel | FamilyModel, batch: EngineBatch): Promis
   const outcome = await model.run(batch);
   note?.end();
   return outcome;
+}
+
+async function tried(model: LoadedModel): Promise<boolean> {
+  note?.begin(model.spec, "load");
+  const quick = await isQuick(model);
+  note?.end();
+  watching ??= quick ? watchRuns(options.runs) : undefined;
+  return quick;
 }
 
 async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array }): Promise<LoadOutcome> {

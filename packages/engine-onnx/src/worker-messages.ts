@@ -9,10 +9,19 @@ export interface WorkerOptions {
   readonly threads: number;
   /** Where it says what it is doing. */
   readonly note?: NoteOptions;
+  /** Told by the other thread: odd while a run is in progress there (RunWatch). */
+  readonly runs: Int32Array;
 }
 
 export type WorkerRequest =
-  | { readonly kind: "load"; readonly id: number; readonly spec: ModelSpec; readonly bytes: Uint8Array }
+  | {
+      readonly kind: "load";
+      readonly id: number;
+      readonly spec: ModelSpec;
+      readonly bytes: Uint8Array;
+      /** Whether it is wanted to know if the model is quick. */
+      readonly isTried: boolean;
+    }
   | { readonly kind: "unload"; readonly id: number; readonly name: string }
   | { readonly kind: "run"; readonly id: number; readonly batch: EngineBatch }
   | { readonly kind: "stop"; readonly id: number };
@@ -20,6 +29,6 @@ export type WorkerRequest =
 export type WorkerReply =
   /** The provider works (`reason` undefined), or why it doesn't. Sent once, before anything else. */
   | { readonly kind: "ready"; readonly reason: string | undefined }
-  | { readonly kind: "loaded"; readonly id: number; readonly outcome: LoadOutcome }
+  | { readonly kind: "loaded"; readonly id: number; readonly outcome: LoadOutcome; readonly isQuick: boolean }
   | { readonly kind: "unloaded"; readonly id: number }
   | { readonly kind: "ran"; readonly id: number; readonly outcome: RunOutcome };
