@@ -18,6 +18,7 @@ export interface FrontDoorParts {
   readonly versionsOf: (name: string) => readonly string[];
   readonly models: () => readonly CatalogModel[];
   readonly missing: () => string[];
+  readonly unserved: () => string[];
   readonly scaling: (path: string) => HttpAnswer | undefined;
   readonly statistics: (model: CatalogModel) => ModelStatistics;
   readonly inference: Inference;
@@ -73,9 +74,13 @@ export class FrontDoor {
     if (model === undefined) return false;
     return isServed(model) && this.missing().length === 0;
   }
-  /** What keeps the cluster from answering requests. */
+  /** What keeps the cluster from answering any request. */
   missing(): string[] {
     return this.#parts.missing();
+  }
+  /** What keeps it from answering requests to every model that it was asked to serve. */
+  unready(): string[] {
+    return [...this.#parts.missing(), ...this.#parts.unserved()];
   }
   scaling(path: string): HttpAnswer | undefined {
     return this.#parts.scaling(path);

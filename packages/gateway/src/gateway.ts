@@ -18,7 +18,7 @@ import { Console } from "./console/console.ts";
 import type { OperatorPorts } from "./console/restarts.ts";
 import { FrontDoor } from "./front-door.ts";
 import { GrpcFront } from "./grpc/grpc-front.ts";
-import { missingParts } from "./health.ts";
+import { missingParts, unservedModels } from "./health.ts";
 import { BodyReader } from "./http/body-reader.ts";
 import { HttpFront } from "./http/http-front.ts";
 import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
@@ -37,6 +37,8 @@ import { OwnRequests } from "./own-totals.ts";
 import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
 
 export interface GatewayConfig extends ActorConfig {
+  /** Models that will be asked for. Until each is served or has failed, the cluster is not ready. Default: none. */
+  readonly awaitModels?: readonly string[];
   /** Default: loopback. */
   readonly httpHost?: string;
   readonly http: PortWish;
@@ -105,6 +107,7 @@ class Gateway {
   readonly #metrics: MetricsFront;
   readonly #listening: { stop(): void }[] = [];
   #advised: ScalingAdvised | undefined;
+  #wasServed = false;
 
   constructor(ports: GatewayPorts, config: GatewayConfig) {
     this.#ports = ports;
@@ -215,6 +218,7 @@ class Gateway {
       versionsOf: (name) => this.#versionsOf(name),
       models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
       missing: () => missingParts((role) => this.#station.directory.ofRole(role)),
+      unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference: new Inference({
@@ -229,6 +233,14 @@ class Gateway {
       repository: new Repository(repositoryStore ?? store),
       token: this.#config.repositoryToken,
     });
+  }
+
+  /** A model that is loaded later keeps nobody from asking for those that are served: once everything was served, nothing here says otherwise. */
+  #unserved(): string[] {
+    if (this.#wasServed) return [];
+    const unserved = unservedModels(this.#catalog.targets(), this.#config.awaitModels ?? []);
+    this.#wasServed = unserved.length === 0;
+    return unserved;
   }
 
   #defaultOf(name: string): string | undefined {

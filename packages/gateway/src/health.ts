@@ -1,4 +1,5 @@
-import type { Heartbeat, Role } from "@tutti/protocol";
+import type { CatalogModel } from "@tutti/actors";
+import { type Heartbeat, type Role, publicNameOf } from "@tutti/protocol";
 
 /** Roles without which no request is answered, and what each must say of itself. */
 const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[] = [
@@ -11,4 +12,25 @@ const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[]
 /** What keeps the cluster from answering requests; empty when nothing does. */
 export function missingParts(peersOf: (role: Role) => Iterable<Heartbeat>): string[] {
   return NEEDED.filter(([role, fits]) => ![...peersOf(role)].some(fits)).map(([, , text]) => text);
+}
+
+/** A model that is refused, quarantined or has failed will not be served by waiting; its own status says why. */
+const SETTLED: ReadonlySet<string> = new Set(["refused", "failed", "quarantined"]);
+
+/**
+ * Models that somebody asked for and that are not served yet.
+ *
+ * @param awaited - names that must be among the models before anybody may call the cluster ready
+ */
+export function unservedModels(models: Iterable<CatalogModel>, awaited: readonly string[]): string[] {
+  const texts: string[] = [];
+  const known = new Set<string>();
+  for (const { spec, status, lease } of models) {
+    const name = publicNameOf(spec.name);
+    known.add(name);
+    if (SETTLED.has(status?.state ?? "") || (status?.state === "ready" && lease !== undefined)) continue;
+    texts.push(`"${name}" is being prepared (${status?.state ?? "waiting for an executor"})`);
+  }
+  for (const name of awaited) if (!known.has(name)) texts.push(`"${name}" is not loaded yet`);
+  return texts;
 }

@@ -68,6 +68,7 @@ export async function up(flags: UpFlags): Promise<void> {
       credentials: nats.credentials,
       state: join(nats.directory.path, "executors"),
       jitter,
+      models: loadable.map(({ model }) => model.name),
       hasTaskset: options.coresEach !== undefined && hasTaskset(),
     });
     const agent = startAgent(agentOptions(options, nats, deployment, announcer));

@@ -49,6 +49,14 @@ export function parseMemory(text: string | undefined): number | undefined {
   throw usageError(`--memory ${text}: a size, such as 4GB or 512MB`);
 }
 
+/** `mlp,ctr`; undefined: none. */
+export function namesOf(flag: string, text: string | undefined): string[] {
+  const names = text === undefined || text === "" ? [] : text.split(",");
+  const wrong = names.find((name) => !isName(name));
+  if (wrong === undefined) return names;
+  throw usageError(`--${flag} ${text}: names with commas between them, such as mlp,ctr; "${wrong}" is none`);
+}
+
 /** From 1 on. */
 export function wholeNumber(flag: string, text: string, max: number): number {
   const count = Number(text);

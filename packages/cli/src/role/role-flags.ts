@@ -144,6 +144,12 @@ export const FLAGS: readonly Flag[] = [
     text: "serve the pipelines that its *.yaml files declare; their functions are loaded from there and run with the ingress' rights",
   },
   {
+    name: "await-models",
+    value: "names",
+    roles: ["gateway"],
+    text: "models without which it says that it is not ready: mlp,ctr (default: those that the cluster was asked to serve so far)",
+  },
+  {
     name: "http-port",
     value: "port",
     roles: ["gateway"],

@@ -10,6 +10,7 @@ import {
   type PolicyChoice,
   httpAddress,
   nameOf,
+  namesOf,
   oneOf,
   optionalPort,
   parseBudgetShare,
@@ -79,6 +80,8 @@ export interface RoleOptions {
   readonly pipelines: string | undefined;
   /** ingress: how long it may send itself requests when it starts; 0: not at all. */
   readonly rehearsal: Micros;
+  /** gateway: models that will be asked for; until each is served or has failed, it is not ready. */
+  readonly awaitModels: readonly string[];
   /** gateway: where it is reached; port 0 takes a free one, undefined the usual one where that is free. */
   readonly httpHost: string;
   readonly httpPort: number | undefined;
@@ -135,6 +138,7 @@ export function parseRoleOptions(
     replyScope: oneOf("reply-scope", REPLY_SCOPES, flag("reply-scope") ?? "app"),
     pipelines: flag("pipelines"),
     rehearsal: parseRehearsal(flag("rehearsal")),
+    awaitModels: namesOf("await-models", flag("await-models")),
     httpHost: flag("http-host") ?? "127.0.0.1",
     httpPort: optionalPort("http-port", flag("http-port")),
     grpcPort: optionalPort("grpc-port", flag("grpc-port")),

@@ -30,6 +30,8 @@ export interface Surroundings {
   readonly url: string;
   /** Where executors note what they are doing. */
   readonly state?: string | undefined;
+  /** Names of the models that will be loaded. */
+  readonly models?: readonly string[];
   /** Whether processes can be bound to cores. Default: they can't. */
   readonly hasTaskset?: boolean;
   readonly credentials: Readonly<Partial<Record<ProcessRole | "admin" | "answers", string>>>;
@@ -112,13 +114,16 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
     ],
     profiler: [],
     planner: ["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
-    gateway: [...traceFlags(options), ...repositoryFlags(options, around.credentials["admin"])],
+    gateway: [...awaitFlags(around.models ?? []), ...traceFlags(options), ...repositoryFlags(options, around.credentials["admin"])],
   };
 }
 
 /** Only the first gateway of a machine has the ports that were asked for; the others take free ones. */
 const gatewayPorts = (flags: readonly string[], index: number): readonly string[] =>
   index === 0 ? flags : flags.map((flag) => (flag.startsWith("--") ? flag : "0"));
+
+const awaitFlags = (models: readonly string[]): string[] =>
+  models.length === 0 ? [] : ["--await-models", models.join(",")];
 
 /** Of a Jaeger beside it. */
 const traceFlags = ({ traceQuery }: UpOptions): string[] =>

@@ -109,7 +109,7 @@ export class GrpcFront {
       this.#unary(answer);
     return {
       ServerLive: unary(() => ({ live: true })),
-      ServerReady: unary(() => ({ ready: door.missing().length === 0 })),
+      ServerReady: unary(() => ({ ready: door.unready().length === 0 })),
       ModelReady: unary(({ name, version }: Named) => ({ ready: door.isReady(name, version) })),
       ServerMetadata: unary(serverMetadata),
       ModelMetadata: unary((request: Named) => door.metadata(named(request))),

@@ -101,7 +101,7 @@ export class HttpFront {
     return {
       live: () => ({ status: 200, body: { live: true } }),
       ready: () => {
-        const missing = door.missing();
+        const missing = door.unready();
         return { status: missing.length === 0 ? 200 : 503, body: { ready: missing.length === 0, missing } };
       },
       serverMetadata: () => ({ status: 200, body: serverMetadata() }),

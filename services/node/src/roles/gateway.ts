@@ -31,6 +31,7 @@ export const start: StartRole = async ({ ports, config, options, told, fail }, r
     },
     {
       ...config,
+      awaitModels: options.awaitModels,
       httpHost: options.httpHost,
       http: wish(options.httpPort, 8000),
       grpc: wish(options.grpcPort, 8001),
