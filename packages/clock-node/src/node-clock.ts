@@ -13,7 +13,7 @@ import type { Alarm, Clock, Stop } from "@tutti/clock";
 import { type Instant, type Micros, NEVER, assert, later, micros, seconds } from "@tutti/units";
 import { AnchoredTime } from "./anchored-time.ts";
 import { LatenessMeter, type LatenessReport } from "./lateness.ts";
-import { LEAD_US, type Sleeper, TimeoutSleeper, WorkerSleeper } from "./sleeper.ts";
+import { HybridSleeper, LEAD_US, type Sleeper, TimeoutSleeper, WorkerSleeper } from "./sleeper.ts";
 import { Tickers } from "./tickers.ts";
 import { OffsetBounds, type TimeSources, measureOffset, nodeTimeSources } from "./wall-offset.ts";
 
@@ -221,7 +221,7 @@ export class NodeClock implements Clock {
     this.#worker = new WorkerSleeper({
       onWake: () => this.#fireDue(),
       onReady: () => {
-        if (this.#worker !== undefined) this.#useSleeper(this.#worker);
+        if (this.#worker !== undefined) this.#useSleeper(new HybridSleeper(this.#worker, () => this.#fireDue()));
         this.#workerReady.resolve();
       },
       onDeath: (reason) => {

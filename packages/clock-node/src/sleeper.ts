@@ -89,6 +89,59 @@ export class WorkerSleeper implements Sleeper {
   }
 }
 
+/** From this near on an alarm is the worker's business; a timer of the event loop is late by less. */
+const NEAR_US = 3_000;
+
+/**
+ * The event loop's own timer until an alarm is near, and the worker from then on. Most alarms are deadlines that are replaced long before they are due:
+ * setting a timer costs less than waking a thread for each.
+ */
+export class HybridSleeper implements Sleeper {
+  readonly #precise: WorkerSleeper;
+  readonly #onWake: () => void;
+  #timeout: NodeJS.Timeout | undefined;
+  /** When it fires: monotonic µs. */
+  #timeoutAt = 0;
+
+  constructor(precise: WorkerSleeper, onWake: () => void) {
+    this.#precise = precise;
+    this.#onWake = onWake;
+  }
+
+  wakeAt(target: number): void {
+    const now = nodeTimeSources.monotonicUs();
+    if (target - now <= NEAR_US) {
+      this.#clear();
+      return this.#precise.wakeAt(target);
+    }
+    this.#precise.sleep();
+    const waitMs = Math.floor((Math.min(target - now, FAR_US) - NEAR_US) / 1_000) + 1;
+    const firesAt = now + 1_000 * waitMs;
+    // One that comes too early costs less than setting it anew for each alarm.
+    if (this.#timeout !== undefined && this.#timeoutAt <= firesAt) return;
+    this.#clear();
+    this.#timeoutAt = firesAt;
+    this.#timeout = setTimeout(() => {
+      this.#timeout = undefined;
+      this.#onWake();
+    }, waitMs).unref();
+  }
+
+  sleep(): void {
+    this.#clear();
+    this.#precise.sleep();
+  }
+  close(): void {
+    this.#clear();
+    this.#precise.close();
+  }
+
+  #clear(): void {
+    clearTimeout(this.#timeout);
+    this.#timeout = undefined;
+  }
+}
+
 /**
  * The event loop's own timers, which miss by half a millisecond: for the first milliseconds, until the worker runs, and in case it can't.
  * It wakes up to 2 ms early and then in every turn of the loop.
