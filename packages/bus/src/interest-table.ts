@@ -9,8 +9,11 @@ export class InterestTable<T> {
   /** By what stands before the last `.*`. */
   readonly #lastStar = new Map<string, T[]>();
   readonly #others: { readonly pattern: string; readonly value: T }[] = [];
+  /** What was found since the last change: actors speak to the same few subjects. */
+  readonly #found = new Map<string, readonly T[]>();
 
   add(pattern: string, value: T): void {
+    this.#found.clear();
     const place = this.#placeOf(pattern);
     if (place === undefined) {
       this.#others.push({ pattern, value });
@@ -23,6 +26,7 @@ export class InterestTable<T> {
   }
 
   remove(pattern: string, value: T): void {
+    this.#found.clear();
     const place = this.#placeOf(pattern);
     if (place === undefined) {
       const at = this.#others.findIndex((other) => other.pattern === pattern && other.value === value);
@@ -38,6 +42,15 @@ export class InterestTable<T> {
 
   /** Borrowed until the next change. */
   match(subject: string): readonly T[] {
+    const known = this.#found.get(subject);
+    if (known !== undefined) return known;
+    const found = this.#find(subject);
+    if (this.#found.size >= FOUND_MAX) this.#found.clear();
+    this.#found.set(subject, found);
+    return found;
+  }
+
+  #find(subject: string): readonly T[] {
     const literal = this.#literal.get(subject);
     let found: readonly T[] | undefined = literal;
     if (this.#lastStar.size > 0) {
@@ -61,4 +74,6 @@ export class InterestTable<T> {
   }
 }
 
+/** Reply subjects are new each time. */
+const FOUND_MAX = 512;
 const NONE: readonly never[] = [];
