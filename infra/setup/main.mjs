@@ -149,7 +149,7 @@ async function orNone(name, find, bring) {
 }
 
 /** What keeps a cluster alive has nothing to allocate: a young generation of full size would only take memory. @param {Command} command */
-const nodeFlags = (command) => (command.args[0] === "up" ? ["--max-semi-space-size=2"] : []);
+const nodeFlags = (command) => (command.args[0] === "up" ? ["--max-semi-space-size=2", "--expose-gc"] : []);
 
 /** @param {Command} command @param {Ready} ready */
 async function runCommand(command, ready) {

@@ -133,7 +133,8 @@ function autoscalerOf(
 
 interface Serving {
   readonly options: UpOptions;
-  readonly loadable: readonly LoadableModel[];
+  /** Emptied when they are loaded: their files are not kept. */
+  readonly loadable: LoadableModel[];
   readonly announcer: Announcer;
   readonly nats: ServingNats;
   readonly stop: StopSignal;
@@ -161,13 +162,15 @@ async function serve(serving: Serving): Promise<void> {
       ...(options.tls !== undefined && { tlsCa: options.tls.ca }),
     });
     const warm = new WarmWatch(connections.control);
-    const listed = await loadAll(connections, loadable, serving);
+    const listed = await loadAll(connections, loadable.splice(0), serving);
     if (stop.signal.aborted) return;
     announcer.say("warming", "Everything is loaded; warming up.");
-    await warm.until(loadable.length, options.rehearsal, stop.signal);
+    await warm.until(listed.length, options.rehearsal, stop.signal);
     warm.stop();
     if (stop.signal.aborted) return;
     announcer.models(listed);
+    // It has little to do from now on, and what the start took would stay for hours (infra/setup passes --expose-gc).
+    globalThis.gc?.();
     const watching = watchStatus(connections, announcer);
     const advice = followAdvice(connections, serving.scaling);
     if (options.onceReady !== undefined) await runOnce(options.onceReady, nats, options);

@@ -10,7 +10,8 @@ import { type LoadableModel, listRepository, readModelFile } from "../models/mod
 import type { UpOptions } from "./up-options.ts";
 
 export interface ModelSources {
-  readonly models: readonly LoadableModel[];
+  /** With their files: whoever has loaded them lets go of them. */
+  readonly models: LoadableModel[];
   /** Of emulated runs. */
   readonly jitter: Emulation["jitter"];
 }
