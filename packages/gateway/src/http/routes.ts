@@ -61,8 +61,27 @@ const COMPILED = ROUTES.map((route) => ({
   segments: route.path.split("/").slice(1),
 }));
 
+/** Paths that were asked for lately: most requests are for the same few. */
+const MATCHES_KEPT = 512;
+const PATH_KEPT_LENGTH_MAX = 256;
+const matches = new Map<string, RouteMatch>();
+
 /** HEAD is GET without a body. @returns "unknown-path", or the methods that a known one takes */
 export function matchRoute(
+  method: string | undefined,
+  path: string,
+): RouteMatch | "unknown-path" | { readonly allowed: readonly string[] } {
+  const key = `${method} ${path}`;
+  const kept = matches.get(key);
+  if (kept !== undefined) return kept;
+  const match = findRoute(method, path);
+  if (typeof match === "string" || "allowed" in match || key.length > PATH_KEPT_LENGTH_MAX) return match;
+  if (matches.size >= MATCHES_KEPT) matches.clear();
+  matches.set(key, match);
+  return match;
+}
+
+function findRoute(
   method: string | undefined,
   path: string,
 ): RouteMatch | "unknown-path" | { readonly allowed: readonly string[] } {
