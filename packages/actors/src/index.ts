@@ -1,5 +1,6 @@
 export { AWAKE_WITHIN, BusPulse } from "./bus-pulse.ts";
 export * from "./catalog.ts";
+export { drainInOrder } from "./drain-order.ts";
 export { PlacementBook } from "./placement-book.ts";
 export * from "./ports.ts";
 export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";

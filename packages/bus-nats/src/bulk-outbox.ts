@@ -22,6 +22,7 @@ interface Waiting {
 export class BulkOutbox {
   readonly #bus: Bus;
   readonly #sender: ActorKey;
+  readonly #later: (run: () => void) => void;
   readonly #waiting = new Map<string, Waiting>();
   #scratch = new Uint8Array(0);
   #scheduled = false;
@@ -29,9 +30,11 @@ export class BulkOutbox {
   #sinceConfirmed = 0;
   #unconfirmed = 0;
 
-  constructor(bus: Bus, sender: ActorKey) {
+  /** @param later - runs at the end of this turn */
+  constructor(bus: Bus, sender: ActorKey, later: (run: () => void) => void = queueMicrotask) {
     this.#bus = bus;
     this.#sender = sender;
+    this.#later = later;
   }
 
   /** Runs of items are cut so that with their heads they fit in one message. */
@@ -57,7 +60,7 @@ export class BulkOutbox {
     waiting.byteLength += frame.byteLength;
     if (!this.#scheduled) {
       this.#scheduled = true;
-      queueMicrotask(this.#flushAtEndOfTurn);
+      this.#later(this.#flushAtEndOfTurn);
     }
     return true;
   }

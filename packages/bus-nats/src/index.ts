@@ -24,6 +24,7 @@ export {
   type NatsDataFigures,
   type NatsDataOptions,
   type NatsDataServer,
+  nearFirst,
   serveNats,
 } from "./pull-nats.ts";
 export { FrameIntake } from "./frame-intake.ts";

@@ -12,6 +12,7 @@ import {
   type DataServer,
   PendingPulls,
   type PullOutcome,
+  type StartTimer,
 } from "@tutti/pull";
 import { type ActorKey, actorToken } from "@tutti/units";
 import {
@@ -36,6 +37,10 @@ export interface NatsDataOptions {
   /** The ingress', or the executor's. */
   readonly key: ActorKey;
   readonly onFault?: (text: string) => void;
+  /** Runs at the end of this turn. Default: a microtask. */
+  readonly later?: (run: () => void) => void;
+  /** For the time-outs of pulls. Default: setTimeout. */
+  readonly startTimer?: StartTimer;
 }
 
 export interface NatsDataFigures {
@@ -62,7 +67,7 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
     figures.faults++;
     options.onFault?.(text);
   };
-  const outbox = new BulkOutbox(bus, key);
+  const outbox = new BulkOutbox(bus, key, options.later);
 
   const onPull = (correlation: number, pull: PullRequest, delivery: Delivery): void => {
     // Only to where this executor listens: a reply subject of the sender's choosing could be anybody's.
@@ -138,18 +143,19 @@ interface Peer {
 export class NatsDataClient implements DataClient {
   readonly figures = noFigures();
   readonly #options: NatsDataOptions;
-  readonly #pulls = new PendingPulls((delayMs, run) => {
-    const timer = setTimeout(run, delayMs);
-    return { stop: () => clearTimeout(timer) };
-  });
+  readonly #pulls: PendingPulls;
+  readonly #later: (run: () => void) => void;
   readonly #peers = new Map<ActorKey, Peer>();
   readonly #outbox: BulkOutbox;
   readonly #status: Subscription;
   #pushed: Subscription | undefined;
 
   constructor(options: NatsDataOptions) {
+    const { later = queueMicrotask, startTimer = startTimeout } = options;
     this.#options = options;
-    this.#outbox = new BulkOutbox(options.bus, options.key);
+    this.#later = later;
+    this.#pulls = new PendingPulls(startTimer);
+    this.#outbox = new BulkOutbox(options.bus, options.key, later);
     this.#status = options.bus.onStatus((status) => {
       // Replies that were under way are lost with the connection.
       if (status.kind === "disconnected" || status.kind === "closed") this.#pulls.failAll();
@@ -158,12 +164,12 @@ export class NatsDataClient implements DataClient {
 
   pull({ key }: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void {
     const correlation = this.#pulls.open(key, pull.seqs, timeoutMs, done);
-    if (correlation === undefined) return queueMicrotask(() => done({ failure: "unreachable" }));
+    if (correlation === undefined) return this.#later(() => done({ failure: "unreachable" }));
     const peer = this.#peerOf(key);
     this.figures.pulls++;
     if (peer !== undefined && this.#outbox.send(peer.subject, peer.reply, encodePull(pull, correlation))) return;
     this.figures.dropped++;
-    queueMicrotask(() => this.#pulls.fail(correlation, "unreachable"));
+    this.#later(() => this.#pulls.fail(correlation, "unreachable"));
   }
 
   #peerOf(key: ActorKey): Peer | undefined {
@@ -240,6 +246,31 @@ export class NatsDataClient implements DataClient {
     this.#peers.clear();
     this.#options.bus.flush(() => done());
   }
+}
+
+const startTimeout: StartTimer = (delayMs, run) => {
+  const timer = setTimeout(run, delayMs);
+  return { stop: () => clearTimeout(timer) };
+};
+
+/** An ingress that needs no server to be reached is near: no connection is nearer. All others are reached the other way. */
+export function nearFirst(
+  near: NatsDataClient,
+  far: DataClient,
+  { bus, cluster }: Pick<NatsDataOptions, "bus" | "cluster">,
+): DataClient {
+  const subjects = subjectsOf(cluster);
+  const wayTo = (key: ActorKey): DataClient => (bus.isNear?.(subjects.bulk(key)) === true ? near : far);
+  return {
+    pull: (peer, pull, timeoutMs, done) => wayTo(peer.key).pull(peer, pull, timeoutMs, done),
+    push: (peer, results) => wayTo(peer.key).push(peer, results),
+    onBatch: (listener) => near.onBatch(listener),
+    forget: (key) => {
+      near.forget(key);
+      far.forget(key);
+    },
+    close: (done) => far.close(() => near.close(done)),
+  };
 }
 
 /** @returns why it is none */

@@ -4,11 +4,9 @@
  */
 import { readFileSync } from "node:fs";
 import type { IngressPorts } from "@tutti/actors";
-import { NatsDataClient, serveNats } from "@tutti/bus-nats";
-import { subjectsOf } from "@tutti/protocol";
+import { NatsDataClient, nearFirst, serveNats } from "@tutti/bus-nats";
 import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
-import type { ActorKey } from "@tutti/units";
 import type { RoleContext } from "./run-process.ts";
 
 /** Loopback interfaces, and every interface: executors on other hosts need a name that they can reach. */
@@ -56,16 +54,7 @@ export function openDataPlane({ options, config, ports }: RoleContext): DataClie
     now: () => performance.now(),
     onSwitch: (ingress, way) => ports.telemetry.log.info({ ingress, way }, "inputs come another way"),
   });
-  // An ingress of this host is linked with us: no connection is nearer.
-  const subjects = subjectsOf(options.cluster);
-  const wayTo = (key: ActorKey): DataClient => (ports.bulk.isNear?.(subjects.bulk(key)) === true ? relayed : apart);
-  return {
-    pull: (peer, pull, timeoutMs, done) => wayTo(peer.key).pull(peer, pull, timeoutMs, done),
-    push: (peer, results) => wayTo(peer.key).push(peer, results),
-    onBatch: (listener) => relayed.onBatch(listener),
-    forget: (key) => apart.forget(key),
-    close: (done) => apart.close(done),
-  };
+  return nearFirst(relayed, apart, { bus: ports.bulk, cluster: options.cluster });
 }
 
 function tlsOf({

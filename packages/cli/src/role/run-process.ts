@@ -1,7 +1,8 @@
 /** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
-import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BusPulse, type LocalActors } from "@tutti/actors";
+import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BusPulse } from "@tutti/actors";
+import { type LocalActors, drainInOrder } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
@@ -12,7 +13,6 @@ import { EXIT, explain } from "../failure.ts";
 import { HostLinks, type HostLinksOptions } from "./host-links.ts";
 import { helpersGiveWay } from "./helper-threads.ts";
 import { processLives } from "./process-lives.ts";
-import { drainInOrder } from "./drain-order.ts";
 import { COLLECT_ALONE, decides } from "./process-arguments.ts";
 import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
 import { watchVitals } from "./vitals.ts";

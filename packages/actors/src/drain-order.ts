@@ -1,5 +1,5 @@
-import type { Actor } from "@tutti/actors";
 import type { Role } from "@tutti/protocol";
+import type { Actor } from "./ports.ts";
 
 /** Those who take requests end first, then those who serve them: each stage begins when the one before has ended. */
 const STAGES: readonly (readonly Role[])[] = [
