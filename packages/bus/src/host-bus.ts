@@ -2,8 +2,8 @@
  * HostBus: one connection shared by all actors of a process. Messages between them never leave the process, messages to
  * processes of the same host travel over links, and everything else over the connection.
  *
- *   HOST-1. Messages of one actor reach another in the order in which they were sent, whichever way they take: a link is used
- *           only once everything that the connection carried before has arrived.
+ *   HOST-1. Messages of one actor to one subject reach another in the order in which they were sent, whichever way they take: a link
+ *           is used only once everything that the connection carried before has arrived.
  *   HOST-2. A message reaches each subscription at most once. The connection does not echo, and a broadcast names the links that
  *           carry it too, so that their other ends drop the connection's copy.
  *   HOST-3. An exclusive subscription is the only one on its subject: what it gets here or over a link is not published. A queue
@@ -13,7 +13,7 @@
 import { ActorBus } from "./actor-bus.ts";
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
 import { InterestTable } from "./interest-table.ts";
-import { type LinkEnd, LinkRoutes, type LinkSwitch } from "./link-routes.ts";
+import { BARRIER_MS, type LinkEnd, LinkRoutes, type LinkSwitch } from "./link-routes.ts";
 import { LINKED_HEADER } from "./linked-header.ts";
 import { copied, deliveryOf, headerBytesOf } from "./local-delivery.ts";
 import { isHeader } from "./subject.ts";
@@ -44,6 +44,8 @@ export interface HostBusOptions {
   readonly under: Bus;
   /** Where barriers of links are heard (LINK-2): new for each link. Default: an inbox. */
   readonly barrierSubject?: () => string;
+  /** How long messages wait for a link's barrier. Default: 500. */
+  readonly barrierMs?: number;
   /** Runs at the end of this turn, before anything else comes. Default: a microtask. */
   readonly later?: (run: () => void) => void;
   /** For the time-outs of requests and links. Default: setTimeout. */
@@ -71,6 +73,7 @@ export class HostBus {
     this.links = new LinkRoutes({
       under,
       startTimer,
+      barrierMs: options.barrierMs ?? BARRIER_MS,
       barrierSubject: options.barrierSubject ?? (() => under.newInbox()),
       arrive: (subject, delivery) => this.#arrive(subject, delivery),
     });

@@ -4,6 +4,7 @@
  *   LINK-1. Each end tells the other what it subscribes to (queue groups excepted: the server chooses among their members), then that it is ready.
  *   LINK-2. Before a link carries the first message, a barrier has gone the way of the connection and been confirmed: whatever the connection
  *           carried before it has arrived. Messages published meanwhile wait, and go over the link (HOST-1).
+ *           A barrier that was on its way when the connection broke does not come back: the link ends with it.
  *   LINK-3. A link that breaks loses what it carried, as a connection does; messages go the way of the connection again.
  */
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
@@ -52,6 +53,11 @@ interface PeerInterest {
   readonly pattern: string;
   readonly isExclusive: boolean;
 }
+/** A message that waits for the barrier. The connection has taken a broadcast already, for those without a link. */
+interface Waiting {
+  readonly message: Extract<LinkMessage, { kind: "message" }>;
+  readonly isExclusive: boolean;
+}
 type Arrive = (subject: string, delivery: Delivery) => boolean;
 
 export interface LinkRoutesOptions {
@@ -60,10 +66,13 @@ export interface LinkRoutesOptions {
   readonly arrive: Arrive;
   readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
   readonly barrierSubject: () => string;
+  readonly barrierMs: number;
 }
 
-/** Without a confirmation for so long, the link is given up. */
-const BARRIER_MS = 500;
+/** Without a confirmation for so long, the link is given up: messages wait for it. */
+export const BARRIER_MS = 500;
+/** Links that have ended are remembered: the connection's copies of what they brought may come later. */
+const ENDED_KEPT = 1_024;
 /** Messages that may wait for the barrier. */
 const WAITING_MAX = 10_000;
 
@@ -72,9 +81,11 @@ class Link implements LinkSwitch {
   readonly interests: PeerInterest[] = [];
   /** `telling`: the connection carries everything; `switching`: messages wait for the barrier; `up`: they go at once. */
   state: "telling" | "switching" | "up" | "closed" = "telling";
-  waiting: LinkMessage[] = [];
+  waiting: Waiting[] = [];
   barrier: DeliverySubscription | undefined;
   timer: { stop(): void } | undefined;
+  /** The other end's barrier has come. */
+  hasHeard = false;
 
   readonly onClosed: () => void;
 
@@ -85,17 +96,26 @@ class Link implements LinkSwitch {
   get isUp(): boolean {
     return this.state === "up";
   }
+  /** Neither end waits for a barrier. */
+  get isCertain(): boolean {
+    return this.state === "up" && this.hasHeard;
+  }
   get carries(): boolean {
     return this.state === "up" || this.state === "switching";
   }
   /** Copies the payload where it has to wait. */
-  send(subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
+  send(subject: string, payload: Uint8Array, options: PublishOptions | undefined, isExclusive: boolean): boolean {
     const reply = options?.reply;
     const headers = options?.headers;
     if (this.state === "up") return this.end.send({ kind: "message", subject, reply, headers, payload });
     if (this.waiting.length >= WAITING_MAX) return false;
-    this.waiting.push({ kind: "message", subject, reply, headers, payload: new Uint8Array(payload) });
+    const message = { kind: "message", subject, reply, headers, payload: new Uint8Array(payload) } as const;
+    this.waiting.push({ message, isExclusive });
     return true;
+  }
+  /** An end that misses a word would believe something else than this one: there is no link rather than that. */
+  tell(message: LinkMessage): void {
+    if (!this.end.send(message)) this.close();
   }
   close(): void {
     this.end.close();
@@ -107,15 +127,21 @@ export class LinkRoutes {
   readonly #arrive: Arrive;
   readonly #startTimer: LinkRoutesOptions["startTimer"];
   readonly #barrierSubject: () => string;
+  readonly #barrierMs: number;
   readonly #links = new Set<Link>();
-  readonly #byId = new Map<string, Link>();
+  readonly #ids = new Set<string>();
+  readonly #endedIds: string[] = [];
   readonly #interests = new InterestTable<PeerInterest>();
 
-  constructor({ under, arrive, startTimer, barrierSubject }: LinkRoutesOptions) {
+  constructor({ under, arrive, startTimer, barrierSubject, barrierMs }: LinkRoutesOptions) {
     this.#under = under;
     this.#arrive = arrive;
     this.#startTimer = startTimer;
     this.#barrierSubject = barrierSubject;
+    this.#barrierMs = barrierMs;
+    under.onStatus(({ kind }) => {
+      if (kind === "disconnected") for (const link of [...this.#links]) if (!link.isCertain) link.close();
+    });
   }
 
   get size(): number {
@@ -125,17 +151,20 @@ export class LinkRoutes {
   add(end: LinkEnd, own: readonly Interest[], onClosed: () => void = () => undefined): LinkSwitch {
     const link = new Link(end, onClosed);
     this.#links.add(link);
-    this.#byId.set(end.id, link);
+    this.#ids.add(end.id);
     const inbox = this.#barrierSubject();
-    link.barrier = this.#under.subscribe(inbox, () => link.end.send({ kind: "go" }));
+    link.barrier = this.#under.subscribe(inbox, () => {
+      link.hasHeard = true;
+      link.tell({ kind: "go" });
+    });
     end.open({
       onMessage: (message) => this.#onMessage(link, message),
       onClosed: () => this.#onClosed(link),
     });
-    for (const interest of own) if (interest.queue === undefined) end.send(toldOf("interest", interest));
+    for (const interest of own) if (interest.queue === undefined) link.tell(toldOf("interest", interest));
     // The subscription to the barrier has reached the server before the other end can publish there.
     this.#under.flush((reached) => {
-      if (reached && link.state !== "closed") end.send({ kind: "ready", inbox });
+      if (reached && link.state !== "closed") link.tell({ kind: "ready", inbox });
       else end.close();
     });
     return link;
@@ -143,11 +172,11 @@ export class LinkRoutes {
 
   interestBegins(interest: Interest): void {
     if (this.#links.size === 0 || interest.queue !== undefined) return;
-    for (const { end } of this.#links) end.send(toldOf("interest", interest));
+    for (const link of this.#links) link.tell(toldOf("interest", interest));
   }
   interestEnds(interest: Interest): void {
     if (this.#links.size === 0 || interest.queue !== undefined) return;
-    for (const { end } of this.#links) end.send(toldOf("no-interest", interest));
+    for (const link of this.#links) link.tell(toldOf("no-interest", interest));
   }
 
   hears(subject: string): boolean {
@@ -164,7 +193,7 @@ export class LinkRoutes {
     let carriers = "";
     for (const { link, isExclusive } of this.#interests.match(subject)) {
       if (!link.carries || isNamed(carriers, link.end.id)) continue;
-      if (!link.send(subject, payload, options)) {
+      if (!link.send(subject, payload, options, isExclusive)) {
         link.close();
         continue;
       }
@@ -176,9 +205,9 @@ export class LinkRoutes {
 
   /** Whether a link has brought this message of the connection too (HOST-2). */
   carried(delivery: Delivery): boolean {
-    if (this.#links.size === 0) return false;
+    if (this.#ids.size === 0) return false;
     const carriers = delivery.header(LINKED_HEADER);
-    return carriers !== undefined && carriers.split(",").some((id) => this.#byId.has(id));
+    return carriers !== undefined && carriers.split(",").some((id) => this.#ids.has(id));
   }
 
   close(): void {
@@ -218,7 +247,7 @@ export class LinkRoutes {
   #sendBarrier(link: Link, inbox: string): void {
     if (link.state !== "telling") return;
     link.state = "switching";
-    link.timer = this.#startTimer(BARRIER_MS, () => link.close());
+    link.timer = this.#startTimer(this.#barrierMs, () => link.close());
     if (!this.#under.publish(inbox, EMPTY)) link.close();
   }
 
@@ -226,7 +255,7 @@ export class LinkRoutes {
     if (link.state !== "switching") return;
     link.timer?.stop();
     link.state = "up";
-    for (const message of link.waiting) link.end.send(message);
+    for (const { message } of link.waiting) link.tell(message);
     link.waiting = [];
   }
 
@@ -238,15 +267,18 @@ export class LinkRoutes {
     link.timer?.stop();
     link.barrier?.stop();
     this.#links.delete(link);
-    this.#byId.delete(link.end.id);
+    this.#endedIds.push(link.end.id);
+    if (this.#endedIds.length > ENDED_KEPT) this.#ids.delete(this.#endedIds.shift()!);
     for (const interest of link.interests) this.#interests.remove(interest.pattern, interest);
     // The barrier did not come back: these have gone no way yet.
-    for (const message of waiting)
-      if (message.kind === "message")
-        this.#under.publish(message.subject, message.payload, {
-          ...(message.reply !== undefined && { reply: message.reply }),
-          ...(message.headers !== undefined && { headers: message.headers }),
-        });
+    for (const { message, isExclusive } of waiting) if (isExclusive) this.#publishUnder(message);
+  }
+
+  #publishUnder({ subject, payload, reply, headers }: Waiting["message"]): void {
+    this.#under.publish(subject, payload, {
+      ...(reply !== undefined && { reply }),
+      ...(headers !== undefined && { headers }),
+    });
   }
 }
 
