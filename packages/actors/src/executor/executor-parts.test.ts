@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { BatchDispatched, ModelSpec, Tensor } from "@tutti/protocol";
-import { type GpuId, type Instant, type ThreadId, actorKey, instant, micros } from "@tutti/units";
+import { type GpuId, type Instant, type ThreadId, actorKey, between, instant, micros } from "@tutti/units";
 import type { Engine } from "@tutti/engine";
 import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
 import { Fence } from "./fence.ts";
@@ -108,4 +108,14 @@ test("the ranker is told when an accelerator will be free at another time than p
   expect(desk.finish(micros(5_000), micros(3_000), at(8_050))).toBe(at(8_050));
   expect(desk.accept(at(8_000), micros(5_000), at(9_000))).toBe(at(14_000));
   expect(desk.freeAt(at(9_500))).toBe(at(14_000));
+});
+
+test("an accelerator whose runs are overdue and that takes no more is free for nobody before a run could have passed, or one ends", () => {
+  const desk = new GpuDesk(0 as GpuId, {} as Engine);
+  const at = (us: number): Instant => instant(1_000_000 + us);
+  for (let i = 0; i < 4; i++) desk.accept(at(0), micros(300), at(0));
+  const [now, lead] = [at(1_300), micros(1_000)];
+  expect(between(now, desk.freeAt(now))).toBeLessThan(lead); // It would be granted at once.
+  expect(desk.turnAway(now, lead, micros(300))).toBe(at(2_600));
+  expect(desk.finish(micros(300), micros(1_350), at(1_350))).toBe(at(2_250));
 });

@@ -25,7 +25,17 @@ import {
   typicalLengths,
   unitsOfLengths,
 } from "@tutti/protocol";
-import { type ActorKey, type GpuId, type Instant, after, bucketOf, millis, seconds, threadId } from "@tutti/units";
+import {
+  type ActorKey,
+  type GpuId,
+  type Instant,
+  after,
+  between,
+  bucketOf,
+  millis,
+  seconds,
+  threadId,
+} from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor } from "../ports.ts";
 import { Station } from "../station.ts";
@@ -356,7 +366,14 @@ class Executor implements Actor {
     if (batch.executor !== this.key || batch.epoch !== this.#fence.epoch) return;
     if (batch.grantSeq <= this.#fence.sequence(batch.gpu)) return;
     this.#fence.raiseSequence(batch.gpu, batch.grantSeq);
-    this.#membership.tellFree(desk, desk.freeAt(this.#now()));
+    this.#membership.tellFree(desk, this.#freeAfter(batch, desk, reason));
+  }
+
+  /** What is refused for the executor's own state would be granted again at once, and refused again. */
+  #freeAfter({ grantedAt, startAt, expectedRun }: BatchDispatched, desk: GpuDesk, reason: BatchRefusal): Instant {
+    const now = this.#now();
+    if (reason !== "full" && reason !== "model-not-loaded") return desk.freeAt(now);
+    return desk.turnAway(now, between(grantedAt, startAt), expectedRun);
   }
 
   #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {

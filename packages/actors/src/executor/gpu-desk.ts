@@ -69,6 +69,15 @@ export class GpuDesk {
     this.#believedEnd = this.#projectedEnd;
   }
 
+  /**
+   * It takes no batch for a while. @returns when the ranker should take it for free: no batch is granted within `lead` of that, so one planned run passes
+   * before the next is, or whatever is accepted ends
+   */
+  turnAway(now: Instant, lead: Micros, expectedRun: Micros): Instant {
+    this.#believedEnd = later(this.freeAt(now), after(after(now, lead), expectedRun));
+    return this.#believedEnd;
+  }
+
   #news(): Instant | undefined {
     if (Math.abs(this.#projectedEnd - this.#believedEnd) <= NEWS_US) return undefined;
     this.#believedEnd = this.#projectedEnd;
