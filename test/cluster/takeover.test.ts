@@ -13,8 +13,8 @@ import { FrameReader, fromJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { Checkers } from "../simulation/checkers.ts";
 import { Cluster } from "../simulation/cluster.ts";
-import type { Host } from "../simulation/host.ts";
-import { type Plan, planOf } from "../simulation/plan.ts";
+import { type Plan, everyoneApart, planOf } from "../simulation/plan.ts";
+import type { Incarnation } from "../simulation/process.ts";
 import { StoryLog } from "../simulation/story-log.ts";
 import type { Asked } from "../simulation/watcher.ts";
 
@@ -24,7 +24,7 @@ const FAST = { name: "fast", alphaUs: 1_000, betaUs: 4_000, sloMs: 50, batchSize
 class Stage extends Checkers {
   readonly cluster: Cluster;
   readonly #reader = new FrameReader();
-  #sender: Host | undefined;
+  #sender: Incarnation | undefined;
 
   constructor(plan: Partial<Plan> = {}) {
     const usual = { ingresses: 1, batchers: 1, rankers: 2, executors: 2, gpusPerExecutor: 2, models: [FAST] };
@@ -37,7 +37,8 @@ class Stage extends Checkers {
       actions: [],
       joiners: [],
     };
-    const whole: Plan = { ...planOf(8), ...usual, ...calm, policy: "deferred", gather: "target", ...plan };
+    const any: Plan = { ...planOf(8), ...usual, ...calm, policy: "deferred", gather: "target", ...plan };
+    const whole: Plan = { ...any, grouping: everyoneApart(any) };
     super(whole, () => this.cluster.now, new StoryLog("silent"));
     this.cluster = new Cluster(whole, this);
     this.cluster.store.watch("tutti_leases", "", {
@@ -50,10 +51,10 @@ class Stage extends Checkers {
     this.run(seconds(3));
   }
 
-  override onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
-    super.onSent(host, subject, payload, taken, isKept);
+  override onSent(actor: Incarnation, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
+    super.onSent(actor, subject, payload, taken, isKept);
     if (!subject.includes(".to.") && !subject.includes(".all.")) return;
-    this.#sender = host;
+    this.#sender = actor;
     this.#reader.read(payload);
   }
   /** Calls back for each record of that type that anybody sends. */
@@ -255,20 +256,20 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
 test("a leader that was paused wakes to find itself deposed, and does not send one grant (T5)", () => {
   const stage = new Stage({ rankers: 3, policy: "eager", executors: 1, gpusPerExecutor: 1 });
   const leader = stage.leader();
-  const { host } = stage.cluster.running.get(leader)!;
+  const { process } = stage.cluster.running.get(leader)!.in;
   // Stopped while a candidate waits for the accelerator, which it could be given still when the leader wakes.
   let offers = 0;
   stage.watch(CandidateOffered, ({ batchSize }) => {
-    if (batchSize > 1 && ++offers === 20) stage.cluster.later(100, () => (host.paused = true));
+    if (batchSize > 1 && ++offers === 20) stage.cluster.later(100, () => (process.paused = true));
   });
   const asked = stage.load(millis(1_000), { sloMs: 3_000 });
-  expect(host.paused).toBe(true);
+  expect(process.paused).toBe(true);
   stage.watch(CandidateOffered, () => undefined);
   let stale = 0;
   stage.watch(GpuGranted, (_, from) => {
     if (from === leader) stale++;
   });
-  host.wake(stage.cluster.now);
+  process.wake(stage.cluster.now);
   asked.push(...stage.load(millis(200), { sloMs: 3_000 }));
   stage.run(millis(500));
   expect(stale).toBe(0);
@@ -279,10 +280,10 @@ test("a leader that was paused wakes to find itself deposed, and does not send o
 test("a leader that stalls and is not missed grants on when it wakes", () => {
   const stage = new Stage({ rankers: 1 });
   const leader = stage.leader();
-  const { host } = stage.cluster.running.get(leader)!;
-  host.paused = true;
+  const { process } = stage.cluster.running.get(leader)!.in;
+  process.paused = true;
   stage.run(seconds(1));
-  host.wake(stage.cluster.now);
+  process.wake(stage.cluster.now);
   stage.run(millis(10));
   const asked = stage.load(millis(100));
   stage.run(millis(100));

@@ -2,10 +2,11 @@
  * T1: each request that an ingress got is answered once, by its deadline plus what an answer may take, unless that ingress died.
  * T2: an answer carries the outputs of its request, and executors are handed rows of requests that still wait.
  */
+import type { PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/pull";
 import type { Instant } from "@tutti/units";
 import { floatOf } from "./echo-model.ts";
-import type { Host } from "./host.ts";
+import type { Incarnation } from "./process.ts";
 import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 
@@ -48,10 +49,10 @@ export class AnswerChecker {
     this.#byId[asked.id] = asked;
   }
 
-  accepted(host: Host, reply: string | undefined): void {
+  accepted(actor: Incarnation, reply: string | undefined): void {
     const asked = reply === undefined ? undefined : this.#byReply.get(reply);
     if (asked === undefined) return;
-    asked.acceptedBy = host;
+    asked.acceptedBy = actor;
     asked.acceptedAt = this.#now();
   }
 
@@ -66,10 +67,10 @@ export class AnswerChecker {
    * @param taken - by the bus: what is not is tried again on the next connection
    * @param isKept - unlike a refusal of one class to many, which goes without that insurance (packages/actors, `refuseAlike`)
    */
-  sent(host: Host, reply: string, taken: boolean, isKept: boolean): void {
+  sent(actor: Incarnation, reply: string, taken: boolean, isKept: boolean): void {
     const asked = this.#byReply.get(reply);
     if (asked === undefined) return;
-    if (asked.acceptedBy !== host) this.#report("T2", `${host.name} answers request ${asked.id}, which it never got`);
+    if (asked.acceptedBy !== actor) this.#report("T2", `${actor.name} answers request ${asked.id}, which it never got`);
     const before = this.#answered.get(asked);
     this.#answered.set(asked, this.#now());
     const wasTaken = this.#taken.has(asked);
@@ -78,10 +79,10 @@ export class AnswerChecker {
     if (before !== undefined) {
       if (!wasTaken) return;
       // Of what was sent before a break an ingress can't know whether it got there: the same answer may be repeated.
-      if (host.bulkBackAt < before) this.#report("T1", `request ${asked.id} is answered a second time`);
+      if (actor.process.bulkBackAt < before) this.#report("T1", `request ${asked.id} is answered a second time`);
       return;
     }
-    const latest = Math.max(this.#timeLimit(asked), host.wokenAt + 5_000);
+    const latest = Math.max(this.#timeLimit(asked), actor.wokenAt + 5_000);
     if (this.#now() > latest) this.#report("T1", `request ${asked.id} is answered ${this.#now() - latest} µs too late`);
   }
 
@@ -96,46 +97,49 @@ export class AnswerChecker {
   }
 
   /** Rows name their requests: they are what was asked. */
-  watch(host: Host, handlers: DataHandlers): DataHandlers {
+  watch(actor: Incarnation, handlers: DataHandlers): DataHandlers {
     return {
       onResults: (results) => handlers.onResults(results),
       onPull: (pull, reply) =>
         handlers.onPull(pull, (items) => {
-          for (const { row } of items ?? []) {
-            const asked = row === undefined ? undefined : this.#byId[floatOf(row)];
-            if (asked === undefined) continue; // A warm-up's.
-            if (asked.acceptedBy !== host) this.#report("T2", `${host.name} hands out the input of ${asked.id}`);
-            if (this.#answered.has(asked))
-              this.#report("T2", `the input of ${asked.id} is handed out after its answer`);
-          }
+          this.handedOut(actor, items ?? []);
           reply(items);
         }),
     };
   }
 
+  handedOut(actor: Incarnation, items: readonly PulledItem[]): void {
+    for (const { row } of items) {
+      const asked = row === undefined ? undefined : this.#byId[floatOf(row)];
+      if (asked === undefined) continue; // A warm-up's.
+      if (asked.acceptedBy !== actor) this.#report("T2", `${actor.name} hands out the input of ${asked.id}`);
+      if (this.#answered.has(asked)) this.#report("T2", `the input of ${asked.id} is handed out after its answer`);
+    }
+  }
+
   /** Whatever should have been answered by now. */
   check(): void {
     for (const asked of this.#byReply.values()) {
-      const host = asked.acceptedBy;
-      if (host === undefined || !host.alive || host.paused) continue;
+      const actor = asked.acceptedBy;
+      if (actor === undefined || !actor.alive || actor.paused) continue;
       const answeredAt = this.#answered.get(asked);
       if (answeredAt !== undefined) {
-        this.#checkHeard(asked, host, answeredAt);
+        this.#checkHeard(asked, actor, answeredAt);
         continue;
       }
-      if (this.#now() > Math.max(this.#timeLimit(asked), host.wokenAt + 5_000))
-        this.#report("T1", `request ${asked.id}, accepted by ${host.name}, has no answer`);
+      if (this.#now() > Math.max(this.#timeLimit(asked), actor.wokenAt + 5_000))
+        this.#report("T1", `request ${asked.id}, accepted by ${actor.name}, has no answer`);
     }
   }
 
   /** Also what was answered while the connection was away, or lost with it. */
-  #checkHeard(asked: Asked, host: Host, answeredAt: Instant): void {
-    if (asked.outcomes.length > 0 || host.bulkAway) return;
-    const breaksEndedAt = Math.max(host.bulkBackAt, this.#publishersBackAt);
+  #checkHeard(asked: Asked, actor: Incarnation, answeredAt: Instant): void {
+    if (asked.outcomes.length > 0 || actor.process.bulkAway) return;
+    const breaksEndedAt = Math.max(actor.process.bulkBackAt, this.#publishersBackAt);
     if (this.#uninsured.has(asked) && breaksEndedAt > answeredAt) return;
-    const since = Math.max(answeredAt, host.bulkBackAt, host.wokenAt, this.#publishersBackAt);
+    const since = Math.max(answeredAt, actor.process.bulkBackAt, actor.wokenAt, this.#publishersBackAt);
     if (this.#now() > since + HEARD_US_MAX)
-      this.#report("T1", `the answer to request ${asked.id} of ${host.name} did not get there`);
+      this.#report("T1", `the answer to request ${asked.id} of ${actor.name} did not get there`);
   }
 
   #timeLimit(asked: Asked): number {

@@ -13,6 +13,7 @@ import {
   GrantAnswered,
   Heartbeat,
   type MessageType,
+  type PulledItem,
   RequestArrived,
   RequestRefused,
   RequestWithdrawn,
@@ -21,8 +22,11 @@ import type { DataHandlers } from "@tutti/pull";
 import { type ActorKey, type Instant, actorKey } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { AnswerChecker } from "./answer-checker.ts";
+import { BusChecker } from "./bus-checker.ts";
 import { FenceChecker } from "./fence-checker.ts";
-import { type Host, type Pull, TIMERS_MAX } from "./host.ts";
+import type { Channel } from "./link.ts";
+import type { Pull } from "./ports.ts";
+import { type Incarnation, TIMERS_MAX } from "./process.ts";
 import type { Plan } from "./plan.ts";
 import { QueueChecker } from "./queue-checker.ts";
 import type { StoryLog } from "./story-log.ts";
@@ -45,13 +49,15 @@ export class Checkers implements Watcher {
   readonly fence: FenceChecker;
   readonly queues: QueueChecker;
   readonly takeovers: TakeoverChecker;
+  readonly #bus: BusChecker;
   readonly #now: () => Instant;
   readonly #sent = new FrameReader();
   readonly #received = new FrameReader();
   /** Whoever says goodbye is done for; its process ends a moment later. */
-  readonly #beats = new FrameReader().on(Heartbeat, ({ leaving }) => leaving && this.queues.ended(this.#host));
+  readonly #beats = new FrameReader().on(Heartbeat, ({ leaving }) => leaving && this.queues.ended(this.#actor));
+  readonly #actors = new Map<ActorKey, Incarnation>();
   /** Of the frame that is being read. */
-  #host!: Host;
+  #actor!: Incarnation;
   #to: ActorKey = actorKey(1);
 
   constructor(plan: Plan, now: () => Instant, story: StoryLog) {
@@ -66,6 +72,7 @@ export class Checkers implements Watcher {
     this.fence = new FenceChecker(report, now);
     this.queues = new QueueChecker(report, now, (model) => this.fence.termOf(model));
     this.takeovers = new TakeoverChecker(report, now, plan.struck);
+    this.#bus = new BusChecker(report, plan);
     this.#watchSent();
     this.#watchReceived();
   }
@@ -74,73 +81,80 @@ export class Checkers implements Watcher {
   #watchSent(): void {
     const on = <T>(type: MessageType<T>, run: (value: T) => void): void => {
       this.#sent.on(type, (value) => {
-        this.story.tell(this.#now(), this.#host.name, `sends ${type.name} to ${this.#to.toString(36)}`, value);
+        this.story.tell(this.#now(), this.#actor.name, `sends ${type.name} to ${this.#to.toString(36)}`, value);
         run(value);
       });
     };
-    on(GpuGranted, (grant) => this.fence.granted(this.#host, grant));
-    on(BatchDispatched, (batch) => {
-      this.fence.dispatched(this.#host, batch);
-      this.queues.dispatched(this.#host, batch);
-      this.queues.served(this.#host, batch.thread, batch.term);
-    });
-    on(CandidateOffered, ({ thread, term }) => this.queues.served(this.#host, thread, term));
-    on(GrantAnswered, ({ thread, term }) => this.queues.served(this.#host, thread, term));
-    on(RequestRefused, (refusal) => this.queues.refused(this.#host, refusal, this.#to));
-    on(RequestWithdrawn, (withdrawal) => this.queues.givenUp(this.#host, withdrawal, this.#to));
-    on(BatchFinished, (finished) => this.fence.finished(this.#host, finished, this.#to));
-    on(GpuFreed, (freed) => this.fence.promised(this.#host, freed));
-    on(GpuJoined, (joined) => this.fence.promised(this.#host, joined));
+    on(GpuGranted, (grant) => this.fence.granted(this.#actor, grant));
+    on(BatchDispatched, (batch) => this.#dispatched(this.#actor, batch));
+    on(CandidateOffered, ({ thread, term }) => this.queues.served(this.#actor, thread, term));
+    on(GrantAnswered, ({ thread, term }) => this.queues.served(this.#actor, thread, term));
+    on(RequestRefused, (refusal) => this.queues.refused(this.#actor, refusal, this.#to));
+    on(RequestWithdrawn, (withdrawal) => this.queues.givenUp(this.#actor, withdrawal, this.#to));
+    on(BatchFinished, (finished) => this.fence.finished(this.#actor, finished, this.#to));
+    on(GpuFreed, (freed) => this.fence.promised(this.#actor, freed));
+    on(GpuJoined, (joined) => this.fence.promised(this.#actor, joined));
     on(BatchRefused, () => undefined);
     on(RequestArrived, () => undefined);
     on(ArrivalsMissed, () => undefined);
   }
 
+  #dispatched(batcher: Incarnation, batch: BatchDispatched): void {
+    this.fence.dispatched(batcher, batch);
+    this.queues.dispatched(batcher, batch);
+    this.queues.served(batcher, batch.thread, batch.term);
+  }
+
   #watchReceived(): void {
     const on = <T>(type: MessageType<T>, run: (value: T, sender: ActorKey) => void): void => {
       this.#received.on(type, (value, sender) => {
-        this.story.tell(this.#now(), this.#host.name, `gets ${type.name} from ${sender.toString(36)}`, value);
+        this.story.tell(this.#now(), this.#actor.name, `gets ${type.name} from ${sender.toString(36)}`, value);
         run(value, sender);
       });
     };
-    on(RequestArrived, (arrival, sender) => this.queues.arrived(this.#host, arrival, sender));
-    on(RequestWithdrawn, (withdrawal, sender) => this.queues.withdrawn(this.#host, withdrawal, sender));
-    on(BatchRefused, (refusal, sender) => this.queues.batchRefused(this.#host, refusal, sender));
-    on(BatchFinished, ({ batchId }) => this.queues.batchFinished(this.#host, batchId));
-    on(ExecutorLost, ({ executor }) => this.queues.executorLost(this.#host, executor));
+    on(RequestArrived, (arrival, sender) => this.queues.arrived(this.#actor, arrival, sender));
+    on(RequestWithdrawn, (withdrawal, sender) => this.queues.withdrawn(this.#actor, withdrawal, sender));
+    on(BatchRefused, (refusal, sender) => this.queues.batchRefused(this.#actor, refusal, sender));
+    on(BatchFinished, ({ batchId }) => this.queues.batchFinished(this.#actor, batchId));
+    on(ExecutorLost, ({ executor }) => this.queues.executorLost(this.#actor, executor));
     on(GpuGranted, () => undefined);
     on(BatchDispatched, () => undefined);
   }
 
-  onSent(host: Host, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
-    if (host.armed > TIMERS_MAX) this.#report("T7", `${host.name} has ${host.armed} timers`);
-    if (subject.startsWith("_INBOX.")) return this.answers.sent(host, subject, taken, isKept);
-    this.#host = host;
+  onSent(actor: Incarnation, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void {
+    if (actor.armed > TIMERS_MAX) this.#report("T7", `${actor.name} has ${actor.armed} timers`);
+    if (subject.startsWith("_INBOX.")) return this.answers.sent(actor, subject, taken, isKept);
+    this.#actor = actor;
     if (subject.startsWith(BEAT_SUBJECT)) return void this.#beats.read(payload);
     if (!subject.startsWith(ACTOR_SUBJECT)) return;
     this.#to = Number.parseInt(subject.slice(ACTOR_SUBJECT.length), 36) as ActorKey;
     this.#sent.read(payload);
   }
 
-  onReceived(host: Host, delivery: Delivery): void {
+  tagOf(actor: Incarnation, channel: Channel): string {
+    return this.#bus.tagOf(actor, channel);
+  }
+  onReceived(actor: Incarnation, channel: Channel, delivery: Delivery): void {
+    this.#bus.received(actor, channel, delivery);
     const { subject, payload } = delivery;
-    if (subject.startsWith("infer.")) return this.answers.accepted(host, delivery.reply);
+    if (subject.startsWith("infer.")) return this.answers.accepted(actor, delivery.reply);
     if (payload.byteLength < 16) return;
-    this.#host = host;
-    if (subject.startsWith(BEAT_SUBJECT)) this.queues.heard(host, senderOf(payload));
+    this.#actor = actor;
+    if (subject.startsWith(BEAT_SUBJECT)) this.queues.heard(actor, senderOf(payload));
     else if (subject.startsWith(ACTOR_SUBJECT) || subject === TO_BATCHERS) this.#received.read(payload);
   }
 
-  onCrash(host: Host, error: unknown): void {
-    this.#report("T8", `${host.name} threw ${error instanceof Error ? error.stack : String(error)}`);
+  onCrash(where: { readonly name: string }, error: unknown): void {
+    this.#report("T8", `${where.name} threw ${error instanceof Error ? error.stack : String(error)}`);
   }
-  onStarted(host: Host): void {
-    this.story.tell(this.#now(), host.name, "starts");
-    if (host.slot.startsWith("batcher")) this.queues.started(host);
+  onStarted(actor: Incarnation): void {
+    this.story.tell(this.#now(), actor.name, "starts");
+    this.#actors.set(actor.key, actor);
+    if (actor.slot.startsWith("batcher")) this.queues.started(actor);
   }
-  onEnded(host: Host): void {
-    this.story.tell(this.#now(), host.name, "is gone");
-    this.queues.ended(host);
+  onEnded(actor: Incarnation): void {
+    this.story.tell(this.#now(), actor.name, "is gone");
+    this.queues.ended(actor);
   }
   onAsked(asked: Asked): void {
     this.answers.asked(asked);
@@ -156,30 +170,35 @@ export class Checkers implements Watcher {
   onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void {
     this.story.count(this.#now(), hop);
   }
-  onPull(host: Host, pull: Pull): void {
-    this.story.tell(this.#now(), host.name, "pulls the inputs of a batch", pull);
-    this.fence.accepted(host, pull);
+  onPull(actor: Incarnation, pull: Pull): void {
+    this.story.tell(this.#now(), actor.name, "pulls the inputs of a batch", pull);
+    this.fence.accepted(actor, pull);
   }
-  watchRows(host: Host, handlers: DataHandlers): DataHandlers {
-    return this.answers.watch(host, handlers);
+  onCarried(actor: Incarnation, batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): void {
+    this.story.tell(this.#now(), actor.name, `sends a batch of ${batcher.toString(36)} with its rows`, batch);
+    this.answers.handedOut(actor, items);
+    this.#dispatched(this.#actors.get(batcher)!, batch);
   }
-  onEntry(host: Host, bucket: string, key: string, revision: number): void {
+  watchRows(actor: Incarnation, handlers: DataHandlers): DataHandlers {
+    return this.answers.watch(actor, handlers);
+  }
+  onEntry(actor: Incarnation, bucket: string, key: string, revision: number): void {
     if (bucket !== BUCKET.leases) return;
-    this.story.tell(this.#now(), host.name, `is shown revision ${revision} of ${key}`);
-    if (host.slot.startsWith("executor") && key.startsWith("model."))
-      this.fence.termSeen(host, Number(key.slice(6)), revision);
+    this.story.tell(this.#now(), actor.name, `is shown revision ${revision} of ${key}`);
+    if (actor.slot.startsWith("executor") && key.startsWith("model."))
+      this.fence.termSeen(actor, Number(key.slice(6)), revision);
   }
-  onRun(host: Host, gpu: number, batchSize: number): void {
-    this.story.tell(this.#now(), host.name, `runs ${batchSize} items on accelerator ${gpu}`);
-    this.fence.ran(host, gpu, 1);
+  onRun(actor: Incarnation, gpu: number, batchSize: number): void {
+    this.story.tell(this.#now(), actor.name, `runs ${batchSize} items on accelerator ${gpu}`);
+    this.fence.ran(actor, gpu, 1);
   }
-  onRan(host: Host, gpu: number): void {
-    this.fence.ran(host, gpu, -1);
+  onRan(actor: Incarnation, gpu: number): void {
+    this.fence.ran(actor, gpu, -1);
   }
-  onLogged(host: Host, level: string, fields: unknown, text: string | undefined): void {
-    this.story.tell(this.#now(), host.name, `${level}: ${text}`, fields);
+  onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void {
+    this.story.tell(this.#now(), actor.name, `${level}: ${text}`, fields);
     if (level === "error" && !EXPECTED.has(text ?? ""))
-      this.#report("T8", `${host.name} reports ${text} ${JSON.stringify(fields)}`);
+      this.#report("T8", `${actor.name} reports ${text} ${JSON.stringify(fields)}`);
   }
 
   /** As the store has it, at the moment of the write. */

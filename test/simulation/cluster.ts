@@ -1,42 +1,40 @@
-import { type Actor, type ActorConfig, type ActorPorts } from "@tutti/actors";
-import { createBatcher, createExecutor, createIngress, createProfiler, createRanker } from "@tutti/actors";
-import { type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork, type InMemoryBus } from "@tutti/bus";
 import { VirtualClock } from "@tutti/clock";
-import { type EmulatedFault, EmulatedEngine, type Engine } from "@tutti/engine";
-import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, STRIKES_MAX, inferSubject } from "@tutti/protocol";
+import { BUCKET, PLACEMENT_KEY, type Placement, inferSubject } from "@tutti/protocol";
 import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
 import { InMemoryDataNetwork } from "@tutti/pull";
 import { InMemoryStore, isStoreFailure } from "@tutti/store";
-import type { Telemetry } from "@tutti/telemetry";
-import { type Instant, type Micros, Prng, actorKey, after, gpuId, micros, millis, seconds } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, Prng, after, gpuId, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
-import type { Asked, Watcher } from "./watcher.ts";
+import { EngineFaults } from "./actors.ts";
 import { echoModel, echoRequest, readEcho } from "./echo-model.ts";
-import { Host, HostBus, HostClock, hostDataClient, hostDataHandlers, hostStore } from "./host.ts";
+import { HostLinks } from "./host-links.ts";
 import { Links } from "./links.ts";
 import type { Placing } from "./placements.ts";
 import type { ModelPlan, Plan } from "./plan.ts";
+import type { Incarnation, Process } from "./process.ts";
+import { type ProcessWorld, type RunningActor, type RunningProcess, startProcess } from "./processes.ts";
+import type { Asked, Watcher } from "./watcher.ts";
 
-/** A process that runs, and its actor's connections. */
-export interface Running {
-  readonly host: Host;
-  readonly actor: Actor;
-  readonly buses: readonly InMemoryBus[];
+/** An actor that runs, and its process. */
+export interface Running extends RunningActor {
+  readonly in: RunningProcess;
 }
 
-/** After this silence a peer is dead: five heartbeats, as in production. */
-export const PEER_TIMEOUT: Micros = millis(100);
 const PUBLISHERS = 2;
+/** What happens at one instant: more than this never ends. */
+const FIRES_MAX = 100_000;
 
-/** A whole cluster of production's actors in virtual time, one host each, over links, a store and accelerators that a plan makes fail. */
+/** A whole cluster of production's actors in virtual time, in processes and on hosts as a plan groups them, over links, a store and accelerators that it makes fail. */
 export class Cluster {
-  readonly clock = new VirtualClock();
+  readonly clock = new VirtualClock({ firesMax: FIRES_MAX });
   readonly links: Links;
+  readonly hostLinks: HostLinks;
+  readonly engines: EngineFaults;
   readonly store = new InMemoryStore({ deliver: (run) => run() });
+  /** By slot. */
   readonly running = new Map<string, Running>();
   readonly asked: Asked[] = [];
-  /** Whether engines fail, and runs take longer than planned. */
-  enginesFaulty = false;
   /** Nobody can connect. */
   serverAway = false;
   readonly #plan: Plan;
@@ -44,18 +42,28 @@ export class Cluster {
   readonly #prng: Prng;
   readonly #network: InMemoryNetwork;
   readonly #data: InMemoryDataNetwork;
-  readonly #slotOfBus = new Map<string, string>();
-  readonly #slotOfKey = new Map<number, string>();
+  readonly #processes = new Map<string, RunningProcess>();
+  readonly #processOfKey = new Map<ActorKey, string>();
   readonly #publishers: InMemoryBus[];
   readonly #stranger: InMemoryBus;
-  /** What the store shows a host that is cut off from it. */
-  readonly #held: { readonly host: Host; readonly run: () => void }[] = [];
+  /** What the store shows a process that is cut off from it. */
+  readonly #held: { readonly process: Process; readonly run: () => void }[] = [];
+  #pids = 0;
 
   constructor(plan: Plan, watcher: Watcher) {
     this.#plan = plan;
     this.#watcher = watcher;
     this.#prng = new Prng(plan.seed * 31 + 7);
     this.links = new Links(plan, this.#prng.fork());
+    this.hostLinks = new HostLinks({
+      faults: plan.grouping.links,
+      faulty: false,
+      prng: this.#prng.fork(),
+      now: () => this.now,
+      later: (delayUs, run) => this.later(delayUs, run),
+      onDelivered: (hop) => watcher.onDelivered(hop),
+    });
+    this.engines = new EngineFaults(plan, this.#prng.fork());
     this.#network = new InMemoryNetwork({
       deliver: (run, hop) => this.#deliver(run, hop),
       later: (run) => this.later(5, run),
@@ -74,7 +82,7 @@ export class Cluster {
         return { stop: () => alarm.clear() };
       },
       carry: ({ from, to }) => {
-        const [delay] = this.links.fates(this.#slotOfKey.get(from) ?? "?", this.#slotOfKey.get(to) ?? "?");
+        const [delay] = this.links.fates(this.#processOfKey.get(from) ?? "?", this.#processOfKey.get(to) ?? "?");
         return delay === undefined ? "lost" : micros(delay);
       },
     });
@@ -99,18 +107,18 @@ export class Cluster {
 
   /** All that ever run; joiners last, who are not there from the beginning. */
   get slots(): string[] {
-    return [...this.#firstSlots, ...this.#plan.joiners];
+    return this.#plan.grouping.processes.flatMap(({ slots }) => slots);
   }
   get #firstSlots(): string[] {
-    const { rankers, batchers, executors, ingresses } = this.#plan;
-    const names = (role: string, count: number) => Array.from({ length: count }, (_, i) => `${role}-${i}`);
-    return [
-      ...names("ranker", rankers),
-      ...names("batcher", batchers),
-      "profiler-0",
-      ...names("executor", executors),
-      ...names("ingress", ingresses),
-    ];
+    return this.slots.filter((slot) => !this.#plan.joiners.includes(slot));
+  }
+  /** The name of the process that a slot's actor lives in. */
+  processOf(slot: string): string {
+    return this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))?.name ?? slot;
+  }
+  /** Those that run. */
+  get processes(): RunningProcess[] {
+    return [...this.#processes.values()];
   }
   get now(): Instant {
     return this.clock.now();
@@ -119,57 +127,60 @@ export class Cluster {
     this.clock.alarm(run).set(after(this.clock.now(), micros(delayUs)));
   }
 
+  /** With all that live in the same process. */
   start(slot: string): void {
     if (this.running.has(slot)) return;
     // Its process waits for the server.
     if (this.serverAway) return this.later(5_000, () => this.start(slot));
-    const { skewUsMax } = this.#plan;
-    const key = actorKey(1 + this.#prng.nextUint32() * 4_096 + this.#prng.nextInt(4_096));
-    const skew = skewUsMax === 0 ? 0 : this.#prng.nextInt(2 * skewUsMax + 1) - skewUsMax;
-    const host = new Host({ slot, key, skew, watcher: this.#watcher });
-    this.#slotOfKey.set(key, slot);
-    this.#watcher.onStarted(host);
-    const buses = [host.name, `${host.name}-bulk`].map((name) => {
-      this.#slotOfBus.set(name, slot);
-      return this.#network.connect({ name });
-    });
-    const ports: ActorPorts = {
-      bus: new HostBus(buses[0]!, host),
-      bulk: new HostBus(buses[1]!, host),
-      store: hostStore(this.store, host, {
-        reachable: () => !this.links.isCut(slot, "store"),
-        carry: (run) => this.#carryFromStore(host, run),
+    const plan = this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))!;
+    const entry = startProcess(plan, ++this.#pids, this.#world());
+    this.#processes.set(plan.name, entry);
+    for (const started of entry.actors) this.running.set(started.incarnation.slot, { ...started, in: entry });
+  }
+
+  #world(): ProcessWorld {
+    return {
+      plan: this.#plan,
+      watcher: this.#watcher,
+      clock: this.clock,
+      network: this.#network,
+      data: this.#data,
+      store: this.store,
+      storeLink: (process) => ({
+        reachable: () => !this.links.isCut(process.name, "store"),
+        carry: (run) => this.#carryFromStore(process, run),
       }),
-      clock: new HostClock(this.clock, host),
-      telemetry: telemetryOf(host, this.#watcher),
-      randomBytes: (count) => Uint8Array.from({ length: count }, () => this.#prng.nextInt(256)),
+      links: this.hostLinks,
+      engines: this.engines,
+      prng: this.#prng,
+      lives: (host, pid) => this.processes.some(({ process }) => process.host === host && process.pid === pid),
+      onStarted: (actor: Incarnation) => {
+        this.#processOfKey.set(actor.key, actor.process.name);
+        this.#watcher.onStarted(actor);
+      },
+      onFault: (process) => {
+        const [slot] = this.slots.filter((one) => this.processOf(one) === process.name);
+        this.kill(slot!);
+        this.later(20_000, () => this.start(slot!));
+      },
     };
-    const config: ActorConfig = {
-      key,
-      cluster: "main",
-      host: slot,
-      pid: 1,
-      heartbeatEvery: millis(20),
-      peerTimeout: PEER_TIMEOUT,
-    };
-    this.running.set(slot, { host, buses, actor: this.#create(slot, host, ports, config) });
   }
 
+  /** Its process ends, and so do all actors in it. */
   kill(slot: string): void {
-    const entry = this.running.get(slot);
+    const entry = this.running.get(slot)?.in;
     if (entry === undefined) return;
-    this.running.delete(slot);
-    entry.host.end(this.now);
-    this.#watcher.onEnded(entry.host);
-    this.#data.serverOf(entry.host.key)?.onClose.forEach((notice) => this.later(0, notice));
-    this.#closeData.get(entry.host)?.();
-    for (const bus of entry.buses) bus.close(() => undefined);
+    this.#processes.delete(entry.process.name);
+    entry.close();
+    for (const { incarnation } of entry.actors) {
+      this.running.delete(incarnation.slot);
+      this.#watcher.onEnded(incarnation);
+    }
   }
-  readonly #closeData = new Map<Host, () => void>();
 
-  /** What was shown to hosts cut off from the store comes once they are not. */
+  /** What was shown to processes cut off from the store comes once they are not. */
   showHeld(): void {
-    for (const { host, run } of this.#held.splice(0)) this.#carryFromStore(host, run);
+    for (const { process, run } of this.#held.splice(0)) this.#carryFromStore(process, run);
   }
 
   disconnectPublishers(): void {
@@ -179,14 +190,6 @@ export class Cluster {
     for (const publisher of this.#publishers) publisher.reconnect();
     this.#watcher.onPublishersBack();
   }
-
-  /** The next run of that model never ends, unless an engine has broken under it often enough already. */
-  hangNext(model: string): void {
-    this.#hanging.add(model);
-  }
-  readonly #hanging = new Set<string>();
-  /** Deaths of engines by model: one more, in a row, and the model would be quarantined. */
-  readonly #deaths = new Map<string, number>();
 
   /** As the planner does, which goes on trying while the store is away. */
   place({ models, executors }: Placing): void {
@@ -230,10 +233,6 @@ export class Cluster {
     write();
   }
   #shares = 0;
-  #subClusterOf(ranker: number): string {
-    const { subClusters } = this.#plan.placings ?? { subClusters: [DEFAULT_SUB_CLUSTER] };
-    return subClusters[ranker % subClusters.length]!;
-  }
 
   /** A whole number below `max`. */
   draw(max: number): number {
@@ -265,8 +264,8 @@ export class Cluster {
   junk(): void {
     const bytes = Uint8Array.from({ length: this.#prng.nextInt(80) }, () => this.#prng.nextInt(256));
     const frame = Uint8Array.of(0x75, 0x74, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, ...bytes);
-    for (const { host } of [...this.running.values()]) {
-      const subject = `tutti.v1.main.to.${host.key.toString(36)}`;
+    for (const { incarnation } of [...this.running.values()]) {
+      const subject = `tutti.v1.main.to.${incarnation.key.toString(36)}`;
       for (const payload of [bytes, frame, frame.subarray(0, 20)]) this.#stranger.publish(subject, payload);
     }
     for (const role of ["ingress", "batcher", "ranker", "executor"])
@@ -275,133 +274,8 @@ export class Cluster {
     this.#stranger.publish(inferSubject("nothing", "test"), bytes, { reply: "_INBOX.stranger.x" });
   }
 
-  #create(slot: string, host: Host, ports: ActorPorts, config: ActorConfig): Actor {
-    const [role, index] = slot.split("-") as [string, string];
-    const ready = (): void => undefined;
-    switch (role) {
-      case "ranker":
-        return createRanker(
-          ports,
-          { ...config, subCluster: this.#subClusterOf(Number(index)), pingEvery: millis(10), ctrlFloor: millis(1) },
-          ready,
-        );
-      case "batcher":
-        return createBatcher(
-          ports,
-          {
-            ...config,
-            policy: { kind: this.#plan.policy },
-            prefer: this.#plan.seed % 2 === 1 ? "latency" : "accelerators",
-            gather: this.#plan.gather,
-            delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
-            marginShare: 0.05,
-          },
-          ready,
-        );
-      case "profiler":
-        return createProfiler(
-          ports,
-          {
-            ...config,
-            quantile: 0.99,
-            runs: 10,
-            budget: millis(200),
-            gpusMax: 4,
-            overhead: millis(1),
-            window: seconds(10),
-          },
-          ready,
-        );
-      case "ingress":
-        return this.#createIngress(host, ports, config);
-      default:
-        return this.#createExecutor(Number(index), host, ports, config);
-    }
-  }
-
-  #createIngress(host: Host, ports: ActorPorts, config: ActorConfig): Actor {
-    return createIngress(
-      {
-        ...ports,
-        serveData: (handlers) => {
-          const watched = this.#watcher.watchRows(host, handlers);
-          const server = this.#data.serve(host.key, hostDataHandlers(watched, host));
-          this.#closeData.set(host, () => server.close(() => undefined));
-          return { address: () => undefined, close: (done) => server.close(() => host.perform(done)) };
-        },
-      },
-      { ...config, replyScope: "any", respondFloor: micros(200), requestsMax: this.#plan.requestsMax },
-      () => undefined,
-    );
-  }
-
-  #createExecutor(index: number, host: Host, ports: ActorPorts, config: ActorConfig): Actor {
-    const { gpusPerExecutor, placings } = this.#plan;
-    const brief = placings && { lingerFor: micros(placings.lingerForUs), keptFor: micros(placings.keptForUs) };
-    const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(index * gpusPerExecutor + i));
-    const data = hostDataClient(this.#data.connect(host.key), host, (pull) => this.#watcher.onPull(host, pull));
-    return createExecutor(
-      {
-        ...ports,
-        data,
-        engines: gpus.map((gpu) => ({ gpu, engine: this.#engine(host, gpu, ports) })),
-        onFault: () => {
-          this.kill(host.slot);
-          this.later(20_000, () => this.start(host.slot));
-        },
-      },
-      { ...config, ...brief },
-      () => undefined,
-    );
-  }
-
-  #engine(host: Host, gpu: number, { clock }: ActorPorts): Engine {
-    const prng = this.#prng.fork();
-    const engine = new EmulatedEngine({
-      clock,
-      latency: (name, _, batchSize) => {
-        const model = this.#plan.models.find((one) => one.name === name);
-        if (model === undefined) return undefined;
-        const slowdown = this.enginesFaulty ? 1 + prng.nextFloat() * (this.#plan.slowdownMax - 1) : 1;
-        return micros(Math.round((model.alphaUs * batchSize + model.betaUs) * slowdown));
-      },
-      fault: ({ model, batchSize }) => (this.enginesFaulty ? this.#fault(model, batchSize, prng) : undefined),
-    });
-    return {
-      type: engine.type,
-      load: (model, done) => engine.load(model, done),
-      unload: (name, done) => engine.unload(name, done),
-      stop: (done) => engine.stop(done),
-      run: (batch, done) => {
-        this.#watcher.onRun(host, gpu, batch.batchSize);
-        engine.run(batch, (outcome) => {
-          this.#watcher.onRan(host, gpu);
-          done(outcome);
-        });
-      },
-    };
-  }
-
-  #fault(model: string, batchSize: number, prng: Prng): EmulatedFault | undefined {
-    const { rows, batch, broken } = this.#plan.engine;
-    const deaths = this.#deaths.get(model) ?? 0;
-    const mayDie = deaths < STRIKES_MAX - 1;
-    if (mayDie && this.#hanging.delete(model)) {
-      this.#deaths.set(model, deaths + 1);
-      return { kind: "hang" };
-    }
-    if (prng.nextFloat() < broken && mayDie) {
-      this.#deaths.set(model, deaths + 1);
-      return { kind: "batch", reason: "broken", fault: true };
-    }
-    if (prng.nextFloat() < batch) return { kind: "batch", reason: "this one failed", fault: false };
-    if (prng.nextFloat() < rows)
-      return { kind: "rows", failedRows: [{ row: prng.nextInt(batchSize), reason: "bad row" }] };
-    return undefined;
-  }
-
   #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): boolean {
-    const [from, to] = [this.#slotOfBus.get(hop.from), this.#slotOfBus.get(hop.to)];
+    const [from, to] = [processOfConnection(hop.from), processOfConnection(hop.to)];
     // Between publishers and the system nothing is lost or repeated: it would be another request, or none.
     const fates = from === undefined || to === undefined ? [this.#plan.hopUs] : this.links.fates(from, to);
     for (const delay of fates)
@@ -412,27 +286,14 @@ export class Cluster {
     return fates.length > 0;
   }
 
-  #carryFromStore(host: Host, run: () => void): void {
-    if (this.links.isCut("store", host.slot)) this.#held.push({ host, run });
+  #carryFromStore(process: Process, run: () => void): void {
+    if (this.links.isCut("store", process.name)) this.#held.push({ process, run });
     else this.later(this.#plan.hopUs, run);
   }
 }
 
-function telemetryOf(host: Host, watcher: Watcher): Telemetry {
-  const write = (level: string) => (fields: unknown, text?: string) => watcher.onLogged(host, level, fields, text);
-  const log: Telemetry["log"] = {
-    debug: () => undefined,
-    info: write("info"),
-    warn: write("warn"),
-    error: write("error"),
-    child: () => log,
-  };
-  const span = {
-    context: { traceId: "0".repeat(32), spanId: "0".repeat(16), sampled: false },
-    set: () => undefined,
-    event: () => undefined,
-    keep: () => undefined,
-    end: () => undefined,
-  };
-  return { log, tracer: { enabled: false, start: () => span } };
+/** Undefined: a publisher's, or a stranger's. */
+function processOfConnection(name: string): string | undefined {
+  const end = name.indexOf("#");
+  return end < 0 ? undefined : name.slice(0, end);
 }

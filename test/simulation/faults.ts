@@ -1,9 +1,11 @@
 /** Makes happen what a plan says, and ends it all. */
-import { type Cluster, type Running } from "./cluster.ts";
+import { drainInOrder } from "@tutti/actors";
+import type { Cluster } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
-import type { Host } from "./host.ts";
 import type { Cut } from "./links.ts";
 import type { Action, Plan } from "./plan.ts";
+import type { Process } from "./process.ts";
+import type { RunningProcess } from "./processes.ts";
 import { hasRollout } from "./rollouts.ts";
 
 /** A client that lost its server tries again at moments of its own. */
@@ -13,7 +15,7 @@ export class Faults {
   readonly #plan: Plan;
   readonly #cluster: Cluster;
   readonly #checkers: Checkers;
-  readonly #draining = new Map<string, Host>();
+  readonly #draining = new Set<Process>();
 
   constructor(plan: Plan, cluster: Cluster, checkers: Checkers) {
     this.#plan = plan;
@@ -37,6 +39,10 @@ export class Faults {
         return this.#cut(this.#usurpation(action.slot), action.forUs);
       case "disconnect":
         return this.#disconnect(action);
+      case "break-links": {
+        const entry = cluster.running.get(action.slot);
+        return entry && cluster.hostLinks.breakLinks(entry.in.process);
+      }
       case "store-out":
         return this.#closeStore(action.forUs);
       case "headless":
@@ -49,7 +55,7 @@ export class Faults {
       case "leave":
         return this.#drain(action.slot, undefined);
       case "hang":
-        return cluster.hangNext(this.#plan.models[action.model]!.name);
+        return cluster.engines.hangNext(this.#plan.models[action.model]!.name);
       case "place":
         return cluster.place(action.placing);
       case "share":
@@ -69,13 +75,13 @@ export class Faults {
   /** Somebody who was told to leave is on the way out still, or back. */
   get isUnderWay(): boolean {
     const { running, slots } = this.#cluster;
-    const leaving = [...this.#draining].some(([slot, host]) => running.get(slot)?.host === host);
+    const leaving = [...this.#draining].some(({ alive }) => alive);
     return leaving || slots.some((slot) => !running.has(slot));
   }
 
   #kill(slot: string, backAfterUs: number): void {
-    const host = this.#cluster.running.get(slot)?.host;
-    if (host !== undefined) this.#checkers.takeovers.killed(host.key);
+    for (const { incarnation } of this.#cluster.running.get(slot)?.in.actors ?? [])
+      this.#checkers.takeovers.killed(incarnation.key);
     this.#cluster.kill(slot);
     this.#cluster.later(backAfterUs, () => this.#isFaulty && this.#cluster.start(slot));
   }
@@ -90,7 +96,7 @@ export class Faults {
     const cluster = this.#cluster;
     this.#closeStore(forUs);
     cluster.serverAway = true;
-    for (const entry of cluster.running.values()) {
+    for (const entry of cluster.processes) {
       this.#breakAll(entry);
       cluster.later(forUs + 1 + cluster.draw(RECONNECT_US_MAX), () => this.#reconnect(entry));
     }
@@ -100,62 +106,73 @@ export class Faults {
       cluster.reconnectPublishers();
     });
   }
-  #breakAll({ host, buses }: Running): void {
-    host.bulkAway = true;
-    for (const bus of buses) bus.disconnect("unconfirmed");
+  #breakAll({ process, connections }: RunningProcess): void {
+    process.bulkAway = true;
+    for (const connection of connections) connection.disconnect("unconfirmed");
   }
 
   /** @param backAfterUs - undefined: not before faults stop */
   #drain(slot: string, backAfterUs: number | undefined): void {
-    const entry = this.#cluster.running.get(slot);
+    const entry = this.#cluster.running.get(slot)?.in;
     // Who was told to leave and was killed instead leaves no more; its successor may.
-    if (entry === undefined || this.#draining.get(slot) === entry.host) return;
-    this.#draining.set(slot, entry.host);
+    if (entry === undefined || this.#draining.has(entry.process)) return;
+    const { process, actors } = entry;
+    this.#draining.add(process);
     // What is on its way to an ingress when it stops is its business still (T9).
-    if (this.#plan.calm && slot.startsWith("ingress"))
+    if (this.#plan.calm && actors.some(({ actor }) => actor.role === "ingress"))
       for (const model of this.#plan.models) for (let i = 0; i < 3; i++) this.#cluster.ask(model, model.sloMs);
     const done = (): void => {
-      if (this.#draining.get(slot) === entry.host) this.#draining.delete(slot);
-      if (!entry.host.alive) return;
+      this.#draining.delete(process);
+      if (!process.alive) return;
       this.#cluster.kill(slot);
       if (backAfterUs !== undefined || !this.#isFaulty)
         this.#cluster.later(backAfterUs ?? 1_000, () => this.#cluster.start(slot));
     };
-    entry.host.perform(() => entry.actor.drain(done));
+    process.perform(() =>
+      drainInOrder(
+        actors.map(({ actor }) => actor),
+        done,
+      ),
+    );
   }
 
   #pause(slot: string, forUs: number): void {
-    const host = this.#cluster.running.get(slot)?.host;
-    if (host === undefined || host.paused) return;
-    host.paused = true;
+    const process = this.#cluster.running.get(slot)?.in.process;
+    if (process === undefined || process.paused) return;
+    process.paused = true;
     this.#cluster.later(forUs, () => this.#wake(slot));
   }
   #wake(slot: string): void {
-    const host = this.#cluster.running.get(slot)?.host;
-    if (host?.paused !== true) return;
-    this.#checkers.note(`${host.name} wakes`);
-    host.wake(this.#cluster.now);
+    const process = this.#cluster.running.get(slot)?.in.process;
+    if (process?.paused !== true) return;
+    this.#checkers.note(`${process.name} wakes`);
+    process.wake(this.#cluster.now);
   }
 
+  /** Between processes: what stays in one, or goes over a link, needs no network. */
   #partition(slots: readonly string[], hearing: boolean): Cut {
-    const inside = new Set(slots);
-    const outside = new Set([...this.#cluster.slots, "store"].filter((slot) => !inside.has(slot)));
+    const inside = new Set(slots.map((slot) => this.#cluster.processOf(slot)));
+    const all = this.#cluster.slots.map((slot) => this.#cluster.processOf(slot));
+    const outside = new Set([...all, "store"].filter((name) => !inside.has(name)));
     const block = { from: outside, to: inside };
     return hearing ? [block] : [block, { from: inside, to: outside }];
   }
 
   #usurpation(slot: string): Cut {
-    const of = (role: string, but = ""): Set<string> =>
-      new Set(this.#cluster.slots.filter((one) => one.startsWith(role) && one !== but));
-    const old = new Set([slot]);
+    const usurped = this.#cluster.processOf(slot);
+    const of = (role: string): Set<string> => {
+      const slots = this.#cluster.slots.filter((one) => one.startsWith(role));
+      return new Set(slots.map((one) => this.#cluster.processOf(one)).filter((name) => name !== usurped));
+    };
+    const old = new Set([usurped]);
     const role = slot.startsWith("ranker") ? "ranker" : "batcher";
     const cut = [
-      { from: old, to: of(role, slot) },
+      { from: old, to: of(role) },
       { from: new Set(["store"]), to: old },
-      { from: of(role, slot), to: old },
+      { from: of(role), to: old },
     ];
     // Who acts on their word: batchers on a ranker's, rankers on a batcher's.
-    return [...cut, { from: of(role, slot), to: of(role === "ranker" ? "batcher" : "ranker") }];
+    return [...cut, { from: of(role), to: of(role === "ranker" ? "batcher" : "ranker") }];
   }
 
   #cut(cut: Cut, forUs: number): void {
@@ -167,22 +184,23 @@ export class Faults {
   }
 
   #disconnect({ slot, which, forUs }: Extract<Action, { kind: "disconnect" }>): void {
-    const entry = this.#cluster.running.get(slot);
+    const entry = this.#cluster.running.get(slot)?.in;
     if (entry === undefined) return;
-    if (which !== "bulk") entry.buses[0]?.disconnect();
+    const [control, bulk] = entry.connections;
+    if (which !== "bulk") control.disconnect();
     if (which !== "control") {
-      entry.host.bulkAway = true;
-      entry.buses[1]?.disconnect("unconfirmed");
+      entry.process.bulkAway = true;
+      bulk.disconnect("unconfirmed");
     }
     this.#cluster.later(forUs, () => this.#reconnect(entry));
   }
   /** A stopped process connects again when it wakes. */
-  #reconnect({ host, buses }: Running): void {
-    host.perform(() => {
+  #reconnect({ process, connections }: RunningProcess): void {
+    process.perform(() => {
       if (this.#cluster.serverAway) return;
-      if (host.bulkAway) host.bulkBackAt = this.#cluster.now;
-      host.bulkAway = false;
-      for (const bus of buses) bus.reconnect();
+      if (process.bulkAway) process.bulkBackAt = this.#cluster.now;
+      process.bulkAway = false;
+      for (const connection of connections) connection.reconnect();
     });
   }
 
@@ -190,14 +208,13 @@ export class Faults {
     this.#checkers.note("faults stop");
     const cluster = this.#cluster;
     cluster.links.heal();
-    cluster.enginesFaulty = false;
+    cluster.hostLinks.world.faulty = false;
+    cluster.engines.last = false;
     cluster.store.available = true;
     cluster.serverAway = false;
     cluster.showHeld();
-    for (const [slot, entry] of [...cluster.running]) {
-      this.#wake(slot);
-      this.#reconnect(entry);
-    }
+    for (const slot of [...cluster.running.keys()]) this.#wake(slot);
+    for (const entry of cluster.processes) this.#reconnect(entry);
     cluster.reconnectPublishers();
     for (const slot of cluster.slots) cluster.start(slot);
     if (this.#plan.placings !== undefined) cluster.place(this.#plan.placings.last);

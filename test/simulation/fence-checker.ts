@@ -6,7 +6,8 @@
 import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
-import type { Host, Pull } from "./host.ts";
+import type { Pull } from "./ports.ts";
+import type { Incarnation } from "./process.ts";
 import type { Report } from "./violation.ts";
 
 /** What an executor takes at once: `acceptedMax` of its own accord, and a probe. */
@@ -27,7 +28,7 @@ interface Grant extends GpuGranted {
 }
 interface Accepted {
   readonly at: number;
-  readonly host: Host;
+  readonly actor: Incarnation;
   finished: boolean;
 }
 /** What one executor has obeyed or promised. */
@@ -65,8 +66,8 @@ export class FenceChecker {
   readonly #untold = new Set<Untold>();
   readonly #running = new Map<string, number>();
   /** In the order in which they were given to their engines. */
-  readonly #runs = new Set<{ readonly host: Host; readonly gpu: number; readonly since: number }>();
-  readonly #drivers = new Map<number, Host>();
+  readonly #runs = new Set<{ readonly actor: Incarnation; readonly gpu: number; readonly since: number }>();
+  readonly #drivers = new Map<number, Incarnation>();
 
   constructor(report: Report, now: () => number) {
     this.#report = report;
@@ -93,27 +94,27 @@ export class FenceChecker {
     return this.#termOf.get(model) ?? 0;
   }
   /** As an executor is shown it. */
-  termSeen(host: Host, model: number, term: number): void {
-    raise(this.#of(host.key).terms, model, term);
+  termSeen(actor: Incarnation, model: number, term: number): void {
+    raise(this.#of(actor.key).terms, model, term);
   }
 
-  granted(host: Host, grant: GpuGranted): void {
-    if (this.#rankerOf.get(grant.epoch) !== host.key)
-      this.#report("T5", `${host.name} grants under epoch ${grant.epoch}, which it does not hold`);
+  granted(actor: Incarnation, grant: GpuGranted): void {
+    if (this.#rankerOf.get(grant.epoch) !== actor.key)
+      this.#report("T5", `${actor.name} grants under epoch ${grant.epoch}, which it does not hold`);
     const id = grantId(grant);
     if (this.#grants.has(id)) this.#report("T5", `grant ${id} is given twice`);
     this.#grants.set(id, { ...grant, givenAt: this.#now(), usedBy: undefined });
   }
 
-  dispatched(host: Host, batch: BatchDispatched): void {
-    const id = `${host.key}/${batch.batchId}`;
-    if (this.#batches.has(id)) this.#report("T4", `${host.name} numbers two batches ${batch.batchId}`);
+  dispatched(actor: Incarnation, batch: BatchDispatched): void {
+    const id = `${actor.key}/${batch.batchId}`;
+    if (this.#batches.has(id)) this.#report("T4", `${actor.name} numbers two batches ${batch.batchId}`);
     this.#batches.set(id, batch);
     const model = modelNumberOf(batch.thread);
-    if (this.#batcherOf.get(`${model}/${batch.term}`) !== host.key)
+    if (this.#batcherOf.get(`${model}/${batch.term}`) !== actor.key)
       this.#report(
         "T5",
-        `${host.name} sends a batch under term ${batch.term} of model ${model}, which it does not hold`,
+        `${actor.name} sends a batch under term ${batch.term} of model ${model}, which it does not hold`,
       );
     const grant = this.#grants.get(grantId(batch));
     if (grant === undefined) return this.#report("T5", `batch ${batch.batchId} names a grant that nobody gave`);
@@ -128,18 +129,18 @@ export class FenceChecker {
   }
 
   /** The pull of its inputs shows that an executor has accepted a batch. */
-  accepted(host: Host, { batcher, batchId }: Pull): void {
+  accepted(actor: Incarnation, { batcher, batchId }: Pull): void {
     const id = `${batcher}/${batchId}`;
-    const acceptance = `${host.key} ${id}`;
+    const acceptance = `${actor.key} ${id}`;
     const isFirstPull = this.#accepted.get(acceptance)?.at !== this.#now();
     if (!isFirstPull) return;
     const batch = this.#batches.get(id);
-    if (batch === undefined) return this.#report("T5", `${host.name} runs batch ${id}, which nobody sent`);
-    if (this.#accepted.has(acceptance)) this.#report("T4", `${host.name} accepts batch ${batchId} a second time`);
-    this.#accepted.set(acceptance, { at: this.#now(), host, finished: false });
-    const obeyed = this.#of(host.key);
-    const says = (what: string): void => this.#report("T5", `${host.name} accepts batch ${batchId} ${what}`);
-    if (batch.executor !== host.key) says("of another incarnation");
+    if (batch === undefined) return this.#report("T5", `${actor.name} runs batch ${id}, which nobody sent`);
+    if (this.#accepted.has(acceptance)) this.#report("T4", `${actor.name} accepts batch ${batchId} a second time`);
+    this.#accepted.set(acceptance, { at: this.#now(), actor, finished: false });
+    const obeyed = this.#of(actor.key);
+    const says = (what: string): void => this.#report("T5", `${actor.name} accepts batch ${batchId} ${what}`);
+    if (batch.executor !== actor.key) says("of another incarnation");
     // Who hears in one turn that it goes and that it stays tells both leaders, and which of them it obeys its next batch shows.
     if (obeyed.told.get(this.#subClusterOf.get(batch.epoch)) === batch.epoch) obeyed.epoch = batch.epoch;
     obeyed.told.clear();
@@ -150,14 +151,14 @@ export class FenceChecker {
     if (batch.grantSeq <= sequence) says(`of sequence ${batch.grantSeq} after ${sequence}`);
     const model = modelNumberOf(batch.thread);
     if (batch.term < (obeyed.terms.get(model) ?? 0)) says(`of term ${batch.term} after ${obeyed.terms.get(model)}`);
-    if (this.#now() + host.skew > batch.validUntil) says("after its grant's validity");
+    if (this.#now() + actor.process.skew > batch.validUntil) says("after its grant's validity");
     raise(obeyed.sequences, batch.gpu, batch.grantSeq);
     raise(obeyed.terms, model, batch.term);
   }
 
   /** By telling epoch e when it is free, an executor promises to obey nothing older of its sub-cluster, and nothing of another. */
-  promised(host: Host, { epoch }: Pick<GpuFreed, "epoch">): void {
-    const obeyed = this.#of(host.key);
+  promised(actor: Incarnation, { epoch }: Pick<GpuFreed, "epoch">): void {
+    const obeyed = this.#of(actor.key);
     const [from, to] = [this.#subClusterOf.get(obeyed.epoch), this.#subClusterOf.get(epoch)];
     if (from !== undefined && from !== to) {
       obeyed.epoch = epoch;
@@ -172,24 +173,24 @@ export class FenceChecker {
       if (one.obeyed === obeyed && one.epoch === epoch && one.at === this.#now()) this.#untold.delete(one);
   }
 
-  finished(host: Host, { batchId }: BatchFinished, batcher: ActorKey): void {
-    const accepted = this.#accepted.get(`${host.key} ${batcher}/${batchId}`);
-    if (accepted === undefined) return this.#report("T4", `${host.name} reports batch ${batchId}, which it never ran`);
-    if (accepted.finished) this.#report("T4", `${host.name} reports batch ${batchId} twice`);
+  finished(actor: Incarnation, { batchId }: BatchFinished, batcher: ActorKey): void {
+    const accepted = this.#accepted.get(`${actor.key} ${batcher}/${batchId}`);
+    if (accepted === undefined) return this.#report("T4", `${actor.name} reports batch ${batchId}, which it never ran`);
+    if (accepted.finished) this.#report("T4", `${actor.name} reports batch ${batchId} twice`);
     accepted.finished = true;
   }
 
-  ran(host: Host, gpu: number, change: 1 | -1): void {
+  ran(actor: Incarnation, gpu: number, change: 1 | -1): void {
     const driver = this.#drivers.get(gpu);
-    if (driver !== undefined && driver !== host && driver.alive)
-      this.#report("T4", `${host.name} and ${driver.name} drive accelerator ${gpu}`);
-    this.#drivers.set(gpu, host);
-    const id = `${host.key}/${gpu}`;
+    if (driver !== undefined && driver !== actor && driver.alive)
+      this.#report("T4", `${actor.name} and ${driver.name} drive accelerator ${gpu}`);
+    this.#drivers.set(gpu, actor);
+    const id = `${actor.key}/${gpu}`;
     const running = (this.#running.get(id) ?? 0) + change;
     this.#running.set(id, running);
     if (running > RUNS_MAX) this.#report("T7", `${running} batches wait for accelerator ${gpu}`);
-    if (change === 1) this.#runs.add({ host, gpu, since: this.#now() });
-    else for (const run of this.#runs) if (run.host === host && run.gpu === gpu) return void this.#runs.delete(run);
+    if (change === 1) this.#runs.add({ actor, gpu, since: this.#now() });
+    else for (const run of this.#runs) if (run.actor === actor && run.gpu === gpu) return void this.#runs.delete(run);
   }
 
   /** T5: what an executor accepts it has told to obey. T4: an accepted batch runs, and ends, or its executor does. */
@@ -197,15 +198,15 @@ export class FenceChecker {
     for (const { at, epoch, obeyed, says } of this.#untold)
       if (at < this.#now()) says(`of epoch ${epoch}, and has told ${obeyed.epoch} that it obeys it`);
     for (const run of this.#runs) {
-      const { host, gpu, since } = run;
-      if (!host.alive) this.#runs.delete(run);
-      else if (!host.paused && this.#now() > Math.max(since, host.wokenAt) + HUNG_US_MAX)
-        this.#report("T4", `a run on accelerator ${gpu} of ${host.name} does not end, and nobody ends it`);
+      const { actor, gpu, since } = run;
+      if (!actor.alive) this.#runs.delete(run);
+      else if (!actor.paused && this.#now() > Math.max(since, actor.wokenAt) + HUNG_US_MAX)
+        this.#report("T4", `a run on accelerator ${gpu} of ${actor.name} does not end, and nobody ends it`);
     }
-    for (const [id, { at, host, finished }] of this.#accepted) {
-      if (finished || !host.alive || host.paused) continue;
-      if (this.#now() > Math.max(at, host.wokenAt) + RUN_US_MAX)
-        this.#report("T4", `${host.name} has accepted batch ${id} and never reported it`);
+    for (const [id, { at, actor, finished }] of this.#accepted) {
+      if (finished || !actor.alive || actor.paused) continue;
+      if (this.#now() > Math.max(at, actor.wokenAt) + RUN_US_MAX)
+        this.#report("T4", `${actor.name} has accepted batch ${id} and never reported it`);
     }
   }
 

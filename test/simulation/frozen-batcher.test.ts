@@ -3,19 +3,19 @@ import { GpuGranted, RequestRefused } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Checkers } from "./checkers.ts";
-import { Cluster, PEER_TIMEOUT } from "./cluster.ts";
-import { type Plan, planOf } from "./plan.ts";
+import { Cluster } from "./cluster.ts";
+import { type Plan, everyoneApart, planOf } from "./plan.ts";
+import { PEER_TIMEOUT } from "./processes.ts";
 import { StoryLog } from "./story-log.ts";
 
 const MODEL = { name: "model-0", alphaUs: 800, betaUs: 2_000, sloMs: 400, batchSizeMax: 8, ratePerSecond: 0 };
+const SIZES = { ingresses: 2, batchers: 2, rankers: 2, executors: 2 };
 const PLAN: Plan = {
   ...planOf(1),
+  ...SIZES,
+  grouping: everyoneApart(SIZES),
   calm: true,
   struck: false,
-  ingresses: 2,
-  batchers: 2,
-  rankers: 2,
-  executors: 2,
   joiners: [],
   gpusPerExecutor: 2,
   models: [MODEL],
@@ -46,21 +46,21 @@ test.each([1, 5, 20, 99])(
     cluster.open();
     cluster.clock.advanceBy(seconds(3));
     const term = checkers.fence.termOf(1);
-    const [holder] = [...cluster.running].find(([, { host }]) => host.figures?.()["threads"] === 1)!;
-    const { host } = cluster.running.get(holder)!;
+    const [holder] = [...cluster.running].find(([, { incarnation }]) => incarnation.figures?.()["threads"] === 1)!;
+    const { process } = cluster.running.get(holder)!.in;
     // Requests come, and the holder stops between its offer and the grant.
     const asked = Array.from({ length: 6 }, () => cluster.ask(MODEL, MODEL.sloMs));
     const isGranted = (): boolean => story.last(1).some((line) => line.includes(`sends ${GpuGranted.name}`));
     expect(cluster.clock.runUntil(isGranted, (cluster.now + millis(20)) as typeof cluster.now)).toBe(true);
-    host.paused = true;
+    process.paused = true;
     cluster.clock.advanceBy(millis((times * PEER_TIMEOUT) / 1_000 + 50));
     expect(checkers.fence.termOf(1)).toBeGreaterThan(term);
     for (let i = 0; i < 4; i++) asked.push(cluster.ask(MODEL, MODEL.sloMs));
-    host.wake(cluster.now);
+    process.wake(cluster.now);
     cluster.clock.advanceBy(millis(600));
     expect(checkers.violations).toEqual([]);
     expect(asked.map(({ outcomes }) => outcomes.map(({ status }) => status).join())).toEqual(asked.map(() => "ok"));
-    const woken = story.last(100_000).filter((line) => line.includes(host.name) && line.includes("sends"));
+    const woken = story.last(100_000).filter((line) => line.includes(`${process.name}#`) && line.includes("sends"));
     expect(woken.filter((line) => line.includes(RequestRefused.name))).toEqual([]);
   },
 );

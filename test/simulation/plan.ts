@@ -1,4 +1,5 @@
 import { Prng } from "@tutti/units";
+import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
 import { withRollout } from "./rollouts.ts";
 
@@ -31,6 +32,8 @@ export type Action =
       readonly which: "control" | "bulk" | "both";
       readonly forUs: number;
     }
+  /** All links of its process with others of its host break, and what is on its way over them is lost. */
+  | { readonly kind: "break-links"; readonly slot: string }
   | { readonly kind: "store-out"; readonly forUs: number }
   /** The store answers nobody, and at the same moment somebody dies whose place can be taken only through it. */
   | { readonly kind: "headless"; readonly slot: string; readonly forUs: number }
@@ -82,6 +85,8 @@ export interface Plan {
   readonly placings?: Placings;
   /** Started by an action. */
   readonly joiners: readonly string[];
+  /** Whoever shares a process with others is struck together with them. */
+  readonly grouping: Grouping;
   readonly gpusPerExecutor: number;
   readonly models: readonly ModelPlan[];
   readonly policy: "adaptive" | "deferred" | "eager";
@@ -90,6 +95,8 @@ export interface Plan {
   readonly hopJitterUs: number;
   readonly skewUsMax: number;
   readonly link: (from: string, to: string) => LinkFaults;
+  /** Nothing on the way overtakes anything, or comes twice. */
+  readonly isOrderly: boolean;
   readonly engine: EngineFaults;
   /** A run takes so many times what its profile says, at most. */
   readonly slowdownMax: number;
@@ -102,10 +109,24 @@ export interface Plan {
 const SKEW_US_MAX = 100;
 const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 
-/** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
-export const planOf = (seed: number): Plan => withRollout(planWithoutRollout(seed));
+const undisturbed = (): LinkFaults => CLEAN;
 
-function planWithoutRollout(seed: number): Plan {
+/** Swarm testing: each seed has its own few kinds of fault, so that none hides another. */
+export const planOf = (seed: number): Plan => withRollout(withGrouping(ungrouped(seed)));
+
+type Ungrouped = Omit<Plan, "grouping" | "isOrderly">;
+
+function withGrouping(plan: Ungrouped): Plan {
+  const { seed, joiners, durationUs, calm, struck, placings } = plan;
+  const isOrderly = plan.hopJitterUs === 0 && plan.link === undisturbed;
+  const slots = allSlots(plan);
+  const subClusters = placings?.subClusters.length ?? 1;
+  const grouping = groupingOf(seed, { slots, joiners, durationUs, subClusters, quiet: calm || struck });
+  const breaks = grouping.breaks.map(({ atUs, slot }) => ({ atUs, action: { kind: "break-links", slot } as const }));
+  return { ...plan, grouping, isOrderly, actions: [...plan.actions, ...breaks] };
+}
+
+function ungrouped(seed: number): Ungrouped {
   const prng = new Prng(seed * 7_919 + 17);
   /** A generator of its own, so that what it decides does not change the rest of what a seed means. */
   const extra = new Prng(seed * 6_007 + 3);
@@ -179,7 +200,7 @@ function modelPlan(prng: Prng, index: number, quiet: boolean): ModelPlan {
 
 /** Each direction of each link is clean, or bad in its own way. */
 function linkFaults(prng: Prng, worst: number): Plan["link"] {
-  if (worst === 0) return () => CLEAN;
+  if (worst === 0) return undisturbed;
   const [loses, repeats, delays] = [prng.nextFloat() < 0.7, prng.nextFloat() < 0.7, prng.nextFloat() < 0.7];
   const known = new Map<string, LinkFaults>();
   return (from, to) => {
@@ -211,9 +232,18 @@ const slotsOf = (sizes: Sizes): Record<"ingress" | "batcher" | "ranker" | "execu
   };
 };
 
+export const allSlots = (sizes: Sizes): string[] => [...Object.values(slotsOf(sizes)).flat(), "profiler-0"];
+
+/** Of plans that are made by hand. */
+export const everyoneApart = (sizes: Sizes): Grouping => ({
+  processes: apart(allSlots(sizes)),
+  links: { late: 0, lateUsMax: 0, full: 0 },
+  breaks: [],
+});
+
 /** One restart after another, each long after the one before it has come back. */
 function calmActions(prng: Prng, sizes: Sizes, durationUs: number): Plan["actions"] {
-  const all = [...Object.values(slotsOf(sizes)).flat(), "profiler-0"];
+  const all = allSlots(sizes);
   return [0.1, 0.6].map((share) => ({
     atUs: Math.round(durationUs * (share + 0.2 * prng.nextFloat())),
     action: { kind: "drain", slot: all[prng.nextInt(all.length)]!, backAfterUs: 1_000 },
@@ -221,8 +251,7 @@ function calmActions(prng: Prng, sizes: Sizes, durationUs: number): Plan["action
 }
 
 function actionsOf(prng: Prng, plan: Sizes & Pick<Plan, "models" | "durationUs">): Plan["actions"] {
-  const slots = slotsOf(plan);
-  const all = [...Object.values(slots).flat(), "profiler-0"];
+  const all = allSlots(plan);
   const any = (): string => all[prng.nextInt(all.length)]!;
   /** A leader that stops and wakes is the one that sends what is stale. */
   const likelyRanker = (): string => (prng.nextFloat() < 0.5 ? `ranker-${prng.nextInt(plan.rankers)}` : any());

@@ -10,8 +10,8 @@ import {
   type RequestWithdrawn,
 } from "@tutti/protocol";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
-import { PEER_TIMEOUT } from "./cluster.ts";
-import type { Host } from "./host.ts";
+import type { Incarnation } from "./process.ts";
+import { PEER_TIMEOUT } from "./processes.ts";
 import type { Report } from "./violation.ts";
 
 /** A request that came at least so long before its deadline was plannable. */
@@ -49,8 +49,8 @@ export class QueueChecker {
   readonly #report: Report;
   readonly #now: () => number;
   readonly #termOf: (model: number) => number;
-  readonly #ledgers = new Map<Host, Ledger>();
-  readonly #batchers = new Map<ActorKey, Host>();
+  readonly #ledgers = new Map<Incarnation, Ledger>();
+  readonly #batchers = new Map<ActorKey, Incarnation>();
   readonly #ended = new Set<ActorKey>();
 
   constructor(report: Report, now: () => number, termOf: (model: number) => number) {
@@ -59,15 +59,15 @@ export class QueueChecker {
     this.#termOf = termOf;
   }
 
-  started(host: Host): void {
-    this.#batchers.set(host.key, host);
+  started(actor: Incarnation): void {
+    this.#batchers.set(actor.key, actor);
   }
-  ended(host: Host): void {
-    this.#ended.add(host.key);
+  ended(actor: Incarnation): void {
+    this.#ended.add(actor.key);
   }
 
-  arrived(host: Host, arrival: RequestArrived, ingress: ActorKey): void {
-    const ledger = this.#of(host);
+  arrived(actor: Incarnation, arrival: RequestArrived, ingress: ActorKey): void {
+    const ledger = this.#of(actor);
     this.#loosen(ledger, ingress);
     const id = `${ingress}/${arrival.seq}`;
     const known = ledger.entries.get(id);
@@ -95,12 +95,12 @@ export class QueueChecker {
   }
 
   /** It has said something of the thread under that term. */
-  served(host: Host, thread: ThreadId, term: number): void {
-    this.#of(host).served.set(thread, term);
+  served(actor: Incarnation, thread: ThreadId, term: number): void {
+    this.#of(actor).served.set(thread, term);
   }
 
-  dispatched(host: Host, batch: BatchDispatched): void {
-    const ledger = this.#of(host);
+  dispatched(actor: Incarnation, batch: BatchDispatched): void {
+    const ledger = this.#of(actor);
     const requests: string[] = [];
     let next = 0;
     for (const { ingress, count } of batch.ingresses)
@@ -110,13 +110,13 @@ export class QueueChecker {
     for (const id of requests) {
       const entry = ledger.entries.get(id);
       if (entry === undefined || entry.thread !== batch.thread) {
-        this.#report("M1", `batch ${batch.batchId} of ${host.name} has request ${id}, which never came to its thread`);
+        this.#report("M1", `batch ${batch.batchId} of ${actor.name} has request ${id}, which never came to its thread`);
         continue;
       }
       if (entry.state === "left" && !entry.isLoose)
         this.#report("M1", `request ${id} is dispatched after it was refused or withdrawn`);
       if (entry.state === "out" && !entry.isLoose && !this.#mayComeBack(ledger, entry))
-        this.#report("M1", `request ${id} is in batches ${entry.batch?.batchId} and ${batch.batchId} of ${host.name}`);
+        this.#report("M1", `request ${id} is in batches ${entry.batch?.batchId} and ${batch.batchId} of ${actor.name}`);
       if (batch.startAt + batch.expectedRun > entry.deadline)
         this.#report("M4", `batch ${batch.batchId} is planned to end after the deadline of request ${id}`);
       entry.state = "out";
@@ -137,8 +137,8 @@ export class QueueChecker {
     );
   }
 
-  batchRefused(host: Host, { batchId }: BatchRefused, executor: ActorKey): void {
-    const ledger = this.#of(host);
+  batchRefused(actor: Incarnation, { batchId }: BatchRefused, executor: ActorKey): void {
+    const ledger = this.#of(actor);
     const known = ledger.batches.get(batchId);
     if (known === undefined || known.batch.executor !== executor) return;
     ledger.batches.delete(batchId);
@@ -148,14 +148,14 @@ export class QueueChecker {
         ledger.entries.set(id, { ...entry, state: "queued", since: this.#now() });
     }
   }
-  batchFinished(host: Host, batchId: number): void {
-    this.#of(host).batches.delete(batchId);
+  batchFinished(actor: Incarnation, batchId: number): void {
+    this.#of(actor).batches.delete(batchId);
   }
-  executorLost(host: Host, executor: ActorKey): void {
-    this.#of(host).lost.set(executor, this.#now());
+  executorLost(actor: Incarnation, executor: ActorKey): void {
+    this.#of(actor).lost.set(executor, this.#now());
   }
-  heard(host: Host, sender: ActorKey): void {
-    const ledger = this.#of(host);
+  heard(actor: Incarnation, sender: ActorKey): void {
+    const ledger = this.#of(actor);
     this.#loosen(ledger, sender);
     ledger.heard.set(sender, this.#now());
   }
@@ -169,18 +169,18 @@ export class QueueChecker {
     return heardAt !== undefined && this.#now() - heardAt >= PEER_TIMEOUT * 0.9;
   }
 
-  refused(host: Host, { seq }: RequestRefused, ingress: ActorKey): void {
-    const entry = this.#of(host).entries.get(`${ingress}/${seq}`);
-    if (entry === undefined) return this.#report("M1", `${host.name} refuses a request that never came`);
+  refused(actor: Incarnation, { seq }: RequestRefused, ingress: ActorKey): void {
+    const entry = this.#of(actor).entries.get(`${ingress}/${seq}`);
+    if (entry === undefined) return this.#report("M1", `${actor.name} refuses a request that never came`);
     // A refusal decided just before the withdrawal came may leave together with others a moment later.
     const isCrossing = this.#now() - entry.withdrawnAt <= RELAXED_US;
     if (entry.state === "left" && !isCrossing && !entry.isLoose)
-      this.#report("M1", `${host.name} refuses request ${ingress}/${seq} a second time`);
+      this.#report("M1", `${actor.name} refuses request ${ingress}/${seq} a second time`);
     entry.state = "left";
   }
 
-  withdrawn(host: Host, { seq }: RequestWithdrawn, ingress: ActorKey): void {
-    const ledger = this.#of(host);
+  withdrawn(actor: Incarnation, { seq }: RequestWithdrawn, ingress: ActorKey): void {
+    const ledger = this.#of(actor);
     const entry = ledger.entries.get(`${ingress}/${seq}`);
     if (entry?.state === "out") entry.isLoose = true; // It does not come back with its batch, and may come again.
     if (entry?.state !== "queued") return;
@@ -191,12 +191,12 @@ export class QueueChecker {
   }
 
   /** T3: its ingress gives a request up that nobody has pulled. Its batcher must have let it go before. */
-  givenUp(ingress: Host, { seq }: RequestWithdrawn, batcher: ActorKey): void {
-    const host = this.#batchers.get(batcher);
-    if (host === undefined || !host.alive || host.paused) return;
+  givenUp(ingress: Incarnation, { seq }: RequestWithdrawn, batcher: ActorKey): void {
+    const actor = this.#batchers.get(batcher);
+    if (actor === undefined || !actor.alive || actor.paused) return;
     // The last batcher has nobody to hand its models to: with its goodbye it lets go of all that waits, for who takes them next.
     if (this.#ended.has(batcher)) return;
-    const ledger = this.#of(host);
+    const ledger = this.#of(actor);
     const entry = ledger.entries.get(`${ingress.key}/${seq}`);
     if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;
     // Before its time is up it was cancelled, or an earlier holder of the model has sent it out.
@@ -204,13 +204,13 @@ export class QueueChecker {
     const planned = entry.deadline - PLANNABLE_US;
     const isHeld =
       ledger.served.get(entry.thread) === entry.term && this.#termOf(modelNumberOf(entry.thread)) === entry.term;
-    if (isHeld && entry.since < planned && host.wokenAt < planned)
-      this.#report("T3", `${host.name} has kept request ${ingress.key}/${seq} until its ingress gave it up`);
+    if (isHeld && entry.since < planned && actor.wokenAt < planned)
+      this.#report("T3", `${actor.name} has kept request ${ingress.key}/${seq} until its ingress gave it up`);
   }
 
-  #of(host: Host): Ledger {
-    let ledger = this.#ledgers.get(host);
-    if (ledger === undefined) this.#ledgers.set(host, (ledger = new Ledger()));
+  #of(actor: Incarnation): Ledger {
+    let ledger = this.#ledgers.get(actor);
+    if (ledger === undefined) this.#ledgers.set(actor, (ledger = new Ledger()));
     return ledger;
   }
 }

@@ -72,12 +72,21 @@ class Trial {
   }
 
   run(): void {
+    try {
+      this.#run();
+    } catch (error) {
+      this.#checkers.fail("T7", `the simulation does not go on: ${String(error)}`);
+    }
+  }
+
+  #run(): void {
     const { durationUs } = this.#plan;
     this.#cluster.open();
     if (!this.#awaitService("a cluster that starts is served", 1)) return;
     this.#checkers.note(`faults begin: ${describe(this.#plan)}`);
     this.#cluster.links.faulty = true;
-    this.#cluster.enginesFaulty = true;
+    this.#cluster.hostLinks.world.faulty = true;
+    this.#cluster.engines.last = true;
     for (const { atUs, action } of this.#plan.actions) this.#cluster.later(atUs, () => this.#faults.perform(action));
     this.#startLoad(durationUs);
     if (!this.#advance(micros(durationUs))) return;
@@ -190,13 +199,13 @@ class Trial {
   /** T7, and T9 of a calm plan: what is left when all is answered. */
   #checkRest(): void {
     const ingresses = [...this.#cluster.running.keys()].filter((slot) => slot.startsWith("ingress")).length;
-    for (const { host } of this.#cluster.running.values()) {
-      const { held = 0, outstanding = 0 } = host.figures?.() ?? {};
+    for (const { incarnation } of this.#cluster.running.values()) {
+      const { held = 0, outstanding = 0 } = incarnation.figures?.() ?? {};
       // An ingress sends requests of its own to a model that moved, one at a time: they need not be over.
       const own = this.#plan.models.length * ingresses;
-      if (held > own) this.#checkers.fail("T7", `${host.name} holds ${held} requests when all are answered`);
+      if (held > own) this.#checkers.fail("T7", `${incarnation.name} holds ${held} requests when all are answered`);
       if (outstanding > own)
-        this.#checkers.fail("T7", `${host.name} waits for ${outstanding} batches when all are done`);
+        this.#checkers.fail("T7", `${incarnation.name} waits for ${outstanding} batches when all are done`);
     }
     if (this.#plan.struck) return this.#checkStruck();
     if (!this.#plan.calm) return;
@@ -215,7 +224,7 @@ class Trial {
     const isSteady = ({ at }: Asked): boolean =>
       strikes.every((struckAt) => at < struckAt - STRUCK_SLO_US || at > struckAt + TAKEN_OVER_US);
     // What was on its way to an ingress that died then is its loss too, though it never had it.
-    const deathsOf = (role: string): number[] => strikes.filter((_, i) => kills(actions[i]!, role));
+    const deathsOf = (role: string): number[] => strikes.filter((_, i) => this.#kills(actions[i]!, role));
     const [ingressDeaths, executorDeaths] = [deathsOf("ingress"), deathsOf("executor")];
     const diedUnderWay = ({ at, acceptedBy }: Asked): boolean =>
       acceptedBy === undefined && ingressDeaths.some((diedAt) => diedAt >= at && diedAt <= at + this.#plan.hopUs);
@@ -231,6 +240,13 @@ class Trial {
     const undecided = asked.filter((one) => !isDecided(one) && !isDueUnnoticed(one));
     if (undecided.length > 0)
       this.#checkers.fail("T1", `deaths left ${undecided.length} requests undecided: ${summary(undecided)}`);
+  }
+
+  /** Whoever shares a process dies together. */
+  #kills({ action }: Plan["actions"][number], role: string): boolean {
+    if (action.kind !== "kill") return false;
+    const dying = this.#plan.grouping.processes.find(({ slots }) => slots.includes(action.slot))?.slots ?? [];
+    return dying.some((slot) => slot.startsWith(role));
   }
 
   /** Open loop: what is asked does not wait for what is answered. */
@@ -250,8 +266,6 @@ class Trial {
   }
 }
 
-const kills = ({ action }: Plan["actions"][number], role: string): boolean =>
-  action.kind === "kill" && action.slot.startsWith(role);
 const DECIDED = ["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];
 const isDecided = ({ outcomes }: Asked): boolean => DECIDED.includes(outcomes[0]?.status ?? "");
 const isOk = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "ok";

@@ -1,7 +1,9 @@
 import type { EchoAnswer } from "./echo-model.ts";
-import type { Host, HostWatcher, Pull } from "./host.ts";
+import type { PortWatcher } from "./ports.ts";
+import type { CrashWatcher, Incarnation } from "./process.ts";
+import type { BatchDispatched, PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/pull";
-import type { Instant, Micros } from "@tutti/units";
+import type { ActorKey, Instant, Micros } from "@tutti/units";
 
 /** One request as its publisher sees it. */
 export interface Asked {
@@ -13,7 +15,7 @@ export interface Asked {
   readonly reply: string;
   readonly outcomes: Outcome[];
   /** The ingress that got it; undefined while nobody has. */
-  acceptedBy: Host | undefined;
+  acceptedBy: Incarnation | undefined;
   acceptedAt: Instant;
 }
 export interface Outcome extends EchoAnswer {
@@ -21,18 +23,18 @@ export interface Outcome extends EchoAnswer {
 }
 
 /** All that a cluster lets its checkers see, in true time. */
-export interface Watcher extends HostWatcher {
-  onStarted(host: Host): void;
-  onEnded(host: Host): void;
+export interface Watcher extends PortWatcher, CrashWatcher {
+  onStarted(actor: Incarnation): void;
+  onEnded(actor: Incarnation): void;
   onAsked(asked: Asked): void;
   onPublishersBack(): void;
   onOutcome(asked: Asked, outcome: Outcome): void;
   onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void;
-  /** An executor asks for the inputs of a batch that it has accepted. */
-  onPull(host: Host, pull: Pull): void;
+  /** An ingress sends a batch of its own process' batcher with its rows. */
+  onCarried(actor: Incarnation, batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): void;
   /** Lets the rows be seen that an ingress hands out. */
-  watchRows(host: Host, handlers: DataHandlers): DataHandlers;
-  onRun(host: Host, gpu: number, batchSize: number): void;
-  onRan(host: Host, gpu: number): void;
-  onLogged(host: Host, level: string, fields: unknown, text: string | undefined): void;
+  watchRows(actor: Incarnation, handlers: DataHandlers): DataHandlers;
+  onRun(actor: Incarnation, gpu: number, batchSize: number): void;
+  onRan(actor: Incarnation, gpu: number): void;
+  onLogged(actor: Incarnation, level: string, fields: unknown, text: string | undefined): void;
 }

@@ -1,0 +1,159 @@
+/** Production's actors, as a plan configures them. */
+import { type Actor, type ActorConfig, type ActorPorts, createBatcher, createExecutor } from "@tutti/actors";
+import { type IngressPorts, createIngress, createProfiler, createRanker } from "@tutti/actors";
+import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/engine";
+import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
+import type { DataClient } from "@tutti/pull";
+import { type Prng, gpuId, micros, millis, seconds } from "@tutti/units";
+import type { Plan } from "./plan.ts";
+import type { Incarnation } from "./process.ts";
+import type { Watcher } from "./watcher.ts";
+
+export interface ActorMakers {
+  readonly plan: Plan;
+  readonly watcher: Watcher;
+  readonly engines: EngineFaults;
+}
+
+export interface MadeOf {
+  readonly actor: Incarnation;
+  readonly ports: ActorPorts;
+  readonly config: ActorConfig;
+  /** Ingress and executor: their ends of the data plane. */
+  readonly serveData: IngressPorts["serveData"];
+  readonly openData: () => DataClient;
+  /** The process ends, and is started again. */
+  readonly onFault: () => void;
+}
+
+export function createActor({ plan, watcher, engines }: ActorMakers, made: MadeOf): Actor {
+  const { actor, ports, config } = made;
+  const [role, index] = actor.slot.split("-") as [string, string];
+  const ready = (): void => undefined;
+  switch (role) {
+    case "ranker": {
+      const subCluster = subClusterOf(plan, Number(index));
+      return createRanker(ports, { ...config, subCluster, pingEvery: millis(10), ctrlFloor: millis(1) }, ready);
+    }
+    case "batcher":
+      return createBatcher(
+        ports,
+        {
+          ...config,
+          policy: { kind: plan.policy },
+          prefer: plan.seed % 2 === 1 ? "latency" : "accelerators",
+          gather: plan.gather,
+          delayFloors: { ctrl: micros(400), perItem: 1, perKilobyte: 0 },
+          marginShare: 0.05,
+        },
+        ready,
+      );
+    case "profiler":
+      return createProfiler(
+        ports,
+        {
+          ...config,
+          quantile: 0.99,
+          runs: 10,
+          budget: millis(200),
+          gpusMax: 4,
+          overhead: millis(1),
+          window: seconds(10),
+        },
+        ready,
+      );
+    case "ingress": {
+      const { serveData } = made;
+      const { requestsMax } = plan;
+      return createIngress(
+        { ...ports, serveData },
+        { ...config, replyScope: "any", respondFloor: micros(200), requestsMax },
+        ready,
+      );
+    }
+    default: {
+      const { gpusPerExecutor, placings } = plan;
+      const brief = placings && { lingerFor: micros(placings.lingerForUs), keptFor: micros(placings.keptForUs) };
+      const gpus = Array.from({ length: gpusPerExecutor }, (_, i) => gpuId(Number(index) * gpusPerExecutor + i));
+      const { onFault, openData } = made;
+      const driven = gpus.map((gpu) => ({ gpu, engine: watched(engines.engine(ports), { actor, gpu, watcher }) }));
+      return createExecutor({ ...ports, data: openData(), engines: driven, onFault }, { ...config, ...brief }, ready);
+    }
+  }
+}
+
+const subClusterOf = ({ placings }: Plan, ranker: number): string => {
+  const subClusters = placings?.subClusters ?? [DEFAULT_SUB_CLUSTER];
+  return subClusters[ranker % subClusters.length]!;
+};
+
+function watched(
+  engine: Engine,
+  { actor, gpu, watcher }: { readonly actor: Incarnation; readonly gpu: number; readonly watcher: Watcher },
+): Engine {
+  return {
+    type: engine.type,
+    load: (model, done) => engine.load(model, done),
+    unload: (name, done) => engine.unload(name, done),
+    stop: (done) => engine.stop(done),
+    run: (batch, done) => {
+      watcher.onRun(actor, gpu, batch.batchSize);
+      engine.run(batch, (outcome) => {
+        watcher.onRan(actor, gpu);
+        done(outcome);
+      });
+    },
+  };
+}
+
+/** Engines that fail, and whose runs take longer than planned, as long as a plan's faults last. */
+export class EngineFaults {
+  last = false;
+  readonly #plan: Plan;
+  readonly #prng: Prng;
+  readonly #hanging = new Set<string>();
+  /** Deaths of engines by model: one more, in a row, and the model would be quarantined. */
+  readonly #deaths = new Map<string, number>();
+
+  constructor(plan: Plan, prng: Prng) {
+    this.#plan = plan;
+    this.#prng = prng;
+  }
+
+  /** The next run of that model never ends, unless an engine has broken under it often enough already. */
+  hangNext(model: string): void {
+    this.#hanging.add(model);
+  }
+
+  engine({ clock }: Pick<ActorPorts, "clock">): Engine {
+    const prng = this.#prng.fork();
+    return new EmulatedEngine({
+      clock,
+      latency: (name, _, batchSize) => {
+        const model = this.#plan.models.find((one) => one.name === name);
+        if (model === undefined) return undefined;
+        const slowdown = this.last ? 1 + prng.nextFloat() * (this.#plan.slowdownMax - 1) : 1;
+        return micros(Math.round((model.alphaUs * batchSize + model.betaUs) * slowdown));
+      },
+      fault: ({ model, batchSize }) => (this.last ? this.#fault(model, batchSize, prng) : undefined),
+    });
+  }
+
+  #fault(model: string, batchSize: number, prng: Prng): EmulatedFault | undefined {
+    const { rows, batch, broken } = this.#plan.engine;
+    const deaths = this.#deaths.get(model) ?? 0;
+    const mayDie = deaths < STRIKES_MAX - 1;
+    if (mayDie && this.#hanging.delete(model)) {
+      this.#deaths.set(model, deaths + 1);
+      return { kind: "hang" };
+    }
+    if (prng.nextFloat() < broken && mayDie) {
+      this.#deaths.set(model, deaths + 1);
+      return { kind: "batch", reason: "broken", fault: true };
+    }
+    if (prng.nextFloat() < batch) return { kind: "batch", reason: "this one failed", fault: false };
+    if (prng.nextFloat() < rows)
+      return { kind: "rows", failedRows: [{ row: prng.nextInt(batchSize), reason: "bad row" }] };
+    return undefined;
+  }
+}
