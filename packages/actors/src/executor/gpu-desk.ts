@@ -1,8 +1,10 @@
 import type { Engine } from "@tutti/engine";
-import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later } from "@tutti/units";
+import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later, micros, millis } from "@tutti/units";
 
 /** Differences below this are not worth a message to the ranker. */
 const NEWS_US = 250;
+/** How long an accelerator that takes no more is not offered again. */
+const TURNED_AWAY_FOR = millis(1);
 
 /** One accelerator of this executor: its engine, and when it will be free as far as anybody can tell. */
 export class GpuDesk {
@@ -70,11 +72,16 @@ export class GpuDesk {
   }
 
   /**
-   * It takes no batch for a while. @returns when the ranker should take it for free: no batch is granted within `lead` of that, so one planned run passes
-   * before the next is, or whatever is accepted ends
+   * It takes no batch for a while. No batch is granted within `lead` of when it is said to be free, so a planned run passes before the next grant, or a
+   * millisecond where runs take longer: what is overdue may end at any time.
+   *
+   * @returns when the ranker should take it for free
    */
   turnAway(now: Instant, lead: Micros, expectedRun: Micros): Instant {
-    this.#believedEnd = later(this.freeAt(now), after(after(now, lead), expectedRun));
+    this.#believedEnd = later(
+      this.freeAt(now),
+      after(after(now, lead), micros(Math.min(expectedRun, TURNED_AWAY_FOR))),
+    );
     return this.#believedEnd;
   }
 
