@@ -114,7 +114,11 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
     ],
     profiler: [],
     planner: ["--epoch", `${options.epoch}us`, "--budget-share", String(options.budgetShare)],
-    gateway: [...awaitFlags(around.models ?? []), ...traceFlags(options), ...repositoryFlags(options, around.credentials["admin"])],
+    gateway: [
+      ...awaitFlags(around.models ?? []),
+      ...traceFlags(options),
+      ...repositoryFlags(options, around.credentials["admin"]),
+    ],
   };
 }
 
