@@ -12,7 +12,15 @@ import type { SessionSettings } from "./provider.ts";
 import { type NoteOptions, NoteWriter } from "./run-note.ts";
 
 /** Larger files are made into sessions on the worker alone: that would block this thread. */
-export const INLINE_FILE_BYTES_MAX = 16_777_216;
+const FILE_BYTES_MAX = 16_777_216;
+/** A node's `op_type` (field 4, four bytes) as it stands in the file, also within subgraphs and functions. */
+const LOOP = Buffer.from("\x22\x04Loop", "latin1");
+
+/** Whether a trial can tell how long a model takes: how often a Loop runs may depend on a request, and whoever sets a deadline for runs expects long ones. */
+export function mayRunInline({ runDeadline }: ModelSpec, bytes: Uint8Array): boolean {
+  if (runDeadline !== undefined || bytes.byteLength > FILE_BYTES_MAX) return false;
+  return !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(LOOP);
+}
 
 export class InlineModels {
   readonly #models = new Map<string, LoadedModel>();

@@ -10,7 +10,7 @@ import { Worker } from "node:worker_threads";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
 import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
-import { INLINE_FILE_BYTES_MAX, InlineModels } from "./inline-models.ts";
+import { InlineModels, mayRunInline } from "./inline-models.ts";
 import type { Provider } from "./provider.ts";
 import type { NoteOptions } from "./run-note.ts";
 import type { WorkerOptions, WorkerReply, WorkerRequest } from "./worker-messages.ts";
@@ -128,7 +128,7 @@ export class OnnxEngine implements Engine {
     if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
     const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
     const own = new Uint8Array(bytes); // a copy, since the caller's is borrowed (`slice` of a Buffer copies nothing)
-    const isTried = this.#mayInline && bytes.byteLength <= INLINE_FILE_BYTES_MAX;
+    const isTried = this.#mayInline && mayRunInline(spec, bytes);
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");
       if (reply.outcome.kind === "failed") return done(reply.outcome);
