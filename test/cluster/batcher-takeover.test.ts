@@ -158,3 +158,28 @@ test("after deaths, stops and starts every batcher that lives has its share, and
   cluster.run(millis(300));
   expect(countsOf(cluster, 4, ["batcher-2", "batcher-3"])).toEqual([2, 2]);
 });
+
+test.each(POLICIES)(
+  "models are spread by their loads: one that was moved from a busy batcher lost and refused nothing, and stays ($kind)",
+  (policy) => {
+    const models = names(6);
+    const cluster = serving({ batchers: 2, policy }, models);
+    const first = holders(cluster, 6);
+    // Three of each: all load is on those of one batcher.
+    const busy = models.filter((_, i) => first[i] === first[0]);
+    expect(busy).toHaveLength(3);
+    const heldBy = (key: ActorKey | undefined): string[] => {
+      const held = holders(cluster, 6);
+      return busy.filter((name) => held[models.indexOf(name)] === key);
+    };
+    const asked: Asked[] = [];
+    for (let second = 0; second < 8; second++) asked.push(...loadAll(cluster, busy, 166, 50));
+    expect(heldBy(first[0])).toHaveLength(2);
+    const moved = holders(cluster, 6);
+    for (let second = 0; second < 8; second++) asked.push(...loadAll(cluster, busy, 166, 50));
+    expect(holders(cluster, 6)).toEqual(moved);
+    cluster.run(millis(200));
+    expect(notOk(asked)).toEqual([]);
+    expect(lateOnes(asked)).toEqual([]);
+  },
+);

@@ -92,6 +92,7 @@ export const wellFormed = {
     isAbsentOr(beat.address, (address) => isMap(address) && isAddress(address as object)) &&
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
     isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&
+    isAbsentOr(beat.load, isCount) &&
     isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
     isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
   rankerAnnounced: ({ key, epoch, subCluster }: Unknown<RankerAnnounced>): boolean =>

@@ -53,6 +53,8 @@ export const Heartbeat = packed<{
   readonly offers?: readonly CandidateOffered[];
   /** batcher: whether it takes models now. Not before it can serve them, and not once it leaves. */
   readonly takes?: boolean;
+  /** batcher: requests a second of its models, and ten for each of them. */
+  readonly load?: number;
   /** executor: its accelerators. */
   readonly gpus?: readonly GpuState[];
 }>({ tag: 64, name: "heartbeat", from: "every actor", to: "every actor", repair: "the next one" });

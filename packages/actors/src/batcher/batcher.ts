@@ -32,6 +32,7 @@ import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type Outstanding, type QueuedRequest } from "./dispatcher.ts";
 import { EndedBatches } from "./ended-batches.ts";
 import { Holdings } from "./holdings.ts";
+import { ModelLoads } from "./model-loads.ts";
 import type { DelayFloors } from "./pull-cost.ts";
 import { SampleMarks } from "./sample-marks.ts";
 import { ShareNotices } from "./share-notices.ts";
@@ -76,6 +77,7 @@ class Batcher implements Actor {
   readonly #holdings: Holdings;
   readonly #keeper: ThreadKeeper;
   readonly #threads = new ThreadTable();
+  readonly #loads = new ModelLoads();
   readonly #order = new ArrivalOrder();
   readonly #marks = new SampleMarks();
   readonly #ended = new EndedBatches();
@@ -99,7 +101,7 @@ class Batcher implements Actor {
       // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what it asked; one that died costs a
       // few useless rows until its time-out.
       probes: ({ role }) => role === "batcher",
-      beat: () => ({ offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes }),
+      beat: () => this.#beat(),
       stats: () => this.#stats(),
       told: (at) => this.#ended.told(at),
       onBeat: (peer) => this.#onBeat(peer),
@@ -135,6 +137,7 @@ class Batcher implements Actor {
       dispatcher: this.#dispatcher,
       catalog: () => this.#catalog,
       keeper: () => this.#keeper,
+      loads: this.#loads,
     });
     this.#keeper = this.#createKeeper();
     this.#shares = new ShareNotices({ station: this.#station, threads: this.#threads, clock: ports.clock });
@@ -144,7 +147,10 @@ class Batcher implements Actor {
       ports.clock.every(millis(20), () => this.#tick()),
       ports.clock.every(millis(250), () => this.#keeper.retuneAll()),
       ports.clock.every(millis(500), () => this.#catchUp()),
-      ports.clock.every(seconds(1), () => this.#marks.tell(this.#station, this.#now())),
+      ports.clock.every(seconds(1), () => {
+        this.#loads.read(this.#threads, this.#now());
+        this.#marks.tell(this.#station, this.#now());
+      }),
     ];
     this.#allegiance.book.open(() =>
       this.#catalog.open(() => {
@@ -422,6 +428,10 @@ class Batcher implements Actor {
     this.#arm();
   }
 
+  #beat(): Partial<Heartbeat> {
+    const load = Math.round(this.#loads.total);
+    return { offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes, load };
+  }
   #stats() {
     const { size: outstanding } = this.#dispatcher.outstanding;
     return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness());

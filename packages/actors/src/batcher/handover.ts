@@ -2,7 +2,7 @@ import type { Clock } from "@tutti/clock";
 import { type ActorKey, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 
-/** Handed on at once where nobody leaves: each new holder is cold for a moment, and one that has just started is cold altogether. */
+/** Handed on at a time where nobody leaves: each new holder is cold for a moment, and one that has just started is cold altogether. */
 const PASSING_MAX = 2;
 /** An heir that has not taken a model by then is not offered any for a while. */
 const GIVE_UP_AFTER = millis(500);

@@ -8,8 +8,11 @@ import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import type { Allegiance } from "./allegiance.ts";
 import type { Dispatcher } from "./dispatcher.ts";
+import { MODEL_LOAD, type OwnedModel } from "./balance.ts";
 import { Handover } from "./handover.ts";
+import { LoadBalancer } from "./load-balancer.ts";
 import { ModelLeases } from "./model-leases.ts";
+import type { ModelLoads } from "./model-loads.ts";
 import type { ThreadKeeper } from "./thread-keeper.ts";
 
 /** A batcher that leaves waits so long at most for others to take its models; then they inherit them. */
@@ -23,11 +26,13 @@ export interface HoldingsOptions {
   readonly dispatcher: Dispatcher;
   readonly catalog: () => Catalog;
   readonly keeper: () => ThreadKeeper;
+  readonly loads: ModelLoads;
 }
 
 export class Holdings {
   readonly leases: ModelLeases;
   readonly #options: HoldingsOptions;
+  readonly #balancer: LoadBalancer;
   readonly #handover: Handover;
   readonly #inheriting: Alarm;
   /** Batchers that have said that they take models, and whether they still do. */
@@ -57,11 +62,18 @@ export class Holdings {
       knowsPeers: () => ports.clock.now() >= this.#knowsPeersAt,
       goneAt: (batcher) => directory.goneAt(batcher),
     });
+    this.#balancer = new LoadBalancer({
+      clock: ports.clock,
+      self: config.key,
+      owned: () => this.#owned(),
+      others: () => this.#otherLoads(),
+      leaving: () => this.leaving,
+    });
     this.#handover = new Handover({
       clock: ports.clock,
       self: config.key,
       catalog,
-      moves: () => this.leases.moves,
+      moves: () => this.#balancer.moves,
       takes: (batcher) => directory.get(batcher)?.takes === true,
       leaving: () => this.leaving,
       onPassing: (modelNumber) => keeper().retune(modelNumber),
@@ -93,6 +105,7 @@ export class Holdings {
   onBeat({ key, takes = false }: Heartbeat): void {
     if (takes === (this.#takers.get(key) ?? false)) return;
     this.#takers.set(key, takes);
+    if (takes) this.#balancer.joined(key);
     this.leases.changed();
   }
   onLost(batcher: ActorKey): void {
@@ -103,6 +116,7 @@ export class Holdings {
   /** Every 20 ms. */
   tick(): void {
     if (!this.#isReady) this.#becomeReady();
+    this.#balancer.tick();
     this.#handover.tick();
   }
 
@@ -111,7 +125,7 @@ export class Holdings {
     if (this.leaving) return;
     this.#leaveUntil = after(this.#options.ports.clock.now(), LEAVE_WITHIN);
     this.#options.station.beat();
-    this.leases.claimAll();
+    this.#balancer.tick();
     this.#handover.tick();
   }
 
@@ -134,6 +148,7 @@ export class Holdings {
     if (allegiance.leaders.size === 0 || this.leaving || !this.#hasLeaders) return;
     for (const { key } of station.directory.ofRole("ingress")) if (!dispatcher.knows(key)) return;
     this.#isReady = true;
+    this.#balancer.begin();
     station.beat();
     this.leases.changed();
   }
@@ -159,6 +174,29 @@ export class Holdings {
     if (!this.takes || model?.spec.number !== offered.number) return;
     if (model.lease?.batcher !== sender || model.lease.term !== offered.term) return;
     this.#options.keeper().expect(offered);
+    if (this.#takers.get(sender) === true) this.#balancer.received(offered.number);
     this.leases.accept(model);
+  }
+
+  #owned(): OwnedModel[] {
+    const owned: OwnedModel[] = [];
+    for (const { spec, status, lease } of this.#options.catalog().models())
+      if (status?.state === "ready" && lease?.batcher === this.#options.config.key)
+        owned.push({ number: spec.number, load: this.#options.loads.of(spec.number) });
+    return owned;
+  }
+
+  #otherLoads(): ReadonlyMap<ActorKey, number> {
+    const loads = new Map<ActorKey, number>();
+    for (const { key, takes, load } of this.#options.station.directory.ofRole("batcher"))
+      if (takes === true) loads.set(key, load ?? this.#loadByNumber(key));
+    return loads;
+  }
+
+  /** An older batcher does not tell its load. */
+  #loadByNumber(batcher: ActorKey): number {
+    let models = 0;
+    for (const { lease } of this.#options.catalog().models()) if (lease?.batcher === batcher) models++;
+    return models * MODEL_LOAD;
   }
 }

@@ -4,7 +4,7 @@ import type { Store } from "@tutti/store";
 import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";
-import { type Holding, spreadOf } from "./spread.ts";
+import { type Holding, heirsOf } from "./spread.ts";
 
 export interface ModelLeasesOptions {
   readonly clock: Clock;
@@ -25,7 +25,7 @@ export interface ModelLeasesOptions {
 
 /**
  * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is the term. Who takes a model that has no
- * living holder, and who should hand one on, is worked out in spread.ts.
+ * living holder is worked out in spread.ts, who should hand one on in balance.ts.
  *
  * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the store and not each other would
  * otherwise take every model from one another as fast as the store answers, and each move costs all that waits. One that is proved dead is inherited from at
@@ -39,7 +39,6 @@ export class ModelLeases {
   readonly #terms = new Map<number, { readonly term: number; readonly since: Instant }>();
   readonly #alarm: Alarm;
   #alarmAt: Instant = NEVER;
-  #moves: ReadonlyMap<number, ActorKey> = new Map();
 
   constructor(options: ModelLeasesOptions) {
     this.#options = options;
@@ -47,11 +46,6 @@ export class ModelLeases {
       this.#alarmAt = NEVER;
       this.claimAll();
     });
-  }
-
-  /** Models that should be handed on by whoever holds them, and to whom, as worked out last. */
-  get moves(): ReadonlyMap<number, ActorKey> {
-    return this.#moves;
   }
 
   close(): void {
@@ -86,9 +80,7 @@ export class ModelLeases {
       if (holder === undefined) homeless.set(spec.number, model);
       holdings.push({ number: spec.number, holder });
     }
-    const { heirs, moves } = spreadOf(holdings, takers);
-    this.#moves = moves;
-    for (const [number, heir] of heirs) if (heir === self) this.#claim(homeless.get(number)!, now);
+    for (const [number, heir] of heirsOf(holdings, takers)) if (heir === self) this.#claim(homeless.get(number)!, now);
   }
 
   #claim(model: CatalogModel, now: Instant): void {

@@ -1,9 +1,10 @@
 /**
- * Who should hold which model. Every batcher works it out for itself from what all of them are shown, the leases in the store and the heartbeats of who lives,
- * and does its own part: so nobody decides, and two that see the same never want different things.
+ * Which batcher takes a model that has no living holder. Every batcher works it out for itself from what all of them are shown, the leases in the store and the
+ * heartbeats of who lives, and takes its own part: so nobody decides, and two that see the same never want different things. Measured loads would not do: they
+ * differ from one view to the next, and a model waits while two batchers each wait for the other. Loads are evened out afterwards (balance.ts).
  *
- *   S1. Even: when all is done, two batchers that take models differ by one model at most.
- *   S2. Few moves: a model stays with its holder unless that one is dead, leaves, or has two more than another.
+ *   S1. Models without a holder go one by one to whoever holds the fewest.
+ *   S2. A model with a living holder stays there.
  */
 import type { ActorKey } from "@tutti/units";
 
@@ -12,64 +13,43 @@ export interface Holding {
   /** Undefined: nobody that lives. */
   readonly holder: ActorKey | undefined;
 }
-export interface Spread {
-  /** Models without a living holder: who should take each. */
-  readonly heirs: ReadonlyMap<number, ActorKey>;
-  /** Models that their holders should hand on, and to whom. */
-  readonly moves: ReadonlyMap<number, ActorKey>;
-}
 
-/** @param takers - who takes models; a holder that is not among them keeps none */
-export function spreadOf(holdings: readonly Holding[], takers: readonly ActorKey[]): Spread {
+/**
+ * @param takers - who takes models
+ * @returns who takes each model that has no holder
+ */
+export function heirsOf(holdings: readonly Holding[], takers: readonly ActorKey[]): ReadonlyMap<number, ActorKey> {
   const heirs = new Map<number, ActorKey>();
-  const moves = new Map<number, ActorKey>();
-  if (takers.length === 0) return { heirs, moves };
-  const held = new Map<ActorKey, Holding[]>();
-  for (const key of [...takers].sort((a, b) => a - b)) held.set(key, []);
-  const homeless: Holding[] = [];
+  if (takers.length === 0) return heirs;
+  const held = new Map<ActorKey, number>();
+  for (const key of [...takers].sort((a, b) => a - b)) held.set(key, 0);
+  const homeless: number[] = [];
+  for (const { number, holder } of holdings) {
+    const count = holder === undefined ? undefined : held.get(holder);
+    if (holder === undefined) homeless.push(number);
+    else if (count !== undefined) held.set(holder, count + 1);
+  }
   // In an order that has nothing to do with that in which models were made: those made together are often busy together.
-  for (const holding of [...holdings].sort((a, b) => scrambled(a.number) - scrambled(b.number))) {
-    const models = holding.holder === undefined ? undefined : held.get(holding.holder);
-    (models ?? homeless).push(holding);
+  for (const number of homeless.sort((a, b) => scrambled(a) - scrambled(b))) {
+    const heir = fewest(held, number);
+    held.set(heir, held.get(heir)! + 1);
+    heirs.set(number, heir);
   }
-  const give = (holding: Holding, to: ActorKey): void => {
-    held.get(to)!.push(holding);
-    if (holding.holder === undefined) heirs.set(holding.number, to);
-    else if (holding.holder === to) moves.delete(holding.number);
-    else moves.set(holding.number, to);
-  };
-  for (const holding of homeless) give(holding, fewest(held, holding.number));
-  for (;;) {
-    const from = held.get(most(held))!;
-    const to = fewest(held, 0);
-    if (from.length - held.get(to)!.length < 2) return { heirs, moves };
-    give(from.pop()!, to);
-  }
+  return heirs;
 }
 
 /** Ties by rendezvous weight: when many models have no holder, each batcher's are some of all. */
-function fewest(held: ReadonlyMap<ActorKey, readonly Holding[]>, modelNumber: number): ActorKey {
+function fewest(held: ReadonlyMap<ActorKey, number>, modelNumber: number): ActorKey {
   let best: ActorKey | undefined;
   let bestCount = Infinity;
   let bestWeight = -1;
-  for (const [key, { length }] of held) {
-    if (length > bestCount) continue;
+  for (const [key, count] of held) {
+    if (count > bestCount) continue;
     const weight = scrambled(key ^ scrambled(modelNumber));
-    if (length === bestCount && weight <= bestWeight) continue;
+    if (count === bestCount && weight <= bestWeight) continue;
     best = key;
-    bestCount = length;
+    bestCount = count;
     bestWeight = weight;
-  }
-  return best!;
-}
-
-function most(held: ReadonlyMap<ActorKey, readonly Holding[]>): ActorKey {
-  let best: ActorKey | undefined;
-  let bestCount = -1;
-  for (const [key, { length }] of held) {
-    if (length <= bestCount) continue;
-    best = key;
-    bestCount = length;
   }
   return best!;
 }

@@ -1,0 +1,53 @@
+import { type Instant, between, seconds } from "@tutti/units";
+import { MODEL_LOAD } from "./balance.ts";
+import type { ThreadTable } from "./thread-table.ts";
+
+/** Each second counts a fifth: a burst of a second moves nothing, and a change is known within some seconds. */
+const NEWEST_SHARE = 0.2;
+
+interface Measured {
+  arrivals: number;
+  /** Undefined until two readings tell. */
+  perSecond: number | undefined;
+}
+
+/** How many requests a second each model of this batcher gets. */
+export class ModelLoads {
+  readonly #measured = new Map<number, Measured>();
+  #readAt: Instant | undefined;
+  #total = 0;
+
+  /** Of all models here, as of the last reading: for heartbeats. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** As of the last reading. */
+  of(modelNumber: number): number {
+    return MODEL_LOAD + (this.#measured.get(modelNumber)?.perSecond ?? 0);
+  }
+
+  /** Reads what has arrived; once a second. */
+  read(threads: ThreadTable, now: Instant): void {
+    const elapsed = this.#readAt === undefined ? 0 : between(this.#readAt, now) / seconds(1);
+    this.#readAt = now;
+    const arrivals = new Map<number, number>();
+    for (const { spec, arrivals: count } of threads.values())
+      arrivals.set(spec.number, (arrivals.get(spec.number) ?? 0) + count);
+    for (const number of this.#measured.keys()) if (!arrivals.has(number)) this.#measured.delete(number);
+    this.#total = 0;
+    for (const [number, count] of arrivals) {
+      const known = this.#measured.get(number);
+      if (known === undefined) this.#measured.set(number, { arrivals: count, perSecond: undefined });
+      else if (elapsed > 0) measure(known, count, elapsed);
+      this.#total += MODEL_LOAD + (known?.perSecond ?? 0);
+    }
+  }
+}
+
+function measure(known: Measured, arrivals: number, elapsed: number): void {
+  // Threads that began anew count from zero.
+  const fresh = Math.max(0, arrivals - known.arrivals) / elapsed;
+  known.perSecond = known.perSecond === undefined ? fresh : known.perSecond + NEWEST_SHARE * (fresh - known.perSecond);
+  known.arrivals = arrivals;
+}
