@@ -14,10 +14,11 @@ function watching(options: { urgent?: boolean; heard?: boolean; lives?: () => bo
   const connection = network.connect({ name: "leader" });
   let pings = 0;
   connection.subscribe("to.7", () => pings++);
-  const state = { answers: true, asked: 0, goneAfter: undefined as Micros | undefined, leader: LEADER, stalledUs: 0 };
+  const gone = undefined as Micros | undefined;
+  const state = { answers: true, asked: 0, goneAfter: gone, leader: LEADER, stalledUs: 0, isLinked: false };
   let since = clock.now();
   const vigil: LeaderVigil = new LeaderVigil({
-    bus: network.connect({ name: "spare" }),
+    bus: Object.assign(network.connect({ name: "spare" }), { isNear: () => state.isLinked }),
     clock,
     pingEvery: millis(2),
     hangsAfter: millis(50),
@@ -64,12 +65,29 @@ test("a leader whose process is seen to end is noticed before its connection clo
   expect(state.goneAfter).toBe(undefined);
   lives = false;
   run(millis(20));
-  expect(state.goneAfter).toBeLessThanOrEqual(millis(2));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(5));
   // The next leader has to be seen first as well.
   state.goneAfter = undefined;
   state.leader = { ...LEADER, epoch: 4 };
   run(millis(20));
   expect(state.goneAfter).toBe(undefined);
+});
+
+test("a leader at the other end of a link is asked and not pinged, and is noticed soon after the link has ended with it", () => {
+  const { connection, state, run, pings } = watching();
+  run(millis(100));
+  const pinged = pings();
+  expect(pinged).toBeGreaterThan(40);
+  state.isLinked = true;
+  const { asked } = state;
+  run(millis(100));
+  expect(pings()).toBeLessThanOrEqual(pinged + 1);
+  expect(state.asked - asked).toBeGreaterThanOrEqual(8);
+  expect(state.asked - asked).toBeLessThanOrEqual(11);
+  state.isLinked = false;
+  connection.close(() => undefined);
+  run(millis(20));
+  expect(state.goneAfter).toBeLessThanOrEqual(millis(12.2));
 });
 
 test("a leader that hangs while its connection stands is noticed after 50 ms, not before", () => {

@@ -37,14 +37,17 @@ export interface LeaderVigilOptions {
   readonly onGone: (leader: Watched, how: "gone" | "hangs") => void;
 }
 
-/** A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. */
+/**
+ * A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. A leader that is reached over a
+ * link is not pinged: the kernel closes the link when its process ends, and the next ping goes by the server.
+ */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
 /**
- * How often the first spare looks whether the leader's process ends. Its socket, by which the server notices, is closed only when its memory has been given back: 10 to
- * 20 ms after SIGKILL where 130 MB are.
+ * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has been given back: 10 to 20 ms after SIGKILL
+ * where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a hundredth of a core.
  */
-const LOOK_EVERY = millis(2);
+const LOOK_EVERY = millis(5);
 /** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
 const UNANSWERED = 4;
 const HANGS_AFTER_MAX = millis(500);
@@ -123,23 +126,30 @@ export class LeaderVigil {
     this.#tickedAt = now;
     const leader = leads();
     if (leader?.epoch !== this.#watched?.epoch) this.#begin(leader);
-    this.#pace(leader !== undefined && isUrgent());
-    if (leader === undefined || !bus.connected) return;
-    bus.publish(this.#options.subjectOf(leader.key), NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
-    if (this.#pings++ % PINGS_PER_ASK === 0) this.#ask(leader, now);
+    if (leader === undefined) return this.#pace(false, RELAXED_TIMES);
+    const subject = this.#options.subjectOf(leader.key);
+    const isLinked = bus.isNear?.(subject) === true;
+    const isClose = isUrgent();
+    this.#pace(isClose, isClose ? (isLinked ? PINGS_PER_ASK : 1) : RELAXED_TIMES);
+    if (!bus.connected) return;
+    if (!isLinked) bus.publish(subject, NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
+    // Where nobody is pinged every tick is for a question.
+    if (this.#pings++ % (isClose && isLinked ? 1 : PINGS_PER_ASK) === 0) this.#ask(leader, now);
     if (this.#hangs(now)) this.#options.onGone(leader, "hangs");
   }
 
-  /** LV2. */
-  #pace(isUrgent: boolean): void {
+  /** LV2. @param times - ticks come after so many times `pingEvery` */
+  #pace(looks: boolean, times: number): void {
     const { clock, pingEvery, lives } = this.#options;
-    const every = isUrgent ? pingEvery : micros(RELAXED_TIMES * pingEvery);
-    if (every === this.#every) return;
-    this.#every = every;
-    this.#ticking.stop();
-    this.#ticking = clock.every(every, () => this.#tick());
+    const every = micros(times * pingEvery);
+    if (every !== this.#every) {
+      this.#every = every;
+      this.#ticking.stop();
+      this.#ticking = clock.every(every, () => this.#tick());
+    }
+    if (looks === (this.#looking !== undefined) || lives === undefined) return;
     this.#looking?.stop();
-    this.#looking = isUrgent && lives !== undefined ? clock.every(LOOK_EVERY, () => this.#look()) : undefined;
+    this.#looking = looks ? clock.every(LOOK_EVERY, () => this.#look()) : undefined;
   }
 
   #look(): void {

@@ -4,12 +4,12 @@ import { LeaderWork } from "./leader-work.ts";
 
 const at = (ms: number) => after(instant(0), millis(ms));
 
-test("a leader has work for a second after a grant was heard of, and for as long while nothing is known", () => {
+test("a leader has work for two seconds after a grant was heard of, and for as long while nothing is known", () => {
   const work = new LeaderWork(at(0));
-  expect([work.isThere(at(999)), work.isThere(at(1_000))]).toEqual([true, false]);
-  work.heard(5, at(2_000));
-  work.heard(5, at(2_500));
-  expect([work.isThere(at(2_999)), work.isThere(at(3_000))]).toEqual([true, false]);
-  work.heard(6, at(4_000));
-  expect(work.isThere(at(4_999))).toBe(true);
+  expect([work.isThere(at(1_999)), work.isThere(at(2_000))]).toEqual([true, false]);
+  work.heard(5, at(3_000));
+  work.heard(5, at(3_500));
+  expect([work.isThere(at(4_999)), work.isThere(at(5_000))]).toEqual([true, false]);
+  work.heard(6, at(6_000));
+  expect(work.isThere(at(7_999))).toBe(true);
 });

@@ -219,7 +219,7 @@ class Ranker implements Actor, RankEffects {
       stalledUs: () => this.#station.pulse.stalledUs,
       isUrgent: () => this.#work.isThere(this.#now()) && this.#own.isFirstSpare(this.#lease.leader?.key),
       ...(processLives !== undefined && { lives: ({ key }) => this.#livesHere(key, processLives) }),
-      ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }),
+      ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }, "upkeep"),
       onGone: ({ key }, how) => this.#lease.suspect(key, how),
     });
   }
@@ -286,7 +286,7 @@ class Ranker implements Actor, RankEffects {
 
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
     if (epoch !== this.#epoch) return;
-    if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt });
+    if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt }, "upkeep");
     if (this.#rank === undefined) return this.#rehearsals.echoed();
     this.#proof.cameBack(sentAt);
     this.#onAlarm();
