@@ -75,6 +75,9 @@ export class Directory {
     this.#watcher.onBeat?.(beat);
   }
 
+  get size(): number {
+    return this.#peers.size;
+  }
   get(key: ActorKey): Heartbeat | undefined {
     return this.#peers.get(key)?.last;
   }
@@ -153,7 +156,7 @@ export class Directory {
 
   /** Whether all peers beat rarely: their silence is noticed so much later that the server need not be asked as often. */
   #isQuiet(): boolean {
-    for (const { last } of this.#peers.values()) if (last.every === undefined) return false;
+    for (const { last } of this.#peers.values()) if ((last.every ?? NO_TIME) < QUIET_PULSE_EVERY) return false;
     return true;
   }
 

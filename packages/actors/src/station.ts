@@ -2,8 +2,9 @@ import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
 import type { Stop } from "@tutti/clock";
 import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/telemetry";
-import { ALWAYS, type ActorKey, type Instant, actorToken, after, micros, seconds } from "@tutti/units";
+import { ALWAYS, type ActorKey, type Instant, actorToken, after, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
+import { BeatPace } from "./beat-pace.ts";
 import { AWAKE_WITHIN, BusPulse } from "./bus-pulse.ts";
 import { Directory, type PeerWatcher } from "./directory.ts";
 import { Outbox, type Urgency } from "./outbox.ts";
@@ -24,8 +25,8 @@ export interface StationOptions extends PeerWatcher {
   readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
 }
 
-/** Having sent nothing but heartbeats and reports for so long, an actor is idle. */
-const IDLE_AFTER = seconds(1);
+/** How often a heartbeat says where links connect to: a third of what such a beat costs. */
+const LINK_TOLD_EVERY = seconds(1);
 
 /** What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services protocol. */
 export class Station {
@@ -44,12 +45,11 @@ export class Station {
   readonly #subscriptions: DeliverySubscription[] = [];
   readonly #announced: Subscription[] = [];
   readonly #timers: Stop[] = [];
+  readonly #pace: BeatPace;
   readonly startedAt: Instant;
   #probes: PeerProbes | undefined;
   #leaving = false;
-  #isIdle = false;
-  #lastSentAt: Instant = ALWAYS;
-  #lastBeatAt: Instant = ALWAYS;
+  #linkToldAt: Instant = ALWAYS;
   #slowConsumers = 0;
 
   constructor(ports: ActorPorts, config: ActorConfig, options: StationOptions) {
@@ -59,6 +59,7 @@ export class Station {
     this.startedAt = ports.clock.now();
     this.subjects = subjectsOf(config.cluster);
     this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
+    this.#pace = new BeatPace(config);
     this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
     this.pulse = ports.pulse ?? new BusPulse(ports.bus, ports.clock, AWAKE_WITHIN);
     this.directory = new Directory(ports.clock, config.peerTimeout, options, this.pulse);
@@ -118,7 +119,7 @@ export class Station {
       clock.every(this.#config.heartbeatEvery, () => this.#beatInTime()),
       clock.every(seconds(1), () => {
         // Whoever listens learns of an idle actor with its first report.
-        if (this.#isIdle) this.beat();
+        if (this.#pace.isIdle) this.beat();
         this.report();
       }),
     );
@@ -136,40 +137,39 @@ export class Station {
 
   /** Whoever begins to work again says so at once: until then its peers expect it at long intervals. */
   #wake(): void {
-    this.#lastSentAt = this.#ports.clock.now();
-    if (!this.#isIdle) return;
-    this.#isIdle = false;
-    this.beat();
+    if (this.#pace.works(this.#ports.clock.now())) this.beat();
   }
 
-  /** An idle actor beats rarely, and tells how rarely. */
   #beatInTime(): void {
-    const now = this.#ports.clock.now();
-    const { idleHeartbeatEvery: rarely } = this.#config;
-    const isIdle = rarely !== undefined && now > after(this.#lastSentAt, IDLE_AFTER);
-    if (isIdle && this.#isIdle && now < after(this.#lastBeatAt, micros(rarely + this.#config.heartbeatEvery / 2)))
-      return;
-    this.#isIdle = isIdle;
-    this.beat();
+    if (this.#pace.isDue(this.#ports.clock.now(), this.directory.size)) this.beat();
   }
 
   /** @param to - who hears it; default: whoever listens to the role */
   beat(to?: ActorKey): void {
     const { key, host, pid } = this.#config;
-    if (to === undefined) this.#lastBeatAt = this.#ports.clock.now();
+    const now = this.#ports.clock.now();
+    if (to === undefined) this.#pace.beats(now);
     const subject = to === undefined ? this.subjects.beat(this.#options.role) : this.subjects.actor(to);
+    const { every } = this.#pace;
     this.#outbox.add(subject, Heartbeat, {
       key,
       role: this.#options.role,
       host,
       pid,
-      sentAt: this.#ports.clock.now(),
+      sentAt: now,
       startedAt: this.startedAt,
       leaving: this.#leaving,
-      ...(this.#isIdle && { every: this.#config.idleHeartbeatEvery! }),
-      ...(this.#ports.links !== undefined && { link: this.#ports.links.own }),
+      ...(every !== undefined && { every }),
+      ...this.#linkFor(to, now),
       ...this.#options.beat?.(),
     });
+  }
+
+  #linkFor(to: ActorKey | undefined, now: Instant): Pick<Heartbeat, "link"> | undefined {
+    const { links } = this.#ports;
+    if (links === undefined || (to === undefined && now < after(this.#linkToldAt, LINK_TOLD_EVERY))) return undefined;
+    if (to === undefined) this.#linkToldAt = now;
+    return { link: links.own };
   }
 
   get framesLost(): number {

@@ -33,9 +33,9 @@ export const Heartbeat = packed<{
   readonly sentAt: Instant;
   readonly startedAt: Instant;
   readonly leaving: boolean;
-  /** It has nothing to do, and the next one comes after so long. */
+  /** The next one comes after so long: it has nothing to do, or many listen. */
   readonly every?: Micros;
-  /** Where processes of its host connect to. */
+  /** Where processes of its host connect to; not in every one. */
   readonly link?: LinkAddress;
   /** ranker: the epoch it leads with (0: a spare). */
   readonly epoch?: number;

@@ -1,0 +1,63 @@
+import { ALWAYS, type Instant, type Micros, after, micros, millis, seconds } from "@tutti/units";
+
+/** Having sent nothing but heartbeats and reports for so long, an actor is idle. */
+const IDLE_AFTER = seconds(1);
+/**
+ * So much further apart are heartbeats for each peer that is heard: those who listen to each other hear 40 beats a second of one another at most, however many
+ * they are, until beats are as rare as those of idle actors. Otherwise the beats of a cluster would grow with the square of its hosts.
+ */
+const APART_FOR_EACH = millis(25);
+
+export interface BeatPaceOptions {
+  /** How often an actor that works beats where few listen. */
+  readonly heartbeatEvery: Micros;
+  /** How often an idle one does; the longest that beats are apart. Undefined: always `heartbeatEvery`. */
+  readonly idleHeartbeatEvery?: Micros | undefined;
+}
+
+/** When the next heartbeat is due. */
+export class BeatPace {
+  readonly #usual: Micros;
+  readonly #rare: Micros | undefined;
+  #lastWorkAt: Instant = ALWAYS;
+  #lastBeatAt: Instant = ALWAYS;
+  #isIdle = false;
+  #every: Micros;
+
+  constructor({ heartbeatEvery, idleHeartbeatEvery }: BeatPaceOptions) {
+    this.#usual = this.#every = heartbeatEvery;
+    this.#rare = idleHeartbeatEvery;
+  }
+
+  get isIdle(): boolean {
+    return this.#isIdle;
+  }
+  /** Told with each beat, so that nobody is missed before; undefined: as usual. */
+  get every(): Micros | undefined {
+    return this.#every > this.#usual ? this.#every : undefined;
+  }
+
+  /** @returns whether it was idle: then its peers expect it at long intervals, and it beats at once */
+  works(now: Instant): boolean {
+    this.#lastWorkAt = now;
+    const wasIdle = this.#isIdle;
+    this.#isIdle = false;
+    if (wasIdle) this.#every = this.#usual;
+    return wasIdle;
+  }
+
+  /** Asked once in `heartbeatEvery`. */
+  isDue(now: Instant, peersHeard: number): boolean {
+    if (this.#rare === undefined) return true;
+    const isIdle = now > after(this.#lastWorkAt, IDLE_AFTER);
+    const turnsIdle = isIdle && !this.#isIdle;
+    this.#isIdle = isIdle;
+    const apart = isIdle ? this.#rare : Math.min(this.#rare, peersHeard * APART_FOR_EACH);
+    this.#every = micros(Math.max(this.#usual, apart));
+    return turnsIdle || now >= after(this.#lastBeatAt, micros(this.#every - this.#usual / 2));
+  }
+
+  beats(now: Instant): void {
+    this.#lastBeatAt = now;
+  }
+}
