@@ -7,6 +7,7 @@
  *   PN3. What has no place gets one at once; what moves only to balance loads does so at the ends of epochs or when a rate leaves its band, not more often
  *        than once a second, and within an epoch's budget.
  *   PN4. Nothing is decided before everybody had the time to be heard.
+ *   PN5. Of several planners one decides (duty.ts). The others know what it knows.
  */
 import type { DeliverySubscription } from "@tutti/bus";
 import type { Stop } from "@tutti/clock";
@@ -16,6 +17,7 @@ import { type ActorKey, type Instant, type Micros, between, millis, seconds } fr
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { Catalog } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
+import { isOnDuty } from "../duty.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import { AdviceKeeper } from "./advice-keeper.ts";
@@ -91,7 +93,7 @@ class Planner implements Actor {
     this.#advice = new FrameWriter(config.key);
     this.#station = new Station(ports, config, {
       role: "planner",
-      listensTo: ["executor", "ranker"],
+      listensTo: ["executor", "ranker", "planner"],
       stats: () => ({ figures: this.#figures() }),
       onBeat: (peer) => {
         if (peer.role === "ranker" && this.#cluster.hearRanker(peer, this.#now())) this.#isNews = true;
@@ -145,17 +147,24 @@ class Planner implements Actor {
     this.#timers.push(
       clock.every(TICK, () => this.#tick()),
       clock.every(seconds(1), () => this.#advise()),
-      clock.every(seconds(1), () => this.#rollouts.look(this.#now())),
+      clock.every(seconds(1), () => {
+        if (this.#isOnDuty) this.#rollouts.look(this.#now());
+      }),
     );
     this.#station.open();
     bus.flush(() => ready());
+  }
+
+  /** PN5. */
+  get #isOnDuty(): boolean {
+    return isOnDuty(this.#station, "planner", this.key);
   }
 
   /** PN3, PN4. */
   #tick(): void {
     const now = this.#now();
     if (this.#cluster.forget(now)) this.#isNews = true;
-    if (between(this.#startedAt, now) < HEARD_AFTER || !this.#keeper.isReady) return;
+    if (between(this.#startedAt, now) < HEARD_AFTER || !this.#keeper.isReady || !this.#isOnDuty) return;
     if (this.#moves.lookAt(this.#keeper.placement, now)) this.#isNews = true;
     const sinceBalance = between(this.#balancedAt, now);
     const isDue = this.#isNews || this.#hasLeftBand || sinceBalance >= this.#config.epoch;
@@ -230,7 +239,7 @@ class Planner implements Actor {
 
   #advise(): void {
     const now = this.#now();
-    if (between(this.#startedAt, now) < RATES_AFTER) return;
+    if (between(this.#startedAt, now) < RATES_AFTER || !this.#isOnDuty) return;
     const models = this.#measure(now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
     let gpus = 0;

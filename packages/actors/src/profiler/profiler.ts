@@ -1,6 +1,6 @@
 /**
  * The profiler: measures l(b) of every model that is loaded, refuses what can't meet its SLO, and refines profiles from live runs. It can be restarted at any
- * time: everything it decided stands in the store, and serving goes on with the last profile.
+ * time: everything it decided stands in the store, and serving goes on with the last profile. Of several one is at work (duty.ts).
  */
 import type { Stop } from "@tutti/clock";
 import {
@@ -18,6 +18,7 @@ import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { PlacementBook } from "../placement-book.ts";
+import { isOnDuty } from "../duty.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
@@ -73,16 +74,8 @@ class Profiler implements Actor {
     this.#config = config;
     this.#station = new Station(ports, config, {
       role: "profiler",
-      listensTo: ["executor"],
-      stats: () => ({
-        figures: {
-          working: this.#works.size,
-          live: this.#live.size,
-          runs: this.#runsSeen,
-          published: this.#published,
-          ...this.#times.figures(),
-        },
-      }),
+      listensTo: ["executor", "profiler"],
+      stats: () => ({ figures: this.#figures() }),
       onLost: (peer) => {
         for (const work of this.#works.values()) work.forget(peer.key);
         for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
@@ -93,6 +86,7 @@ class Profiler implements Actor {
       store: ports.store,
       clock: ports.clock,
       window: config.timesWindow ?? TIMES_WINDOW,
+      isOnDuty: () => this.#isOnDuty,
     });
     this.#book = new PlacementBook(ports.store, this.#station.log, () => this.#retryPlaced());
     this.#catalog = new Catalog(ports.store, this.#station.log, {
@@ -211,7 +205,7 @@ class Profiler implements Actor {
     this.#lacking.set(name, lacking.set(executor, reason));
     const executors = this.#executorsOf(number);
     // One that is to take the model over, and can't, says nothing of those who have it.
-    if (executors.length === 0 || executors.some((key) => !lacking.has(key))) return;
+    if (executors.length === 0 || executors.some((key) => !lacking.has(key)) || !this.#isOnDuty) return;
     this.#lacking.delete(name);
     this.#publish({ ...status, state: "failed", reason });
   }
@@ -250,6 +244,7 @@ class Profiler implements Actor {
 
   /** Loading, then measuring, then the verdict; called whenever something is new. */
   #advance(work: ModelWork & { askedAt?: Instant }): void {
+    if (!this.#isOnDuty) return;
     const executors = this.#executorsOf(work.spec.number);
     const failure = work.failureOf((executor) => this.#isOf(work.spec.number, executor));
     if (failure !== "") return this.#publish(work.status("failed", failure));
@@ -285,11 +280,26 @@ class Profiler implements Actor {
   }
 
   #refine(): void {
+    if (!this.#isOnDuty) return;
     const now = this.#ports.clock.now();
     for (const live of this.#live.values()) {
       const news = live.news(now);
       if (news !== undefined) this.#publish(news);
     }
+  }
+
+  get #isOnDuty(): boolean {
+    return isOnDuty(this.#station, "profiler", this.key);
+  }
+
+  #figures(): Record<string, number> {
+    return {
+      working: this.#works.size,
+      live: this.#live.size,
+      runs: this.#runsSeen,
+      published: this.#published,
+      ...this.#times.figures(),
+    };
   }
 
   #publish(status: ModelStatus): void {

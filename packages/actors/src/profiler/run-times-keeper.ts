@@ -33,6 +33,8 @@ export interface RunTimesKeeperOptions {
   readonly clock: Clock;
   /** Samples count for one to two of them. */
   readonly window: Micros;
+  /** Whether anything is stored from here. */
+  readonly isOnDuty: () => boolean;
 }
 
 /** How often what is new of a model is told (B9). */
@@ -154,6 +156,7 @@ export class RunTimesKeeper {
 
   #onTurn(): void {
     this.#turn = (this.#turn + 1) % TURNS;
+    if (!this.#options.isOnDuty()) return;
     const now = this.#options.clock.now();
     for (const [number, kept] of this.#kept)
       if (kept.isTouched && number % TURNS === this.#turn && kept.model.status?.state === "ready")
