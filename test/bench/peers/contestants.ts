@@ -1,145 +1,219 @@
 /** The systems that are compared: each is started, answers on a port, and is stopped. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { freePort } from "./free-port.ts";
+import type { LoadKind } from "./load-plan.ts";
+import { type PeerName, environmentOf } from "./peer-environments.ts";
+import { answersWithin, type Way } from "./probe.ts";
+import { ProcessGroup } from "./process-group.ts";
+import { type Asked, type RequestForm, loadKind } from "./requests.ts";
+import type { ServedModel } from "./served-models.ts";
+import type { ServerSettings } from "./server-settings.ts";
+import type { Setting, SystemName, Workload } from "./workloads.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
-const VENV = join(ROOT, ".tutti/peers");
-
-export interface Contestant {
-  readonly name: string;
-  readonly port: number;
-  /** Where it takes requests. */
-  readonly path: string;
-  /** The process that all others of it descend from. */
-  readonly pid: number;
-  /** Whether it reads binary tensors; JSON otherwise. */
-  readonly isBinary: boolean;
+export interface Contestant extends Way {
+  readonly name: SystemName;
+  readonly setting: Setting;
+  readonly kinds: readonly LoadKind[];
+  readonly processes: ProcessGroup;
   stop(): Promise<void>;
 }
 
 export interface StartOptions {
-  /** Path of the ONNX file. */
-  readonly model: string;
+  readonly workload: Workload;
+  readonly asked: readonly Asked[];
+  readonly setting: Setting;
+  /** For files of the systems; removed by who gave it. */
+  readonly folder: string;
   /** Further flags of `tutti up`. */
   readonly tuttiFlags: readonly string[];
-  readonly executors: number;
+  readonly say: (text: string) => void;
 }
 
-export const CONTESTANTS = ["bare", "tutti", "tutti-binary", "mosec"] as const;
-export type ContestantName = (typeof CONTESTANTS)[number];
+const ROOT = join(import.meta.dirname, "../../..");
+const READY_MS = 120_000;
+/** Peers get less time to end than Tutti, which hands over what it has. */
+const STOP_MS = { tutti: 15_000, others: 4_000 };
 
-/** @returns why it can't be had here, instead of the contestant */
-export async function start(name: ContestantName, options: StartOptions): Promise<Contestant | string> {
-  const port = await freePort();
+/** What answers in several forms is started once for all of them. */
+export async function start(names: readonly SystemName[], options: StartOptions): Promise<Contestant[] | string> {
+  const family = familyOf(names[0]!);
+  const server = family === "tutti" ? await launchTutti(options) : await launchServer(family, options);
+  if (typeof server === "string") return server;
+  const contestants = names.map((name): Contestant => {
+    const transport = name === "tutti-nats" ? "nats" : "http";
+    const kinds = options.asked.map((one) =>
+      loadKind(one, formOf(name, options.workload), pathOf(family, one.model.name)),
+    );
+    const { processes, stop } = server;
+    return { name, setting: options.setting, transport, port: server.ports[transport], kinds, processes, stop };
+  });
+  for (const one of contestants) {
+    const isReady = await answersWithin(one, one.kinds, {
+      ...{ withinMs: Infinity, times: 1, msMax: READY_MS },
+      isOver: () => server.child.exitCode !== null,
+    });
+    if (isReady) continue;
+    await server.stop();
+    return `it gives no right answer: ${lastLine(server.log)}`;
+  }
+  return contestants;
+}
+
+type Family = "bare" | "tutti" | PeerName;
+
+export function familyOf(name: SystemName): Family {
+  return name === "tutti-binary" || name === "tutti-nats" ? "tutti" : name;
+}
+
+/** Binary workloads are asked in each system's own binary form. */
+export function formOf(name: SystemName, { isBinary }: Pick<Workload, "isBinary">): RequestForm {
   switch (name) {
+    case "tutti-nats":
+      return "tensors";
+    case "tutti-binary":
+      return "oip-binary";
     case "bare":
-      return launched(
-        name,
-        port,
-        spawnNode([join(import.meta.dirname, "bare-server.ts"), options.model, String(port)]),
-      );
     case "tutti":
-    case "tutti-binary": {
-      const nats = await freePort();
-      const ports = ["--port", String(nats), "--http-port", String(port), "--grpc-port", "0", "--metrics-port", "0"];
-      const flags = ["--executors", String(options.executors), ...options.tuttiFlags];
-      const main = join(ROOT, "packages/cli/src/main.ts");
-      return launched(name, port, spawnNode([main, "up", "--json", ...ports, ...flags]), name === "tutti-binary");
-    }
-    case "mosec": {
-      const python = join(VENV, "bin/python");
-      const problem = installMosec(python);
-      if (problem !== undefined) return problem;
-      const env = { ...process.env, MODEL: options.model };
-      const script = join(import.meta.dirname, "mosec-server.py");
-      const child = spawn(python, [script, "--port", String(port), "--address", "127.0.0.1"], { env, stdio: "ignore" });
-      return launched(name, port, child);
-    }
+    case "pytriton":
+      return isBinary ? "oip-binary" : "oip-json";
+    case "bentoml":
+      return "rows";
+    case "mosec":
+    case "litserve":
+    case "ray":
+      return isBinary ? "raw" : "oip-json";
   }
 }
 
-/** Once, into a folder that git ignores. @returns why it is not there */
-function installMosec(python: string): string | undefined {
-  try {
-    if (!existsSync(python)) {
-      process.stderr.write("bench:peers: makes a Python environment with mosec, numpy and onnxruntime …\n");
-      execFileSync("python3", ["-m", "venv", VENV], { stdio: "ignore" });
-      execFileSync(python, ["-m", "pip", "install", "-q", "mosec==0.9.8", "numpy", "onnxruntime"], { stdio: "ignore" });
-    }
-    execFileSync(python, ["-c", "import mosec, onnxruntime"], { stdio: "ignore" });
-    return undefined;
-  } catch (error) {
-    return `mosec can't be installed here: ${(error as Error).message.split("\n")[0]}`;
-  }
+function pathOf(family: Family, model: string): string {
+  return family === "bentoml" ? `/${model}` : `/v2/models/${model}/infer`;
 }
 
-const spawnNode = (args: readonly string[]): ChildProcess =>
-  spawn(process.execPath, args, { stdio: "ignore", cwd: ROOT });
+interface Server {
+  readonly child: ChildProcess;
+  readonly ports: Readonly<Record<"http" | "nats", number>>;
+  readonly processes: ProcessGroup;
+  readonly log: string;
+  stop(): Promise<void>;
+}
 
-function launched(name: string, port: number, child: ChildProcess, isBinary = false): Contestant {
-  const kill = (): void => {
-    for (const pid of processTree(child.pid ?? 0).reverse()) tryKill(pid, "SIGKILL");
+async function launchServer(family: Exclude<Family, "tutti">, options: StartOptions): Promise<Server | string> {
+  const { workload, asked, setting, say } = options;
+  const environment = family === "bare" ? { python: "" } : await environmentOf(family, say);
+  if ("problem" in environment) return environment.problem;
+  const port = await freePort();
+  const workspace = join(options.folder, `${family}-${port}`);
+  mkdirSync(workspace);
+  const settings: ServerSettings = {
+    ...{ port, models: asked.map(({ model }) => model), executors: workload.executors, workspace },
+    ...{ batchMax: setting.batchMax, waitMs: setting.waitMs, isBinary: workload.isBinary },
+    latencyMaxMs: setting.latencyMaxSlos * workload.sloMs,
   };
+  const env = {
+    ...process.env,
+    PEERS_SETTINGS: JSON.stringify(settings),
+    ...{ PYTHONDONTWRITEBYTECODE: "1", BENTOML_HOME: workspace, BENTOML_DO_NOT_TRACK: "True" },
+    ...{ RAY_USAGE_STATS_ENABLED: "0", RAY_TMPDIR: workspace },
+  };
+  const ports = { http: port, nats: 0 };
+  if (family === "bare")
+    return launched(process.execPath, ["bare-server.ts"], { env, cwd: import.meta.dirname, ports, workspace });
+  const cwd = join(import.meta.dirname, "python");
+  return launched(environment.python, [`${family}_server.py`], { env, cwd, ports, workspace });
+}
+
+async function launchTutti({ workload, asked, folder, tuttiFlags }: StartOptions): Promise<Server> {
+  const [http, nats] = [await freePort(), await freePort()];
+  const workspace = join(folder, `tutti-${http}`);
+  mkdirSync(workspace);
+  const ports = ["--port", nats, "--http-port", http, "--grpc-port", 0, "--metrics-port", 0].map(String);
+  const models = workload.measure === "idle" ? [] : modelFlags(workload, asked, workspace);
+  const main = join(ROOT, "packages/cli/src/main.ts");
+  const args = [main, "up", "--json", ...ports, ...models, ...tuttiFlags];
+  const env = process.env;
+  const server = launched(process.execPath, args, { env, cwd: ROOT, ports: { http, nats }, workspace });
+  await hasSaid(server, "ready");
+  return server;
+}
+
+function modelFlags(workload: Workload, asked: readonly Asked[], workspace: string): string[] {
+  const models = asked.map(({ model }) => model);
+  if (models.some(({ file }) => file === undefined)) {
+    const profiles = join(workspace, "profiles.yaml");
+    writeFileSync(profiles, emulatedProfiles(models));
+    return ["--no-demo", "--emulate", profiles, "--gpus", String(workload.executors)];
+  }
+  for (const { name, file, batchMax, sloMs } of models) {
+    const folder = join(workspace, "models", name);
+    mkdirSync(join(folder, "1"), { recursive: true });
+    writeFileSync(join(folder, "1/model.onnx"), readFileSync(file!));
+    writeFileSync(join(folder, "config.yaml"), `slo: ${sloMs}ms\nmax_batch_size: ${batchMax}\n`);
+  }
+  return ["--no-demo", "--models", join(workspace, "models"), "--executors", String(workload.executors)];
+}
+
+/** JSON is YAML. */
+function emulatedProfiles(models: readonly ServedModel[]): string {
+  return JSON.stringify({
+    models: models.map(({ name, input, output, latency, batchMax, sloMs }) => {
+      const dims = ["batch", ...input.shape];
+      const tensors = { inputs: [{ name: input.name, dims }], outputs: [{ name: output, dims }] };
+      return { name, sloMs, batchMax, ...latency, ...tensors };
+    }),
+  });
+}
+
+interface LaunchOptions extends Pick<Server, "ports"> {
+  readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  readonly workspace: string;
+}
+
+function launched(command: string, args: readonly string[], { env, cwd, ports, workspace }: LaunchOptions): Server {
+  const log = join(workspace, "log.txt");
+  const file = openSync(log, "w");
+  const isTutti = args.includes("up");
+  const child = spawn(command, args, { env, cwd, stdio: ["ignore", isTutti ? "pipe" : file, file] });
+  closeSync(file);
+  const processes = new ProcessGroup(child.pid ?? 0);
+  const kill = (): void => processes.living().forEach(killOne);
   process.once("exit", kill);
-  return {
-    ...{ name, port, pid: child.pid ?? 0, isBinary },
-    path: name === "mosec" ? "/inference" : "/v2/models/mlp/infer",
-    stop: () =>
-      new Promise((resolve) => {
-        if (child.exitCode !== null || child.signalCode !== null) return resolve();
-        const late = setTimeout(kill, 15_000);
-        child.once("exit", () => {
-          clearTimeout(late);
-          process.off("exit", kill);
-          resolve();
-        });
-        tryKill(child.pid ?? 0, "SIGINT");
-      }),
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
+  const stop = async (): Promise<void> => {
+    processes.living(); // whoever outlives the first process is known by now
+    child.kill("SIGINT");
+    const late = setTimeout(kill, isTutti ? STOP_MS.tutti : STOP_MS.others);
+    await ended;
+    clearTimeout(late);
+    process.off("exit", kill);
+    kill();
   };
+  return { child, ports, processes, log, stop };
 }
 
-function tryKill(pid: number, signal: NodeJS.Signals): void {
+/** Reads all that `tutti up --json` prints; settles with the first event of this name, or when it ends. */
+function hasSaid({ child }: Server, event: string): Promise<void> {
+  return new Promise((resolve) => {
+    const lines = createInterface({ input: child.stdout! });
+    lines.on("line", (line) => {
+      if (line.startsWith(`{"event":"${event}"`)) resolve();
+    });
+    lines.once("close", () => resolve());
+  });
+}
+
+function killOne(pid: number): void {
   try {
-    process.kill(pid, signal);
+    process.kill(pid, "SIGKILL");
   } catch {
     // It has ended.
   }
 }
 
-/** A process and all that descend from it, itself first. Only Linux tells. */
-export function processTree(root: number): number[] {
-  const parents = new Map<number, number>();
-  for (const name of readdirSync("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const stat = statOf(Number(name));
-    if (stat !== undefined) parents.set(Number(name), Number(stat[1]));
-  }
-  const tree = [root];
-  for (let i = 0; i < tree.length; i++) for (const [pid, parent] of parents) if (parent === tree[i]) tree.push(pid);
-  return tree;
-}
-
-/** Processor time of a tree of processes so far, in µs, and its resident memory in bytes. */
-export function usageOf(root: number): { readonly cpuUs: number; readonly rssBytes: number } {
-  let ticks = 0;
-  let pages = 0;
-  for (const pid of processTree(root)) {
-    const stat = statOf(pid);
-    if (stat === undefined) continue;
-    ticks += Number(stat[11]) + Number(stat[12]);
-    pages += Number(stat[21]);
-  }
-  return { cpuUs: ticks * 10_000, rssBytes: pages * 4_096 };
-}
-
-/** The fields of /proc/<pid>/stat behind the name: the state is the first. */
-function statOf(pid: number): string[] | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  } catch {
-    return undefined;
-  }
+function lastLine(log: string): string {
+  const lines = readFileSync(log, "utf8").trimEnd().split("\n");
+  return (lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1) ?? "").slice(0, 300);
 }

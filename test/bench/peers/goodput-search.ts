@@ -1,44 +1,76 @@
-/** At least so much must be good. */
-export const GOOD_SHARE = 0.99;
-const FIRST = 500;
 /** The search ends when the rate that holds and the one that doesn't are this close. */
 const CLOSE = 1.08;
+const CLOSE_PER_SECOND = 10;
+/** A rate below this isn't looked for. */
+const LEAST = 20;
+/** So often a rate may be tried again because the machine stood still meanwhile. */
+const DISTURBED_MAX = 2;
+/** By what the rate changes until both are known: carefully first, since the first rate is an estimate already. */
+const STEPS = [1.2, 1.4, 2];
 
-interface Bracket {
+export interface Bracket {
   /** Held. */
   low: number;
   /** Did not hold. */
   high: number;
+  readonly first: number;
+  steps: number;
+  /** Of the rate that is tried now. */
+  failures: number;
+  disturbances: number;
 }
 
+/** Whether a rate held; disturbed: it did not, but the load generator itself stood still meanwhile. */
+export type Outcome = "held" | "failed" | "disturbed";
+
 /**
- * The highest rate at which each contestant is good enough: doubled until it no longer is, then halved between. One trial of each in turn. A rate that fails once
- * is tried a second time, since a machine's bad second isn't the contestant's.
+ * The highest rate at which each contestant is good enough: away from the first until one held and one did not, then halved between. One trial of each in turn.
+ * A rate that fails once is tried again in the next round, since a machine's bad second isn't the contestant's.
+ *
+ * @param firsts - where to begin with each
  */
 export async function searchGoodput<T>(
-  contestants: readonly T[],
+  firsts: ReadonlyMap<T, number>,
   rateMax: number,
-  trial: (contestant: T, perSecond: number) => Promise<number>,
+  trial: (contestant: T, perSecond: number) => Promise<Outcome>,
 ): Promise<Map<T, number>> {
-  const brackets = new Map<T, Bracket>(contestants.map((one) => [one, { low: 0, high: Infinity }]));
+  const brackets = new Map(
+    [...firsts].map(([one, first]): [T, Bracket] => [
+      one,
+      { low: 0, high: Infinity, first, steps: 0, failures: 0, disturbances: 0 },
+    ]),
+  );
   for (;;) {
     let isDone = true;
     for (const [one, bracket] of brackets) {
       const rate = nextRate(bracket, rateMax);
       if (rate === undefined) continue;
       isDone = false;
-      const holds = (await trial(one, rate)) >= GOOD_SHARE || (await trial(one, rate)) >= GOOD_SHARE;
-      if (holds) bracket.low = rate;
-      else bracket.high = rate;
+      take(bracket, rate, await trial(one, rate));
     }
     if (isDone) return new Map([...brackets].map(([one, { low }]) => [one, low]));
   }
 }
 
+function take(bracket: Bracket, rate: number, outcome: Outcome): void {
+  if (outcome === "disturbed" && bracket.disturbances++ < DISTURBED_MAX) return;
+  if (outcome !== "held" && ++bracket.failures < 2) return;
+  if (outcome === "held") bracket.low = rate;
+  else bracket.high = rate;
+  bracket.failures = 0;
+  bracket.disturbances = 0;
+  bracket.steps++;
+}
+
 /** @returns undefined: it is known well enough */
-export function nextRate({ low, high }: Readonly<Bracket>, rateMax: number): number | undefined {
+export function nextRate(
+  { low, high, first, steps }: Readonly<Omit<Bracket, "failures" | "disturbances">>,
+  rateMax: number,
+): number | undefined {
+  const factor = STEPS[Math.min(steps, STEPS.length) - 1] ?? 1;
   if (low >= rateMax) return undefined;
-  if (high === Infinity) return low === 0 ? FIRST : Math.min(rateMax, 2 * low);
-  if (low === 0) return high <= 20 ? undefined : Math.round(high / 2);
-  return high / low <= CLOSE ? undefined : Math.round(Math.sqrt(low * high));
+  if (low === 0 && high === Infinity) return Math.round(Math.min(rateMax, Math.max(LEAST, first)));
+  if (high === Infinity) return Math.round(Math.min(rateMax, factor * low));
+  if (low === 0) return high <= LEAST ? undefined : Math.round(Math.max(LEAST, high / factor));
+  return high / low <= CLOSE || high - low <= CLOSE_PER_SECOND ? undefined : Math.round(Math.sqrt(low * high));
 }

@@ -1,201 +1,211 @@
 /**
- * Open-loop load over HTTP/1.1 on raw sockets, in a process of its own: Poisson arrivals, and every latency counts from when its request was due. Requests are
- * bytes that were made before, and of an answer only its length, its status and a sample of its outputs are read, so that the generator is not the bottleneck;
- * its own lag is in the report.
+ * Open-loop load over HTTP/1.1 or NATS on raw sockets, in a process of its own: Poisson arrivals, and every latency counts from when its request was due.
+ * Requests are bytes that were made before, and of an answer only its length, its status and a sample of its outputs are read, so that the generator is not
+ * the bottleneck; its own lag and its thread's use are in the report.
  *
- * Reads one JSON line with a LoadPlan from standard input, prints one with a LoadReport.
+ * Reads a JSON line with a LoadPlan from standard input, runs it, prints one with a LoadReport, and so on: what V8 has compiled stays for the next.
  */
-import { type Socket, connect } from "node:net";
-import { text } from "node:stream/consumers";
+import { createInterface } from "node:readline";
+import { type Answer, isRight } from "./answers.ts";
+import { HttpPool, type Transport, type TransportEvents } from "./http-pool.ts";
+import {
+  GOOD_SHARE,
+  type LoadKind,
+  type LoadPlan,
+  type LoadReport,
+  type LoadWindow,
+  arrivals,
+  quantile,
+  rateAt,
+} from "./load-plan.ts";
+import { NatsLink, type NatsMessage } from "./nats-link.ts";
 
-export interface LoadPlan {
-  readonly port: number;
-  readonly perSecond: number;
-  readonly seconds: number;
-  readonly sloMs: number;
-  /** Head and body of every request, in base64. */
-  readonly request: string;
-  /** What each answer's first outputs are; an answer that differs is wrong. */
-  readonly expected: readonly number[];
-  readonly seed: number;
-}
-
-export interface LoadReport {
-  readonly offered: number;
-  /** Right and within the SLO. */
-  readonly good: number;
-  readonly wrong: number;
-  readonly late: number;
-  readonly refused: number;
-  readonly lost: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** How late requests left the generator. */
-  readonly lagP50Ms: number;
-  readonly lagP99Ms: number;
-}
-
-const SOCKETS_FIRST = 64;
-const SOCKETS_MAX = 2_000;
 /** Every so manieth answer is compared with what is expected. */
 const COMPARED = 16;
-const TOLERANCE = 1e-3;
 /** For answers that are under way at the end. */
 const AFTER_MS = 1_000;
+/** A rising rate is looked at in so many parts. */
+const WINDOWS = 24;
+/** So many windows in a row with a smaller share of good ones: overloaded. A machine's stall is over before. */
+const OVERLOADED_WINDOWS = 4;
+const OVERLOADED_SHARE = 0.8;
+/** At such rates the last part of a wait is spun, since a timer's millisecond would be seen in the latency; it costs next to nothing there. */
+const SPIN_PER_SECOND_MAX = 100;
 
-/** One HTTP answer in a buffer: where it ends, and its status; undefined while it is incomplete. */
-export function readAnswer(
-  buffer: Buffer,
-): { readonly status: number; readonly bodyAt: number; readonly rawAt: number; readonly end: number } | undefined {
-  const headEnd = buffer.indexOf("\r\n\r\n");
-  if (headEnd < 0) return undefined;
-  const head = buffer.toString("latin1", 0, headEnd);
-  const length = /\r\ncontent-length: *(\d+)/i.exec(head);
-  const json = /\r\ninference-header-content-length: *(\d+)/i.exec(head);
-  const bodyAt = headEnd + 4;
-  const end = bodyAt + Number(length?.[1] ?? 0);
-  if (buffer.byteLength < end) return undefined;
-  return { status: Number(head.slice(9, 12)), bodyAt, rawAt: json === null ? end : bodyAt + Number(json[1]), end };
+interface Sent {
+  readonly dueMs: number;
+  readonly kind: number;
+  readonly variant: number;
+  readonly window: number;
+  isSettled: boolean;
+  isOverdue: boolean;
 }
 
-/** Seeded, so that each system is asked at the same instants. */
-function* arrivals(perSecond: number, seed: number): Generator<number> {
-  let state = seed >>> 0;
-  let at = 0;
-  for (;;) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    at += (-Math.log(1 - state / 2 ** 32) * 1_000) / perSecond;
-    yield at;
-  }
+interface Counts {
+  offered: number;
+  good: number;
 }
 
-class Load {
+class Load implements TransportEvents<Sent> {
   readonly #plan: LoadPlan;
-  readonly #request: Buffer;
-  readonly #idle: Connection[] = [];
-  readonly #waiting: number[] = [];
-  #sockets = 0;
-  #answers = 0;
-  offered = 0;
-  good = 0;
-  wrong = 0;
-  late = 0;
-  refused = 0;
-  readonly latencies: number[] = [];
-  readonly lags: number[] = [];
+  readonly #transport: Transport<Sent>;
+  readonly #sent: Sent[] = [];
+  readonly #windows: Counts[] = Array.from({ length: WINDOWS }, () => ({ offered: 0, good: 0 }));
+  readonly #kinds: Counts[];
+  readonly #latencies: number[] = [];
+  readonly #lags: number[] = [];
+  /** Everything before it in `#sent` is settled or overdue. */
+  #firstYoung = 0;
+  #bad = 0;
+  #settled = 0;
+  #gaveUp = false;
+  #startMs = 0;
+  #chance: number;
+  readonly #counts = { good: 0, wrong: 0, late: 0, refused: 0, lost: 0 };
 
   constructor(plan: LoadPlan) {
     this.#plan = plan;
-    this.#request = Buffer.from(plan.request, "base64");
-    for (let i = 0; i < SOCKETS_FIRST; i++) this.#idle.push(this.#open());
+    this.#chance = plan.seed >>> 0;
+    this.#kinds = plan.kinds.map(() => ({ offered: 0, good: 0 }));
+    this.#transport = this.#connect(plan);
   }
 
-  #open(): Connection {
-    this.#sockets++;
-    return new Connection(this.#plan.port, {
-      onAnswer: (answer, dueMs, connection) => this.#settle(answer, dueMs, connection),
-      onBroken: () => void this.#sockets--,
-    });
+  #connect({ transport, port, kinds }: LoadPlan): Transport<Sent> {
+    if (transport === "http") {
+      const bytes = kinds.map(({ requests }) => requests.map((one) => Buffer.from(one, "base64")));
+      return new HttpPool({ port, events: this, bytesOf: ({ kind, variant }) => bytes[kind]![variant]! });
+    }
+    const messages = kinds.map(({ requests, subject = "", headerBytes = 0 }) =>
+      requests.map((one): NatsMessage => ({ subject, headerBytes, bytes: Buffer.from(one, "base64") })),
+    );
+    return new NatsLink({ port, events: this, messageOf: ({ kind, variant }) => messages[kind]![variant]! });
   }
 
-  run(): Promise<void> {
-    const { perSecond, seconds, seed } = this.#plan;
-    const due = arrivals(perSecond, seed);
-    const startMs = performance.now() + 100;
-    let nextMs = startMs + (due.next().value as number);
+  async run(): Promise<LoadReport> {
+    const cpuBefore = process.threadCpuUsage();
+    await this.#offer();
+    const spentMs = performance.now() - this.#startMs;
+    const { user, system } = process.threadCpuUsage(cpuBefore);
+    await this.#settleRest();
+    this.#transport.close();
+    return this.#report((user + system) / 1e3 / spentMs);
+  }
+
+  #offer(): Promise<void> {
+    const { perSecond, seconds } = this.#plan;
+    const due = arrivals(this.#plan);
+    const isSpun = perSecond <= SPIN_PER_SECOND_MAX && this.#plan.toPerSecond === undefined;
+    this.#startMs = performance.now() + 50;
+    const endMs = this.#startMs + seconds * 1_000;
+    let nextMs = this.#startMs + (due.next().value as number);
     return new Promise((resolve) => {
       const tick = (): void => {
         const now = performance.now();
-        for (; nextMs <= now && nextMs < startMs + seconds * 1_000; nextMs = startMs + (due.next().value as number)) {
-          this.offered++;
-          this.lags.push(now - nextMs);
+        for (; nextMs <= now && nextMs < endMs; nextMs = this.#startMs + (due.next().value as number)) {
+          this.#lags.push(now - nextMs);
           this.#send(nextMs);
         }
-        if (nextMs >= startMs + seconds * 1_000) setTimeout(resolve, AFTER_MS);
-        else setTimeout(tick, Math.min(1, Math.max(0, nextMs - performance.now())));
+        this.#ageAll(now);
+        if (nextMs >= endMs || (this.#gaveUp = this.#isLost(now))) return resolve();
+        const leftMs = nextMs - performance.now();
+        if (isSpun && leftMs < 2) setImmediate(tick);
+        else setTimeout(tick, isSpun ? leftMs - 2 : Math.min(1, Math.max(0, leftMs)));
       };
-      setTimeout(tick, 100);
+      setTimeout(tick, 50);
     });
   }
 
   #send(dueMs: number): void {
-    const connection = this.#idle.pop() ?? (this.#sockets < SOCKETS_MAX ? this.#open() : undefined);
-    if (connection === undefined) this.#waiting.push(dueMs);
-    else connection.send(this.#request, dueMs);
+    const { kinds, seconds } = this.#plan;
+    const kind = this.#draw(kinds.length);
+    const variant = this.#draw(kinds[kind]!.requests.length);
+    const window = Math.min(WINDOWS - 1, Math.floor(((dueMs - this.#startMs) / (1_000 * seconds)) * WINDOWS));
+    const request: Sent = { dueMs, kind, variant, window, isSettled: false, isOverdue: false };
+    this.#sent.push(request);
+    this.#windows[window]!.offered++;
+    this.#kinds[kind]!.offered++;
+    this.#transport.send(request);
   }
 
-  #settle({ status, body, rawAt }: Answer, dueMs: number, connection: Connection): void {
-    const latencyMs = performance.now() - dueMs;
-    this.latencies.push(latencyMs);
-    if (status !== 200) this.refused++;
-    else if (this.#answers++ % COMPARED === 0 && !isRight(body, rawAt, this.#plan.expected)) this.wrong++;
-    else if (latencyMs <= this.#plan.sloMs) this.good++;
-    else this.late++;
-    const waiting = this.#waiting.shift();
-    if (waiting === undefined) this.#idle.push(connection);
-    else connection.send(this.#request, waiting);
+  #draw(count: number): number {
+    this.#chance = (Math.imul(this.#chance, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((this.#chance / 2 ** 32) * count);
   }
-}
 
-interface Answer {
-  readonly status: number;
-  readonly body: Buffer;
-  /** Within the body. */
-  readonly rawAt: number;
-}
-interface ConnectionEvents {
-  onAnswer(answer: Answer, dueMs: number, connection: Connection): void;
-  onBroken(): void;
-}
+  /** Unanswered past its SLO is bad already, whatever comes later. */
+  #ageAll(now: number): void {
+    for (; this.#firstYoung < this.#sent.length; this.#firstYoung++) {
+      const request = this.#sent[this.#firstYoung]!;
+      if (request.isSettled) continue;
+      if (now - request.dueMs <= this.#plan.sloMs) return;
+      request.isOverdue = true;
+      this.#bad++;
+    }
+  }
 
-class Connection {
-  readonly #socket: Socket;
-  #dueMs = 0;
-  #rest: Buffer = Buffer.alloc(0);
+  #isLost(now: number): boolean {
+    const { giveUp, perSecond, seconds, sloMs } = this.#plan;
+    if (giveUp === "missed") return this.#bad > (1 - GOOD_SHARE) * perSecond * seconds * 1.1 + 1;
+    if (giveUp === "never") return false;
+    const done = Math.floor(((now - sloMs - this.#startMs) / (1_000 * seconds)) * WINDOWS);
+    return done >= OVERLOADED_WINDOWS && this.#windows.slice(done - OVERLOADED_WINDOWS, done).every(isOverloaded);
+  }
 
-  constructor(port: number, { onAnswer, onBroken }: ConnectionEvents) {
-    this.#socket = connect(port, "127.0.0.1").setNoDelay(true);
-    this.#socket.on("error", () => undefined); // "close" follows
-    this.#socket.once("close", onBroken);
-    this.#socket.on("data", (chunk: Buffer) => {
-      this.#rest = this.#rest.byteLength === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-      const answer = readAnswer(this.#rest);
-      if (answer === undefined) return;
-      const body = this.#rest.subarray(answer.bodyAt, answer.end);
-      this.#rest = this.#rest.subarray(answer.end);
-      onAnswer({ status: answer.status, body, rawAt: answer.rawAt - answer.bodyAt }, this.#dueMs, this);
+  answered(request: Sent, answer: Answer): void {
+    const latencyMs = performance.now() - request.dueMs;
+    this.#latencies.push(latencyMs);
+    const { form, expected } = this.#plan.kinds[request.kind]!;
+    const isCompared = answer.isOk && this.#settled % COMPARED === 0;
+    if (!answer.isOk) this.#settle(request, "refused");
+    else if (isCompared && !isRight(answer, form, expected[request.variant]!)) this.#settle(request, "wrong");
+    else this.#settle(request, latencyMs <= this.#plan.sloMs ? "good" : "late");
+  }
+
+  lost(request: Sent): void {
+    this.#settle(request, "lost");
+  }
+
+  #settle(request: Sent, outcome: "good" | "wrong" | "late" | "refused" | "lost"): void {
+    request.isSettled = true;
+    this.#settled++;
+    this.#counts[outcome]++;
+    if (outcome === "good") {
+      this.#windows[request.window]!.good++;
+      this.#kinds[request.kind]!.good++;
+    } else if (!request.isOverdue) this.#bad++;
+  }
+
+  /** Until all are answered, for so long at most. */
+  async #settleRest(): Promise<void> {
+    const untilMs = performance.now() + AFTER_MS;
+    while (this.#settled < this.#sent.length && performance.now() < untilMs)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  #report(busyShare: number): LoadReport {
+    const offered = this.#sent.length;
+    const lost = this.#counts.lost + offered - this.#settled;
+    const plan = this.#plan;
+    const windows = this.#windows.map(({ offered, good }, i): LoadWindow => {
+      const middleMs = ((i + 0.5) / WINDOWS) * 1_000 * plan.seconds;
+      return { perSecond: Math.round(rateAt(plan, middleMs)), offered, good };
     });
+    const byKind = Object.fromEntries(plan.kinds.map(({ name }: LoadKind, i) => [name, this.#kinds[i]!]));
+    const lags = sorted(this.#lags);
+    return {
+      ...{ offered, ...this.#counts, lost, gaveUp: this.#gaveUp, windows, byKind },
+      latenciesMs: sorted(this.#latencies).map((ms) => Math.round(ms * 100) / 100),
+      ...{ lagP50Ms: quantile(lags, 0.5), lagP99Ms: quantile(lags, 0.99) },
+      busyShare: Math.round(busyShare * 100) / 100,
+    };
   }
-  send(request: Buffer, dueMs: number): void {
-    this.#dueMs = dueMs;
-    this.#socket.write(request);
-  }
 }
 
-/** @param rawAt - where raw outputs begin behind the JSON; at the end there are none */
-function isRight(body: Buffer, rawAt: number, expected: readonly number[]): boolean {
-  const given =
-    rawAt < body.byteLength
-      ? expected.map((_, i) => body.readFloatLE(rawAt + 4 * i))
-      : (JSON.parse(body.toString()) as { outputs: { data: number[] }[] }).outputs[0]!.data;
-  return expected.every((value, i) => Math.abs(value - given[i]!) <= TOLERANCE * Math.max(1, Math.abs(value)));
-}
+const isOverloaded = ({ offered, good }: Counts): boolean => offered > 0 && good < OVERLOADED_SHARE * offered;
+const sorted = (values: readonly number[]): number[] => [...values].sort((a, b) => a - b);
 
-const round = (value: number): number => Math.round(value * 100) / 100;
-/** NaN where there is none. */
-export function quantile(values: number[], share: number): number {
-  values.sort((a, b) => a - b);
-  return round(values[Math.min(values.length - 1, Math.floor(share * values.length))] ?? NaN);
-}
+export const runLoad = (plan: LoadPlan): Promise<LoadReport> => new Load(plan).run();
 
-if (import.meta.main) {
-  const load = new Load(JSON.parse(await text(process.stdin)) as LoadPlan);
-  await load.run();
-  const { offered, good, wrong, late, refused, latencies, lags } = load;
-  const report: LoadReport = {
-    ...{ offered, good, wrong, late, refused, lost: offered - latencies.length },
-    ...{ p50Ms: quantile(latencies, 0.5), p99Ms: quantile(latencies, 0.99) },
-    ...{ lagP50Ms: quantile(lags, 0.5), lagP99Ms: quantile(lags, 0.99) },
-  };
-  process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(0));
-}
+if (import.meta.main)
+  for await (const line of createInterface({ input: process.stdin }))
+    process.stdout.write(`${JSON.stringify(await runLoad(JSON.parse(line) as LoadPlan))}\n`);

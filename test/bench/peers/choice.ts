@@ -1,0 +1,57 @@
+/** Which settings a system is measured with: each is tried alone on the machine, and the best go on. */
+import { type Entrant, type Stage, estimate, labelOf, settingsOf, startAll } from "./lineup.ts";
+import { type SystemName, isPeer } from "./workloads.ts";
+
+export interface Tried extends Entrant {
+  /** With a rate that rises; undefined where there is nothing to choose from. */
+  readonly carried: number | undefined;
+}
+
+export interface Choice {
+  readonly finalists: readonly Entrant[];
+  /** Peers far behind the best one, each with its best setting: their trial says enough. */
+  readonly behind: readonly (Entrant & { readonly carried: number })[];
+}
+
+/** A peer that carries less than this share of the best one is far behind it. */
+const FAR_BEHIND = 0.5;
+/** A system's second setting that carries this share of its best is looked at too: the trials are short. */
+const NEAR = 0.75;
+
+export async function trySettings(stage: Stage, systems: readonly SystemName[]): Promise<Tried[]> {
+  const all: Tried[] = [];
+  for (const name of systems) {
+    const settings = settingsOf(name, stage.workload);
+    if (settings.length === 1) {
+      all.push({ name, setting: settings[0]!, carried: undefined });
+      continue;
+    }
+    for (const setting of settings) {
+      const [one] = await startAll(stage, [{ name, setting }]);
+      if (one === undefined) break;
+      const carried = await estimate(stage, one);
+      await one.stop();
+      stage.tried.push({ system: name, setting: labelOf(name, setting) ?? "", carried });
+      all.push({ name, setting, carried });
+    }
+  }
+  return all;
+}
+
+export function choose(tried: readonly Tried[]): Choice {
+  const bySystem = [...Map.groupBy(tried, ({ name }) => name).values()].map((own) =>
+    own
+      .map((one) => ({ ...one, carried: one.carried ?? Infinity }))
+      .sort((a, b) => (a.carried === b.carried ? 0 : b.carried - a.carried)),
+  );
+  const peers = bySystem.filter(([best]) => isPeer(best!.name));
+  const most = Math.max(0, ...peers.map(([best]) => best!.carried));
+  const behind = peers.filter(([best]) => best!.carried < FAR_BEHIND * most);
+  const ahead = bySystem.filter((own) => !behind.includes(own));
+  return {
+    behind: behind.map(([best]) => best!),
+    finalists: ahead.flatMap(([best, second]) =>
+      second !== undefined && second.carried >= NEAR * best!.carried ? [best!, second] : [best!],
+    ),
+  };
+}

@@ -1,0 +1,106 @@
+/** The highest rate that a system carries, and how soon it answers below it. */
+import { choose, trySettings } from "./choice.ts";
+import type { Contestant } from "./contestants.ts";
+import { searchGoodput } from "./goodput-search.ts";
+import { type Entrant, type Known, type Stage, estimate, labelOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
+import { type LoadReport, quantile } from "./load-plan.ts";
+import type { Latency, Row } from "./results.ts";
+import { goodShare } from "./trials.ts";
+import type { SystemName } from "./workloads.ts";
+
+const RATE_MAX = 16_000;
+const RATE_MIN = 20;
+/** Of what a rising rate showed: it is above what lasts. */
+const FIRST_SHARE = 0.9;
+const AT_SHARE = 0.7;
+const AT_ROUNDS = 3;
+
+export async function measureGoodput(stage: Stage, systems: readonly SystemName[]): Promise<Row[]> {
+  const { finalists, behind } = choose(await trySettings(stage, systems));
+  const rows: Row[] = [];
+  for (const group of turnsOf(finalists)) rows.push(...(await measureGroup(stage, group)));
+  for (const { name, setting, carried: goodput } of behind) {
+    rows.push({ ...rowOf({ name, setting }), goodput, isEstimate: true });
+    remember(stage, name, { goodput, setting });
+  }
+  return rows.sort((a, b) => systems.indexOf(a.system) - systems.indexOf(b.system));
+}
+
+async function measureGroup(stage: Stage, group: readonly Entrant[]): Promise<Row[]> {
+  const contestants = await startAll(stage, group);
+  try {
+    const carried = new Map<Contestant, number>();
+    for (const one of contestants) {
+      await warm(stage, one);
+      carried.set(one, await estimate(stage, one));
+    }
+    const goodputs = await search(stage, carried);
+    const best = bestOfEach(goodputs);
+    await stopAll(contestants.filter((one) => !best.includes(one)));
+    const at70 = await inTurn(stage, best, AT_ROUNDS, (one) => AT_SHARE * goodputs.get(one)!);
+    for (const one of best) remember(stage, one.name, { goodput: goodputs.get(one)!, setting: one.setting });
+    return best.map((one) => {
+      const reports = at70.get(one)!;
+      return { ...rowOf(one), goodput: goodputs.get(one)!, at70: { ...latencyOf(reports), good: goodOf(reports) } };
+    });
+  } finally {
+    await stopAll(contestants);
+  }
+}
+
+/** Other workloads of the same model go on from it. */
+function remember({ workload, known }: Stage, name: SystemName, found: Known): void {
+  if (workload.name === "mlp") known.set(name, found);
+}
+
+/** The better one of a system's settings. */
+function bestOfEach(goodputs: ReadonlyMap<Contestant, number>): Contestant[] {
+  const bySystem = Map.groupBy(goodputs.keys(), ({ name }) => name);
+  return [...bySystem.values()].map((own) =>
+    own.reduce((best, one) => (goodputs.get(one)! > goodputs.get(best)! ? one : best)),
+  );
+}
+
+export function rowOf({ name, setting }: Entrant): Row {
+  const label = labelOf(name, setting);
+  return { system: name, ...(label === undefined ? {} : { setting: label }) };
+}
+
+export function search(stage: Stage, carried: ReadonlyMap<Contestant, number>): Promise<Map<Contestant, number>> {
+  const firsts = new Map([...carried].map(([one, perSecond]) => [one, FIRST_SHARE * perSecond]));
+  return searchGoodput(firsts, RATE_MAX, (one, perSecond) => stage.trials.hold(one, perSecond, stage.seconds));
+}
+
+/** @returns the reports of each, of so many rounds */
+export async function inTurn(
+  stage: Stage,
+  contestants: readonly Contestant[],
+  rounds: number,
+  rateOf: (one: Contestant) => number,
+): Promise<Map<Contestant, LoadReport[]>> {
+  const reports = new Map(contestants.map((one): [Contestant, LoadReport[]] => [one, []]));
+  for (let round = 0; round < rounds; round++)
+    for (const one of contestants) {
+      const perSecond = Math.max(RATE_MIN, Math.round(rateOf(one)));
+      const { report } = await stage.trials.offer(one, { perSecond, seconds: stage.seconds, seed: 7 + round });
+      reports.get(one)!.push(report);
+    }
+  return reports;
+}
+
+/** Of each round, and of these the median: one stall of the machine is not what a system does. */
+export function latencyOf(reports: readonly LoadReport[]): Latency {
+  const ofRounds = (share: number): number => median(reports.map(({ latenciesMs }) => quantile(latenciesMs, share)));
+  const requests = reports.reduce((total, { latenciesMs }) => total + latenciesMs.length, 0);
+  return { p50Ms: ofRounds(0.5), p99Ms: ofRounds(0.99), requests };
+}
+
+const goodOf = (reports: readonly LoadReport[]): number => round(median(reports.map(goodShare)), 4);
+
+export function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
+}
+
+function round(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
+}

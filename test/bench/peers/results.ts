@@ -1,0 +1,64 @@
+/** What a run found. */
+import type { SystemName, WorkloadName } from "./workloads.ts";
+
+export interface Latency {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly requests: number;
+}
+
+export interface Row {
+  readonly system: SystemName;
+  /** Which of its settings it ran with; absent where it has none. */
+  readonly setting?: string;
+  readonly goodput?: number;
+  /** It was far behind in the trials of settings: the goodput is that of its ramp. */
+  readonly isEstimate?: boolean;
+  readonly at70?: Latency & { readonly good: number };
+  readonly lone?: Latency & { readonly lagP50Ms: number; readonly lagP99Ms: number };
+  readonly cost?: readonly CostPoint[];
+  readonly share?: readonly SharePoint[];
+  readonly idle?: { readonly corePercent: number; readonly memoryMb: number; readonly memoryKind: "PSS" | "RSS" };
+  /** Trials in which the generator was the bottleneck. */
+  bottlenecks?: number;
+}
+
+export interface CostPoint {
+  readonly perSecond: number;
+  /** Of all its processes, a request. */
+  readonly cpuUs: number;
+  readonly good: number;
+  /** It was given up: the figures are of an overload. */
+  readonly isOverloaded: boolean;
+  /** µs a request. */
+  readonly byProcess: Readonly<Record<string, number>>;
+}
+
+export interface SharePoint {
+  /** Of the system's own goodput. */
+  readonly share: number;
+  readonly perSecond: number;
+  readonly good: number;
+  /** In the same minute at the same rate. */
+  readonly bareGood?: number;
+}
+
+export interface WorkloadResult {
+  readonly workload: WorkloadName;
+  readonly title: string;
+  readonly sloMs: number;
+  readonly rows: readonly Row[];
+  /** Why not, by system. */
+  readonly skipped: Readonly<Record<string, string>>;
+  /** Settings that were tried, with what each carried in its trial. */
+  readonly tried: readonly { readonly system: SystemName; readonly setting: string; readonly carried: number }[];
+}
+
+export interface PeersResult {
+  readonly cores: number;
+  readonly node: string;
+  /** Of a trial. */
+  readonly seconds: number;
+  readonly tookSeconds: number;
+  readonly workloads: readonly WorkloadResult[];
+}
