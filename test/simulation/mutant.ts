@@ -3,6 +3,14 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { basename, join } from "node:path";
 import type { Mutation } from "./mutations.ts";
 
+/** Every seed has what a fifth of them has. */
+const APART: Mutation = {
+  name: "each actor apart",
+  file: "test/simulation/groupings.ts",
+  find: "if (draw < 0.2) return apart(slots);",
+  replace: "if (draw < 1) return apart(slots);",
+};
+
 const root = join(import.meta.dirname, "../..");
 
 /** A copy of what the simulation runs: sources only, with names of packages that lead to the copies. */
@@ -27,6 +35,9 @@ export class Copy {
     const path = join(this.#folder, "packages", mutation.file);
     const source = readFileSync(path, "utf8");
     writeFileSync(path, patched(source, mutation));
+    const groupings = join(this.#folder, "test/simulation/groupings.ts");
+    const drawn = readFileSync(groupings, "utf8");
+    if (mutation.isApart === true) writeFileSync(groupings, patched(drawn, APART));
     try {
       const from = mutation.from ?? 1;
       const script = join(this.#folder, "test/simulation/fuzz.ts");
@@ -36,6 +47,7 @@ export class Copy {
       return { found: code === 1 && /^seed \d+: /m.test(output), output };
     } finally {
       writeFileSync(path, source);
+      writeFileSync(groupings, drawn);
     }
   }
 
