@@ -158,13 +158,6 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: `return now;`,
   },
   {
-    name: "that a batcher was gone is believed also when it has taken a model since",
-    file: "actors/src/batcher/model-leases.ts",
-    find: `return goneAt !== undefined && goneAt >= since ? now`,
-    replace: `return goneAt !== undefined ? now`,
-    from: 414_380,
-  },
-  {
     name: "nobody ends a run that never ends",
     file: "actors/src/executor/watched-engine.ts",
     find: `if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;`,
