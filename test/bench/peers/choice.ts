@@ -1,5 +1,5 @@
 /** Which settings a system is measured with: each is tried alone on the machine, and the best go on. */
-import { type Entrant, type Stage, estimate, labelOf, settingsOf, startAll } from "./lineup.ts";
+import { type Entrant, type Stage, labelOf, settingsOf, startAll } from "./lineup.ts";
 import { type SystemName, isPeer } from "./workloads.ts";
 
 export interface Tried extends Entrant {
@@ -16,7 +16,9 @@ export interface Choice {
 /** A peer that carries less than this share of the best one is far behind it. */
 const FAR_BEHIND = 0.5;
 /** A system's second setting that carries this share of its best is looked at too: the trials are short. */
-const NEAR = 0.75;
+const NEAR = 0.85;
+/** Other settings of a peer that carries less than this share of the best one so far won't make it the best. */
+const HOPELESS = 0.25;
 
 export async function trySettings(stage: Stage, systems: readonly SystemName[]): Promise<Tried[]> {
   const all: Tried[] = [];
@@ -29,10 +31,14 @@ export async function trySettings(stage: Stage, systems: readonly SystemName[]):
     for (const setting of settings) {
       const [one] = await startAll(stage, [{ name, setting }]);
       if (one === undefined) break;
-      const carried = await estimate(stage, one);
+      const { trials, seconds } = stage;
+      const carried = await trials.fineRamp(one, await trials.ramp(one, seconds), seconds);
       await one.stop();
       stage.tried.push({ system: name, setting: labelOf(name, setting) ?? "", carried });
       all.push({ name, setting, carried });
+      // Everywhere but in the first workload, where each is tried with all of them.
+      const most = Math.max(0, ...all.map((tried) => (isPeer(tried.name) ? (tried.carried ?? 0) : 0)));
+      if (stage.workload.name !== "mlp" && carried < HOPELESS * most) break;
     }
   }
   return all;

@@ -34,8 +34,8 @@ export interface StartOptions {
 
 const ROOT = join(import.meta.dirname, "../../..");
 const READY_MS = 120_000;
-/** Peers get less time to end than Tutti, which hands over what it has. */
-const STOP_MS = { tutti: 15_000, others: 4_000 };
+/** PyTriton needs five seconds to end in order; a killed one leaves its shared memory behind. */
+const STOP_MS = 15_000;
 
 /** What answers in several forms is started once for all of them. */
 export async function start(names: readonly SystemName[], options: StartOptions): Promise<Contestant[] | string> {
@@ -116,7 +116,7 @@ async function launchServer(family: Exclude<Family, "tutti">, options: StartOpti
     ...process.env,
     PEERS_SETTINGS: JSON.stringify(settings),
     ...{ PYTHONDONTWRITEBYTECODE: "1", BENTOML_HOME: workspace, BENTOML_DO_NOT_TRACK: "True" },
-    ...{ RAY_USAGE_STATS_ENABLED: "0", RAY_TMPDIR: workspace },
+    ...{ RAY_USAGE_STATS_ENABLED: "0", RAY_TMPDIR: workspace, TMPDIR: workspace },
   };
   const ports = { http: port, nats: 0 };
   if (family === "bare")
@@ -185,7 +185,7 @@ function launched(command: string, args: readonly string[], { env, cwd, ports, w
   const stop = async (): Promise<void> => {
     processes.living(); // whoever outlives the first process is known by now
     child.kill("SIGINT");
-    const late = setTimeout(kill, isTutti ? STOP_MS.tutti : STOP_MS.others);
+    const late = setTimeout(kill, STOP_MS);
     await ended;
     clearTimeout(late);
     process.off("exit", kill);

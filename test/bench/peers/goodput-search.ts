@@ -1,5 +1,5 @@
 /** The search ends when the rate that holds and the one that doesn't are this close. */
-const CLOSE = 1.08;
+const CLOSE = 1.1;
 const CLOSE_PER_SECOND = 10;
 /** A rate below this isn't looked for. */
 const LEAST = 20;
@@ -23,17 +23,25 @@ export interface Bracket {
 /** Whether a rate held; disturbed: it did not, but the load generator itself stood still meanwhile. */
 export type Outcome = "held" | "failed" | "disturbed";
 
+/** What is known of a contestant: the highest rate that held, and the lowest above it that did not. */
+export interface Found {
+  readonly goodput: number;
+  readonly failedAt: number;
+}
+
 /**
  * The highest rate at which each contestant is good enough: away from the first until one held and one did not, then halved between. One trial of each in turn.
  * A rate that fails once is tried again in the next round, since a machine's bad second isn't the contestant's.
  *
  * @param firsts - where to begin with each
+ * @param isOver - ends the search after the round, however far it has come
  */
 export async function searchGoodput<T>(
   firsts: ReadonlyMap<T, number>,
   rateMax: number,
   trial: (contestant: T, perSecond: number) => Promise<Outcome>,
-): Promise<Map<T, number>> {
+  isOver: () => boolean = () => false,
+): Promise<Map<T, Found>> {
   const brackets = new Map(
     [...firsts].map(([one, first]): [T, Bracket] => [
       one,
@@ -48,7 +56,8 @@ export async function searchGoodput<T>(
       isDone = false;
       take(bracket, rate, await trial(one, rate));
     }
-    if (isDone) return new Map([...brackets].map(([one, { low }]) => [one, low]));
+    if (isDone || isOver())
+      return new Map([...brackets].map(([one, { low, high }]) => [one, { goodput: low, failedAt: high }]));
   }
 }
 

@@ -1,17 +1,18 @@
 /** The highest rate that a system carries, and how soon it answers below it. */
 import { choose, trySettings } from "./choice.ts";
 import type { Contestant } from "./contestants.ts";
-import { searchGoodput } from "./goodput-search.ts";
-import { type Entrant, type Known, type Stage, estimate, labelOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
-import { type LoadReport, quantile } from "./load-plan.ts";
+import { type Found, type Outcome, searchGoodput } from "./goodput-search.ts";
+import { type Entrant, type Known, type Stage, labelOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
+import { type LoadReport, RATE_MAX, quantile } from "./load-plan.ts";
 import type { Latency, Row } from "./results.ts";
 import { goodShare } from "./trials.ts";
 import type { SystemName } from "./workloads.ts";
 
-const RATE_MAX = 16_000;
 const RATE_MIN = 20;
 /** Of what a rising rate showed: it is above what lasts. */
 const FIRST_SHARE = 0.9;
+/** On a noisy machine searches would go on for long. */
+const SEARCH_TRIALS_MAX = 35;
 const AT_SHARE = 0.7;
 const AT_ROUNDS = 3;
 
@@ -31,17 +32,18 @@ async function measureGroup(stage: Stage, group: readonly Entrant[]): Promise<Ro
   try {
     const carried = new Map<Contestant, number>();
     for (const one of contestants) {
-      await warm(stage, one);
-      carried.set(one, await estimate(stage, one));
+      const cold = await warm(stage, one);
+      carried.set(one, await stage.trials.fineRamp(one, cold, stage.seconds));
     }
-    const goodputs = await search(stage, carried);
+    const found = await search(stage, carried);
+    const goodputs = new Map([...found].map(([one, { goodput }]) => [one, goodput]));
     const best = bestOfEach(goodputs);
     await stopAll(contestants.filter((one) => !best.includes(one)));
-    const at70 = await inTurn(stage, best, AT_ROUNDS, (one) => AT_SHARE * goodputs.get(one)!);
+    const at70 = await inTurn(stage, best, AT_ROUNDS, (one) => AT_SHARE * goodputs.get(one)!, stage.seconds / 2);
     for (const one of best) remember(stage, one.name, { goodput: goodputs.get(one)!, setting: one.setting });
     return best.map((one) => {
       const reports = at70.get(one)!;
-      return { ...rowOf(one), goodput: goodputs.get(one)!, at70: { ...latencyOf(reports), good: goodOf(reports) } };
+      return { ...rowOf(one), ...found.get(one)!, at70: { ...latencyOf(reports), good: goodOf(reports) } };
     });
   } finally {
     await stopAll(contestants);
@@ -66,9 +68,12 @@ export function rowOf({ name, setting }: Entrant): Row {
   return { system: name, ...(label === undefined ? {} : { setting: label }) };
 }
 
-export function search(stage: Stage, carried: ReadonlyMap<Contestant, number>): Promise<Map<Contestant, number>> {
+export function search(stage: Stage, carried: ReadonlyMap<Contestant, number>): Promise<Map<Contestant, Found>> {
   const firsts = new Map([...carried].map(([one, perSecond]) => [one, FIRST_SHARE * perSecond]));
-  return searchGoodput(firsts, RATE_MAX, (one, perSecond) => stage.trials.hold(one, perSecond, stage.seconds));
+  const end = performance.now() + 1_000 * SEARCH_TRIALS_MAX * stage.seconds;
+  const trial = (one: Contestant, perSecond: number): Promise<Outcome> =>
+    stage.trials.hold(one, perSecond, stage.seconds);
+  return searchGoodput(firsts, RATE_MAX, trial, () => performance.now() > end);
 }
 
 /** @returns the reports of each, of so many rounds */
@@ -77,12 +82,13 @@ export async function inTurn(
   contestants: readonly Contestant[],
   rounds: number,
   rateOf: (one: Contestant) => number,
+  seconds = stage.seconds,
 ): Promise<Map<Contestant, LoadReport[]>> {
   const reports = new Map(contestants.map((one): [Contestant, LoadReport[]] => [one, []]));
   for (let round = 0; round < rounds; round++)
     for (const one of contestants) {
       const perSecond = Math.max(RATE_MIN, Math.round(rateOf(one)));
-      const { report } = await stage.trials.offer(one, { perSecond, seconds: stage.seconds, seed: 7 + round });
+      const { report } = await stage.trials.offer(one, { perSecond, seconds, seed: 7 + round });
       reports.get(one)!.push(report);
     }
   return reports;

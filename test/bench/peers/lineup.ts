@@ -92,14 +92,10 @@ export function turnsOf(entrants: readonly Entrant[]): Entrant[][] {
   return [quiet, ...loud.map(([, own]) => own)].filter((group) => group.length > 0);
 }
 
-/** Compilers know nothing yet, and some servers learn how to batch. */
-export async function warm({ trials, seconds }: Stage, one: Contestant): Promise<void> {
+/** Compilers know nothing yet, and some servers learn how to batch. @returns about how much it carries, still cold */
+export async function warm({ trials, seconds }: Stage, one: Contestant): Promise<number> {
   const cold = await trials.ramp(one, seconds);
   const perSecond = Math.round(WARM_SHARE * cold) + 1;
-  await trials.offer(one, { perSecond, seconds: 1.5 * seconds, giveUp: "overloaded" });
-}
-
-/** @returns about how much it carries */
-export async function estimate({ trials, seconds }: Stage, one: Contestant): Promise<number> {
-  return trials.fineRamp(one, await trials.ramp(one, seconds), seconds);
+  await trials.offer(one, { perSecond, seconds, giveUp: "overloaded" });
+  return cold;
 }

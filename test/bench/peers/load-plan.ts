@@ -59,6 +59,9 @@ export interface LoadReport {
   readonly byKind: Readonly<Record<string, { readonly offered: number; readonly good: number }>>;
 }
 
+/** Where searches end: beyond it the generator itself is in question. */
+export const RATE_MAX = 24_000;
+
 /** At least so much must be good. */
 export const GOOD_SHARE = 0.99;
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Contestant } from "./contestants.ts";
 import { inTurn, latencyOf, measureGoodput, median, rowOf, search } from "./goodput.ts";
-import { type Entrant, type Stage, estimate, settingsOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
+import { type Entrant, type Stage, settingsOf, startAll, stopAll, turnsOf, warm } from "./lineup.ts";
 import type { CostPoint, Row, SharePoint } from "./results.ts";
 import { goodShare } from "./trials.ts";
 import type { SystemName } from "./workloads.ts";
@@ -98,14 +98,15 @@ async function measureShare(stage: Stage, contestants: readonly Contestant[]): P
   const own = contestants.filter((one) => one !== bare);
   const unknown = new Map<Contestant, number>();
   for (const one of contestants) {
-    await warm(stage, one);
-    if (one !== bare && !stage.known.has(one.name)) unknown.set(one, await estimate(stage, one));
+    const cold = await warm(stage, one);
+    if (one !== bare && !stage.known.has(one.name))
+      unknown.set(one, await stage.trials.fineRamp(one, cold, stage.seconds));
   }
   const searched = await search(stage, unknown);
   const points = new Map(own.map((one): [Contestant, SharePoint[]] => [one, []]));
   for (const share of SHARES)
     for (const one of own) {
-      const goodput = searched.get(one) ?? stage.known.get(one.name)!.goodput;
+      const goodput = searched.get(one)?.goodput ?? stage.known.get(one.name)!.goodput;
       const offer = { perSecond: Math.max(LONE_PER_SECOND, Math.round(share * goodput)), seconds: stage.seconds };
       const beside = bare === undefined ? undefined : await stage.trials.offer(bare, offer);
       const { report } = await stage.trials.offer(one, offer);

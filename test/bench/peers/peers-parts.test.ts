@@ -86,12 +86,21 @@ test("the search finds what each contestant carries, one trial of each in turn, 
     if (name === "endless" && stalls-- > 0) return Promise.resolve("disturbed");
     return Promise.resolve(perSecond <= carries.get(name)! ? "held" : "failed");
   });
-  expect([found.get("endless"), found.get("nothing")]).toEqual([16_000, 0]);
+  expect([found.get("endless")?.goodput, found.get("nothing")?.goodput]).toEqual([16_000, 0]);
   for (const name of ["fast", "slow"]) {
-    expect(found.get(name)! / carries.get(name)!).toBeGreaterThan(0.92);
-    expect(found.get(name)! / carries.get(name)!).toBeLessThanOrEqual(1);
+    const { goodput, failedAt } = found.get(name)!;
+    expect(goodput).toBeLessThanOrEqual(carries.get(name)!);
+    expect(failedAt).toBeGreaterThan(carries.get(name)!);
+    expect(failedAt / goodput).toBeLessThan(1.11);
   }
   expect(trials.slice(0, 5)).toEqual(["fast", "slow", "endless", "nothing", "fast"]);
+  const cut = await searchGoodput(
+    firsts,
+    16_000,
+    () => Promise.resolve("held"),
+    () => true,
+  );
+  expect(cut.get("fast")).toEqual({ goodput: 2_000, failedAt: Infinity });
   expect(nextRate({ low: 0, high: 20, first: 20, steps: 3 }, 16_000)).toBeUndefined();
 });
 
@@ -188,7 +197,7 @@ const RESULT: PeersResult = {
       tried: [{ system: "mosec", setting: "wait 1 ms", carried: 900 }],
       rows: [
         row("bare", { goodput: 2_000, at70: { ...latency(2, 9), good: 1 } }),
-        row("tutti", { goodput: 1_500, bottlenecks: 2 }),
+        row("tutti", { goodput: 1_500, failedAt: 3_000, bottlenecks: 2 }),
         row("mosec", { goodput: 1_000, setting: "wait 1 ms" }),
         row("pytriton", { goodput: 1_400, isEstimate: true }),
       ],
@@ -224,7 +233,13 @@ test("the figures are ratios to the best peer and to the bare server; a noisy mi
 
 test("tables and picture show every system, and survive what is missing", () => {
   const [text, markdown, svg] = [tableOf(RESULT), markdownOf(RESULT), pictureOf(RESULT)];
-  for (const shown of ["ray was skipped: not here", "about 1400", "overloaded", "bottleneck in 2 trials"]) {
+  for (const shown of [
+    "ray was skipped: not here",
+    "about 1400",
+    "1500, cut short before 3000",
+    "overloaded",
+    "bottleneck in 2 trials",
+  ]) {
     expect(text).toContain(shown);
     expect(markdown).toContain(shown);
   }

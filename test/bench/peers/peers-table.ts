@@ -1,5 +1,6 @@
 /** The result for people: a table for each workload, and the ratios that count. */
 import { TUTTI_NAMES, bestPeer, figuresOf } from "./figures.ts";
+import { RATE_MAX } from "./load-plan.ts";
 import type { CostPoint, PeersResult, Row, WorkloadResult } from "./results.ts";
 import { workloadOf } from "./workloads.ts";
 
@@ -64,23 +65,27 @@ function linesOf(result: WorkloadResult): Lines {
 function goodputLines(rows: readonly Row[]): Lines {
   const bare = rows.find(({ system }) => system === "bare")?.goodput;
   const best = bestPeer(rows);
+  const byPeer = `÷ best peer (${best?.system ?? "none"})`;
   return [
-    [
-      "system",
-      "setting",
-      "goodput r/s",
-      "÷ bare",
-      `÷ best peer (${best?.system ?? "none"})`,
-      "at 70 %: p50 ms",
-      "p99 ms",
-      "good",
-    ],
-    ...rows.map(({ system, setting, goodput, isEstimate, at70 }) => [
-      ...[system, setting ?? "", `${isEstimate === true ? "about " : ""}${text(goodput)}`],
-      ...[over(goodput, bare), over(goodput, best?.goodput)],
-      ...[text(at70?.p50Ms), text(at70?.p99Ms), percent(at70?.good)],
-    ]),
+    ["system", "setting", "goodput r/s", "÷ bare", byPeer, "at 70 %: p50 ms", "p99 ms", "good"],
+    ...rows.map((row) => {
+      const { system, setting = "", goodput, at70 } = row;
+      const rates = [rateOf(row), over(goodput, bare), over(goodput, best?.goodput)];
+      return [system, setting, ...rates, text(at70?.p50Ms), text(at70?.p99Ms), percent(at70?.good)];
+    }),
   ];
+}
+
+/** A search that was cut short leaves a wider gap between what held and what did not. */
+const GAP = 1.2;
+/** Requests a second, between which no search decides. */
+const LEAST_GAP = 20;
+
+function rateOf({ goodput = 0, failedAt = 0, isEstimate = false }: Row): string {
+  if (isEstimate) return `about ${goodput}`;
+  if (goodput === RATE_MAX) return `≥ ${goodput}, where the search ends`;
+  const isCut = failedAt > GAP * goodput && failedAt - goodput > LEAST_GAP;
+  return isCut ? `${goodput}, cut short before ${failedAt}` : String(goodput);
 }
 
 function costLines(rows: readonly Row[]): Lines {

@@ -12,6 +12,8 @@ export interface Row {
   /** Which of its settings it ran with; absent where it has none. */
   readonly setting?: string;
   readonly goodput?: number;
+  /** The lowest rate above it that did not hold; not much higher, unless the search was cut short. */
+  readonly failedAt?: number;
   /** It was far behind in the trials of settings: the goodput is that of its ramp. */
   readonly isEstimate?: boolean;
   readonly at70?: Latency & { readonly good: number };

@@ -4,7 +4,15 @@ import { join } from "node:path";
 import { type Interface, createInterface } from "node:readline";
 import type { Contestant } from "./contestants.ts";
 import type { Outcome } from "./goodput-search.ts";
-import { GOOD_SHARE, type LoadPlan, type LoadReport, type LoadWindow, quantile, wasBottleneck } from "./load-plan.ts";
+import {
+  GOOD_SHARE,
+  RATE_MAX,
+  type LoadPlan,
+  type LoadReport,
+  type LoadWindow,
+  quantile,
+  wasBottleneck,
+} from "./load-plan.ts";
 import { answersWithin } from "./probe.ts";
 import type { SystemName } from "./workloads.ts";
 
@@ -17,8 +25,10 @@ export interface Trial {
 type Offer = Pick<LoadPlan, "perSecond" | "seconds"> & Partial<Pick<LoadPlan, "toPerSecond" | "giveUp" | "seed">>;
 
 /** The rising rate that finds a first estimate, and the one that looks more closely around an estimate. */
-const WIDE = { perSecond: 50, toPerSecond: 16_000 };
-const FINE = { from: 0.4, to: 1.3 };
+const WIDE = { perSecond: 50, toPerSecond: RATE_MAX };
+const FINE = { from: 0.4, to: 1.6 };
+/** In trials' lengths. */
+const RISE = 0.5;
 /** A window of the ramp with a smaller share of good requests is beyond what is carried. */
 const CARRIED_SHARE = 0.98;
 /** So many of the windows before have to be carried too: one may be lucky. */
@@ -72,13 +82,16 @@ export class Trials {
 
   /** A rate that rises until the contestant is overloaded. @returns about how much it carries, per second */
   async ramp(one: Contestant, seconds: number): Promise<number> {
-    return this.#carried(one, { ...WIDE, seconds });
+    return this.#carried(one, { ...WIDE, seconds: RISE * seconds });
   }
 
   /** @param around - what a ramp showed @returns the same, more exactly */
   async fineRamp(one: Contestant, around: number, seconds: number): Promise<number> {
-    const [perSecond, toPerSecond] = [Math.ceil(FINE.from * around) + 10, Math.ceil(FINE.to * around) + 20];
-    return this.#carried(one, { perSecond, toPerSecond, seconds });
+    const [perSecond, toPerSecond] = [
+      Math.ceil(FINE.from * around) + 10,
+      Math.min(RATE_MAX, Math.ceil(FINE.to * around) + 20),
+    ];
+    return this.#carried(one, { perSecond, toPerSecond, seconds: RISE * seconds });
   }
 
   /** Once more where the machine stood still meanwhile. */
