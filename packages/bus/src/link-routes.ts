@@ -48,6 +48,11 @@ export interface LinkSwitch {
   close(): void;
 }
 
+export interface LinkTraffic {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
 interface PeerInterest {
   readonly link: Link;
   readonly pattern: string;
@@ -132,6 +137,7 @@ export class LinkRoutes {
   readonly #ids = new Set<string>();
   readonly #endedIds: string[] = [];
   readonly #interests = new InterestTable<PeerInterest>();
+  readonly #traffic = { messages: 0, bytes: 0 };
 
   constructor({ under, arrive, startTimer, barrierSubject, barrierMs }: LinkRoutesOptions) {
     this.#under = under;
@@ -146,6 +152,10 @@ export class LinkRoutes {
 
   get size(): number {
     return this.#links.size;
+  }
+  /** Messages that went over links, and the bytes of their payloads. */
+  get traffic(): LinkTraffic {
+    return this.#traffic;
   }
 
   add(end: LinkEnd, own: readonly Interest[], onClosed: () => void = () => undefined): LinkSwitch {
@@ -197,6 +207,8 @@ export class LinkRoutes {
         link.close();
         continue;
       }
+      this.#traffic.messages++;
+      this.#traffic.bytes += payload.byteLength;
       if (isExclusive) return "exclusively";
       carriers = carriers === "" ? link.end.id : `${carriers},${link.end.id}`;
     }

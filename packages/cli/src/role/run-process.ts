@@ -172,7 +172,12 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   const links = await openLinks(roles, { buses: { control, bulk }, onFault });
   const local: LocalActors = {};
   const pulse = new BusPulse(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
-  const vitals = watchVitals(() => ({ ...nats.traffic(), clockErrorUs: clockErrorUs() }));
+  const vitals = watchVitals(() => ({
+    ...nats.traffic(),
+    ...{ linkMessagesOut: control.links.traffic.messages + bulk.links.traffic.messages },
+    ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },
+    clockErrorUs: clockErrorUs(),
+  }));
   const common = { store: nats.store, clock, telemetry, randomBytes, processLives, local, pulse };
   return {
     portsOf: (index: number): ActorPorts => ({
