@@ -1,4 +1,5 @@
 import { type Instant, instant } from "@tutti/units";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Held, HeldRequests } from "./held-requests.ts";
 
@@ -36,4 +37,38 @@ test("a request that there is no room for leaves nothing behind", () => {
   for (const one of all) held.remove(one);
   expect([held.size, held.bytes, held.nextTimerAt, held.limitReached(1, 100)]).toEqual([0, 0, Infinity, undefined]);
   expect(held.due(100 as Instant)).toBeUndefined();
+});
+
+test("what is held is what a Map would hold, whatever comes, goes and gets another number", () => {
+  const step = fc.record({ what: fc.constantFrom("add", "add", "remove", "renumber"), at: fc.nat() });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const most = 5_000;
+      const held = new HeldRequests({ requestsMax: most, bytesMax: most, appRequestsMax: most, appBytesMax: most });
+      const map = new Map<number, Held>();
+      const add = (): void => {
+        const one = request(held, 1);
+        held.add(one, instant(one.seq));
+        map.set(one.seq, one);
+      };
+      for (let i = 0; i < 1_020; i++) add(); // Just below the size at which the index grows.
+      for (const { what, at } of steps) {
+        const one = [...map.values()][at % map.size]!;
+        if (what === "add") add();
+        else {
+          map.delete(one.seq);
+          if (what === "remove") held.remove(one);
+          else {
+            held.renumber(one, ++seq as Held["seq"]);
+            map.set(one.seq, one);
+          }
+        }
+      }
+      expect(held.values()).toEqual([...map.values()]);
+      expect(held.size).toBe(map.size);
+      for (const one of map.values()) expect(held.get(one.seq)).toBe(one);
+      expect(held.get(seq + 1)).toBeUndefined();
+    }),
+    { numRuns: 50 },
+  );
 });

@@ -1,5 +1,5 @@
 import type { CatalogModel } from "../catalog.ts";
-import { IndexedHeap } from "@tutti/collections";
+import { IdentityIndex, IndexedHeap } from "@tutti/collections";
 import type { Form } from "@tutti/wire";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 import type { Span } from "@tutti/telemetry";
@@ -61,9 +61,20 @@ export interface HeldLimits {
   readonly appBytesMax: number;
 }
 
-/** The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7). */
+/** Slots that are indexed at first; then twice as many, and so on. */
+const ROOM = 1_024;
+/** Sequences are of this ingress alone. */
+const SELF = 0;
+
+/**
+ * The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7).
+ *
+ * Numbers lead to them through typed arrays. A Map of them would be made anew every few dozen requests, and an old one, dead but grown old, keeps all that it
+ * held at its end alive until V8 collects the whole heap.
+ */
 export class HeldRequests {
-  readonly #bySeq = new Map<number, Held>();
+  #index = new IdentityIndex(ROOM);
+  #size = 0;
   readonly #bySlot: (Held | undefined)[] = [];
   readonly #freeSlots: number[] = [];
   readonly #timers: IndexedHeap;
@@ -80,7 +91,7 @@ export class HeldRequests {
   }
 
   get size(): number {
-    return this.#bySeq.size;
+    return this.#size;
   }
   get nextTimerAt(): Instant {
     return this.#timers.topPriority as Instant;
@@ -117,27 +128,33 @@ export class HeldRequests {
     return this.#freeSlots.at(-1) ?? this.#bySlot.length;
   }
   get(seq: number): Held | undefined {
-    return this.#bySeq.get(seq);
+    const slot = this.#index.get(SELF, seq);
+    return slot < 0 ? undefined : this.#bySlot[slot];
   }
-  values(): IterableIterator<Held> {
-    return this.#bySeq.values();
+  /** As they are now, in the order of their sequences. */
+  values(): Held[] {
+    return this.#bySlot.filter((held) => held !== undefined).sort((a, b) => a.seq - b.seq);
   }
 
   /** Only what fits. */
   add(held: Held, timerAt: Instant): void {
     assert(this.#count < this.#limits.requestsMax && held.slot === this.nextSlot(), "there is no room for a request");
+    if (held.slot >= this.#index.slots) this.#grow();
     if (held.slot === this.#bySlot.length) this.#bySlot.push(held);
     else {
       this.#freeSlots.pop();
       this.#bySlot[held.slot] = held;
     }
-    this.#bySeq.set(held.seq, held);
+    this.#index.put(SELF, held.seq, held.slot);
+    this.#size++;
     this.#timers.set(held.slot, timerAt);
     this.reserve(held.appId, held.row.byteLength);
   }
 
   remove(held: Held): void {
-    if (!this.#bySeq.delete(held.seq)) return;
+    if (this.get(held.seq) !== held) return;
+    this.#index.delete(held.slot);
+    this.#size--;
     this.#bySlot[held.slot] = undefined;
     this.#freeSlots.push(held.slot);
     this.#timers.remove(held.slot);
@@ -146,13 +163,19 @@ export class HeldRequests {
 
   /** Whatever still comes under the old number is about nobody. */
   renumber(held: Held, seq: RequestSeq): void {
-    if (!this.#bySeq.delete(held.seq)) return;
+    if (this.get(held.seq) !== held) return;
+    this.#index.delete(held.slot);
     held.seq = seq;
-    this.#bySeq.set(seq, held);
+    this.#index.put(SELF, seq, held.slot);
   }
 
   /** The request whose timer is due at `now`, or undefined. */
   due(now: Instant): Held | undefined {
     return this.#timers.topPriority <= now ? this.#bySlot[this.#timers.topKey] : undefined;
+  }
+
+  #grow(): void {
+    this.#index = new IdentityIndex(2 * this.#index.slots);
+    for (const held of this.#bySlot) if (held !== undefined) this.#index.put(SELF, held.seq, held.slot);
   }
 }

@@ -26,12 +26,6 @@ const ONE_HELPER = "--v8-pool-size=1";
 
 /** On a machine with so few cores V8's helper threads take them from the actors. */
 const FEW_CORES = 4;
-/**
- * With few cores: a young generation of full size is collected seldom and by all helper threads at once, for 5 to 40 ms, which is more than an SLO of 30 ms
- * leaves. Collected twice as often by its own thread alone it takes 1 to 3 ms, and no more processor time in all. (mlp at 3,500 requests a second, p99: 17 ms
- * with V8's defaults, 7 ms with these.)
- */
-const COLLECT_SHORT = [COLLECT_ALONE, "--max-semi-space-size=8", ONE_HELPER];
 
 /** They decide and hold little, and others wait for every one of their decisions. */
 const DECIDERS: ReadonlySet<Role> = new Set<Role>(["ranker", "batcher"]);
@@ -48,7 +42,7 @@ export const decides = (roles: readonly Role[]): boolean => roles.every((role) =
 export const processArguments = (roles: readonly Role[], cores: number = availableParallelism()): string[] => [
   ...(roles.some((role) => LARGE_HEAP.has(role)) ? ["--initial-old-space-size=512"] : []),
   ...EARLY_OPTIMISATION,
-  ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : cores <= FEW_CORES ? COLLECT_SHORT : []),
+  ...(decides(roles) ? [COLLECT_ALONE, ...COLLECT_LATE, ONE_HELPER] : cores <= FEW_CORES ? [ONE_HELPER] : []),
   join(import.meta.dirname, "../../../../services/node/src/main.ts"),
   roles.join(","),
 ];
