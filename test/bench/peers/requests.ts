@@ -68,7 +68,9 @@ export function requestOf(model: ServedModel, row: readonly number[], form: Requ
 }
 
 function natsHeaders({ sloMs }: ServedModel): Buffer {
-  return Buffer.from(`NATS/1.0\r\nContent-Type: application/vnd.tutti.tensor\r\nTutti-Slo: ${sloMs - KEPT_BACK_MS}ms\r\n\r\n`);
+  return Buffer.from(
+    `NATS/1.0\r\nContent-Type: application/vnd.tutti.tensor\r\nTutti-Slo: ${sloMs - KEPT_BACK_MS}ms\r\n\r\n`,
+  );
 }
 
 function withHead({ sloMs }: ServedModel, path: string, headers: readonly string[], body: Buffer): Buffer {
