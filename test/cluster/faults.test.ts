@@ -97,6 +97,18 @@ test("an ingress that hangs costs only its own rows: who shares a batch with the
   expect(late.length / asked.length).toBeLessThan(0.6);
 });
 
+test("an ingress that stands still has those of its requests run again that have time left, though their batch ran without them (T9)", () => {
+  const cluster = serving({ gpus: 2 });
+  cluster.stallData("ingress", millis(60));
+  // Together in a batch: it starts when the first of them must.
+  const [short, long] = [cluster.ask("fast", { sloMs: 30 }), cluster.ask("fast", { sloMs: 400 })];
+  cluster.run(millis(500));
+  expect([short, long].map(({ outcomes }) => outcomes.map(({ status }) => status).join())).toEqual([
+    "TUTTI_DEADLINE_EXCEEDED",
+    "ok",
+  ]);
+});
+
 test("an ingress that was falsely given up is believed again with its next heartbeat (T2)", () => {
   let silent = false;
   const cluster = serving({ gpus: 2, loses: (subject) => silent && subject.includes(".beat.ingress") });

@@ -332,6 +332,20 @@ export class VirtualCluster {
     const entry = this.actors.get(name);
     if (entry !== undefined) this.#data.set(entry.actor.key, { onPull: () => undefined, onResults: () => undefined });
   }
+  /** As a process that stands still for a while: what was pulled is answered when it goes on. */
+  stallData(name: string, duration: Micros): void {
+    const key = this.actors.get(name)!.actor.key;
+    const handlers = this.#data.get(key)!;
+    const missed: (() => void)[] = [];
+    this.#data.set(key, {
+      onPull: (pull, reply) => void missed.push(() => handlers.onPull(pull, reply)),
+      onResults: (results) => void missed.push(() => handlers.onResults(results)),
+    });
+    this.#later(duration, () => {
+      this.#data.set(key, handlers);
+      for (const run of missed) run();
+    });
+  }
   /** What an executor would call: to see what an ingress makes of results that nobody asked for. */
   dataOf(name: string): DataHandlers | undefined {
     return this.#data.get(this.actors.get(name)!.actor.key);

@@ -36,7 +36,10 @@ export interface PullRequest {
   readonly seqs: readonly number[];
 }
 
-/** The outcome of one request of a batch: its outputs as one binary tensor message, or an error. */
+/**
+ * The outcome of one request of a batch: its outputs as one binary tensor message, or an error. `TUTTI_UNAVAILABLE`: its row came too late, the batch ran
+ * without it, and its ingress may have it run again.
+ */
 export interface ResultItem {
   readonly seq: number;
   /** `application/vnd.tutti.tensor`, batch axis 1. */

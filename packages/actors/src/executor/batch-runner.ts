@@ -44,7 +44,7 @@ export interface BatchRunnerOptions {
   readonly onIdle: () => void;
 }
 
-/** How long an ingress may be late with its rows before a batch that is due starts without them. */
+/** How long an ingress may be late with its rows before a batch that is due starts without them; it is told then that they did not run. */
 const PULL_GRACE = millis(2);
 /** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
 const OBSERVED_MAX = 4_096;
@@ -212,8 +212,10 @@ export class BatchRunner {
     batch.ingresses.forEach(({ ingress, token }, i) => {
       const items = run.results(i, outcomes);
       if (items.length === 0) return;
-      for (const item of items) if (item.outputs === undefined) failed++;
-      this.#options.shadows.answered(run, ingress, items);
+      if (run.hasTaken(i)) {
+        for (const item of items) if (item.outputs === undefined) failed++;
+        this.#options.shadows.answered(run, ingress, items);
+      }
       const address = station.directory.get(ingress)?.address;
       data.push(
         { key: ingress, address },

@@ -40,6 +40,8 @@ export class Run {
   readonly #buffer: RowBuffer;
   #parts: readonly BatchPart[] = [];
   readonly #rows: RowOwner[] = [];
+  /** Ingresses whose rows have come. */
+  readonly #taken = new Set<number>();
   /** Items answered without running: a row that can't belong to this model. */
   readonly #refused: (RowOwner & { readonly text: string })[] = [];
 
@@ -57,6 +59,10 @@ export class Run {
   get rows(): number {
     return this.#buffer.rows;
   }
+  /** Without an ingress' rows its requests did not run. */
+  hasTaken(ingress: number): boolean {
+    return this.#taken.has(ingress);
+  }
 
   /** The sequences to pull from the i-th ingress: `requests` is grouped by ingress. */
   seqsOf(ingress: number): number[] {
@@ -67,6 +73,7 @@ export class Run {
 
   /** Copies what came; the rows are borrowed. */
   take(ingress: number, items: readonly PulledItem[]): void {
+    this.#taken.add(ingress);
     for (const item of items) {
       if (item.row === undefined) continue; // Answered or withdrawn meanwhile: the batch runs without it.
       if (this.#buffer.add(item.row)) {
@@ -98,6 +105,7 @@ export class Run {
 
   /** The outcome of each item of one ingress. @param outcomes - of the parts; none when nothing ran */
   results(ingress: number, outcomes: readonly RunOutcome[]): ResultItem[] {
+    if (!this.#taken.has(ingress)) return this.seqsOf(ingress).map(notRun);
     const items: ResultItem[] = [];
     for (const { seq, text } of this.#refused.filter((refused) => refused.ingress === ingress))
       items.push({ seq, outputs: undefined, code: codeNumber("TUTTI_INTERNAL"), text });
@@ -139,6 +147,13 @@ const invalid = (seq: number, reason: string): ResultItem => ({
   outputs: undefined,
   code: codeNumber("TUTTI_INVALID_INPUT"),
   text: `the model can't compute this input: ${reason}`,
+});
+
+const notRun = (seq: number): ResultItem => ({
+  seq,
+  outputs: undefined,
+  code: codeNumber("TUTTI_UNAVAILABLE"),
+  text: "its row came too late for its batch",
 });
 
 interface RowAnswer {

@@ -63,6 +63,7 @@ export function heldOf(accepted: Accepted, place: { readonly seq: RequestSeq; re
     arrivalSeq: 0,
     toldTerm: 0,
     isToldAgain: false,
+    isCarried: false,
     repairedAt: ALWAYS,
     batch: 0,
     executor: 0,

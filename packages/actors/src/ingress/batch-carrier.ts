@@ -26,9 +26,11 @@ export function carrierOf(
     readonly desk: DataDesk;
     readonly served: ServedData;
     readonly randomBytes: (count: number) => Uint8Array;
+    /** Told of each request that was sent so. */
+    readonly onCarried: (seq: number) => void;
   },
 ): BatchCarrier {
-  const { desk, served, randomBytes } = parts;
+  const { desk, served, randomBytes, onCarried } = parts;
   let random: Uint8Array = new Uint8Array(0);
   let at = 0;
   return {
@@ -46,7 +48,9 @@ export function carrierOf(
       const { executor, gpu, thread, batchId } = batch;
       const seqs = batch.requests.map(({ seq }) => seq);
       const rows = desk.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
-      return served.pushBatch(batch, batcher, rows);
+      if (!served.pushBatch(batch, batcher, rows)) return false;
+      for (const { seq, row } of rows) if (row !== undefined) onCarried(seq);
+      return true;
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { PullRequest, PulledItem } from "@tutti/protocol";
+import { type PullRequest, type PulledItem, type ResultBatch, codeNumber } from "@tutti/protocol";
 import { signToken } from "@tutti/pull";
 import {
   type ActorKey,
@@ -39,7 +39,8 @@ function ingress() {
     figures,
     onPulled: ({ seq }, batcher) => told.push(`${seq} pulled for ${batcher}`),
     onRefused: ({ seq }, batcher) => told.push(`${seq} refused to ${batcher}`),
-    settle: () => undefined,
+    onNotRun: ({ seq }) => told.push(`${seq} not run`),
+    settle: ({ seq }) => told.push(`${seq} settled`),
     onResponded: () => undefined,
   });
   const pull = (
@@ -58,8 +59,19 @@ function ingress() {
     desk.onPull(request, (items) => (answer = items));
     return answer as PulledItem[] | undefined;
   };
+  /** An executor's word that the batch ran without them. */
+  const giveBack = (batchId: number, of = secret): void => {
+    const claim = { batcher: BATCHER, batchId: batchId as BatchId, executor: EXECUTOR, seqs: [1, 2] };
+    const items = claim.seqs.map((seq) => ({
+      seq,
+      outputs: undefined,
+      code: codeNumber("TUTTI_UNAVAILABLE"),
+      text: "",
+    }));
+    desk.onResults({ ...claim, token: signToken(of, claim), items } as unknown as ResultBatch);
+  };
   const rows = (batchId: number): (number | undefined)[] => pull(batchId)!.map(({ row }) => row?.[0]);
-  return { desk, pull, rows, told, figures };
+  return { desk, pull, rows, giveBack, told, figures };
 }
 
 test("a token serves once, once more where the answer was lost, and never again: who overhears it later has nothing of it", () => {
@@ -103,4 +115,16 @@ test("what the ingress sends under a token of its own making can be pulled once 
   expect(figures.forbiddenPulls).toBe(2);
   expect(pulled(pull)?.map((item) => item?.seq)).toEqual([1, 2]);
   expect(pulled(pull)?.map((item) => item?.seq)).toEqual([undefined, undefined]);
+});
+
+test("requests whose rows came too late are given back, not answered: by the batch that they are in, and by nobody without its token", () => {
+  const { rows, giveBack, told } = ingress();
+  rows(1);
+  rows(2);
+  told.length = 0;
+  giveBack(1);
+  giveBack(2, new Uint8Array(32).fill(4));
+  expect(told).toEqual([]);
+  giveBack(2);
+  expect(told).toEqual(["1 not run", "2 not run"]);
 });

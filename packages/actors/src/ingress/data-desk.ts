@@ -1,4 +1,5 @@
-import { type PullRequest, type PulledItem, type ResultBatch, TuttiError, codeOfNumber } from "@tutti/protocol";
+import type { PullRequest, PulledItem, ResultBatch, ResultItem } from "@tutti/protocol";
+import { TuttiError, codeNumber, codeOfNumber } from "@tutti/protocol";
 import { type DataHandlers, verifyToken } from "@tutti/pull";
 import type { ActorKey, BatchId } from "@tutti/units";
 import type { Held, HeldRequests } from "./held-requests.ts";
@@ -12,6 +13,8 @@ export interface DataDeskOptions {
   readonly onPulled: (held: Held, batcher: ActorKey) => void;
   /** It was asked for with a token that isn't ours, in the name of this batcher. */
   readonly onRefused: (held: Held, batcher: ActorKey) => void;
+  /** Its row came too late for the batch, which ran without it. */
+  readonly onNotRun: (held: Held) => void;
   /** A request has its outcome: outputs, or the error of its own row. */
   readonly settle: (held: Held, outcome: Uint8Array | TuttiError, results: ResultBatch) => void;
   readonly onResponded: (results: ResultBatch) => void;
@@ -65,7 +68,11 @@ export function createDataDesk(options: DataDeskOptions): DataDesk {
       let isTheirs = false;
       for (const item of results.items) {
         const request = held.get(item.seq);
-        if (request === undefined || !wasPulledBy(request, results)) {
+        if (request !== undefined && isNotRun(item) && isSamePull(request, results)) {
+          options.onNotRun(request);
+          continue;
+        }
+        if (request === undefined || isNotRun(item) || !wasPulledBy(request, results)) {
           figures.strayResults++;
           continue;
         }
@@ -78,6 +85,9 @@ export function createDataDesk(options: DataDeskOptions): DataDesk {
     },
   };
 }
+
+const isNotRun = ({ outputs, code }: ResultItem): boolean => outputs === undefined && code === UNAVAILABLE;
+const UNAVAILABLE = codeNumber("TUTTI_UNAVAILABLE");
 
 /** A token serves once, and once more where the answer was lost on the way: who overhears it later has nothing of it. */
 const PULLS_MAX = 2;
@@ -104,6 +114,7 @@ function notePulled(held: Held, pull: PullRequest, executor: ActorKey): boolean 
   held.batch = pull.batchId;
   held.executor = executor;
   held.token = pull.token;
+  held.isCarried = false;
   return true;
 }
 /** The token is the proof: batches and executors can be guessed or overheard. */

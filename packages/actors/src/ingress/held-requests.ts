@@ -38,8 +38,10 @@ export interface Held {
   arrivalSeq: number;
   /** The term under which its batcher was told; 0 when whoever holds the model now doesn't know of it (Lanes, L2). */
   toldTerm: number;
-  /** After a pull that was refused because its batcher didn't know our secret. */
+  /** After a pull that was refused because its batcher didn't know our secret, or a batch that ran without it. */
   isToldAgain: boolean;
+  /** It was sent with its batch: that an executor has it is not known yet. */
+  isCarried: boolean;
   /** When its batcher was last told because it had missed it. */
   repairedAt: Instant;
   /** Who pulled it last, and before that: only they may answer it (T2). */
@@ -167,6 +169,9 @@ export class HeldRequests {
     this.#index.delete(held.slot);
     held.seq = seq;
     this.#index.put(SELF, seq, held.slot);
+    // Nobody has pulled that.
+    [held.batch, held.executor, held.token, held.isCarried] = [0, 0, undefined, false];
+    [held.earlierBatch, held.earlierExecutor, held.earlierToken] = [0, 0, undefined];
   }
 
   /** The request whose timer is due at `now`, or undefined. */

@@ -270,11 +270,16 @@ class Ingress implements Actor {
       figures: this.#figures,
       onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
       onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
+      onNotRun: (held) => this.#lanes.notRun(held),
       settle: (held, outcome, results) => this.#settle(held, outcome, results),
       onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
     });
+    const onCarried = (seq: number): void => {
+      const held = this.#held.get(seq);
+      if (held !== undefined) held.isCarried = true;
+    };
     const served = this.#ports.serveData(desk);
-    if (local !== undefined) local.rows = carrierOf(this.key, { desk, served, randomBytes });
+    if (local !== undefined) local.rows = carrierOf(this.key, { desk, served, randomBytes, onCarried });
     return served;
   }
 

@@ -106,6 +106,26 @@ test("a batcher whose pull was refused is introduced to us and told again, once,
   expect(look()).toEqual([withdrawn(OLD), arrived(OLD)]);
 });
 
+test("a request whose row came too late for its batch is told again, once, as one that nobody has pulled", () => {
+  const { lanes: one, held, look } = lanes();
+  held.executor = EXECUTOR;
+  one.notRun(held);
+  one.notRun(held);
+  expect(look()).toEqual([withdrawn(OLD), arrived(OLD)]);
+});
+
+test("when a model moves, its new holder is told also of what was sent with its batch, and not of what an executor has pulled", () => {
+  for (const [isCarried, told] of [
+    [true, [arrived(NEW)]],
+    [false, []],
+  ] as const) {
+    const { held, move, look } = lanes();
+    Object.assign(held, { executor: EXECUTOR, isCarried });
+    move();
+    expect(look()).toEqual(told);
+  }
+});
+
 test("a question that has crossed the answer to an earlier one makes no orphan; one that comes later does", () => {
   const { lanes: one, held, look, miss, time } = lanes();
   miss();

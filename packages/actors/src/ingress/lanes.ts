@@ -47,7 +47,8 @@ export interface LanesOptions {
  * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed and asked for. When a model's
  * lease moves, the new holder is sent what nobody has pulled yet.
  *
- *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice.
+ *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice. One that was sent to it with its batch is:
+ *       nobody knows whether it has accepted that, and a batcher that has lost the model puts nothing back.
  *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody but us sends it again.
  */
 export class Lanes {
@@ -124,7 +125,7 @@ export class Lanes {
     for (const held of this.#held.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;
       traceFailover(held, this.#now(), "batcher replaced", "another batcher holds the lease of its model");
-      if (held.executor === 0 || !isAlive(held.executor)) this.arrive(held, lease);
+      if (held.executor === 0 || held.isCarried || !isAlive(held.executor)) this.arrive(held, lease);
       else this.orphan(held);
     }
   }
@@ -151,10 +152,22 @@ export class Lanes {
   refused(held: Held, batcher: ActorKey): void {
     const lane = this.#lanes.get(held.thread);
     if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
-    held.isToldAgain = true;
     traceFailover(held, this.#now(), "told again", "its batcher did not know this ingress, and its pull was refused");
     this.introduce(batcher);
-    // That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one that comes late must not hit what is told now.
+    this.#tellAnew(held, lane);
+  }
+
+  /** Its row came too late for its batch, which ran without it: it is told again, once. */
+  notRun(held: Held): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane === undefined || held.isToldAgain) return;
+    traceFailover(held, this.#now(), "told again", "its row came too late for its batch, which ran without it");
+    this.#tellAnew(held, lane);
+  }
+
+  /** That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one that comes late must not hit what is told now. */
+  #tellAnew(held: Held, lane: Lane): void {
+    held.isToldAgain = true;
     this.withdraw(held);
     this.#held.renumber(held, this.#newSeq());
     this.arrive(held, lane.lease);
