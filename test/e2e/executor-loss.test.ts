@@ -9,6 +9,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type Tutti, connect } from "@tutti/client";
 import { generateEndless } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { SteadyLoad } from "./steady-load.ts";
 import { ROOT, TuttiUp, gone } from "./tutti-up.ts";
 
 const WIDTH = 16;
@@ -44,8 +45,9 @@ afterAll(async () => {
 });
 
 /** Runs as many steps as `steps`; 1e18 never end. */
+const rowOf = (steps: number): number[] => [steps, ...Array.from({ length: WIDTH - 1 }, () => 0.5)];
 const ask = (model: string, steps: number, slo = "20s"): Promise<unknown> =>
-  client.infer(model, { x: [[steps, ...Array.from({ length: WIDTH - 1 }, () => 0.5)]] }, { slo });
+  client.infer(model, { x: [rowOf(steps)] }, { slo });
 
 /** Asks until there is an answer: executors come back one after the other. */
 async function askUntilAnswered(model: string): Promise<void> {
@@ -81,8 +83,13 @@ async function listed(name: string): Promise<{ state: string; reason: string }> 
 test.each([
   ["is killed, as for lack of memory,", "SIGKILL"],
   ["aborts", "SIGABRT"],
-] as const)("an executor that %s in mid-run has its batch run elsewhere, and starts again", async (_, signal) => {
+  ["crashes in native code", "SIGSEGV"],
+] as const)("an executor that %s in mid-run loses no request, ends no node, and starts again", async (_, signal) => {
   const after = up.events.length;
+  const node = up.pidOf("node");
+  const load = new SteadyLoad(client, { model: "quick", perSecond: 20, sloMs: 15_000, row: rowOf(0) });
+  load.start();
+  await load.until("ok", 0, 20_000, 5);
   const answer = ask("long", second);
   const pid = await executorThatRuns("long");
   await wait(50);
@@ -93,6 +100,11 @@ test.each([
   });
   await up.next("child-ready", ({ name }) => String(name).startsWith("executor-"), after);
   expect(await listed("long")).toMatchObject({ state: "ready" });
+  await load.stop();
+  expect(JSON.parse(load.summary())).toEqual({ ok: load.settled.length });
+  expect(up.pidOf("node")).toBe(node);
+  const ended = up.events.slice(after).filter(({ event }) => event === "child-exit");
+  expect(ended.map(({ name, how }) => [String(name).replace(/\d+$/, ""), how])).toEqual([["executor-", signal]]);
 });
 
 test("a model that hangs in three runs is quarantined with the reason; others go on, and it can be released", async () => {

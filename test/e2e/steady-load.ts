@@ -12,6 +12,14 @@ const TICK_MS = 5;
 /** Of the client: its deadline and 100 ms (docs/architecture.md, T1), and what a busy machine makes of them. */
 const LATE_MS = 1_000;
 
+export interface SteadyLoadOptions {
+  readonly model: string;
+  readonly perSecond: number;
+  readonly sloMs: number;
+  /** What is asked. Default: a single number. */
+  readonly row?: readonly number[];
+}
+
 export class SteadyLoad {
   readonly settled: Settled[] = [];
   readonly sloMs: number;
@@ -22,10 +30,11 @@ export class SteadyLoad {
   #dueMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(client: Tutti, options: { readonly model: string; readonly perSecond: number; readonly sloMs: number }) {
+  constructor(client: Tutti, options: SteadyLoadOptions) {
     this.sloMs = options.sloMs;
     this.#perMs = options.perSecond / 1_000;
-    this.#ask = () => client.infer(options.model, { x: [[1]] }, { slo: options.sloMs });
+    const { model, sloMs, row = [1] } = options;
+    this.#ask = () => client.infer(model, { x: [[...row]] }, { slo: sloMs });
   }
 
   start(): void {

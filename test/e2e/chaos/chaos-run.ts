@@ -2,13 +2,14 @@
 import { connectNats } from "@tutti/bus-nats";
 import { startCluster } from "./cluster.ts";
 import { ChaosLoad } from "./load.ts";
-import type { ChaosRecord, Strike } from "./record.ts";
+import type { ChaosRecord, Layout, Strike } from "./record.ts";
 import { Striker } from "./striker.ts";
 import { Tap } from "./tap.ts";
 import { CLIENT_GRACE_MS } from "./verdict.ts";
 
 export interface ChaosOptions {
   readonly seed: number;
+  readonly layout: Layout;
   readonly perSecond: number;
   readonly sloMs: number;
   /** Whichever comes first. */
@@ -23,13 +24,13 @@ const CALM_MS = 1_500;
 const FIGURES_MS = 1_500;
 
 export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
-  const { seed, perSecond, sloMs, strikes, forMs, onStrike } = options;
-  const cluster = await startCluster();
+  const { seed, layout, perSecond, sloMs, strikes, forMs, onStrike } = options;
+  const cluster = await startCluster(layout);
   const closing: (() => Promise<void>)[] = [() => cluster.stop()];
   try {
     const connections = await connectNats({ servers: cluster.up.url, name: "chaos-load" });
     closing.push(() => connections.close());
-    const load = new ChaosLoad(connections.bulk, { perSecond, seed, sloMs });
+    const load = new ChaosLoad(connections.bulk, { perSecond, seed, sloMs, gateways: cluster.gateways });
     const lastToken = (): number => load.requests.length - 1;
     const tap = await Tap.open(cluster.up.url, cluster.credentialsOf("planner"), { sloMs, lastToken });
     closing.push(() => tap.close());
@@ -37,6 +38,7 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
       up: cluster.up,
       tap,
       seed,
+      layout,
       onStrike: (strike) => onStrike?.(strike, load.requests.length),
     });
     const startedMs = performance.now();
@@ -53,6 +55,7 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
     await pass(overMs + FIGURES_MS - performance.now());
     return {
       seed,
+      layout,
       startedMs,
       endedMs,
       requests: load.requests,

@@ -1,10 +1,11 @@
-/** The cluster that is struck: two ingresses, two batchers, three rankers, one executor that runs ONNX models and three that emulate them. */
+/** The cluster that is struck: nodes, or two ingresses, two batchers and three rankers; one executor that runs ONNX models and three that emulate them. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onnxGraph } from "@tutti/onnx-tools";
 import type { Role } from "@tutti/protocol";
 import { TuttiUp } from "../tutti-up.ts";
+import type { Layout } from "./record.ts";
 
 export const MODELS = ["echo-0", "echo-1", "echo-2", "echo-3"] as const;
 /** Numbers in a request and in its answer. */
@@ -13,32 +14,56 @@ export const WIDTH = 16;
 /** Emulated executors take these; the real one is faster, and so is never later than planned. */
 const CONFIG = "{ slo: 400ms, max_batch_size: 8, latencies: { alpha: 1ms, beta: 4ms } }";
 
-const COUNTS = ["--ingresses", "2", "--batchers", "2", "--rankers", "3", "--executors", "1"];
+const SPREAD = ["--layout", "spread", "--ingresses", "2", "--batchers", "2", "--rankers", "3"];
+const argsOf = ({ kind, nodes }: Layout): string[] =>
+  kind === "spread" ? SPREAD : ["--layout", "node", "--nodes", `${nodes}`, "--http-port", "0"];
 
+/** As `tutti up` calls them. */
+export const nodeNames = (nodes: number): string[] =>
+  nodes === 1 ? ["node"] : Array.from({ length: nodes }, (_, i) => `node-${i}`);
+
+export interface Gateway {
+  readonly name: string;
+  readonly url: string;
+}
 export interface StruckCluster {
   readonly up: TuttiUp;
   /** A file. */
   credentialsOf(role: Role): string;
+  /** The gateways whose requests their own process' ingress takes, the one that was asked for first. */
+  gateways(first: number): readonly Gateway[];
   stop(): Promise<void>;
 }
 
-export async function startCluster(): Promise<StruckCluster> {
+export async function startCluster(layout: Layout): Promise<StruckCluster> {
   const folder = await mkdtemp(join(tmpdir(), "tutti-chaos-"));
   for (const model of MODELS) {
     await mkdir(join(folder, model, "1"), { recursive: true });
     await writeFile(join(folder, model, "1/model.onnx"), echoModelBytes(WIDTH));
     await writeFile(join(folder, model, "config.yaml"), CONFIG);
   }
-  const args = ["--no-demo", "--models", folder, ...COUNTS, "--emulated-executors", "3", "--patience", "0"];
+  const executors = ["--executors", "1", "--emulated-executors", "3"];
+  const args = ["--no-demo", "--models", folder, ...argsOf(layout), ...executors, "--patience", "0"];
   const up = await TuttiUp.start(args);
   return {
     up,
     credentialsOf: (role) => join(up.runDirectory, new URL(up.url).port, `creds/${role}.nk`),
+    gateways: (first) => {
+      if (layout.kind === "spread") return [];
+      const names = nodeNames(layout.nodes);
+      return names.map((_, i) => gatewayOf(up, names[(first + i) % names.length]!));
+    },
     async stop() {
       await up.stop();
       await rm(folder, { recursive: true });
     },
   };
+}
+
+/** Where it listened last. */
+function gatewayOf(up: TuttiUp, name: string): Gateway {
+  const ready = up.events.findLast((event) => event.event === "child-ready" && event["name"] === name);
+  return { name, url: String(ready?.["http"]) };
 }
 
 /**

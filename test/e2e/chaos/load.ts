@@ -3,12 +3,21 @@ import type { Bus, Delivery } from "@tutti/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
-import { MODELS, WIDTH } from "./cluster.ts";
+import { type Gateway, MODELS, WIDTH } from "./cluster.ts";
+import { askOverHttp } from "./http-asker.ts";
 import type { SentRequest } from "./record.ts";
 import { APP, sloUsOf } from "./request-code.ts";
 
 /** Sleeps no finer than this, so that the generator takes no core from what it strikes. */
 const TICK_MS = 2;
+
+export interface ChaosLoadOptions {
+  readonly perSecond: number;
+  readonly seed: number;
+  readonly sloMs: number;
+  /** Every other request goes to one of them; none: all go over NATS. */
+  readonly gateways: (first: number) => readonly Gateway[];
+}
 
 export class ChaosLoad {
   readonly requests: SentRequest[] = [];
@@ -19,15 +28,17 @@ export class ChaosLoad {
   readonly #perMs: number;
   readonly #sloMs: number;
   readonly #prng: Prng;
+  readonly #gateways: (first: number) => readonly Gateway[];
   #nextMs = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(bus: Bus, options: { readonly perSecond: number; readonly seed: number; readonly sloMs: number }) {
+  constructor(bus: Bus, options: ChaosLoadOptions) {
     this.#bus = bus;
     this.#inbox = `${bus.newInbox()}.`;
     this.#sloMs = options.sloMs;
     this.#perMs = options.perSecond / 1_000;
     this.#prng = new Prng(options.seed);
+    this.#gateways = options.gateways;
     bus.subscribe(`${this.#inbox}*`, (delivery) => this.#onAnswer(delivery));
   }
 
@@ -53,11 +64,40 @@ export class ChaosLoad {
     const token = this.requests.length;
     const model = MODELS[token % MODELS.length]!;
     const sloUs = sloUsOf(token, this.#sloMs);
+    const request: SentRequest = {
+      token,
+      model,
+      sentMs: performance.now(),
+      sloMs: sloUs / 1_000,
+      answers: [],
+      broken: [],
+    };
+    this.requests.push(request);
+    // Of each model as many one way as the other.
+    const [turn, way] = [Math.floor(token / MODELS.length / 2), Math.floor(token / MODELS.length) % 2];
+    const gateways = way === 0 ? [] : this.#gateways(turn);
+    if (gateways.length > 0) this.#askOverHttp(request, sloUs, gateways);
+    else this.#publish(request, sloUs);
+  }
+
+  #publish({ token, model }: SentRequest, sloUs: number): void {
     const data = new Uint8Array(inputOf(token).buffer);
     const payload = encodeTensors([{ name: "x", type: "FP32", dims: [1, WIDTH], data }]);
     const headers = { [HEADER.contentType]: CONTENT.binary, [HEADER.slo]: `${sloUs}us` };
-    this.requests.push({ token, model, sentMs: performance.now(), sloMs: sloUs / 1_000, answers: [] });
     this.#bus.publish(inferSubject(model, APP), payload, { reply: this.#inbox + token.toString(36), headers });
+  }
+
+  #askOverHttp(request: SentRequest, sloUs: number, gateways: readonly Gateway[]): void {
+    const { token, model, answers, broken } = request;
+    askOverHttp(
+      gateways,
+      { model, app: APP, sloUs, row: [...inputOf(token)] },
+      {
+        onAsked: (name) => (request.via = name),
+        onBroken: (name) => broken.push({ name, atMs: performance.now() }),
+        onAnswer: (status) => answers.push({ atMs: performance.now(), status }),
+      },
+    );
   }
 
   #onAnswer(delivery: Delivery): void {

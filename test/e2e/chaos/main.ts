@@ -1,5 +1,5 @@
 /**
- * `npm run chaos -- --minutes n [--seed s] [--rate r] [--slo ms] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
+ * `npm run chaos -- --minutes n [--layout node|spread] [--nodes n] [--seed s] [--rate r] [--slo ms] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
  * every request. `--strikes n` ends it earlier. Exit code 1: something was lost, answered twice or wrongly, or too little was in time.
  */
 import { writeFileSync } from "node:fs";
@@ -12,13 +12,15 @@ import { reportText } from "./report-text.ts";
 import { failuresOf, judge } from "./verdict.ts";
 
 const USAGE =
-  "npm run chaos -- [--minutes n] [--strikes n] [--seed s] [--rate requests-per-second] [--slo ms] [--out report.html] [--json]";
+  "npm run chaos -- [--minutes n] [--strikes n] [--layout node|spread] [--nodes n] [--seed s] [--rate requests-per-second] [--slo ms] [--out report.html] [--json]";
 
 const text = { type: "string" } as const;
 const { values } = parseArgs({
   options: {
     minutes: { ...text, default: "3" },
     strikes: { ...text, default: "100000" },
+    layout: text,
+    nodes: text,
     seed: { ...text, default: "1" },
     rate: { ...text, default: "200" },
     slo: { ...text, default: `${SLO_MS}` },
@@ -26,15 +28,18 @@ const { values } = parseArgs({
     json: { type: "boolean", default: false },
   },
 });
-const names = ["minutes", "strikes", "seed", "rate", "slo"] as const;
-const [minutes, strikes, seed, rate, sloMs] = names.map((name) => Number(values[name])) as [
+const names = ["minutes", "strikes", "nodes", "seed", "rate", "slo"] as const;
+const [minutes, strikes, nodes, seed, rate, sloMs] = names.map((name) => Number(values[name] ?? 1)) as [
+  number,
   number,
   number,
   number,
   number,
   number,
 ];
-if (![minutes, strikes, seed, rate, sloMs].every((value) => value > 0)) {
+const { layout: kind = values.nodes === undefined ? "spread" : "node" } = values;
+const isCounted = [minutes, strikes, nodes, seed, rate, sloMs].every((value) => value > 0);
+if (!isCounted || (kind !== "node" && kind !== "spread")) {
   console.error(`usage: ${USAGE}`);
   process.exit(2);
 }
@@ -42,6 +47,7 @@ if (![minutes, strikes, seed, rate, sloMs].every((value) => value > 0)) {
 const startedMs = performance.now();
 const record = await chaosRun({
   seed,
+  layout: { kind, nodes },
   perSecond: rate,
   sloMs,
   strikes,
@@ -54,7 +60,8 @@ const record = await chaosRun({
   },
 });
 const verdict = judge(record);
-const command = `npm run chaos -- --minutes ${minutes} --seed ${seed} --rate ${rate}${sloMs === SLO_MS ? "" : ` --slo ${sloMs}`}`;
+const shape = kind === "spread" ? "" : ` --layout node --nodes ${nodes}`;
+const command = `npm run chaos -- --minutes ${minutes}${shape} --seed ${seed} --rate ${rate}${sloMs === SLO_MS ? "" : ` --slo ${sloMs}`}`;
 if (values.out !== undefined) writeFileSync(values.out, reportPage(record, verdict, command));
 if (values.json) {
   const { fates: _, ...rest } = verdict;

@@ -1,8 +1,14 @@
 /** What a chaos run leaves to be judged: who asked what and when, what came back, who was struck, and what the tap heard. Times in ms of one clock. */
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 
-/** `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server knew of none. */
+/** `node`: nodes and executors; `spread`: a process for each role. */
+export interface Layout {
+  readonly kind: "node" | "spread";
+  readonly nodes: number;
+}
+
+/** `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server or no gateway knew of one. */
 export interface Answer {
   readonly atMs: number;
   readonly status: string;
@@ -14,6 +20,10 @@ export interface SentRequest {
   readonly sentMs: number;
   readonly sloMs: number;
   readonly answers: Answer[];
+  /** The node whose gateway was asked, and whose ingress has it then. Undefined: it went over NATS, to any ingress. */
+  via?: string;
+  /** Connections to gateways that broke under it, and when. */
+  readonly broken: { readonly name: string; readonly atMs: number }[];
 }
 
 export const SIGNALS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
@@ -23,10 +33,12 @@ export interface Strike {
   readonly atMs: number;
   /** Of the process, as `tutti up` calls it. */
   readonly name: string;
-  readonly role: Role;
-  /** A ranker that led. */
+  readonly role: ProcessRole;
+  /** The ranker in it led. */
   readonly leading: boolean;
-  /** Undefined if the tap had not heard of it yet. */
+  /** Nobody else can serve until it is back. */
+  readonly alone: boolean;
+  /** Its ingress, where it has one. Undefined if the tap had not heard of it yet. */
   readonly actor: ActorKey | undefined;
   readonly signal: StrikeSignal;
   /** When it was woken (SIGSTOP), or said that it is ready again. */
@@ -35,13 +47,15 @@ export interface Strike {
 
 /** What an ingress said of itself last. */
 export interface IngressCount {
-  /** Requests that it took since it started. */
+  /** Requests that it took since it started, and those of them that it has answered. */
   readonly requests: number;
+  readonly settled: number;
   readonly atMs: number;
 }
 
 export interface ChaosRecord {
   readonly seed: number;
+  readonly layout: Layout;
   readonly startedMs: number;
   readonly endedMs: number;
   readonly requests: readonly SentRequest[];

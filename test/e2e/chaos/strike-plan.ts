@@ -1,10 +1,10 @@
 /** Whom a seed strikes, how, and when: pure, so that a seed means the same strikes on every machine. */
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
-import { SIGNALS, type StrikeSignal } from "./record.ts";
+import { type Layout, SIGNALS, type StrikeSignal } from "./record.ts";
 
 export interface PlannedStrike {
-  /** `leader`: the ranker that leads at that moment. */
+  /** `leader`: the process of the ranker that leads at that moment. */
   readonly target: string;
   readonly signal: StrikeSignal;
   /** SIGSTOP: until SIGCONT. */
@@ -13,30 +13,40 @@ export interface PlannedStrike {
   readonly afterMs: number;
 }
 
-/** Those on a request's path, in every round; of those beside it, one in every round but the first. */
-const PATH: readonly Role[] = ["ingress", "batcher", "ranker", "executor"];
-const BESIDE: readonly Role[] = ["profiler", "planner", "gateway"];
-const COUNT: Readonly<Partial<Record<Role, number>>> = { ingress: 2, batcher: 2, ranker: 3, executor: 4 };
+interface Struck {
+  /** Those on a request's path, in every round; of those beside it, one in every round but the first. */
+  readonly path: readonly ProcessRole[];
+  readonly beside: readonly ProcessRole[];
+  readonly count: Readonly<Partial<Record<ProcessRole, number>>>;
+}
+const SPREAD: Struck = {
+  path: ["ingress", "batcher", "ranker", "executor"],
+  beside: ["profiler", "planner", "gateway"],
+  count: { ingress: 2, batcher: 2, ranker: 3, executor: 4 },
+};
+const struckIn = ({ kind, nodes }: Layout): Struck =>
+  kind === "spread" ? SPREAD : { path: ["node", "executor"], beside: [], count: { node: nodes, executor: 4 } };
 
 /** Some wake before anybody has missed them, some long after they were replaced. */
 const FREEZE_MS = { min: 40, max: 2_000 };
 const PAUSE_MS = { min: 600, mean: 500 };
 
 /** Strikes without end: rounds of all roles in an order of their own, each role struck by each signal in turn. */
-export function* strikesOf(seed: number): Generator<PlannedStrike> {
+export function* strikesOf(seed: number, layout: Layout): Generator<PlannedStrike> {
   const prng = new Prng(seed);
-  const signals = new Map<Role, StrikeSignal[]>();
-  let beside: Role[] = [];
+  const { path, beside: others, count } = struckIn(layout);
+  const signals = new Map<ProcessRole, StrikeSignal[]>();
+  let beside: ProcessRole[] = [];
   for (let round = 0; ; round++) {
-    if (beside.length === 0) beside = shuffled(BESIDE, prng);
-    const roles = shuffled(round === 0 ? PATH : [...PATH, beside.pop()!], prng);
-    for (const role of roles) {
+    if (beside.length === 0) beside = shuffled(others, prng);
+    const more = round === 0 ? [] : [beside.pop()].filter((role) => role !== undefined);
+    for (const role of shuffled([...path, ...more], prng)) {
       let left = signals.get(role) ?? [];
       if (left.length === 0) signals.set(role, (left = shuffled(SIGNALS, prng)));
       const signal = left.pop()!;
       const ratio = FREEZE_MS.max / FREEZE_MS.min;
       yield {
-        target: targetOf(role, prng),
+        target: targetOf(role, count[role] ?? 1, prng),
         signal,
         forMs: Math.round(FREEZE_MS.min * ratio ** prng.nextFloat()),
         afterMs: Math.round(PAUSE_MS.min + prng.nextExponential(1 / PAUSE_MS.mean)),
@@ -46,10 +56,10 @@ export function* strikesOf(seed: number): Generator<PlannedStrike> {
 }
 
 /** Killing a spare tells little: two of three strikes at rankers meet the leader. */
-function targetOf(role: Role, prng: Prng): string {
-  const count = COUNT[role] ?? 1;
+function targetOf(role: ProcessRole, count: number, prng: Prng): string {
   const index = prng.nextInt(count);
-  if (role === "ranker" && prng.nextFloat() < 0.5) return "leader";
+  const hasLeader = role === "ranker" || role === "node";
+  if (hasLeader && count > 1 && prng.nextFloat() < 0.5) return "leader";
   return count === 1 ? role : `${role}-${index}`;
 }
 

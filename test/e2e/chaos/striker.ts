@@ -1,6 +1,7 @@
-import type { Role } from "@tutti/protocol";
+import type { ProcessRole } from "@tutti/protocol";
 import type { TuttiUp } from "../tutti-up.ts";
-import type { Strike } from "./record.ts";
+import { nodeNames } from "./cluster.ts";
+import type { Layout, Strike } from "./record.ts";
 import { type PlannedStrike, strikesOf } from "./strike-plan.ts";
 import type { Tap } from "./tap.ts";
 
@@ -11,6 +12,7 @@ export interface StrikerOptions {
   readonly up: TuttiUp;
   readonly tap: Tap;
   readonly seed: number;
+  readonly layout: Layout;
   readonly onStrike?: (strike: Strike) => void;
 }
 
@@ -22,7 +24,7 @@ export class Striker {
 
   constructor(options: StrikerOptions) {
     this.#options = options;
-    this.#plan = strikesOf(options.seed);
+    this.#plan = strikesOf(options.seed, options.layout);
   }
 
   /** Until so many were struck, or until `untilMs`, whichever comes first. */
@@ -36,16 +38,18 @@ export class Striker {
   }
 
   async #strike({ target, signal, forMs }: PlannedStrike): Promise<void> {
-    const { up, tap, onStrike } = this.#options;
+    const { up, tap, layout, onStrike } = this.#options;
     const leader = tap.leader();
-    const name = target === "leader" ? this.#rankerOf(leader) : target;
+    const name = target === "leader" ? this.#processOf(leader) : target;
+    const role = name.replace(/-\d+$/, "") as ProcessRole;
     const pid = up.pidOf(name);
     const after = up.events.length;
     const strike: Strike = {
       atMs: performance.now(),
       name,
-      role: name.replace(/-\d+$/, "") as Role,
+      role,
       leading: pid === leader,
+      alone: role === "node" && layout.nodes === 1,
       actor: tap.actorOf(pid),
       signal,
       backMs: undefined,
@@ -64,9 +68,10 @@ export class Striker {
   }
 
   /** Between two leaders there is none: any will do. */
-  #rankerOf(pid: number | undefined): string {
-    const names = ["ranker-0", "ranker-1", "ranker-2"];
-    return names.find((name) => this.#options.up.pidOf(name) === pid) ?? "ranker-0";
+  #processOf(leader: number | undefined): string {
+    const { kind, nodes } = this.#options.layout;
+    const names = kind === "node" ? nodeNames(nodes) : ["ranker-0", "ranker-1", "ranker-2"];
+    return names.find((name) => this.#options.up.pidOf(name) === leader) ?? names[0]!;
   }
 }
 

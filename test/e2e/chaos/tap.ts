@@ -1,6 +1,6 @@
 /**
- * Hears what actors tell each other, with the credentials of a planner, who may: who lives where, who leads, which ingress told a batcher of which
- * request, and how many each has taken. It says nothing to anybody.
+ * Hears what actors tell each other over NATS, with the credentials of a planner, who may: who lives where, who leads, which ingress told a batcher of
+ * which request (unless a link or their own process carries that), and how many each has taken and answered. It says nothing to anybody.
  */
 import type { Bus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
@@ -46,7 +46,8 @@ export class Tap {
       bus,
       subjects.stats("ingress"),
       new FrameReader().on(StatsReported, ({ key, figures }) => {
-        this.#counts.set(key, { requests: figures["requests"] ?? 0, atMs: performance.now() });
+        const { requests = 0, ok = 0, refused = 0 } = figures;
+        this.#counts.set(key, { requests, settled: ok + refused, atMs: performance.now() });
       }),
     );
   }
@@ -66,8 +67,10 @@ export class Tap {
     return this.#connection.close();
   }
 
+  /** A node's ingress, and the actor of a process that has but one. */
   actorOf(pid: number): ActorKey | undefined {
-    return this.#living().find((beat) => beat.pid === pid)?.key;
+    const actors = this.#living().filter((beat) => beat.pid === pid);
+    return (actors.find(({ role }) => role === "ingress") ?? actors[0])?.key;
   }
 
   /** Process of the ranker that leads. */

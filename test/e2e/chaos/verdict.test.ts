@@ -1,7 +1,7 @@
 /** What a chaos run is judged by, on records made by hand. */
 import type { ActorKey } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { Answer, ChaosRecord, SentRequest, Strike } from "./record.ts";
+import type { Answer, ChaosRecord, Layout, SentRequest, Strike } from "./record.ts";
 import { reportPage } from "./report-page.ts";
 import { reportText } from "./report-text.ts";
 import { sloUsOf, tokenOf } from "./request-code.ts";
@@ -11,15 +11,33 @@ import { failuresOf, judge } from "./verdict.ts";
 const [A, B] = [11 as ActorKey, 12 as ActorKey];
 const SLO_MS = 400;
 const request = (token: number, sentMs: number, ...answers: Answer[]): SentRequest => ({
-  ...{ token, model: `echo-${token % 2}`, sentMs, sloMs: SLO_MS, answers },
+  ...{ token, model: `echo-${token % 2}`, sentMs, sloMs: SLO_MS, answers, broken: [] },
 });
 const ok = (atMs: number): Answer => ({ atMs, status: "ok" });
 const strike = (fields: Partial<Strike>): Strike => ({
-  ...{ atMs: 1_000, name: "ingress-0", role: "ingress", leading: false, actor: A, signal: "SIGKILL", backMs: 2_000 },
+  ...{
+    atMs: 1_000,
+    name: "ingress-0",
+    role: "ingress",
+    leading: false,
+    alone: false,
+    actor: A,
+    signal: "SIGKILL",
+    backMs: 2_000,
+  },
   ...fields,
 });
 const record = (fields: Partial<ChaosRecord>): ChaosRecord => ({
-  ...{ seed: 1, startedMs: 0, endedMs: 10_000, requests: [], strikes: [], takers: new Map(), counted: new Map() },
+  ...{
+    seed: 1,
+    layout: { kind: "spread", nodes: 1 },
+    startedMs: 0,
+    endedMs: 10_000,
+    requests: [],
+    strikes: [],
+    takers: new Map(),
+    counted: new Map(),
+  },
   lagMsMax: 0,
   ...fields,
 });
@@ -67,8 +85,45 @@ test("a living ingress that took more than it told or answered has lost some", (
   const requests = [request(0, 0, ok(10)), request(1, 0), request(2, 0, { atMs: 1, status: "TUTTI_OVERLOADED" })];
   const takers = new Map([[0, new Set([B])]]);
   const unaccounted = (count: number): number =>
-    judge(record({ requests, takers, counted: new Map([[B, { requests: count, atMs: 0 }]]) })).unaccounted;
+    judge(record({ requests, takers, counted: new Map([[B, { requests: count, settled: 2, atMs: 0 }]]) })).unaccounted;
   expect([unaccounted(2), unaccounted(3)]).toEqual([0, 1]);
+});
+
+test("what was sent to a gateway is excused only by what became of its own node", () => {
+  const kindOf = (name: string, via: string, ...answers: Answer[]): string => {
+    const struck = strike({ role: "node", name });
+    return judge(record({ requests: [{ ...request(0, 900, ...answers), via }], strikes: [struck] })).fates[0]!.kind;
+  };
+  expect(kindOf("node-0", "node-0")).toBe("unavailable");
+  expect(kindOf("node-0", "node-1")).toBe("lost");
+  expect(kindOf("node-0", "node-1", { atMs: 1_400, status: "TUTTI_UNAVAILABLE" })).toBe("lost");
+  expect(kindOf("node-0", "node-1", { atMs: 1_300, status: "TUTTI_DEADLINE_EXCEEDED" })).toBe("refused");
+});
+
+test("only the connections of a node that was struck may break", () => {
+  const kindOf = (atMs: number): string => {
+    const broken = [{ name: "node-0", atMs }];
+    const struck = strike({ role: "node", name: "node-0", signal: "SIGTERM" });
+    return judge(record({ requests: [{ ...request(0, 900, ok(1_100)), broken }], strikes: [struck] })).fates[0]!.kind;
+  };
+  expect([kindOf(950), kindOf(1_010)]).toEqual(["lost", "in-time"]);
+});
+
+test("a living ingress whose own count says that it has not answered all has lost some", () => {
+  const requests = [request(0, 0, ok(10)), request(1, 0)];
+  const unaccounted = (settled: number): number =>
+    judge(record({ requests, counted: new Map([[B, { requests: 2, settled, atMs: 0 }]]) })).unaccounted;
+  expect([unaccounted(1), unaccounted(2)]).toEqual([1, 1]);
+  expect(judge(record({ requests, counted: new Map([[B, { requests: 1, settled: 1, atMs: 0 }]]) })).unaccounted).toBe(
+    0,
+  );
+});
+
+test("until the only node is back, nothing need be in time", () => {
+  const requests = Array.from({ length: 40 }, (_, token) => request(token, 100 * token, ok(100 * token + 5)));
+  const judged = (alone: boolean): number =>
+    judge(record({ requests, strikes: [strike({ role: "node", name: "node", alone, backMs: 2_000 })] })).judged;
+  expect([judged(false), judged(true)]).toEqual([34, 24]);
 });
 
 test("time without service is the longest stretch without a good answer of some model after a strike", () => {
@@ -94,8 +149,8 @@ test("a request's number is found again in the SLO of its arrival, also after co
 });
 
 test("a seed strikes every role with every signal, and the same way each time", () => {
-  const first = (seed: number): PlannedStrike[] => {
-    const strikes = strikesOf(seed);
+  const first = (seed: number, layout: Layout = { kind: "spread", nodes: 1 }): PlannedStrike[] => {
+    const strikes = strikesOf(seed, layout);
     return Array.from({ length: 60 }, () => strikes.next().value as PlannedStrike);
   };
   expect(first(3)).toEqual(first(3));
@@ -104,6 +159,10 @@ test("a seed strikes every role with every signal, and the same way each time", 
   const seen = new Set(first(3).map(({ target, signal }) => `${roles(target)} ${signal}`));
   for (const role of ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"])
     for (const signal of ["SIGKILL", "SIGTERM", "SIGSTOP"]) expect(seen).toContain(`${role} ${signal}`);
+  const targets = (nodes: number): string[] => first(3, { kind: "node", nodes }).map(({ target }) => target);
+  const executors = ["executor-0", "executor-1", "executor-2", "executor-3"];
+  expect([...new Set(targets(2))].sort()).toEqual([...executors, "leader", "node-0", "node-1"]);
+  expect([...new Set(targets(1))].sort()).toEqual([...executors, "node"]);
 });
 
 test("the report says in words and in a page that something was lost, or that nothing was", () => {

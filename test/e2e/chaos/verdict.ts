@@ -55,7 +55,7 @@ export interface Verdict {
   /** Requests that a living ingress says it took, and that nothing accounts for. */
   readonly unaccounted: number;
   readonly judged: number;
-  /** Of the requests sent outside of every aftermath. */
+  /** Of the requests sent outside of every aftermath, and over connections that stood. */
   readonly inTimeShare: number;
   readonly strikes: readonly StrikeReport[];
   readonly roles: readonly RoleReport[];
@@ -73,7 +73,9 @@ export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
   const count = (kind: Fate["kind"]): number => fates.filter((fate) => fate.kind === kind).length;
   const refused: Record<string, number> = {};
   for (const fate of fates) if (fate.kind === "refused") refused[fate.cause] = (refused[fate.cause] ?? 0) + 1;
-  const judged = requests.filter(({ sentMs }) => !strikes.some((strike) => isAftermath(strike, sentMs)));
+  const judged = requests.filter(
+    ({ sentMs, broken }) => broken.length === 0 && !strikes.some((strike) => isAftermath(strike, sentMs)),
+  );
   const goodJudged = judged.filter(({ token }) => fates[token]!.kind === "in-time").length;
   const answers = goodAnswers(record, fates);
   const reports = strikes.map((_, i) => strikeReport(record, fates, answers, i));
@@ -121,57 +123,67 @@ function fateOf(request: SentRequest, record: ChaosRecord, graceMs: number): Fat
   const givenUpMs = sentMs + sloMs + graceMs;
   const [first] = answers;
   if (answers.some(({ status }) => status === "wrong")) return { kind: "wrong" };
-  if (first === undefined || first.atMs > givenUpMs)
+  if (request.broken.some((one) => !wasStruck(one, record))) return { kind: "lost" };
+  // A gateway's word that its ingress did not answer.
+  if (first === undefined || first.atMs > givenUpMs || first.status === "TUTTI_UNAVAILABLE")
     return isExcused(request, record, givenUpMs) ? { kind: "unavailable" } : { kind: "lost" };
   if (first.status !== "ok") return { kind: "refused", cause: first.status };
   return { kind: first.atMs <= sentMs + sloMs ? "in-time" : "late" };
 }
 
 /**
- * Whether an ingress that was killed or frozen in the request's lifetime took it. Where the tap heard an ingress tell a batcher of it, it must be that one. Where
- * it heard nothing, the ingress took it to its grave: `unaccounted` shows that it was none of those that live.
+ * Whether an ingress that was killed or frozen in the request's lifetime took it: that of the gateway that was asked, or the one that the tap heard tell a
+ * batcher of it. Where it is not known which one took it, it took the request to its grave: `unaccounted` shows that it was none of those that live.
  */
 function isExcused(
-  { token, sentMs }: SentRequest,
+  { token, sentMs, via }: SentRequest,
   { strikes, takers, endedMs }: ChaosRecord,
   givenUpMs: number,
 ): boolean {
   const known = takers.get(token);
   return strikes.some((strike) => {
-    if (strike.role !== "ingress" || strike.signal === "SIGTERM") return false;
+    if (!hasIngress(strike) || strike.signal === "SIGTERM") return false;
+    if (via !== undefined && strike.name !== via) return false;
     if (known !== undefined && strike.actor !== undefined && !known.has(strike.actor)) return false;
     const untilMs = strike.signal === "SIGKILL" ? strike.atMs : (strike.backMs ?? endedMs);
     return strike.atMs <= givenUpMs && untilMs + SENT_BUT_NOT_GONE_MS >= sentMs;
   });
 }
+/** Nobody else's connections break. */
+const wasStruck = (
+  { name, atMs }: { readonly name: string; readonly atMs: number },
+  { strikes }: ChaosRecord,
+): boolean =>
+  strikes.some((strike) => strike.name === name && strike.atMs <= atMs && atMs <= (strike.backMs ?? Infinity));
+const hasIngress = ({ role }: Strike): boolean => role === "ingress" || role === "node";
 /** Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that takes a while. */
 const SENT_BUT_NOT_GONE_MS = 250;
 
-/** Frozen ingresses take requests until they are woken, and the server goes on giving them some: none of theirs is judged. */
+/** Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and the server goes on giving them some: none of theirs is judged. */
 function isAftermath(strike: Strike, sentMs: number): boolean {
   const within = (fromMs: number, untilMs: number): boolean => sentMs >= fromMs && sentMs <= untilMs;
-  const { atMs, backMs = Infinity, signal, role } = strike;
+  const { atMs, backMs = Infinity, signal, alone } = strike;
   if (within(atMs, atMs + AFTERMATH_MS)) return true;
-  if (signal !== "SIGSTOP") return false;
-  return within(role === "ingress" ? atMs : backMs, backMs + AFTERMATH_MS);
+  if (signal !== "SIGSTOP" && !alone) return false;
+  return within(alone || hasIngress(strike) ? atMs : backMs, backMs + AFTERMATH_MS);
 }
 
 /**
- * A living ingress counts what it takes. Answers name no ingress, but every request that was told to a batcher is known to the tap, and every other one was
- * answered at the door; so what is taken and neither is missing.
+ * A living ingress counts what it takes and what it answers. Answers name no ingress, but every request that the tap heard of is known, and every other one was
+ * answered at the door or told within a host; so what is taken and neither is missing.
  */
 function unaccountedOf({ requests, takers, counted }: ChaosRecord): number {
   const told = new Map<number, number>();
   for (const keys of takers.values()) for (const key of keys) told.set(key, (told.get(key) ?? 0) + 1);
-  const taken = [...counted].reduce(
-    (sum, [key, { requests: count }]) => sum + Math.max(0, count - (told.get(key) ?? 0)),
-    0,
-  );
-  const refusedAtDoor = requests.filter(
-    ({ token, answers }) => answers.length > 0 && answers[0]!.status !== "NO_INGRESS" && !takers.has(token),
-  ).length;
-  const silent = requests.filter(({ token, answers }) => answers.length === 0 && !takers.has(token)).length;
-  return Math.min(silent, Math.max(0, taken - refusedAtDoor));
+  let [taken, open] = [0, 0];
+  for (const [key, { requests: count, settled }] of counted) {
+    taken += Math.max(0, count - (told.get(key) ?? 0));
+    open += Math.max(0, count - settled);
+  }
+  const isAnswered = ({ answers }: SentRequest): boolean => answers.length > 0 && answers[0]!.status !== "NO_INGRESS";
+  const untold = requests.filter(({ token }) => !takers.has(token));
+  const silent = untold.filter(({ answers }) => answers.length === 0).length;
+  return Math.min(silent, Math.max(open, taken - untold.filter(isAnswered).length));
 }
 
 /** Moments of good answers, by model, sorted. */
@@ -241,8 +253,8 @@ function roleReports(reports: readonly StrikeReport[]): RoleReport[] {
     .sort((a, b) => Number(a.role.startsWith("all")) - Number(b.role.startsWith("all")) || (a.role < b.role ? -1 : 1));
 }
 
-export const groupOf = ({ role, leading }: Strike): string =>
-  role !== "ranker" ? role : leading ? "ranker, leading" : "ranker, spare";
+export const groupOf = ({ role, leading, alone }: Strike): string =>
+  alone || (role !== "ranker" && role !== "node") ? role : `${role}, ${leading ? "leading" : "spare"}`;
 
 export const SIGNAL_TEXT: Readonly<Record<StrikeSignal, string>> = {
   SIGKILL: "killed",
@@ -256,12 +268,12 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted.length === 0 ? NaN : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;
 }
 
-function findingOf({ token, model, sentMs, answers }: SentRequest, record: ChaosRecord): Finding {
+function findingOf({ token, model, sentMs, answers, via }: SentRequest, record: ChaosRecord): Finding {
   const at = (ms: number): string => `${((ms - record.startedMs) / 1_000).toFixed(3)} s`;
   const got = answers.map((answer) => `${answer.status} after ${Math.round(answer.atMs - sentMs)} ms`).join(", ");
   const takers = [...(record.takers.get(token) ?? [])].map((key) => key.toString(36)).join(", ");
   const before = record.strikes.findLast((strike) => strike.atMs <= sentMs + 500);
   const struck = before === undefined ? "" : `; last struck: ${before.name} by ${before.signal} at ${at(before.atMs)}`;
-  const text = `request ${token} of ${model}, sent at ${at(sentMs)}, told by ${takers || "nobody"}: ${got || "no answer"}${struck}`;
+  const text = `request ${token} of ${model}, sent at ${at(sentMs)}${via === undefined ? "" : ` to ${via}`}, told by ${takers || "nobody"}: ${got || "no answer"}${struck}`;
   return { token, sentMs, text };
 }
