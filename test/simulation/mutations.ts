@@ -181,4 +181,43 @@ export const MUTATIONS: readonly Mutation[] = [
     }`,
     from: 58,
   },
+  {
+    name: "the connection's copy of a broadcast that a link brings is heard too",
+    file: "bus/src/link-routes.ts",
+    find: `return carriers !== undefined && carriers.split(",").some((id) => this.#ids.has(id));`,
+    replace: `return false;`,
+  },
+  {
+    name: "a broadcast is heard once more when its link has ended",
+    file: "bus/src/link-routes.ts",
+    find: `if (this.#endedIds.length > ENDED_KEPT)`,
+    replace: `if (this.#endedIds.length > 0)`,
+  },
+  {
+    name: "messages of one process overtake those that wait for the end of the turn",
+    file: "bus/src/host-bus.ts",
+    find: `    this.#queue.push({ to, delivery });
+    if (this.#isDraining) return;`,
+    replace: `    if (this.#isDraining) return to.bus.deliver(to, delivery);
+    this.#queue.push({ to, delivery });`,
+  },
+  {
+    name: "messages that have waited for a link are lost",
+    file: "bus/src/link-routes.ts",
+    find: `for (const { message } of link.waiting) link.tell(message);`,
+    replace: ``,
+  },
+  {
+    name: "a batch that cannot be sent with its rows is not sent at all",
+    file: "actors/src/batcher/dispatcher.ts",
+    find: `first?.ingress === rows.ingress && rows.carry(batch, this.#self)`,
+    replace: `first?.ingress === rows.ingress && (rows.carry(batch, this.#self) || true)`,
+  },
+  {
+    name: "a full accelerator is offered again at once",
+    file: "actors/src/executor/executor.ts",
+    find: `return desk.turnAway(now, between(grantedAt, startAt), expectedRun);`,
+    replace: `return desk.freeAt(now);`,
+    from: 1_251,
+  },
 ];
