@@ -38,12 +38,11 @@ export function groupingOf(seed: number, grouped: Grouped): Grouping {
   const prng = prngOf(seed);
   const processes = [...dealt(prng, grouped), ...joining(prng, grouped.joiners)];
   const { slots, quiet, durationUs } = grouped;
-  // Also where nothing else goes wrong: processes of a busy host wait for their turn.
-  const isSlow = prng.nextFloat() < 0.5;
+  const isSlow = !quiet && prng.nextFloat() < 0.5;
   const isFull = !quiet && prng.nextFloat() < 0.2;
   const links = {
     late: isSlow ? 0.2 * prng.nextFloat() : 0,
-    lateUsMax: 500 + prng.nextInt(quiet ? 2_500 : 8_000),
+    lateUsMax: 500 + prng.nextInt(8_000),
     full: isFull ? 0.01 * prng.nextFloat() : 0,
   };
   const count = !quiet && prng.nextFloat() < 0.4 ? 1 + prng.nextInt(4) : 0;

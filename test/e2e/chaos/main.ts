@@ -1,6 +1,6 @@
 /**
- * `npm run chaos -- --minutes n [--layout node|spread] [--nodes n] [--seed s] [--rate r] [--slo ms] [--out report.html] [--json]`: strikes a cluster of processes for so long, and tells what became of
- * every request. `--strikes n` ends it earlier. Exit code 1: something was lost, answered twice or wrongly, or too little was in time.
+ * Strikes a cluster of processes for some minutes, and tells what became of every request. Exit code 1: something was
+ * lost, answered twice or wrongly, or too little was in time.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -11,8 +11,21 @@ import { reportPage } from "./report-page.ts";
 import { reportText } from "./report-text.ts";
 import { failuresOf, judge } from "./verdict.ts";
 
-const USAGE =
-  "npm run chaos -- [--minutes n] [--strikes n] [--layout node|spread] [--nodes n] [--seed s] [--rate requests-per-second] [--slo ms] [--out report.html] [--json]";
+const USAGE = `npm run chaos -- [options]
+Kills, stops and pauses processes of a cluster under load: test/e2e/chaos/README.md.
+
+  --minutes <n>          how long (3)
+  --strikes <n>          ends after so many
+  --layout node|spread   whole nodes, or a process for each role (spread, or node where --nodes is given)
+  --nodes <n>            nodes on this machine (1)
+  --seed <n>             of the strikes and the requests (1)
+  --rate <n>             requests per second (200)
+  --slo <ms>             of each (${SLO_MS})
+  --out <report.html>    a page with what happened when
+  --json                 print JSON instead of text
+  --help                 print this
+
+Exit code 1: something was lost, answered twice or wrongly, or too little was in time.`;
 
 const text = { type: "string" } as const;
 const { values } = parseArgs({
@@ -26,8 +39,13 @@ const { values } = parseArgs({
     slo: { ...text, default: `${SLO_MS}` },
     out: text,
     json: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
   },
 });
+if (values.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
 const names = ["minutes", "strikes", "nodes", "seed", "rate", "slo"] as const;
 const [minutes, strikes, nodes, seed, rate, sloMs] = names.map((name) => Number(values[name] ?? 1)) as [
   number,
@@ -40,7 +58,7 @@ const [minutes, strikes, nodes, seed, rate, sloMs] = names.map((name) => Number(
 const { layout: kind = values.nodes === undefined ? "spread" : "node" } = values;
 const isCounted = [minutes, strikes, nodes, seed, rate, sloMs].every((value) => value > 0);
 if (!isCounted || (kind !== "node" && kind !== "spread")) {
-  console.error(`usage: ${USAGE}`);
+  console.error(USAGE);
   process.exit(2);
 }
 
