@@ -99,7 +99,9 @@ export class HostBus {
     if (!this.#mayTravel(from, subject, payload, options)) return false;
     const heardHere = this.#publishHere(from, subject, payload, options);
     if (heardHere === "exclusively") return true;
-    const linked = this.links.publish(subject, payload, options);
+    // Who heard it here has the payload now.
+    const isShared = heardHere === "too" && options?.owned === true;
+    const linked = this.links.publish(subject, payload, isShared ? { ...options, owned: false } : options);
     if (linked === "exclusively") return true;
     const carriers = linked === "nobody" ? undefined : linked;
     const outgoing =

@@ -32,8 +32,11 @@ export type LinkMessage =
 export interface LinkEnd {
   /** The same at both ends, and no other link's. */
   readonly id: string;
-  /** The payload may be reused once the call returns. @returns false: it is broken, or too much waits */
-  send(message: LinkMessage): boolean;
+  /**
+   * @param isOwned - the payload was given away; otherwise it may be reused once the call returns
+   * @returns false: it is broken, or too much waits
+   */
+  send(message: LinkMessage, isOwned?: boolean): boolean;
   /** Called once. What came before is told first. */
   open(handlers: LinkHandlers): void;
   close(): void;
@@ -112,7 +115,8 @@ class Link implements LinkSwitch {
   send(subject: string, payload: Uint8Array, options: PublishOptions | undefined, isExclusive: boolean): boolean {
     const reply = options?.reply;
     const headers = options?.headers;
-    if (this.state === "up") return this.end.send({ kind: "message", subject, reply, headers, payload });
+    if (this.state === "up")
+      return this.end.send({ kind: "message", subject, reply, headers, payload }, options?.owned);
     if (this.waiting.length >= WAITING_MAX) return false;
     const message = { kind: "message", subject, reply, headers, payload: new Uint8Array(payload) } as const;
     this.waiting.push({ message, isExclusive });

@@ -211,7 +211,8 @@ class Handshake {
     const frames = this.#frames;
     const endOf = (channel: LinkChannel): LinkEnd => ({
       id,
-      send: (message) => frames.send(encodeLinkMessage(message, channel), "borrowed"),
+      send: (message, isOwned = false) =>
+        frames.send(encodeLinkMessage(message, channel), isOwned ? "kept" : "borrowed"),
       open: (handlers) => channels[channel].open(handlers),
       close: () => {
         frames.flush();

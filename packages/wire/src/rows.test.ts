@@ -183,3 +183,13 @@ test("the row of a variant ends with its index, which nobody sends", () => {
   expect([...row]).toEqual([7, 8, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
   expect(row.byteLength).toBe(rowLayout(family, 0).byteLength);
 });
+
+test("a tensor that is the whole row and was given away is not copied; one that is borrowed, or not all of it, is", () => {
+  const x = tensor("x", [3], [1, 2, 3]);
+  expect(rowLayout(spec({}), 0).byteLength).toBe(16); // 12 bytes and padding
+  const whole = spec({ inputs: [{ name: "x", type: "FP32", dims: ["batch", 4] }] });
+  const y = tensor("x", [4], [1, 2, 3, 4]);
+  expect(fillRow(whole, { inputs: [y] }, true).row).toBe(y.data);
+  expect(fillRow(whole, { inputs: [y] }).row).not.toBe(y.data);
+  expect(fillRow(spec({}), { inputs: [x] }, true)).toEqual(fillRow(spec({}), { inputs: [x] }));
+});

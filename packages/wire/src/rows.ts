@@ -20,16 +20,18 @@ export interface FilledRow {
   readonly bucket: number;
   /** A size hint: the product of the lengths of the axes that are padded within a batch; 0 for a model without one. */
   readonly units: number;
-  /** Freshly allocated: the tensors may be views of a borrowed payload. */
+  /** Freshly allocated, since tensors may be views of a borrowed payload; or a tensor that is all of it and was given away. */
   readonly row: Uint8Array;
 }
 
 /**
  * Checks a request against its model and lays its inputs out. The batch axis is 1 or left out. Variable axes grow to their bucket's size: the places
  * behind the data hold the axis' padValue. Axes in mode `pad` keep their lengths, which the row begins with: they are padded where the batch is known.
+ *
+ * @param isOwned - the request's tensors were given away: nobody changes them any more
  * @throws {TuttiError} INVALID_INPUT naming the tensor, what was expected, what came, and the buckets
  */
-export function fillRow(spec: ModelSpec, request: InferRequest): FilledRow {
+export function fillRow(spec: ModelSpec, request: InferRequest, isOwned = false): FilledRow {
   const tensors = matchTensors(spec, request.inputs);
   const sizes: Record<string, number> = {};
   const shapes = spec.inputs.map((input, i) => checkShape(spec, input, tensors[i]!, sizes));
@@ -37,6 +39,9 @@ export function fillRow(spec: ModelSpec, request: InferRequest): FilledRow {
   if (bucket < 0) throw noBucket(spec, sizes);
   const lengths = paddedAxes(spec).map((axis) => sizes[axis] ?? 1);
   const layout = lengths.length > 0 ? rowLayout(spec, bucket, lengths) : layoutFor(spec, bucket);
+  const only = isOwned && tensors.length === 1 && spec.variant === undefined ? tensors[0]!.data : undefined;
+  // No lengths before it, nothing to pad, no other input.
+  if (only?.byteLength === layout.byteLength && lengths.length === 0) return { bucket, units: 0, row: only };
   const row = new Uint8Array(layout.byteLength);
   writeLengths(row, lengths);
   if (spec.variant !== undefined) writeVariant(row, spec.variant.index);

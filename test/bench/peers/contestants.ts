@@ -1,6 +1,6 @@
 /** The systems that are compared: each is started, answers on a port, and is stopped. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { freePort } from "./free-port.ts";
@@ -105,8 +105,7 @@ async function launchServer(family: Exclude<Family, "tutti">, options: StartOpti
   const environment = family === "bare" ? { python: "" } : await environmentOf(family, say);
   if ("problem" in environment) return environment.problem;
   const port = await freePort();
-  const workspace = join(options.folder, `${family}-${port}`);
-  mkdirSync(workspace);
+  const workspace = mkdtempSync(join(options.folder, `${family}-`)); // Ports come again.
   const settings: ServerSettings = {
     ...{ port, models: asked.map(({ model }) => model), executors: workload.executors, workspace },
     ...{ batchMax: setting.batchMax, waitMs: setting.waitMs, isBinary: workload.isBinary },
@@ -127,8 +126,7 @@ async function launchServer(family: Exclude<Family, "tutti">, options: StartOpti
 
 async function launchTutti({ workload, asked, folder, tuttiFlags }: StartOptions): Promise<Server> {
   const [http, nats] = [await freePort(), await freePort()];
-  const workspace = join(folder, `tutti-${http}`);
-  mkdirSync(workspace);
+  const workspace = mkdtempSync(join(folder, "tutti-"));
   const ports = ["--port", nats, "--http-port", http, "--grpc-port", 0, "--metrics-port", 0].map(String);
   const models = workload.measure === "idle" ? [] : modelFlags(workload, asked, workspace);
   const main = join(ROOT, "packages/cli/src/main.ts");

@@ -3,7 +3,7 @@
  *
  *   npm run bench:peers -- [--systems bare,tutti,mosec] [--workloads mlp,table2] [--seconds 4] [--out folder] [--json]
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { readArguments } from "../arguments.ts";
@@ -25,7 +25,8 @@ What Tutti and servers of its kind carry, how soon they answer, and what they co
   --systems <names>      of ${SYSTEM_NAMES.join(",")}; by default each workload's own
   --seconds <n>          of a trial (4)
   --tutti-flags "<…>"    further flags of tutti up
-  --out <folder>         write results.json, results.md and results.svg there
+  --out <folder>         write results.json, results.md and results.svg there; workloads that it holds
+                         already and that are not measured now stay
   --json                 print JSON instead of tables
   --help                 print this
 `;
@@ -52,20 +53,39 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 
 const run: Run = { folder, seconds, say, tuttiFlags: words(values["tutti-flags"]), known: new Map() };
 const asked = new Map<ModelName, Asked>();
-const results: WorkloadResult[] = [];
-for (const workload of workloads) results.push(await runWorkload(workload));
-const result: PeersResult = {
-  ...{ cores: availableParallelism(), node: process.version, seconds },
-  tookSeconds: Math.round((performance.now() - begin) / 1_000),
-  workloads: results,
+let result: PeersResult = {
+  ...{ cores: availableParallelism(), node: process.version, seconds, tookSeconds: 0 },
+  workloads: earlierOf(values.out),
 };
-if (values.out !== undefined) {
-  mkdirSync(values.out, { recursive: true });
-  writeFileSync(join(values.out, "results.json"), `${JSON.stringify(result, null, 2)}\n`);
-  writeFileSync(join(values.out, "results.md"), markdownOf(result));
-  writeFileSync(join(values.out, "results.svg"), pictureOf(result));
+for (const workload of workloads) {
+  result = withWorkload(result, await runWorkload(workload), (performance.now() - begin) / 1_000);
+  if (values.out !== undefined) write(result, values.out); // What was measured is not lost with what comes.
 }
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : tableOf(result), () => process.exit(0));
+
+/** Of a run into the same folder before: a workload that is not measured anew stays. */
+function earlierOf(out: string | undefined): readonly WorkloadResult[] {
+  const file = out === undefined ? undefined : join(out, "results.json");
+  if (file === undefined || !existsSync(file)) return [];
+  return (JSON.parse(readFileSync(file, "utf8")) as PeersResult).workloads;
+}
+
+function withWorkload(before: PeersResult, one: WorkloadResult, tookSeconds: number): PeersResult {
+  const all = [...before.workloads.filter(({ workload }) => workload !== one.workload), one];
+  const place = ({ workload }: WorkloadResult): number => WORKLOAD_NAMES.indexOf(workload);
+  return {
+    ...before,
+    tookSeconds: Math.round(tookSeconds),
+    workloads: all.toSorted((a, b) => place(a) - place(b)),
+  };
+}
+
+function write(whole: PeersResult, out: string): void {
+  mkdirSync(out, { recursive: true });
+  writeFileSync(join(out, "results.json"), `${JSON.stringify(whole, null, 2)}\n`);
+  writeFileSync(join(out, "results.md"), markdownOf(whole));
+  writeFileSync(join(out, "results.svg"), pictureOf(whole));
+}
 
 async function runWorkload(workload: Workload): Promise<WorkloadResult> {
   say(`workload ${workload.name}`);

@@ -78,6 +78,7 @@ export class BinaryBody implements RequestBody {
 export interface LocalRequest {
   readonly target: string;
   readonly app: string;
+  /** Given away: nobody changes them any more. */
   readonly tensors: readonly Tensor[];
   readonly version: string | undefined;
   readonly id: string | undefined;
@@ -127,7 +128,7 @@ export class LocalSource implements RequestSource {
     const { tensors, wanted } = this.#request;
     let outcome: Decoded | Error;
     try {
-      const { bucket, units, row } = fillRow(spec, { inputs: tensors });
+      const { bucket, units, row } = fillRow(spec, { inputs: tensors }, true);
       outcome = { id: undefined, wanted, bucket, units, row };
     } catch (error) {
       outcome = error as TuttiError;
