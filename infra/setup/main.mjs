@@ -14,7 +14,7 @@ import { dependencies } from "./dependencies.mjs";
 import { thisHost } from "./host.mjs";
 import { withLock } from "./lock.mjs";
 import { bringNatsServer, findNatsServer, rememberedNatsServer, rememberNatsServer } from "./nats-server.mjs";
-import { nodeRuntime, withCompileCache, withLeanMalloc, withNodeFirst } from "./node-runtime.mjs";
+import { nodeRuntime, withCompileCache, withNodeFirst } from "./node-runtime.mjs";
 import { say, SetupError } from "./progress.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -157,7 +157,7 @@ async function runCommand(command, ready) {
     console.log(`Node ${ready.node}\nnats-server ${ready.natsServer?.path} (${ready.natsServer?.version})`);
     return;
   }
-  const env = withLeanMalloc(withCompileCache(withNodeFirst(process.env, ready.node), state));
+  const env = withCompileCache(withNodeFirst(process.env, ready.node), state);
   if (ready.natsServer !== undefined) env["TUTTI_NATS_SERVER"] = ready.natsServer.path;
   const jaeger = command.args.includes("--jaeger") ? await jaegerFor() : undefined;
   if (jaeger !== undefined) env["TUTTI_JAEGER"] = jaeger.path;

@@ -102,13 +102,3 @@ export function withNodeFirst(env, node) {
 export function withCompileCache(env, state) {
   return { ...env, NODE_COMPILE_CACHE: env["NODE_COMPILE_CACHE"] ?? join(state, "compile-cache") };
 }
-
-/**
- * The environment in which glibc gives memory back: model files and tensors of 4 MB and more are mapped and unmapped instead of staying in a heap that only
- * grows, and threads share two heaps. Without effect on other systems. What is set already stays.
- * @param {Record<string, string | undefined>} env
- * @returns {Record<string, string | undefined>}
- */
-export function withLeanMalloc(env) {
-  return { MALLOC_ARENA_MAX: "2", MALLOC_MMAP_THRESHOLD_: "4194304", MALLOC_TRIM_THRESHOLD_: "8388608", ...env };
-}
