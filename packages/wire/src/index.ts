@@ -6,5 +6,5 @@ export * from "./infer-forms.ts";
 export { fromJson, pack, toJson, unpack } from "./msgpack.ts";
 export * from "./rows.ts";
 export * from "./tensor-message.ts";
-export { bytesFromJson, jsonFromBytes } from "./elements.ts";
+export { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
 export * from "./data-frames.ts";

@@ -1,6 +1,6 @@
 import { type Client, Metadata, type ServiceError, credentials, status } from "@grpc/grpc-js";
 import { DATA_TYPES, type DataType, ERROR_STATUS, TuttiError, bytesOf } from "@tutti/protocol";
-import { bytesFromJson } from "@tutti/wire";
+import { bytesFromValues } from "@tutti/wire";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
@@ -237,7 +237,7 @@ test("every datatype is read from its typed contents; what a type can't hold, or
   );
   for (const [datatype, field, data] of FIELDS) {
     const [tensor] = tensorsOfRequest(request({ datatype, contents: contents(field, [...data]) }));
-    expect(tensor?.data, datatype).toEqual(bytesFromJson("x", datatype, [2], data));
+    expect(tensor?.data, datatype).toEqual(bytesFromValues("x", datatype, [2], data));
     expect(tensor?.data.byteLength).toBe(2 * bytesOf(datatype));
   }
   expect(() => tensorsOfRequest(request({ datatype: "INT8", contents: contents("int_contents", [1, 300]) }))).toThrow(

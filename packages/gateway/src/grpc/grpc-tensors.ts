@@ -8,7 +8,7 @@ import {
   bytesOf,
   elementCount,
 } from "@tutti/protocol";
-import { bytesFromJson } from "@tutti/wire";
+import { bytesFromValues } from "@tutti/wire";
 import { type Parameters, readDims, readType } from "../oip/infer-head.ts";
 
 /** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
@@ -99,7 +99,7 @@ function typedData(name: string, type: DataType, dims: readonly number[], conten
   const field = CONTENTS[type];
   if (field === undefined) throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
   const elements = contents?.[field] ?? [];
-  return bytesFromJson(name, type, dims, elements);
+  return bytesFromValues(name, type, dims, elements);
 }
 
 /** Bytes always go back raw, as Triton sends them. */
