@@ -17,7 +17,7 @@ import {
   isDataType,
 } from "@tutti/protocol";
 import { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
-import { fromJson, pack, toJson, unpackViews } from "./msgpack.ts";
+import { fromOutsideJson, pack, toJson, unpackViews } from "./msgpack.ts";
 import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
 
 export type Form = "json" | "msgpack" | "binary";
@@ -122,7 +122,7 @@ const isMap = (value: unknown): value is Body =>
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function readBody(form: "json" | "msgpack", payload: Uint8Array): Body {
-  const body = form === "json" ? fromJson(payload) : unpackViews(payload);
+  const body = form === "json" ? fromOutsideJson(payload) : unpackViews(payload);
   if (!isMap(body)) throw invalid(`the payload is no object but ${describe(body)}`);
   return body;
 }
@@ -198,9 +198,12 @@ function describe(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value instanceof Uint8Array) return "bytes";
   if (Array.isArray(value))
-    return value.length > 16 ? `a list of ${value.length}` : `[${value.map(describe).join(", ")}]`;
+    return value.length > 16 ? `a list of ${value.length}` : `[${value.map(describeWithin).join(", ")}]`;
   if (typeof value === "object" && value !== null) return "an object";
   return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value);
 }
+
+/** A list within a list might hold others, thousands deep. */
+const describeWithin = (value: unknown): string => (Array.isArray(value) ? "a list" : describe(value));
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
