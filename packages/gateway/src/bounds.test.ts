@@ -127,7 +127,7 @@ test("more long bodies than may wait are refused as overload", async () => {
   const bodies = new LongBodies();
   const json = Buffer.from(JSON.stringify({ inputs: [], parameters: { padding: "x".repeat(INLINE_JSON_BYTES) } }));
   const outcomes = await Promise.all(
-    Array.from({ length: LONG_BODIES_MAX + 10 }, () => rejection(bodies.readHead(json))),
+    Array.from({ length: LONG_BODIES_MAX + 10 }, () => rejection(bodies.readHead(json, { app: "shop", until: Infinity }))),
   );
   expect(outcomes.filter((code) => code === "TUTTI_OVERLOADED")).toHaveLength(10);
   expect(outcomes.filter((code) => code === "ok")).toHaveLength(LONG_BODIES_MAX);
@@ -163,12 +163,12 @@ test("more pictures than may wait for a thread are refused as overload", async (
   const bytes = new Uint8Array(readFileSync(join(import.meta.dirname, "../../onnx-tools/fixtures/text-line.png")));
   const input = presentationOf(demoModel("cnn").config.presentation).input!;
   const { signal } = new AbortController();
-  const asked = Array.from({ length: 12 }, () => rejection(bodies.tensors({ model: "cnn", bytes, input, signal })));
+  const asked = Array.from({ length: 12 }, () => rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal })));
   const outcomes = await Promise.all(asked);
   expect(new Set(outcomes)).toEqual(new Set(["ok", "TUTTI_OVERLOADED"]));
-  expect(await rejection(bodies.tensors({ model: "cnn", bytes, input, signal }))).toBe("ok");
+  expect(await rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal }))).toBe("ok");
   await bodies.close();
-  expect(await rejection(bodies.tensors({ model: "cnn", bytes, input, signal }))).toBe("TUTTI_UNAVAILABLE");
+  expect(await rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal }))).toBe("TUTTI_UNAVAILABLE");
   expect(MEDIA_WAITING_MAX).toBe(64);
 });
 

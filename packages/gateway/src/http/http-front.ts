@@ -139,12 +139,12 @@ export class HttpFront {
     // What can be refused without the body is, before it is read for nothing.
     const served = this.#door.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
-    const call = { model, version, headers, signal: gone };
+    const call = { model, version, headers, signal: gone, slo: served?.spec.slo };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
     return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input, slo: served?.spec.slo }, this.#door),
+      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input }, this.#door),
     );
   }
 
