@@ -1,34 +1,18 @@
 /** The Open Inference Protocol over HTTP. */
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
-import { type HttpAnswer, failureAnswer, send } from "./answers.ts";
+import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
+import { boundedServer } from "./bounded-server.ts";
 import { ClientGone } from "./client-gone.ts";
 import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { openApi } from "./open-api.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
-
-/** Sockets at once; one more is closed. */
-export const CONNECTIONS_MAX = 4_096;
-/** A request's head and body must be here by then; who sends more slowly holds memory for nothing. */
-const REQUEST_MS = 60_000;
-const HEADERS_MS = 10_000;
-const IDLE_MS = 30_000;
-
-/** What a server of ours has in common: nobody holds it up, and a malformed request is answered and no more. */
-export function boundedServer(handle: (request: IncomingMessage, response: ServerResponse) => void): Server {
-  const server = createServer(
-    { requestTimeout: REQUEST_MS, headersTimeout: HEADERS_MS, keepAliveTimeout: IDLE_MS, noDelay: true },
-    handle,
-  );
-  server.maxConnections = CONNECTIONS_MAX;
-  return server;
-}
 
 type Handler = (call: Call) => HttpAnswer | Promise<HttpAnswer>;
 interface Call {
@@ -67,6 +51,7 @@ export class HttpFront {
       if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over HTTP failed");
     }
     if (answer === undefined) return; // A stream has begun.
+    answer = heldUntilSent(answer, response, this.#bodies);
     if (!request.complete) {
       // What was not read is not waited for: the connection ends with the answer.
       request.resume();

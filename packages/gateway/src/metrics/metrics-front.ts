@@ -4,7 +4,7 @@ import { TuttiError, errorBody } from "@tutti/protocol";
 import type { Registry } from "prom-client";
 import type { FrontDoor } from "../front-door.ts";
 import { type HttpAnswer, failureAnswer, send } from "../http/answers.ts";
-import { boundedServer } from "../http/http-front.ts";
+import { boundedServer } from "../http/bounded-server.ts";
 
 export class MetricsFront {
   readonly server: Server;

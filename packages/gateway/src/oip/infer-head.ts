@@ -40,8 +40,8 @@ export interface InferHead {
 }
 
 /** Of the request's id, which is given back. */
-const ID_LENGTH_MAX = 256;
-const PARAMETERS_MAX = 64;
+export const ID_LENGTH_MAX = 256;
+export const PARAMETERS_MAX = 64;
 
 /** @throws {TuttiError} INVALID_INPUT naming what is wrong and where */
 export function readInferHead(json: Uint8Array): InferHead {
