@@ -12,6 +12,7 @@ import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { openApi } from "./open-api.ts";
+import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
 
 type Handler = (call: Call) => HttpAnswer | Promise<HttpAnswer>;
@@ -27,13 +28,15 @@ export class HttpFront {
   readonly #door: FrontDoor;
   readonly #bodies: BodyReader;
   readonly #console: ConsoleDesk;
+  readonly #guard: PageGuard;
   readonly #handlers: Readonly<Record<Operation, Handler>>;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk) {
+  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk, guard: PageGuard) {
     this.#door = door;
     this.#bodies = bodies;
     this.#console = desk;
+    this.#guard = guard;
     this.#handlers = this.#operations();
     this.server = boundedServer((request, response) => void this.#serve(request, response));
   }
@@ -65,7 +68,7 @@ export class HttpFront {
     response: ServerResponse,
     gone: ClientGone,
   ): HttpAnswer | Promise<HttpAnswer | undefined> {
-    refuseForeignPages(request);
+    this.#guard(request);
     const path = request.url?.split("?", 1)[0] ?? "";
     if (isConsolePath(path)) return this.#console.answer(request, response, path, gone.asSignal());
     const match = matchRoute(request.method, path);
@@ -140,12 +143,6 @@ export class HttpFront {
 }
 
 const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
-
-/** A page that somebody visits could otherwise have his browser ask whatever listens on his loopback. @throws {TuttiError} FORBIDDEN */
-function refuseForeignPages({ headers: { origin, host } }: IncomingMessage): void {
-  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
-  throw new TuttiError("TUTTI_FORBIDDEN", "pages of other sites may not ask here");
-}
 
 /** @throws {TuttiError} INVALID_INPUT */
 function parametersOf(body: Uint8Array): Readonly<Record<string, unknown>> {
