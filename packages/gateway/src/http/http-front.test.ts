@@ -266,3 +266,14 @@ test("without a token nobody changes anything", async () => {
   expect(await response.json()).toMatchObject({ error: expect.stringContaining("--repository-token") as unknown });
   await closed.close();
 });
+
+test("reading a long body is taken from the SLO, and one that can't be read within it is refused", async () => {
+  const long = { inputs: [x(1, 2, 3, 4)], parameters: { padding: "x".repeat(100_000) } };
+  expect((await post(INFER, long, { "tutti-slo": "10s" })).status).toBe(200);
+  const left = Number(scene.seen[0]?.header("Tutti-Slo")?.replace("us", ""));
+  expect(left).toBeLessThan(10_000_000);
+  expect(left).toBeGreaterThan(1_000_000);
+  const late = await post(INFER, long, { "tutti-slo": "1us" });
+  expect([late.status, late.body["code"]]).toEqual([504, "TUTTI_DEADLINE_EXCEEDED"]);
+  expect(scene.seen).toHaveLength(1);
+});
