@@ -80,6 +80,28 @@ test("more rows than a gateway waits for are refused as overload, and room is ma
   clients.close();
 });
 
+test("rows that could not even be asked for are waited for by nobody", async () => {
+  const model = { spec: { ...twice, number: 1, version: "1" }, status: undefined, lease: undefined };
+  const full = (): never => {
+    throw new TuttiError("TUTTI_OVERLOADED", "no more applications");
+  };
+  const inference = new Inference({
+    modelOf: () => model,
+    clients: { of: full } as unknown as AppClients,
+    note: () => undefined,
+    tracer: noTelemetry.tracer,
+    rowsMax: 4,
+  });
+  const terms = readTerms(() => undefined, {});
+  for (const rows of [1, 2, 3, 4, 3, 2, 1]) {
+    const inputs = [{ name: "x", type: "FP32", dims: [rows, 4], data: new Uint8Array(16 * rows) }] as const;
+    const { signal } = new AbortController();
+    const call = { model: "twice", version: undefined, inputs, wanted: undefined, terms, signal };
+    expect(await rejection(inference.infer(call))).toBe("TUTTI_OVERLOADED");
+    expect(inference.inFlight).toBe(0);
+  }
+});
+
 /** A request whose body comes as the test pushes it. */
 function incoming(headers: Record<string, string> = {}): IncomingMessage {
   const request = new IncomingMessage(new Socket());
