@@ -7,9 +7,11 @@ import {
   impureModules,
   ownedBy,
   ownedLibraries,
+  packagesThatHear,
   purePackages,
   unreachableFolders,
 } from "./infra/lint/layers.mjs";
+import { noInheritedKeys } from "./infra/lint/inherited-keys.mjs";
 
 const sources = ["**/*.ts", "**/*.tsx"];
 const tests = ["**/*.test.ts", "test/**/*.ts"];
@@ -68,6 +70,12 @@ export default tseslint.config(
     files: [`packages/${owner}/**/*.ts`],
     rules: restrictedImports([...ownedBy(owner), ...unreachableFolders]),
   })),
+  {
+    files: packagesThatHear.map((name) => `packages/${name}/**/*.ts`),
+    ignores: tests,
+    plugins: { tutti: { rules: { "no-inherited-keys": noInheritedKeys } } },
+    rules: { "tutti/no-inherited-keys": "error" },
+  },
   {
     files: purePackages.map((name) => `packages/${name}/**/*.ts`),
     ignores: tests,

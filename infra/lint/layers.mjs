@@ -50,6 +50,12 @@ export function depConstraints({ tests }) {
 /** Layers that decide and never act: no clock, no randomness, no I/O, no await. They are the packages that core is made of. */
 export const purePackages = ["units", "collections", "protocol", "profile", "scheduling", "dynamic", "planning"];
 
+/** Packages in which text from outside is looked up: in a Map, since an object finds what it inherits. */
+export const packagesThatHear = [
+  ...["actors", "cli", "client", "decode", "decode-worker", "families", "gateway", "onnx-tools", "pipeline-worker"],
+  ...["pipelines", "protocol", "steps", "units", "wire"],
+];
+
 /** Globals through which time, chance or the outside world reach code. */
 export const impureGlobals = [
   ...["Date", "performance", "Temporal", "setTimeout", "setInterval", "setImmediate", "queueMicrotask"],

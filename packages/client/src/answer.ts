@@ -59,7 +59,7 @@ function failureOf(delivery: Delivery, target: string): TuttiError | undefined {
 function readError(payload: Uint8Array, status: number, text: string | undefined): TuttiError {
   const body = parseBody(payload);
   const code = body?.code ?? codeOfStatus(status);
-  const known = code in ERROR_STATUS ? code : codeOfStatus(status);
+  const known = Object.hasOwn(ERROR_STATUS, code) ? code : codeOfStatus(status);
   return new TuttiError(known, body?.error ?? text ?? "the server gave no reason", {
     ...(typeof body?.retryable === "boolean" && { retryable: body.retryable }),
     ...(typeof body?.retryAfterMs === "number" && { retryAfterMs: body.retryAfterMs }),

@@ -156,3 +156,14 @@ test("a store that does not answer is UNAVAILABLE, and what can't be read is lef
   store.available = true;
   expect(await getEntry(store, BUCKET.models, "none")).toBeUndefined();
 });
+
+test("a tensor or an axis that no object could have as its key is refused by name", async () => {
+  const registry = new ModelRegistry(new InMemoryStore());
+  const named = (name: string, axis: string): DesiredModel => ({
+    ...model("mlp"),
+    inputs: [{ name, type: "FP32", dims: ["batch", axis] }],
+  });
+  await expect(registry.publish(named("__proto__", "W"))).rejects.toThrow('"__proto__"');
+  await expect(registry.publish(named("x", "__proto__"))).rejects.toThrow('"__proto__"');
+  expect((await registry.publish(named("constructor", "W"))).version).toBe("1");
+});

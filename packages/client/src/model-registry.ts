@@ -65,6 +65,7 @@ export class ModelRegistry {
       const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
       throw new TuttiError("TUTTI_INVALID_INPUT", `"${draft.name}" is no name for a model: ${rule}`);
     }
+    checkNamesWithin(draft);
     const file = files.model === undefined ? undefined : await this.#storeFile(files.model);
     const samples = files.samples === undefined ? undefined : await this.#storeFile(pack(files.samples));
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
@@ -266,6 +267,11 @@ export class ModelRegistry {
 }
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
+/** Tensors and axes are keys of objects, and no object can have this one. @throws {TuttiError} INVALID_INPUT */
+function checkNamesWithin({ inputs, outputs, constants }: DesiredModel): void {
+  const names = [...inputs, ...outputs, ...constants].flatMap(({ name, dims }) => [name, ...dims]);
+  if (names.includes("__proto__")) throw invalid('a tensor or an axis can\'t be called "__proto__": rename it');
+}
 const objectsOf = (spec: ModelSpec | undefined): string[] =>
   [spec?.file?.object, spec?.samples].filter((object) => object !== undefined);
 

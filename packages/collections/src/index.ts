@@ -1,5 +1,6 @@
 export * from "./bounded-deque.ts";
 export * from "./deadline-queue.ts";
+export * from "./fair-queue.ts";
 export * from "./fifo-table.ts";
 export * from "./identity-index.ts";
 export * from "./indexed-heap.ts";

@@ -4,16 +4,16 @@ import { TuttiError } from "@tutti/protocol";
 import type { FromWorker, ToWorker } from "./messages.ts";
 
 const port = parentPort;
-port?.on("message", ({ id, job }: ToWorker) => {
+port?.on("message", (job: ToWorker) => {
   let decoded: Decoded;
   try {
     decoded = decodeNow(job);
   } catch (error) {
     const code = error instanceof TuttiError ? error.code : "TUTTI_INTERNAL";
-    port.postMessage({ id, code, text: error instanceof Error ? error.message : String(error) } satisfies FromWorker);
+    port.postMessage({ code, text: error instanceof Error ? error.message : String(error) } satisfies FromWorker);
     return;
   }
   const { buffer, byteLength } = decoded.row;
   const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength;
-  port.postMessage({ id, decoded } satisfies FromWorker, isWhole ? [buffer] : []);
+  port.postMessage({ decoded } satisfies FromWorker, isWhole ? [buffer] : []);
 });

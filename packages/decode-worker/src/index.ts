@@ -1,1 +1,2 @@
+export * from "./fair-workers.ts";
 export * from "./worker-decoder.ts";

@@ -1,11 +1,5 @@
-import type { DecodeJob, Decoded } from "@tutti/decode";
-import type { ErrorCode } from "@tutti/protocol";
+import type { Body, Decoded } from "@tutti/decode";
+import type { Failed } from "./fair-workers.ts";
 
-export interface ToWorker {
-  readonly id: number;
-  readonly job: DecodeJob;
-}
-/** Errors cross threads as what they say: a class does not survive the journey. */
-export type FromWorker = { readonly id: number } & (
-  { readonly decoded: Decoded } | { readonly code: ErrorCode; readonly text: string }
-);
+export type ToWorker = Body;
+export type FromWorker = { readonly decoded: Decoded } | Failed;

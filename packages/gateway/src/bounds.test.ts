@@ -9,7 +9,7 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { BodyReader } from "./http/body-reader.ts";
+import { BODY_PIECES_MAX, BodyReader } from "./http/body-reader.ts";
 import { MEDIA_WAITING_MAX, MediaBodies } from "./media/media-bodies.ts";
 import { SOUND_FRAMES_MAX, toTensors } from "./media/media-steps.ts";
 import { ClusterFigures } from "./metrics/cluster-figures.ts";
@@ -80,6 +80,28 @@ test("more rows than a gateway waits for are refused as overload, and room is ma
   clients.close();
 });
 
+test("rows that could not even be asked for are waited for by nobody", async () => {
+  const model = { spec: { ...twice, number: 1, version: "1" }, status: undefined, lease: undefined };
+  const full = (): never => {
+    throw new TuttiError("TUTTI_OVERLOADED", "no more applications");
+  };
+  const inference = new Inference({
+    modelOf: () => model,
+    clients: { of: full } as unknown as AppClients,
+    note: () => undefined,
+    tracer: noTelemetry.tracer,
+    rowsMax: 4,
+  });
+  const terms = readTerms(() => undefined, {});
+  for (const rows of [1, 2, 3, 4, 3, 2, 1]) {
+    const inputs = [{ name: "x", type: "FP32", dims: [rows, 4], data: new Uint8Array(16 * rows) }] as const;
+    const { signal } = new AbortController();
+    const call = { model: "twice", version: undefined, inputs, wanted: undefined, terms, signal };
+    expect(await rejection(inference.infer(call))).toBe("TUTTI_OVERLOADED");
+    expect(inference.inFlight).toBe(0);
+  }
+});
+
 /** A request whose body comes as the test pushes it. */
 function incoming(headers: Record<string, string> = {}): IncomingMessage {
   const request = new IncomingMessage(new Socket());
@@ -99,8 +121,8 @@ test("bodies together are bounded, whoever sends them, and what they took is giv
   const second = rejection(reader.withBody(two, () => Promise.resolve()));
   two.push(Buffer.alloc(90));
   expect(await second).toBe("TUTTI_OVERLOADED");
-  expect(await rejection(reader.withBytes(61, () => Promise.resolve()))).toBe("TUTTI_OVERLOADED");
-  expect(await rejection(reader.withBytes(60, () => Promise.resolve()))).toBe("ok");
+  expect([reader.hold(61), reader.hold(60), reader.hold(1)]).toEqual([false, true, false]);
+  reader.release(60);
   finish();
   await first;
   expect(reader.bytes).toBe(0);
@@ -123,11 +145,40 @@ test("one body is bounded too, by what it says and by what it is", async () => {
   expect(reader.bytes).toBe(0);
 });
 
+test("a body that comes byte by byte is one buffer and no more, and one in more pieces than may be is refused", async () => {
+  const reader = new BodyReader(200_000, 400_000);
+  const sent = Buffer.from(Array.from({ length: 50_000 }, (_, i) => i & 0xff));
+  const slow = incoming();
+  const read = reader.withBody(slow, (body) =>
+    Promise.resolve([Buffer.from(body), body.buffer.byteLength, reader.bytes]),
+  );
+  for (let i = 0; i < sent.length; i++) slow.push(sent.subarray(i, i + 1));
+  slow.push(null);
+  const [body, held, counted] = (await read) as [Buffer, number, number];
+  expect(body.equals(sent)).toBe(true);
+  expect([counted, held < 2.5 * sent.length]).toEqual([held, true]);
+  const pieces = incoming();
+  const outcome = rejection(reader.withBody(pieces, () => Promise.resolve()));
+  for (let i = 0; i <= BODY_PIECES_MAX; i++) pieces.push(sent.subarray(0, 1));
+  expect(await outcome).toBe("TUTTI_INVALID_INPUT");
+  expect(reader.bytes).toBe(0);
+});
+
+test("a body that comes in one piece is not copied", async () => {
+  const [whole, piece] = [incoming(), Buffer.from("a body")];
+  const read = new BodyReader().withBody(whole, (body) => Promise.resolve(body));
+  whole.push(piece);
+  whole.push(null);
+  expect(await read).toBe(piece);
+});
+
 test("more long bodies than may wait are refused as overload", async () => {
   const bodies = new LongBodies();
   const json = Buffer.from(JSON.stringify({ inputs: [], parameters: { padding: "x".repeat(INLINE_JSON_BYTES) } }));
   const outcomes = await Promise.all(
-    Array.from({ length: LONG_BODIES_MAX + 10 }, () => rejection(bodies.readHead(json))),
+    Array.from({ length: LONG_BODIES_MAX + 10 }, () =>
+      rejection(bodies.readHead(json, { app: "shop", until: Infinity })),
+    ),
   );
   expect(outcomes.filter((code) => code === "TUTTI_OVERLOADED")).toHaveLength(10);
   expect(outcomes.filter((code) => code === "ok")).toHaveLength(LONG_BODIES_MAX);
@@ -163,12 +214,16 @@ test("more pictures than may wait for a thread are refused as overload", async (
   const bytes = new Uint8Array(readFileSync(join(import.meta.dirname, "../../onnx-tools/fixtures/text-line.png")));
   const input = presentationOf(demoModel("cnn").config.presentation).input!;
   const { signal } = new AbortController();
-  const asked = Array.from({ length: 12 }, () => rejection(bodies.tensors({ model: "cnn", bytes, input, signal })));
+  const asked = Array.from({ length: 12 }, () =>
+    rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal })),
+  );
   const outcomes = await Promise.all(asked);
   expect(new Set(outcomes)).toEqual(new Set(["ok", "TUTTI_OVERLOADED"]));
-  expect(await rejection(bodies.tensors({ model: "cnn", bytes, input, signal }))).toBe("ok");
+  expect(await rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal }))).toBe("ok");
   await bodies.close();
-  expect(await rejection(bodies.tensors({ model: "cnn", bytes, input, signal }))).toBe("TUTTI_UNAVAILABLE");
+  expect(await rejection(bodies.tensors({ model: "cnn", app: "shop", bytes, input, signal }))).toBe(
+    "TUTTI_UNAVAILABLE",
+  );
   expect(MEDIA_WAITING_MAX).toBe(64);
 });
 

@@ -21,7 +21,8 @@ import { GrpcFront } from "./grpc/grpc-front.ts";
 import { missingParts, unservedModels } from "./health.ts";
 import { BodyReader } from "./http/body-reader.ts";
 import { HttpFront } from "./http/http-front.ts";
-import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
+import { pageGuard } from "./http/page-guard.ts";
+import { LOOPBACK, type PortWish, listen, urlOf } from "./listening.ts";
 import { MediaBodies } from "./media/media-bodies.ts";
 import { ClusterFigures } from "./metrics/cluster-figures.ts";
 import { clusterMetrics } from "./metrics/cluster-metrics.ts";
@@ -46,6 +47,8 @@ export interface GatewayConfig extends ActorConfig {
   readonly metrics: PortWish;
   /** Default: loopback. */
   readonly metricsHost?: string;
+  /** Names by which browsers may know it, beside localhost and addresses. Default: none on loopback, any elsewhere. */
+  readonly allowedHosts?: readonly string[];
   /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
   readonly drainMs?: number;
   /** Who knows it may change which models are served, and restart actors; nobody may where it is left out. */
@@ -129,11 +132,13 @@ class Gateway {
     this.#clients = new AppClients(ports.bulk, ports.telemetry, Buffer.from(ports.randomBytes(12)).toString("hex"));
     this.#door = this.#openDoor();
     this.#console = this.#openConsole();
-    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk);
+    const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
+    const guard = pageGuard({ listensOn: httpHost, allowedHosts });
+    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, guard);
     this.#grpc = new GrpcFront(this.#door, this.#bodies);
     const registry = new Registry();
     this.#ownMetrics = this.#measure(registry);
-    this.#metrics = new MetricsFront(registry, this.#door);
+    this.#metrics = new MetricsFront(registry, this.#door, pageGuard({ listensOn: metricsHost, allowedHosts }));
   }
 
   open(ready: () => void): void {
@@ -256,7 +261,7 @@ class Gateway {
 
   #openConsole(): Console {
     const { bus, store, clock, operator } = this.#ports;
-    const { cluster, httpHost = LOOPBACK, repositoryToken, consoleFolder, traceQuery } = this.#config;
+    const { cluster, repositoryToken, consoleFolder, traceQuery } = this.#config;
     return new Console({
       ...{ bus, store, cluster, operator },
       log: this.#station.log,
@@ -267,7 +272,6 @@ class Gateway {
       bodies: this.#bodies,
       authorise: (authorization) => this.#door.authorise(authorization),
       isOpen: repositoryToken !== undefined,
-      isLoopback: isLoopback(httpHost),
       folder: consoleFolder,
       traceQuery,
     });

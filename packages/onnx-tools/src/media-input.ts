@@ -15,7 +15,8 @@ const SAMPLE_RATE_MAX = 384_000;
 export function readMediaInput(value: unknown): MediaInput | undefined {
   if (!isMap(value) || typeof value["tensor"] !== "string" || value["tensor"] === "") return undefined;
   const kind = String(value["kind"]);
-  return Object.hasOwn(READERS, kind) && READERS[kind]!(value) ? (value as unknown as MediaInput) : undefined;
+  const isRead = Object.hasOwn(READERS, kind) && READERS[kind as MediaInput["kind"]](value);
+  return isRead ? (value as unknown as MediaInput) : undefined;
 }
 
 /** Bytes of the largest tensor that such a picture becomes. */
@@ -28,7 +29,7 @@ export const SOUND_SAMPLES = TENSOR_BYTES / 4;
 type Map = Readonly<Record<string, unknown>>;
 type Unread<T> = { readonly [Key in keyof T]?: unknown };
 
-const READERS: Readonly<Record<string, (value: Map) => boolean>> = {
+const READERS: Readonly<Record<MediaInput["kind"], (value: Map) => boolean>> = {
   image: ({ resize, height, width, order, mean, std, layout, type }: Unread<ImageInput>) =>
     (RESIZES as readonly unknown[]).includes(resize) &&
     (ORDERS as readonly unknown[]).includes(order) &&

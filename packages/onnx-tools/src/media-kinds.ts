@@ -4,16 +4,16 @@ import type { MediaInput } from "./presentation.ts";
 
 export type MediaKind = "picture" | "sound";
 
-const KINDS: Readonly<Record<string, MediaKind>> = {
-  "image/jpeg": "picture",
-  "image/jpg": "picture", // no registered name, and what many send
-  "image/png": "picture",
-  "image/webp": "picture",
-  "audio/wav": "sound",
-  "audio/x-wav": "sound",
-  "audio/wave": "sound",
-  "audio/vnd.wave": "sound",
-};
+const KINDS: ReadonlyMap<string, MediaKind> = new Map([
+  ["image/jpeg", "picture"],
+  ["image/jpg", "picture"], // no registered name, and what many send
+  ["image/png", "picture"],
+  ["image/webp", "picture"],
+  ["audio/wav", "sound"],
+  ["audio/x-wav", "sound"],
+  ["audio/wave", "sound"],
+  ["audio/vnd.wave", "sound"],
+]);
 /** As they are registered, for documents. */
 export const MEDIA_TYPES = ["image/jpeg", "image/png", "image/webp", "audio/wav"] as const;
 
@@ -24,7 +24,8 @@ export const MEDIA_TYPES = ["image/jpeg", "image/png", "image/webp", "audio/wav"
  */
 export function mediaKindOf(contentType: string | undefined): MediaKind | undefined {
   const type = contentType?.split(";", 1)[0]!.trim().toLowerCase() ?? "";
-  if (Object.hasOwn(KINDS, type)) return KINDS[type];
+  const kind = KINDS.get(type);
+  if (kind !== undefined) return kind;
   if (!/^(image|audio|video)\//.test(type)) return undefined;
   throw invalid(`${type.slice(0, 80)} isn't read: send ${MEDIA_TYPES.join(", ")}`);
 }

@@ -1,20 +1,20 @@
 import { DATA_TYPES, type DataType, RANK_MAX, type Tensor, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
 
 /** NumPy's names for element types, without the byte order. */
-const TYPES: Readonly<Record<string, DataType>> = {
-  b1: "BOOL",
-  u1: "UINT8",
-  u2: "UINT16",
-  u4: "UINT32",
-  u8: "UINT64",
-  i1: "INT8",
-  i2: "INT16",
-  i4: "INT32",
-  i8: "INT64",
-  f2: "FP16",
-  f4: "FP32",
-  f8: "FP64",
-};
+const TYPES: ReadonlyMap<string, DataType> = new Map([
+  ["b1", "BOOL"],
+  ["u1", "UINT8"],
+  ["u2", "UINT16"],
+  ["u4", "UINT32"],
+  ["u8", "UINT64"],
+  ["i1", "INT8"],
+  ["i2", "INT16"],
+  ["i4", "INT32"],
+  ["i8", "INT64"],
+  ["f2", "FP16"],
+  ["f4", "FP32"],
+  ["f8", "FP64"],
+]);
 const MAGIC = "\u0093NUMPY";
 const HEADER_BYTES_MAX = 65_536;
 
@@ -33,7 +33,7 @@ export interface NpyOptions {
 export function readNpy(bytes: Uint8Array, { name, type }: NpyOptions): Tensor {
   const { descr, fortran, dims, start } = parseHeader(bytes);
   const found = /^([<>|=])([buif]\d)$/.exec(descr);
-  const foundType = found === null ? undefined : TYPES[found[2] as string];
+  const foundType = found === null ? undefined : TYPES.get(found[2]!);
   if (foundType === undefined)
     return refuse(`its elements are '${descr}'; read are ${Object.keys(DATA_TYPES).join(", ")}`);
   if (found?.[1] === ">")

@@ -95,3 +95,23 @@ test("what can't be loaded is told at start, with what to do; nothing outside of
   await expect(start(["./missing.ts#f"])).rejects.toThrow(/missing\.ts/);
   await expect(start(["./linked.mjs#f"], inside)).rejects.toThrow("modules are only loaded from there");
 });
+
+test("calls of an application that makes many keep another's waiting for one of them at most", async () => {
+  await started();
+  const order: string[] = [];
+  const ask = async (app: string): Promise<void> => {
+    await run(call("twice", 1, { app }));
+    order.push(app);
+  };
+  const flood = Array.from({ length: 20 }, () => ask("flood"));
+  await ask("other");
+  expect(order.length).toBeLessThanOrEqual(3);
+  await Promise.all(flood);
+});
+
+test("a call that no thread can be handed is refused at once, and the next one runs", async () => {
+  await started();
+  const refused = await run(call("twice", 1, { parameters: { notCloneable: () => undefined } }));
+  expect((refused as TuttiError).code).toBe("TUTTI_INTERNAL");
+  expect(valuesOf(await made(call("twice", 3)))).toEqual([3, 6]);
+});

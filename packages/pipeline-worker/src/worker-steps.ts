@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import { FairQueue } from "@tutti/collections";
 import { TuttiError } from "@tutti/protocol";
 import type { StepCall, StepOutcome, Steps } from "@tutti/steps";
 import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
@@ -36,7 +37,8 @@ interface Job {
  */
 export class WorkerSteps implements Steps {
   readonly #waitingMax: number;
-  readonly #waiting: Job[] = [];
+  /** Applications take turns: nobody waits for all that another has sent. */
+  readonly #waiting = new FairQueue<Job>();
   readonly #threads: StepThread[];
 
   /** Use `start`: threads that have not loaded their modules yet would make the first calls wait. */
@@ -59,28 +61,30 @@ export class WorkerSteps implements Steps {
   }
 
   run(call: StepCall, done: Done): () => void {
-    if (this.#waiting.length >= this.#waitingMax) {
-      const text = `${this.#waiting.length} calls of pipelines' functions wait already (STEPS_WAITING_MAX)`;
-      done(new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 }));
-      return () => undefined;
+    const { app } = call;
+    if (this.#waiting.size >= this.#waitingMax) {
+      const text = `${this.#waiting.size} calls of pipelines' functions wait already (STEPS_WAITING_MAX)`;
+      const full = new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
+      const pushedOut = this.#waiting.makeRoom(app);
+      (pushedOut?.done ?? done)(full);
+      if (pushedOut === undefined) return () => undefined;
     }
     const job: Job = { call, done, isGivenUp: false };
-    this.#waiting.push(job);
+    this.#waiting.push(app, job);
     this.#next();
     return () => {
       job.isGivenUp = true;
-      const at = this.#waiting.indexOf(job);
-      if (at >= 0) this.#waiting.splice(at, 1);
+      this.#waiting.remove(app, job);
     };
   }
 
   async close(): Promise<void> {
-    for (const { call, done } of this.#waiting.splice(0)) done(stopping(call));
+    for (const { call, done } of this.#waiting.clear()) done(stopping(call));
     await Promise.all(this.#threads.map((thread) => thread.close()));
   }
 
   #next(): void {
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.size > 0) {
       const thread = this.#threads.find((one) => one.isFree);
       if (thread === undefined) return;
       thread.run(this.#waiting.shift()!);
@@ -141,7 +145,14 @@ class StepThread {
     this.#timer = setTimeout(() => {
       this.#lost(this.#worker!, `it took longer than ${this.#callMsMax / 1000} s`);
     }, this.#callMsMax);
-    this.#worker!.postMessage({ id, call: job.call } satisfies ToWorker);
+    try {
+      this.#worker!.postMessage({ id, call: job.call } satisfies ToWorker);
+    } catch (error) {
+      // What can't be cloned would hold the thread until its time is over.
+      this.#settle(
+        ({ call }) => new TuttiError("TUTTI_INTERNAL", `${call.function} can't be called: ${String(error)}`),
+      );
+    }
   }
 
   async close(): Promise<void> {

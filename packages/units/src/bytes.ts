@@ -11,15 +11,17 @@ export function formatBytes(bytes: number): string {
   return `${Number(value.toPrecision(3))} ${UNITS[unit]}`;
 }
 
-const FACTORS: Readonly<Record<string, number>> = {
-  ...{ b: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 },
-  ...{ kib: 2 ** 10, mib: 2 ** 20, gib: 2 ** 30, tib: 2 ** 40 },
-};
+const FACTORS: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    ...{ "": 1, b: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 },
+    ...{ kib: 2 ** 10, mib: 2 ** 20, gib: 2 ** 30, tib: 2 ** 40 },
+  }),
+);
 
 /** `4GB`, `1.5 GiB`, or a bare number of bytes. Undefined: it is no size. */
 export function parseBytes(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim());
-  const factor = match?.[2] === "" ? 1 : FACTORS[match?.[2]?.toLowerCase() ?? ""];
+  const factor = FACTORS.get(match?.[2]?.toLowerCase() ?? "");
   if (match === null || factor === undefined) return undefined;
   const bytes = Math.round(Number(match[1]) * factor);
   return Number.isSafeInteger(bytes) ? bytes : undefined;

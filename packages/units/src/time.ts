@@ -37,13 +37,13 @@ export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
 export const toMillis = (duration: number): number => duration / 1000;
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(us|µs|ms|s|m)?$/;
-const FACTOR: Record<string, number> = { us: 1, µs: 1, ms: 1000, s: 1e6, m: 6e7 };
+const FACTOR: ReadonlyMap<string, number> = new Map(Object.entries({ us: 1, µs: 1, ms: 1000, s: 1e6, m: 6e7 }));
 
 /** Reads `25ms`, `1.5s`, `800us` or a bare number of milliseconds; undefined for anything else. */
 export function parseDuration(text: string): Micros | undefined {
   const match = DURATION.exec(text.trim());
   if (match === null) return undefined;
-  const count = Math.round(Number(match[1]) * (FACTOR[match[2] ?? "ms"] ?? NaN));
+  const count = Math.round(Number(match[1]) * (FACTOR.get(match[2] ?? "ms") ?? NaN));
   return Number.isSafeInteger(count) ? (count as Micros) : undefined;
 }
 

@@ -1,6 +1,6 @@
 /** Blocks of tensors: a part of one tensor's axes copied into a part of another's, in the longest runs that are contiguous in both. */
 import { type DataType, bytesOf } from "@tutti/protocol";
-import { bytesFromJson } from "./elements.ts";
+import { bytesFromValues } from "./elements.ts";
 
 /** A tensor that a block is read from or written to. */
 export interface BlockOwner {
@@ -53,7 +53,7 @@ function stridesOf(dims: readonly number[], inner: number, run: number): number[
 /** Fills with one value of a type. @throws {TuttiError} INVALID_INPUT where the type can't hold it, naming `name` */
 export function fillWith(bytes: Uint8Array, name: string, { type, value }: { type: DataType; value: number }): void {
   if (value === 0) return void bytes.fill(0);
-  const element = bytesFromJson(name, type, [1], [type === "BOOL" ? value !== 0 : value]);
+  const element = bytesFromValues(name, type, [1], [type === "BOOL" ? value !== 0 : value]);
   bytes.set(element.subarray(0, bytes.byteLength));
   for (let filled = element.byteLength; filled < bytes.byteLength; filled *= 2) bytes.copyWithin(filled, 0, filled);
 }

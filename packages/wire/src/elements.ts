@@ -19,11 +19,15 @@ const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 const INTEGER_TEXT = /^-?\d{1,20}$/;
 /** How JSON, which has no literals for them, spells what is not finite. */
-const NON_FINITE: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };
+const NON_FINITE: ReadonlyMap<string, number> = new Map([
+  ["NaN", NaN],
+  ["Infinity", Infinity],
+  ["-Infinity", -Infinity],
+]);
 
 /**
  * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major; integers of 64 bits may be strings; floats may be
- * "NaN", "Infinity" or "-Infinity".
+ * "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a double, such as 1e400, and is refused.
  * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
  */
 export function bytesFromJson(
@@ -32,6 +36,25 @@ export function bytesFromJson(
   dims: readonly number[],
   data: readonly unknown[],
 ): Uint8Array {
+  return bytesOfElements({ name, type, infinite: "refused" }, dims, data);
+}
+
+/** As `bytesFromJson`, but for values whose encoding has infinite numbers: msgpack and protobuf. */
+export function bytesFromValues(
+  name: string,
+  type: DataType,
+  dims: readonly number[],
+  data: readonly unknown[],
+): Uint8Array {
+  return bytesOfElements({ name, type, infinite: "taken" }, dims, data);
+}
+
+function bytesOfElements(
+  wanted: Pick<Sink, "name" | "type" | "infinite">,
+  dims: readonly number[],
+  data: readonly unknown[],
+): Uint8Array {
+  const { name, type } = wanted;
   const count = elementCount(dims);
   // Before the allocation, which a shape of a few bytes would otherwise make as large as it likes.
   const given = countOf(data, 0);
@@ -39,7 +62,7 @@ export function bytesFromJson(
     throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
   const bytes = new Uint8Array(count * bytesOf(type));
   if (type === "FP32" && IS_LITTLE_ENDIAN && putPlainFloats(new Float32Array(bytes.buffer), data)) return bytes;
-  putAll({ name, type, view: new DataView(bytes.buffer), at: 0 }, data);
+  putAll({ ...wanted, view: new DataView(bytes.buffer), at: 0 }, data);
   return bytes;
 }
 
@@ -68,6 +91,8 @@ function putPlainFloats(target: Float32Array, data: readonly unknown[]): boolean
 interface Sink {
   readonly name: string;
   readonly type: DataType;
+  /** What becomes of numbers that are infinite before they are rounded. */
+  readonly infinite: "taken" | "refused";
   readonly view: DataView;
   at: number;
 }
@@ -112,8 +137,9 @@ function put(sink: Sink, element: unknown): void {
 }
 
 function float(sink: Sink, element: unknown): number {
-  const value = typeof element === "string" ? NON_FINITE[element] : element;
+  const value = typeof element === "string" ? NON_FINITE.get(element) : element;
   if (typeof value !== "number") throw refusal(sink, element);
+  if (value === element && sink.infinite === "refused" && Math.abs(value) === Infinity) throw refusal(sink, element);
   // A finite number that would become infinite: 1e39 is no FP32, while 3.4028235e38, as many print the greatest one, is.
   const becomes =
     sink.type === "FP32"
@@ -143,7 +169,8 @@ function wide(sink: Sink, element: unknown, min: bigint, max: bigint): bigint {
 }
 
 function refusal(sink: Sink, element: unknown): TuttiError {
-  const shown = typeof element === "bigint" ? element.toString() : (JSON.stringify(element) ?? "undefined");
+  const isNumber = typeof element === "bigint" || typeof element === "number"; // JSON has no word for an infinite one
+  const shown = isNumber ? String(element) : (JSON.stringify(element) ?? "undefined");
   const hint =
     (sink.type === "INT64" || sink.type === "UINT64") && typeof element === "number" && Number.isInteger(element)
       ? " (write integers beyond 2^53 as strings)"

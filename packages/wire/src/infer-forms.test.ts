@@ -231,3 +231,30 @@ test("a form is told by its content type, else by the first bytes", () => {
 test("element sizes are those of the protocol", () => {
   for (const type of types) expect(bytesFromJson("x", type, [1], [1]).byteLength).toBe(bytesOf(type));
 });
+
+test("a content type that every object inherits a property of is no form", () => {
+  const payload = input({});
+  for (const name of ["constructor", "toString", "__proto__", "hasOwnProperty", "constructor; charset=utf-8"])
+    expect(formOf(name, payload), name).toBe(undefined);
+  expect(formOf("Application/JSON; charset=utf-8", payload)).toBe("json");
+});
+
+test("a number of JSON that is too large for any double is refused, and an infinite one of msgpack or as text is taken", () => {
+  const body = (datatype: string, number: string): Uint8Array =>
+    new TextEncoder().encode(`{"inputs":[{"name":"x","shape":[1],"datatype":"${datatype}","data":[${number}]}]}`);
+  for (const datatype of ["FP16", "FP32", "FP64", "INT32", "INT64", "BOOL"])
+    for (const number of ["1e400", "-1e400"])
+      expect(refusal(body(datatype, number)), `${datatype} ${number}`).toMatch(/^TUTTI_INVALID_INPUT .*Infinity/);
+  for (const datatype of ["FP16", "FP32", "FP64"])
+    expect(refusal(body(datatype, '"-Infinity"'))).not.toContain("TUTTI");
+  const packed = pack({ inputs: [{ name: "x", shape: [1], datatype: "FP64", data: [Infinity] }] });
+  expect(decodeRequest("msgpack", packed).inputs[0]?.data).toEqual(new Uint8Array(Float64Array.of(Infinity).buffer));
+});
+
+test("names that objects inherit are names of tensors like any other", () => {
+  for (const name of ["__proto__", "constructor", "toString"]) {
+    const request = `{"inputs":[{"name":"${name}","shape":[1],"datatype":"UINT8","data":[7]}],"__proto__":{"id":"x"}}`;
+    const { id, inputs } = decodeRequest("json", new TextEncoder().encode(request));
+    expect([id, inputs[0]?.name, inputs[0]?.data]).toEqual([undefined, name, Uint8Array.of(7)]);
+  }
+});

@@ -16,23 +16,23 @@ import {
   elementCount,
   isDataType,
 } from "@tutti/protocol";
-import { bytesFromJson, jsonFromBytes } from "./elements.ts";
-import { fromJson, pack, toJson, unpackViews } from "./msgpack.ts";
+import { bytesFromJson, bytesFromValues, jsonFromBytes } from "./elements.ts";
+import { fromOutsideJson, pack, toJson, unpackViews } from "./msgpack.ts";
 import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.ts";
 
 export type Form = "json" | "msgpack" | "binary";
 
-const FORMS: Readonly<Record<string, Form>> = {
-  [CONTENT.json]: "json",
-  [CONTENT.msgpack]: "msgpack",
-  [CONTENT.binary]: "binary",
-};
+/** A Map, as is every table here that text from outside is looked up in: an object also has `constructor`, which it inherits. */
+const FORMS: ReadonlyMap<string, Form> = new Map([
+  [CONTENT.json, "json"],
+  [CONTENT.msgpack, "msgpack"],
+  [CONTENT.binary, "binary"],
+]);
 
 /** The form that a content type names; without one, what the payload's first bytes show. Undefined: neither. */
 export function formOf(contentType: string | undefined, payload: Uint8Array): Form | undefined {
   if (contentType !== undefined && contentType !== "") {
-    const form = FORMS[contentType];
-    return form ?? FORMS[contentType.split(";", 1)[0]!.trim().toLowerCase()];
+    return FORMS.get(contentType) ?? FORMS.get(contentType.split(";", 1)[0]!.trim().toLowerCase());
   }
   if (isTensorMessage(payload)) return "binary";
   let at = 0;
@@ -47,7 +47,7 @@ export function formOf(contentType: string | undefined, payload: Uint8Array): Fo
 export function decodeRequest(form: Form, payload: Uint8Array): InferRequest {
   if (form === "binary") return { inputs: checkTotal(decodeTensors(payload)) };
   const body = readBody(form, payload);
-  const inputs = checkTotal(readTensors(body["inputs"], "inputs"));
+  const inputs = checkTotal(readTensors(form, body["inputs"], "inputs"));
   const outputs = body["outputs"];
   const { id, parameters } = body;
   if (id !== undefined && id !== null && typeof id !== "string") throw invalid("id must be a string");
@@ -112,7 +112,7 @@ export function decodeAnswer(form: Form, payload: Uint8Array): InferAnswer {
     model: textOf(body["model_name"]),
     version: textOf(body["model_version"]),
     ...(typeof id === "string" && { id }),
-    outputs: readTensors(body["outputs"], "outputs"),
+    outputs: readTensors(form, body["outputs"], "outputs"),
   };
 }
 
@@ -122,21 +122,21 @@ const isMap = (value: unknown): value is Body =>
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function readBody(form: "json" | "msgpack", payload: Uint8Array): Body {
-  const body = form === "json" ? fromJson(payload) : unpackViews(payload);
+  const body = form === "json" ? fromOutsideJson(payload) : unpackViews(payload);
   if (!isMap(body)) throw invalid(`the payload is no object but ${describe(body)}`);
   return body;
 }
 
 const writeBody = (form: "json" | "msgpack", body: Body): Uint8Array => (form === "json" ? toJson(body) : pack(body));
 
-function readTensors(list: unknown, key: "inputs" | "outputs"): Tensor[] {
+function readTensors(form: "json" | "msgpack", list: unknown, key: "inputs" | "outputs"): Tensor[] {
   if (!Array.isArray(list)) throw invalid(`${key} must be a list of tensors, got ${describe(list)}`);
   if (list.length > TENSORS_MAX)
     throw invalid(`${key}: ${list.length} tensors, at most ${TENSORS_MAX} are allowed (TENSORS_MAX)`);
-  return list.map((entry, i) => readTensor(entry, `${key}[${i}]`));
+  return list.map((entry, i) => readTensor(form, entry, `${key}[${i}]`));
 }
 
-function readTensor(entry: unknown, where: string): Tensor {
+function readTensor(form: "json" | "msgpack", entry: unknown, where: string): Tensor {
   if (!isMap(entry)) throw invalid(`${where} must be an object, got ${describe(entry)}`);
   const { name, datatype: type, shape, data } = entry;
   if (typeof name !== "string" || name.length === 0 || name.length > TENSOR_NAME_BYTES_MAX)
@@ -162,7 +162,8 @@ function readTensor(entry: unknown, where: string): Tensor {
     return { name, type, dims, data };
   }
   if (!Array.isArray(data)) throw invalid(`tensor "${name}": data must be a list of elements, got ${describe(data)}`);
-  return { name, type, dims, data: bytesFromJson(name, type, dims, data) };
+  const toBytes = form === "json" ? bytesFromJson : bytesFromValues;
+  return { name, type, dims, data: toBytes(name, type, dims, data) };
 }
 
 const isSize = (value: unknown): boolean => typeof value === "number" && value >>> 0 === value;
@@ -197,9 +198,12 @@ function describe(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value instanceof Uint8Array) return "bytes";
   if (Array.isArray(value))
-    return value.length > 16 ? `a list of ${value.length}` : `[${value.map(describe).join(", ")}]`;
+    return value.length > 16 ? `a list of ${value.length}` : `[${value.map(describeWithin).join(", ")}]`;
   if (typeof value === "object" && value !== null) return "an object";
   return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value);
 }
+
+/** A list within a list might hold others, thousands deep. */
+const describeWithin = (value: unknown): string => (Array.isArray(value) ? "a list" : describe(value));
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -2,7 +2,7 @@ import { TuttiError } from "@tutti/protocol";
 import fc from "fast-check";
 import { Packr } from "msgpackr";
 import { expect, test } from "vitest";
-import { fromJson, pack, toJson, unpack } from "./index.ts";
+import { decodeRequest, fromJson, pack, toJson, unpack } from "./index.ts";
 
 const value = fc.anything({
   maxDepth: 3,
@@ -90,4 +90,10 @@ test("JSON of the store comes back, and what is no JSON says so", () => {
   expect(fromJson(toJson({ a: [1, "ö", null] }))).toEqual({ a: [1, "ö", null] });
   expect(() => fromJson(new TextEncoder().encode("{nope"))).toThrow(/unreadable JSON/);
   expect(() => fromJson(new Uint8Array([0xff, 0xfe]))).toThrow(TuttiError);
+});
+
+test("a request in msgpack of more lists than may be is refused before they are made", () => {
+  const message = new Uint8Array(5 + 2 ** 20).fill(0x90);
+  message.set([0xdd, 0, 0x10, 0, 0]); // a list of 2^20 empty ones
+  expect(() => decodeRequest("msgpack", message)).toThrow("JSON_LISTS_MAX");
 });

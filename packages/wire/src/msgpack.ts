@@ -1,5 +1,6 @@
 import { TuttiError } from "@tutti/protocol";
 import { Packr } from "msgpackr";
+import { JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
 
 /**
  * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers that a double can't hold
@@ -14,10 +15,10 @@ export const pack = (value: unknown): Uint8Array => packr.pack(value);
 /** @throws {TuttiError} INVALID_INPUT for anything that isn't exactly one msgpack value. */
 export const unpack = (bytes: Uint8Array): unknown => unpackWith(packr, bytes);
 /** As unpack, but binary members are views of `bytes`. */
-export const unpackViews = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes);
+export const unpackViews = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes, JSON_LISTS_MAX);
 
-function unpackWith(codec: Packr, bytes: Uint8Array): unknown {
-  const fault = faultOf(bytes);
+function unpackWith(codec: Packr, bytes: Uint8Array, listsMax = Infinity): unknown {
+  const fault = faultOf(bytes, listsMax);
   if (fault !== undefined) throw new TuttiError("TUTTI_INVALID_INPUT", `unreadable msgpack: ${fault}`);
   try {
     return codec.unpack(bytes) as unknown;
@@ -32,10 +33,11 @@ const DEPTH_MAX = 32;
  * What keeps msgpackr from reading `bytes` safely. It trusts the lengths it reads, so that five bytes can make it allocate an array of 2^32 places,
  * and some of its extension types build regular expressions, errors or code: only nil-like `undefined` (type 0) and timestamps pass.
  */
-function faultOf(bytes: Uint8Array): string | undefined {
+function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const left: number[] = [1]; // values still to come, by depth
   let at = 0;
+  let lists = 0;
   while (left.length > 0) {
     if (left[left.length - 1]! === 0) {
       left.pop();
@@ -46,6 +48,7 @@ function faultOf(bytes: Uint8Array): string | undefined {
     const head = bytes[at]!;
     const span = spanOf(head, view, at);
     if (span === undefined) return `byte 0x${head.toString(16)} at ${at} is not allowed`;
+    if (isList(head) && ++lists > listsMax) return `it has more than ${listsMax} lists and maps (JSON_LISTS_MAX)`;
     at += span.bytes;
     if (at > bytes.length || span.members > bytes.length - at) return "it ends early";
     if (span.members > 0) {
@@ -55,6 +58,9 @@ function faultOf(bytes: Uint8Array): string | undefined {
   }
   return at === bytes.length ? undefined : `${bytes.length - at} bytes are left over`;
 }
+
+/** Arrays and maps, empty ones too. */
+const isList = (head: number): boolean => (head >= 0x80 && head <= 0x9f) || (head >= 0xdc && head <= 0xdf);
 
 interface Span {
   bytes: number;
@@ -120,6 +126,14 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /** For the values in the store, which people read. */
 export const toJson = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
+
+/** As `fromJson`, for what comes from outside: long texts are looked over before they are parsed. @throws {TuttiError} INVALID_INPUT */
+export function fromOutsideJson(bytes: Uint8Array): unknown {
+  if (bytes.byteLength > UNCHECKED_BYTES) checkJsonBounds(bytes);
+  return fromJson(bytes);
+}
+/** Whatever they hold, they are parsed in a millisecond. */
+const UNCHECKED_BYTES = 16_384;
 
 /** @throws {TuttiError} INVALID_INPUT */
 export function fromJson(bytes: Uint8Array): unknown {

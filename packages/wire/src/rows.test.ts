@@ -163,6 +163,14 @@ test("one axis may be bucketed and another padded within the batch, and the size
   expect([...row]).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7]);
 });
 
+test("an axis may be called as something that every object inherits", () => {
+  const model = spec({
+    inputs: [{ name: "x", type: "INT8", dims: ["batch", "constructor"] }],
+    axes: { constructor: { mode: "bucket", sizes: [2, 4], padValue: 0 } } as unknown as ModelSpec["axes"],
+  });
+  expect(fillRow(model, { inputs: [tensor("x", [3], [1, 2, 3], "INT8")] }).bucket).toBe(1);
+});
+
 test("what is no row of a model with padded axes has no lengths: too short, none, or longer than is taken (T8)", () => {
   const axes: ModelSpec["axes"] = { T: { mode: "pad", sizes: [300], padValue: 0 } };
   expect(readLengths({ axes }, Uint8Array.of(1, 0, 0, 0, 0, 0, 0))).toBeUndefined();

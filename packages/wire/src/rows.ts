@@ -101,7 +101,8 @@ function checkShape(spec: ModelSpec, input: TensorSpec, tensor: Tensor, sizes: R
       if (size !== expected) throw mismatch("");
     } else {
       if (size < 1) throw mismatch(`: ${expected} is at least 1`);
-      if ((sizes[expected] ??= size) !== size) throw mismatch(`: ${expected} is ${sizes[expected]} in another input`);
+      if (!Object.hasOwn(sizes, expected)) sizes[expected] = size;
+      else if (sizes[expected] !== size) throw mismatch(`: ${expected} is ${sizes[expected]} in another input`);
     }
   });
   if (Object.keys(sizes).length > 0 && spec.buckets.length === 0) throw noBucket(spec, sizes);

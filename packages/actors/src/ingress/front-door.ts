@@ -171,21 +171,30 @@ export class FrontDoor {
 
   #read(body: RequestBody, arrival: Arrival): void {
     const { held, cancels, decoder } = this.#options;
-    const { model, reply, app } = arrival;
+    const { model, reply, app, timing } = arrival;
     const appId = fnv1a(app);
     const { byteLength } = body;
     let isRead = false;
-    this.decoding++;
-    held.reserve(appId, byteLength);
-    body.decode(model.spec, decoder, (outcome) => {
+    const endReading = (): void => {
       isRead = true;
       this.decoding--;
       held.release(appId, byteLength);
-      const isCancelled = arrival.ticket?.isGone ?? cancels.endReading(reply);
-      if (isCancelled) this.#turnAway(cancelledError(), arrival);
-      else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
-      else this.#accept(arrival, outcome);
-    });
+    };
+    this.decoding++;
+    held.reserve(appId, byteLength);
+    try {
+      body.decode({ spec: model.spec, app, deadline: timing.deadline, decoder }, (outcome) => {
+        endReading();
+        const isCancelled = arrival.ticket?.isGone ?? cancels.endReading(reply);
+        if (isCancelled) this.#turnAway(cancelledError(), arrival);
+        else if (outcome instanceof Error) this.#turnAway(outcome, arrival);
+        else this.#accept(arrival, outcome);
+      });
+    } catch (error) {
+      // A decoder that fails must not keep the room, or a few such requests would take all there is.
+      if (!isRead) endReading();
+      throw error;
+    }
     if (!isRead && arrival.ticket === undefined) cancels.beginReading(reply, app);
   }
 

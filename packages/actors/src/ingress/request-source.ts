@@ -1,15 +1,20 @@
 /** What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT where it can't be. */
 import type { Delivery } from "@tutti/bus";
-import type { Decoded, Decoder } from "@tutti/decode";
+import type { DecodeJob, Decoded, Decoder } from "@tutti/decode";
 import { HEADER, type ModelSpec, type Tensor, type TuttiError } from "@tutti/protocol";
 import { type Instant, type Micros, instant } from "@tutti/units";
 import { type Form, fillRow } from "@tutti/wire";
 import { type Timing, readForm, readPriority, readSizeHint, readTiming } from "./admission.ts";
 
+/** Who reads a body, for whom. */
+export interface Reading extends Pick<DecodeJob, "spec" | "app" | "deadline"> {
+  readonly decoder: Decoder;
+}
+
 /** A body that becomes a row. */
 export interface RequestBody {
   readonly byteLength: number;
-  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void;
+  decode(reading: Reading, done: (outcome: Decoded | Error) => void): void;
 }
 
 export interface RequestSource extends RequestBody {
@@ -54,8 +59,8 @@ export class MessageSource implements RequestSource {
   wantedText(): string | undefined {
     return this.#delivery.header(HEADER.outputs);
   }
-  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void {
-    decoder.decode({ form: this.form(), payload: this.#delivery.payload, spec }, done);
+  decode({ spec, app, deadline, decoder }: Reading, done: (outcome: Decoded | Error) => void): void {
+    decoder.decode({ form: this.form(), payload: this.#delivery.payload, spec, app, deadline }, done);
   }
 }
 
@@ -69,8 +74,8 @@ export class BinaryBody implements RequestBody {
   get byteLength(): number {
     return this.#tensors.byteLength;
   }
-  decode(spec: ModelSpec, decoder: Decoder, done: (outcome: Decoded | Error) => void): void {
-    decoder.decode({ form: "binary", payload: this.#tensors, spec }, done);
+  decode({ spec, app, deadline, decoder }: Reading, done: (outcome: Decoded | Error) => void): void {
+    decoder.decode({ form: "binary", payload: this.#tensors, spec, app, deadline }, done);
   }
 }
 
@@ -124,7 +129,7 @@ export class LocalSource implements RequestSource {
   wantedText(): undefined {
     return undefined;
   }
-  decode(spec: ModelSpec, _: Decoder, done: (outcome: Decoded | Error) => void): void {
+  decode({ spec }: Reading, done: (outcome: Decoded | Error) => void): void {
     const { tensors, wanted } = this.#request;
     let outcome: Decoded | Error;
     try {

@@ -32,7 +32,7 @@ const AUTHORITY_DAYS = 3_650;
 const CERTIFICATE_DAYS = 397;
 const ROUTE_PORTS_FROM = 2_000;
 const SERVERS_MAX = 9;
-const SECONDS: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60, s: 1 };
+const SECONDS: ReadonlyMap<string, number> = new Map(Object.entries({ d: 86_400, h: 3_600, m: 60, s: 1 }));
 
 export async function init(options: AuthInitOptions): Promise<void> {
   for (const [flag, name] of [["--cluster", options.cluster], ...options.app.map((app) => ["--app", app])]) {
@@ -182,7 +182,7 @@ function writePair(
 function secondsOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit = ""] = /^(\d{1,6})([dhms])$/.exec(text.trim()) ?? [];
-  const seconds = Number(count) * (SECONDS[unit] ?? NaN);
+  const seconds = Number(count) * (SECONDS.get(unit) ?? NaN);
   if (seconds >= 1 && seconds <= AUTHORITY_DAYS * 86_400) return seconds;
   throw usageError(`--expires ${text}: how long credentials are good, such as 30d, 12h or 90s`);
 }

@@ -25,9 +25,13 @@ export type ReadInput =
   | { readonly kind: "frames"; readonly audio: AudioInput; readonly frames: readonly TensorValue[] };
 
 /** As the gateway takes them. */
-const MEDIA: Readonly<Record<string, MediaKind>> = {
-  ...{ ".jpg": "picture", ".jpeg": "picture", ".png": "picture", ".webp": "picture", ".wav": "sound" },
-};
+const MEDIA: ReadonlyMap<string, MediaKind> = new Map([
+  [".jpg", "picture"],
+  [".jpeg", "picture"],
+  [".png", "picture"],
+  [".webp", "picture"],
+  [".wav", "sound"],
+]);
 
 /** @throws {CommandError | TuttiError} saying what the file lacks */
 export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
@@ -37,7 +41,7 @@ export async function readInput(path: string, spec: Readable): Promise<ReadInput
   });
   if (kind === ".json") return { kind: "one", inputs: fromJson(new TextDecoder().decode(bytes), path, spec) };
   if (kind === ".npy") return { kind: "one", inputs: fromNpy(bytes, spec) };
-  const media = MEDIA[kind];
+  const media = MEDIA.get(kind);
   if (media !== undefined) return fromMedia(bytes, { media, path, spec });
   throw new CommandError(`--input ${path}: take a .json, .npy, .jpg, .png, .webp or .wav file`);
 }

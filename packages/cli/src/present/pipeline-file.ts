@@ -10,9 +10,9 @@ import { CommandError } from "../failure.ts";
 import { type Inputs, fromProtocol } from "./input-file.ts";
 import type { Meaning } from "./output-text.ts";
 
-const INPUTS: Readonly<Record<string, string>> = {
-  ...{ ".jpg": "image", ".jpeg": "image", ".png": "image", ".webp": "image", ".wav": "audio" },
-};
+const INPUTS: ReadonlyMap<string, string> = new Map(
+  Object.entries({ ".jpg": "image", ".jpeg": "image", ".png": "image", ".webp": "image", ".wav": "audio" }),
+);
 
 /** @throws {CommandError | TuttiError} saying what the file lacks */
 export async function readPipelineInput(path: string): Promise<Inputs> {
@@ -20,7 +20,7 @@ export async function readPipelineInput(path: string): Promise<Inputs> {
   const bytes = await readFile(path).catch((error: Error) => {
     throw new CommandError(`--input ${path}: ${error.message}`);
   });
-  const input = INPUTS[kind];
+  const input = INPUTS.get(kind);
   if (input !== undefined) return { [input]: tensor(new Uint8Array(bytes), [bytes.length], "UINT8") };
   if (kind === ".json") return fromJson(bytes.toString("utf8"), path);
   throw new CommandError(`--input ${path}: a pipeline takes a .jpg, .png, .webp, .wav or .json file`);

@@ -57,6 +57,16 @@ export function namesOf(flag: string, text: string | undefined): string[] {
   throw usageError(`--${flag} ${text}: names with commas between them, such as mlp,ctr; "${wrong}" is none`);
 }
 
+/** Without ports, in lower case, as URLs have them. */
+export function hostsOf(flag: string, text: string | undefined): string[] {
+  const hosts = (text ?? "").split(",").filter((host) => host !== "");
+  return hosts.map((host) => {
+    const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : undefined;
+    if (url?.host === host.toLowerCase() && url.port === "") return url.hostname;
+    throw usageError(`--${flag} ${text}: names of hosts with commas between them, without ports; "${host}" is none`);
+  });
+}
+
 /** From 1 on. */
 export function wholeNumber(flag: string, text: string, max: number): number {
   const count = Number(text);

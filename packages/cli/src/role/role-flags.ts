@@ -180,6 +180,12 @@ export const FLAGS: readonly Flag[] = [
     text: "address of /metrics and /scaling, for Prometheus and autoscalers (default: 127.0.0.1)",
   },
   {
+    name: "allowed-hosts",
+    value: "names",
+    roles: ["gateway"],
+    text: "names by which browsers may reach HTTP and metrics, beside localhost and addresses: tutti.example.org (default: none on loopback, any elsewhere)",
+  },
+  {
     name: "repository-token",
     value: "file",
     roles: ["gateway"],

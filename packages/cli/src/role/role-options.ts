@@ -8,6 +8,7 @@ import { usageError } from "../failure.ts";
 import {
   type Jitter,
   type PolicyChoice,
+  hostsOf,
   httpAddress,
   nameOf,
   namesOf,
@@ -88,6 +89,8 @@ export interface RoleOptions {
   readonly grpcPort: number | undefined;
   readonly metricsPort: number | undefined;
   readonly metricsHost: string;
+  /** gateway: names by which browsers may know it. */
+  readonly allowedHosts: readonly string[];
   /** gateway: files with the token of the model repository, which is closed without, and with credentials that may change models. */
   readonly repositoryToken: string | undefined;
   readonly repositoryCreds: string | undefined;
@@ -144,6 +147,7 @@ export function parseRoleOptions(
     grpcPort: optionalPort("grpc-port", flag("grpc-port")),
     metricsPort: optionalPort("metrics-port", flag("metrics-port")),
     metricsHost: flag("metrics-host") ?? "127.0.0.1",
+    allowedHosts: hostsOf("allowed-hosts", flag("allowed-hosts")),
     repositoryToken: flag("repository-token"),
     repositoryCreds: flag("repository-creds"),
     traceQuery: httpAddress("trace-query", flag("trace-query")),

@@ -75,6 +75,10 @@ test("a page of another site, and a name that only points here, get nothing (CD1
   expect(await ask("/console/feed", { host: "evil.example" })).toBe(403);
   expect(await ask("/", { host: "localhost:8000" })).toBe(200);
   expect(await ask("/", { host: "[::1]:8000" })).toBe(200);
+  for (const path of ["/console/feed", "/console/traces"])
+    for (const site of ["cross-site", "same-site"])
+      expect(await ask(path, { "sec-fetch-site": site, "sec-fetch-mode": "navigate" }), `${path} ${site}`).toBe(403);
+  expect(await ask("/", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" })).toBe(200);
 });
 
 test("nobody restarts anything without the token, and a gateway without an operator's rights nothing at all", async () => {

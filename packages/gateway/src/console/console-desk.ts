@@ -2,14 +2,14 @@
  * The console over HTTP: the page and its files, the live feed, restarts and replays.
  *
  *   CD1. What changes something needs the token in a header, which no page of another site can send; there are no cookies, and a page of another origin is refused (HttpFront).
- *   CD2. On loopback only loopback's own names are answered to, so that no name that somebody points here (DNS rebinding) makes another's page ours.
+ *   CD2. The feed and traces are for the page of this gateway alone: no page of another site takes a place at the feed, not even in a frame.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { isIP } from "node:net";
 import type { ConsoleFile, ConsoleFiles } from "@tutti/console";
 import { TuttiError } from "@tutti/protocol";
 import { type HttpAnswer, failureAnswer } from "../http/answers.ts";
 import type { BodyReader } from "../http/body-reader.ts";
+import { refuseOtherSites } from "../http/page-guard.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import { type Replays, replayWish } from "./replays.ts";
 import type { Restarts } from "./restarts.ts";
@@ -26,8 +26,6 @@ export interface ConsoleParts {
   readonly bodies: BodyReader;
   /** @throws {TuttiError} FORBIDDEN */
   readonly authorise: (authorization: string | undefined) => void;
-  /** Whether only this machine hears it. */
-  readonly isLoopback: boolean;
 }
 
 /** Of a question: a few words. */
@@ -56,7 +54,7 @@ export class ConsoleDesk {
     path: string,
     signal: AbortSignal,
   ): Promise<HttpAnswer | undefined> {
-    this.#checkHost(request);
+    if (path.startsWith("/console/")) refuseOtherSites(request);
     const { feed, replays } = this.#parts;
     switch (path) {
       case "/console/feed":
@@ -126,18 +124,6 @@ export class ConsoleDesk {
       if (typeof value !== "object" || value === null) throw wrong("the question is no object");
       return Promise.resolve(value);
     });
-  }
-
-  /** CD2. @throws {TuttiError} FORBIDDEN */
-  #checkHost({ headers: { host = "" } }: IncomingMessage): void {
-    if (!this.#parts.isLoopback) return;
-    const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : undefined;
-    const name = url?.hostname.replace(/^\[|\]$/g, "") ?? "";
-    if (name === "localhost" || name.endsWith(".localhost") || isIP(name) !== 0) return;
-    throw new TuttiError(
-      "TUTTI_FORBIDDEN",
-      "this gateway listens on loopback: open http://127.0.0.1 or http://localhost",
-    );
   }
 }
 

@@ -33,7 +33,6 @@ export interface ConsoleOptions {
   /** Whether there is a token by which somebody may be authorised. */
   readonly isOpen: boolean;
   readonly operator: OperatorPorts | undefined;
-  readonly isLoopback: boolean;
   /** A Jaeger's address. */
   readonly traceQuery: string | undefined;
   /** Where the built page lies; for tests. */
@@ -57,7 +56,7 @@ export class Console {
 
   constructor(options: ConsoleOptions) {
     this.#options = options;
-    const { now, models, batchers, bodies, authorise, isLoopback, traceQuery } = options;
+    const { now, models, batchers, bodies, authorise, traceQuery } = options;
     this.#refusals = new RecentRefusals((fresh) => this.#feed.tell("refusals", fresh));
     this.#feed = this.#createFeed();
     this.#restarts = this.#createRestarts();
@@ -69,7 +68,6 @@ export class Console {
       traces: traceQuery === undefined ? undefined : new Traces(traceQuery),
       bodies,
       authorise,
-      isLoopback,
     });
   }
 

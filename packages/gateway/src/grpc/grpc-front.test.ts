@@ -1,12 +1,18 @@
 import { type Client, Metadata, type ServiceError, credentials, status } from "@grpc/grpc-js";
 import { DATA_TYPES, type DataType, ERROR_STATUS, TuttiError, bytesOf } from "@tutti/protocol";
-import { bytesFromJson } from "@tutti/wire";
+import { bytesFromValues } from "@tutti/wire";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
 import { GRPC_STATUS, grpcFailure } from "./grpc-errors.ts";
 import { inferenceService } from "./grpc-front.ts";
-import { type WireInferRequest, type WireInferResponse, tensorsOfRequest } from "./grpc-tensors.ts";
+import {
+  type WireInferRequest,
+  type WireInferResponse,
+  idOfRequest,
+  parametersOfRequest,
+  tensorsOfRequest,
+} from "./grpc-tensors.ts";
 
 let scene: GatewayScene;
 let client: Client;
@@ -237,7 +243,7 @@ test("every datatype is read from its typed contents; what a type can't hold, or
   );
   for (const [datatype, field, data] of FIELDS) {
     const [tensor] = tensorsOfRequest(request({ datatype, contents: contents(field, [...data]) }));
-    expect(tensor?.data, datatype).toEqual(bytesFromJson("x", datatype, [2], data));
+    expect(tensor?.data, datatype).toEqual(bytesFromValues("x", datatype, [2], data));
     expect(tensor?.data.byteLength).toBe(2 * bytesOf(datatype));
   }
   expect(() => tensorsOfRequest(request({ datatype: "INT8", contents: contents("int_contents", [1, 300]) }))).toThrow(
@@ -256,6 +262,30 @@ test("every datatype is read from its typed contents; what a type can't hold, or
   );
   expect(() => tensorsOfRequest(request({ shape: ["-1"] }))).toThrow("shape");
   expect(() => tensorsOfRequest(request({ parameters: { shared_memory_region: {} } }))).toThrow("shared memory");
+});
+
+test("a request says only so much beside its tensors, over gRPC as over HTTP", () => {
+  const parameters = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, flag]));
+  const flag = { parameter_choice: "bool_param", bool_param: true };
+  const input = (count: number) => ({ contents: contents("fp32_contents", [1, 2]), parameters: parameters(count) });
+  expect(Object.keys(parametersOfRequest(parameters(64)))).toHaveLength(64);
+  expect(() => parametersOfRequest(parameters(65))).toThrow("PARAMETERS_MAX");
+  expect(tensorsOfRequest(request(input(64)))).toHaveLength(1);
+  expect(() => tensorsOfRequest(request(input(65)))).toThrow("PARAMETERS_MAX");
+  const output = { name: "y", parameters: parameters(65) };
+  expect(() => tensorsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
+  expect(() =>
+    tensorsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
+  ).toThrow("TENSORS_MAX");
+  expect([idOfRequest(""), idOfRequest("x".repeat(256))]).toEqual([undefined, "x".repeat(256)]);
+  expect(() => idOfRequest("x".repeat(257))).toThrow("ID_LENGTH_MAX");
+});
+
+test("typed contents beyond the bound are refused with the advice to send raw ones", async () => {
+  const ones = Array<number>(400_000).fill(1);
+  const input = { name: "x", datatype: "FP32", shape: [100_000, 4], contents: { fp32_contents: ones } };
+  const long = await failure(call("ModelInfer", { model_name: "twice", inputs: [input] }));
+  expect([long.code, long.details]).toEqual([status.RESOURCE_EXHAUSTED, expect.stringContaining("raw_input_contents")]);
 });
 
 test("whatever a message says of its tensors, it is read or refused as INVALID_INPUT (T8)", () => {

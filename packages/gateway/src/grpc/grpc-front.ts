@@ -8,6 +8,7 @@ import {
   type ServerDuplexStream,
   type ServerUnaryCall,
   type ServiceClientConstructor,
+  type ServiceDefinition,
   type UntypedHandleCall,
   loadPackageDefinition,
   type sendUnaryData,
@@ -18,23 +19,29 @@ import { type Micros, micros } from "@tutti/units";
 import type { FrontDoor } from "../front-door.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { noneForAll } from "../http/http-infer.ts";
-import type { PortWish } from "../listening.ts";
+import { type PortWish, listen } from "../listening.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
+import { GrpcListener } from "./grpc-listener.ts";
 import {
   type WireInferRequest,
   type WireInferResponse,
   type WireParameters,
+  idOfRequest,
   parametersOfRequest,
   responseOf,
   tensorsOfRequest,
 } from "./grpc-tensors.ts";
+import { IncomingCalls } from "./incoming-calls.ts";
+import { type MessageKind, refusalOf } from "./message-scan.ts";
 
 /** Calls at once on one connection; more wait at the client. */
 export const GRPC_STREAMS_MAX = 1_024;
 /** Requests of one stream that wait for their answers; more wait at the client. */
 export const GRPC_STREAM_REQUESTS_MAX = 256;
+/** A connection without calls is closed; its client opens another with its next one. */
+const IDLE_MS = 300_000;
 /** Of a deadline, for the answer's way back. */
 const WAY_BACK_MS = 1;
 
@@ -64,41 +71,40 @@ export function inferenceService(): ServiceClientConstructor {
 
 export class GrpcFront {
   readonly #server: Server;
+  readonly #listener: GrpcListener;
+  readonly #calls: IncomingCalls;
   readonly #door: FrontDoor;
-  readonly #bodies: BodyReader;
   asked = 0;
 
   constructor(door: FrontDoor, bodies: BodyReader) {
     this.#door = door;
-    this.#bodies = bodies;
+    this.#calls = new IncomingCalls(bodies, (session) => this.#listener.callsOf(session));
     this.#server = new Server({
+      interceptors: [this.#calls.interceptor],
       "grpc.max_receive_message_length": BODY_BYTES_MAX,
       "grpc.max_send_message_length": BODY_BYTES_MAX,
       "grpc.max_concurrent_streams": GRPC_STREAMS_MAX,
+      "grpc.max_connection_idle_ms": IDLE_MS,
     });
-    this.#server.addService(inferenceService().service, this.#handlers());
+    this.#server.addService(checkedService(), this.#handlers());
+    const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#listener = new GrpcListener(injector);
   }
 
   /** @returns where it listens. @throws {Error} where it can't */
   async listen(host: string, wish: PortWish): Promise<string> {
     const name = host.includes(":") ? `[${host}]` : host;
-    const bind = (port: number): Promise<number> =>
-      new Promise((resolve, reject) => {
-        this.#server.bindAsync(`${name}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
-          if (error === null) resolve(bound);
-          else reject(error);
-        });
-      });
-    if ("port" in wish) return `${name}:${await bind(wish.port)}`;
-    return `${name}:${await bind(wish.preferred).catch(() => bind(0))}`;
+    return `${name}:${await listen(this.#listener.server, host, wish)}`;
   }
 
   /** Who waits for an answer gets it. */
   drain(done: () => void): void {
+    this.#listener.server.close();
     this.#server.tryShutdown(() => done());
   }
 
   close(): void {
+    this.#calls.close();
     this.#server.forceShutdown();
   }
 
@@ -147,7 +153,7 @@ export class GrpcFront {
       const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()) };
       // Within a promise: a handler that throws is a failure like any other.
       Promise.resolve(call.request)
-        .then((request) => answer(request, asked))
+        .then((request) => answer(readable(request), asked))
         .then(
           (response) => done(null, response),
           (error: unknown) => done(this.#failed(error)),
@@ -155,16 +161,20 @@ export class GrpcFront {
     }) as UntypedHandleCall;
   }
 
-  async #infer(request: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
+  async #infer(asked: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
+    const request = readable(asked);
     const parameters = parametersOfRequest(request.parameters);
     const terms = readTerms((name) => textOf(metadata, name), parameters, left);
     const inputs = tensorsOfRequest(request);
     const wanted = noneForAll(request.outputs.map(({ name }) => name));
-    const bytes = inputs.reduce((sum, { data }) => sum + data.byteLength, 0);
     const { model_name: model, model_version: version, id } = request;
-    const outcome = await this.#bodies.withBytes(bytes, () =>
-      this.#door.inference.infer({ model, version, id: id === "" ? undefined : id, inputs, wanted, terms, signal }),
+    const call = { model, version, id: idOfRequest(id), inputs, wanted, terms, signal };
+    const outcome = await this.#door.inference.infer(call);
+    const full = this.#calls.addAnswer(
+      metadata,
+      outcome.outputs.reduce((sum, { data }) => sum + data.byteLength, 0),
     );
+    if (full !== undefined) throw full;
     return responseOf(id, outcome);
   }
 
@@ -185,12 +195,14 @@ export class GrpcFront {
         (response) => ({ error_message: "", infer_response: response }),
         (error: unknown) => ({ error_message: this.#failed(error).details, infer_response: { id: request.id } }),
       );
-      void said.then((answer) => {
+      const onRead = (): void => {
         waiting--;
-        if (!gone.signal.aborted) call.write(answer);
+        this.#calls.answered(call.metadata);
         if (call.isPaused()) call.resume();
         endIfDone();
-      });
+      };
+      // Only once the client has taken an answer may it ask more: they would pile up here otherwise.
+      void said.then((answer) => (gone.signal.aborted ? onRead() : void call.write(answer, onRead)));
     });
     call.on("end", () => {
       isEnded = true;
@@ -203,6 +215,26 @@ export class GrpcFront {
     if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over gRPC failed");
     return grpcFailure(asTuttiError(error));
   }
+}
+
+/** The service, with messages that would take too long to decode told apart before that: what is handed over instead is the refusal. */
+function checkedService(): ServiceDefinition {
+  const kinds = new Map<string, MessageKind>([
+    ...(["ModelInfer", "ModelStreamInfer"] as const).map((name) => [name, "infer"] as const),
+    ["RepositoryModelLoad", "load"],
+  ]);
+  const methods = Object.entries(inferenceService().service).map(([name, method]) => {
+    const kind = kinds.get(name) ?? "short";
+    const requestDeserialize = (bytes: Buffer): unknown => refusalOf(bytes, kind) ?? method.requestDeserialize(bytes);
+    return [name, { ...method, requestDeserialize }] as const;
+  });
+  return Object.fromEntries(methods);
+}
+
+/** @throws {TuttiError} what came instead of a request */
+function readable<Request>(request: Request): Request {
+  if (request instanceof TuttiError) throw request;
+  return request;
 }
 
 type InferStream = ServerDuplexStream<

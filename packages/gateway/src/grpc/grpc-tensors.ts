@@ -8,8 +8,8 @@ import {
   bytesOf,
   elementCount,
 } from "@tutti/protocol";
-import { bytesFromJson } from "@tutti/wire";
-import { type Parameters, readDims, readType } from "../oip/infer-head.ts";
+import { bytesFromValues } from "@tutti/wire";
+import { ID_LENGTH_MAX, PARAMETERS_MAX, type Parameters, readDims, readType } from "../oip/infer-head.ts";
 
 /** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
 export interface WireParameter {
@@ -71,13 +71,16 @@ const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
 };
 
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
-export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): Tensor[] {
-  if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
+export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: WireInferRequest): Tensor[] {
+  if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX)
+    throw invalid(`at most ${TENSORS_MAX} inputs and outputs are taken (TENSORS_MAX)`);
+  outputs.forEach(({ name, parameters }) => checkCount(`output "${name.slice(0, 80)}"`, parameters));
   if (raw.length > 0 && raw.length !== inputs.length)
     throw invalid(`${raw.length} raw_input_contents for ${inputs.length} inputs: give one for each, or none`);
   return inputs.map(({ name, datatype, shape, contents, parameters }, i) => {
     if (name === "" || name.length > TENSOR_NAME_BYTES_MAX)
       throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
+    checkCount(`input "${name}"`, parameters);
     if (Object.hasOwn(parameters, "shared_memory_region"))
       throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
     const type = readType(name, datatype);
@@ -99,7 +102,7 @@ function typedData(name: string, type: DataType, dims: readonly number[], conten
   const field = CONTENTS[type];
   if (field === undefined) throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
   const elements = contents?.[field] ?? [];
-  return bytesFromJson(name, type, dims, elements);
+  return bytesFromValues(name, type, dims, elements);
 }
 
 /** Bytes always go back raw, as Triton sends them. */
@@ -122,7 +125,20 @@ export function responseOf(
 
 /** @throws {TuttiError} INVALID_INPUT for one that says nothing */
 export function parametersOfRequest(given: WireParameters): Parameters {
+  checkCount("the request", given);
   return Object.fromEntries(Object.entries(given).map(([name, parameter]) => [name, valueOf(name, parameter)]));
+}
+
+function checkCount(where: string, parameters: WireParameters): void {
+  const count = Object.keys(parameters).length;
+  if (count > PARAMETERS_MAX)
+    throw invalid(`${where} has ${count} parameters, at most ${PARAMETERS_MAX} are read (PARAMETERS_MAX)`);
+}
+
+/** @throws {TuttiError} INVALID_INPUT for one that is too long to be given back */
+export function idOfRequest(id: string): string | undefined {
+  if (id.length > ID_LENGTH_MAX) throw invalid(`id has at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`);
+  return id === "" ? undefined : id;
 }
 
 function valueOf(name: string, parameter: WireParameter): string | number | boolean {

@@ -1,6 +1,7 @@
 /** What goes back over HTTP. */
 import type { ServerResponse } from "node:http";
 import { TuttiError, errorBody } from "@tutti/protocol";
+import type { BodyReader } from "./body-reader.ts";
 
 export interface HttpAnswer {
   readonly status: number;
@@ -26,6 +27,19 @@ export function failureAnswer(failure: unknown): HttpAnswer {
       ? failure
       : new TuttiError("TUTTI_INTERNAL", "the request failed because of a fault on our side", { cause: failure });
   return { status: error.status, headers: retryAfter(error.retryAfterMs), body: errorBody(error) };
+}
+
+/** Shorter answers are not counted: what a socket takes at once. */
+const SHORT_BYTES = 65_536;
+
+/** Counts a long answer until its client has read it: who doesn't read would otherwise have us keep as many as he asks for. @returns OVERLOADED where there is no room */
+export function heldUntilSent(answer: HttpAnswer, response: ServerResponse, bodies: BodyReader): HttpAnswer {
+  const { chunks, text = "" } = answer;
+  const bytes = chunks === undefined ? text.length : chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  if (bytes <= SHORT_BYTES || response.destroyed) return answer;
+  if (!bodies.hold(bytes)) return failureAnswer(bodies.full());
+  response.once("close", () => bodies.release(bytes));
+  return answer;
 }
 
 export function send(response: ServerResponse, answer: HttpAnswer): void {

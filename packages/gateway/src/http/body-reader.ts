@@ -9,6 +9,13 @@ export const BODY_BYTES_MAX = 33_554_432;
 /** Bodies that are being read or answered, together. */
 export const BODIES_BYTES_MAX = 536_870_912;
 
+/** Pieces that one body comes in: 512 bytes each on average make the largest one. */
+export const BODY_PIECES_MAX = 65_536;
+/** Deflate makes no more of a byte. */
+export const INFLATION = 1_032;
+/** A body that grows has room for so many bytes at least. */
+const ROOM_LEAST = 4_096;
+
 export class BodyReader {
   readonly #bodyMax: number;
   readonly #bodiesMax: number;
@@ -44,39 +51,48 @@ export class BodyReader {
     }
   }
 
-  /** The same for what is in memory already. @throws {TuttiError} OVERLOADED */
-  async withBytes<Result>(bytes: number, use: () => Promise<Result>): Promise<Result> {
-    if (this.#bytes + bytes > this.#bodiesMax) throw this.#full();
+  /** Counts what is held elsewhere. @returns whether there is room; only then is it counted, until `release` */
+  hold(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#bodiesMax) return false;
     this.#bytes += bytes;
-    try {
-      return await use();
-    } finally {
-      this.#bytes -= bytes;
-    }
+    return true;
+  }
+  release(bytes: number): void {
+    this.#bytes -= bytes;
   }
 
+  /** Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one. */
   #read(request: IncomingMessage, count: (bytes: number) => void): Promise<Uint8Array> {
-    const chunks: Buffer[] = [];
+    const most = Math.min(this.#bodyMax, Number(request.headers["content-length"] ?? this.#bodyMax));
+    let body: Uint8Array = NOTHING;
     let bytes = 0;
+    let pieces = 0;
     return new Promise((resolve, reject) => {
       let isOver = false;
       const fail = (error: TuttiError): void => {
         isOver = true;
-        chunks.length = 0;
+        body = NOTHING;
         request.off("data", onData);
         reject(error);
       };
       const onData = (chunk: Buffer): void => {
-        bytes += chunk.byteLength;
-        if (bytes > this.#bodyMax) return fail(this.#tooLarge());
-        if (this.#bytes + chunk.byteLength > this.#bodiesMax) return fail(this.#full());
-        count(chunk.byteLength);
-        chunks.push(chunk);
+        const end = bytes + chunk.byteLength;
+        if (end > this.#bodyMax) return fail(this.#tooLarge());
+        if (++pieces > BODY_PIECES_MAX) return fail(inTooManyPieces());
+        if (end > body.byteLength) {
+          const room = pieces === 1 ? end : Math.max(end, Math.min(most, Math.max(2 * body.byteLength, ROOM_LEAST)));
+          const more = room - body.byteLength;
+          if (this.#bytes + more > this.#bodiesMax) return fail(this.full());
+          count(more);
+          body = pieces === 1 ? chunk : grown(body, room);
+        }
+        if (pieces > 1) body.set(chunk, bytes);
+        bytes = end;
       };
       request.on("data", onData);
       request.once("end", () => {
         isOver = true;
-        resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+        resolve(body.byteLength === bytes ? body : body.subarray(0, bytes));
       });
       // It is closed after its end, too; an error with a stack that nobody reads would cost as much as the body.
       request.once("close", () => {
@@ -94,12 +110,15 @@ export class BodyReader {
         `Content-Encoding "${encoding.slice(0, 40)}": send gzip, deflate or none`,
       );
     // As much as it may become counts before it is known how much it is.
-    if (this.#bytes + this.#bodyMax > this.#bodiesMax) throw this.#full();
-    count(this.#bodyMax);
+    const most = Math.min(this.#bodyMax, INFLATION * body.byteLength);
+    if (this.#bytes + most > this.#bodiesMax) throw this.full();
+    count(most);
     try {
-      return await (decode as (data: Uint8Array, options: object) => Promise<Buffer>)(body, {
+      const decoded = await (decode as (data: Uint8Array, options: object) => Promise<Buffer>)(body, {
         maxOutputLength: this.#bodyMax,
       });
+      count(decoded.byteLength - most);
+      return decoded;
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw this.#tooLarge();
       throw new TuttiError("TUTTI_INVALID_INPUT", `the body is no ${encoding}`, { cause });
@@ -110,11 +129,22 @@ export class BodyReader {
     return new TuttiError("TUTTI_TOO_LARGE", `a body has at most ${this.#bodyMax} bytes (BODY_BYTES_MAX)`);
   }
 
-  #full(): TuttiError {
+  /** What is said where there is no room. */
+  full(): TuttiError {
     return new TuttiError("TUTTI_OVERLOADED", "this gateway holds as many bodies as it may (BODIES_BYTES_MAX)", {
       retryAfterMs: 50,
     });
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
+function grown(body: Uint8Array, room: number): Uint8Array {
+  const larger = Buffer.allocUnsafeSlow(room);
+  larger.set(body);
+  return larger;
+}
+
+const inTooManyPieces = (): TuttiError =>
+  new TuttiError("TUTTI_INVALID_INPUT", `a body comes in at most ${BODY_PIECES_MAX} pieces (BODY_PIECES_MAX)`);
 const gone = (): TuttiError => new TuttiError("TUTTI_CANCELLED", "the client went away");

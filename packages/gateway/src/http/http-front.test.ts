@@ -196,7 +196,7 @@ test("a compressed body is read, and neither it nor a plain one beyond the limit
   const bomb = gzipSync(Buffer.alloc(BODY_BYTES_MAX + 1));
   expect((await send(new Uint8Array(bomb), "gzip")).status).toBe(413);
   const declared = connect(Number(new URL(scene.addresses.http).port), "127.0.0.1");
-  declared.write(`POST ${INFER} HTTP/1.1\r\nhost: x\r\ncontent-length: ${BODY_BYTES_MAX + 1}\r\n\r\n`);
+  declared.write(`POST ${INFER} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${BODY_BYTES_MAX + 1}\r\n\r\n`);
   const [answer] = (await once(declared, "data")) as [Buffer];
   expect(answer.toString()).toContain("413");
   declared.destroy();
@@ -265,4 +265,15 @@ test("without a token nobody changes anything", async () => {
   expect(response.status).toBe(403);
   expect(await response.json()).toMatchObject({ error: expect.stringContaining("--repository-token") as unknown });
   await closed.close();
+});
+
+test("reading a long body is taken from the SLO, and one that can't be read within it is refused", async () => {
+  const long = { inputs: [x(1, 2, 3, 4)], parameters: { padding: "x".repeat(100_000) } };
+  expect((await post(INFER, long, { "tutti-slo": "10s" })).status).toBe(200);
+  const left = Number(scene.seen[0]?.header("Tutti-Slo")?.replace("us", ""));
+  expect(left).toBeLessThan(10_000_000);
+  expect(left).toBeGreaterThan(1_000_000);
+  const late = await post(INFER, long, { "tutti-slo": "1us" });
+  expect([late.status, late.body["code"]]).toEqual([504, "TUTTI_DEADLINE_EXCEEDED"]);
+  expect(scene.seen).toHaveLength(1);
 });

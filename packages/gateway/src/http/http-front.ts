@@ -1,34 +1,19 @@
 /** The Open Inference Protocol over HTTP. */
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
-import { type HttpAnswer, failureAnswer, send } from "./answers.ts";
+import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
+import { boundedServer } from "./bounded-server.ts";
 import { ClientGone } from "./client-gone.ts";
 import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
 import { openApi } from "./open-api.ts";
+import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
-
-/** Sockets at once; one more is closed. */
-export const CONNECTIONS_MAX = 4_096;
-/** A request's head and body must be here by then; who sends more slowly holds memory for nothing. */
-const REQUEST_MS = 60_000;
-const HEADERS_MS = 10_000;
-const IDLE_MS = 30_000;
-
-/** What a server of ours has in common: nobody holds it up, and a malformed request is answered and no more. */
-export function boundedServer(handle: (request: IncomingMessage, response: ServerResponse) => void): Server {
-  const server = createServer(
-    { requestTimeout: REQUEST_MS, headersTimeout: HEADERS_MS, keepAliveTimeout: IDLE_MS, noDelay: true },
-    handle,
-  );
-  server.maxConnections = CONNECTIONS_MAX;
-  return server;
-}
 
 type Handler = (call: Call) => HttpAnswer | Promise<HttpAnswer>;
 interface Call {
@@ -43,13 +28,15 @@ export class HttpFront {
   readonly #door: FrontDoor;
   readonly #bodies: BodyReader;
   readonly #console: ConsoleDesk;
+  readonly #guard: PageGuard;
   readonly #handlers: Readonly<Record<Operation, Handler>>;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk) {
+  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk, guard: PageGuard) {
     this.#door = door;
     this.#bodies = bodies;
     this.#console = desk;
+    this.#guard = guard;
     this.#handlers = this.#operations();
     this.server = boundedServer((request, response) => void this.#serve(request, response));
   }
@@ -67,6 +54,7 @@ export class HttpFront {
       if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over HTTP failed");
     }
     if (answer === undefined) return; // A stream has begun.
+    answer = heldUntilSent(answer, response, this.#bodies);
     if (!request.complete) {
       // What was not read is not waited for: the connection ends with the answer.
       request.resume();
@@ -80,7 +68,7 @@ export class HttpFront {
     response: ServerResponse,
     gone: ClientGone,
   ): HttpAnswer | Promise<HttpAnswer | undefined> {
-    refuseForeignPages(request);
+    this.#guard(request);
     const path = request.url?.split("?", 1)[0] ?? "";
     if (isConsolePath(path)) return this.#console.answer(request, response, path, gone.asSignal());
     const match = matchRoute(request.method, path);
@@ -139,12 +127,12 @@ export class HttpFront {
     // What can be refused without the body is, before it is read for nothing.
     const served = this.#door.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
-    const call = { model, version, headers, signal: gone };
+    const call = { model, version, headers, signal: gone, slo: served?.spec.slo };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
     return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input, slo: served?.spec.slo }, this.#door),
+      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input }, this.#door),
     );
   }
 
@@ -155,12 +143,6 @@ export class HttpFront {
 }
 
 const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
-
-/** A page that somebody visits could otherwise have his browser ask whatever listens on his loopback. @throws {TuttiError} FORBIDDEN */
-function refuseForeignPages({ headers: { origin, host } }: IncomingMessage): void {
-  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
-  throw new TuttiError("TUTTI_FORBIDDEN", "pages of other sites may not ask here");
-}
 
 /** @throws {TuttiError} INVALID_INPUT */
 function parametersOf(body: Uint8Array): Readonly<Record<string, unknown>> {

@@ -2,11 +2,12 @@
 import type { IncomingMessage } from "node:http";
 import type { CancelSignal } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
+import type { Micros } from "@tutti/units";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
-import { type InferHead, flagOf, tensorsOf } from "../oip/infer-head.ts";
+import { type InferHead, flagOf, readInferHead, tensorsOf } from "../oip/infer-head.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
-import type { LongBodies } from "../oip/long-bodies.ts";
-import { readTerms } from "../oip/request-terms.ts";
+import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
+import { leftOf, readTerms } from "../oip/request-terms.ts";
 import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
 
 export const JSON_LENGTH_HEADER = "inference-header-content-length";
@@ -17,17 +18,24 @@ export interface HttpInferCall {
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
+  /** The model's own. */
+  readonly slo: Micros | undefined;
 }
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, headers, body, signal }: HttpInferCall,
+  { model, version, headers, body, signal, slo: own }: HttpInferCall,
   { inference, longBodies }: { readonly inference: Inference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
-  const head = await longBodies.readHead(body.subarray(0, jsonBytes));
+  const json = body.subarray(0, jsonBytes);
+  const isLong = json.byteLength > INLINE_JSON_BYTES;
+  const startedAt = isLong ? performance.now() : 0;
+  const head = isLong ? await longBodies.readHead(json, ownerOf(headers, startedAt)) : readInferHead(json);
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
-  const terms = readTerms((name) => textOf(headers[name]), head.parameters);
+  let terms = readTerms((name) => textOf(headers[name]), head.parameters);
+  // The answer is due as soon as if no body had had to be read.
+  if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
   const wanted = head.outputs?.map(({ name }) => name);
   const outcome = await inference.infer({
     model,
@@ -38,23 +46,31 @@ export async function inferOverHttp(
     terms,
     signal,
   });
-  return httpAnswerOf({ outcome, id: head.id, isBinary: binaryOutputs(head) }, longBodies);
+  return httpAnswerOf({ outcome, id: head.id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
+}
+
+/** As far as headers say it: parameters stand in the body. @throws {TuttiError} INVALID_INPUT */
+function ownerOf(headers: HttpInferCall["headers"], arrivedAt: number): BodyOwner {
+  const { app, slo } = readTerms((name) => textOf(headers[name]), {});
+  return { app, until: slo === undefined ? Infinity : arrivedAt + slo / 1_000 };
 }
 
 export interface Answered {
   readonly outcome: InferOutcome;
   readonly id: string | undefined;
+  readonly app: string;
   /** Whether an output follows the JSON as raw bytes. */
   readonly isBinary: (name: string) => boolean;
 }
 
 /** @throws {TuttiError} OVERLOADED as a rejection */
-export async function httpAnswerOf({ outcome, id, isBinary }: Answered, longBodies: LongBodies): Promise<HttpAnswer> {
+export async function httpAnswerOf(answered: Answered, longBodies: LongBodies): Promise<HttpAnswer> {
+  const { outcome, id, app, isBinary } = answered;
   const outputs: AnswerTensor[] = outcome.outputs.map((output) => ({ ...output, isBinary: isBinary(output.name) }));
   const answer = { model: outcome.model, version: outcome.version, id, outputs };
   if (longBodies.isShort(answer) && !outputs.some((output) => output.isBinary))
     return { status: 200, text: answerText(answer) };
-  const { chunks, jsonBytes: answerJsonBytes } = answerBody(await longBodies.writeJson(answer), outputs);
+  const { chunks, jsonBytes: answerJsonBytes } = answerBody(await longBodies.writeJson(answer, app), outputs);
   return {
     status: 200,
     chunks,

@@ -1,12 +1,11 @@
 /** One inference over HTTP whose body is a picture or a sound, as a camera or a telephone has it. */
 import { type AudioInput, type MediaInput, type MediaKind, initialState } from "@tutti/onnx-tools";
 import { type Tensor, TuttiError } from "@tutti/protocol";
-import { type Micros, micros } from "@tutti/units";
 import type { MediaBodies } from "../media/media-bodies.ts";
 import { joinRows } from "../oip/batch-rows.ts";
 import type { InferOutcome, Inference } from "../oip/inference.ts";
 import type { LongBodies } from "../oip/long-bodies.ts";
-import { type RequestTerms, readTerms } from "../oip/request-terms.ts";
+import { type RequestTerms, leftOf, readTerms } from "../oip/request-terms.ts";
 import type { HttpAnswer } from "./answers.ts";
 import { type HttpInferCall, httpAnswerOf, textOf } from "./http-infer.ts";
 
@@ -15,8 +14,6 @@ export interface HttpMediaCall extends HttpInferCall {
   readonly kind: MediaKind;
   /** Undefined: a pipeline's, which gets the file as it is. */
   readonly input: MediaInput | undefined;
-  /** The model's own. */
-  readonly slo: Micros | undefined;
 }
 export interface MediaParts {
   readonly inference: Inference;
@@ -38,7 +35,7 @@ export async function inferMediaOverHttp(call: HttpMediaCall, parts: MediaParts)
   const terms = readTerms((name) => textOf(call.headers[name]), {});
   const outcome = await outcomeOf(call, terms, parts);
   const wantsBytes = (textOf(call.headers.accept) ?? "").includes("application/octet-stream");
-  return httpAnswerOf({ outcome, id: undefined, isBinary: () => wantsBytes }, parts.longBodies);
+  return httpAnswerOf({ outcome, id: undefined, app: terms.app, isBinary: () => wantsBytes }, parts.longBodies);
 }
 
 async function outcomeOf(call: HttpMediaCall, terms: RequestTerms, parts: MediaParts): Promise<InferOutcome> {
@@ -48,7 +45,7 @@ async function outcomeOf(call: HttpMediaCall, terms: RequestTerms, parts: MediaP
   // A pipeline's first function is its pre-processor.
   if (input === undefined) return ask([fileTensor(kind, body)], terms);
   const startedAt = performance.now();
-  const tensors = await parts.mediaBodies.tensors({ model, bytes: body, input, signal });
+  const tensors = await parts.mediaBodies.tensors({ model, app: terms.app, bytes: body, input, signal });
   if (input.kind === "audio") return framesOutcome(tensors, input, (inputs) => ask(inputs, terms));
   return ask(tensors, { ...terms, slo: leftOf(terms.slo ?? call.slo, performance.now() - startedAt) });
 }
@@ -56,14 +53,6 @@ async function outcomeOf(call: HttpMediaCall, terms: RequestTerms, parts: MediaP
 const fileTensor = (kind: MediaKind, data: Uint8Array): Tensor => ({
   ...{ name: kind === "picture" ? "image" : "audio", type: "UINT8", dims: [data.byteLength], data },
 });
-
-/** The answer is due as soon as if no picture had had to be decoded. @throws {TuttiError} DEADLINE_EXCEEDED */
-function leftOf(slo: Micros | undefined, tookMs: number): Micros | undefined {
-  if (slo === undefined) return undefined;
-  const left = Math.floor(slo - tookMs * 1_000);
-  if (left > 0) return micros(left);
-  throw new TuttiError("TUTTI_DEADLINE_EXCEEDED", `decoding alone took ${tookMs.toFixed(1)} ms of ${slo / 1_000} ms`);
-}
 
 /** Frame after frame, each with the state that the one before it left. @returns the other outputs, a row for each frame */
 async function framesOutcome(

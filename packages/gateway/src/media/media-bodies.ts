@@ -11,6 +11,8 @@ const FUNCTION = "./media-steps.ts#toTensors";
 
 export interface MediaBody {
   readonly model: string;
+  /** Those of other applications don't wait for its pictures. */
+  readonly app: string;
   /** Borrowed until the promise settles. */
   readonly bytes: Uint8Array;
   readonly input: MediaInput;
@@ -33,10 +35,10 @@ export class MediaBodies {
    * @returns the tensors of one request; of a model that takes sound frame by frame, one for each
    * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread too long
    */
-  async tensors({ model, bytes, input, signal }: MediaBody): Promise<readonly Tensor[]> {
+  async tensors({ model, app, bytes, input, signal }: MediaBody): Promise<readonly Tensor[]> {
     const steps = await this.#running();
     const call: StepCall = {
-      ...{ pipeline: model, function: FUNCTION, makes: "requests", app: "" },
+      ...{ pipeline: model, function: FUNCTION, makes: "requests", app },
       body: {
         form: "binary",
         payload: encodeTensors([{ name: "file", type: "UINT8", dims: [bytes.byteLength], data: bytes }]),

@@ -4,17 +4,20 @@ import { TuttiError, errorBody } from "@tutti/protocol";
 import type { Registry } from "prom-client";
 import type { FrontDoor } from "../front-door.ts";
 import { type HttpAnswer, failureAnswer, send } from "../http/answers.ts";
-import { boundedServer } from "../http/http-front.ts";
+import { boundedServer } from "../http/bounded-server.ts";
+import type { PageGuard } from "../http/page-guard.ts";
 
 export class MetricsFront {
   readonly server: Server;
   readonly #registry: Registry;
   readonly #door: FrontDoor;
+  readonly #guard: PageGuard;
   #reading: Promise<string> | undefined;
 
-  constructor(registry: Registry, door: FrontDoor) {
+  constructor(registry: Registry, door: FrontDoor, guard: PageGuard) {
     this.#registry = registry;
     this.#door = door;
+    this.#guard = guard;
     this.server = boundedServer((request, response) => void this.#serve(request, response));
   }
 
@@ -26,7 +29,9 @@ export class MetricsFront {
     }
   }
 
-  async #answer({ method, url }: IncomingMessage): Promise<HttpAnswer> {
+  async #answer(request: IncomingMessage): Promise<HttpAnswer> {
+    this.#guard(request);
+    const { method, url } = request;
     const path = url?.split("?", 1)[0] ?? "";
     if (method !== "GET" && method !== "HEAD") {
       const body = errorBody(new TuttiError("TUTTI_INVALID_INPUT", "this path takes GET"));

@@ -13,7 +13,7 @@ import {
   elementCount,
   isDataType,
 } from "@tutti/protocol";
-import { bytesFromJson, fromJson } from "@tutti/wire";
+import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
 
 /** A tensor whose bytes were in the JSON, or lie behind it. */
 export interface HeadTensor {
@@ -40,12 +40,12 @@ export interface InferHead {
 }
 
 /** Of the request's id, which is given back. */
-const ID_LENGTH_MAX = 256;
-const PARAMETERS_MAX = 64;
+export const ID_LENGTH_MAX = 256;
+export const PARAMETERS_MAX = 64;
 
 /** @throws {TuttiError} INVALID_INPUT naming what is wrong and where */
 export function readInferHead(json: Uint8Array): InferHead {
-  const body = fromJson(json);
+  const body = fromOutsideJson(json);
   if (!isMap(body)) throw invalid("the body must be a JSON object with inputs");
   const { id, inputs, outputs } = body;
   if (id !== undefined && id !== null && (typeof id !== "string" || id.length > ID_LENGTH_MAX))

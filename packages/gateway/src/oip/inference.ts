@@ -171,7 +171,14 @@ export class Inference {
     // Rows of one request are answered by one version.
     const row = { ...call, id: call.id ?? crypto.randomUUID(), signal: others.signal };
     this.#inFlight += rows.length;
-    const asked = rows.map((inputs) => this.#askRow(target, inputs, row).finally(() => void this.#inFlight--));
+    // Asking may throw, as where there is no client for one more application: that row has ended too.
+    const asked = rows.map(async (inputs) => {
+      try {
+        return await this.#askRow(target, inputs, row);
+      } finally {
+        this.#inFlight--;
+      }
+    });
     try {
       return await Promise.all(asked);
     } catch (error) {

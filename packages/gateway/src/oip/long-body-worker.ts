@@ -1,4 +1,5 @@
 import { parentPort } from "node:worker_threads";
+import type { Failed } from "@tutti/decode-worker";
 import { TuttiError } from "@tutti/protocol";
 import { writeAnswerJson } from "./infer-answer.ts";
 import { readInferHead } from "./infer-head.ts";
@@ -6,19 +7,18 @@ import type { FromBodyWorker, ToBodyWorker } from "./long-body-messages.ts";
 
 const port = parentPort;
 port?.on("message", (job: ToBodyWorker) => {
-  const { id } = job;
-  let answer: FromBodyWorker;
+  let answer: FromBodyWorker | Failed;
   try {
-    answer = "json" in job ? { id, head: readInferHead(job.json) } : { id, written: writeAnswerJson(job.answer) };
+    answer = "json" in job ? { head: readInferHead(job.json) } : { written: writeAnswerJson(job.answer) };
   } catch (error) {
     const code = error instanceof TuttiError ? error.code : "TUTTI_INTERNAL";
-    answer = { id, code, text: error instanceof Error ? error.message : String(error) };
+    answer = { code, text: error instanceof Error ? error.message : String(error) };
   }
   port.postMessage(answer, buffersOf(answer));
 });
 
 /** What is handed over instead of copied: buffers that hold nothing else. */
-function buffersOf(answer: FromBodyWorker): ArrayBuffer[] {
+function buffersOf(answer: FromBodyWorker | Failed): ArrayBuffer[] {
   if ("written" in answer) return [answer.written.buffer as ArrayBuffer];
   if (!("head" in answer)) return [];
   return answer.head.inputs.flatMap(({ data }) => (data === undefined ? [] : [data.buffer as ArrayBuffer]));

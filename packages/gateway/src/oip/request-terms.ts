@@ -40,6 +40,14 @@ export function readTerms(
   };
 }
 
+/** What reading the body leaves of an SLO. @throws {TuttiError} DEADLINE_EXCEEDED */
+export function leftOf(slo: Micros | undefined, tookMs: number): Micros | undefined {
+  if (slo === undefined) return undefined;
+  const left = Math.floor(slo - tookMs * 1_000);
+  if (left > 0) return micros(left);
+  throw new TuttiError("TUTTI_DEADLINE_EXCEEDED", `decoding alone took ${tookMs.toFixed(1)} ms of ${slo / 1_000} ms`);
+}
+
 function readSlo(given: string | number | boolean | undefined): Micros | undefined {
   if (given === undefined) return undefined;
   const slo = parseDuration(typeof given === "number" ? `${given}ms` : String(given));

@@ -14,45 +14,52 @@ const SOFTMAX_LAST_AXIS = 13;
 type Default = number | string | "ones" | "zeros";
 
 /** Only what every version of the operator agrees on: a default that is missing here makes equal nodes look different, a wrong one different nodes equal. */
-const DEFAULTS: Readonly<Record<string, Readonly<Record<string, Default>>>> = {
-  Gemm: { alpha: 1, beta: 1, transA: 0, transB: 0 },
-  Conv: { auto_pad: "NOTSET", dilations: "ones", group: 1, pads: "zeros", strides: "ones" },
-  ConvTranspose: {
-    ...{ auto_pad: "NOTSET", dilations: "ones", group: 1, output_padding: "zeros", pads: "zeros", strides: "ones" },
-  },
-  MaxPool: { auto_pad: "NOTSET", ceil_mode: 0, dilations: "ones", pads: "zeros", storage_order: 0, strides: "ones" },
-  AveragePool: { auto_pad: "NOTSET", ceil_mode: 0, count_include_pad: 0, pads: "zeros", strides: "ones" },
-  BatchNormalization: { epsilon: 1e-5, momentum: 0.9, training_mode: 0 },
-  InstanceNormalization: { epsilon: 1e-5 },
-  LayerNormalization: { axis: -1, epsilon: 1e-5, stash_type: 1 },
-  LeakyRelu: { alpha: 0.01 },
-  Elu: { alpha: 1 },
-  ThresholdedRelu: { alpha: 1 },
-  HardSigmoid: { alpha: 0.2, beta: 0.5 },
-  Flatten: { axis: 1 },
-  Gather: { axis: 0 },
-  GatherElements: { axis: 0 },
-  GatherND: { batch_dims: 0 },
-  ArgMax: { axis: 0, keepdims: 1, select_last_index: 0 },
-  ArgMin: { axis: 0, keepdims: 1, select_last_index: 0 },
-  ReduceMean: { keepdims: 1, noop_with_empty_axes: 0 },
-  ReduceSum: { keepdims: 1, noop_with_empty_axes: 0 },
-  ReduceMax: { keepdims: 1, noop_with_empty_axes: 0 },
-  ReduceMin: { keepdims: 1, noop_with_empty_axes: 0 },
-  ReduceProd: { keepdims: 1, noop_with_empty_axes: 0 },
-  Split: { axis: 0 },
-  TopK: { axis: -1, largest: 1, sorted: 1 },
-  Pad: { mode: "constant" },
-  DepthToSpace: { mode: "DCR" },
-  CumSum: { exclusive: 0, reverse: 0 },
-  Mod: { fmod: 0 },
-  Shape: { start: 0 },
-  Trilu: { upper: 1 },
-  Reshape: { allowzero: 0 },
-  LSTM: { direction: "forward", input_forget: 0, layout: 0 },
-  GRU: { direction: "forward", linear_before_reset: 0, layout: 0 },
-  RNN: { direction: "forward", layout: 0 },
-};
+const DEFAULTS: ReadonlyMap<string, Readonly<Record<string, Default>>> = new Map<
+  string,
+  Readonly<Record<string, Default>>
+>([
+  ["Gemm", { alpha: 1, beta: 1, transA: 0, transB: 0 }],
+  ["Conv", { auto_pad: "NOTSET", dilations: "ones", group: 1, pads: "zeros", strides: "ones" }],
+  [
+    "ConvTranspose",
+    { auto_pad: "NOTSET", dilations: "ones", group: 1, output_padding: "zeros", pads: "zeros", strides: "ones" },
+  ],
+  [
+    "MaxPool",
+    { auto_pad: "NOTSET", ceil_mode: 0, dilations: "ones", pads: "zeros", storage_order: 0, strides: "ones" },
+  ],
+  ["AveragePool", { auto_pad: "NOTSET", ceil_mode: 0, count_include_pad: 0, pads: "zeros", strides: "ones" }],
+  ["BatchNormalization", { epsilon: 1e-5, momentum: 0.9, training_mode: 0 }],
+  ["InstanceNormalization", { epsilon: 1e-5 }],
+  ["LayerNormalization", { axis: -1, epsilon: 1e-5, stash_type: 1 }],
+  ["LeakyRelu", { alpha: 0.01 }],
+  ["Elu", { alpha: 1 }],
+  ["ThresholdedRelu", { alpha: 1 }],
+  ["HardSigmoid", { alpha: 0.2, beta: 0.5 }],
+  ["Flatten", { axis: 1 }],
+  ["Gather", { axis: 0 }],
+  ["GatherElements", { axis: 0 }],
+  ["GatherND", { batch_dims: 0 }],
+  ["ArgMax", { axis: 0, keepdims: 1, select_last_index: 0 }],
+  ["ArgMin", { axis: 0, keepdims: 1, select_last_index: 0 }],
+  ["ReduceMean", { keepdims: 1, noop_with_empty_axes: 0 }],
+  ["ReduceSum", { keepdims: 1, noop_with_empty_axes: 0 }],
+  ["ReduceMax", { keepdims: 1, noop_with_empty_axes: 0 }],
+  ["ReduceMin", { keepdims: 1, noop_with_empty_axes: 0 }],
+  ["ReduceProd", { keepdims: 1, noop_with_empty_axes: 0 }],
+  ["Split", { axis: 0 }],
+  ["TopK", { axis: -1, largest: 1, sorted: 1 }],
+  ["Pad", { mode: "constant" }],
+  ["DepthToSpace", { mode: "DCR" }],
+  ["CumSum", { exclusive: 0, reverse: 0 }],
+  ["Mod", { fmod: 0 }],
+  ["Shape", { start: 0 }],
+  ["Trilu", { upper: 1 }],
+  ["Reshape", { allowzero: 0 }],
+  ["LSTM", { direction: "forward", input_forget: 0, layout: 0 }],
+  ["GRU", { direction: "forward", linear_before_reset: 0, layout: 0 }],
+  ["RNN", { direction: "forward", layout: 0 }],
+]);
 const LAST_AXIS: ReadonlySet<string> = new Set(["Softmax", "LogSoftmax", "Hardmax"]);
 
 /** Whether leaving the attribute out says the same. */
@@ -60,7 +67,7 @@ export function isDefault(node: NodeProto, attribute: AttributeProto, opset: big
   if (domainOf(node) !== "") return false;
   if (LAST_AXIS.has(node.opType) && attribute.name === "axis")
     return attribute.i === (opset >= SOFTMAX_LAST_AXIS ? -1n : 1n);
-  const byName = Object.hasOwn(DEFAULTS, node.opType) ? DEFAULTS[node.opType]! : {};
+  const byName = DEFAULTS.get(node.opType) ?? {};
   const said = Object.hasOwn(byName, attribute.name) ? byName[attribute.name] : undefined;
   if (said === undefined) return false;
   switch (attribute.type) {

@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import { TuttiError } from "@tutti/protocol";
 import fc from "fast-check";
 import sharp from "sharp";
@@ -85,6 +86,19 @@ test("a picture that becomes more than a request may hold is refused, saying so"
     code: "TUTTI_TOO_LARGE",
     message: expect.stringContaining("send a smaller one") as string,
   });
+});
+
+test("a picture that is very long on one side is refused before it is decoded", async () => {
+  for (const [width, height] of [
+    [1, 39_000_000],
+    [16_385, 1],
+  ] as const) {
+    const claiming = Buffer.from(await png(2, R, G));
+    claiming.writeUInt32BE(width, 16);
+    claiming.writeUInt32BE(height, 20);
+    claiming.writeUInt32BE(crc32(claiming.subarray(12, 29)), 29);
+    await expect(pictureTensor(new Uint8Array(claiming), INPUT)).rejects.toMatchObject({ code: "TUTTI_TOO_LARGE" });
+  }
 });
 
 test("bytes of any kind become a tensor or a refusal, never anything else", async () => {

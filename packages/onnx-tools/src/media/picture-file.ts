@@ -7,6 +7,8 @@ import type { ImageInput } from "../presentation.ts";
 
 /** 40 megapixels, as a good telephone takes; a few KB of PNG can claim to be billions. */
 export const PICTURE_PIXELS_MAX = 40_000_000;
+/** Of either side: a picture one pixel wide and 39 million high takes 10 s, since each of its rows is filtered and resized by itself. */
+export const PICTURE_SIDE_MAX = 16_384;
 /** YOLO's, which letterboxes were made for. */
 const LETTERBOX_GREY = { r: 114, g: 114, b: 114 };
 
@@ -28,7 +30,7 @@ export interface OpenPicture {
  * A JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
  *
  * @param decode - what is done with it; what libvips throws there becomes INVALID_INPUT
- * @throws {TuttiError} TOO_LARGE for too many pixels; INVALID_INPUT for anything else than a whole JPEG, PNG or WebP
+ * @throws {TuttiError} TOO_LARGE for too many pixels, in all or of a side; INVALID_INPUT for anything else than a whole JPEG, PNG or WebP
  */
 export async function withPicture<Result>(
   bytes: Uint8Array,
@@ -41,6 +43,8 @@ export async function withPicture<Result>(
     const source = sharp(bytes, { limitInputPixels: PICTURE_PIXELS_MAX, autoOrient: true });
     const { autoOrient } = await source.metadata();
     const { width, height } = autoOrient;
+    if (Math.max(width, height) > PICTURE_SIDE_MAX)
+      throw tooLarge(`a picture of ${width} × ${height}; up to ${PICTURE_SIDE_MAX} pixels a side are taken`);
     if (width * height > PICTURE_PIXELS_MAX)
       throw tooLarge(`a picture of ${width} × ${height}; up to ${PICTURE_PIXELS_MAX} pixels are taken`);
     return await decode({ source, width, height });

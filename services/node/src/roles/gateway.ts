@@ -37,6 +37,7 @@ export const start: StartRole = async ({ ports, config, options, told, fail }, r
       grpc: wish(options.grpcPort, 8001),
       metrics: wish(options.metricsPort, 8002),
       metricsHost: options.metricsHost,
+      allowedHosts: options.allowedHosts,
       traceQuery: options.traceQuery,
       repositoryToken: repositoryToken === undefined ? undefined : checkToken(readFileSync(repositoryToken, "utf8")),
     },

@@ -15,7 +15,7 @@ export const start: StartRole = async (context, ready) => {
   const { ports, config, options } = context;
   const pipelines = await servedPipelines(options.pipelines);
   return createIngress(
-    { ...ports, ...pipelines, decoder: new WorkerDecoder(), serveData: serveDataPlane(context) },
+    { ...ports, ...pipelines, decoder: new WorkerDecoder(() => ports.clock.now()), serveData: serveDataPlane(context) },
     {
       ...config,
       replyScope: options.replyScope,

@@ -1,0 +1,134 @@
+/**
+ * Runs jobs on threads of one kind, one at a time on each.
+ *
+ *   FW1. Applications take turns: one that sends much waits for itself, and where too much waits, what it sent last is refused.
+ *   FW2. What can't be done in time is refused before it is begun.
+ *   FW3. A thread that dies fails its own job alone.
+ */
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { FairQueue } from "@tutti/collections";
+import { type ErrorCode, TuttiError } from "@tutti/protocol";
+
+/** One thread is left to whoever hands out the jobs. */
+const threadsOfMachine = (): number => Math.max(1, Math.min(4, availableParallelism() - 1));
+
+/** Errors cross threads as what they say: a class does not survive the journey. */
+export interface Failed {
+  readonly code: ErrorCode;
+  readonly text: string;
+}
+
+export interface Job {
+  /** The application. */
+  readonly owner: string;
+  /** Asked when its turn has come. */
+  readonly isTooLate: () => boolean;
+  /** What the thread gets, and what is handed over instead of copied. Asked when its turn has come. */
+  readonly message: () => readonly [message: unknown, handedOver: readonly ArrayBuffer[]];
+}
+
+export interface FairWorkersOptions {
+  readonly script: URL;
+  readonly name: string;
+  /** Jobs that wait or run. */
+  readonly jobsMax: number;
+  /** What is said beyond. */
+  readonly full: string;
+  /** Default: all processors but one, at most 4. */
+  readonly threads?: number;
+}
+
+type Done<Answer> = (outcome: Answer | TuttiError) => void;
+interface Entry<Answer> extends Job {
+  readonly done: Done<Answer>;
+}
+interface Thread<Answer> {
+  readonly worker: Worker;
+  running: Entry<Answer> | undefined;
+}
+
+export class FairWorkers<Answer extends object> {
+  readonly #options: FairWorkersOptions;
+  readonly #threadsMax: number;
+  readonly #threads = new Set<Thread<Answer>>();
+  readonly #waiting = new FairQueue<Entry<Answer>>();
+  #running = 0;
+
+  constructor(options: FairWorkersOptions) {
+    this.#options = options;
+    this.#threadsMax = options.threads ?? threadsOfMachine();
+  }
+
+  /** @param done - called once, perhaps in the same turn */
+  run(job: Job, done: Done<Answer>): void {
+    if (this.#waiting.size + this.#running >= this.#options.jobsMax) {
+      const full = new TuttiError("TUTTI_OVERLOADED", this.#options.full, { retryAfterMs: 50 });
+      const pushedOut = this.#waiting.makeRoom(job.owner);
+      if (pushedOut === undefined) return done(full);
+      pushedOut.done(full);
+    }
+    this.#waiting.push(job.owner, { ...job, done });
+    this.#next();
+  }
+
+  async close(why: string): Promise<void> {
+    const threads = [...this.#threads];
+    this.#threads.clear();
+    const left = [...threads.flatMap(({ running }) => running ?? []), ...this.#waiting.clear()];
+    this.#running = 0;
+    for (const { done } of left) done(new TuttiError("TUTTI_INTERNAL", why));
+    await Promise.all(threads.map(({ worker }) => worker.terminate()));
+  }
+
+  #next(): void {
+    while (this.#waiting.size > 0 && this.#running < this.#threadsMax) {
+      const job = this.#waiting.shift()!;
+      if (job.isTooLate()) job.done(tooLate());
+      else this.#begin(job);
+    }
+  }
+
+  #begin(job: Entry<Answer>): void {
+    try {
+      const thread = [...this.#threads].find(({ running }) => running === undefined) ?? this.#start();
+      const [message, handedOver] = job.message();
+      thread.worker.postMessage(message, handedOver);
+      thread.running = job;
+      this.#running++;
+    } catch (cause) {
+      // A thread can't be had, or the job can't be handed over: nothing waits for it.
+      job.done(new TuttiError("TUTTI_INTERNAL", `${this.#options.name} can't be done: ${String(cause)}`, { cause }));
+    }
+  }
+
+  #start(): Thread<Answer> {
+    const { script, name } = this.#options;
+    const thread: Thread<Answer> = { worker: new Worker(script, { name }), running: undefined };
+    const end = (outcome: Answer | TuttiError): void => {
+      const job = thread.running;
+      if (job === undefined || !this.#threads.has(thread)) return;
+      thread.running = undefined;
+      this.#running--;
+      job.done(outcome);
+      this.#next();
+    };
+    thread.worker.on("message", (answer: Answer | Failed) =>
+      end(isFailed(answer) ? new TuttiError(answer.code, answer.text) : answer),
+    );
+    thread.worker.on("error", (error) => {
+      const job = thread.running;
+      if (!this.#threads.delete(thread) || job === undefined) return;
+      this.#running--;
+      job.done(new TuttiError("TUTTI_INTERNAL", `${name} broke down: ${error.message}`));
+      this.#next();
+    });
+    thread.worker.unref();
+    this.#threads.add(thread);
+    return thread;
+  }
+}
+
+const isFailed = (answer: object): answer is Failed => "code" in answer;
+const tooLate = (): TuttiError =>
+  new TuttiError("TUTTI_DEADLINE_EXCEEDED", "a long body could not be read within its deadline: send binary tensors");

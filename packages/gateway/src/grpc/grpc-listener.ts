@@ -1,0 +1,39 @@
+/** Accepts gRPC's connections: grpc-js would take as many as come, and end the process where an accept fails. */
+import type { ConnectionInjector } from "@grpc/grpc-js";
+import type { Http2Session } from "node:http2";
+import { type Server, type Socket, createServer } from "node:net";
+import { type ConnectionLimits, Connections } from "../connections.ts";
+import { ConnectionCalls } from "./incoming-calls.ts";
+
+export class GrpcListener {
+  readonly server: Server;
+  readonly #connections: Connections;
+  /** By the client's address and port, until its session is known. */
+  readonly #byClient = new Map<string, ConnectionCalls>();
+  readonly #bySession = new WeakMap<Http2Session, ConnectionCalls>();
+
+  constructor(injector: Pick<ConnectionInjector, "injectConnection">, limits?: ConnectionLimits) {
+    this.#connections = new Connections(limits);
+    this.server = createServer({ noDelay: true }, (socket) => {
+      const calls = new ConnectionCalls();
+      if (!this.#connections.admit(socket, () => calls.state)) return;
+      const client = clientOf(socket);
+      this.#byClient.set(client, calls);
+      socket.once("close", () => this.#byClient.delete(client));
+      injector.injectConnection(socket);
+    });
+    // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else anything.
+    this.server.on("error", () => undefined);
+  }
+
+  callsOf(session: Http2Session): ConnectionCalls {
+    let calls = this.#bySession.get(session);
+    if (calls !== undefined) return calls;
+    calls = this.#byClient.get(clientOf(session.socket)) ?? new ConnectionCalls();
+    this.#bySession.set(session, calls);
+    return calls;
+  }
+}
+
+const clientOf = ({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string =>
+  `${remoteAddress} ${remotePort}`;
