@@ -13,8 +13,9 @@ export const BODIES_BYTES_MAX = 536_870_912;
 export const BODY_PIECES_MAX = 65_536;
 /** Deflate makes no more of a byte. */
 export const INFLATION = 1_032;
-/** A body that grows has room for so many bytes at least. */
+/** A body that grows has room for so many bytes at least; where it says how long it is, for so many of them. */
 const ROOM_LEAST = 4_096;
+const TOLD_ROOM_LEAST = 262_144;
 
 export class BodyReader {
   readonly #bodyMax: number;
@@ -63,7 +64,9 @@ export class BodyReader {
 
   /** Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one. */
   #read(request: IncomingMessage, count: (bytes: number) => void): Promise<Uint8Array> {
-    const most = Math.min(this.#bodyMax, Number(request.headers["content-length"] ?? this.#bodyMax));
+    const told = request.headers["content-length"];
+    const most = Math.min(this.#bodyMax, Number(told ?? this.#bodyMax));
+    const least = told === undefined ? ROOM_LEAST : TOLD_ROOM_LEAST;
     let body: Uint8Array = NOTHING;
     let bytes = 0;
     let pieces = 0;
@@ -80,7 +83,7 @@ export class BodyReader {
         if (end > this.#bodyMax) return fail(this.#tooLarge());
         if (++pieces > BODY_PIECES_MAX) return fail(inTooManyPieces());
         if (end > body.byteLength) {
-          const room = pieces === 1 ? end : Math.max(end, Math.min(most, Math.max(2 * body.byteLength, ROOM_LEAST)));
+          const room = pieces === 1 ? end : Math.max(end, Math.min(most, Math.max(2 * body.byteLength, least)));
           const more = room - body.byteLength;
           if (this.#bytes + more > this.#bodiesMax) return fail(this.full());
           count(more);
