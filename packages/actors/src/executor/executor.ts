@@ -56,7 +56,14 @@ import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
 import { ShadowRuns } from "./shadow-runs.ts";
 import { StrikeBook } from "./strike-book.ts";
-import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitOf } from "./watched-engine.ts";
+import {
+  type EngineDeath,
+  RUN_LIMIT_UNKNOWN,
+  WatchedEngine,
+  firstRunLimitOf,
+  loadLimitOf,
+  runLimitOf,
+} from "./watched-engine.ts";
 
 export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
@@ -269,13 +276,16 @@ class Executor implements Actor {
     return new WatchedEngine(engine, {
       gpu,
       clock: this.#ports.clock,
-      loadLimit: loadLimitOf,
+      loadLimit: (spec) => loadLimitOf(spec, engine.type),
       runLimit: ({ model: name, bucket, batchSize, units = [] }) => {
         const model = this.#catalog.get(name);
+        if (model === undefined) return RUN_LIMIT_UNKNOWN;
+        if (model.spec.runDeadline !== undefined) return model.spec.runDeadline;
         // Measured at the typical length: a longer batch may take as much longer.
-        const typical = model === undefined ? 0 : unitsOfLengths(typicalLengths(model.spec));
+        const typical = unitsOfLengths(typicalLengths(model.spec));
         const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
-        return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], { batchSize, times });
+        const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
+        return measured ?? firstRunLimitOf(model.spec, { batchSize, engineType: engine.type });
       },
       onDead: (death) => this.#onDead(death),
     });

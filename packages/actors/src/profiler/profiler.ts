@@ -13,7 +13,16 @@ import {
   ProfileWanted,
 } from "@tutti/protocol";
 import { isStoreFailure } from "@tutti/store";
-import { type ActorKey, type Instant, type Micros, bucketOf, millis, modelNumberOf, seconds } from "@tutti/units";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  after,
+  bucketOf,
+  millis,
+  modelNumberOf,
+  seconds,
+} from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
@@ -48,6 +57,8 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
 /** Measurements are asked for again when their executor has been silent for so long. */
 const ASK_AGAIN = seconds(10);
 const TIMES_WINDOW = seconds(60);
+/** A model that ended its executor is tried again when that one may be back: otherwise it would take the next one while the first is away. */
+const TRY_AGAIN = seconds(2);
 
 class Profiler implements Actor {
   readonly role = "profiler" as const;
@@ -252,8 +263,12 @@ class Profiler implements Actor {
     const { overhead, quantile, gpusMax } = this.#config;
     if (work.spec.profile !== undefined)
       return this.#publish(work.decide(work.spec.profile, work.spec.profile, overhead));
+    const now = this.#ports.clock.now();
+    const struckAt = this.#catalog.get(work.spec.name)?.faults?.strikes.at(-1)?.at;
+    if (struckAt !== undefined && now < after(struckAt, TRY_AGAIN)) return;
     if (work.measurements.length === 0) {
       work.planMeasurements(gpusMax, executors);
+      delete work.askedAt;
       this.#station.log.info(
         { model: work.spec.name, accelerators: work.measurements.length / work.spec.buckets.length },
         "measures",
@@ -261,8 +276,10 @@ class Profiler implements Actor {
     }
     // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they report others.
     if (work.measurements.length === 0) return;
-    if (work.missing.length === 0) return this.#publish(work.conclude(quantile, overhead));
-    const now = this.#ports.clock.now();
+    if (work.missing.length === 0) {
+      if (work.endTrial()) return this.#advance(work);
+      return this.#publish(work.conclude(quantile, overhead));
+    }
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
     work.askedAt = now;
     for (const { executor, gpu, bucket } of work.missing) {
@@ -273,7 +290,7 @@ class Profiler implements Actor {
         number: work.spec.number,
         bucket,
         batchSizes: batchSizesOf(work.spec.batchSizeMax),
-        runs: this.#config.runs,
+        runs: work.isTrial ? 1 : this.#config.runs,
         budget: this.#config.budget,
       });
     }
