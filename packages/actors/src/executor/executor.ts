@@ -37,6 +37,7 @@ import {
   threadId,
 } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
+import { plausible } from "../plausible.ts";
 import type { Actor } from "../ports.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
@@ -127,6 +128,7 @@ class Executor implements Actor {
     this.#membership = new Membership({
       self: config.key,
       station: this.#station,
+      store: ports.store,
       clock: ports.clock,
       fence: this.#fence,
       desks: this.#desks,
@@ -166,6 +168,7 @@ class Executor implements Actor {
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reportUnready();
+      this.#checkTerms();
       this.#tellInventory();
       this.#runner.tellObserved();
       this.#alone.tell();
@@ -334,8 +337,9 @@ class Executor implements Actor {
 
   #listen(): void {
     const { reader } = this.#station;
-    reader.on(BatchDispatched, (batch, sender) => this.#onBatch(batch, sender));
-    this.#ports.data.onBatch?.((batch, sender, rows) => this.#onBatch(batch, sender, rows));
+    const { batch: isPlausible } = plausible(() => this.#now());
+    this.#station.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
+    this.#ports.data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
@@ -408,6 +412,12 @@ class Executor implements Actor {
     const { spec, lease } = model;
     for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
       this.#fence.raiseTerm(threadId(spec.number, bucket), lease.term);
+  }
+
+  #checkTerms(): void {
+    for (const { spec, lease } of this.#catalog.models())
+      for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
+        this.#fence.checkTerm(threadId(spec.number, bucket), lease.term);
   }
 
   /** The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it was. */

@@ -27,6 +27,7 @@ import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { PlacementBook } from "../placement-book.ts";
+import { plausible } from "../plausible.ts";
 import { isOnDuty } from "../duty.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
@@ -115,7 +116,6 @@ class Profiler implements Actor {
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
-    const { reader } = this.#station;
     this.#station.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
     this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
       if (sender === inventory.executor) this.#onInventory(inventory);
@@ -126,7 +126,7 @@ class Profiler implements Actor {
       work.note(measured);
       this.#advance(work);
     });
-    reader.on(BatchFinished, ({ thread, batchSize, run }) => {
+    this.#station.onPacked(BatchFinished, plausible(() => ports.clock.now()).finished, ({ thread, batchSize, run }) => {
       this.#runsSeen++;
       this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
     });
