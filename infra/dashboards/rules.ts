@@ -90,6 +90,14 @@ const alerts: readonly Alert[] = [
     summary: "{{ $value }} models are quarantined: they ended or hung their executors",
     description: "`tutti models` says which and why; `tutti load` of a better file, or of the same one, lifts it.",
   }),
+  alert("TuttiModelStalled", {
+    expr: "tutti_model_stalled > 0",
+    wait: "0s",
+    severity: "page",
+    summary: "{{ $labels.model }} answered none of its requests for seconds, though accelerators serve",
+    description:
+      "Its batcher starts it anew every 2 s, and one that goes on firing is not helped by that: `tutti restart` its batcher, then its executors.",
+  }),
   alert("TuttiAcceleratorsHalted", {
     expr: 'tutti_accelerators{state="halted"} > 0',
     wait: "5m",
@@ -146,6 +154,7 @@ export function rulesTest(file: string): object {
     { series: 'tutti_ranker_epoch{sub_cluster="main"}', values: constant(7) },
     { series: 'tutti_ranker_spares{sub_cluster="main"}', values: constant(1) },
     { series: 'tutti_models{state="quarantined"}', values: constant(0) },
+    { series: 'tutti_model_stalled{model="m"}', values: constant(0) },
     { series: 'tutti_accelerators{state="serving"}', values: constant(4) },
     { series: 'tutti_accelerators{state="halted"}', values: constant(0) },
     { series: "tutti_advice_accelerators", values: constant(4) },
@@ -181,6 +190,7 @@ export function rulesTest(file: string): object {
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': constant(0) }, ["TuttiNoLeader"]),
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': "" }, ["TuttiNoLeader"]),
       scene({ 'tutti_models{state="quarantined"}': constant(2) }, ["TuttiModelQuarantined"]),
+      scene({ 'tutti_model_stalled{model="m"}': constant(1) }, ["TuttiModelStalled"]),
       scene({ 'tutti_accelerators{state="halted"}': constant(1) }, ["TuttiAcceleratorsHalted"]),
       scene({ 'tutti_accelerators{state="serving"}': constant(0), tutti_advice_accelerators: constant(0) }, [
         "TuttiNoAccelerator",

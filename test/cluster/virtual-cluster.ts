@@ -176,6 +176,8 @@ export class VirtualCluster {
     pace?: PaceSpec;
     /** Bytes of its weights. */
     memory?: number;
+    /** Its latencies are not given: the profiler has to find them out. */
+    isUnmeasured?: boolean;
   }): void {
     const batchSizeMax = model.batchSizeMax ?? 32;
     const latency = (batchSize: number): Micros => millis(model.alphaMs * batchSize + model.betaMs);
@@ -188,7 +190,8 @@ export class VirtualCluster {
       batchSizeMax,
       latency,
     });
-    const { runDeadlineMs, pace, memory } = model;
+    const { runDeadlineMs, pace, memory, isUnmeasured = false } = model;
+    const { profile, ...unmeasured } = spec;
     const { version } = splitModelName(model.name);
     const more = {
       ...(version !== undefined && { version }),
@@ -196,7 +199,8 @@ export class VirtualCluster {
       ...(runDeadlineMs !== undefined && { runDeadline: millis(runDeadlineMs) }),
       ...(pace !== undefined && { pace }),
     };
-    this.store.put(BUCKET.models, spec.name, toJson({ ...spec, ...more }), () => undefined);
+    const value = { ...unmeasured, ...(!isUnmeasured && { profile }), ...more };
+    this.store.put(BUCKET.models, spec.name, toJson(value), () => undefined);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Executors with real ONNX models that are killed or abort in mid-run, or hang: their batches run elsewhere, and a model that ends one after the other is quarantined. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, readdirSync } from "node:fs";
+import { readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,7 +67,7 @@ async function askUntilAnswered(model: string): Promise<void> {
 async function executorThatRuns(model: string): Promise<number> {
   const notes = join(up.runDirectory, new URL(up.url).port, "executors");
   for (;;) {
-    for (const name of readdirSync(notes)) {
+    for (const name of readdirSync(notes).filter((entry) => entry.endsWith(".run"))) {
       const text = readFileSync(join(notes, name), "utf8");
       if (text.startsWith("{") && (JSON.parse(text) as { model: string }).model === model)
         return Number(name.split(".").at(-2));
@@ -136,6 +136,9 @@ test("an executor under `tutti run` ends with it, also when that is killed", asy
   await up.next("status", ({ gpus }) => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 9));
   const children = readFileSync(`/proc/${run.pid}/task/${run.pid}/children`, "utf8").trim().split(" ").map(Number);
   expect(children).toHaveLength(1);
+  // What it would find by a relative path: nothing.
+  expect(readlinkSync(`/proc/${children[0]}/cwd`)).toBe(join(folder, "empty"));
+  expect(readdirSync(join(folder, "empty"))).toEqual([]);
   run.kill("SIGKILL");
   await once(run, "exit");
   await gone(children, 20_000);

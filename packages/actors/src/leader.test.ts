@@ -1,6 +1,8 @@
 import { VirtualClock } from "@tutti/clock";
-import { type Heartbeat, LEAD_EXPECTED_FOR, LeadExpected, RankerAnnounced } from "@tutti/protocol";
-import { type ActorKey, actorKey, after, instant, micros } from "@tutti/units";
+import { BUCKET, type Heartbeat, LEAD_EXPECTED_FOR, LeadExpected, RankerAnnounced, leaseKeys } from "@tutti/protocol";
+import { InMemoryStore } from "@tutti/store";
+import { type ActorKey, actorKey, after, instant, micros, seconds } from "@tutti/units";
+import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type Leader, LeaderWatch } from "./leader.ts";
 import type { Station } from "./station.ts";
@@ -16,15 +18,18 @@ function watch() {
   const clock = new VirtualClock();
   const heard: Leader[] = [];
   const expected: [number, string][] = [];
+  const store = new InMemoryStore({ deliver: (run) => run() });
+  const disproved: [string, Leader | undefined][] = [];
   const leaders = new LeaderWatch({
-    ...{ station, clock, onChange: (leader) => heard.push(leader) },
+    ...{ station, store, clock, onChange: (leader) => heard.push(leader) },
+    onDisproved: (subCluster, leader) => disproved.push([subCluster, leader]),
     onExpected: (successor, subCluster) => expected.push([successor, subCluster]),
   });
-  const tell = (key: number, epoch: number, subCluster = "main"): void =>
-    handlers.get(RankerAnnounced)!({ key: actorKey(key), epoch, subCluster } as never, actorKey(key));
+  const tell = (key: number, epoch: number, subCluster = "main", sender = key): void =>
+    handlers.get(RankerAnnounced)!({ key: actorKey(key), epoch, subCluster } as never, actorKey(sender));
   const expecting = (key: number, epoch: number, subCluster = "main", sender = key): void =>
     handlers.get(LeadExpected)!({ key: actorKey(key), epoch, subCluster } as never, actorKey(sender));
-  return { leaders, heard, tell, expecting, expected, clock };
+  return { leaders, heard, disproved, store, tell, expecting, expected, clock };
 }
 const beat = (key: number, changes: Partial<Heartbeat>): Heartbeat => ({
   ...{ key: actorKey(key), role: "ranker", host: "h", pid: 1, sentAt: instant(1), startedAt: instant(1) },
@@ -90,4 +95,34 @@ test("who asks for the lease of the leader that is known is a successor, until s
   expect(leaders.successorOf("main")).toBe(4);
   clock.advanceTo(after(clock.now(), micros(1)));
   expect(leaders.successorOf("main")).toBe(undefined);
+});
+
+test("an epoch that the store has not reached is given up, and whoever has the lease leads; nobody leads in another's name", () => {
+  const { leaders, heard, disproved, store, tell, clock } = watch();
+  const write = (subCluster: string, ranker: number): number => {
+    let revision = 0;
+    store.put(BUCKET.leases, leaseKeys.ranker(subCluster), toJson({ ranker }), (result) => {
+      if ("revision" in result) revision = result.revision;
+    });
+    return revision;
+  };
+  const epoch = write("main", 1);
+  tell(1, epoch);
+  tell(9, epoch + 1, "main", 8);
+  clock.advanceTo(after(clock.now(), seconds(1)));
+  expect([heard.length, disproved]).toEqual([1, []]);
+  tell(9, 2 ** 40);
+  tell(9, 5_000, "nowhere");
+  expect([leaders.of("main")?.key, leaders.of("nowhere")?.key]).toEqual([9, 9]);
+  clock.advanceTo(after(clock.now(), seconds(1)));
+  const real = { key: 1, epoch, subCluster: "main" };
+  expect(disproved).toEqual([
+    ["main", real],
+    ["nowhere", undefined],
+  ]);
+  expect([leaders.of("main"), leaders.of("nowhere"), leaders.size]).toEqual([real, undefined, 1]);
+  const next = write("main", 2);
+  tell(2, next);
+  clock.advanceTo(after(clock.now(), seconds(1)));
+  expect([leaders.of("main")?.key, disproved.length]).toEqual([2, 2]);
 });

@@ -71,6 +71,7 @@ const isOffer = (offer: Unknown<Listed<"offers">>): boolean =>
   isMicros(offer.delay);
 const isLink = ({ process, path, publicKey }: Unknown<NonNullable<Heartbeat["link"]>>): boolean =>
   isText(process) && isText(path) && isText(publicKey);
+const isModels = (list: unknown): boolean => isListOf(list, isCount) && (list as unknown[]).length <= MODELS_MAX;
 const isAddress = (address: Unknown<NonNullable<Heartbeat["address"]>>): boolean =>
   isText(address.host) && isCount(address.port) && address.port < 65_536 && typeof address.tls === "boolean";
 
@@ -93,6 +94,7 @@ export const wellFormed = {
     isAbsentOr(beat.arrivals, (list) => isList<Listed<"arrivals">>(list, isLastArrival)) &&
     isAbsentOr(beat.takes, (takes) => typeof takes === "boolean") &&
     isAbsentOr(beat.load, isCount) &&
+    isAbsentOr(beat.stalled, isModels) &&
     isAbsentOr(beat.offers, (list) => isList<Listed<"offers">>(list, isOffer)) &&
     isAbsentOr(beat.gpus, (list) => isList<GpuState>(list, isGpuState)),
   rankerAnnounced: ({ key, epoch, subCluster }: Unknown<RankerAnnounced>): boolean =>

@@ -17,7 +17,7 @@ import {
 } from "@tutti/protocol";
 import ort from "onnxruntime-node";
 import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
-import { LoadRefusal, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { batchProblem, outputsProblem } from "./signature.ts";
@@ -78,12 +78,11 @@ export class FamilyModel {
   static async #create(spec: ModelSpec, bytes: Uint8Array, settings: SessionSettings): Promise<FamilyModel> {
     const made: ort.InferenceSession[] = [];
     const create = async (what: string, { offset, bytes: length }: PartSpec): Promise<ort.InferenceSession> => {
+      // A copy: the runtime reads words, and a part begins anywhere.
+      const part = bytes.slice(offset, offset + length);
+      checkSelfContained(part);
       try {
-        // A copy: the runtime reads words, and a part begins anywhere.
-        const session = await ort.InferenceSession.create(
-          bytes.slice(offset, offset + length),
-          sessionOptions(settings),
-        );
+        const session = await ort.InferenceSession.create(part, sessionOptions(settings));
         made.push(session);
         return session;
       } catch (cause) {

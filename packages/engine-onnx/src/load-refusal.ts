@@ -1,5 +1,6 @@
 /** What models and families have in common when they are loaded. */
 import { createHash } from "node:crypto";
+import { externalDataProblem } from "@tutti/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 import type ort from "onnxruntime-node";
@@ -17,6 +18,12 @@ export function checkSha256({ file }: ModelSpec, bytes: Uint8Array): void {
   if (found === file?.sha256) return;
   const expected = file?.sha256 ?? "none: the spec has no file";
   throw new LoadRefusal(`the file has sha256 ${found}, the spec ${expected}: load the model again`);
+}
+
+/** Whoever can write models into the store could otherwise read this process's files and memory. @throws {LoadRefusal} */
+export function checkSelfContained(bytes: Uint8Array): void {
+  const problem = externalDataProblem(bytes);
+  if (problem !== undefined) throw new LoadRefusal(problem);
 }
 
 /** Inputs that are the same for every request. */

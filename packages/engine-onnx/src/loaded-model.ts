@@ -10,7 +10,7 @@ import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/proto
 import ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";
 import { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
-import { LoadRefusal, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
+import { LoadRefusal, checkSelfContained, checkSha256, constantsOf, since, textOf } from "./load-refusal.ts";
 import { type SessionSettings, sessionOptions } from "./provider.ts";
 import { randomBatch } from "./random-batch.ts";
 import { batchProblem, signatureProblem } from "./signature.ts";
@@ -38,13 +38,14 @@ export class LoadedModel {
   }
 
   /**
-   * Checks the file's sha256 (a flipped byte in the weights loads in silence), makes the session, compares file and spec, and on
-   * another provider than the CPU compares outputs with the CPU's.
+   * Checks the file's sha256 (a flipped byte in the weights loads in silence) and that no tensor of it lies elsewhere, makes the session, compares file and
+   * spec, and on another provider than the CPU compares outputs with the CPU's.
    *
    * @throws {LoadRefusal}
    */
   static async load({ spec, bytes, settings }: LoadOptions): Promise<LoadedModel> {
     checkSha256(spec, bytes);
+    checkSelfContained(bytes);
     const model = await LoadedModel.#create(spec, bytes, settings);
     if (settings.provider === "cpu") return model;
     try {

@@ -1,5 +1,6 @@
 import type { Tensor } from "@tutti/protocol";
 import ort from "onnxruntime-node";
+import { checkSelfContained } from "./load-refusal.ts";
 import { sessionOptions } from "./provider.ts";
 import { fromOrt, toOrt } from "./tensor-types.ts";
 
@@ -10,8 +11,9 @@ export interface Trial {
   release(): Promise<void>;
 }
 
-/** On the CPU, with one thread. @throws what onnxruntime says */
+/** On the CPU, with one thread. @throws {LoadRefusal} a tensor lies outside the file @throws what onnxruntime says */
 export async function openTrial(bytes: Uint8Array): Promise<Trial> {
+  checkSelfContained(bytes);
   const session = await ort.InferenceSession.create(bytes, sessionOptions({ provider: "cpu", threads: 1 }));
   return {
     run: async (feeds) => {

@@ -2,6 +2,7 @@ export * from "./audio-frames.ts";
 export { type AxisConfig, type CutConfig, PARTS_MAX } from "./axis-config.ts";
 export * from "./ctc-text.ts";
 export * from "./demo-models.ts";
+export * from "./generated-leaks.ts";
 export * from "./generated-models.ts";
 export * from "./generated-sequences.ts";
 export * as onnxGraph from "./graph-builder.ts";

@@ -7,7 +7,8 @@
 import { createHash } from "node:crypto";
 import { fromBinary } from "@bufbuild/protobuf";
 import type { GraphProto, ModelProto, TensorProto, ValueInfoProto } from "onnx-buf";
-import { ModelProtoSchema, TensorProto_DataLocation, TensorProto_DataType } from "onnx-buf";
+import { ModelProtoSchema, TensorProto_DataType } from "onnx-buf";
+import { externalDataProblem } from "@tutti/engine";
 import { type DataType, TuttiError } from "@tutti/protocol";
 
 /** An axis of a declared shape: its size, the file's name for it, or `?` where the file gives neither. */
@@ -102,6 +103,8 @@ const LOOKALIKES: readonly { readonly start: string; readonly what: string }[] =
  */
 export function describeModel(bytes: Uint8Array): ModelDescription {
   const model = decodeModel(bytes);
+  const problem = externalDataProblem(bytes);
+  if (problem !== undefined) throw new ModelFileError("unsupported", problem);
   const graph = model.graph as GraphProto;
   const initialized = new Set(graph.initializer.map((tensor) => tensor.name));
   for (const tensor of graph.initializer) checkInitializer(tensor);
@@ -157,10 +160,6 @@ export function decodeModel(bytes: Uint8Array): ModelProto {
 }
 
 function checkInitializer(tensor: TensorProto): void {
-  if (tensor.dataLocation === TensorProto_DataLocation.EXTERNAL) {
-    const text = `weight '${tensor.name}' lies in another file: save the model as one file (onnx.save_model(m, path, save_as_external_data=False))`;
-    throw new ModelFileError("unsupported", text);
-  }
   const elementBytes = ELEMENT_BYTES[tensor.dataType as TensorProto_DataType];
   if (elementBytes === undefined || tensor.rawData.byteLength === 0) return;
   const expected = tensor.dims.reduce((product, dim) => product * Number(dim), elementBytes);

@@ -60,12 +60,14 @@ function reasonOf(name: string, strikes: readonly Strike[]): string {
   const first = strikes[0]!;
   const last = strikes.at(-1)!;
   const within = formatDuration(micros(Math.max(0, last.at - first.at)));
-  const told = strikes.map(({ how, doing, gpu, host }) => `${HOW[how]} ${DOING[doing]} on ${host}, accelerator ${gpu}`);
+  const told = strikes.map(strikeText);
   return (
     `it ended its executor ${strikes.length} times in a row within ${within} (${told.join("; ")}): ` +
     `repair it and load it again, or try it as it is with "tutti models --release ${name}"`
   );
 }
+export const strikeText = ({ how, doing, gpu, host }: Strike): string =>
+  `${HOW[how]} ${DOING[doing]} on ${host}, accelerator ${gpu}`;
 const HOW = { hung: "hung in", crashed: "crashed", killed: "was killed in" } as const;
 const DOING = { run: "a run", load: "its load" } as const;
 

@@ -55,6 +55,8 @@ export const Heartbeat = packed<{
   readonly takes?: boolean;
   /** batcher: requests a second of its models, and ten for each of them. */
   readonly load?: number;
+  /** batcher: numbers of models that it has just started anew because they answered nothing. What was offered of them before is void. */
+  readonly stalled?: readonly number[];
   /** executor: its accelerators. */
   readonly gpus?: readonly GpuState[];
 }>({ tag: 64, name: "heartbeat", from: "every actor", to: "every actor", repair: "the next one" });

@@ -8,6 +8,7 @@
  *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the lead is in a hurry.
  *   G5. What an accelerator says of a sequence beyond the newest is as good as a joining: it went on under a predecessor after we had heard of it, and no grant of ours up to that
  *       sequence will be obeyed.
+ *   G6. A sequence that is further ahead than grants can bring it is nobody's.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
@@ -16,6 +17,9 @@ const NO_EXECUTOR = 0;
 
 /** Ids for which there is room at first. */
 const ROOM = 16;
+
+/** Of sequences: an executor takes none that is further ahead of its own (Fence). */
+const REACH = 2 ** 32;
 
 /** In place of a slot: nobody waits for the answer (any more). */
 export const NOBODY = -1;
@@ -26,6 +30,8 @@ export class Accelerators {
   /** Expiry of the grant in flight, or when to ask again. */
   readonly timers: IndexedHeap;
   #executors = new Float64Array(ROOM);
+  /** 1: its sequence is known, also while nobody drives it. */
+  #isCounted = new Uint8Array(ROOM);
   #grantSeqs = new Float64Array(ROOM);
   /** The oldest grant that a report may speak of: the newest that was not declined. */
   #reportable = new Float64Array(ROOM);
@@ -58,16 +64,31 @@ export class Accelerators {
   mayReport(gpu: number, grantSeq: number): boolean {
     return grantSeq >= this.#reportable[gpu]! && grantSeq <= this.#grantSeqs[gpu]!;
   }
+  /** Whether a report speaks of a grant before the newest, though that one has been answered: it was lost, or the answer is not true. */
+  isOutdated(gpu: number, grantSeq: number): boolean {
+    if (gpu >= this.#grantSeqs.length || this.#grantedTo[gpu] !== 0 || this.timers.has(gpu)) return false;
+    return grantSeq < this.#reportable[gpu]!;
+  }
   /** The slot that the grant in flight went to; NOBODY if there is none in flight. */
   grantedTo(gpu: number): number {
     return gpu < this.#grantedTo.length ? this.#grantedTo[gpu]! - 1 : NOBODY;
+  }
+
+  /** G6. */
+  isInReach(gpu: number, grantSeq: number): boolean {
+    return gpu >= this.#isCounted.length || this.#isCounted[gpu] === 0 || grantSeq - this.#grantSeqs[gpu]! <= REACH;
+  }
+  /** What it says next of its sequence counts, though it is lower. */
+  forgetSequence(gpu: number): void {
+    this.#isCounted[gpu] = 0;
   }
 
   join(gpu: GpuId, executor: ActorKey, freeAt: number, grantSeq: number): void {
     if (gpu >= this.#executors.length) this.#grow(gpu);
     if (this.#executors[gpu] === NO_EXECUTOR) this.#joined++;
     this.#executors[gpu] = executor;
-    if (grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
+    if (this.#isCounted[gpu] === 0 || grantSeq > this.#grantSeqs[gpu]!) this.#grantSeqs[gpu] = grantSeq;
+    this.#isCounted[gpu] = 1;
     this.#reportable[gpu] = grantSeq;
     this.settle(gpu, freeAt);
   }
@@ -101,8 +122,9 @@ export class Accelerators {
 
   #grow(gpu: GpuId): void {
     const room = 2 ** Math.ceil(Math.log2(gpu + 1));
-    const widened = <A extends Int32Array | Float64Array>(from: A, to: A): A => (to.set(from), to);
+    const widened = <A extends Uint8Array | Int32Array | Float64Array>(from: A, to: A): A => (to.set(from), to);
     this.#executors = widened(this.#executors, new Float64Array(room));
+    this.#isCounted = widened(this.#isCounted, new Uint8Array(room));
     this.#grantSeqs = widened(this.#grantSeqs, new Float64Array(room));
     this.#reportable = widened(this.#reportable, new Float64Array(room));
     this.#reportableBefore = widened(this.#reportableBefore, new Float64Array(room));

@@ -163,6 +163,7 @@ export function gpuJoined(
     rank.ignored++;
     return;
   }
+  if (!accelerators.isInReach(gpu, grantSeq)) return; // G6
   // The same incarnation announcing itself again says nothing about a grant that it has not seen yet.
   if (accelerators.isDrivenBy(gpu, executor) && grantSeq < accelerators.grantSeq(gpu)) return;
   const waiting = accelerators.grantedTo(gpu);
@@ -178,6 +179,7 @@ export function gpuFreed(
   advance(rank, at);
   const { accelerators } = rank;
   if (!accelerators.isDrivenBy(gpu, executor)) return;
+  if (!accelerators.isInReach(gpu, grantSeq)) return; // G6
   if (grantSeq > accelerators.grantSeq(gpu)) return gpuJoined(rank, at, { gpu, executor, freeAt, grantSeq }); // G5
   if (!accelerators.mayReport(gpu, grantSeq)) return; // G2
   const waiting = accelerators.grantedTo(gpu); // its report has overtaken the model's answer

@@ -32,6 +32,7 @@ export class Allegiance {
     this.leaders = new LeaderWatch({
       ...options,
       onChange: (leader) => this.#onLeader(leader),
+      onDisproved: (subCluster) => this.#onDisproved(subCluster),
       onExpected: (successor, subCluster) => this.#onExpected(successor, subCluster),
     });
     this.book = new PlacementBook(options.store, options.station.log, () => this.#onPlacement());
@@ -59,6 +60,22 @@ export class Allegiance {
     // Where there is only one, whoever grants leads it.
     if (subCluster === undefined) return this.leaders.size > 1;
     return subCluster !== entry.subCluster;
+  }
+
+  /** Whoever grants leads, as far as we know: a grant may come before its announcement. */
+  noteGrant({ subCluster }: ThreadEntry, { epoch }: Grant, ranker: ActorKey): void {
+    if (subCluster !== undefined && epoch > (this.leaders.of(subCluster)?.epoch ?? 0))
+      this.leaders.hear({ key: ranker, epoch, subCluster });
+  }
+
+  /** What was offered to a leader that never was is offered to the one that is. */
+  #onDisproved(subCluster: string): void {
+    const { threads, dispatcher, step, clock } = this.#options;
+    for (const entry of threads.values()) {
+      if (entry.subCluster !== subCluster) continue;
+      dispatcher().unseen(entry.id);
+      step(entry, { kind: "sub-cluster-changed", at: clock.now(), epoch: this.leaderOf(entry)?.epoch ?? 0 });
+    }
   }
 
   #onExpected(successor: ActorKey, subCluster: string): void {

@@ -60,3 +60,18 @@ test("each arrival is fresh exactly once, in whatever order and however often it
     }),
   );
 });
+
+test("a number that its ingress never reached is taken back by the second heartbeat, and one out of all reach is nobody's", () => {
+  const order = new ArrivalOrder();
+  const note = (arrivalSeq: number) => order.note(ingress, thread, 1, arrivalSeq);
+  expect([note(1), note(2)]).toEqual(["fresh", "fresh"]);
+  expect(note(Number.MAX_SAFE_INTEGER)).toBe("repeated");
+  expect(order.missing(ingress, thread, 1, 2 ** 40, at(0))).toBeUndefined();
+  expect(note(3)).toBe("fresh");
+  // A lie: what comes next would pass for repeated once the gap before it is given up.
+  expect(note(1_000)).toEqual({ from: 4, to: 1_000 });
+  // It may only have overtaken this heartbeat.
+  expect(order.missing(ingress, thread, 1, 3, at(100))).toMatchObject({ from: 4 });
+  expect(order.missing(ingress, thread, 1, 3, at(200))).toBeUndefined();
+  expect([note(4), note(4), note(5), note(1_000)]).toEqual(["fresh", "repeated", "fresh", { from: 6, to: 1_000 }]);
+});

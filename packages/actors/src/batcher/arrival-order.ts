@@ -1,3 +1,4 @@
+import { INGRESS_REQUESTS_MAX } from "@tutti/protocol";
 import { type ActorKey, type Instant, ALWAYS, after, millis, type ThreadId } from "@tutti/units";
 
 /** Gaps remembered per lane. More than that is a broken connection, and ends with a new lease or a new ingress. */
@@ -16,6 +17,8 @@ interface Gap {
 interface Lane {
   term: number;
   next: number;
+  /** As it was at the last heartbeat. */
+  nextAtBeat: number;
   /** Half-open ranges that have not come. */
   gaps: Gap[];
 }
@@ -37,6 +40,8 @@ export class ArrivalOrder {
       lane.next++;
       return "fresh";
     }
+    // What was lost on the way can't be asked for, if there ever was so much.
+    if (arrivalSeq - lane.next > INGRESS_REQUESTS_MAX) return "repeated";
     if (arrivalSeq < lane.next) return takeFromGap(lane, arrivalSeq) ? "fresh" : "repeated";
     const missed = { from: lane.next, to: arrivalSeq };
     addGap(lane, missed);
@@ -48,10 +53,16 @@ export class ArrivalOrder {
   missing(ingress: ActorKey, thread: ThreadId, term: number, last: number, now: Instant): MissedRange | undefined {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return undefined;
-    if (lane.next <= last) {
+    // What came before the last heartbeat was sent before this one: numbers beyond it are nobody's, and would pass for what is still to come.
+    if (last + 1 < lane.nextAtBeat) {
+      lane.next = last + 1;
+      lane.gaps = lane.gaps.filter(({ from }) => from < lane.next);
+    }
+    if (lane.next <= last && last - lane.next <= INGRESS_REQUESTS_MAX) {
       addGap(lane, { from: lane.next, to: last + 1 });
       lane.next = last + 1;
     }
+    lane.nextAtBeat = lane.next;
     // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would pass for a repetition.
     const isOver = ({ askings, askedAt }: Gap): boolean =>
       askings >= ASKINGS_MAX && now >= after(askedAt, ASK_AGAIN_AFTER);
@@ -74,7 +85,7 @@ export class ArrivalOrder {
     let lanes = this.#lanes.get(ingress);
     if (lanes === undefined) this.#lanes.set(ingress, (lanes = new Map()));
     let lane = lanes.get(thread);
-    if (lane === undefined || term > lane.term) lanes.set(thread, (lane = { term, next: 1, gaps: [] }));
+    if (lane === undefined || term > lane.term) lanes.set(thread, (lane = { term, next: 1, nextAtBeat: 1, gaps: [] }));
     return lane;
   }
 }

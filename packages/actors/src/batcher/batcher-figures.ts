@@ -9,6 +9,7 @@ export function batcherFigures(
   at: Instant,
   outstanding: number,
   guardUs: Micros,
+  stalls: { readonly renewals: number; readonly has: (modelNumber: number) => boolean },
 ): Omit<StatsReported, "key" | "role" | "at"> {
   let arrivals = 0;
   let batches = 0;
@@ -44,6 +45,8 @@ export function batcherFigures(
       scarcityPerMille: Math.round(1_000 * entry.core.scarcity.level),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
+      // It could be served and answered nothing: it was started anew.
+      stalled: stalls.has(entry.spec.number) ? 1 : 0,
     };
     return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };
   });
@@ -55,6 +58,7 @@ export function batcherFigures(
       items,
       outstanding,
       guardUs,
+      renewals: stalls.renewals,
     },
     perThread,
   };

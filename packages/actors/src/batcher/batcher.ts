@@ -22,6 +22,7 @@ import {
 import { type ModelEvent, type Policy, type Preference, step } from "@tutti/scheduling";
 import { type ActorKey, type BatchId, type Instant, NEVER, between, millis, seconds } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
+import { plausible } from "../plausible.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { OWN_APP_NUMBER } from "../ingress/own-request.ts";
 import { Station } from "../station.ts";
@@ -36,6 +37,7 @@ import { ModelLoads } from "./model-loads.ts";
 import type { DelayFloors } from "./pull-cost.ts";
 import { SampleMarks } from "./sample-marks.ts";
 import { ShareNotices } from "./share-notices.ts";
+import { StallDetector } from "./stall-detector.ts";
 import { ThreadKeeper, profileOf } from "./thread-keeper.ts";
 import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
@@ -84,6 +86,7 @@ class Batcher implements Actor {
   readonly #allegiance: Allegiance;
   readonly #dispatcher: Dispatcher;
   readonly #shares: ShareNotices;
+  readonly #stalls: StallDetector;
   readonly #alarm: Alarm;
   readonly #timers: Stop[];
   #early: { arrival: RequestArrived; sender: ActorKey }[] = [];
@@ -141,6 +144,7 @@ class Batcher implements Actor {
     });
     this.#keeper = this.#createKeeper();
     this.#shares = new ShareNotices({ station: this.#station, threads: this.#threads, clock: ports.clock });
+    this.#stalls = this.#createStalls();
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#listen();
     this.#timers = [
@@ -170,6 +174,7 @@ class Batcher implements Actor {
       this.#dispatcher.close();
       this.#holdings.close();
       this.#shares.close();
+      this.#stalls.close();
       for (const timer of this.#timers) timer.stop();
       this.#catalog.close();
       this.#allegiance.book.close();
@@ -194,25 +199,42 @@ class Batcher implements Actor {
     });
   }
 
+  #createStalls(): StallDetector {
+    const { clock } = this.#ports;
+    return new StallDetector({
+      ...{ clock, log: this.#station.log, threads: this.#threads },
+      serves: (subCluster) =>
+        this.#station.directory.some("executor", ({ gpus = [] }) =>
+          gpus.some((gpu) => gpu.serving && gpu.subCluster === subCluster),
+        ),
+      renew: (modelNumber) => this.#holdings.renew(modelNumber),
+      tell: () => this.#station.beat(),
+    });
+  }
+
   #listen(): void {
     const { reader } = this.#station;
-    reader.on(RequestArrived, (arrival, sender) => this.#onArrival(arrival, sender));
+    const { arrival: isArrival, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
+    this.#station.onPacked(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
     reader.on(RequestWithdrawn, ({ thread, seq }, sender) => {
       const entry = this.#threads.get(thread);
-      if (entry !== undefined) this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
+      if (entry === undefined) return;
+      this.#stalls.withdrawn(entry);
+      this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
     });
-    reader.on(GpuGranted, (grant, sender) => {
+    this.#station.onPacked(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
       // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it expires.
       if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
       if (grant.term > entry.term) return;
       if (this.#allegiance.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
+      this.#allegiance.noteGrant(entry, grant, sender);
       entry.grants++;
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
     });
-    reader.on(BatchFinished, (finished, sender) => this.#onFinished(finished, sender));
+    this.#station.onPacked(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
       if (this.#release(batchId, sender) !== undefined)
         this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
@@ -235,9 +257,9 @@ class Batcher implements Actor {
     }
     if (arrival.term < entry.term) return; // B1: sent again under the new term by its ingress.
     const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
-    if (verdict === "repeated") return;
-    if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
     const now = this.#now();
+    if (verdict === "repeated") return this.#stalls.arrived(entry, arrival.deadline, now);
+    if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
     entry.arrivals++;
     this.#marks.arrived(entry.id, arrival.app);
     entry.arrivalLagUs += between(arrival.arrivedAt, now);
@@ -254,7 +276,9 @@ class Batcher implements Actor {
       isOwn: arrival.app === OWN_APP_NUMBER,
       thread: arrival.thread,
     };
+    const { infeasible } = entry;
     this.#step(entry, { kind: "request-arrived", at: now, request });
+    if (entry.infeasible === infeasible) this.#stalls.arrived(entry, arrival.deadline, now);
   }
 
   #askAgain(
@@ -282,6 +306,7 @@ class Batcher implements Actor {
     else if (peer.role === "ingress") {
       this.#order.forgetIngress(peer.key);
       this.#dispatcher.forgetIngress(peer.key);
+      for (const entry of this.#threads.values()) this.#stalls.withdrawn(entry);
       this.#stepAll((at) => ({ kind: "ingress-lost", at, ingress: peer.key }));
     }
   }
@@ -302,6 +327,7 @@ class Batcher implements Actor {
     if (finished.batchSize > 0) {
       const startDelay = between(finished.grantedAt, finished.readyAt);
       countStart(entry, finished.batchSize, startDelay);
+      this.#stalls.answered(entry);
       entry.pullCost.note(now, finished.batchSize, startDelay);
     }
     const ran = finished.batchSize > 0 && finished.failed === 0;
@@ -430,10 +456,10 @@ class Batcher implements Actor {
 
   #beat(): Partial<Heartbeat> {
     const load = Math.round(this.#loads.total);
-    return { offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes, load };
+    return { offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes, load, ...this.#stalls.news() };
   }
   #stats() {
     const { size: outstanding } = this.#dispatcher.outstanding;
-    return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness());
+    return batcherFigures(this.#threads, this.#now(), outstanding, this.#ports.clock.lateness(), this.#stalls);
   }
 }

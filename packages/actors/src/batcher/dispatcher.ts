@@ -247,7 +247,9 @@ export class Dispatcher implements ModelEffects {
     const thread = (request as QueuedRequest).thread;
     const entry = this.#threads.get(thread);
     if (entry !== undefined) entry[cause]++;
-    this.#station.send(request.ingress, RequestRefused, { thread, code, seq: request.seq, feasible }, "soon");
+    // Less than nothing where a request says that it came later than it did.
+    const refused = { thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) };
+    this.#station.send(request.ingress, RequestRefused, refused, "soon");
   }
 
   /** Asks what became of a batch that should have been reported long ago. */

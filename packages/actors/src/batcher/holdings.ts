@@ -120,6 +120,12 @@ export class Holdings {
     this.#handover.tick();
   }
 
+  /** The threads of a model that we hold start again, under a new term. */
+  renew(modelNumber: number): void {
+    for (const model of this.#options.catalog().models())
+      if (model.spec.number === modelNumber) this.leases.renew(model);
+  }
+
   /** Takes nothing more, and hands on what it has. */
   leave(): void {
     if (this.leaving) return;

@@ -1,7 +1,7 @@
 import { IndexedHeap } from "@tutti/collections";
 import { MODELS_MAX, type ModelSpec } from "@tutti/protocol";
 import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
-import { BUCKETS_MAX, type Instant, type Micros, type ThreadId } from "@tutti/units";
+import { BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId } from "@tutti/units";
 import type { PullCost } from "./pull-cost.ts";
 
 /** One ModelThread of this batcher, with what its shell keeps beside it. */
@@ -30,6 +30,9 @@ export interface ThreadEntry {
   items: number;
   infeasible: number;
   overloaded: number;
+  /** Requests since the last batch that ran, and the first deadline of them: StallDetector. */
+  unanswered: number;
+  answerDueAt: Instant;
   /** Whether it was overloaded when ShareNotices last looked. */
   wasOverloaded: boolean;
 }
@@ -47,6 +50,8 @@ export const AT_FIRST = {
   items: 0,
   infeasible: 0,
   overloaded: 0,
+  unanswered: 0,
+  answerDueAt: NEVER,
   wasOverloaded: false as boolean,
 } as const;
 

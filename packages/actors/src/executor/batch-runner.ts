@@ -46,6 +46,8 @@ export interface BatchRunnerOptions {
 
 /** How long an ingress may be late with its rows before a batch that is due starts without them; it is told then that they did not run. */
 const PULL_GRACE = millis(2);
+/** However late a batch may start: an ingress answers at once, and one that is not there must not hold a place for long. */
+const PULL_MS_MAX = 3_000;
 /** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
 const OBSERVED_MAX = 4_096;
 
@@ -119,7 +121,7 @@ export class BatchRunner {
   #pull(run: Run): void {
     const { batch } = run;
     const { station, data, self, clock } = this.#options;
-    const timeoutMs = Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20);
+    const timeoutMs = Math.min(PULL_MS_MAX, Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20));
     if (run.waiting === 0) return this.#start(run);
     if (run.waiting > 1) {
       // T8: an ingress that hangs must not make the rows of the others late.

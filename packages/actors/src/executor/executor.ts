@@ -37,6 +37,7 @@ import {
   threadId,
 } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
+import { plausible } from "../plausible.ts";
 import type { Actor } from "../ports.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
@@ -56,7 +57,14 @@ import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
 import { ShadowRuns } from "./shadow-runs.ts";
 import { StrikeBook } from "./strike-book.ts";
-import { type EngineDeath, WatchedEngine, loadLimitOf, runLimitOf } from "./watched-engine.ts";
+import {
+  type EngineDeath,
+  RUN_LIMIT_UNKNOWN,
+  WatchedEngine,
+  firstRunLimitOf,
+  loadLimitOf,
+  runLimitOf,
+} from "./watched-engine.ts";
 
 export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
@@ -120,6 +128,7 @@ class Executor implements Actor {
     this.#membership = new Membership({
       self: config.key,
       station: this.#station,
+      store: ports.store,
       clock: ports.clock,
       fence: this.#fence,
       desks: this.#desks,
@@ -159,6 +168,7 @@ class Executor implements Actor {
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reportUnready();
+      this.#checkTerms();
       this.#tellInventory();
       this.#runner.tellObserved();
       this.#alone.tell();
@@ -269,13 +279,16 @@ class Executor implements Actor {
     return new WatchedEngine(engine, {
       gpu,
       clock: this.#ports.clock,
-      loadLimit: loadLimitOf,
+      loadLimit: (spec) => loadLimitOf(spec, engine.type),
       runLimit: ({ model: name, bucket, batchSize, units = [] }) => {
         const model = this.#catalog.get(name);
+        if (model === undefined) return RUN_LIMIT_UNKNOWN;
+        if (model.spec.runDeadline !== undefined) return model.spec.runDeadline;
         // Measured at the typical length: a longer batch may take as much longer.
-        const typical = model === undefined ? 0 : unitsOfLengths(typicalLengths(model.spec));
+        const typical = unitsOfLengths(typicalLengths(model.spec));
         const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
-        return runLimitOf(model?.spec.runDeadline, model?.status?.profiles[bucket] ?? [], { batchSize, times });
+        const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
+        return measured ?? firstRunLimitOf(model.spec, { batchSize, engineType: engine.type });
       },
       onDead: (death) => this.#onDead(death),
     });
@@ -324,8 +337,9 @@ class Executor implements Actor {
 
   #listen(): void {
     const { reader } = this.#station;
-    reader.on(BatchDispatched, (batch, sender) => this.#onBatch(batch, sender));
-    this.#ports.data.onBatch?.((batch, sender, rows) => this.#onBatch(batch, sender, rows));
+    const { batch: isPlausible } = plausible(() => this.#now());
+    this.#station.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
+    this.#ports.data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
@@ -398,6 +412,12 @@ class Executor implements Actor {
     const { spec, lease } = model;
     for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
       this.#fence.raiseTerm(threadId(spec.number, bucket), lease.term);
+  }
+
+  #checkTerms(): void {
+    for (const { spec, lease } of this.#catalog.models())
+      for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
+        this.#fence.checkTerm(threadId(spec.number, bucket), lease.term);
   }
 
   /** The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it was. */

@@ -47,6 +47,31 @@ test("between two leaders nobody's grants are obeyed", () => {
   for (const epoch of [1, 10, 11]) expect(fence.admit(batchOf({ epoch, grantSeq: 2 ** 40 }), NOW)).toBe("old-epoch");
 });
 
+test("sequences that no leader can have reached, and terms that nobody has written, are not believed for good", () => {
+  const fence = new Fence(SELF, [GPU]);
+  fence.raise(10);
+  const admits = (grantSeq: number, term = 1): string | undefined =>
+    fence.admit({ ...batchOf({ epoch: 10, grantSeq }), term }, NOW);
+  expect(admits(2 ** 40)).toBe("old-sequence");
+  fence.raiseSequence(GPU, Number.MAX_SAFE_INTEGER);
+  expect([fence.sequence(GPU), admits(1), admits(2, 2 ** 40), admits(3)]).toEqual([
+    0,
+    undefined,
+    undefined,
+    "old-term",
+  ]);
+  // A lease may be on its way when its first batch comes, and is here when it is looked at again.
+  fence.checkTerm(THREAD, 1);
+  expect(admits(4)).toBe("old-term");
+  fence.checkTerm(THREAD, 1);
+  expect(admits(5)).toBe(undefined);
+  fence.raiseTerm(THREAD, 7);
+  fence.checkTerm(THREAD, 6);
+  fence.checkTerm(THREAD, 7);
+  fence.checkTerm(THREAD, 7);
+  expect([admits(6, 6), admits(7, 7)]).toEqual(["old-term", undefined]);
+});
+
 /** As long as it has not heard that it was left, a leader goes on from what it was told last. */
 class LeaderModel {
   readonly epoch: number;

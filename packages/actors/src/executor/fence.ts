@@ -3,6 +3,8 @@ import type { ActorKey, GpuId, Instant, ThreadId } from "@tutti/units";
 
 /** Far more grants than a leader can give that doesn't hear that it was left; so many moves that an executor's life is too short for the rest of 2^53. */
 const MOVE_STEP = 2 ** 24;
+/** No leader is so far ahead of what we tell it. */
+const SEQUENCE_STEP_MAX = 2 ** 32;
 
 /**
  * What an executor obeys (T5): one batch per grant, only of the leader that it has joined, never under an older term than it has seen, never a sequence twice,
@@ -24,6 +26,8 @@ export class Fence {
   readonly #self: ActorKey;
   readonly #terms = new Map<ThreadId, number>();
   readonly #sequences = new Map<GpuId, number>();
+  /** Terms that were newer than their model's lease when that was last looked at. */
+  readonly #doubted = new Map<ThreadId, number>();
   #epoch = 0;
 
   constructor(self: ActorKey, gpus: Iterable<GpuId>) {
@@ -49,10 +53,23 @@ export class Fence {
     for (const [gpu, sequence] of this.#sequences) this.#sequences.set(gpu, sequence + MOVE_STEP);
   }
   raiseSequence(gpu: GpuId, grantSeq: number): void {
-    if (grantSeq > this.sequence(gpu)) this.#sequences.set(gpu, grantSeq);
+    if (grantSeq > this.sequence(gpu) && this.#isInReach(gpu, grantSeq)) this.#sequences.set(gpu, grantSeq);
   }
   raiseTerm(thread: ThreadId, term: number): void {
     if (term > (this.#terms.get(thread) ?? 0)) this.#terms.set(thread, term);
+  }
+
+  /** The store's word on a term, now and then: one that is still newer than its lease the second time was never written. */
+  checkTerm(thread: ThreadId, leaseTerm: number): void {
+    const known = this.#terms.get(thread) ?? 0;
+    const isDoubted = this.#doubted.delete(thread);
+    if (known <= leaseTerm) return;
+    if (isDoubted) this.#terms.set(thread, leaseTerm);
+    else this.#doubted.set(thread, known);
+  }
+
+  #isInReach(gpu: GpuId, grantSeq: number): boolean {
+    return grantSeq - this.sequence(gpu) <= SEQUENCE_STEP_MAX;
   }
 
   /** Accepts the batch, or says why not; accepting uses its grant up. */
@@ -61,6 +78,7 @@ export class Fence {
     if (batch.epoch !== this.#epoch) return "old-epoch";
     if (batch.term < (this.#terms.get(batch.thread) ?? 0)) return "old-term";
     if (batch.grantSeq <= this.sequence(batch.gpu)) return "old-sequence";
+    if (!this.#isInReach(batch.gpu, batch.grantSeq)) return "old-sequence";
     if (now > batch.validUntil) return "expired";
     this.raiseTerm(batch.thread, batch.term);
     this.#sequences.set(batch.gpu, batch.grantSeq);

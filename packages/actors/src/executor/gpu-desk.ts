@@ -23,6 +23,8 @@ export class GpuDesk {
   /** What the ranker believes: the last end it was told by a grant's answer or by us. */
   #believedEnd: Instant = ALWAYS;
   #lastUse: Instant = ALWAYS;
+  /** By a probe. */
+  #isOccupied = false;
 
   constructor(gpu: GpuId, engine: Engine) {
     this.gpu = gpu;
@@ -31,7 +33,7 @@ export class GpuDesk {
 
   /** A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted, with every heartbeat. */
   freeAt(now: Instant): Instant {
-    if (this.accepted === 0) return later(now, this.#projectedEnd);
+    if (this.accepted === 0 && !this.#isOccupied) return later(now, this.#projectedEnd);
     const overdue = between(this.#projectedEnd, now);
     return overdue > 0 ? after(now, overdue) : later(after(now, 1 as Micros), this.#projectedEnd);
   }
@@ -63,10 +65,12 @@ export class GpuDesk {
 
   /** A probe run occupies the accelerator without a grant. */
   occupy(until: Instant): void {
+    this.#isOccupied = true;
     this.#projectedEnd = later(this.#projectedEnd, until);
     this.#believedEnd = this.#projectedEnd;
   }
   vacate(now: Instant): void {
+    this.#isOccupied = false;
     this.#projectedEnd = after(now, this.#expectedUs as Micros);
     this.#believedEnd = this.#projectedEnd;
   }

@@ -1,5 +1,6 @@
 import { GpuAsked, GpuFreed, GpuJoined, type GpuState, type Heartbeat } from "@tutti/protocol";
 import type { Clock } from "@tutti/clock";
+import type { Store } from "@tutti/store";
 import type { ActorKey, GpuId, Instant } from "@tutti/units";
 import { type Leader, LeaderWatch } from "../leader.ts";
 import type { Station } from "../station.ts";
@@ -9,6 +10,7 @@ import type { GpuDesk } from "./gpu-desk.ts";
 export interface MembershipOptions {
   readonly self: ActorKey;
   readonly station: Station;
+  readonly store: Store;
   readonly clock: Clock;
   readonly fence: Fence;
   readonly desks: ReadonlyMap<GpuId, GpuDesk>;
@@ -29,11 +31,17 @@ export class Membership {
     this.#subCluster = options.subCluster;
     this.#leaders = new LeaderWatch({
       station: options.station,
+      store: options.store,
       clock: options.clock,
       onChange: (leader) => {
         if (leader.subCluster !== this.#subCluster) return;
         options.fence.raise(leader.epoch);
         this.#introduce(leader.key, leader.epoch);
+      },
+      onDisproved: (subCluster) => {
+        if (subCluster !== this.#subCluster) return;
+        this.enter(subCluster);
+        this.changed();
       },
       onExpected: (successor, subCluster) => {
         if (subCluster === this.#subCluster) this.#introduce(successor, options.fence.epoch);

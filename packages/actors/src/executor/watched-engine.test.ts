@@ -3,7 +3,15 @@ import type { Engine, EngineBatch, RunOutcome } from "@tutti/engine";
 import type { ProfilePoints } from "@tutti/protocol";
 import { type Micros, after, gpuId, micros, millis, seconds } from "@tutti/units";
 import { beforeEach, expect, test } from "vitest";
-import { type EngineDeath, RUN_LIMIT_MIN, RUN_LIMIT_UNKNOWN, WatchedEngine, runLimitOf } from "./watched-engine.ts";
+import {
+  type EngineDeath,
+  RUN_LIMIT_MIN,
+  RUN_LIMIT_UNKNOWN,
+  WatchedEngine,
+  firstRunLimitOf,
+  loadLimitOf,
+  runLimitOf,
+} from "./watched-engine.ts";
 
 /** Answers when it is told to. */
 class ManualEngine implements Engine {
@@ -139,10 +147,21 @@ test("on a machine that is short of processors, where every alarm is late, a run
 
 test("a deadline is twenty times the planned latency, also of a batch that is run again row by row, and never short", () => {
   const points: ProfilePoints = [1, 2, 4, 8].map((batchSize) => ({ batchSize, latency: millis(100 + 10 * batchSize) }));
-  expect(runLimitOf(undefined, points, { batchSize: 1 })).toBe(20 * 110_000);
-  expect(runLimitOf(undefined, points, { batchSize: 5 })).toBe(20 * 5 * 110_000);
-  expect(runLimitOf(undefined, [{ batchSize: 1, latency: millis(1) }], { batchSize: 1 })).toBe(RUN_LIMIT_MIN);
-  expect(runLimitOf(undefined, points, { batchSize: 1, times: 4 })).toBe(4 * 20 * 110_000);
-  expect(runLimitOf(undefined, [], { batchSize: 1 })).toBe(RUN_LIMIT_UNKNOWN);
-  expect(runLimitOf(millis(300), points, { batchSize: 8 })).toBe(300_000);
+  expect(runLimitOf(points, { batchSize: 1 })).toBe(20 * 110_000);
+  expect(runLimitOf(points, { batchSize: 5 })).toBe(20 * 5 * 110_000);
+  expect(runLimitOf([{ batchSize: 1, latency: millis(1) }], { batchSize: 1 })).toBe(RUN_LIMIT_MIN);
+  expect(runLimitOf(points, { batchSize: 1, times: 4 })).toBe(4 * 20 * 110_000);
+  expect(runLimitOf([], { batchSize: 1 })).toBe(undefined);
+});
+
+test("a first run is waited for as long as its SLO, its batch and its file give reason to, and a CPU's never longer than a compiler's", () => {
+  const limit = (sloMs: number, batchSize = 1, bytes = 0, engineType = "onnx-cpu"): number =>
+    firstRunLimitOf({ slo: millis(sloMs), file: { object: "m", sha256: "", bytes } }, { batchSize, engineType });
+  expect(limit(50)).toBe(3_200_000);
+  expect(limit(50, 32)).toBe(9_400_000);
+  expect(limit(50, 1, 100_000_000)).toBe(13_200_000);
+  expect(limit(50, 1, 0, "onnx-cpu-50")).toBe(3_200_000);
+  expect([limit(20_000), limit(50, 1, 0, "onnx-webgpu")]).toEqual([RUN_LIMIT_UNKNOWN, RUN_LIMIT_UNKNOWN]);
+  const file = { object: "m", sha256: "", bytes: 50_000_000 };
+  expect([loadLimitOf({ file }, "onnx-cpu"), loadLimitOf({ file }, "onnx-cuda")]).toEqual([15_000_000, 35_000_000]);
 });

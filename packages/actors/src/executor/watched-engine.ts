@@ -145,15 +145,35 @@ export class WatchedEngine implements Engine {
 /** A run takes up to three times as long beside busy neighbours, and many times as long on a machine that is short of processors. */
 const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
-/** Of a run whose latency nobody knows yet; the first one of a shape may compile shaders for seconds. */
+/** Of a run whose latency nobody knows yet: at most, and at least. */
 export const RUN_LIMIT_UNKNOWN = seconds(30);
+const FIRST_RUN_LEAST = seconds(3);
+/** What one row's SLO is multiplied by: beside busy neighbours a run takes three times as long. */
+const FIRST_RUN_TIMES = 4;
 /** Sessions are made in milliseconds; but on another provider than the CPU each shape is compiled, and compared with the CPU's. */
-const LOAD_LIMIT_MIN = seconds(30);
+const LOAD_LIMIT_MIN = seconds(10);
+const LOAD_LIMIT_MIN_COMPILED = seconds(30);
 /** Of a model's file: 10 MB a second is a slow disk. */
 const LOAD_BYTES_PER_MICRO = 10;
 
-export const loadLimitOf = (spec: ModelSpec): Micros =>
-  micros(LOAD_LIMIT_MIN + Math.ceil((spec.file?.bytes ?? 0) / LOAD_BYTES_PER_MICRO));
+/** Whether the first run of a shape may compile shaders for seconds. */
+const compiles = (engineType: string): boolean => !/^(onnx-cpu|emulated)/.test(engineType);
+const fileTime = ({ file }: Pick<ModelSpec, "file">): number => Math.ceil((file?.bytes ?? 0) / LOAD_BYTES_PER_MICRO);
+
+export const loadLimitOf = (spec: Pick<ModelSpec, "file">, engineType: string): Micros =>
+  micros((compiles(engineType) ? LOAD_LIMIT_MIN_COMPILED : LOAD_LIMIT_MIN) + fileTime(spec));
+
+/**
+ * How long a run may take that nobody has measured. A model whose rows take longer than its SLO can't be served, so there is no reason to hold the
+ * accelerator for it much longer than that; the first run reads the whole file.
+ */
+export function firstRunLimitOf(
+  spec: Pick<ModelSpec, "file" | "slo">,
+  { batchSize, engineType }: { readonly batchSize: number; readonly engineType: string },
+): Micros {
+  if (compiles(engineType)) return RUN_LIMIT_UNKNOWN;
+  return micros(Math.min(RUN_LIMIT_UNKNOWN, FIRST_RUN_LEAST + fileTime(spec) + FIRST_RUN_TIMES * batchSize * spec.slo));
+}
 
 export interface RunSize {
   readonly batchSize: number;
@@ -161,15 +181,13 @@ export interface RunSize {
   readonly times?: number;
 }
 
-/** @param deadline - the model's own @param points - its planned latencies in this bucket, by rising batch size; none while nobody has measured them */
-export function runLimitOf(
-  deadline: Micros | undefined,
-  points: ProfilePoints,
-  { batchSize, times = 1 }: RunSize,
-): Micros {
-  if (deadline !== undefined) return deadline;
+/**
+ * @param points - the planned latencies in this bucket, by rising batch size; none while nobody has measured them
+ * @returns undefined: nothing is known of it
+ */
+export function runLimitOf(points: ProfilePoints, { batchSize, times = 1 }: RunSize): Micros | undefined {
   const [alone] = points;
-  if (alone === undefined) return RUN_LIMIT_UNKNOWN;
+  if (alone === undefined) return undefined;
   const whole = points.find((point) => point.batchSize >= batchSize) ?? points.at(-1)!;
   // A batch that fails is run again in parts, at worst row by row.
   const slowest = times * Math.max(whole.latency, batchSize * alone.latency);

@@ -6,10 +6,12 @@ import {
   REQUEST_BYTES_MAX,
   SIZE_HINT_MAX,
   SLO_US_MAX,
+  STRIKES_MAX,
   TuttiError,
   isModelName,
   isName,
   publicNameOf,
+  strikeText,
   typicalLengths,
   unitsOfLengths,
 } from "@tutti/protocol";
@@ -78,10 +80,17 @@ export function servingModel(
   if (status?.state !== "ready" || model.lease === undefined)
     throw new TuttiError(
       "TUTTI_NOT_READY",
-      `"${target}" is still being prepared (${status?.state ?? "waiting for an executor"})`,
+      `"${target}" is still being prepared (${status?.state ?? "waiting for an executor"})${troubleOf(model)}`,
       { retryAfterMs: 500 },
     );
   return model;
+}
+
+/** What it did to executors that tried it. */
+function troubleOf({ spec, faults }: CatalogModel): string {
+  const last = faults?.number === spec.number ? faults.strikes.at(-1) : undefined;
+  if (faults === undefined || last === undefined) return "";
+  return `; it ${strikeText(last)} (${faults.strikes.length} of the ${STRIKES_MAX} times after which it is quarantined)`;
 }
 
 export const quarantineError = ({ spec, status }: CatalogModel): TuttiError =>

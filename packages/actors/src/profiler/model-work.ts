@@ -20,6 +20,8 @@ export class ModelWork {
     { readonly type: string; readonly gpus: readonly GpuId[]; readonly failure: string }
   >();
   measurements: Measurement[] = [];
+  /** One that does not end must not take all accelerators at once, so it runs on one of them first. */
+  #trial: "due" | "running" | "done" = "due";
 
   constructor(spec: ModelSpec) {
     this.spec = spec;
@@ -34,17 +36,36 @@ export class ModelWork {
     return [...new Set([...this.reports.values()].map((report) => report.type))].sort();
   }
 
-  /** Every bucket on up to `gpusMax` accelerators of these executors, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5). */
+  /**
+   * Every bucket on one accelerator once, and then on up to `gpusMax` of these executors, all at once, so that each measures while its neighbours are busy
+   * (docs/architecture.md, 5).
+   */
   planMeasurements(gpusMax: number, executors: readonly ActorKey[]): void {
     const gpus = [...this.reports]
       .filter(([executor]) => executors.includes(executor))
       .flatMap(([executor, report]) => report.gpus.map((gpu) => ({ executor, gpu })));
+    if (gpus.length <= 1) this.#trial = "done";
+    if (this.#trial === "due") this.#trial = "running";
     this.measurements = gpus
-      .slice(0, gpusMax)
+      .slice(0, this.isTrial ? 1 : gpusMax)
       .flatMap(({ executor, gpu }) =>
         this.spec.buckets.map((_, bucket) => ({ executor, gpu, bucket, result: undefined })),
       );
   }
+  get isTrial(): boolean {
+    return this.#trial === "running";
+  }
+  /** Everything that was planned has been measured. @returns whether that was the trial, which went well: now it is measured */
+  endTrial(): boolean {
+    if (!this.isTrial || this.#failure !== undefined) return false;
+    this.#trial = "done";
+    this.measurements = [];
+    return true;
+  }
+  get #failure(): string | undefined {
+    return this.measurements.find(({ result }) => (result?.failure ?? "") !== "")?.result?.failure;
+  }
+
   forget(executor: ActorKey): void {
     this.reports.delete(executor);
     this.measurements = this.measurements.filter(
@@ -63,8 +84,7 @@ export class ModelWork {
 
   /** The outcome of a completed measurement. */
   conclude(quantile: number, overhead: Micros): ModelStatus {
-    const failure = this.measurements.find((one) => one.result !== undefined && one.result.failure !== "")?.result
-      ?.failure;
+    const failure = this.#failure;
     if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
     const profiles = this.spec.buckets.map((_, bucket) => this.#points(bucket, { quantile }));
     const means = this.spec.buckets.map((_, bucket) => this.#points(bucket, "mean"));

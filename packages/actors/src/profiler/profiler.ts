@@ -13,11 +13,21 @@ import {
   ProfileWanted,
 } from "@tutti/protocol";
 import { isStoreFailure } from "@tutti/store";
-import { type ActorKey, type Instant, type Micros, bucketOf, millis, modelNumberOf, seconds } from "@tutti/units";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  after,
+  bucketOf,
+  millis,
+  modelNumberOf,
+  seconds,
+} from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { PlacementBook } from "../placement-book.ts";
+import { plausible } from "../plausible.ts";
 import { isOnDuty } from "../duty.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
@@ -48,6 +58,8 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
 /** Measurements are asked for again when their executor has been silent for so long. */
 const ASK_AGAIN = seconds(10);
 const TIMES_WINDOW = seconds(60);
+/** A model that ended its executor is tried again when that one may be back: otherwise it would take the next one while the first is away. */
+const TRY_AGAIN = seconds(2);
 
 class Profiler implements Actor {
   readonly role = "profiler" as const;
@@ -104,7 +116,6 @@ class Profiler implements Actor {
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
-    const { reader } = this.#station;
     this.#station.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
     this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
       if (sender === inventory.executor) this.#onInventory(inventory);
@@ -115,7 +126,7 @@ class Profiler implements Actor {
       work.note(measured);
       this.#advance(work);
     });
-    reader.on(BatchFinished, ({ thread, batchSize, run }) => {
+    this.#station.onPacked(BatchFinished, plausible(() => ports.clock.now()).finished, ({ thread, batchSize, run }) => {
       this.#runsSeen++;
       this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
     });
@@ -252,8 +263,12 @@ class Profiler implements Actor {
     const { overhead, quantile, gpusMax } = this.#config;
     if (work.spec.profile !== undefined)
       return this.#publish(work.decide(work.spec.profile, work.spec.profile, overhead));
+    const now = this.#ports.clock.now();
+    const struckAt = this.#catalog.get(work.spec.name)?.faults?.strikes.at(-1)?.at;
+    if (struckAt !== undefined && now < after(struckAt, TRY_AGAIN)) return;
     if (work.measurements.length === 0) {
       work.planMeasurements(gpusMax, executors);
+      delete work.askedAt;
       this.#station.log.info(
         { model: work.spec.name, accelerators: work.measurements.length / work.spec.buckets.length },
         "measures",
@@ -261,8 +276,10 @@ class Profiler implements Actor {
     }
     // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they report others.
     if (work.measurements.length === 0) return;
-    if (work.missing.length === 0) return this.#publish(work.conclude(quantile, overhead));
-    const now = this.#ports.clock.now();
+    if (work.missing.length === 0) {
+      if (work.endTrial()) return this.#advance(work);
+      return this.#publish(work.conclude(quantile, overhead));
+    }
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
     work.askedAt = now;
     for (const { executor, gpu, bucket } of work.missing) {
@@ -273,7 +290,7 @@ class Profiler implements Actor {
         number: work.spec.number,
         bucket,
         batchSizes: batchSizesOf(work.spec.batchSizeMax),
-        runs: this.#config.runs,
+        runs: work.isTrial ? 1 : this.#config.runs,
         budget: this.#config.budget,
       });
     }

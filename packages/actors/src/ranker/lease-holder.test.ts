@@ -225,6 +225,16 @@ test("a leader whose store is silent steps down when others obey a newer epoch, 
   expect([first.epoch, second.epoch]).toEqual([0, 2]);
 });
 
+test("a leader that is told of a newer epoch which nobody has leads again under one that is", () => {
+  const { run, told, ranker } = world();
+  const first = ranker(FIRST);
+  run();
+  first.outranked(2 ** 40);
+  expect(first.epoch).toBe(0);
+  run();
+  expect(told).toEqual(["11 leads 1", "11 deposed 1", "11 leads 2"]);
+});
+
 describe("who follows a leader that yields (L4)", () => {
   function following() {
     const { run, told, ranker } = world();

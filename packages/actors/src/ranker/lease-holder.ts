@@ -2,8 +2,9 @@ import type { Alarm, Clock, Stop } from "@tutti/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
 import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger, Tracer } from "@tutti/telemetry";
-import { ACTOR_KEY_MAX, type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
-import { fromJson, toJson } from "@tutti/wire";
+import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
+import { toJson } from "@tutti/wire";
+import { rankerIn } from "../ranker-lease.ts";
 import type { Watched } from "./leader-vigil.ts";
 
 export interface LeaseHolderOptions {
@@ -173,10 +174,14 @@ export class LeaseHolder {
 
   /**
    * Somebody obeys a newer epoch than ours: we were deposed, and the store has not told us. Where it lost the server that leads its stream, its watches
-   * are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will say.
+   * are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will say; or nobody does, and who was told so was told wrongly: then the lease
+   * can still be taken as we had it.
    */
   outranked(epoch: number): void {
-    if (this.#epoch > 0 && epoch > this.#epoch) this.#stepDown();
+    if (this.#epoch === 0 || epoch <= this.#epoch) return;
+    this.#stepDown();
+    this.#suspected = this.#revision;
+    this.#takeIfDue();
   }
 
   close(): void {
@@ -200,13 +205,8 @@ export class LeaseHolder {
   /** L3. */
   #holderIn(value: Uint8Array | undefined): ActorKey | 0 {
     if (value === undefined) return 0;
-    try {
-      const { ranker } = Object(fromJson(value)) as { ranker?: unknown };
-      if (Number.isSafeInteger(ranker) && Number(ranker) > 0 && Number(ranker) < ACTOR_KEY_MAX)
-        return ranker as ActorKey;
-    } catch {
-      // Said below.
-    }
+    const holder = rankerIn(value);
+    if (holder !== undefined) return holder;
     this.#options.log.warn({ key: this.#key }, "the lease cannot be read, and counts as nobody's");
     return 0;
   }

@@ -1,5 +1,5 @@
 import { type CandidateOffered, MODELS_MAX } from "@tutti/protocol";
-import { type ActorKey, BUCKETS_MAX, type ThreadId } from "@tutti/units";
+import { type ActorKey, BUCKETS_MAX, type ThreadId, modelNumberOf } from "@tutti/units";
 
 /** Models of every bucket. */
 export const THREADS_MAX = MODELS_MAX * BUCKETS_MAX;
@@ -18,6 +18,13 @@ export class Offerers {
     if (known === undefined ? this.#batchers.size >= THREADS_MAX : term < known.term) return false; // T7
     this.#batchers.set(thread, { batcher, term });
     return true;
+  }
+
+  /** @returns the threads of a model, whose next offer counts whatever its term */
+  forget(modelNumber: number): ThreadId[] {
+    const threads = [...this.#batchers.keys()].filter((thread) => modelNumberOf(thread) === modelNumber);
+    for (const thread of threads) this.#batchers.delete(thread);
+    return threads;
   }
 
   /** @returns the threads that nobody offers for any more */

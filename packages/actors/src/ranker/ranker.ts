@@ -41,8 +41,10 @@ import {
   type Instant,
   type Micros,
   NEVER,
+  type ThreadId,
   after,
   between,
+  earlier,
   micros,
   millis,
   modelNumberOf,
@@ -50,6 +52,7 @@ import {
 } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { PlacementBook } from "../placement-book.ts";
+import { plausible } from "../plausible.ts";
 import { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 import { Canvass } from "./canvass.ts";
@@ -62,6 +65,7 @@ import { Offerers } from "./offerers.ts";
 import { OwnPeers } from "./own-peers.ts";
 import { PROVE_AGAIN, Proof } from "./proof.ts";
 import { Rehearsals } from "./rehearsals.ts";
+import { StaleReports } from "./stale-reports.ts";
 
 export interface RankerConfig extends ActorConfig {
   readonly subCluster: string;
@@ -105,6 +109,8 @@ class Ranker implements Actor, RankEffects {
   #rank: RankThread | undefined;
   /** As a spare. */
   readonly #work: LeaderWork;
+  readonly #stale = new StaleReports();
+  readonly #plausible = plausible(() => this.#now());
   #armedFor: Instant = NEVER;
   #grants = 0;
   #expired = 0;
@@ -246,8 +252,10 @@ class Ranker implements Actor, RankEffects {
 
   #listen(): void {
     const { reader } = this.#station;
-    reader.on(CandidateOffered, (candidate, sender) => this.#offer(candidate, sender));
-    reader.on(GrantAnswered, (answer) => {
+    this.#station.onPacked(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
+      this.#offer(candidate, sender),
+    );
+    this.#station.onPacked(GrantAnswered, this.#plausible.answer, (answer) => {
       if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
       const granted = this.#granted.get(answer.gpu);
@@ -261,7 +269,7 @@ class Ranker implements Actor, RankEffects {
     reader.on(LeaderAnswered, ({ epoch }, sender) => {
       if (sender === this.#lease.leader?.key) this.#vigil.answered(epoch);
     });
-    reader.on(GpuFreed, (freed, sender) => {
+    this.#station.onPacked(GpuFreed, this.#plausible.freed, (freed, sender) => {
       if (!this.#isForUs(freed.epoch)) return;
       if (this.#rank === undefined) this.#canvass.freed(freed, sender);
       else if (this.#gpus.get(freed.gpu) === sender) this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
@@ -288,7 +296,7 @@ class Ranker implements Actor, RankEffects {
     if (epoch !== this.#epoch) return;
     if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt }, "upkeep");
     if (this.#rank === undefined) return this.#rehearsals.echoed();
-    this.#proof.cameBack(sentAt);
+    this.#proof.cameBack(earlier(sentAt, this.#now()));
     this.#onAlarm();
   }
 
@@ -336,9 +344,13 @@ class Ranker implements Actor, RankEffects {
   #onBeat(peer: Heartbeat): void {
     if (peer.role === "ranker") this.#onRankerBeat(peer);
     if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
+    for (const number of peer.stalled ?? []) this.#forgetOffers(this.#offerers.forget(number));
     // Said to every leader; what is sent to us is for us, even if we have not been shown the placement yet.
     for (const candidate of peer.offers ?? [])
-      if (this.#book.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster)
+      if (
+        this.#plausible.candidate(candidate) &&
+        this.#book.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster
+      )
         this.#offer(candidate, peer.key);
     if (peer.role !== "executor") return;
     // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the announcement.
@@ -353,6 +365,10 @@ class Ranker implements Actor, RankEffects {
         this.#station.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
       else this.#onGpu(peer.key, gpu);
     }
+  }
+
+  #forgetOffers(threads: readonly ThreadId[]): void {
+    for (const thread of threads) this.#step({ kind: "model-gone", at: this.#now(), thread });
   }
 
   /** What changes between an executor's answer and our lead, so that it is not only repaired afterwards. */
@@ -371,7 +387,14 @@ class Ranker implements Actor, RankEffects {
 
   /** What an executor says of an accelerator: there and serving, or not to be granted for now. */
   #onGpu(executor: ActorKey, state: GpuState): void {
+    if (!this.#plausible.freed(state)) return;
     const { gpu } = state;
+    const isStale =
+      this.#gpus.get(gpu) === executor && this.#rank?.accelerators.isOutdated(gpu, state.grantSeq) === true;
+    if (this.#stale.isLasting(gpu, isStale, this.#now())) {
+      this.#leave(gpu, executor);
+      this.#rank?.accelerators.forgetSequence(gpu);
+    }
     const driver = this.#gpus.get(gpu);
     if (!state.serving) {
       if (driver === executor) this.#leave(gpu, executor);
@@ -401,9 +424,7 @@ class Ranker implements Actor, RankEffects {
       for (const gpu of lost) this.#leave(gpu, peer.key);
       if (this.#rank !== undefined && (lost.length > 0 || this.#own.has(peer)))
         this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
-    } else if (peer.role === "batcher") {
-      for (const thread of this.#offerers.left(peer.key)) this.#step({ kind: "model-gone", at: this.#now(), thread });
-    }
+    } else if (peer.role === "batcher") this.#forgetOffers(this.#offerers.left(peer.key));
   }
 
   #step(event: RankEvent): void {

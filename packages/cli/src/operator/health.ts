@@ -48,6 +48,8 @@ export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process 
   if (quarantined > 0) found.push(`${quarantined} quarantined`);
   if (latestOf(actor)?.perThread?.some((thread) => thread.figures["delayCapped"] === 1))
     found.push("delays at their cap");
+  if (latestOf(actor)?.perThread?.some((thread) => thread.figures["stalled"] === 1))
+    found.push("a model answers nothing");
   return found.length === 0 ? ["ok"] : found;
 }
 

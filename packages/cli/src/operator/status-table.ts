@@ -81,10 +81,11 @@ function modelRow({ spec, status }: ListedModel, ingresses: HeardActor[], batche
     const stats = latestOf(actor);
     return stats === undefined ? 0 : read(name)(stats);
   };
+  const isStalled = status?.state === "ready" && batchers.some((actor) => latest(actor, "stalled") > 0);
   return {
     name: spec.name,
-    state: status?.state ?? "waiting",
-    reason: status?.reason ?? "",
+    state: isStalled ? "stalled" : (status?.state ?? "waiting"),
+    reason: isStalled ? STALLED : (status?.reason ?? ""),
     offered: rate(ingresses, "offered"),
     good: ok === undefined ? undefined : ok - (late ?? 0),
     late,
@@ -100,6 +101,8 @@ const threadsOf = (stats: StatsReported, modelNumber: number): NonNullable<Stats
   (stats.perThread ?? []).filter(({ thread }) => modelNumberOf(thread) === modelNumber);
 
 const REFUSED = "refused.TUTTI_";
+const STALLED =
+  "it answered none of its requests within the last 15 s, though accelerators serve, and was started anew; `tutti logs` of its batcher says when";
 
 function causes(
   ingresses: readonly HeardActor[],

@@ -113,6 +113,20 @@ test("status: rates by model with causes, mean batch, p99 and queue; accelerator
   expect(text).toContain("mlp: 90 % to version 1, 10 % to version 2");
 });
 
+test("status: a model that is ready and answers nothing is called stalled, with what is done about it", () => {
+  hearAll();
+  now = 3_000;
+  beat(2, "batcher");
+  const thread = (stalled: number) => ({ thread: THREAD, name: "mlp", figures: { stalled } });
+  report(2, "batcher", { figures: { threads: 1 }, perThread: [thread(1)] });
+  const text = renderClusterStatus(statusOf(view, MODELS));
+  expect(text).toMatch(/mlp +stalled/);
+  expect(text).toContain("mlp: it answered none of its requests");
+  expect(actorRows(view, []).find(({ role }) => role === "batcher")?.health).toEqual(["a model answers nothing"]);
+  report(2, "batcher", { figures: { threads: 1 }, perThread: [thread(0)] });
+  expect(renderClusterStatus(statusOf(view, MODELS))).toMatch(/mlp +ready/);
+});
+
 test("top: actors by processor time, accelerators by busy share", () => {
   hearAll();
   const top = topOf(view);

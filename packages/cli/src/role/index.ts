@@ -1,5 +1,6 @@
 /** What `services/*` need to be a process of a cluster. */
 export { CommandError, EXIT } from "../failure.ts";
+export { emptyFolder } from "./empty-folder.ts";
 export * from "./engines.ts";
 export * from "./held.ts";
 export * from "./role-defaults.ts";

@@ -1,6 +1,7 @@
 /** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
+import { resolve } from "node:path";
 import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BusPulse } from "@tutti/actors";
 import { type LocalActors, drainInOrder } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
@@ -18,6 +19,8 @@ import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
 import { watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
+  /** All that this process hosts. */
+  readonly roles: readonly Role[];
   readonly options: RoleOptions;
   readonly ports: ActorPorts;
   readonly config: ActorConfig;
@@ -139,7 +142,17 @@ async function serve({ roles, keys, options, telemetry, starters }: Serving): Pr
       const start = await starters[role]();
       const config = configOf(options, keys[index]!);
       const onEnd = (run: () => void): void => void process.once("exit", run);
-      return startActor(start, { options, nats, clock, told, fail, config, onEnd, ports: shared.portsOf(index) });
+      return startActor(start, {
+        roles,
+        options,
+        nats,
+        clock,
+        told,
+        fail,
+        config,
+        onEnd,
+        ports: shared.portsOf(index),
+      });
     }),
   );
   const tokens = keys.map(actorToken);
@@ -239,7 +252,8 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
     ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
     ...(roles.includes("ingress") &&
       options.answersCreds !== undefined && { answersCredentials: readCredentials(options.answersCreds) }),
-    ...(options.tlsCa !== undefined && { tls: { caFile: options.tlsCa } }),
+    // Read again with each connection, when an executor has left the directory that it was started in.
+    ...(options.tlsCa !== undefined && { tls: { caFile: resolve(options.tlsCa) } }),
   });
   clearInterval(waiting);
   return nats;

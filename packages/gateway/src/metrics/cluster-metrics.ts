@@ -158,6 +158,13 @@ function modelGauges(view: ClusterView): Declaration[] {
       labels: ["model"],
       rows: () => ofThreads(view, "batcher", "inFlight", (a, b) => a + b),
     },
+    {
+      type: "gauge",
+      name: "tutti_model_stalled",
+      help: "1 if the model answered none of its requests though accelerators serve, and was started anew in the last 15 s",
+      labels: ["model"],
+      rows: () => ofThreads(view, "batcher", "stalled", (a, b) => Math.max(a, b)),
+    },
   ];
 }
 

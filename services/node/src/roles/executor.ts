@@ -1,9 +1,11 @@
 import { rmSync } from "node:fs";
+import { resolve } from "node:path";
 import { type LastRun, createExecutor } from "@tutti/actors";
 import {
   CommandError,
   type RoleContext,
   createEmulatedEngine,
+  emptyFolder,
   heldBy,
   openDataPlane,
   type StartRole,
@@ -17,11 +19,15 @@ const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
 export const start: StartRole = async (context, ready) => {
   const { ports, config, options, fail } = context;
+  const state = resolve(options.state);
   const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
-  const path = notePath(options.state, slot, process.pid);
-  const lastRuns = lastRunsOf(options.state, slot);
+  const path = notePath(state, slot, process.pid);
+  const lastRuns = lastRunsOf(state, slot);
   // Whoever ends by itself was not ended by a model.
   context.onEnd(() => rmSync(path, { force: true }));
+  const data = openDataPlane(context);
+  // Paths of other roles' options may be relative.
+  if (context.roles.length === 1) process.chdir(emptyFolder(state));
   const engines = await Promise.all(
     options.gpus.map(async (gpu) => ({
       gpu,
@@ -32,7 +38,7 @@ export const start: StartRole = async (context, ready) => {
   context.told["engine"] = engines[0]?.engine.type;
   const { subCluster, memory } = options;
   return createExecutor(
-    { ...ports, data: openDataPlane(context), engines, lastRuns, onFault: fail, ...heldBy(context) },
+    { ...ports, data, engines, lastRuns, onFault: fail, ...heldBy(context) },
     { ...config, subCluster, ...(memory !== undefined && { memoryBytesMax: memory }) },
     ready,
   );

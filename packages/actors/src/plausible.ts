@@ -1,0 +1,55 @@
+/**
+ * Whether the moments and lengths of time in a message can be meant. Fixed messages are checked as they are read, but for the codec every moment is one, also
+ * those that are infinite or in another century: believed once, such a number would stay in a heap, an average or a plan for good (T8).
+ */
+import {
+  type BatchDispatched,
+  type BatchFinished,
+  type CandidateOffered,
+  type GpuFreed,
+  type GpuGranted,
+  type GrantAnswered,
+  type RequestArrived,
+  SLO_US_MAX,
+} from "@tutti/protocol";
+import { type Instant, type Micros, seconds } from "@tutti/units";
+
+/** The longest deadline, and as much again for clocks that differ and messages that are late. */
+const HORIZON = 2 * SLO_US_MAX;
+
+/** At most: four times the way there, which is some milliseconds. For so long a grant keeps older ones of its accelerator from being obeyed. */
+const GRANT_VALID_FOR = seconds(4);
+
+const isNear = (at: Instant, now: Instant): boolean => at - now <= HORIZON && now - at <= HORIZON;
+const isShort = (time: Micros): boolean => time <= HORIZON;
+
+/** Checks for `Station.onPacked`. */
+export const plausible = (clock: () => Instant) => ({
+  arrival({ arrivedAt, deadline, slo }: RequestArrived): boolean {
+    const now = clock();
+    return isNear(arrivedAt, now) && isNear(deadline, now) && isShort(slo);
+  },
+  /** An empty offer names no moments. */
+  candidate({ batchSize, execAt, latest, delay }: CandidateOffered): boolean {
+    const now = clock();
+    return batchSize === 0 || (isNear(execAt, now) && isNear(latest, now) && isShort(delay));
+  },
+  grant({ freeAt, sentAt, validUntil }: GpuGranted): boolean {
+    const now = clock();
+    return isNear(freeAt, now) && isNear(sentAt, now) && validUntil - now <= GRANT_VALID_FOR;
+  },
+  /** Since when it is free says nothing. */
+  answer: ({ freeAt }: GrantAnswered): boolean => freeAt - clock() <= HORIZON,
+  freed: ({ freeAt }: Pick<GpuFreed, "freeAt">): boolean => freeAt - clock() <= HORIZON,
+  /** `frontrun` may be ALWAYS. */
+  batch({ validUntil, grantedAt, sentAt, startAt, latest, expectedRun }: BatchDispatched): boolean {
+    const now = clock();
+    const isSoon = isNear(validUntil, now) && isNear(startAt, now) && isNear(latest, now) && isShort(expectedRun);
+    return isSoon && isNear(grantedAt, now) && isNear(sentAt, now);
+  },
+  finished({ grantedAt, receivedAt, readyAt, startedAt, finishedAt, run }: BatchFinished): boolean {
+    const now = clock();
+    const isRun = isNear(startedAt, now) && isNear(finishedAt, now) && isShort(run);
+    return isRun && isNear(grantedAt, now) && isNear(receivedAt, now) && isNear(readyAt, now);
+  },
+});

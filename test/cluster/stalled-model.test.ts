@@ -1,0 +1,67 @@
+/** A model that could be served and answers nothing is noticed, told, and started anew; one that can't be served is not. */
+import { GpuGranted, type StatsReported } from "@tutti/protocol";
+import { after, millis, seconds, threadId } from "@tutti/units";
+import { expect, test } from "vitest";
+import { type Said, asOf, frameOf, saidIn } from "./message-mutation.ts";
+import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
+
+const MODEL = { name: "m", alphaMs: 1, betaMs: 3, sloMs: 50 };
+const THREAD = threadId(1, 0);
+
+/** A cluster that serves, the last grant that was given in it, and what its batcher reports. */
+function serving(options: VirtualClusterOptions = {}) {
+  const cluster = new VirtualCluster({ executors: 2, gpus: 2, ...options });
+  cluster.addModel(MODEL);
+  const reports: { readonly stalled: number; readonly renewals: number }[] = [];
+  const grants: Said[] = [];
+  cluster.network.connect({ name: "tap" }).subscribe(">", ({ subject, payload }) => {
+    for (const said of saidIn(subject, payload, cluster.clock.now())) {
+      if (said.type.name === GpuGranted.name) grants.push(said);
+      if (!subject.endsWith("stats.batcher") || said.type.name !== "stats-reported") continue;
+      const { figures, perThread = [] } = said.value as StatsReported;
+      const own = perThread.find(({ thread }) => thread === THREAD);
+      reports.push({ stalled: own?.figures["stalled"] ?? 0, renewals: figures["renewals"] ?? 0 });
+    }
+  });
+  cluster.run(seconds(1));
+  cluster.load("m", { rate: 100, duration: millis(500), sloMs: 50 });
+  return { cluster, reports, grants };
+}
+
+test("a thread that believes a grant from the future obeys none, is told as stalled, and answers again under a new term", () => {
+  const { cluster, reports, grants } = serving();
+  const now = cluster.clock.now();
+  const grant = asOf(now, grants.at(-1)!);
+  const { grantSeq } = grant.value as GpuGranted;
+  // It is over in 5 ms, and nothing that is sent before it counts from then on: for eight minutes.
+  const value = {
+    ...grant.value,
+    grantSeq: grantSeq + 1,
+    validUntil: after(now, millis(5)),
+    sentAt: after(now, seconds(480)),
+  };
+  cluster.network.connect({ name: "enemy" }).publish(grant.subject, frameOf({ ...grant, value })!);
+  cluster.run(millis(20));
+  const asked = cluster.load("m", { rate: 50, duration: seconds(5), sloMs: 50 });
+  cluster.run(millis(500));
+  const outcomes = asked.map(({ outcomes: [first] }) => first?.status);
+  expect(outcomes.slice(0, 40)).not.toContain("ok");
+  expect(new Set(outcomes.slice(-100))).toEqual(new Set(["ok"]));
+  expect(reports.some(({ stalled }) => stalled === 1)).toBe(true);
+  cluster.run(seconds(15));
+  expect(reports.at(-1)).toEqual({ stalled: 0, renewals: 1 });
+});
+
+test("requests that can't be met, no executor, and overload start nothing anew", () => {
+  const { cluster, reports } = serving();
+  for (let i = 0; i < 200; i++) {
+    cluster.ask("m", { sloMs: 3 });
+    cluster.run(millis(20));
+  }
+  cluster.load("m", { rate: 4_000, duration: seconds(3), sloMs: 50 });
+  for (const name of ["executor-0", "executor-1"]) cluster.kill(name);
+  cluster.load("m", { rate: 50, duration: seconds(4), sloMs: 50 });
+  cluster.run(millis(1_500));
+  expect(reports.length).toBeGreaterThan(10);
+  expect(new Set(reports.map(({ renewals }) => renewals))).toEqual(new Set([0]));
+});
