@@ -19,7 +19,7 @@ export const noInheritedKeys = {
       let scope = context.sourceCode.getScope(node);
       while (scope !== null && !scope.set.has(name)) scope = scope.upper;
       const declared = /** @type {any} */ (scope?.set.get(name)?.defs[0]?.name)?.typeAnnotation;
-      if (declared && /\bRecord<string,/.test(context.sourceCode.getText(declared)))
+      if (declared && /^:\s*(Readonly<)?Record<string,/.test(context.sourceCode.getText(declared)))
         context.report({ node, messageId: "table", data: { name } });
     },
   }),

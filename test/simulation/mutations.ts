@@ -51,14 +51,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/batcher/batcher.ts",
     find: `if (this.#allegiance.isForeign(entry, grant, sender)) return`,
     replace: `if (at < 0) return`,
-    from: 1_030,
-  },
-  {
-    name: "a ranker counts accelerators of other sub-clusters",
-    file: "actors/src/ranker/ranker.ts",
-    find: `if (gpu.subCluster !== this.#config.subCluster) {`,
-    replace: `if (gpu.freeAt === undefined) {`,
-    from: 20,
+    from: 456,
   },
   {
     name: "a batcher obeys a grant that was repeated on the way",
@@ -132,7 +125,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "actors/src/batcher/arrival-order.ts",
     find: `    gap.askings++;`,
     replace: `    if (++gap.askings > 1) lane.gaps.shift();`,
-    from: 50,
+    from: 374,
   },
   {
     name: "a lease that moves has the requests told twice that come under its new term",

@@ -72,6 +72,8 @@ export interface GpuState {
   readonly subCluster: string;
   /** False while it loads what it must serve, drains, or profiles: the ranker grants it nothing. */
   readonly serving: boolean;
+  /** Nothing runs on it, and no batch waits for it. */
+  readonly idle?: boolean;
   readonly type: string;
 }
 

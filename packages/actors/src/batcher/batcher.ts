@@ -203,9 +203,9 @@ class Batcher implements Actor {
     const { clock } = this.#ports;
     return new StallDetector({
       ...{ clock, log: this.#station.log, threads: this.#threads },
-      serves: (subCluster) =>
+      hasIdle: (subCluster) =>
         this.#station.directory.some("executor", ({ gpus = [] }) =>
-          gpus.some((gpu) => gpu.serving && gpu.subCluster === subCluster),
+          gpus.some((gpu) => gpu.serving && gpu.idle && gpu.subCluster === subCluster),
         ),
       renew: (modelNumber) => this.#holdings.renew(modelNumber),
       tell: () => this.#station.beat(),

@@ -6,6 +6,8 @@ import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 /** Requests must have been without an answer for so long past the first deadline of them, and be so many. */
 const STALLED_AFTER = millis(1_500);
 const REQUESTS_LEAST = 3;
+/** Nobody needs an answer where none was asked for since. */
+const ASKED_WITHIN = seconds(1);
 const LOOK_EVERY = millis(250);
 /** A new start needs the store, the ingresses' requests and a run. */
 const RENEW_EVERY = seconds(2);
@@ -16,8 +18,8 @@ export interface StallDetectorOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly threads: ThreadTable;
-  /** Whether an executor of that sub-cluster says that it serves. */
-  readonly serves: (subCluster: string) => boolean;
+  /** Whether an accelerator of that sub-cluster says that it serves and has nothing to do. */
+  readonly hasIdle: (subCluster: string) => boolean;
   /** Starts the model's threads anew under a new term. */
   readonly renew: (modelNumber: number) => void;
   /** Sends a heartbeat. */
@@ -25,8 +27,9 @@ export interface StallDetectorOptions {
 }
 
 /**
- * Models that could be served and answer nothing: requests come, accelerators serve, and no batch of them ends. Whatever is believed on the way to the
- * accelerators, it is made anew: the threads start under a new term, and the ranker, which is told by a heartbeat, forgets what it was offered.
+ * Models that could be served and answer nothing: requests come, an accelerator is idle, and no batch of them ends. Whatever is believed on the way to the
+ * accelerators, it is made anew: the threads start under a new term, and the ranker, which is told by a heartbeat, forgets what it was offered. Where all
+ * accelerators are busy, the model waits its turn: a new start would only cost it what it has learnt.
  */
 export class StallDetector {
   readonly #options: StallDetectorOptions;
@@ -49,6 +52,7 @@ export class StallDetector {
   /** A request came that could be met, or came again. */
   arrived(entry: ThreadEntry, deadline: Instant, now: Instant): void {
     entry.unanswered++;
+    entry.askedAt = now;
     entry.answerDueAt = earlier(entry.answerDueAt, later(deadline, now));
   }
   /** A batch of it has run. */
@@ -75,12 +79,13 @@ export class StallDetector {
   }
 
   #look(): void {
-    const { clock, log, threads, serves, renew, tell } = this.#options;
+    const { clock, log, threads, hasIdle, renew, tell } = this.#options;
     const now = clock.now();
-    for (const { spec, subCluster, unanswered, answerDueAt } of threads.values()) {
+    for (const { spec, subCluster, unanswered, answerDueAt, askedAt } of threads.values()) {
       const { number, name } = spec;
-      const isStalled = unanswered >= REQUESTS_LEAST && now > after(answerDueAt, STALLED_AFTER);
-      if (!isStalled || subCluster === undefined || !serves(subCluster)) continue;
+      const isStalled =
+        unanswered >= REQUESTS_LEAST && now > after(answerDueAt, STALLED_AFTER) && now < after(askedAt, ASKED_WITHIN);
+      if (!isStalled || subCluster === undefined || !hasIdle(subCluster)) continue;
       const before = this.#stalled.get(number);
       if (before !== undefined && now < after(before.at, RENEW_EVERY)) continue;
       this.#stalled.set(number, { at: now, answers: false });

@@ -1,7 +1,7 @@
 import { IndexedHeap } from "@tutti/collections";
 import { MODELS_MAX, type ModelSpec } from "@tutti/protocol";
 import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
-import { BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId } from "@tutti/units";
+import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId } from "@tutti/units";
 import type { PullCost } from "./pull-cost.ts";
 
 /** One ModelThread of this batcher, with what its shell keeps beside it. */
@@ -30,9 +30,10 @@ export interface ThreadEntry {
   items: number;
   infeasible: number;
   overloaded: number;
-  /** Requests since the last batch that ran, and the first deadline of them: StallDetector. */
+  /** Requests since the last batch that ran, the first deadline of them, and when the last of them came: StallDetector. */
   unanswered: number;
   answerDueAt: Instant;
+  askedAt: Instant;
   /** Whether it was overloaded when ShareNotices last looked. */
   wasOverloaded: boolean;
 }
@@ -52,6 +53,7 @@ export const AT_FIRST = {
   overloaded: 0,
   unanswered: 0,
   answerDueAt: NEVER,
+  askedAt: ALWAYS,
   wasOverloaded: false as boolean,
 } as const;
 

@@ -31,9 +31,13 @@ export class GpuDesk {
     this.engine = engine;
   }
 
+  get isIdle(): boolean {
+    return this.accepted === 0 && !this.#isOccupied;
+  }
+
   /** A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted, with every heartbeat. */
   freeAt(now: Instant): Instant {
-    if (this.accepted === 0 && !this.#isOccupied) return later(now, this.#projectedEnd);
+    if (this.isIdle) return later(now, this.#projectedEnd);
     const overdue = between(this.#projectedEnd, now);
     return overdue > 0 ? after(now, overdue) : later(after(now, 1 as Micros), this.#projectedEnd);
   }

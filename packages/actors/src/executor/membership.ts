@@ -119,6 +119,7 @@ export class Membership {
       grantSeq: fence.sequence(desk.gpu),
       subCluster: this.#subCluster,
       serving: serving(),
+      idle: desk.isIdle,
       type: desk.engine.type,
     }));
   }
