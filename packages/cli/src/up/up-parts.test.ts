@@ -178,6 +178,18 @@ test("executors with cores of their own are bound to them and can be split; othe
   expect(scaled[0]?.unsplittable).toContain("--autoscale");
 });
 
+test("answers go to an application's own inbox wherever anybody has credentials, and anywhere without", () => {
+  const scopes = (flags: Partial<UpFlags>): string[] =>
+    planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} })
+      .filter(({ roles }) => roles.includes("ingress"))
+      .map(({ roles, argv }) => parseRoleOptions(roles, argv, {}).replyScope);
+  const existing = { nats: "nats://a:1" };
+  expect(scopes({ ...existing, creds: "tutti-auth/creds" })).toEqual(["app"]);
+  expect(scopes({ ...existing, creds: "creds.nk", layout: "spread", ingresses: "2" })).toEqual(["app", "app"]);
+  expect(scopes({ apps: "shop" })).toEqual(["app"]);
+  expect([scopes({}), scopes(existing)]).toEqual([["any"], ["any"]]);
+});
+
 test("flags that make no sense are refused before anything starts", () => {
   const refused = (flags: Partial<UpFlags>) => expect(() => parseUpOptions({ ...FLAGS, ...flags }));
   refused({ executors: "0" }).toThrow(/--executors 0: a number from 1/);
