@@ -117,6 +117,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
     gateway: [
       ...awaitFlags(around.models ?? []),
       ...traceFlags(options),
+      ...options.gatewayAccess,
       ...repositoryFlags(options, around.credentials["admin"]),
     ],
   };

@@ -15,6 +15,8 @@ import {
 import { loadSync } from "@grpc/proto-loader";
 import { SLO_US_MAX, TuttiError } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
+import type { Act } from "../auth/administration.ts";
+import type { GatewayTls } from "../auth/tls-pair.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { noneForAll } from "../http/http-infer.ts";
@@ -22,6 +24,7 @@ import type { PortWish } from "../listening.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
+import { keysFirst } from "./grpc-keys.ts";
 import {
   type WireInferRequest,
   type WireInferResponse,
@@ -51,6 +54,8 @@ interface Asked {
   readonly metadata: Metadata;
   readonly signal: AbortSignal;
   readonly timeLeft: Micros | undefined;
+  /** Where it comes from. */
+  readonly peer: () => string;
 }
 
 const PROTO = join(import.meta.dirname, "open-inference.proto");
@@ -66,25 +71,29 @@ export class GrpcFront {
   readonly #server: Server;
   readonly #door: FrontDoor;
   readonly #bodies: BodyReader;
+  readonly #tls: GatewayTls | undefined;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader) {
+  constructor(door: FrontDoor, bodies: BodyReader, tls?: GatewayTls) {
     this.#door = door;
     this.#bodies = bodies;
+    this.#tls = tls;
     this.#server = new Server({
       "grpc.max_receive_message_length": BODY_BYTES_MAX,
       "grpc.max_send_message_length": BODY_BYTES_MAX,
       "grpc.max_concurrent_streams": GRPC_STREAMS_MAX,
+      ...(door.access !== undefined && { interceptors: [keysFirst(door.access)] }),
     });
     this.#server.addService(inferenceService().service, this.#handlers());
   }
 
   /** @returns where it listens. @throws {Error} where it can't */
   async listen(host: string, wish: PortWish): Promise<string> {
+    const credentials = this.#tls?.credentials ?? ServerCredentials.createInsecure();
     const name = host.includes(":") ? `[${host}]` : host;
     const bind = (port: number): Promise<number> =>
       new Promise((resolve, reject) => {
-        this.#server.bindAsync(`${name}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+        this.#server.bindAsync(`${name}:${port}`, credentials, (error, bound) => {
           if (error === null) resolve(bound);
           else reject(error);
         });
@@ -120,18 +129,18 @@ export class GrpcFront {
       }),
       ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
-      RepositoryIndex: unary(({ ready }: Repositories, { metadata }) => {
-        door.authorise(textOf(metadata, "authorization"));
+      RepositoryIndex: unary(async ({ ready }: Repositories, { metadata }) => {
+        await door.administrator(textOf(metadata, "authorization"));
         return { models: door.index().filter(({ state }) => !ready || state === "READY") };
       }),
-      RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, { metadata, signal }) => {
-        door.authorise(textOf(metadata, "authorization"));
-        await door.repository().load({ name, parameters: loadParameters(parameters), signal });
+      RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, asked) => {
+        const { signal } = asked;
+        const load = () => door.repository().load({ name, parameters: loadParameters(parameters), signal });
+        await door.administer(actOf(`load ${name}`, asked), load);
         return {};
       }),
-      RepositoryModelUnload: unary(async ({ model_name: name }: Repositories, { metadata }) => {
-        door.authorise(textOf(metadata, "authorization"));
-        await door.repository().unload(name);
+      RepositoryModelUnload: unary(async ({ model_name: name }: Repositories, asked) => {
+        await door.administer(actOf(`unload ${name}`, asked), () => door.repository().unload(name));
         return {};
       }),
     };
@@ -144,7 +153,8 @@ export class GrpcFront {
       this.asked++;
       const gone = new AbortController();
       call.on("cancelled", () => gone.abort());
-      const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()) };
+      const peer = (): string => call.getPeer();
+      const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()), peer };
       // Within a promise: a handler that throws is a failure like any other.
       Promise.resolve(call.request)
         .then((request) => answer(request, asked))
@@ -156,16 +166,24 @@ export class GrpcFront {
   }
 
   async #infer(request: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
+    const { access } = this.#door;
+    // Known by now; within a stream, keys may have been revoked meanwhile.
+    const asker = access && (await access.identify(textOf(metadata, "authorization")));
     const parameters = parametersOfRequest(request.parameters);
-    const terms = readTerms((name) => textOf(metadata, name), parameters, left);
+    const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: asker?.app });
     const inputs = tensorsOfRequest(request);
     const wanted = noneForAll(request.outputs.map(({ name }) => name));
     const bytes = inputs.reduce((sum, { data }) => sum + data.byteLength, 0);
     const { model_name: model, model_version: version, id } = request;
-    const outcome = await this.#bodies.withBytes(bytes, () =>
-      this.#door.inference.infer({ model, version, id: id === "" ? undefined : id, inputs, wanted, terms, signal }),
-    );
-    return responseOf(id, outcome);
+    const giveBack = asker && access?.take(asker, bytes);
+    try {
+      const outcome = await this.#bodies.withBytes(bytes, () =>
+        this.#door.inference.infer({ model, version, id: id === "" ? undefined : id, inputs, wanted, terms, signal }),
+      );
+      return responseOf(id, outcome);
+    } finally {
+      giveBack?.();
+    }
   }
 
   /** Each message is a request of its own; answers come as they are ready, with their ids. */
@@ -176,7 +194,8 @@ export class GrpcFront {
     const endIfDone = (): void => {
       if (isEnded && waiting === 0) call.end();
     };
-    const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: undefined };
+    const peer = (): string => call.getPeer();
+    const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: undefined, peer };
     call.on("cancelled", () => gone.abort());
     call.on("data", (request: WireInferRequest) => {
       this.asked++;
@@ -217,6 +236,12 @@ function timeLeft(deadline: Date | number): Micros | undefined {
   const leftMs = at - Date.now() - WAY_BACK_MS;
   return micros(Math.min(SLO_US_MAX, Math.max(1, Math.floor(leftMs * 1_000))));
 }
+
+const actOf = (what: string, { metadata, peer }: Asked): Act => ({
+  what: what.slice(0, 80),
+  from: peer(),
+  authorization: textOf(metadata, "authorization"),
+});
 
 function textOf(metadata: Metadata, name: string): string | undefined {
   const [value] = metadata.get(name);

@@ -14,6 +14,8 @@ export const JSON_LENGTH_HEADER = "inference-header-content-length";
 export interface HttpInferCall {
   readonly model: string;
   readonly version: string | undefined;
+  /** Of the key that came with it; undefined: it may ask in any application's name. */
+  readonly app?: string | undefined;
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
@@ -21,13 +23,13 @@ export interface HttpInferCall {
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, headers, body, signal }: HttpInferCall,
+  { model, version, app, headers, body, signal }: HttpInferCall,
   { inference, longBodies }: { readonly inference: Inference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
   const head = await longBodies.readHead(body.subarray(0, jsonBytes));
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
-  const terms = readTerms((name) => textOf(headers[name]), head.parameters);
+  const terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   const wanted = head.outputs?.map(({ name }) => name);
   const outcome = await inference.infer({
     model,
