@@ -19,8 +19,8 @@ export const NATS_PENDING_BYTES_MAX = 67_108_864;
 export const NATS_CONTROL_LINE_BYTES_MAX = 4_096;
 /** A signed token has all of its user's permissions, and comes in one line. */
 export const NATS_TOKEN_LINE_BYTES_MAX = 32_768;
-/** Streams of a deployment: five buckets and one of files, and room for a version that has more. */
-export const NATS_STREAMS_MAX = 16;
+/** Streams of a deployment: five buckets and one of files, and room for what an operator keeps beside them. */
+export const NATS_STREAMS_MAX = 64;
 /** Consumers of each stream: one for each bucket that a process watches, until it is known to be gone. */
 export const NATS_CONSUMERS_MAX = 8_192;
 /** Everything is stored in files; consumers' own state is small. */
