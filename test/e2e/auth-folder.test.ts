@@ -2,21 +2,25 @@
  * The set-up of docs/security.md, as it stands there: `tutti auth init`, a server on what it wrote, and `tutti up
  * --creds` on that.
  */
+import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { inferSubject } from "@tutti/protocol";
 import { encodeRequest } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { findChromium, launchChromium, openPage } from "../fixtures/chromium.ts";
 import { freePorts, startConfigured } from "../fixtures/configured-nats.ts";
-import { TuttiUp, tutti } from "./tutti-up.ts";
+import { ROOT, TuttiUp, tutti } from "./tutti-up.ts";
 
 const ending: (() => Promise<unknown> | void)[] = [];
 let dir: string;
 let url: string;
 let http: string;
 let key: string;
+let adminKey: string;
 
 beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), "tutti-e2e-auth-"));
@@ -26,6 +30,8 @@ beforeAll(async () => {
   const auth = (...args: string[]) => tutti(["auth", ...args, "--dir", dir, "--json"]);
   expect((await auth("init", "--app", "camera", "robot", "--port", String(port))).code).toBe(0);
   key = (JSON.parse((await auth("key", "add", "camera")).stdout) as { readonly key: string }).key;
+  const made = await auth("key", "add", "operations", "--admin");
+  adminKey = (JSON.parse(made.stdout) as { readonly key: string }).key;
   const server = await startConfigured(join(dir, "nats.conf"));
   ending.push(() => server.stop());
   url = `nats://127.0.0.1:${port}`;
@@ -77,4 +83,29 @@ test("over HTTP the application's key is asked for, and its name is the key's", 
   expect(await ask({})).toBe(401);
   expect(await ask({ authorization: `Bearer ${key}`, "tutti-app": "robot" })).toBe(403);
   await expect.poll(() => ask({ authorization: `Bearer ${key}` }), { timeout: 10_000 }).toBe(200);
+});
+
+test("the console's page shows nothing until it has an administrator's key", async (context) => {
+  const found = findChromium();
+  if ("missing" in found) return context.skip(found.missing);
+  await promisify(execFile)(process.execPath, [join(ROOT, "packages/console/build.mjs"), "--if-changed"]);
+  const browser = await launchChromium(found.path);
+  ending.push(() => browser.close());
+  const { page } = await openPage(browser, {});
+  await page.goto(`${http}/`);
+  const field = page.getByLabel("Administrator's key");
+  for (const wrong of ["nonsense", key]) {
+    await field.fill(wrong);
+    const refused = page.waitForResponse(
+      (response) => response.url().endsWith("/console/feed") && response.status() >= 401,
+    );
+    await field.press("Enter");
+    await refused;
+    expect(await page.getByText("quick").count()).toBe(0);
+  }
+  await field.fill(adminKey);
+  await field.press("Enter");
+  await page.getByText("serving", { exact: true }).waitFor({ timeout: 30_000 });
+  await page.getByText("quick").first().waitFor({ timeout: 30_000 });
+  expect(await field.count()).toBe(0);
 });

@@ -23,14 +23,11 @@ const VIEWS = [
 
 export function App({ store }: { store: LiveStore }) {
   const [, redraw] = useState(0);
-  useEffect(
-    () =>
-      onceAFrame(
-        (draw) => store.subscribe(draw),
-        () => redraw((count) => count + 1),
-      ),
-    [store],
-  );
+  useEffect(() => {
+    const draw = (): void => redraw((count) => count + 1);
+    draw(); // What came before this was called: a gateway that wants a key says nothing after that.
+    return onceAFrame((listener) => store.subscribe(listener), draw);
+  }, [store]);
   const hash = useHash();
   const [id, title, View] = VIEWS.find(([name]) => name === hash) ?? VIEWS[0];
   useEffect(() => {
