@@ -3,8 +3,18 @@ import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync,
 import { connect as connectPlain } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type NatsConnection, connectNats, readCredentials, usersOf } from "@tutti/bus-nats";
+import {
+  NATS_CONNECTIONS_MAX,
+  NATS_PENDING_BYTES_MAX,
+  NATS_STREAMS_MAX,
+  NATS_SUBSCRIPTIONS_MAX,
+  type NatsConnection,
+  connectNats,
+  readCredentials,
+  usersOf,
+} from "@tutti/bus-nats";
 import { AuthDirectory, createAuthority } from "@tutti/cli/auth";
+import { OUR_PAYLOAD_BYTES_MAX } from "@tutti/protocol";
 import { afterEach, describe, expect, test } from "vitest";
 import { tutti } from "../e2e/tutti-up.ts";
 import { type ConfiguredNats, freePorts, startConfigured } from "../fixtures/configured-nats.ts";
@@ -249,4 +259,61 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
   const stranger = await startConfigured(config);
   ending.push(() => stranger.stop());
   expect(await refused).toMatch(/authentication error|Authorization Violation/i);
+});
+
+/** As a client without a library speaks: what the server says, until it closes the connection or `isEnough`. */
+function speak(port: number, text: string, isEnough: (said: string) => boolean = () => false): Promise<string> {
+  return new Promise((resolve) => {
+    let said = "";
+    const socket = connectPlain({ host: "127.0.0.1", port }, () => socket.write(text));
+    socket.on("data", (chunk) => {
+      said += chunk.toString("latin1");
+      if (isEnough(said)) socket.destroy();
+    });
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve(said));
+  });
+}
+
+describe.each([
+  { kind: "public keys", flags: [] },
+  { kind: "signed tokens", flags: ["--jwt"] },
+])("what one client may take of a server, with $kind", ({ kind, flags }) => {
+  test("subscriptions, lines, messages and time without credentials are bounded, and nobody else notices", async () => {
+    const setup = await setUp(...flags);
+    const port = Number(new URL(setup.url).port);
+    const other = await connectAs(setup, credsOf(setup.dir, "ingress"));
+    const isCalm = { is: true };
+    other.control.onStatus(() => (isCalm.is = false));
+
+    // Whoever says nothing, or too much in one line, is cut off.
+    const startedAt = performance.now();
+    const silent = speak(port, "").then((said) => ({ said, tookMs: performance.now() - startedAt }));
+    const line = `CONNECT {"name":"${"x".repeat(64_000)}"}\r\n`;
+    expect(await speak(port, line)).toMatch(/Maximum Control Line|maximum control line/i);
+
+    const app = await connectAs(setup, credsOf(setup.dir, "app-camera"));
+    const troubles: string[] = [];
+    app.control.onStatus((status) => troubles.push(JSON.stringify(status)));
+    const subscriptions = Array.from({ length: NATS_SUBSCRIPTIONS_MAX + 1 }, (_, i) =>
+      app.control.subscribe(`_INBOX.camera.x.${i}`, () => undefined),
+    );
+    await expect.poll(() => troubles.join(), { timeout: 10_000 }).toMatch(/maximum subscriptions/i);
+    for (const subscription of subscriptions) subscription.stop();
+
+    const { said, tookMs } = await silent;
+    expect(said).toMatch(/Authentication Timeout/i);
+    expect(tookMs).toBeLessThan(15_000);
+    expect(app.control.payloadMax).toBe(OUR_PAYLOAD_BYTES_MAX);
+    expect([other.control.connected, isCalm.is]).toEqual([true, true]);
+  });
+
+  test("the configuration says what all clients together may take, and the server takes it without complaint", async () => {
+    const { dir, server } = await setUp(...flags);
+    const text = readFileSync(join(dir, "nats.conf"), "utf8");
+    expect(text).toContain(`max_connections: ${NATS_CONNECTIONS_MAX}`);
+    expect(text).toContain(`max_pending: ${NATS_PENDING_BYTES_MAX}`);
+    if (kind === "public keys") expect(text).toContain(`max_streams: ${NATS_STREAMS_MAX}`);
+    expect(server.log.filter((one) => one.includes("[ERR]"))).toEqual([]);
+  });
 });

@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, createServer, connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { connectNats, startNatsServer } from "@tutti/bus-nats";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { freePorts } from "../fixtures/configured-nats.ts";
 
 let dir = "";
 beforeEach(async () => {
@@ -98,3 +99,14 @@ async function reachable(port: number): Promise<boolean> {
     socket.destroy();
   }
 }
+
+test("a server that can't write its configuration starts on the one of before, where its port was given", async () => {
+  const [port = 0] = await freePorts(1);
+  const first = await startNatsServer({ dir, port });
+  await first.stop();
+  await mkdir(join(dir, "nats.conf.new")); // stands for a full disk: what is written there fails
+  const second = await startNatsServer({ dir, port });
+  expect(await reachable(port)).toBe(true);
+  await second.stop();
+  await expect(startNatsServer({ dir })).rejects.toThrow(/EISDIR/);
+});

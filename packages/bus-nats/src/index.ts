@@ -17,6 +17,12 @@ export {
   type ServerTls,
   natsConfig,
 } from "./server/nats-config.ts";
+export {
+  NATS_CONNECTIONS_MAX,
+  NATS_PENDING_BYTES_MAX,
+  NATS_STREAMS_MAX,
+  NATS_SUBSCRIPTIONS_MAX,
+} from "./server/nats-limits.ts";
 export { type NatsServer, type NatsServerOptions, startNatsServer } from "./server/nats-server.ts";
 export { LOCAL_USER, type NatsUser, appInboxPrefix, roleInboxPrefix, usersOf } from "./server/users.ts";
 export {

@@ -75,6 +75,14 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "auth renew": ["tutti auth renew shop --expires 30d"],
   "auth write": ["tutti auth write --dir tutti-auth"],
   "auth certificate": ["tutti auth certificate ingress-2 --hosts ingress-2.example,10.0.0.7"],
+  "auth key": ["tutti auth key add shop"],
+  "auth key add": [
+    "tutti auth key add shop --expires 30d",
+    "tutti auth key add operations --admin               for the repository, restarts and the console",
+  ],
+  "auth key list": ["tutti auth key list"],
+  "auth key revoke": ["tutti auth key revoke 3f9c02a1b7de"],
+  "auth quota": ["tutti auth quota shop --rate 200 --bytes 64MB", "tutti auth quota '*' --rate 50"],
   doctor: [
     "tutti doctor                                        this machine, and the cluster that runs here",
     "tutti doctor --nats nats://10.0.0.1:4222 --creds creds/admin.nk",

@@ -1,5 +1,5 @@
 /** The `tutti` command. */
-import { report } from "./failure.ts";
+import { EXIT, report } from "./failure.ts";
 import { createProgram } from "./program.ts";
 
 async function main(argv: readonly string[]): Promise<void> {
@@ -16,9 +16,11 @@ async function main(argv: readonly string[]): Promise<void> {
 const isUsage = (error: unknown): error is { readonly exitCode: number } =>
   error instanceof Error && "code" in error && String(error.code).startsWith("commander.");
 
-// Whoever reads (`| head`) has read enough.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-  process.exit();
+  // Whoever reads (`| head`) has read enough.
+  if (error.code === "EPIPE") process.exit();
+  // On a full disk a cluster goes on without what it would have said; a command whose output is not whole has failed.
+  process.exitCode ??= EXIT.failed;
 });
+process.stderr.on("error", () => undefined);
 await main(process.argv.slice(2));

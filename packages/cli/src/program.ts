@@ -69,8 +69,22 @@ const withLayout = (command: Command): Command =>
     .option("--batchers <n>", "batcher processes (default: 1)")
     .option("--rankers <n>", "ranker processes of each sub-cluster, of which one leads (default: 2)");
 
+const withAccess = (command: Command): Command =>
+  command
+    .option(
+      "--http-host <address>",
+      "address of HTTP and gRPC; beyond loopback with --api-keys or --jwks (default: 127.0.0.1)",
+    )
+    .option("--http-tls-cert <file>", "HTTP and gRPC speak TLS, with this certificate,")
+    .option("--http-tls-key <file>", "and its key")
+    .option("--api-keys <file>", "who asks over HTTP or gRPC needs one of these keys (`tutti auth key`)")
+    .option("--jwks <file-or-url>", "who asks needs a key, or a token that one of these has signed")
+    .option("--jwt-issuer <text>", "of tokens (default: whoever signs them)")
+    .option("--jwt-audience <text>", "of tokens; those for others are refused (default: tutti)")
+    .option("--insecure-no-auth", "whoever reaches --http-host may ask in any application's name");
+
 function addUp(program: Command): void {
-  withLayout(program.command("up"))
+  withAccess(withLayout(program.command("up")))
     .description("start everything on this machine, load models, and print a line of status a second until Ctrl-C")
     .option("--port <port>", "port of the NATS server (default: 4222 if it is free, else any)")
     .option("--nats <urls>", "use these servers instead of starting one")
@@ -118,8 +132,8 @@ function addUp(program: Command): void {
     .option("--provider <provider>", "execution provider: cpu, webgpu, cuda", "cpu")
     .option("--data-plane <plane>", "how inputs reach executors: tcp or nats", "tcp")
     .option("--apps <names>", "give these applications credentials, and take requests with credentials only")
-    .option("--http-port <port>", "loopback port of HTTP (default: 8000 where it is free, else any)")
-    .option("--grpc-port <port>", "loopback port of gRPC (default: 8001 where it is free, else any)")
+    .option("--http-port <port>", "port of HTTP (default: 8000 where it is free, else any)")
+    .option("--grpc-port <port>", "port of gRPC (default: 8001 where it is free, else any)")
     .option("--metrics-port <port>", "loopback port of /metrics (default: 8002 where it is free, else any)")
     .option("--repository-token <file>", "who sends this token over HTTP or gRPC may load and unload models")
     .option("--rehearsal <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")

@@ -65,8 +65,9 @@ export function ActorsView({ store }: { store: LiveStore }) {
         {state.actorsLeft > 0 && <p class="quiet">{state.actorsLeft} more are not shown.</p>}
         {!isOpen && (
           <p class="quiet">
-            Nobody may restart from here: the gateway was started without <code>--repository-token</code>.{" "}
-            <code>tutti restart</code> does it from a terminal.
+            Nobody may restart from here: the gateway was started without <code>--api-keys</code> and{" "}
+            <code>--repository-token</code>, or without an operator's rights. <code>tutti restart</code> does it from a
+            terminal.
           </p>
         )}
       </section>

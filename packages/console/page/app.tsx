@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { FeedState } from "../src/feed.ts";
 import { ActorsView } from "./actors-view.tsx";
+import { rememberKey } from "./feed-client.ts";
 import { figure, percent, plural } from "./format.ts";
 import { type LiveStore, goodShare } from "./live-store.ts";
 import { LiveView } from "./live-view.tsx";
@@ -22,14 +23,11 @@ const VIEWS = [
 
 export function App({ store }: { store: LiveStore }) {
   const [, redraw] = useState(0);
-  useEffect(
-    () =>
-      onceAFrame(
-        (draw) => store.subscribe(draw),
-        () => redraw((count) => count + 1),
-      ),
-    [store],
-  );
+  useEffect(() => {
+    const draw = (): void => redraw((count) => count + 1);
+    draw(); // What came before this was called: a gateway that wants a key says nothing after that.
+    return onceAFrame((listener) => store.subscribe(listener), draw);
+  }, [store]);
   const hash = useHash();
   const [id, title, View] = VIEWS.find(([name]) => name === hash) ?? VIEWS[0];
   useEffect(() => {
@@ -60,9 +58,34 @@ export function App({ store }: { store: LiveStore }) {
         </nav>
       </header>
       <main id="content" tabIndex={-1}>
-        <View store={store} />
+        {store.needsKey ? <KeyForm /> : <View store={store} />}
       </main>
     </>
+  );
+}
+
+/** Asks for the key that the gateway wants, and is there again where that is not good. */
+function KeyForm() {
+  const [key, setKey] = useState("");
+  const send = (event: Event): void => {
+    event.preventDefault();
+    rememberKey(key);
+  };
+  return (
+    <form class="bar" onSubmit={send}>
+      <label>
+        Administrator's key{" "}
+        <input
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          required
+          value={key}
+          onInput={(event) => setKey(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit">Open</button>
+    </form>
   );
 }
 

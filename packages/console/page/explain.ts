@@ -26,6 +26,14 @@ const WORDS: Readonly<Record<string, { readonly means: string; readonly look: st
   TUTTI_UNAVAILABLE: { means: "Nobody was there who could have answered.", look: "See which actors are missing." },
   TUTTI_CANCELLED: { means: "Its publisher took it back.", look: "Nothing to do." },
   TUTTI_TOO_LARGE: { means: "The request or its answer is larger than a limit.", look: "The text names the limit." },
+  TUTTI_UNAUTHENTICATED: {
+    means: "It came to a gateway without a key that is good.",
+    look: "`tutti auth key` makes keys and lists them.",
+  },
+  TUTTI_QUOTA_EXCEEDED: {
+    means: "Its application took more than its quota at a gateway.",
+    look: "`tutti auth quota` says what it may take.",
+  },
   TUTTI_FORBIDDEN: { means: "These credentials don't allow it.", look: "The operator hands out credentials." },
   TUTTI_INTERNAL: {
     means: "A fault of the system, or of the model.",

@@ -1,39 +1,74 @@
-/** The page's end of the feed. The browser connects again by itself; what then comes begins with the whole. */
+/**
+ * The page's end of the feed. It is read by `fetch`, since a browser's EventSource can send no key; when it ends it is
+ * asked for again, and what then comes begins with the whole.
+ */
 import type { FeedEvents } from "../src/feed.ts";
 import type { LiveStore } from "./live-store.ts";
+import { ServerEvents } from "./server-events.ts";
 
-const NAMES: readonly (keyof FeedEvents)[] = ["hello", "state", "batches", "refusals", "plan", "operation"];
+const NAMES: ReadonlySet<string> = new Set(["hello", "state", "batches", "refusals", "plan", "operation"]);
+const AGAIN_MS = 1_000;
+/** After a refusal, such as too many pages. */
+const REFUSED_AGAIN_MS = 5_000;
+
+/** For as long as the page is open, and nowhere else. */
+let key = "";
+let onKey: () => void = () => undefined;
+
+export const rememberedKey = (): string => key;
+export function rememberKey(given: string): void {
+  key = given;
+  onKey();
+}
+
+const keyHeader = (): Record<string, string> => (key === "" ? {} : { authorization: `Bearer ${key}` });
 
 export function listen(store: LiveStore): () => void {
-  let source: EventSource | undefined;
-  const open = (): void => {
-    source = new EventSource("/console/feed");
-    source.onopen = () => store.setConnected(true);
-    source.onerror = () => {
+  const gone = new AbortController();
+  const follow = async (): Promise<void> => {
+    while (!gone.signal.aborted) {
+      const end = await followOnce(store, gone.signal).catch(() => "lost" as const);
       store.setConnected(false);
-      // A refusal, such as too many pages, closes it for good: then it is tried again from here.
-      if (source?.readyState === EventSource.CLOSED) setTimeout(open, 5_000);
-    };
-    for (const name of NAMES)
-      source.addEventListener(name, (event: MessageEvent<string>) => {
-        store.apply(name, JSON.parse(event.data) as FeedEvents[typeof name], Date.now());
-      });
+      store.setNeedsKey(end === "no key");
+      if (end === "no key") await new Promise<void>((resolve) => (onKey = resolve));
+      else await new Promise((resolve) => setTimeout(resolve, end === "refused" ? REFUSED_AGAIN_MS : AGAIN_MS));
+    }
   };
-  open();
-  return () => source?.close();
+  void follow();
+  return () => gone.abort();
+}
+
+async function followOnce(store: LiveStore, signal: AbortSignal): Promise<"no key" | "refused" | "lost"> {
+  const response = await fetch("/console/feed", { credentials: "omit", headers: keyHeader(), signal });
+  if (response.status === 401 || response.status === 403) return "no key";
+  if (!response.ok || response.body === null) return "refused";
+  store.setNeedsKey(false);
+  store.setConnected(true);
+  const events = new ServerEvents((name, data) => {
+    if (!NAMES.has(name)) return;
+    const known = name as keyof FeedEvents;
+    store.apply(known, JSON.parse(data) as FeedEvents[typeof known], Date.now());
+  });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return "lost";
+    events.read(value);
+  }
 }
 
 /** @throws {Error} with the text that the gateway gave */
-export const get = <Answer>(path: string): Promise<Answer> => answerOf(fetch(path, { credentials: "omit" }));
+export const get = <Answer>(path: string): Promise<Answer> =>
+  answerOf(fetch(path, { credentials: "omit", headers: keyHeader() }));
 
 /** @throws {Error} with the text that the gateway gave */
-export const ask = <Answer>(path: string, question: object, token?: string): Promise<Answer> =>
+export const ask = <Answer>(path: string, question: object, token: string = key): Promise<Answer> =>
   answerOf(
     fetch(path, {
       method: "POST",
       body: JSON.stringify(question),
       credentials: "omit",
-      headers: { "content-type": "application/json", ...(token !== undefined && { authorization: `Bearer ${token}` }) },
+      headers: { "content-type": "application/json", ...(token !== "" && { authorization: `Bearer ${token}` }) },
     }),
   );
 

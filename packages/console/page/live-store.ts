@@ -65,6 +65,8 @@ export class LiveStore {
   operations: FeedOperation[] = [];
   readonly history: History = { at: [], models: new Map() };
   connected = false;
+  /** The gateway says nothing without one. */
+  needsKey = false;
   /** The cluster's time less this browser's, in ms. */
   offset = 0;
   readonly #listeners = new Set<() => void>();
@@ -75,6 +77,12 @@ export class LiveStore {
   }
   #changed(): void {
     for (const listener of this.#listeners) listener();
+  }
+
+  setNeedsKey(needsKey: boolean): void {
+    if (this.needsKey === needsKey) return;
+    this.needsKey = needsKey;
+    this.#changed();
   }
 
   setConnected(connected: boolean): void {

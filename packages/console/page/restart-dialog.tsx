@@ -1,11 +1,8 @@
 /** Asks before an actor is restarted, for the token too, and says how far it is. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FeedActor } from "../src/feed.ts";
-import { ask } from "./feed-client.ts";
+import { ask, rememberKey, rememberedKey } from "./feed-client.ts";
 import type { LiveStore } from "./live-store.ts";
-
-/** For as long as the page is open, and nowhere else. */
-let remembered = "";
 
 const MEANS: Readonly<Record<string, string>> = {
   executor: "It ends the batches that it has; its accelerators serve nothing until it is back.",
@@ -17,7 +14,7 @@ const MEANS: Readonly<Record<string, string>> = {
 
 export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; store: LiveStore; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [token, setToken] = useState(remembered);
+  const [token, setToken] = useState(rememberedKey());
   const [phase, setPhase] = useState<"asking" | "underway" | "done" | "failed">("asking");
   const [problem, setProblem] = useState("");
   const begun = useRef(Infinity);
@@ -27,7 +24,7 @@ export function RestartDialog({ actor, store, onClose }: { actor: FeedActor; sto
 
   const restart = async (event: Event): Promise<void> => {
     event.preventDefault();
-    remembered = token;
+    rememberKey(token);
     begun.current = (store.state?.at ?? Date.now()) - 2_000;
     setPhase("underway");
     try {

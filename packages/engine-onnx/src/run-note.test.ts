@@ -54,3 +54,12 @@ test("the note of a process that still runs is left alone, and one that makes no
   expect(notesLeft(folder, "main-4")).toEqual([]);
   expect([existsSync(path), existsSync(broken)]).toEqual([true, false]);
 });
+
+test("a disk that takes nothing leaves runs unnoted, and ends nobody", () => {
+  for (const path of ["/dev/full", join(tmpdir(), "nowhere", "x.run")]) {
+    const writer = new NoteWriter({ path, executor: 1, gpu: 0 });
+    writer.begin({ name: "quick", number: 1 }, "run");
+    writer.end();
+    writer.close();
+  }
+});

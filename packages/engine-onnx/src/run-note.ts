@@ -5,7 +5,7 @@
  * One file for each process, `<slot>.<pid>.run`: one JSON object padded to a fixed length while a run or load is in progress, otherwise blank at its start. Both
  * are single writes into the page cache, which outlives the process (not the host).
  */
-import { closeSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 export interface RunNote {
@@ -29,15 +29,25 @@ const LENGTH = 512;
 const BLANK = Uint8Array.of(0x20);
 const SUFFIX = ".run";
 
-/** Keeps the note of this process. Nothing that it writes must be lost with the process, so every write is synchronous. */
+/**
+ * Keeps the note of this process. Nothing that it writes must be lost with the process, so every write is synchronous.
+ * A disk that takes nothing leaves runs unnoted, which only matters if one of them ends the process: its model is not
+ * blamed then.
+ */
 export class NoteWriter {
   readonly #options: NoteOptions;
-  readonly #file: number;
+  readonly #file: number | undefined;
   readonly #buffer = Buffer.alloc(LENGTH, 0x20);
 
   constructor(options: NoteOptions) {
     this.#options = options;
-    this.#file = openSync(options.path, "w", 0o600);
+    try {
+      this.#file = openSync(options.path, "w", 0o600);
+    } catch {
+      return;
+    }
+    // Takes its block now, while there may be one.
+    this.#write(this.#buffer, LENGTH);
   }
 
   begin(model: { readonly name: string; readonly number: number }, doing: RunNote["doing"]): void {
@@ -45,13 +55,27 @@ export class NoteWriter {
     const { name, number } = model;
     const note: RunNote = { executor, gpu, model: name, number, doing, startedAt: Date.now() * 1000 };
     this.#buffer.fill(0x20, this.#buffer.write(JSON.stringify(note)));
-    writeSync(this.#file, this.#buffer, 0, LENGTH, 0);
+    this.#write(this.#buffer, LENGTH);
   }
   end(): void {
-    writeSync(this.#file, BLANK, 0, 1, 0);
+    this.#write(BLANK, 1);
   }
   close(): void {
-    closeSync(this.#file);
+    if (this.#file !== undefined) closeSync(this.#file);
+  }
+
+  /** An empty file where it can't: what stood there before is over in any case. */
+  #write(bytes: Uint8Array, length: number): void {
+    if (this.#file === undefined) return;
+    try {
+      writeSync(this.#file, bytes, 0, length, 0);
+    } catch {
+      try {
+        ftruncateSync(this.#file, 0);
+      } catch {
+        // Not a file that can be emptied.
+      }
+    }
   }
 }
 

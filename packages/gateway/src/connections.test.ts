@@ -17,7 +17,7 @@ afterEach(() => {
 const LIMITS = { all: 12, ofAddress: 8 };
 type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 async function serving(handle: Handle = (_, response) => void response.end("ok")): Promise<number> {
-  server = boundedServer(handle, LIMITS);
+  server = boundedServer(handle, { limits: LIMITS });
   return listen(server, "127.0.0.1", { port: 0 });
 }
 async function open(port: number, localAddress: string, text = ""): Promise<Socket> {

@@ -91,6 +91,10 @@ export class Connections {
   }
 }
 
+/** Tells a client's sockets apart, and finds the one below TLS or HTTP/2. */
+export const clientOf = ({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string =>
+  `${remoteAddress} ${remotePort}`;
+
 /** As many as the constants say, and no more than there are files for: without a free file no connection is accepted, and nothing else works either. */
 export function limitsOfProcess(filesMax: number = openFilesMax()): ConnectionLimits {
   const all = Math.max(8, Math.min(CONNECTIONS_MAX, Math.floor((filesMax - OTHER_FILES) / SERVERS)));

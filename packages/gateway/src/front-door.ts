@@ -2,8 +2,9 @@
 import type { CatalogModel } from "@tutti/actors";
 import { publicNameOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/telemetry";
+import type { Access } from "./auth/access.ts";
+import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";
-import { authorise } from "./http/bearer.ts";
 import type { MediaBodies } from "./media/media-bodies.ts";
 import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
@@ -25,7 +26,9 @@ export interface FrontDoorParts {
   readonly longBodies: LongBodies;
   readonly mediaBodies: MediaBodies;
   readonly repository: Repository;
-  /** Undefined: the repository is closed. */
+  /** Undefined: nobody is asked for a key. */
+  readonly access: Access | undefined;
+  /** Undefined: without keys, the repository is closed. */
   readonly token: string | undefined;
 }
 
@@ -92,8 +95,18 @@ export class FrontDoor {
     return this.models().map(indexEntry);
   }
 
-  /** @param authorization - as the client sent it. @throws {TuttiError} FORBIDDEN */
-  authorise(authorization: string | undefined): void {
-    authorise(this.#parts.token, authorization);
+  get access(): Access | undefined {
+    return this.#parts.access;
+  }
+  /** @param authorization - as the client sent it. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
+  administrator(authorization: string | undefined): Promise<void> {
+    return checkAdministrator(this.#parts, authorization);
+  }
+  /**
+   * By an administrator only, and with a line in the log. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a
+   * rejection
+   */
+  administer<Result>(act: Act, run: () => Promise<Result>): Promise<Result> {
+    return administer(this.#parts, act, run);
   }
 }

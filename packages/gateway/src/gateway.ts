@@ -1,3 +1,4 @@
+import type { Server as TlsServer } from "node:https";
 import {
   type Actor,
   type ActorConfig,
@@ -14,6 +15,8 @@ import type { Store } from "@tutti/store";
 import { between } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { Registry } from "prom-client";
+import { Access, type AccessConfig } from "./auth/access.ts";
+import { GatewayTls, type TlsFiles } from "./auth/tls-pair.ts";
 import { Console } from "./console/console.ts";
 import type { OperatorPorts } from "./console/restarts.ts";
 import { FrontDoor } from "./front-door.ts";
@@ -22,7 +25,7 @@ import { missingParts, unservedModels } from "./health.ts";
 import { BodyReader } from "./http/body-reader.ts";
 import { HttpFront } from "./http/http-front.ts";
 import { pageGuard } from "./http/page-guard.ts";
-import { LOOPBACK, type PortWish, listen, urlOf } from "./listening.ts";
+import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
 import { MediaBodies } from "./media/media-bodies.ts";
 import { ClusterFigures } from "./metrics/cluster-figures.ts";
 import { clusterMetrics } from "./metrics/cluster-metrics.ts";
@@ -51,7 +54,11 @@ export interface GatewayConfig extends ActorConfig {
   readonly allowedHosts?: readonly string[];
   /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
   readonly drainMs?: number;
-  /** Who knows it may change which models are served, and restart actors; nobody may where it is left out. */
+  /** Certificate and key of HTTP and gRPC; without them they speak plain text. */
+  readonly tls?: TlsFiles | undefined;
+  /** Who may ask over HTTP and gRPC; without it whoever reaches them, in any application's name. */
+  readonly access?: AccessConfig | undefined;
+  /** Who knows it may change which models are served, and restart actors; without it and `access` nobody may. */
   readonly repositoryToken?: string | undefined;
   /** A Jaeger's address, where the console asks for traces. */
   readonly traceQuery?: string | undefined;
@@ -80,8 +87,9 @@ export interface GatewayAddresses {
 }
 
 /**
- * The front door: the Open Inference Protocol over HTTP and gRPC, metrics, and how many accelerators the load needs, for autoscalers (scaling.ts). By default only
- * loopback hears it: it has no accounts, and whoever reaches it may ask in the name of any application.
+ * The front door: the Open Inference Protocol over HTTP and gRPC, metrics, and how many accelerators the load needs,
+ * for autoscalers (scaling.ts). By default only loopback hears it, where whoever reaches it may ask in the name of any
+ * application; beyond, keys say who asks.
  */
 export function createGateway(ports: GatewayPorts, config: GatewayConfig, ready: () => void): Actor {
   const gateway = new Gateway(ports, config);
@@ -103,6 +111,8 @@ class Gateway {
   readonly #takeovers = new Takeovers();
   readonly #bodies = new BodyReader();
   readonly #ownMetrics: OwnMetrics;
+  readonly #access: Access | undefined;
+  readonly #tls: GatewayTls | undefined;
   readonly #door: FrontDoor;
   readonly #console: Console;
   readonly #http: HttpFront;
@@ -130,12 +140,16 @@ class Gateway {
     });
     this.#routes = new RouteBook(ports.store, this.#station.log);
     this.#clients = new AppClients(ports.bulk, ports.telemetry, Buffer.from(ports.randomBytes(12)).toString("hex"));
+    const { log } = this.#station;
+    this.#access = config.access && new Access(config.access, config.repositoryToken, log);
+    this.#tls = config.tls && new GatewayTls(config.tls, log);
     this.#door = this.#openDoor();
     this.#console = this.#openConsole();
     const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
     const guard = pageGuard({ listensOn: httpHost, allowedHosts });
-    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, guard);
-    this.#grpc = new GrpcFront(this.#door, this.#bodies);
+    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, { guard, tls: this.#tls?.pair });
+    this.#tls?.onRenewed((pair) => (this.#http.server as TlsServer).setSecureContext(pair));
+    this.#grpc = new GrpcFront(this.#door, this.#bodies, this.#tls?.credentials);
     const registry = new Registry();
     this.#ownMetrics = this.#measure(registry);
     this.#metrics = new MetricsFront(registry, this.#door, pageGuard({ listensOn: metricsHost, allowedHosts }));
@@ -182,6 +196,8 @@ class Gateway {
     void Promise.all(closed).then(() => {
       clearTimeout(late);
       this.#grpc.close();
+      this.#access?.stop();
+      this.#tls?.stop();
       this.#routes.close();
       this.#catalog.close();
       this.#clients.close();
@@ -199,10 +215,13 @@ class Gateway {
   async #listen(ready: () => void): Promise<void> {
     const host = this.#config.httpHost ?? LOOPBACK;
     try {
-      const http = urlOf(host, await listen(this.#http.server, host, this.#config.http));
+      const scheme = this.#tls === undefined ? "http" : "https";
+      const http = urlOf(host, await listen(this.#http.server, host, this.#config.http), scheme);
       const grpc = await this.#grpc.listen(host, this.#config.grpc);
       const metricsHost = this.#config.metricsHost ?? LOOPBACK;
       const metrics = urlOf(metricsHost, await listen(this.#metrics.server, metricsHost, this.#config.metrics));
+      if (this.#access !== undefined && this.#tls === undefined && !isLoopback(host))
+        this.#station.log.warn({ host }, "keys come in plain text, unless a proxy speaks TLS: --http-tls-cert");
       this.#ports.onListening({ http, grpc, metrics });
     } catch (error) {
       return this.#ports.onListening(error instanceof Error ? error : new Error(String(error)));
@@ -236,6 +255,7 @@ class Gateway {
       longBodies: this.#longBodies,
       mediaBodies: this.#mediaBodies,
       repository: new Repository(repositoryStore ?? store),
+      access: this.#access,
       token: this.#config.repositoryToken,
     });
   }
@@ -270,8 +290,11 @@ class Gateway {
       missing: () => this.#door.missing(),
       batchers: () => this.#figures.ofRole("batcher", clock.now()),
       bodies: this.#bodies,
-      authorise: (authorization) => this.#door.authorise(authorization),
-      isOpen: repositoryToken !== undefined,
+      mayRead: async (authorization) => {
+        if (this.#access !== undefined) await this.#door.administrator(authorization);
+      },
+      administer: (act, run) => this.#door.administer(act, run),
+      isOpen: repositoryToken !== undefined || this.#access !== undefined,
       folder: consoleFolder,
       traceQuery,
     });

@@ -8,7 +8,8 @@ export const isLoopback = (host: string): boolean => host === "localhost" || hos
 export type PortWish = { readonly port: number } | { readonly preferred: number };
 
 const urlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);
-export const urlOf = (host: string, port: number): string => `http://${urlHost(host)}:${port}`;
+export const urlOf = (host: string, port: number, scheme: "http" | "https" = "http"): string =>
+  `${scheme}://${urlHost(host)}:${port}`;
 
 /** Resolves with the port. @throws {Error} where it can't be had */
 export async function listen(server: Server, host: string, wish: PortWish): Promise<number> {

@@ -5,7 +5,7 @@
  * SLOs are for CPUs with one thread per model and busy neighbours, which make a run take up to three times as long: each is at
  * least six runs of one item of the largest bucket.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { TuttiError } from "@tutti/protocol";
@@ -212,8 +212,13 @@ export function demoModelPath(model: DemoModel, { cacheDir }: { readonly cacheDi
   }
   // Renamed into place, so that a second process starting at the same time never reads half a file.
   const temporary = `${path}.${process.pid}`;
-  writeFileSync(temporary, bytes);
-  renameSync(temporary, path);
+  try {
+    writeFileSync(temporary, bytes);
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true }); // half a file on a full disk
+    throw error;
+  }
   return path;
 }
 

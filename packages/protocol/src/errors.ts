@@ -2,12 +2,16 @@
 export const ERROR_STATUS = {
   /** The body can't be read; a tensor's name, type, shape or length is not the model's; a header is malformed; the model can't compute this input. */
   TUTTI_INVALID_INPUT: 400,
+  /** A gateway that asks for keys got none, or one that is not good, or not any more. */
+  TUTTI_UNAUTHENTICATED: 401,
   /** These credentials don't allow it. */
   TUTTI_FORBIDDEN: 403,
   /** No model of this name, or not in this version; or it was unloaded while the request waited. */
   TUTTI_NOT_FOUND: 404,
   /** The request or its answer exceeds a limit, which the text names. */
   TUTTI_TOO_LARGE: 413,
+  /** Its application asks more, or has more under way, than its quota at this gateway. */
+  TUTTI_QUOTA_EXCEEDED: 429,
   /** Its publisher took the request back. */
   TUTTI_CANCELLED: 499,
   /** A fault on our side: a run failed, an output could not be read. */
@@ -27,6 +31,7 @@ export const ERROR_STATUS = {
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "TUTTI_QUOTA_EXCEEDED",
   "TUTTI_OVERLOADED",
   "TUTTI_UNAVAILABLE",
   "TUTTI_NOT_READY",
@@ -92,6 +97,8 @@ const CODES: readonly ErrorCode[] = [
   "TUTTI_UNAVAILABLE",
   "TUTTI_NOT_READY",
   "TUTTI_DEADLINE_EXCEEDED",
+  "TUTTI_UNAUTHENTICATED",
+  "TUTTI_QUOTA_EXCEEDED",
 ];
 export const codeNumber = (code: ErrorCode): number => CODES.indexOf(code);
 export const codeOfNumber = (number: number): ErrorCode => CODES[number] ?? "TUTTI_INTERNAL";

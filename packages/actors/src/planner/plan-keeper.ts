@@ -21,6 +21,8 @@ export class PlanKeeper {
   #revision = 0;
   #isRead = false;
   #isWriting = false;
+  /** The last write failed. */
+  #isFailing = false;
   #isReporting = false;
   written = 0;
   conflicts = 0;
@@ -62,8 +64,11 @@ export class PlanKeeper {
       if (result === "conflict") this.conflicts++;
       else if (isStoreFailure(result)) {
         this.failures++;
-        log.warn({ failure: result.failure }, "the plan can't be written; it is made anew");
+        // It is tried with every heartbeat, perhaps for as long as a disk is full.
+        if (!this.#isFailing) log.warn({ failure: result.failure }, "the plan can't be written; it is made anew");
+        this.#isFailing = true;
       } else {
+        this.#isFailing = false;
         this.written++;
         if (result.revision > this.#revision) {
           this.#revision = result.revision;

@@ -6,6 +6,7 @@
 import { Algorithms, encodeAccount, encodeOperator, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { createAccount, createOperator, createUser, fromSeed } from "@nats-io/nkeys";
 import type { JwtAccess } from "./nats-config.ts";
+import { NATS_CONSUMERS_MAX, NATS_MEMORY_BYTES_MAX, NATS_STREAMS_MAX } from "./nats-limits.ts";
 import type { NatsUser } from "./users.ts";
 
 /** Secret: whoever has them makes users of every kind. */
@@ -44,6 +45,9 @@ const UNLIMITED = {
   ...{ mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 },
 } as const;
 
+/** As natsConfig says it of accounts without tokens; what else is limited, the server limits for all accounts. */
+const STORE = { mem_storage: NATS_MEMORY_BYTES_MAX, streams: NATS_STREAMS_MAX, consumer: NATS_CONSUMERS_MAX } as const;
+
 /** @param revoked - public keys of users, and the moment (seconds since 1970) up to which what was issued to them is void */
 export async function jwtAccess(
   authority: Authority,
@@ -54,7 +58,7 @@ export async function jwtAccess(
   const signed = { algorithm: Algorithms.v2, signer: operator! };
   const systemAccount = system!.getPublicKey();
   const [ownToken, systemToken] = await Promise.all([
-    encodeAccount(account, own!, { limits: UNLIMITED, revocations: { ...revoked } }, signed),
+    encodeAccount(account, own!, { limits: { ...UNLIMITED, ...STORE }, revocations: { ...revoked } }, signed),
     encodeAccount("SYS", system!, { limits: { ...UNLIMITED, ...NO_STORE } }, signed),
   ]);
   return {

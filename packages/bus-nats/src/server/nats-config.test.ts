@@ -22,6 +22,7 @@ test("the server listens on loopback, stores in files and takes messages of 8 MB
   expect(config).toContain("max_payload: 8388608");
   expect(config).toMatch(/jetstream \{\s+store_dir: "\/var\/lib\/tutti"\s+\}/);
   expect(config).not.toContain("http:");
+  expect(config).toContain("max_connections: 8192");
   expect(config).not.toContain("authorization");
 });
 

@@ -1,5 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { OUR_PAYLOAD_BYTES_MAX, TuttiError } from "@tutti/protocol";
+import {
+  NATS_AUTH_SECONDS,
+  NATS_CONNECTIONS_MAX,
+  NATS_CONSUMERS_MAX,
+  NATS_CONTROL_LINE_BYTES_MAX,
+  NATS_MEMORY_BYTES_MAX,
+  NATS_PENDING_BYTES_MAX,
+  NATS_STREAMS_MAX,
+  NATS_SUBSCRIPTIONS_MAX,
+  NATS_TOKEN_LINE_BYTES_MAX,
+} from "./nats-limits.ts";
 import { LOCAL_USER, type NatsUser } from "./users.ts";
 
 /** Paths of PEM files. */
@@ -72,6 +83,10 @@ export function natsConfig(options: NatsConfigOptions): string {
     `listen: ${quoted(`${host}:${portText(options.port)}`)}`,
     `server_name: ${quoted(options.serverName ?? "tutti")}`,
     `max_payload: ${options.payloadBytesMax ?? OUR_PAYLOAD_BYTES_MAX}`,
+    `max_connections: ${NATS_CONNECTIONS_MAX}`,
+    `max_subscriptions: ${NATS_SUBSCRIPTIONS_MAX}`,
+    `max_pending: ${NATS_PENDING_BYTES_MAX}`,
+    `max_control_line: ${options.jwt === undefined ? NATS_CONTROL_LINE_BYTES_MAX : NATS_TOKEN_LINE_BYTES_MAX}`,
     // 2.9 stops a publisher whose consumer is slow, up to the deadline; then the slow one is cut off.
     `write_deadline: "${options.writeDeadlineMs ?? 10_000}ms"`,
     `jetstream {`,
@@ -84,6 +99,8 @@ export function natsConfig(options: NatsConfigOptions): string {
   if (options.pidFile !== undefined) lines.push(`pid_file: ${quoted(options.pidFile)}`);
   if (options.tls !== undefined) lines.push(...tlsBlock(options.tls, ""));
   if (options.cluster !== undefined) lines.push(...clusterBlock(options.cluster));
+  if (options.users !== undefined || options.jwt !== undefined)
+    lines.push(`authorization { timeout: ${NATS_AUTH_SECONDS} }`);
   if (options.users !== undefined) {
     lines.push(...accountsBlock(options.account ?? "tutti", options.users, options.withLocalUser ?? false));
   }
@@ -134,7 +151,9 @@ function accountsBlock(
   return [
     `accounts {`,
     `  ${quoted(account)}: {`,
-    `    jetstream: enabled`,
+    `    jetstream: {`,
+    `      max_streams: ${NATS_STREAMS_MAX}, max_consumers: ${NATS_CONSUMERS_MAX}, max_mem: ${NATS_MEMORY_BYTES_MAX}`,
+    `    }`,
     `    users: [`,
     ...blocks,
     `    ]`,
@@ -153,8 +172,6 @@ function resolverBlock({ operator, systemAccount, accounts }: JwtAccess): string
     `operator: ${quoted(operator)}`,
     `system_account: ${quoted(systemAccount)}`,
     `resolver: MEMORY`,
-    // A token has all of its user's permissions, and comes in one line.
-    `max_control_line: 32768`,
     `resolver_preload {`,
     ...preload,
     `}`,

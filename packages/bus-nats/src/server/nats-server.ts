@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { TuttiError } from "@tutti/protocol";
@@ -48,6 +48,8 @@ export interface NatsServer {
   readonly died: Promise<string>;
   /** SIGTERM, and SIGKILL if that is not enough. The store stays. */
   stop(): Promise<void>;
+  /** SIGTERM, as if by somebody else: `died` then settles. */
+  terminate(): void;
   /** SIGKILL. */
   kill(): Promise<void>;
   /** Starts it again on the same port and store, after `kill`, `stop`, or while it runs. */
@@ -133,6 +135,10 @@ class SpawnedServer implements NatsServer {
     clearTimeout(timer);
   }
 
+  terminate(): void {
+    this.#child?.kill("SIGTERM");
+  }
+
   async kill(): Promise<void> {
     const child = this.#release();
     if (child === undefined) return;
@@ -171,7 +177,14 @@ class SpawnedServer implements NatsServer {
       ...(cluster !== undefined && { cluster }),
       ...(this.#users !== undefined && { users: this.#users }),
     });
-    writeFileSync(path, text, { mode: 0o600 });
+    try {
+      // Renamed into place: on a full disk the one of the start before stays whole.
+      writeFileSync(`${path}.new`, text, { mode: 0o600 });
+      renameSync(`${path}.new`, path);
+    } catch (error) {
+      // It says the same on a port that was given, but for a password that nobody knows.
+      if ((this.#options.port ?? 0) === 0 || !existsSync(path)) throw error;
+    }
     return path;
   }
 

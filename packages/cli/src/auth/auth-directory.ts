@@ -18,6 +18,7 @@ import {
 } from "@tutti/bus-nats";
 import { isName } from "@tutti/protocol";
 import { CommandError, usageError } from "../failure.ts";
+import { API_KEYS_FILE } from "./api-keys.ts";
 
 export interface ServerPlace {
   readonly name: string;
@@ -81,7 +82,9 @@ export class AuthDirectory {
       throw new CommandError(
         `${dir} has a deployment's keys already: --force makes new ones, and the old are void then`,
       );
-    for (const old of ["auth.json", "creds", "tls"]) rmSync(join(dir, old), { recursive: true, force: true });
+    // API keys may have been made before, in a folder of their own; they go only with what else is void.
+    const before = ["auth.json", "creds", "tls", ...(existing === "replace" ? [API_KEYS_FILE] : [])];
+    for (const old of before) rmSync(join(dir, old), { recursive: true, force: true });
     for (const folder of [dir, join(dir, "creds")]) {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       chmodSync(folder, 0o700); // it may have been there

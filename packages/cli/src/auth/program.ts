@@ -52,4 +52,25 @@ export function addAuth(program: Command): void {
     )
     .option("--days <n>", "how long it is good", "397")
     .action(async (name: string, options) => (await import("../commands/auth.ts")).certificate(name, options));
+  addKeys(auth);
+}
+
+function addKeys(auth: Command): void {
+  const key = auth.command("key").description("API keys of applications that ask over HTTP or gRPC");
+  withDirectory(key.command("add <app>"))
+    .description("make a key, and print it once; gateways with --api-keys take it within seconds")
+    .option("--admin", "it may also load and unload models, restart actors and read the console")
+    .option("--expires <duration>", "how long it is good, such as 30d (default: until it is revoked)")
+    .action(async (app: string, options) => (await import("../commands/api-keys.ts")).addKey(app, options));
+  withDirectory(key.command("list"))
+    .description("list the keys that there are, and the quotas")
+    .action(async (options) => (await import("../commands/api-keys.ts")).listKeys(options));
+  withDirectory(key.command("revoke <id>"))
+    .description("void a key; gateways refuse it within seconds")
+    .action(async (id: string, options) => (await import("../commands/api-keys.ts")).revokeKey(id, options));
+  withDirectory(auth.command("quota <app>"))
+    .description("what an application may take of each gateway; '*' is each application without a quota of its own")
+    .option("--rate <n>", "requests a second; as many may come at once")
+    .option("--bytes <size>", "of requests that are being read or answered, such as 64MB")
+    .action(async (app: string, options) => (await import("../commands/api-keys.ts")).setQuota(app, options));
 }

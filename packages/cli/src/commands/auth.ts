@@ -179,7 +179,8 @@ function writePair(
   return { cert, key };
 }
 
-function secondsOf(text: string | undefined): number | undefined {
+/** `30d`. @throws {CommandError} it is no such length of time */
+export function secondsOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit = ""] = /^(\d{1,6})([dhms])$/.exec(text.trim()) ?? [];
   const seconds = Number(count) * (SECONDS.get(unit) ?? NaN);
@@ -200,6 +201,7 @@ function initText(directory: AuthDirectory, configs: readonly string[]): string 
   ].join("\n");
 }
 
-function say(options: AuthOptions, fields: Readonly<Record<string, unknown>>, text: string): void {
+/** As text, or with --json as one object. */
+export function say(options: AuthOptions, fields: Readonly<Record<string, unknown>>, text: string): void {
   process.stdout.write(`${options.json === true ? JSON.stringify(fields) : text}\n`);
 }

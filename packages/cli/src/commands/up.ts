@@ -28,11 +28,14 @@ import { type UpFlags, type UpOptions, parseUpOptions } from "../up/up-options.t
 /** Profiling a model on a busy machine takes seconds, and there may be many. */
 const SERVED_MS = 300_000;
 
+const STATE_RETRY_MS = 5_000;
+
 /** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
 export async function up(flags: UpFlags): Promise<void> {
   const options = parseUpOptions(flags);
   // What is exported for another cluster is not for the roles of this one.
-  for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY"]) delete process.env[name];
+  for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY", "TUTTI_CREDS", "TUTTI_ANSWERS_CREDS"])
+    delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
   await checkPipelines(
     options.pipelines,
@@ -146,6 +149,7 @@ async function serve(serving: Serving): Promise<void> {
   const { options, loadable, announcer, nats, stop } = serving;
   await stop.orUntil(serving.start());
   if (stop.signal.aborted) return;
+  let state: { stop(): void } | undefined;
   const connections = await openConnection({
     servers: nats.url,
     credentials: nats.credentials["admin"],
@@ -153,14 +157,7 @@ async function serve(serving: Serving): Promise<void> {
     name: "tutti-up",
   });
   try {
-    nats.directory.writeState({
-      url: nats.url,
-      cluster: CLUSTER,
-      pid: process.pid,
-      startedAt: new Date().toISOString(),
-      credentials: nats.credentials,
-      ...(options.tls !== undefined && { tlsCa: options.tls.ca }),
-    });
+    state = keepState(options, nats, announcer);
     const warm = new WarmWatch(connections.control);
     const listed = await loadAll(connections, loadable.splice(0), serving);
     if (stop.signal.aborted) return;
@@ -178,9 +175,33 @@ async function serve(serving: Serving): Promise<void> {
     watching.stop();
     advice?.stop();
   } finally {
+    state?.stop();
     nats.directory.clearState();
     await connections.close();
   }
+}
+
+/** Tells other commands where the cluster is: at once, or as soon as the disk takes it. */
+function keepState(
+  { tls }: UpOptions,
+  { url, credentials, directory }: ServingNats,
+  announcer: Announcer,
+): { stop(): void } {
+  const startedAt = new Date().toISOString();
+  const running = { url, cluster: CLUSTER, pid: process.pid, startedAt, credentials };
+  let timer: NodeJS.Timeout | undefined;
+  const write = (attempt: number): void => {
+    try {
+      directory.writeState({ ...running, ...(tls !== undefined && { tlsCa: tls.ca }) });
+    } catch (error) {
+      const why = (error as Error).message;
+      const text = `other commands don't find this cluster by themselves as yet: ${why}`;
+      if (attempt === 1) announcer.say("state-unwritten", text, { why });
+      timer = setTimeout(() => write(attempt + 1), STATE_RETRY_MS);
+    }
+  };
+  write(1);
+  return { stop: () => clearTimeout(timer) };
 }
 
 async function loadAll(

@@ -61,7 +61,7 @@ const takesValue = (option: Option): boolean => option.required || option.option
 /** What is chosen from a list for a role is chosen from it everywhere. */
 function choicesOf(flag: string | undefined): readonly string[] | undefined {
   const found = FLAGS.find(({ name }) => `--${name}` === flag);
-  return found?.value.includes("|") === true ? found.value.split("|") : undefined;
+  return found?.value?.includes("|") === true ? found.value.split("|") : undefined;
 }
 
 /** `tutti run`: its commands are the roles, whose flags it passes on. */
@@ -75,7 +75,7 @@ function roleShapes(run: Command): CommandShape[] {
       const options = flags.map(({ name, text, value }) => ({
         flag: `--${name}`,
         text,
-        value: valueOf(value, choicesOf(`--${name}`)),
+        value: value === undefined ? undefined : valueOf(value, choicesOf(`--${name}`)),
       }));
       const agent = { flag: "--agent-creds", text: "credentials of the user agent", value: { kind: "file" } as const };
       const help = { flag: "--help", text: "list its flags", value: undefined };

@@ -1,4 +1,5 @@
 /** Reads one value of a command line each. All throw a CommandError that names the flag and what it takes. */
+import { isIPv4 } from "node:net";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
 import { usageError } from "../failure.ts";
@@ -126,6 +127,11 @@ export function nameOf(flag: string, text: string): string {
   if (isName(text)) return text;
   throw usageError(`--${flag} ${text}: letters, digits, "-" and "_" only`);
 }
+
+export const LOOPBACK = "127.0.0.1";
+/** A name is not, however it begins: it may lead anywhere. */
+export const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 
 export function httpAddress(name: string, text: string | undefined): string | undefined {
   if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? "")) return text;

@@ -12,7 +12,8 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 
 export interface Flag {
   readonly name: string;
-  readonly value: string;
+  /** Undefined: it takes none. */
+  readonly value: string | undefined;
   readonly roles: readonly Role[];
   readonly text: string;
 }
@@ -171,7 +172,39 @@ export const FLAGS: readonly Flag[] = [
     name: "http-host",
     value: "address",
     roles: ["gateway"],
-    text: "address of HTTP and gRPC: whoever reaches it may ask in any application's name (default: 127.0.0.1)",
+    text: "address of HTTP and gRPC; beyond loopback with --api-keys or --jwks (default: 127.0.0.1)",
+  },
+  {
+    name: "http-tls-cert",
+    value: "file",
+    roles: ["gateway"],
+    text: "HTTP and gRPC speak TLS, with this certificate; a renewed one is taken within seconds",
+  },
+  { name: "http-tls-key", value: "file", roles: ["gateway"], text: "its key" },
+  {
+    name: "api-keys",
+    value: "file",
+    roles: ["gateway"],
+    text: "who asks needs one of these keys, which `tutti auth key` makes (default: on loopback nobody needs one)",
+  },
+  {
+    name: "jwks",
+    value: "file-or-url",
+    roles: ["gateway"],
+    text: "who asks needs a key, or a token that one of these has signed, with its application in the claim app",
+  },
+  { name: "jwt-issuer", value: "text", roles: ["gateway"], text: "of tokens (default: whoever signs them)" },
+  {
+    name: "jwt-audience",
+    value: "text",
+    roles: ["gateway"],
+    text: "of tokens; those for others are refused (default: tutti)",
+  },
+  {
+    name: "insecure-no-auth",
+    value: undefined,
+    roles: ["gateway"],
+    text: "whoever reaches --http-host may ask in any application's name",
   },
   {
     name: "metrics-host",
@@ -227,6 +260,7 @@ export const FLAGS: readonly Flag[] = [
 export function roleHelp(roles: Role | readonly Role[]): string {
   const hosted = [roles].flat();
   const flags = FLAGS.filter((flag) => hosted.some((role) => flag.roles.includes(role)));
-  const width = Math.max(...flags.map((flag) => flag.name.length + flag.value.length)) + 5;
-  return flags.map((flag) => `  ${`--${flag.name} <${flag.value}>`.padEnd(width)}  ${flag.text}`).join("\n");
+  const typed = flags.map(({ name, value }) => (value === undefined ? `--${name}` : `--${name} <${value}>`));
+  const width = Math.max(...typed.map(({ length }) => length));
+  return flags.map(({ text }, i) => `  ${typed[i]!.padEnd(width)}  ${text}`).join("\n");
 }

@@ -9,7 +9,9 @@ import {
   type Jitter,
   type PolicyChoice,
   hostsOf,
+  LOOPBACK,
   httpAddress,
+  isLoopback,
   nameOf,
   namesOf,
   oneOf,
@@ -94,6 +96,13 @@ export interface RoleOptions {
   /** gateway: files with the token of the model repository, which is closed without, and with credentials that may change models. */
   readonly repositoryToken: string | undefined;
   readonly repositoryCreds: string | undefined;
+  /** gateway: certificate and key of HTTP and gRPC. Paths. */
+  readonly httpTls: { readonly cert: string; readonly key: string } | undefined;
+  /** gateway: file of API keys. */
+  readonly apiKeys: string | undefined;
+  /** gateway: who signs tokens. */
+  readonly jwt:
+    { readonly jwks: string; readonly issuer: string | undefined; readonly audience: string | undefined } | undefined;
   /** gateway: a Jaeger's address, where its console asks for traces. */
   readonly traceQuery: string | undefined;
   /** planner: how often loads are balanced. */
@@ -142,7 +151,7 @@ export function parseRoleOptions(
     pipelines: flag("pipelines"),
     rehearsal: parseRehearsal(flag("rehearsal")),
     awaitModels: namesOf("await-models", flag("await-models")),
-    httpHost: flag("http-host") ?? "127.0.0.1",
+    httpHost: flag("http-host") ?? LOOPBACK,
     httpPort: optionalPort("http-port", flag("http-port")),
     grpcPort: optionalPort("grpc-port", flag("grpc-port")),
     metricsPort: optionalPort("metrics-port", flag("metrics-port")),
@@ -150,11 +159,32 @@ export function parseRoleOptions(
     allowedHosts: hostsOf("allowed-hosts", flag("allowed-hosts")),
     repositoryToken: flag("repository-token"),
     repositoryCreds: flag("repository-creds"),
+    ...accessOf(flag),
     traceQuery: httpAddress("trace-query", flag("trace-query")),
     epoch: parseEpoch(flag("epoch")),
     budgetShare: parseBudgetShare(flag("budget-share")),
     logLevel: oneOf("log-level", LOG_LEVELS, flag("log-level") ?? "info"),
     otlp: flag("otlp"),
+  };
+}
+
+/** @throws {CommandError} others than this machine would reach a gateway that asks nobody for a key */
+function accessOf(flag: (name: string) => string | undefined): Pick<RoleOptions, "httpTls" | "apiKeys" | "jwt"> {
+  const [cert, key] = [flag("http-tls-cert"), flag("http-tls-key")];
+  if ((cert === undefined) !== (key === undefined)) throw usageError("--http-tls-cert and --http-tls-key go together");
+  const [apiKeys, jwks, issuer, audience] = ["api-keys", "jwks", "jwt-issuer", "jwt-audience"].map(flag);
+  if (jwks === undefined && (issuer !== undefined || audience !== undefined))
+    throw usageError("--jwt-issuer and --jwt-audience go with --jwks: the keys by which tokens are checked");
+  const host = flag("http-host") ?? LOOPBACK;
+  const isOpen = apiKeys === undefined && jwks === undefined;
+  if (isOpen && !isLoopback(host) && flag("insecure-no-auth") === undefined)
+    throw usageError(
+      `--http-host ${host}: others than this machine reach it, and nobody needs a key. Make keys with \`tutti auth key add <app>\` and name their file with --api-keys, or who signs tokens with --jwks; --insecure-no-auth takes requests from whoever comes`,
+    );
+  return {
+    httpTls: cert === undefined || key === undefined ? undefined : { cert, key },
+    apiKeys,
+    jwt: jwks === undefined ? undefined : { jwks, issuer, audience },
   };
 }
 
@@ -174,11 +204,14 @@ function parseFlags(
   argv: readonly string[],
 ): Readonly<Record<string, string>> {
   try {
-    const options = Object.fromEntries(flags.map(({ name }) => [name, { type: "string" as const }]));
-    return parseArgs({ args: [...argv], options, strict: true, allowPositionals: false }).values as Record<
-      string,
-      string
-    >;
+    const options = Object.fromEntries(
+      flags.map(({ name, value }) => [
+        name,
+        { type: value === undefined ? ("boolean" as const) : ("string" as const) },
+      ]),
+    );
+    const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
+    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
   } catch (error) {
     throw usageError(`${(error as Error).message}\nA ${roles.join(",")} takes:\n${roleHelp(roles)}`);
   }

@@ -106,7 +106,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
       ...(options.memory === undefined ? [] : ["--memory", options.memory]),
     ],
     ingress: [
-      ...["--reply-scope", options.apps.length > 0 ? "app" : "any"],
+      ...["--reply-scope", replyScopeOf(options)],
       ...(answers === undefined ? [] : ["--answers-creds", answers]),
       ...["--rehearsal", `${options.rehearsal}us`],
       ...dataPlane,
@@ -117,10 +117,18 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
     gateway: [
       ...awaitFlags(around.models ?? []),
       ...traceFlags(options),
+      ...options.gatewayAccess,
       ...repositoryFlags(options, around.credentials["admin"]),
     ],
   };
 }
+
+/**
+ * Without credentials whoever connects is the user `local`, who asks in any application's name from one inbox; with
+ * them replies are checked.
+ */
+const replyScopeOf = ({ apps, creds }: UpOptions): "app" | "any" =>
+  apps.length > 0 || creds !== undefined ? "app" : "any";
 
 /** Only the first gateway of a machine has the ports that were asked for; the others take free ones. */
 const gatewayPorts = (flags: readonly string[], index: number): readonly string[] =>

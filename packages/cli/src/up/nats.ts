@@ -7,6 +7,7 @@ import { CommandError } from "../failure.ts";
 import type { Announcer } from "./announcer.ts";
 import { freePort, isFree } from "./free-port.ts";
 import { RunDirectory } from "./run-directory.ts";
+import { StoreWatch, freeBytes } from "./store-watch.ts";
 import type { UpOptions } from "./up-options.ts";
 
 export interface ServingNats {
@@ -23,11 +24,11 @@ export interface ServingNats {
 
 export const CLUSTER = "main";
 const PORT_DEFAULT = 4222;
-/** A server that dies, or can't be started, more often than this within a minute is not kept alive any longer. */
-const DEATHS_MAX = 8;
-const DEATHS_WITHIN_MS = 60_000;
-/** Its port may still be taken, its store still be locked. */
+/** Its port may still be taken, its store still be locked; on a full disk it takes longer until it can start. */
 const RETRY_MS = 250;
+const RETRY_MS_MAX = 5_000;
+/** A server that has lived for so long starts again at once. */
+const HEALTHY_MS = 60_000;
 const PORT_ATTEMPTS = 5;
 
 /** @throws {CommandError | TuttiError} saying why there is none, and what to do */
@@ -72,45 +73,50 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
   const directory = new RunDirectory(String(port));
   const log = directory.openLog("nats-server");
   const { tls } = options;
-  const start = (): Promise<NatsServer> =>
-    startNatsServer({
+  let current: NatsServer | undefined;
+  const storeWatch = watchStore(directory, announcer, () => current?.terminate()); // `keepAlive` starts it again
+  const start = async (): Promise<NatsServer> => {
+    storeWatch.stop();
+    return (current = await startNatsServer({
       dir: directory.path,
       port,
       // Applications with credentials of their own mean that nobody may ask without any.
       access: { users: usersOf({ cluster: CLUSTER, apps: options.apps }), withLocalUser: options.apps.length === 0 },
       ...(tls?.cert !== undefined &&
         tls.key !== undefined && { tls: { certFile: tls.cert, keyFile: tls.key, caFile: tls.ca } }),
-      onLog: (line) => log.write(line),
+      onLog: (line) => {
+        log.write(line);
+        storeWatch.hear(line);
+      },
       onSlowConsumer: (connection) =>
         announcer.say("slow-consumer", `the NATS server cut off ${connection}, which read too slowly`, { connection }),
-    });
+    }));
+  };
   let server = await start();
   let stopping = false;
   const keepAlive = async (): Promise<void> => {
     let restarts = 0;
-    const deaths: number[] = [];
-    const mayStart = (): boolean => {
-      const now = performance.now();
-      deaths.push(now);
-      while (deaths[0]! < now - DEATHS_WITHIN_MS) deaths.shift();
-      return !stopping && deaths.length <= DEATHS_MAX;
-    };
+    let startedAt = performance.now();
+    let waitMs = 0;
     for (;;) {
       await server.died;
       if (stopping) return;
       announcer.say("nats-died", `the NATS server ended; see ${directory.logs}/nats-server.log`, {
         restarts: ++restarts,
       });
+      if (performance.now() - startedAt >= HEALTHY_MS) waitMs = 0;
       for (let isBack = false; !isBack;) {
-        if (!mayStart()) return announcer.say("nats-lost", `the NATS server is not started again: it died too often`);
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+        if (stopping) return;
+        waitMs = Math.min(RETRY_MS_MAX, Math.max(RETRY_MS, 2 * waitMs));
         try {
           server = await start();
           isBack = true;
         } catch (error) {
           announcer.say("nats-died", `the NATS server can't be started again: ${(error as Error).message}`);
-          await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
         }
       }
+      startedAt = performance.now();
       if (stopping) return void server.kill();
       announcer.say("nats-back", `the NATS server is back: ${server.url}`, { url: server.url });
     }
@@ -123,6 +129,7 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
     credentials: server.credentials,
     async stop() {
       stopping = true;
+      storeWatch.stop();
       await server.stop();
       log.close();
     },
@@ -132,3 +139,10 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
     },
   };
 }
+
+const watchStore = ({ path }: RunDirectory, announcer: Announcer, restart: () => void): StoreWatch =>
+  new StoreWatch({
+    freeBytes: () => freeBytes(path),
+    say: (event, text) => announcer.say(event, text),
+    restart,
+  });

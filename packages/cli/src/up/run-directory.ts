@@ -35,30 +35,71 @@ export class RunDirectory {
   }
 }
 
-/** Lines of one process. Synchronous: a log that is written later is lost with the crash that it was about. */
+/**
+ * Lines of one process. Synchronous: a log that is written later is lost with the crash that it was about. Lines that
+ * the disk does not take are dropped and counted, and the file says how many are missing once it can be written again:
+ * no log is worth the end of its writer.
+ */
 export class LogFile {
   readonly #path: string;
-  #file: number;
+  readonly #writeSync: typeof writeSync;
+  /** Undefined: not opened yet, closed, or it could not be opened. */
+  #file: number | undefined;
   #bytes = 0;
+  #dropped = 0;
+  /** The file ends within a line. */
+  #isTorn = false;
+  #isClosed = false;
 
-  constructor(path: string) {
+  /** @param write - stands for the disk, in tests */
+  constructor(path: string, write: typeof writeSync = writeSync) {
     this.#path = path;
-    this.#file = openSync(path, "a", 0o600);
+    this.#writeSync = write;
   }
 
+  /** Never throws. */
   write(line: string): void {
-    if (this.#bytes > LOG_BYTES_MAX) this.#rotate();
-    this.#bytes += writeSync(this.#file, `${line}\n`);
+    if (this.#isClosed) return;
+    try {
+      if (this.#bytes > LOG_BYTES_MAX) this.#rotate();
+      this.#file ??= openSync(this.#path, "a", 0o600);
+      if (this.#dropped > 0)
+        this.#append(this.#file, `${this.#dropped} lines are missing here: they could not be written`);
+      this.#dropped = 0;
+      this.#append(this.#file, line);
+    } catch {
+      this.#dropped++;
+    }
   }
 
   close(): void {
-    closeSync(this.#file);
+    this.#isClosed = true;
+    this.#closeFile();
+  }
+
+  /** @throws {Error} the disk is full, perhaps in the middle of the line */
+  #append(file: number, line: string): void {
+    const bytes = Buffer.from(`${this.#isTorn ? "\n" : ""}${line}\n`);
+    let written = 0;
+    try {
+      while (written < bytes.length) written += this.#writeSync(file, bytes, written);
+    } finally {
+      this.#bytes += written;
+      if (written > 0) this.#isTorn = written < bytes.length;
+    }
   }
 
   #rotate(): void {
-    closeSync(this.#file);
+    this.#closeFile();
     renameSync(this.#path, `${this.#path}.1`);
-    this.#file = openSync(this.#path, "a", 0o600);
     this.#bytes = 0;
+    this.#isTorn = false;
+  }
+
+  #closeFile(): void {
+    const file = this.#file;
+    // First: its number may be another file's once it is closed.
+    this.#file = undefined;
+    if (file !== undefined) closeSync(file);
   }
 }

@@ -15,6 +15,7 @@ import {
   parsePolicy,
   parsePort,
 } from "../role/option-values.ts";
+import { parseRoleOptions } from "../role/role-options.ts";
 import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PREFERENCES, PROVIDERS } from "../role/role-flags.ts";
 
 /** As commander gives them: texts. */
@@ -53,6 +54,14 @@ export interface UpFlags {
   readonly httpPort?: string;
   readonly grpcPort?: string;
   readonly metricsPort?: string;
+  readonly httpHost?: string;
+  readonly httpTlsCert?: string;
+  readonly httpTlsKey?: string;
+  readonly apiKeys?: string;
+  readonly jwks?: string;
+  readonly jwtIssuer?: string;
+  readonly jwtAudience?: string;
+  readonly insecureNoAuth?: boolean;
   readonly repositoryToken?: string;
   readonly apps?: string;
   readonly rehearsal?: string;
@@ -114,8 +123,11 @@ export interface UpOptions {
   readonly patience: string | undefined;
   readonly provider: string;
   readonly dataPlane: string;
-  /** Of the gateway: flags for its command line. */
+  /**
+   * Of the gateway: flags for its command line. Ports are the first one's of several; who may ask is the same of all.
+   */
   readonly gateway: readonly string[];
+  readonly gatewayAccess: readonly string[];
   readonly repositoryToken: string | undefined;
   readonly rehearsal: Micros;
   readonly otlp: string | undefined;
@@ -184,6 +196,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     provider: oneOf("provider", PROVIDERS, flags.provider),
     dataPlane: oneOf("data-plane", DATA_PLANES, flags.dataPlane),
     gateway: gatewayPorts(flags),
+    gatewayAccess: gatewayAccess(flags),
     repositoryToken: flags.repositoryToken === undefined ? undefined : resolve(flags.repositoryToken),
     rehearsal: parseRehearsal(flags.rehearsal),
     otlp: flags.otlp,
@@ -211,6 +224,19 @@ function gatewayPorts({ httpPort, grpcPort, metricsPort }: UpFlags): string[] {
   const flag = (name: string, port: string | undefined): string[] =>
     port === undefined ? [] : [`--${name}`, String(parsePort(name, port))];
   return [...flag("http-port", httpPort), ...flag("grpc-port", grpcPort), ...flag("metrics-port", metricsPort)];
+}
+
+/** @throws {CommandError} as the gateway itself would, but once and before anything starts */
+function gatewayAccess(flags: UpFlags): string[] {
+  const given = {
+    ...{ "http-host": flags.httpHost, "http-tls-cert": flags.httpTlsCert, "http-tls-key": flags.httpTlsKey },
+    ...{ "api-keys": flags.apiKeys, jwks: flags.jwks },
+    ...{ "jwt-issuer": flags.jwtIssuer, "jwt-audience": flags.jwtAudience },
+  };
+  const values = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  const argv = [...values, ...(flags.insecureNoAuth === true ? ["--insecure-no-auth"] : [])];
+  parseRoleOptions("gateway", argv, {});
+  return argv;
 }
 
 /** `1:4`. */

@@ -178,6 +178,36 @@ test("executors with cores of their own are bound to them and can be split; othe
   expect(scaled[0]?.unsplittable).toContain("--autoscale");
 });
 
+test("answers go to an application's own inbox wherever anybody has credentials, and anywhere without", () => {
+  const scopes = (flags: Partial<UpFlags>): string[] =>
+    planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} })
+      .filter(({ roles }) => roles.includes("ingress"))
+      .map(({ roles, argv }) => parseRoleOptions(roles, argv, {}).replyScope);
+  const existing = { nats: "nats://a:1" };
+  expect(scopes({ ...existing, creds: "tutti-auth/creds" })).toEqual(["app"]);
+  expect(scopes({ ...existing, creds: "creds.nk", layout: "spread", ingresses: "2" })).toEqual(["app", "app"]);
+  expect(scopes({ apps: "shop" })).toEqual(["app"]);
+  expect([scopes({}), scopes(existing)]).toEqual([["any"], ["any"]]);
+});
+
+test("gateways get what says who may ask, and one that would ask nobody for a key beyond loopback is refused", () => {
+  const accessOf = (flags: Partial<UpFlags>) =>
+    planCluster(parseUpOptions({ ...FLAGS, nodes: "2", ...flags }), { url: "nats://a:1", credentials: {} })
+      .filter(({ roles }) => roles.includes("gateway"))
+      .map(({ roles, argv }) => parseRoleOptions(roles, argv, {}))
+      .map(({ httpHost, apiKeys, jwt, httpTls }) => ({ httpHost, apiKeys, jwt: jwt?.jwks, cert: httpTls?.cert }));
+  const tls = { httpTlsCert: "c.pem", httpTlsKey: "k.pem" };
+  const all = { httpHost: "0.0.0.0", apiKeys: "keys.json", jwks: "https://id.example/jwks", ...tls };
+  const expected = { httpHost: "0.0.0.0", apiKeys: "keys.json", jwt: "https://id.example/jwks", cert: "c.pem" };
+  expect(accessOf(all)).toEqual([expected, expected]);
+  expect(accessOf({ httpHost: "0.0.0.0", insecureNoAuth: true })).toMatchObject([{ httpHost: "0.0.0.0" }, {}]);
+  for (const host of ["0.0.0.0", "::", "10.0.0.7", "gateway.example", "127.0.0.1.evil.example"])
+    expect(() => parseUpOptions({ ...FLAGS, httpHost: host }), host).toThrow(/tutti auth key add/);
+  for (const host of ["127.0.0.1", "127.0.0.2", "localhost", "::1"]) parseUpOptions({ ...FLAGS, httpHost: host });
+  for (const bad of [{ httpTlsCert: "c.pem" }, { jwtIssuer: "x" }])
+    expect(() => parseUpOptions({ ...FLAGS, ...bad })).toThrow(/--(http-tls-cert|jwt-issuer)/);
+});
+
 test("flags that make no sense are refused before anything starts", () => {
   const refused = (flags: Partial<UpFlags>) => expect(() => parseUpOptions({ ...FLAGS, ...flags }));
   refused({ executors: "0" }).toThrow(/--executors 0: a number from 1/);

@@ -7,6 +7,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ConsoleFile, ConsoleFiles } from "@tutti/console";
 import { TuttiError } from "@tutti/protocol";
+import type { Act } from "../auth/administration.ts";
 import { type HttpAnswer, failureAnswer } from "../http/answers.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { refuseOtherSites } from "../http/page-guard.ts";
@@ -24,8 +25,10 @@ export interface ConsoleParts {
   /** Undefined: nobody keeps traces that this gateway knows of. */
   readonly traces: Traces | undefined;
   readonly bodies: BodyReader;
-  /** @throws {TuttiError} FORBIDDEN */
-  readonly authorise: (authorization: string | undefined) => void;
+  /** Whether somebody may see figures and replay. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
+  readonly mayRead: (authorization: string | undefined) => Promise<void>;
+  /** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
+  readonly administer: <Result>(act: Act, run: () => Promise<Result>) => Promise<Result>;
 }
 
 /** Of a question: a few words. */
@@ -54,8 +57,12 @@ export class ConsoleDesk {
     path: string,
     signal: AbortSignal,
   ): Promise<HttpAnswer | undefined> {
-    if (path.startsWith("/console/")) refuseOtherSites(request);
-    const { feed, replays } = this.#parts;
+    const { feed, replays, mayRead } = this.#parts;
+    // The page and its files tell nothing; what it shows then comes with a key.
+    if (path.startsWith("/console/")) {
+      refuseOtherSites(request);
+      await mayRead(request.headers.authorization);
+    }
     switch (path) {
       case "/console/feed":
         if (request.method !== "GET") return wrongMethod("GET");
@@ -81,17 +88,20 @@ export class ConsoleDesk {
     this.#parts.restarts?.close();
   }
 
-  async #restart(request: IncomingMessage): Promise<HttpAnswer> {
-    const { authorise, restarts } = this.#parts;
-    authorise(request.headers.authorization);
-    if (restarts === undefined)
-      throw new TuttiError(
-        "TUTTI_FORBIDDEN",
-        "this gateway has no operator's rights: start it with --repository-creds, or use `tutti restart`",
-      );
-    const { actor } = (await this.#question(request)) as { readonly actor?: unknown };
-    await restarts.restart(actor, request.socket.remoteAddress ?? "?");
-    return { status: 200, headers: NO_STORE, body: { restarted: actor } };
+  #restart(request: IncomingMessage): Promise<HttpAnswer> {
+    const { administer, restarts } = this.#parts;
+    const from = request.socket.remoteAddress ?? "?";
+    const act = { what: "restart from the console", from, authorization: request.headers.authorization };
+    return administer(act, async () => {
+      if (restarts === undefined)
+        throw new TuttiError(
+          "TUTTI_FORBIDDEN",
+          "this gateway has no operator's rights: start it with --repository-creds, or use `tutti restart`",
+        );
+      const { actor } = (await this.#question(request)) as { readonly actor?: unknown };
+      await restarts.restart(actor, from);
+      return { status: 200, headers: NO_STORE, body: { restarted: actor } };
+    });
   }
 
   async #traces(path: string): Promise<HttpAnswer> {

@@ -10,7 +10,7 @@ import type { Instant } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { BodyReader } from "../http/body-reader.ts";
 import { ArrivalRecord } from "./arrival-record.ts";
-import { ConsoleDesk } from "./console-desk.ts";
+import { ConsoleDesk, type ConsoleParts } from "./console-desk.ts";
 import { EndedBatches } from "./ended-batches.ts";
 import { feedPlan, feedState } from "./feed-state.ts";
 import { LiveFeed } from "./live-feed.ts";
@@ -29,8 +29,9 @@ export interface ConsoleOptions {
   readonly missing: () => readonly string[];
   readonly batchers: () => Iterable<StatsReported>;
   readonly bodies: BodyReader;
-  readonly authorise: (authorization: string | undefined) => void;
-  /** Whether there is a token by which somebody may be authorised. */
+  readonly mayRead: ConsoleParts["mayRead"];
+  readonly administer: ConsoleParts["administer"];
+  /** Whether there are keys, or a token, by which somebody may be authorised. */
   readonly isOpen: boolean;
   readonly operator: OperatorPorts | undefined;
   /** A Jaeger's address. */
@@ -56,7 +57,7 @@ export class Console {
 
   constructor(options: ConsoleOptions) {
     this.#options = options;
-    const { now, models, batchers, bodies, authorise, traceQuery } = options;
+    const { now, models, batchers, bodies, mayRead, administer, traceQuery } = options;
     this.#refusals = new RecentRefusals((fresh) => this.#feed.tell("refusals", fresh));
     this.#feed = this.#createFeed();
     this.#restarts = this.#createRestarts();
@@ -67,7 +68,7 @@ export class Console {
       restarts: this.#restarts,
       traces: traceQuery === undefined ? undefined : new Traces(traceQuery),
       bodies,
-      authorise,
+      ...{ mayRead, administer },
     });
   }
 

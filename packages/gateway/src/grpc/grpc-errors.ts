@@ -4,10 +4,12 @@ import { type ErrorCode, TuttiError } from "@tutti/protocol";
 
 export const GRPC_STATUS: Readonly<Record<ErrorCode, status>> = {
   TUTTI_INVALID_INPUT: status.INVALID_ARGUMENT,
+  TUTTI_UNAUTHENTICATED: status.UNAUTHENTICATED,
   TUTTI_FORBIDDEN: status.PERMISSION_DENIED,
   TUTTI_NOT_FOUND: status.NOT_FOUND,
   // What gRPC itself says of a message beyond its limit.
   TUTTI_TOO_LARGE: status.RESOURCE_EXHAUSTED,
+  TUTTI_QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
   TUTTI_CANCELLED: status.CANCELLED,
   TUTTI_INTERNAL: status.INTERNAL,
   TUTTI_DEADLINE_INFEASIBLE: status.DEADLINE_EXCEEDED,

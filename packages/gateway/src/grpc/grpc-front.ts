@@ -16,6 +16,7 @@ import {
 import { loadSync } from "@grpc/proto-loader";
 import { SLO_US_MAX, TuttiError } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
+import type { Act } from "../auth/administration.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { noneForAll } from "../http/http-infer.ts";
@@ -23,6 +24,7 @@ import { type PortWish, listen } from "../listening.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
+import { keysFirst } from "./grpc-keys.ts";
 import { GrpcListener } from "./grpc-listener.ts";
 import {
   type WireInferRequest,
@@ -58,6 +60,8 @@ interface Asked {
   readonly metadata: Metadata;
   readonly signal: AbortSignal;
   readonly timeLeft: Micros | undefined;
+  /** Where it comes from. */
+  readonly peer: () => string;
 }
 
 const PROTO = join(import.meta.dirname, "open-inference.proto");
@@ -76,19 +80,20 @@ export class GrpcFront {
   readonly #door: FrontDoor;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader) {
+  /** @param credentials - default: plain text */
+  constructor(door: FrontDoor, bodies: BodyReader, credentials = ServerCredentials.createInsecure()) {
     this.#door = door;
     this.#calls = new IncomingCalls(bodies, (session) => this.#listener.callsOf(session));
     this.#server = new Server({
-      interceptors: [this.#calls.interceptor],
+      // The first one must get the call as the server made it.
+      interceptors: [this.#calls.interceptor, ...(door.access === undefined ? [] : [keysFirst(door.access)])],
       "grpc.max_receive_message_length": BODY_BYTES_MAX,
       "grpc.max_send_message_length": BODY_BYTES_MAX,
       "grpc.max_concurrent_streams": GRPC_STREAMS_MAX,
       "grpc.max_connection_idle_ms": IDLE_MS,
     });
     this.#server.addService(checkedService(), this.#handlers());
-    const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
-    this.#listener = new GrpcListener(injector);
+    this.#listener = new GrpcListener(this.#server.createConnectionInjector(credentials));
   }
 
   /** @returns where it listens. @throws {Error} where it can't */
@@ -126,18 +131,18 @@ export class GrpcFront {
       }),
       ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
-      RepositoryIndex: unary(({ ready }: Repositories, { metadata }) => {
-        door.authorise(textOf(metadata, "authorization"));
+      RepositoryIndex: unary(async ({ ready }: Repositories, { metadata }) => {
+        await door.administrator(textOf(metadata, "authorization"));
         return { models: door.index().filter(({ state }) => !ready || state === "READY") };
       }),
-      RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, { metadata, signal }) => {
-        door.authorise(textOf(metadata, "authorization"));
-        await door.repository().load({ name, parameters: loadParameters(parameters), signal });
+      RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, asked) => {
+        const { signal } = asked;
+        const load = () => door.repository().load({ name, parameters: loadParameters(parameters), signal });
+        await door.administer(actOf(`load ${name}`, asked), load);
         return {};
       }),
-      RepositoryModelUnload: unary(async ({ model_name: name }: Repositories, { metadata }) => {
-        door.authorise(textOf(metadata, "authorization"));
-        await door.repository().unload(name);
+      RepositoryModelUnload: unary(async ({ model_name: name }: Repositories, asked) => {
+        await door.administer(actOf(`unload ${name}`, asked), () => door.repository().unload(name));
         return {};
       }),
     };
@@ -150,7 +155,8 @@ export class GrpcFront {
       this.asked++;
       const gone = new AbortController();
       call.on("cancelled", () => gone.abort());
-      const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()) };
+      const peer = (): string => call.getPeer();
+      const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()), peer };
       // Within a promise: a handler that throws is a failure like any other.
       Promise.resolve(call.request)
         .then((request) => answer(readable(request), asked))
@@ -163,19 +169,24 @@ export class GrpcFront {
 
   async #infer(asked: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
     const request = readable(asked);
+    const { access } = this.#door;
+    // Known by now; within a stream, keys may have been revoked meanwhile.
+    const asker = access && (await access.identify(textOf(metadata, "authorization")));
     const parameters = parametersOfRequest(request.parameters);
-    const terms = readTerms((name) => textOf(metadata, name), parameters, left);
+    const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: asker?.app });
     const inputs = tensorsOfRequest(request);
     const wanted = noneForAll(request.outputs.map(({ name }) => name));
     const { model_name: model, model_version: version, id } = request;
     const call = { model, version, id: idOfRequest(id), inputs, wanted, terms, signal };
-    const outcome = await this.#door.inference.infer(call);
-    const full = this.#calls.addAnswer(
-      metadata,
-      outcome.outputs.reduce((sum, { data }) => sum + data.byteLength, 0),
-    );
-    if (full !== undefined) throw full;
-    return responseOf(id, outcome);
+    const giveBack = asker && access?.take(asker, bytesOf(inputs));
+    try {
+      const outcome = await this.#door.inference.infer(call);
+      const full = this.#calls.addAnswer(metadata, bytesOf(outcome.outputs));
+      if (full !== undefined) throw full;
+      return responseOf(id, outcome);
+    } finally {
+      giveBack?.();
+    }
   }
 
   /** Each message is a request of its own; answers come as they are ready, with their ids. */
@@ -186,7 +197,8 @@ export class GrpcFront {
     const endIfDone = (): void => {
       if (isEnded && waiting === 0) call.end();
     };
-    const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: undefined };
+    const peer = (): string => call.getPeer();
+    const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: undefined, peer };
     call.on("cancelled", () => gone.abort());
     call.on("data", (request: WireInferRequest) => {
       this.asked++;
@@ -242,6 +254,9 @@ type InferStream = ServerDuplexStream<
   { readonly error_message: string; readonly infer_response: WireInferResponse | { readonly id: string } }
 >;
 
+const bytesOf = (tensors: readonly { readonly data: Uint8Array }[]): number =>
+  tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
+
 /** What the caller's deadline leaves; undefined without one. */
 function timeLeft(deadline: Date | number): Micros | undefined {
   const at = typeof deadline === "number" ? deadline : deadline.getTime();
@@ -249,6 +264,12 @@ function timeLeft(deadline: Date | number): Micros | undefined {
   const leftMs = at - Date.now() - WAY_BACK_MS;
   return micros(Math.min(SLO_US_MAX, Math.max(1, Math.floor(leftMs * 1_000))));
 }
+
+const actOf = (what: string, { metadata, peer }: Asked): Act => ({
+  what: what.slice(0, 80),
+  from: peer(),
+  authorization: textOf(metadata, "authorization"),
+});
 
 function textOf(metadata: Metadata, name: string): string | undefined {
   const [value] = metadata.get(name);

@@ -1,8 +1,8 @@
 /** Accepts gRPC's connections: grpc-js would take as many as come, and end the process where an accept fails. */
 import type { ConnectionInjector } from "@grpc/grpc-js";
 import type { Http2Session } from "node:http2";
-import { type Server, type Socket, createServer } from "node:net";
-import { type ConnectionLimits, Connections } from "../connections.ts";
+import { type Server, createServer } from "node:net";
+import { type ConnectionLimits, Connections, clientOf } from "../connections.ts";
 import { ConnectionCalls } from "./incoming-calls.ts";
 
 export class GrpcListener {
@@ -34,6 +34,3 @@ export class GrpcListener {
     return calls;
   }
 }
-
-const clientOf = ({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string =>
-  `${remoteAddress} ${remotePort}`;

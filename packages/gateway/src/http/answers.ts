@@ -20,13 +20,16 @@ export const JSON_TYPE = "application/json";
 export const retryAfter = (retryAfterMs: number | undefined): Readonly<Record<string, string>> =>
   retryAfterMs === undefined ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) };
 
+const CHALLENGE = { "www-authenticate": 'Bearer realm="tutti"' } as const;
+
 /** Any failure as an answer; what is no TuttiError is a fault of ours, whose text may tell what is none of the client's business. */
 export function failureAnswer(failure: unknown): HttpAnswer {
   const error =
     failure instanceof TuttiError
       ? failure
       : new TuttiError("TUTTI_INTERNAL", "the request failed because of a fault on our side", { cause: failure });
-  return { status: error.status, headers: retryAfter(error.retryAfterMs), body: errorBody(error) };
+  const headers = error.code === "TUTTI_UNAUTHENTICATED" ? CHALLENGE : retryAfter(error.retryAfterMs);
+  return { status: error.status, headers, body: errorBody(error) };
 }
 
 /** Shorter answers are not counted: what a socket takes at once. */

@@ -1,5 +1,6 @@
 /** Who may change which models are served: whoever knows the token, and nobody where there is none. */
-import { createHash, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { sha256Of } from "@tutti/cli/api-keys";
 import { TuttiError } from "@tutti/protocol";
 
 /** Shorter ones can be guessed. */
@@ -22,8 +23,9 @@ export function authorise(token: string | undefined, authorization: string | und
       "the repository is closed: start the gateway with --repository-token, or use `tutti load` and `tutti unload`",
     );
   const given = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
-  // Digests have one length, so the time that comparing takes says nothing about the token.
-  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  if (timingSafeEqual(digest(given), digest(token))) return;
+  if (isToken(token, given)) return;
   throw new TuttiError("TUTTI_FORBIDDEN", "the repository needs its token: Authorization: Bearer <token>");
 }
+
+/** Digests have one length, so the time that comparing takes says nothing about the token. */
+export const isToken = (token: string, given: string): boolean => timingSafeEqual(sha256Of(given), sha256Of(token));

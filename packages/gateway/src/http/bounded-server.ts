@@ -1,7 +1,9 @@
 /** What servers of ours have in common: nobody holds them up, and a malformed request is answered and no more. */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
-import { type ClientState, type ConnectionLimits, Connections } from "../connections.ts";
+import type { TlsPair } from "../auth/tls-pair.ts";
+import { type ClientState, type ConnectionLimits, Connections, clientOf } from "../connections.ts";
 
 /** A request's head and body must be here by then; who sends more slowly holds memory for nothing. */
 const REQUEST_MS = 60_000;
@@ -12,29 +14,56 @@ const IDLE_MS = 30_000;
 /** Who neither sends nor reads for so long is gone, unless he waits for our answer. */
 const STILL_MS = 60_000;
 
-export function boundedServer(
-  handle: (request: IncomingMessage, response: ServerResponse) => void,
-  limits?: ConnectionLimits,
-): Server {
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+export interface BoundedServerOptions {
+  readonly limits?: ConnectionLimits | undefined;
+  /** Default: plain text. */
+  readonly tls?: TlsPair | undefined;
+}
+
+export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOptions = {}): Server {
   const connections = new Connections(limits);
   const latest = new WeakMap<Socket, ServerResponse>();
-  const server = createServer(
-    {
-      ...{ requestTimeout: REQUEST_MS, headersTimeout: HEADERS_MS, connectionsCheckingInterval: CHECK_MS },
-      ...{ keepAliveTimeout: IDLE_MS, noDelay: true },
-    },
-    (request, response) => {
-      latest.set(request.socket, response);
-      handle(request, response);
-    },
-  );
-  server.on("connection", (socket) => void connections.admit(socket, () => stateOf(latest.get(socket))));
+  const server = create(tls, (request, response) => {
+    latest.set(request.socket, response);
+    handle(request, response);
+  });
+  if (tls === undefined)
+    server.on("connection", (socket) => void connections.admit(socket, () => stateOf(latest.get(socket))));
+  else admitTls(server, connections, (socket) => stateOf(latest.get(socket)));
   server.setTimeout(STILL_MS, (socket) => {
     if (stateOf(latest.get(socket)) !== "waits") socket.destroy(); // idle ones after IDLE_MS: node:http sets their time-out
   });
   // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else anything.
   server.on("error", () => undefined);
   return server;
+}
+
+function create(tls: TlsPair | undefined, handle: Handler): Server {
+  const bounds = {
+    ...{ requestTimeout: REQUEST_MS, headersTimeout: HEADERS_MS, connectionsCheckingInterval: CHECK_MS },
+    ...{ keepAliveTimeout: IDLE_MS, noDelay: true },
+  };
+  if (tls === undefined) return createServer(bounds, handle);
+  return createTlsServer({ ...bounds, ...tls, handshakeTimeout: HEADERS_MS }, handle);
+}
+
+/** A client counts from when it connects, not from when it has shaken hands; its requests come over a socket of their own. */
+function admitTls(server: Server, connections: Connections, stateOfSecure: (socket: Socket) => ClientState): void {
+  const byClient = new Map<string, { secure?: Socket }>();
+  server.on("connection", (raw: Socket) => {
+    const client = clientOf(raw);
+    const connection: { secure?: Socket } = {};
+    if (!connections.admit(raw, () => (connection.secure === undefined ? "asks" : stateOfSecure(connection.secure))))
+      return;
+    byClient.set(client, connection);
+    raw.once("close", () => byClient.delete(client));
+  });
+  server.on("secureConnection", (secure: Socket) => {
+    const connection = byClient.get(clientOf(secure));
+    if (connection !== undefined) connection.secure = secure;
+  });
 }
 
 function stateOf(response: ServerResponse | undefined): ClientState {

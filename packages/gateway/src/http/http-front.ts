@@ -2,6 +2,8 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
+import { bodyBytesOf } from "../auth/access.ts";
+import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
@@ -21,7 +23,18 @@ interface Call {
   readonly params: RouteMatch["params"];
   readonly path: string;
   readonly gone: ClientGone;
+  /** Of the key that came with it, where keys are asked for. */
+  readonly app?: string | undefined;
 }
+
+export interface HttpFrontOptions {
+  readonly guard: PageGuard;
+  /** Default: plain text. */
+  readonly tls?: TlsPair | undefined;
+}
+
+/** What tells whether the gateway lives, and serves, needs no key. */
+const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
 export class HttpFront {
   readonly server: Server;
@@ -32,13 +45,13 @@ export class HttpFront {
   readonly #handlers: Readonly<Record<Operation, Handler>>;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk, guard: PageGuard) {
+  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk, { guard, tls }: HttpFrontOptions) {
     this.#door = door;
     this.#bodies = bodies;
     this.#console = desk;
     this.#guard = guard;
     this.#handlers = this.#operations();
-    this.server = boundedServer((request, response) => void this.#serve(request, response));
+    this.server = boundedServer((request, response) => void this.#serve(request, response), { tls });
   }
 
   /** Never rejects. */
@@ -79,7 +92,22 @@ export class HttpFront {
       const body = { error: `this path takes ${allow}`, code: "TUTTI_INVALID_INPUT", retryable: false };
       return { status: 405, headers: { allow }, body };
     }
-    return this.#handlers[match.operation]({ request, params: match.params, path, gone });
+    const call = { request, params: match.params, path, gone };
+    if (this.#door.access === undefined || KEYLESS.has(match.operation)) return this.#handlers[match.operation](call);
+    return this.#withKey(match.operation, call);
+  }
+
+  /** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, QUOTA_EXCEEDED as a rejection */
+  async #withKey(operation: Operation, call: Call): Promise<HttpAnswer> {
+    const access = this.#door.access!;
+    const asker = await access.identify(call.request.headers.authorization);
+    if (operation !== "infer") return this.#handlers[operation](call);
+    const giveBack = access.take(asker, bodyBytesOf(call.request));
+    try {
+      return await this.#handlers.infer({ ...call, app: asker.app });
+    } finally {
+      giveBack();
+    }
   }
 
   #operations(): Readonly<Record<Operation, Handler>> {
@@ -90,7 +118,9 @@ export class HttpFront {
       live: () => ({ status: 200, body: { live: true } }),
       ready: () => {
         const missing = door.unready();
-        return { status: missing.length === 0 ? 200 : 503, body: { ready: missing.length === 0, missing } };
+        const ready = missing.length === 0;
+        // Names of models are nobody's business who has no key.
+        return { status: ready ? 200 : 503, body: { ready, missing: door.access === undefined ? missing : [] } };
       },
       serverMetadata: () => ({ status: 200, body: serverMetadata() }),
       modelMetadata: (call) => ({ status: 200, body: door.metadata(model(call)) }),
@@ -102,15 +132,18 @@ export class HttpFront {
       modelStatistics: (call) => ({ status: 200, body: { model_stats: [door.statistics(model(call))] } }),
       allStatistics: () => ({ status: 200, body: { model_stats: door.models().map((one) => door.statistics(one)) } }),
       infer: (call) => this.#infer(call),
-      repositoryIndex: ({ request }) => this.#authorised(request, () => Promise.resolve(door.index())),
+      repositoryIndex: async ({ request }) => {
+        await door.administrator(request.headers.authorization);
+        return { status: 200, body: door.index() };
+      },
       repositoryLoad: (call) =>
-        this.#authorised(call.request, async () => {
+        this.#administer(call, "load", async () => {
           const parameters = await this.#bodies.withBody(call.request, (body) => Promise.resolve(parametersOf(body)));
           await door.repository().load({ name: call.params["model"] ?? "", parameters, signal: call.gone.asSignal() });
           return {};
         }),
       repositoryUnload: (call) =>
-        this.#authorised(call.request, async () => {
+        this.#administer(call, "unload", async () => {
           await door.repository().unload(call.params["model"] ?? "");
           return {};
         }),
@@ -121,13 +154,13 @@ export class HttpFront {
     };
   }
 
-  #infer({ request, params, gone }: Call): Promise<HttpAnswer> {
+  #infer({ request, params, gone, app }: Call): Promise<HttpAnswer> {
     const { headers } = request;
     const { model = "", version } = params;
     // What can be refused without the body is, before it is read for nothing.
     const served = this.#door.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
-    const call = { model, version, headers, signal: gone, slo: served?.spec.slo };
+    const call = { model, version, app, headers, signal: gone, slo: served?.spec.slo };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
@@ -136,9 +169,11 @@ export class HttpFront {
     );
   }
 
-  async #authorised(request: IncomingMessage, run: () => Promise<unknown>): Promise<HttpAnswer> {
-    this.#door.authorise(request.headers.authorization);
-    return { status: 200, body: await run() };
+  async #administer({ request, params }: Call, verb: string, run: () => Promise<object>): Promise<HttpAnswer> {
+    const what = `${verb} ${(params["model"] ?? "").slice(0, 80)}`;
+    const from = request.socket.remoteAddress ?? "?";
+    const { authorization } = request.headers;
+    return { status: 200, body: await this.#door.administer({ what, from, authorization }, run) };
   }
 }
 

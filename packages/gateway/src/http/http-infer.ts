@@ -15,6 +15,8 @@ export const JSON_LENGTH_HEADER = "inference-header-content-length";
 export interface HttpInferCall {
   readonly model: string;
   readonly version: string | undefined;
+  /** Of the key that came with it; undefined: it may ask in any application's name. */
+  readonly app?: string | undefined;
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
@@ -24,16 +26,16 @@ export interface HttpInferCall {
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, headers, body, signal, slo: own }: HttpInferCall,
+  { model, version, app, headers, body, signal, slo: own }: HttpInferCall,
   { inference, longBodies }: { readonly inference: Inference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
   const json = body.subarray(0, jsonBytes);
   const isLong = json.byteLength > INLINE_JSON_BYTES;
   const startedAt = isLong ? performance.now() : 0;
-  const head = isLong ? await longBodies.readHead(json, ownerOf(headers, startedAt)) : readInferHead(json);
+  const head = isLong ? await longBodies.readHead(json, ownerOf(headers, app, startedAt)) : readInferHead(json);
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
-  let terms = readTerms((name) => textOf(headers[name]), head.parameters);
+  let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   // The answer is due as soon as if no body had had to be read.
   if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
   const wanted = head.outputs?.map(({ name }) => name);
@@ -49,9 +51,9 @@ export async function inferOverHttp(
   return httpAnswerOf({ outcome, id: head.id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
 }
 
-/** As far as headers say it: parameters stand in the body. @throws {TuttiError} INVALID_INPUT */
-function ownerOf(headers: HttpInferCall["headers"], arrivedAt: number): BodyOwner {
-  const { app, slo } = readTerms((name) => textOf(headers[name]), {});
+/** As far as key and headers say it: parameters stand in the body. @throws {TuttiError} INVALID_INPUT, FORBIDDEN */
+function ownerOf(headers: HttpInferCall["headers"], own: string | undefined, arrivedAt: number): BodyOwner {
+  const { app, slo } = readTerms((name) => textOf(headers[name]), {}, { own });
   return { app, until: slo === undefined ? Infinity : arrivedAt + slo / 1_000 };
 }
 

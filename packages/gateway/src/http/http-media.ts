@@ -32,7 +32,7 @@ const FOR_TIME: ReadonlySet<string> = new Set([
 
 /** @throws {TuttiError} as a rejection */
 export async function inferMediaOverHttp(call: HttpMediaCall, parts: MediaParts): Promise<HttpAnswer> {
-  const terms = readTerms((name) => textOf(call.headers[name]), {});
+  const terms = readTerms((name) => textOf(call.headers[name]), {}, { own: call.app });
   const outcome = await outcomeOf(call, terms, parts);
   const wantsBytes = (textOf(call.headers.accept) ?? "").includes("application/octet-stream");
   return httpAnswerOf({ outcome, id: undefined, app: terms.app, isBinary: () => wantsBytes }, parts.longBodies);

@@ -15,7 +15,9 @@ interface OperationText {
 }
 
 const MODEL_ERRORS = [400, 404];
-const INFER_ERRORS = [400, 403, 404, 413, 499, 500, 503, 504];
+const INFER_ERRORS = [400, 403, 404, 413, 429, 499, 500, 503, 504];
+/** What needs no key where the gateway asks for them. */
+const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
 const TEXTS: Readonly<Record<Operation, OperationText>> = {
   live: { summary: "This process answers", answer: "Live", errors: [] },
@@ -182,10 +184,12 @@ function operationOf(operation: Operation, path: string): Schema {
         },
       },
     }),
-    ...(isAuthorised === true && { security: [{ token: [] }] }),
+    ...(isAuthorised === true && { security: [{ key: [] }, { token: [] }] }),
     responses: {
       "200": { description: summary, content: content(answer) },
-      ...Object.fromEntries(errors.map((status) => [String(status), failure(status)])),
+      ...Object.fromEntries(
+        [...(KEYLESS.has(operation) ? [] : [401]), ...errors].map((status) => [String(status), failure(status)]),
+      ),
     },
   };
 }
@@ -207,9 +211,19 @@ export function openApi(): Schema {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     paths,
+    // A key where the gateway asks for one, as beyond loopback it does; else nothing.
+    security: [{ key: [] }, {}],
     components: {
       schemas: SCHEMAS,
-      securitySchemes: { token: { type: "http", scheme: "bearer" } },
+      securitySchemes: {
+        key: {
+          type: "http",
+          scheme: "bearer",
+          description:
+            "An API key (`tutti auth key`) or a signed token (JWT) of one application; administrators' may more",
+        },
+        token: { type: "http", scheme: "bearer", description: "The token of `--repository-token`" },
+      },
     },
   });
 }

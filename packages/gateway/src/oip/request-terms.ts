@@ -19,16 +19,22 @@ const APP_DEFAULT = "default";
  * or what the transport's own deadline leaves.
  *
  * @param header - by lower-case name
- * @throws {TuttiError} INVALID_INPUT naming what can't be read
+ * @param own - the application of the key that came with it, which may ask in its own name only; undefined: in any
+ * @throws {TuttiError} INVALID_INPUT naming what can't be read, FORBIDDEN for the name of another application
  */
 export function readTerms(
   header: (name: string) => string | undefined,
   parameters: Parameters,
-  timeLeft?: Micros,
+  { timeLeft, own }: { readonly timeLeft?: Micros | undefined; readonly own?: string | undefined } = {},
 ): RequestTerms {
-  const app = String(parameters["app"] ?? header("tutti-app") ?? APP_DEFAULT);
+  const app = String(parameters["app"] ?? header("tutti-app") ?? own ?? APP_DEFAULT);
   if (!isName(app))
     throw invalid(`"${app.slice(0, 80)}" is no name of an application: letters, digits, "-" and "_" only (tutti-app)`);
+  if (own !== undefined && app !== own)
+    throw new TuttiError(
+      "TUTTI_FORBIDDEN",
+      `this key is of "${own}": it may not ask in the name of "${app}" (tutti-app)`,
+    );
   if (Number(parameters["sequence_id"] ?? 0) !== 0 || parameters["sequence_start"] === true)
     throw invalid("sequences are not served: send what a model remembers as one of its inputs");
   return {

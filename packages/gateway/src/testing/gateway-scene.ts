@@ -19,7 +19,7 @@ import {
   publicNameOf,
 } from "@tutti/protocol";
 import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { type Telemetry, noTelemetry } from "@tutti/telemetry";
 import { type Instant, actorKey, gpuId, instant, micros, millis } from "@tutti/units";
 import { FrameWriter, decodeRequest, encodeTensors, toJson } from "@tutti/wire";
 import { noModel } from "../oip/inference.ts";
@@ -79,11 +79,13 @@ export class GatewayScene {
   readonly #clock = realClock();
   readonly #stations: Station[] = [];
   readonly #served = new Set<string>();
+  #telemetry: Telemetry = noTelemetry;
   #gateway!: Actor;
   #lastKey = 0;
 
-  static async open(config: Partial<GatewayConfig> = {}): Promise<GatewayScene> {
+  static async open(config: Partial<GatewayConfig> = {}, telemetry: Telemetry = noTelemetry): Promise<GatewayScene> {
     const scene = new GatewayScene();
+    scene.#telemetry = telemetry;
     await scene.serve(twice);
     scene.#listen();
     await scene.#openGateway(config);
@@ -202,7 +204,7 @@ export class GatewayScene {
         bulk: connect("bulk"),
         store: this.store,
         clock: this.#clock,
-        telemetry: noTelemetry,
+        telemetry: this.#telemetry,
         randomBytes: (count) => new Uint8Array(count).fill(7),
       },
       config: {

@@ -6,7 +6,7 @@ import { type PortWish, checkToken, createGateway } from "@tutti/gateway";
 const wish = (port: number | undefined, preferred: number): PortWish => (port === undefined ? { preferred } : { port });
 
 export const start: StartRole = async ({ ports, config, options, told, fail }, ready) => {
-  const { repositoryToken, repositoryCreds, nats, tlsCa } = options;
+  const { repositoryToken, repositoryCreds, nats, tlsCa, apiKeys, jwt } = options;
   // Only for the repository and for restarts from the console: everything else is done with the gateway's own rights, which are few.
   const operator =
     repositoryCreds === undefined
@@ -39,6 +39,8 @@ export const start: StartRole = async ({ ports, config, options, told, fail }, r
       metricsHost: options.metricsHost,
       allowedHosts: options.allowedHosts,
       traceQuery: options.traceQuery,
+      tls: options.httpTls,
+      access: apiKeys === undefined && jwt === undefined ? undefined : { apiKeys, jwt },
       repositoryToken: repositoryToken === undefined ? undefined : checkToken(readFileSync(repositoryToken, "utf8")),
     },
     ready,

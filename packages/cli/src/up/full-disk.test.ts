@@ -1,0 +1,57 @@
+/** What a run keeps on a disk that takes nothing for a while. */
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, expect, test } from "vitest";
+import { LogFile } from "./run-directory.ts";
+
+/** Bytes that the disk has left. */
+const disk = { left: Infinity };
+const write = ((file: number, bytes: Uint8Array, from: number): number => {
+  const taken = Math.min(disk.left, bytes.length - from);
+  if (taken === 0) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  disk.left -= taken;
+  return writeSync(file, bytes, from, taken);
+}) as typeof writeSync;
+
+const folder = mkdtempSync(join(tmpdir(), "tutti-full-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+afterEach(() => void (disk.left = Infinity));
+
+test("lines that a full disk does not take are counted, and the log says so and goes on once there is room", () => {
+  const path = join(folder, "full.log");
+  const log = new LogFile(path, write);
+  log.write("before");
+  disk.left = 0;
+  for (let i = 0; i < 3; i++) log.write("lost");
+  disk.left = Infinity;
+  log.write("after");
+  log.close();
+  log.write("not any more");
+  const told = "3 lines are missing here: they could not be written";
+  expect(readFileSync(path, "utf8").split("\n")).toEqual(["before", told, "after", ""]);
+});
+
+test("a line that was cut short by the end of the disk counts as lost, and the next one begins a line", () => {
+  const path = join(folder, "torn.log");
+  const log = new LogFile(path, write);
+  disk.left = 4;
+  log.write("abcdefgh");
+  log.write("lost");
+  disk.left = Infinity;
+  log.write("after");
+  log.close();
+  const told = "2 lines are missing here: they could not be written";
+  expect(readFileSync(path, "utf8").split("\n")).toEqual(["abcd", told, "after", ""]);
+});
+
+test("a file that can't be made is no end of who logs, and is tried again", () => {
+  const log = new LogFile(join(folder, "absent", "x.log"));
+  log.write("lost");
+  log.close();
+  // The kernel's own full disk.
+  symlinkSync("/dev/full", join(folder, "dev.log"));
+  const full = new LogFile(join(folder, "dev.log"));
+  full.write("lost");
+  full.close();
+});

@@ -1,0 +1,27 @@
+/** Asks for the key before a message is read: what nobody may ask for costs no more than its headers. */
+import { ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
+import type { Access } from "../auth/access.ts";
+import { grpcFailure } from "./grpc-errors.ts";
+
+/** What tells whether the gateway lives, and serves, needs no key. */
+const KEYLESS = ["/ServerLive", "/ServerReady"];
+
+export const keysFirst =
+  (access: Access): ServerInterceptor =>
+  ({ path }, call) => {
+    if (KEYLESS.some((method) => path.endsWith(method))) return new ServerInterceptingCall(call);
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata: (metadata, goOn) => {
+            const [given] = metadata.get("authorization");
+            const identify = async (): Promise<unknown> =>
+              access.identify(typeof given === "string" ? given : undefined);
+            identify().then(
+              () => goOn(metadata),
+              (error: unknown) => call.sendStatus(grpcFailure(error)),
+            );
+          },
+        }),
+    });
+  };
