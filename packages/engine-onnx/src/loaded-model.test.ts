@@ -71,7 +71,12 @@ test("a file with another sha256 than the spec's is refused, though onnxruntime 
 test("a file that onnxruntime can't load is refused with its words", async () => {
   const whole = addOne();
   // The same length, so that the file is whole, and an operator that there is not.
-  const bytes = Buffer.from(Buffer.from(whole.bytes as Uint8Array).toString("latin1").replace("Add", "Axd"), "latin1");
+  const bytes = Buffer.from(
+    Buffer.from(whole.bytes as Uint8Array)
+      .toString("latin1")
+      .replace("Add", "Axd"),
+    "latin1",
+  );
   const { createHash } = await import("node:crypto");
   const sha256 = createHash("sha256").update(bytes).digest("hex");
   const spec = { ...whole.spec, file: { object: "x", sha256, bytes: bytes.length } };

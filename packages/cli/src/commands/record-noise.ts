@@ -40,21 +40,23 @@ function listen(seconds: number): NoiseRecording {
   return analyse(ends, begin, seconds);
 }
 
-function analyse(ends: readonly number[], begin: number, seconds: number): NoiseRecording {
+/** @param ends - of each step, in ms like `begin`; the last one may lie behind the recording's */
+export function analyse(ends: readonly number[], begin: number, seconds: number): NoiseRecording {
   const took = ends.map((end, i) => 1_000 * (end - (ends[i - 1] ?? begin)));
   const median = took.toSorted((a, b) => a - b)[took.length >> 1]!;
   const length = micros(1e6 * seconds);
   const stalls: { at: Micros; length: Micros }[] = [];
   const sums = Array.from({ length: Math.ceil(length / EVERY) }, () => ({ took: 0, steps: 0 }));
   for (const [i, time] of took.entries()) {
-    const until = Math.min(length - 1, Math.round(1_000 * (ends[i]! - begin)));
+    const startedAt = 1_000 * ((ends[i - 1] ?? begin) - begin);
+    const until = Math.min(length - 1, Math.round(startedAt + time)); // The last step ends after the recording.
     if (time <= median + STALL_LEAST) {
       const sum = sums[Math.floor(until / EVERY)]!;
       sum.took += time;
       sum.steps++;
       continue;
     }
-    const at = Math.max(0, Math.round(until - time + median));
+    const at = Math.round(startedAt + median);
     if (until > at) stalls.push({ at: micros(at), length: micros(until - at) });
   }
   // A stretch that is all standstill says nothing of how slow work is.

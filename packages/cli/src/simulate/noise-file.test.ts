@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { micros, millis, seconds } from "@tutti/units";
 import { afterAll, expect, test } from "vitest";
-import { recordNoise } from "../commands/record-noise.ts";
+import { analyse, recordNoise } from "../commands/record-noise.ts";
 import { noiseLines, readNoise } from "./noise-file.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-noise-"));
@@ -45,4 +45,14 @@ test("this machine's noise can be recorded and read again", async () => {
   const { slow } = await readNoise(path, "machine");
   expect(slow).toMatchObject({ kind: "recorded", every: 5_000 });
   expect(slow.kind === "recorded" && slow.factors.length).toBe(200);
+});
+
+test("standstills don't overlap where the last one outlasts the recording", async () => {
+  const steps = Array.from({ length: 100 }, (_, i) => (i + 1) * 0.05); // ms
+  const recording = analyse([...steps, 990, 1_400], 0, 1);
+  expect(recording.stalls).toEqual([
+    { at: 5_050, length: 984_950 },
+    { at: 990_050, length: 9_949 },
+  ]);
+  expect((await readNoise(file(noiseLines(recording)), "machine")).stalls).toMatchObject({ stalls: recording.stalls });
 });
