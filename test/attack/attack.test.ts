@@ -1,0 +1,12 @@
+/** `npm run attack -- --short`: what succeeds there is named with what was seen. */
+import { expect, test } from "vitest";
+import { brokenText } from "./attack.ts";
+import { attackRun } from "./attack-run.ts";
+import { ATTACKS } from "./attacks/all.ts";
+
+test("no attack from outside succeeds, and others are served meanwhile (docs/security.md)", async () => {
+  const results = await attackRun({ attacks: ATTACKS, size: "short" });
+  const broken = results.filter((result) => result.broken.length > 0);
+  expect(broken.map((result) => `${result.name}: ${brokenText(result)}`)).toEqual([]);
+  expect(results.map(({ name }) => name).toSorted()).toEqual(ATTACKS.map(({ name }) => name).toSorted());
+});
