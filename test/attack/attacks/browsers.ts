@@ -1,6 +1,6 @@
 /** What a page that somebody visits could have his browser ask of a gateway on his loopback. */
 import type { Attack } from "../attack.ts";
-import { type HttpQuestion, ask, exchange } from "../clients/http.ts";
+import { type HttpQuestion, ask } from "../clients/http.ts";
 
 const BODY = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}`;
 const EVIL = "evil.example";
@@ -33,17 +33,7 @@ const rebinding: Attack = {
       { url: `${http}/v2/models/add-one/infer`, question: { body: BODY, headers: { host, "tutti-app": "b" } } },
       { url: `${metrics}/metrics`, question: { headers: { host } } },
     ]);
-    const broken = await answered(
-      cases,
-      ({ url, question }) => `${new URL(url).pathname} of ${String(question.headers?.["host"])}`,
-    );
-    const own = new URL(http).host;
-    const twice = await exchange(
-      http,
-      `GET /v2 HTTP/1.1\r\nHost: ${own}\r\nHost: ${EVIL}\r\nConnection: close\r\n\r\n`,
-      1_500,
-    );
-    return /^HTTP\/1.1 2/.test(twice) ? [...broken, "two Hosts: answered"] : broken;
+    return answered(cases, ({ url, question }) => `${new URL(url).pathname} of ${String(question.headers?.["host"])}`);
   },
 };
 
