@@ -44,7 +44,7 @@ async function attackOnce(attack: Attack, system: AttackedSystem, size: Size): P
       broken.push(`it could not be carried out: ${String(error)}`);
     }
     report = await witness.stop();
-    broken.push(...breachesOf(report, memoryBytes));
+    broken.push(...breachesOf(report, size, memoryBytes));
     if (!isSame(system, pid)) broken.push("the process died");
   } catch (error) {
     broken.push(`nobody was served any more: ${String(error)}`);
