@@ -1,6 +1,6 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|setup> [arguments]`, as package.json's scripts and
- * bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup> [arguments]`, as package.json's
+ * scripts and bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
@@ -54,11 +54,14 @@ function commandOf(name, args) {
       return { script: "test/simulation/fuzz.ts", args, natsServer: false };
     case "chaos":
       return { script: "test/e2e/chaos/main.ts", args, natsServer: true };
+    case "attack":
+    case "soak":
+      return { script: `test/${name}/main.ts`, args, natsServer: true };
     case "setup":
       return { script: undefined, args: [], natsServer: true };
     default:
       throw new SetupError(
-        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|setup [arguments]",
+        "usage: node infra/setup/main.mjs start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup [arguments]",
       );
   }
 }

@@ -8,7 +8,7 @@ export type Suite =
 
 /** Cheap and telling first; what starts whole systems or measures comes last, when nothing else runs. */
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
-const lastOnes = ["conformance", "e2e", "bench"];
+const lastOnes = ["conformance", "attack", "soak", "e2e", "bench"];
 
 /** Every suite of the repository, in the order in which they run. */
 export function allSuites(root: string): Suite[] {

@@ -43,11 +43,21 @@ export class TuttiUp {
     this.#errors = parts.errors;
   }
 
-  /** @param until - the event with which it resolves; when everything is served if left out */
-  static async start(args: readonly string[], runDirectory?: string, until = "ready"): Promise<TuttiUp> {
+  /**
+   * @param until - the event with which it resolves; when everything is served if left out
+   * @param wrapper - a command that runs the one that is given to it, such as one that sets limits
+   */
+  static async start(
+    args: readonly string[],
+    runDirectory?: string,
+    until = "ready",
+    wrapper: readonly string[] = [],
+  ): Promise<TuttiUp> {
     const directory = runDirectory ?? (await mkdtemp(join(tmpdir(), "tutti-e2e-")));
     const port = args.includes("--nats") ? [] : ["--port", "0"];
-    const child = spawn(process.execPath, [MAIN, "up", "--json", ...port, "--rehearsal", "0", ...args], {
+    const command = [process.execPath, MAIN, "up", "--json", ...port, "--rehearsal", "0", ...args];
+    const [program = "", ...rest] = [...wrapper, ...command];
+    const child = spawn(program, rest, {
       stdio: ["ignore", "pipe", "pipe"],
       env: environment(directory),
     });

@@ -13,6 +13,8 @@ export interface StrikerOptions {
   readonly tap: Tap;
   readonly seed: number;
   readonly layout: Layout;
+  /** At least so long from the moment when one is back to the next. Default: as the plan says. */
+  readonly everyMs?: number;
   readonly onStrike?: (strike: Strike) => void;
 }
 
@@ -31,7 +33,9 @@ export class Striker {
   async run(limit: { readonly count: number; readonly untilMs: number }): Promise<void> {
     for (const planned of this.#plan) {
       if (this.strikes.length >= limit.count) return;
-      await pass(planned.afterMs);
+      const { everyMs = 0 } = this.#options;
+      const leftMs = Math.max(0, limit.untilMs - performance.now());
+      await pass(Math.min(Math.max(planned.afterMs, everyMs), leftMs));
       if (performance.now() >= limit.untilMs) return;
       await this.#strike(planned);
     }

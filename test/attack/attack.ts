@@ -1,0 +1,73 @@
+/** What an attack is: something done to a system from outside that must not succeed, while everybody else is served. */
+import type { TuttiUp } from "../e2e/tutti-up.ts";
+import type { WitnessReport } from "./witness.ts";
+
+/**
+ * `open`: on loopback, where nobody needs credentials; `descriptors`: the same with 256 of them; `credentials`: applications `a` and `b` with
+ * credentials of `tutti auth`, and with API keys at the gateway.
+ */
+export const SYSTEMS = ["open", "descriptors", "credentials"] as const;
+export type SystemKind = (typeof SYSTEMS)[number];
+
+/** `long`: the numbers of an attacker who means it; `short`: what shows the same within seconds. */
+export type Size = "short" | "long";
+
+export interface AttackedSystem {
+  readonly up: TuttiUp;
+  /** URL, `host:port`, URL, URL. */
+  readonly http: string;
+  readonly grpc: string;
+  readonly metrics: string;
+  readonly nats: string;
+  /** Process of the gateway, the ingress and whatever else requests pass. */
+  readonly pid: number;
+  /** Who has it may load models. */
+  readonly repositoryToken: string;
+  /** API keys of `a`, `b` and an administrator; undefined where the gateway asks for none. */
+  readonly keys: ApiKeys | undefined;
+  /** Text of a user's credentials. @throws {Error} the system has none */
+  credentialsOf(user: string): string;
+  stop(): Promise<void>;
+}
+
+export interface ApiKeys {
+  readonly a: string;
+  readonly b: string;
+  readonly admin: string;
+}
+
+export interface Scene extends AttackedSystem {
+  readonly size: Size;
+  of(short: number, long: number): number;
+}
+
+export interface Attack {
+  readonly name: string;
+  readonly what: string;
+  readonly system: SystemKind;
+  /** By so much may the process grow while it is attacked. Default: MEMORY_BYTES. */
+  readonly memoryBytes?: number;
+  /** @returns what it did that it must not be able to do, a sentence each; none: it was withstood */
+  readonly run: (scene: Scene) => Promise<readonly string[]>;
+}
+
+export interface AttackResult {
+  readonly name: string;
+  readonly what: string;
+  readonly system: SystemKind;
+  /** Empty: held. */
+  readonly broken: readonly string[];
+  readonly seconds: number;
+  readonly witness: WitnessReport | undefined;
+}
+
+/** What a gateway holds of bodies at most (512 MB), and half as much again for what the runtime has not freed yet. */
+export const MEMORY_BYTES = 805_306_368;
+
+const SHOWN = 3;
+
+/** What was seen, for a line. */
+export function brokenText({ broken }: AttackResult): string {
+  const more = broken.length > SHOWN ? [`and ${broken.length - SHOWN} more`] : [];
+  return [...broken.slice(0, SHOWN), ...more].join("; ");
+}

@@ -1,0 +1,101 @@
+/** Whoever finds the port of inputs and results, with no token of a batcher. */
+import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
+import { Heartbeat, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
+import { actorKey, instant, micros } from "@tutti/units";
+import {
+  DATA_PREFIX_BYTES,
+  type DataFrame,
+  FrameReader,
+  decodeFrame,
+  encodeHello,
+  encodePull,
+  encodeResults,
+  encodeTensors,
+} from "@tutti/wire";
+import type { Attack, Scene } from "../attack.ts";
+import { dial, exchange, pause } from "../clients/http.ts";
+import { RawNats } from "../clients/nats.ts";
+
+const BATCHES = 64;
+const SEQS = Array.from({ length: 256 }, (_, i) => i + 1);
+const EXECUTOR = actorKey(987_654_321);
+
+/** Where the ingress listens, as its heartbeats say; an attacker would try all ports. */
+async function ingressOf(scene: Scene): Promise<Heartbeat> {
+  const nats = await RawNats.open(scene.nats, scene.credentialsOf("admin"));
+  try {
+    nats.subscribe(subjectsOf("main").beat("ingress"));
+    let found: Heartbeat | undefined;
+    const reader = new FrameReader().on(Heartbeat, (beat) => (found = beat));
+    await nats.next(({ payload }) => {
+      reader.read(payload);
+      return found?.address !== undefined;
+    }, 5_000);
+    if (found?.address === undefined) throw new Error("the ingress tells of no port");
+    return found;
+  } finally {
+    nats.close();
+  }
+}
+
+const write = (socket: Socket, { head, body }: DataFrame): void => {
+  for (const part of [head, ...body]) socket.write(part);
+};
+
+const tokenless: Attack = {
+  name: "no-token",
+  what: "pulls and results on the data plane with guessed tokens, and bytes that are no frames",
+  system: "credentials",
+  async run(scene) {
+    const { key, address } = await ingressOf(scene);
+    const url = `${address!.host}:${address!.port}`;
+    const socket = await dial(url);
+    if (socket === undefined) throw new Error(`${url} refuses connections`);
+    const heard: Buffer[] = [];
+    socket.on("data", (chunk: Buffer) => heard.push(chunk));
+    write(socket, encodeHello(EXECUTOR, key));
+    for (let batchId = 1; batchId <= BATCHES && !socket.destroyed; batchId++) {
+      const token = batchId % 2 === 0 ? randomBytes(TOKEN_BYTES) : new Uint8Array(TOKEN_BYTES);
+      const claim = { executor: EXECUTOR, gpu: 0, thread: 64, batchId, batcher: key, token };
+      const times = { startedAt: instant(1), finishedAt: instant(2), run: micros(1) };
+      const data = new Uint8Array(Float32Array.of(7, 7, 7, 7).buffer);
+      const outputs = encodeTensors([{ name: "y", type: "FP32", dims: [1, 4], data }]);
+      const items = SEQS.map((seq) => ({ seq, outputs, code: 0, text: "" }));
+      for (const frame of encodeResults({ ...claim, ...times, batchSize: 1, items })) write(socket, frame);
+      write(socket, encodePull({ ...claim, seqs: SEQS }, batchId));
+      await pause(20);
+    }
+    await pause(300);
+    socket.destroy();
+    const rows = rowsIn(Buffer.concat(heard));
+    return [...(rows > 0 ? [`${rows} rows of others were given out`] : []), ...(await garbage(url, scene))];
+  },
+};
+
+/** Inputs in the replies that came. */
+function rowsIn(bytes: Uint8Array): number {
+  let rows = 0;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at + DATA_PREFIX_BYTES <= bytes.byteLength;) {
+    const end = at + DATA_PREFIX_BYTES + view.getUint32(at + 4, true) + view.getUint32(at + 8, true);
+    const frame = decodeFrame(bytes.slice(at, end));
+    if ("kind" in frame && frame.kind === "reply") rows += frame.items.filter(({ row }) => row !== undefined).length;
+    at = end;
+  }
+  return rows;
+}
+
+/** What is no frame is cut off; the witness says whether others feel it. */
+async function garbage(url: string, scene: Scene): Promise<string[]> {
+  const huge = Buffer.alloc(DATA_PREFIX_BYTES, 0xff);
+  // A prefix that is good until its lengths: a pull.
+  huge.set([0x54, 0x44, 1, 3]);
+  const texts = [randomBytes(4_096), huge, Buffer.from("GET / HTTP/1.1\r\n\r\n"), Buffer.alloc(4_096)];
+  const answers = await Promise.all(
+    Array.from({ length: scene.of(40, 400) }, (_, i) => exchange(url, texts[i % texts.length]!, 1_000)),
+  );
+  return answers.some((text) => text.length > 0) ? ["it answered bytes that are no frame"] : [];
+}
+
+export const dataPlaneAttacks: readonly Attack[] = [tokenless];

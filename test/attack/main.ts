@@ -1,0 +1,60 @@
+/** Attacks systems of its own from outside, and tells of each attack whether it was withstood. Exit code 1: one succeeded. */
+import { parseArgs } from "node:util";
+import { type AttackResult, brokenText } from "./attack.ts";
+import { attackRun } from "./attack-run.ts";
+import { ATTACKS } from "./attacks/all.ts";
+import { megabytes } from "./witness.ts";
+
+const USAGE = `npm run attack -- [options]
+Starts systems, attacks them from outside, and looks whether others are served meanwhile: test/attack/README.md.
+
+  --only <names>         some attacks, separated by commas
+  --short                each in its small form, as npm test does it
+  --json                 print JSON instead of text
+  --help                 print this
+
+Attacks: ${ATTACKS.map(({ name }) => name).join(", ")}
+
+Exit code 1: an attack succeeded, or could not be carried out.`;
+
+const { values } = parseArgs({
+  options: {
+    only: { type: "string" },
+    short: { type: "boolean", default: false },
+    json: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+if (values.help) {
+  console.log(USAGE);
+  process.exit(0);
+}
+const wanted = values.only?.split(",").map((name) => name.trim()) ?? ATTACKS.map(({ name }) => name);
+const unknown = wanted.filter((name) => !ATTACKS.some((attack) => attack.name === name));
+if (unknown.length > 0) {
+  console.error(`There is no attack ${unknown.join(", ")}.\n\n${USAGE}`);
+  process.exit(2);
+}
+
+// A process that ends by itself takes with it what it started; one that a signal ends does not.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
+const results = await attackRun({
+  attacks: ATTACKS.filter(({ name }) => wanted.includes(name)),
+  size: values.short ? "short" : "long",
+  onResult: (result) => void (values.json || console.log(lineOf(result))),
+});
+const broken = results.filter((result) => result.broken.length > 0);
+if (values.json) console.log(JSON.stringify({ broken: broken.length, results }));
+else console.log(`\n${results.length - broken.length} held, ${broken.length} BROKEN`);
+process.exitCode = broken.length === 0 ? 0 : 1;
+
+function lineOf(result: AttackResult): string {
+  const { name, what, broken: seen, seconds, witness } = result;
+  const cost =
+    witness === undefined
+      ? ""
+      : `; probes waited ${Math.round(witness.healthMsMax)} ms at most, ${megabytes(witness.grownBytesMax)} more memory`;
+  const outcome = seen.length === 0 ? what : brokenText(result);
+  return `${seen.length === 0 ? "held  " : "BROKEN"} ${name.padEnd(20)} ${outcome} (${seconds.toFixed(1)} s${cost})`;
+}

@@ -1,0 +1,50 @@
+/**
+ * Whether a series grows: a straight line through the means of equal stretches after a warm-up. Neighbouring samples resemble each other, those of stretches
+ * hardly do, so the error of the slope is that of independent ones.
+ */
+export interface Sample {
+  readonly atS: number;
+  readonly value: number;
+}
+
+export interface Trend {
+  readonly mean: number;
+  /** A second. */
+  readonly slope: number;
+  /** Standard error of the slope. */
+  readonly error: number;
+  readonly seconds: number;
+}
+
+export const STRETCHES = 20;
+/** Growth that is so many standard errors from none is none by chance. */
+const ERRORS = 3;
+
+/** @returns undefined: there are too few samples to say anything */
+export function trendOf(samples: readonly Sample[], fromS: number): Trend | undefined {
+  const late = samples.filter(({ atS }) => atS >= fromS);
+  if (late.length < 2 * STRETCHES) return undefined;
+  const [first, last] = [late[0]!.atS, late.at(-1)!.atS];
+  const stretches: Sample[][] = Array.from({ length: STRETCHES }, () => []);
+  for (const sample of late) {
+    const index = Math.floor((STRETCHES * (sample.atS - first)) / Math.max(1e-9, last - first));
+    stretches[Math.min(STRETCHES - 1, index)]!.push(sample);
+  }
+  const points = stretches
+    .filter(({ length }) => length > 0)
+    .map((part) => ({ atS: mean(part.map(({ atS }) => atS)), value: mean(part.map(({ value }) => value)) }));
+  if (points.length < 3) return undefined;
+  const [x, y] = [mean(points.map(({ atS }) => atS)), mean(points.map(({ value }) => value))];
+  const spread = sum(points.map(({ atS }) => (atS - x) ** 2));
+  const slope = sum(points.map(({ atS, value }) => (atS - x) * (value - y))) / spread;
+  const rest = sum(points.map(({ atS, value }) => (value - y - slope * (atS - x)) ** 2));
+  return { mean: y, slope, error: Math.sqrt(rest / (points.length - 2) / spread), seconds: last - first };
+}
+
+/** @param allowed - by so much a series may have grown in all: what is told apart from nothing need not matter */
+export function grows({ slope, error, seconds }: Trend, allowed: number): boolean {
+  return slope > ERRORS * error && slope * seconds > allowed;
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+const mean = (values: readonly number[]): number => sum(values) / values.length;
