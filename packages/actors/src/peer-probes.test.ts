@@ -107,3 +107,32 @@ test("nothing but the server's own word is proof: other messages to the inbox lo
   expect(bus.connected).toBe(true);
   expect(heard).toEqual(["join 1"]);
 });
+
+test("a stranger is gone if nobody is there for 100 ms, and one that is there, or is heard, is not", () => {
+  const { directory, probes, run, start, beat } = probing();
+  const gone: number[] = [];
+  const { peer } = start(2, "batcher");
+  directory.lose(actorKey(2));
+  beat(2, "batcher");
+  for (const key of [1, 2, 3]) probes.askAfter(actorKey(key), () => gone.push(key));
+  run(millis(50));
+  beat(3, "batcher");
+  run(millis(45));
+  expect(gone).toEqual([]);
+  run(millis(30));
+  expect(gone).toEqual([1]);
+  expect(directory.isGone(actorKey(1))).toBe(true);
+  expect([directory.isGone(actorKey(2)), directory.isGone(actorKey(3))]).toEqual([false, false]);
+  peer.close(() => undefined);
+});
+
+test("after our connection was made anew nobody's being there says nothing of a stranger: it may come back later than we", () => {
+  const { probes, run } = probing();
+  const gone: number[] = [];
+  probes.askAfter(actorKey(1), () => gone.push(1));
+  run(millis(50));
+  probes.reconnected();
+  probes.askAfter(actorKey(2), () => gone.push(2));
+  run(millis(500));
+  expect(gone).toEqual([]);
+});

@@ -1,7 +1,7 @@
 import type { Bus, Delivery, Subscription } from "@tutti/bus";
 import type { Clock, Stop } from "@tutti/clock";
 import type { Heartbeat } from "@tutti/protocol";
-import { type ActorKey, type Micros, actorToken, millis } from "@tutti/units";
+import { type ActorKey, type Instant, type Micros, actorToken, after, millis } from "@tutti/units";
 import type { Directory } from "./directory.ts";
 
 /** How often each peer is probed that somebody must know of at once. */
@@ -11,6 +11,10 @@ export const PROBE_EVERY: Micros = millis(20);
  * its sender and the server about 1 µs each, since all of a round leave in one write, and wakes one process for 5 µs.
  */
 const PROBES_MAX = 100;
+/** Strangers that are asked after at once (T7). */
+const STRANGERS_MAX = 100;
+/** Nobody must be there twice, so long apart. */
+const STRANGER_GONE_AFTER = millis(100);
 
 export interface PeerProbesOptions {
   readonly bus: Bus;
@@ -28,12 +32,17 @@ export interface PeerProbesOptions {
  *
  * It is believed only of a peer that was heard since our own connection was last made. Its interest is then known where we are: servers of a cluster
  * hand on subscriptions and messages of a connection in order. And after a server's restart nobody is taken for dead who only comes back later than we.
+ *
+ * A stranger holds something and was never heard, as where a lone process was killed and started again. If nobody is there for STRANGER_GONE_AFTER it is gone,
+ * while our connection is the first that we have: its server has then been there longer than we.
  */
 export class PeerProbes {
   readonly #options: PeerProbesOptions;
   readonly #inbox: string;
   readonly #subscription: Subscription;
   readonly #ticking: Stop;
+  readonly #strangers = new Map<ActorKey, { readonly onGone: () => void; nobodySince: Instant | undefined }>();
+  #isFirstConnection = true;
   #turn = 0;
   sent = 0;
 
@@ -42,6 +51,18 @@ export class PeerProbes {
     this.#inbox = options.bus.newInbox();
     this.#subscription = options.bus.subscribe(`${this.#inbox}.*`, (delivery) => this.#onReply(delivery));
     this.#ticking = options.clock.every(options.every, () => this.#round());
+  }
+
+  /** Finds out whether one that was never heard is gone. @param onGone - the directory knows it by then */
+  askAfter(stranger: ActorKey, onGone: () => void): void {
+    if (!this.#isFirstConnection || this.#strangers.has(stranger) || this.#strangers.size >= STRANGERS_MAX) return;
+    this.#strangers.set(stranger, { onGone, nobodySince: undefined });
+    this.#probe(stranger);
+  }
+
+  reconnected(): void {
+    this.#isFirstConnection = false;
+    this.#strangers.clear();
   }
 
   stop(): void {
@@ -56,20 +77,37 @@ export class PeerProbes {
     const count = Math.min(PROBES_MAX, peers.length);
     for (let i = 0; i < count; i++) {
       const key = peers[(this.#turn + i) % peers.length]!;
-      if (!directory.wasHeardHere(key)) continue;
-      const subject = subjectOf(key);
       // A process of this host that dies takes its link with it: it is probed from then on.
-      if (bus.isNear?.(subject) === true) continue;
-      this.sent++;
-      bus.publish(subject, NOTHING, { reply: `${this.#inbox}.${actorToken(key)}` });
+      if (directory.wasHeardHere(key) && bus.isNear?.(subjectOf(key)) !== true) this.#probe(key);
     }
+    for (const key of this.#strangers.keys())
+      if (directory.get(key) === undefined) this.#probe(key);
+      else this.#strangers.delete(key);
     this.#turn = peers.length === 0 ? 0 : (this.#turn + count) % peers.length;
+  }
+
+  #probe(key: ActorKey): void {
+    this.sent++;
+    const { bus, subjectOf } = this.#options;
+    bus.publish(subjectOf(key), NOTHING, { reply: `${this.#inbox}.${actorToken(key)}` });
   }
 
   #onReply(delivery: Delivery): void {
     if (delivery.payload.length > 0 || delivery.header("Status") !== "503") return;
     const key = parseInt(delivery.subject.slice(this.#inbox.length + 1), 36) as ActorKey;
     if (this.#options.directory.wasHeardHere(key)) this.#options.directory.lose(key);
+    else this.#onNobody(key);
+  }
+
+  #onNobody(key: ActorKey): void {
+    const stranger = this.#strangers.get(key);
+    if (stranger === undefined) return;
+    const now = this.#options.clock.now();
+    stranger.nobodySince ??= now;
+    if (now < after(stranger.nobodySince, STRANGER_GONE_AFTER)) return;
+    this.#strangers.delete(key);
+    this.#options.directory.lose(key);
+    stranger.onGone();
   }
 }
 

@@ -200,6 +200,11 @@ export class Station {
     for (const subscription of this.#subscriptions) subscription.drain(onDrained);
   }
 
+  /** Finds out whether one that was never heard, and holds something, is gone (PeerProbes). */
+  askAfter(stranger: ActorKey, onGone: () => void): void {
+    this.#probes?.askAfter(stranger, onGone);
+  }
+
   #startProbes(matters: (peer: Heartbeat) => boolean): void {
     const { bus, clock } = this.#ports;
     const every = this.#config.probeEvery ?? PROBE_EVERY;
@@ -215,6 +220,7 @@ export class Station {
 
   #onReconnected(): void {
     this.directory.reconnected();
+    this.#probes?.reconnected();
     this.beat();
   }
 

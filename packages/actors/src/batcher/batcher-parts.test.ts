@@ -75,6 +75,7 @@ function leasesOf(
     self,
     leaving: () => false,
     knowsPeers: () => true,
+    onStranger: () => undefined,
   });
   catalog.open(() => undefined);
   return leases;

@@ -61,6 +61,7 @@ export class Holdings {
       leaving: () => this.leaving,
       knowsPeers: () => ports.clock.now() >= this.#knowsPeersAt,
       goneAt: (batcher) => directory.goneAt(batcher),
+      onStranger: (batcher) => station.askAfter(batcher, () => this.leases.claimAll()),
     });
     this.#balancer = new LoadBalancer({
       clock: ports.clock,

@@ -21,6 +21,8 @@ export interface ModelLeasesOptions {
   readonly knowsPeers: () => boolean;
   /** When its death was proved, by its goodbye or by the server; undefined if it is only silent. */
   readonly goneAt: (batcher: ActorKey) => Instant | undefined;
+  /** A lease's holder was never heard, and perhaps is gone. */
+  readonly onStranger: (batcher: ActorKey) => void;
 }
 
 /**
@@ -63,7 +65,7 @@ export class ModelLeases {
 
   /** Takes what is ours to take. */
   claimAll(): void {
-    const { clock, self, batchers, leaving, knowsPeers, goneAt } = this.#options;
+    const { clock, self, batchers, leaving, knowsPeers, goneAt, onStranger } = this.#options;
     const now = clock.now();
     const alive = batchers();
     const takers = [...alive].filter(([, takes]) => takes).map(([key]) => key);
@@ -76,7 +78,10 @@ export class ModelLeases {
       this.#note(spec.number, lease?.term, now);
       if (model.status?.state !== "ready") continue;
       const holder = lease !== undefined && alive.has(lease.batcher) ? lease.batcher : undefined;
-      if (holder === undefined && lease !== undefined && !knowsPeers() && goneAt(lease.batcher) === undefined) continue;
+      if (holder === undefined && lease !== undefined && !knowsPeers() && goneAt(lease.batcher) === undefined) {
+        onStranger(lease.batcher);
+        continue;
+      }
       if (holder === undefined) homeless.set(spec.number, model);
       holdings.push({ number: spec.number, holder });
     }

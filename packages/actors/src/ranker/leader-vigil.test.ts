@@ -131,7 +131,15 @@ test("while the server itself sleeps a leader leaves no question unanswered; aft
 });
 
 test("nobody's being there says nothing of a leader that was not heard yet, until it should have been (NATS clusters)", () => {
-  const { connection, state, run } = watching({ heard: false });
+  const first = watching({ heard: false });
+  first.connection.close(() => undefined);
+  first.run(millis(95));
+  expect(first.state.goneAfter).toBe(undefined);
+  first.run(millis(20));
+  expect(first.state.goneAfter).toBeLessThanOrEqual(millis(10));
+  // After a server's restart the leader may come back later than we.
+  const { connection, state, run, vigil } = watching({ heard: false });
+  vigil.reconnected();
   connection.close(() => undefined);
   run(millis(195));
   expect(state.goneAfter).toBe(undefined);

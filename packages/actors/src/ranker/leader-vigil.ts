@@ -13,7 +13,7 @@ export interface LeaderVigilOptions {
   readonly clock: Clock;
   /** While it is urgent; otherwise a tenth as often. */
   readonly pingEvery: Micros;
-  /** A living leader is heard of within this; before that nobody knows whether its subscriptions have come to where we are. */
+  /** A living leader is heard of within this after our connection was made anew; before that nobody knows whether its own was. */
   readonly heardWithin: Micros;
   /**
    * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living one on a machine all of whose cores are
@@ -43,6 +43,8 @@ export interface LeaderVigilOptions {
  */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
+/** The server of our first connection has been there longer than we, and so has whoever leads: nobody must be there for so long. */
+const FIRST_HEARD_WITHIN = millis(100);
 /**
  * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has been given back: 10 to 20 ms after SIGKILL
  * where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a hundredth of a core.
@@ -74,6 +76,7 @@ export class LeaderVigil {
   #wasSeen = false;
   /** Since when it is watched on the connection that we have now. */
   #since: Instant = ALWAYS;
+  #heardWithin: Micros;
   #tickedAt: Instant;
   #pings = 0;
   #worstLateUs = 0;
@@ -85,6 +88,7 @@ export class LeaderVigil {
     this.#options = options;
     const { bus, clock, pingEvery } = options;
     this.#every = pingEvery;
+    this.#heardWithin = micros(Math.min(FIRST_HEARD_WITHIN, options.heardWithin));
     this.#tickedAt = clock.now();
     this.#inbox = bus.newInbox();
     this.#subscription = bus.subscribe(`${this.#inbox}.*`, (delivery) => {
@@ -102,6 +106,7 @@ export class LeaderVigil {
 
   /** Our connection was made anew. What was asked before is lost, and what is not there yet may still come back. */
   reconnected(): void {
+    this.#heardWithin = this.#options.heardWithin;
     this.#begin(this.#watched);
   }
 
@@ -180,10 +185,10 @@ export class LeaderVigil {
   }
 
   #onNobody(epoch: number): void {
-    const { leader: leads, wasHeard, heardWithin, clock, onGone } = this.#options;
+    const { leader: leads, wasHeard, clock, onGone } = this.#options;
     const leader = leads();
     if (leader === undefined || leader.epoch !== epoch || leader.epoch !== this.#watched?.epoch) return;
-    if (wasHeard(leader.key) || clock.now() > after(this.#since, heardWithin)) onGone(leader, "gone");
+    if (wasHeard(leader.key) || clock.now() > after(this.#since, this.#heardWithin)) onGone(leader, "gone");
   }
 }
 
