@@ -46,6 +46,30 @@ test("a server older than 2.9.10 is refused with its version and the one that is
   await new Promise((resolve) => server.close(resolve));
 });
 
+test("closing ends also where the server answers nothing any more", async () => {
+  let answers = true;
+  const info = {
+    server_id: "X",
+    version: "2.10.0",
+    host: "127.0.0.1",
+    port: 1,
+    headers: true,
+    max_payload: 1e6,
+    proto: 1,
+  };
+  const server = createServer((socket) => {
+    socket.write(`INFO ${JSON.stringify(info)}\r\n`);
+    socket.on("data", (data) => void (answers && data.includes("PING") && socket.write("PONG\r\n")));
+    socket.on("error", () => {});
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const connection = await connectNats({ servers: `nats://127.0.0.1:${port}`, name: "test" });
+  answers = false;
+  await connection.close();
+  await new Promise((resolve) => server.close(resolve));
+});
+
 test("a credentials file names the inbox prefix that goes with it; others name none", () => {
   const text = "# ranker\n# inbox-prefix: _INBOX_ranker\nSUA\n";
   expect(inboxPrefixOf({ kind: "file", text })).toBe("_INBOX_ranker");
