@@ -9,6 +9,7 @@ import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { ClientBytes } from "./client-bytes.ts";
 import { BODY_PIECES_MAX, BodyReader } from "./http/body-reader.ts";
 import { MEDIA_WAITING_MAX, MediaBodies } from "./media/media-bodies.ts";
 import { SOUND_FRAMES_MAX, toTensors } from "./media/media-steps.ts";
@@ -121,11 +122,38 @@ test("bodies together are bounded, whoever sends them, and what they took is giv
   const second = rejection(reader.withBody(two, () => Promise.resolve()));
   two.push(Buffer.alloc(90));
   expect(await second).toBe("TUTTI_OVERLOADED");
-  expect([reader.hold(61), reader.hold(60), reader.hold(1)]).toEqual([false, true, false]);
-  reader.release(60);
+  const other = new ClientBytes("10.0.0.9");
+  expect([61, 60, 1].map((bytes) => reader.hold(bytes, other))).toEqual([false, true, false]);
+  reader.release(60, other);
   finish();
   await first;
   expect(reader.bytes).toBe(0);
+});
+
+test("bodies of one address are bounded, over HTTP and gRPC together, and leave room for others", async () => {
+  const reader = new BodyReader(100, 300, 150);
+  const socketOf = (remoteAddress: string): Socket =>
+    Object.defineProperty(new Socket(), "remoteAddress", { value: remoteAddress });
+  const from = (address: string): IncomingMessage => new IncomingMessage(socketOf(address));
+  const [one, two, three] = [from("10.0.0.1"), from("10.0.0.1"), from("10.0.0.2")];
+  let finish: (() => void) | undefined;
+  const first = reader.withBody(one, () => new Promise<void>((resolve) => (finish = resolve)));
+  one.push(Buffer.alloc(90));
+  one.push(null);
+  while (finish === undefined) await new Promise((resolve) => setImmediate(resolve));
+  const second = rejection(reader.withBody(two, () => Promise.resolve()));
+  two.push(Buffer.alloc(90));
+  expect(await second).toBe("TUTTI_OVERLOADED");
+  const third = reader.withBody(three, ({ byteLength }) => Promise.resolve(byteLength));
+  three.push(Buffer.alloc(90));
+  three.push(null);
+  expect(await third).toBe(90);
+  const calls = reader.clientOf(socketOf("10.0.0.1"));
+  expect([reader.hold(61, calls), reader.hold(60, calls)]).toEqual([false, true]);
+  reader.release(60, calls);
+  finish();
+  await first;
+  expect([reader.bytes, calls.bytes]).toEqual([0, 0]);
 });
 
 test("one body is bounded too, by what it says and by what it is", async () => {

@@ -112,7 +112,7 @@ function openFilesMax(): number {
 }
 
 /** Who holds an address of IPv6 holds the 2^64 beside it too. */
-function networkOf(address: string): string {
+export function networkOf(address: string): string {
   if (address.startsWith("::ffff:")) return address.slice("::ffff:".length);
   if (!address.includes(":")) return address;
   const [head = "", tail = ""] = address.split("::");

@@ -93,7 +93,7 @@ export class GrpcFront {
       "grpc.max_connection_idle_ms": IDLE_MS,
     });
     this.#server.addService(checkedService(), this.#handlers());
-    this.#listener = new GrpcListener(this.#server.createConnectionInjector(credentials));
+    this.#listener = new GrpcListener(this.#server.createConnectionInjector(credentials), bodies);
   }
 
   /** @returns where it listens. @throws {Error} where it can't */

@@ -2,7 +2,9 @@
 import type { ConnectionInjector } from "@grpc/grpc-js";
 import type { Http2Session } from "node:http2";
 import { type Server, createServer } from "node:net";
+import { ClientBytes } from "../client-bytes.ts";
 import { type ConnectionLimits, Connections, clientOf } from "../connections.ts";
+import type { BodyReader } from "../http/body-reader.ts";
 import { ConnectionCalls } from "./incoming-calls.ts";
 
 export class GrpcListener {
@@ -12,10 +14,14 @@ export class GrpcListener {
   readonly #byClient = new Map<string, ConnectionCalls>();
   readonly #bySession = new WeakMap<Http2Session, ConnectionCalls>();
 
-  constructor(injector: Pick<ConnectionInjector, "injectConnection">, limits?: ConnectionLimits) {
+  constructor(
+    injector: Pick<ConnectionInjector, "injectConnection">,
+    bodies: Pick<BodyReader, "clientOf">,
+    limits?: ConnectionLimits,
+  ) {
     this.#connections = new Connections(limits);
     this.server = createServer({ noDelay: true }, (socket) => {
-      const calls = new ConnectionCalls();
+      const calls = new ConnectionCalls(bodies.clientOf(socket));
       if (!this.#connections.admit(socket, () => calls.state)) return;
       const client = clientOf(socket);
       this.#byClient.set(client, calls);
@@ -29,7 +35,7 @@ export class GrpcListener {
   callsOf(session: Http2Session): ConnectionCalls {
     let calls = this.#bySession.get(session);
     if (calls !== undefined) return calls;
-    calls = this.#byClient.get(clientOf(session.socket)) ?? new ConnectionCalls();
+    calls = this.#byClient.get(clientOf(session.socket)) ?? new ConnectionCalls(new ClientBytes(""));
     this.#bySession.set(session, calls);
     return calls;
   }

@@ -8,6 +8,7 @@
 import type { Metadata, ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 import { TuttiError } from "@tutti/protocol";
 import { type Http2Session, type ServerHttp2Stream, constants } from "node:http2";
+import type { ClientBytes } from "../client-bytes.ts";
 import type { ClientState } from "../connections.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { grpcFailure } from "./grpc-errors.ts";
@@ -15,8 +16,6 @@ import { MessageMeter } from "./message-meter.ts";
 
 /** Calls of all clients at once. */
 export const GRPC_CALLS_MAX = 16_384;
-/** Bytes that calls of one connection hold: half of BODIES_BYTES_MAX. */
-export const GRPC_CONNECTION_BYTES_MAX = 268_435_456;
 const WHOLE_MS = 60_000;
 const CHECK_MS = 1_000;
 
@@ -25,10 +24,14 @@ type BaseCall = ServerInterceptingCall & { readonly stream: ServerHttp2Stream; r
 
 /** What one connection has under way. */
 export class ConnectionCalls {
-  bytes = 0;
+  readonly client: ClientBytes;
   /** Calls that have asked wholly and wait for our answer. */
   waiting = 0;
   hasAsked = false;
+
+  constructor(client: ClientBytes) {
+    this.client = client;
+  }
 
   get state(): ClientState {
     return this.waiting > 0 ? "waits" : this.hasAsked ? "idle" : "asks";
@@ -119,15 +122,8 @@ class IncomingCall {
     this.#connection = connection;
     this.meter = new MessageMeter({
       messageBytesMax: BODY_BYTES_MAX,
-      hold: (bytes) => {
-        if (connection.bytes + bytes > GRPC_CONNECTION_BYTES_MAX || !bodies.hold(bytes)) return false;
-        connection.bytes += bytes;
-        return true;
-      },
-      release: (bytes) => {
-        connection.bytes -= bytes;
-        bodies.release(bytes);
-      },
+      hold: (bytes) => bodies.hold(bytes, connection.client),
+      release: (bytes) => bodies.release(bytes, connection.client),
     });
     this.#onData = (piece) => {
       if (!this.meter.take(piece)) return this.refuse(bodies.full());

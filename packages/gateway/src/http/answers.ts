@@ -40,8 +40,9 @@ export function heldUntilSent(answer: HttpAnswer, response: ServerResponse, bodi
   const { chunks, text = "" } = answer;
   const bytes = chunks === undefined ? text.length : chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);
   if (bytes <= SHORT_BYTES || response.destroyed) return answer;
-  if (!bodies.hold(bytes)) return failureAnswer(bodies.full());
-  response.once("close", () => bodies.release(bytes));
+  const client = bodies.clientOf(response.req.socket);
+  if (!bodies.hold(bytes, client)) return failureAnswer(bodies.full());
+  response.once("close", () => bodies.release(bytes, client));
   return answer;
 }
 

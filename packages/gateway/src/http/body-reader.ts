@@ -1,13 +1,17 @@
 /** Reads requests' bodies into memory, and never more than may be there: of one, and of all together. */
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { gunzip, inflate } from "node:zlib";
 import { TuttiError } from "@tutti/protocol";
+import { ClientAccounts, type ClientBytes } from "../client-bytes.ts";
 
 /** A body as JSON is several times as large as its tensors (REQUEST_BYTES_MAX), and may hold several rows. */
 export const BODY_BYTES_MAX = 33_554_432;
 /** Bodies that are being read or answered, together. */
 export const BODIES_BYTES_MAX = 536_870_912;
+/** Of them, those of one address: no client takes all that there is. */
+export const ADDRESS_BODIES_BYTES_MAX = 268_435_456;
 
 /** Pieces that one body comes in: 512 bytes each on average make the largest one. */
 export const BODY_PIECES_MAX = 65_536;
@@ -20,11 +24,18 @@ const TOLD_ROOM_LEAST = 262_144;
 export class BodyReader {
   readonly #bodyMax: number;
   readonly #bodiesMax: number;
+  readonly #addressMax: number;
+  readonly #clients = new ClientAccounts();
   #bytes = 0;
 
-  constructor(bodyMax: number = BODY_BYTES_MAX, bodiesMax: number = BODIES_BYTES_MAX) {
+  constructor(
+    bodyMax: number = BODY_BYTES_MAX,
+    bodiesMax: number = BODIES_BYTES_MAX,
+    addressMax: number = ADDRESS_BODIES_BYTES_MAX,
+  ) {
     this.#bodyMax = bodyMax;
     this.#bodiesMax = bodiesMax;
+    this.#addressMax = addressMax;
   }
 
   get bytes(): number {
@@ -36,10 +47,12 @@ export class BodyReader {
    * @throws {TuttiError} TOO_LARGE, OVERLOADED, CANCELLED when the client goes away meanwhile, INVALID_INPUT for an encoding that is not served
    */
   async withBody<Result>(request: IncomingMessage, use: (body: Uint8Array) => Promise<Result>): Promise<Result> {
-    const counted = { bytes: 0 };
+    const client = this.clientOf(request.socket);
+    let counted = 0;
     const count = (bytes: number): void => {
-      counted.bytes += bytes;
-      this.#bytes += bytes;
+      if (bytes > 0 && !this.hold(bytes, client)) throw this.full();
+      if (bytes < 0) this.release(-bytes, client);
+      counted += bytes;
     };
     try {
       const told = Number(request.headers["content-length"]);
@@ -48,18 +61,26 @@ export class BodyReader {
       const encoding = request.headers["content-encoding"];
       return await use(encoding === undefined ? body : await this.#decoded(body, encoding, count));
     } finally {
-      this.#bytes -= counted.bytes;
+      this.release(counted, client);
     }
   }
 
-  /** Counts what is held elsewhere. @returns whether there is room; only then is it counted, until `release` */
-  hold(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bodiesMax) return false;
+  /** Whose bytes count together with those of this socket. */
+  clientOf(socket: Socket): ClientBytes {
+    return this.#clients.of(socket);
+  }
+
+  /** Counts what a client has us hold. @returns whether there is room; only then is it counted, until `release` */
+  hold(bytes: number, client: ClientBytes): boolean {
+    if (this.#bytes + bytes > this.#bodiesMax || client.bytes + bytes > this.#addressMax) return false;
     this.#bytes += bytes;
+    client.bytes += bytes;
     return true;
   }
-  release(bytes: number): void {
+  release(bytes: number, client: ClientBytes): void {
     this.#bytes -= bytes;
+    client.bytes -= bytes;
+    this.#clients.settle(client);
   }
 
   /** Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one. */
@@ -85,8 +106,11 @@ export class BodyReader {
         if (end > body.byteLength) {
           const room = pieces === 1 ? end : Math.max(end, Math.min(most, Math.max(2 * body.byteLength, least)));
           const more = room - body.byteLength;
-          if (this.#bytes + more > this.#bodiesMax) return fail(this.full());
-          count(more);
+          try {
+            count(more);
+          } catch (error) {
+            return fail(error as TuttiError);
+          }
           body = pieces === 1 ? chunk : grown(body, room);
         }
         if (pieces > 1) body.set(chunk, bytes);
@@ -114,7 +138,6 @@ export class BodyReader {
       );
     // As much as it may become counts before it is known how much it is.
     const most = Math.min(this.#bodyMax, INFLATION * body.byteLength);
-    if (this.#bytes + most > this.#bodiesMax) throw this.full();
     count(most);
     try {
       const decoded = await (decode as (data: Uint8Array, options: object) => Promise<Buffer>)(body, {
@@ -134,9 +157,9 @@ export class BodyReader {
 
   /** What is said where there is no room. */
   full(): TuttiError {
-    return new TuttiError("TUTTI_OVERLOADED", "this gateway holds as many bodies as it may (BODIES_BYTES_MAX)", {
-      retryAfterMs: 50,
-    });
+    const text =
+      "this gateway holds as many bodies as it may, in all or of one address (BODIES_BYTES_MAX, ADDRESS_BODIES_BYTES_MAX)";
+    return new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
   }
 }
 
