@@ -12,6 +12,7 @@ import { type Asker, unauthenticated } from "./asker.ts";
 import { type JwtOptions, JwtVerifier } from "./jwt-verifier.ts";
 import { KeyStore } from "./key-store.ts";
 import { Quotas } from "./quotas.ts";
+import { RefusedKeys } from "./refused-keys.ts";
 
 export interface AccessConfig {
   /** Path of the file that `tutti auth key` writes. */
@@ -33,6 +34,7 @@ export class Access {
   readonly #jwt: JwtVerifier | undefined;
   readonly #token: string | undefined;
   readonly #quotas: Quotas;
+  readonly #refused: RefusedKeys;
   readonly #known = new Map<string, Asker>();
 
   /** @throws {Error} a file is not there, or not what it should be */
@@ -41,6 +43,7 @@ export class Access {
     this.#keys = apiKeys === undefined ? undefined : new KeyStore({ ...parts, path: apiKeys });
     this.#jwt = jwt === undefined ? undefined : new JwtVerifier(jwt, parts);
     this.#token = token;
+    this.#refused = new RefusedKeys(log);
     this.#quotas = new Quotas((app) => this.#keys?.quotaOf(app));
   }
 
@@ -62,6 +65,16 @@ export class Access {
       const until = Math.min(asker.until, now + REMEMBERED_MS);
       return this.#remember(authorization, { ...asker, until });
     });
+  }
+
+  /** As `identify`; who is refused leaves a line in the log. @param from - an address, for that. @throws {TuttiError} UNAUTHENTICATED as a rejection */
+  async admit(authorization: string | undefined, from: () => string): Promise<Asker> {
+    try {
+      return await this.identify(authorization);
+    } catch (error) {
+      this.#refused.note(from());
+      throw error;
+    }
   }
 
   /**

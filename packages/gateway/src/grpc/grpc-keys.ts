@@ -15,12 +15,13 @@ export const keysFirst =
         next({
           onReceiveMetadata: (metadata, goOn) => {
             const [given] = metadata.get("authorization");
-            const identify = async (): Promise<unknown> =>
-              access.identify(typeof given === "string" ? given : undefined);
-            identify().then(
-              () => goOn(metadata),
-              (error: unknown) => call.sendStatus(grpcFailure(error)),
-            );
+            const key = typeof given === "string" ? given : undefined;
+            access
+              .admit(key, () => call.getPeer())
+              .then(
+                () => goOn(metadata),
+                (error: unknown) => call.sendStatus(grpcFailure(error)),
+              );
           },
         }),
     });

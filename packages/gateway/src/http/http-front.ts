@@ -100,7 +100,8 @@ export class HttpFront {
   /** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, QUOTA_EXCEEDED as a rejection */
   async #withKey(operation: Operation, call: Call): Promise<HttpAnswer> {
     const access = this.#door.access!;
-    const asker = await access.identify(call.request.headers.authorization);
+    const { headers, socket } = call.request;
+    const asker = await access.admit(headers.authorization, () => socket.remoteAddress ?? "?");
     if (operation !== "infer") return this.#handlers[operation](call);
     const giveBack = access.take(asker, bodyBytesOf(call.request));
     try {
