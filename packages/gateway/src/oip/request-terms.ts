@@ -13,9 +13,11 @@ export interface RequestTerms {
 }
 
 const APP_DEFAULT = "default";
+/** Of our priorities, which begin at 0. */
+const MOST_URGENT = 255;
 
 /**
- * Parameters win over headers. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
+ * Parameters win over headers. The priority is the protocol's parameter `priority`, or the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
  * or what the transport's own deadline leaves.
  *
  * @param header - by lower-case name
@@ -40,7 +42,9 @@ export function readTerms(
   return {
     app,
     slo: readSlo(parameters["slo"] ?? header("tutti-slo")) ?? readTimeout(parameters["timeout"]) ?? timeLeft,
-    priority: numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: 255, whole: true }),
+    priority:
+      readPriority(parameters["priority"]) ??
+      numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: MOST_URGENT, whole: true }),
     size: numberOf("tutti-size", header(HEADER.size.toLowerCase()), { least: 0, most: SIZE_HINT_MAX, whole: false }),
     traceparent: header(HEADER.traceparent),
   };
@@ -71,6 +75,19 @@ function readTimeout(given: string | number | boolean | undefined): Micros | und
   if (!Number.isSafeInteger(timeout) || timeout < 0 || timeout > SLO_US_MAX)
     throw invalid(`timeout is a whole number of microseconds up to ${SLO_US_MAX} (SLO_US_MAX)`);
   return micros(timeout);
+}
+
+/**
+ * Triton counts from 1, the most urgent, and 0 stands for the model's own level, which no model has here. Levels beyond
+ * 255 are the least urgent together.
+ */
+function readPriority(given: string | number | boolean | undefined): number | undefined {
+  if (given === undefined || given === 0) return undefined;
+  if (typeof given !== "number" || !Number.isInteger(given) || given < 0)
+    throw invalid(
+      `the parameter priority is a whole number from 0: 1 is the most urgent, 0 says nothing; got "${String(given).slice(0, 40)}"`,
+    );
+  return Math.max(0, MOST_URGENT + 1 - given);
 }
 
 function numberOf(
