@@ -10,6 +10,7 @@ import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inferen
 import type { LongBodies } from "./oip/long-bodies.ts";
 import { type IndexEntry, indexEntry, isServed, modelMetadata } from "./oip/model-descriptions.ts";
 import type { ModelStatistics } from "./oip/model-statistics.ts";
+import type { ProtocolInference } from "./oip/protocol-inference.ts";
 import type { Repository } from "./oip/repository.ts";
 
 export interface FrontDoorParts {
@@ -23,6 +24,7 @@ export interface FrontDoorParts {
   readonly scaling: (path: string) => HttpAnswer | undefined;
   readonly statistics: (model: CatalogModel) => ModelStatistics;
   readonly inference: Inference;
+  readonly protocol: ProtocolInference;
   readonly longBodies: LongBodies;
   readonly mediaBodies: MediaBodies;
   readonly repository: Repository;
@@ -44,6 +46,9 @@ export class FrontDoor {
   }
   get inference(): Inference {
     return this.#parts.inference;
+  }
+  get protocol(): ProtocolInference {
+    return this.#parts.protocol;
   }
   get longBodies(): LongBodies {
     return this.#parts.longBodies;

@@ -36,6 +36,7 @@ import { AppClients } from "./oip/app-clients.ts";
 import { Inference, type RequestNoted } from "./oip/inference.ts";
 import { LongBodies } from "./oip/long-bodies.ts";
 import { modelStatistics } from "./oip/model-statistics.ts";
+import { ProtocolInference } from "./oip/protocol-inference.ts";
 import { Repository } from "./oip/repository.ts";
 import { OwnRequests } from "./own-totals.ts";
 import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
@@ -236,6 +237,13 @@ class Gateway {
       if (version === undefined || first?.spec.version === version) return first;
       return this.#catalog.target(versionName(name, version));
     };
+    const inference = new Inference({
+      modelOf,
+      clients: this.#clients,
+      note: (noted) => this.#note(noted),
+      tracer: this.#ports.telemetry.tracer,
+      local: this.#ports.local,
+    });
     return new FrontDoor({
       log: this.#station.log,
       modelOf,
@@ -245,13 +253,8 @@ class Gateway {
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
-      inference: new Inference({
-        modelOf,
-        clients: this.#clients,
-        note: (noted) => this.#note(noted),
-        tracer: this.#ports.telemetry.tracer,
-        local: this.#ports.local,
-      }),
+      inference,
+      protocol: new ProtocolInference({ modelOf, inference, bodies: this.#bodies }),
       longBodies: this.#longBodies,
       mediaBodies: this.#mediaBodies,
       repository: new Repository(repositoryStore ?? store),

@@ -19,7 +19,6 @@ import { type Micros, micros } from "@tutti/units";
 import type { Act } from "../auth/administration.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
-import { noneForAll } from "../http/http-infer.ts";
 import { type PortWish, listen } from "../listening.ts";
 import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
@@ -175,12 +174,12 @@ export class GrpcFront {
     const parameters = parametersOfRequest(request.parameters);
     const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: asker?.app });
     const inputs = tensorsOfRequest(request);
-    const wanted = noneForAll(request.outputs.map(({ name }) => name));
+    const outputs = request.outputs.map(({ name }) => ({ name, isBinary: undefined }));
     const { model_name: model, model_version: version, id } = request;
-    const call = { model, version, id: idOfRequest(id), inputs, wanted, terms, signal };
+    const call = { model, version, id: idOfRequest(id), inputs, outputs, terms, signal };
     const giveBack = asker && access?.take(asker, bytesOf(inputs));
     try {
-      const outcome = await this.#door.inference.infer(call);
+      const outcome = await this.#door.protocol.infer(call);
       const full = this.#calls.addAnswer(metadata, bytesOf(outcome.outputs));
       if (full !== undefined) throw full;
       return responseOf(id, outcome);

@@ -1,14 +1,14 @@
 /** Tensors as the protocol's gRPC messages have them: raw bytes beside the inputs, or typed contents within them. */
 import {
-  type DataType,
   TENSORS_MAX,
   TENSOR_NAME_BYTES_MAX,
   type Tensor,
   TuttiError,
-  bytesOf,
   elementCount,
+  isDataType,
 } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
+import { type GivenTensor, type GivenType, givenBytesOf } from "../oip/given-tensors.ts";
 import { ID_LENGTH_MAX, PARAMETERS_MAX, type Parameters, readDims, readType } from "../oip/infer-head.ts";
 
 /** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
@@ -55,8 +55,8 @@ export interface WireInferResponse {
   readonly raw_output_contents: readonly Uint8Array[];
 }
 
-/** Where the protocol puts elements of a type: FP16 travels as raw bytes only. */
-const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
+/** Where the protocol puts elements of a type: FP16 and BF16 travel as raw bytes only. */
+const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
   BOOL: "bool_contents",
   INT8: "int_contents",
   INT16: "int_contents",
@@ -71,7 +71,7 @@ const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
 };
 
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
-export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: WireInferRequest): Tensor[] {
+export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
   if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX)
     throw invalid(`at most ${TENSORS_MAX} inputs and outputs are taken (TENSORS_MAX)`);
   outputs.forEach(({ name, parameters }) => checkCount(`output "${name.slice(0, 80)}"`, parameters));
@@ -90,17 +90,18 @@ export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: W
   });
 }
 
-function rawData(name: string, type: DataType, dims: readonly number[], data: Uint8Array): Uint8Array {
-  const expected = elementCount(dims) * bytesOf(type);
+function rawData(name: string, type: GivenType, dims: readonly number[], data: Uint8Array): Uint8Array {
+  const expected = elementCount(dims) * givenBytesOf(type);
   if (data.byteLength === expected) return data;
   throw invalid(
     `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its raw_input_contents have ${data.byteLength}`,
   );
 }
 
-function typedData(name: string, type: DataType, dims: readonly number[], contents: WireContents | null): Uint8Array {
+function typedData(name: string, type: GivenType, dims: readonly number[], contents: WireContents | null): Uint8Array {
   const field = CONTENTS[type];
-  if (field === undefined) throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
+  if (field === undefined || !isDataType(type))
+    throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
   const elements = contents?.[field] ?? [];
   return bytesFromValues(name, type, dims, elements);
 }

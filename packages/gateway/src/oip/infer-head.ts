@@ -3,22 +3,20 @@
  * thread can do it with long ones.
  */
 import {
-  type DataType,
   RANK_MAX,
   TENSORS_MAX,
   TENSOR_NAME_BYTES_MAX,
-  type Tensor,
   TuttiError,
-  bytesOf,
   elementCount,
   isDataType,
 } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
+import { type GivenTensor, type GivenType, givenBytesOf } from "./given-tensors.ts";
 
 /** A tensor whose bytes were in the JSON, or lie behind it. */
 export interface HeadTensor {
   readonly name: string;
-  readonly type: DataType;
+  readonly type: GivenType;
   readonly dims: readonly number[];
   /** Undefined: the next `bytes` of what follows the JSON. */
   readonly data: Uint8Array | undefined;
@@ -66,7 +64,7 @@ export function readInferHead(json: Uint8Array): InferHead {
  * @param tail - the raw tensors one after the other, in the order of the inputs
  * @throws {TuttiError} INVALID_INPUT when the sizes don't add up
  */
-export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): Tensor[] {
+export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): GivenTensor[] {
   let at = 0;
   const tensors = inputs.map(({ name, type, dims, data, bytes }) => {
     if (data !== undefined) return { name, type, dims, data };
@@ -94,9 +92,11 @@ function readTensor(value: unknown, where: string): HeadTensor {
   const parameters = readParameters(value["parameters"], `${where}.parameters`);
   refuseSharedMemory(name, parameters);
   const size = parameters["binary_data_size"];
-  const expected = elementCount(dims) * bytesOf(known);
+  const expected = elementCount(dims) * givenBytesOf(known);
   if (size === undefined) {
     if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
+    if (known === "BF16")
+      throw invalid(`input "${name}": BF16 has no form in JSON; send its bytes (binary_data_size), or FP32`);
     return { name, type: known, dims, data: bytesFromJson(name, known, dims, data), bytes: expected };
   }
   if (data !== undefined) throw invalid(`input "${name}" has both data and a binary_data_size: send one of them`);
@@ -108,11 +108,13 @@ function readTensor(value: unknown, where: string): HeadTensor {
 }
 
 /** @throws {TuttiError} INVALID_INPUT; of BYTES, what to do instead */
-export function readType(name: string, type: unknown): DataType {
+export function readType(name: string, type: unknown): GivenType {
   if (type === "BYTES") throw invalid(`tensor "${name}": BYTES (strings) is not served; send numbers`);
-  if (type === "BF16") throw invalid(`tensor "${name}": BF16 is not served; send FP16 or FP32`);
+  if (type === "BF16") return type;
   if (typeof type !== "string" || !isDataType(type))
-    throw invalid(`tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, FP32 or FP64`);
+    throw invalid(
+      `tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32 or FP64`,
+    );
   return type;
 }
 

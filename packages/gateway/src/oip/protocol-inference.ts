@@ -1,0 +1,69 @@
+/** One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that the cluster sees numbers. */
+import type { CancelSignal } from "@tutti/client";
+import type { ModelSpec, Tensor } from "@tutti/protocol";
+import type { BodyReader } from "../http/body-reader.ts";
+import { type GivenTensor, isNumeric, widened } from "./given-tensors.ts";
+import type { WantedOutput } from "./infer-head.ts";
+import { type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
+import type { RequestTerms } from "./request-terms.ts";
+
+export interface ProtocolCall {
+  readonly model: string;
+  readonly version: string | undefined;
+  readonly id: string | undefined;
+  readonly inputs: readonly GivenTensor[];
+  /** Undefined, or an empty list, as some clients send it: all. */
+  readonly outputs: readonly WantedOutput[] | undefined;
+  readonly terms: RequestTerms;
+  /** The one who asked has gone. */
+  readonly signal: CancelSignal;
+}
+
+export interface ProtocolParts {
+  readonly modelOf: ModelOf;
+  readonly inference: Pick<Inference, "infer">;
+  /** Counts what a request becomes beside its body. */
+  readonly bodies: Pick<BodyReader, "hold" | "release" | "full">;
+}
+
+export class ProtocolInference {
+  readonly #parts: ProtocolParts;
+
+  constructor(parts: ProtocolParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws {TuttiError} as a rejection */
+  async infer(call: ProtocolCall): Promise<InferOutcome> {
+    const { inputs } = call;
+    const wanted = namesOf(call.outputs);
+    if (inputs.every(isNumeric)) return this.#parts.inference.infer({ ...call, inputs, wanted });
+    const spec = modelNamed(this.#parts.modelOf, call.model, call.version)?.spec;
+    return this.#holding(wideBytesOf(inputs), () => {
+      const numbers = inputs.map((input) => numbersOf(spec, input));
+      return this.#parts.inference.infer({ ...call, inputs: numbers, wanted });
+    });
+  }
+
+  /** @throws {TuttiError} OVERLOADED as a rejection: there is no room */
+  async #holding<Result>(bytes: number, use: () => Promise<Result>): Promise<Result> {
+    const { bodies } = this.#parts;
+    if (!bodies.hold(bytes)) throw bodies.full();
+    try {
+      return await use();
+    } finally {
+      bodies.release(bytes);
+    }
+  }
+}
+
+const numbersOf = (spec: ModelSpec | undefined, input: GivenTensor): Tensor =>
+  isNumeric(input) ? input : widened(spec, input);
+
+/** What BF16 becomes. */
+const wideBytesOf = (inputs: readonly GivenTensor[]): number =>
+  inputs.reduce((sum, input) => sum + (isNumeric(input) ? 0 : 2 * input.data.byteLength), 0);
+
+function namesOf(outputs: readonly WantedOutput[] | undefined): readonly string[] | undefined {
+  return outputs === undefined || outputs.length === 0 ? undefined : outputs.map(({ name }) => name);
+}
