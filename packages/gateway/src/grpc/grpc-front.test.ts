@@ -10,6 +10,7 @@ import {
   type WireInferRequest,
   type WireInferResponse,
   idOfRequest,
+  outputsOfRequest,
   parametersOfRequest,
   tensorsOfRequest,
 } from "./grpc-tensors.ts";
@@ -273,9 +274,9 @@ test("a request says only so much beside its tensors, over gRPC as over HTTP", (
   expect(tensorsOfRequest(request(input(64)))).toHaveLength(1);
   expect(() => tensorsOfRequest(request(input(65)))).toThrow("PARAMETERS_MAX");
   const output = { name: "y", parameters: parameters(65) };
-  expect(() => tensorsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
+  expect(() => outputsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
   expect(() =>
-    tensorsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
+    outputsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
   ).toThrow("TENSORS_MAX");
   expect([idOfRequest(""), idOfRequest("x".repeat(256))]).toEqual([undefined, "x".repeat(256)]);
   expect(() => idOfRequest("x".repeat(257))).toThrow("ID_LENGTH_MAX");

@@ -30,6 +30,7 @@ import {
   type WireInferResponse,
   type WireParameters,
   idOfRequest,
+  outputsOfRequest,
   parametersOfRequest,
   responseOf,
   tensorsOfRequest,
@@ -174,7 +175,7 @@ export class GrpcFront {
     const parameters = parametersOfRequest(request.parameters);
     const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: asker?.app });
     const inputs = tensorsOfRequest(request);
-    const outputs = request.outputs.map(({ name }) => ({ name, isBinary: undefined }));
+    const outputs = outputsOfRequest(request);
     const { model_name: model, model_version: version, id } = request;
     const call = { model, version, id: idOfRequest(id), inputs, outputs, terms, signal };
     const giveBack = asker && access?.take(asker, bytesOf(inputs));

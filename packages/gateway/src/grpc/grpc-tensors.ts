@@ -2,14 +2,22 @@
 import {
   TENSORS_MAX,
   TENSOR_NAME_BYTES_MAX,
-  type Tensor,
   TuttiError,
   elementCount,
   isDataType,
 } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
+import type { OutputTensor } from "../oip/bytes-elements.ts";
 import { type GivenTensor, type GivenType, givenBytesOf } from "../oip/given-tensors.ts";
-import { ID_LENGTH_MAX, PARAMETERS_MAX, type Parameters, readDims, readType } from "../oip/infer-head.ts";
+import {
+  ID_LENGTH_MAX,
+  PARAMETERS_MAX,
+  type Parameters,
+  type WantedOutput,
+  readDims,
+  readType,
+  wantedOutput,
+} from "../oip/infer-head.ts";
 
 /** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
 export interface WireParameter {
@@ -71,10 +79,8 @@ const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
 };
 
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
-export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
-  if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX)
-    throw invalid(`at most ${TENSORS_MAX} inputs and outputs are taken (TENSORS_MAX)`);
-  outputs.forEach(({ name, parameters }) => checkCount(`output "${name.slice(0, 80)}"`, parameters));
+export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
+  if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
   if (raw.length > 0 && raw.length !== inputs.length)
     throw invalid(`${raw.length} raw_input_contents for ${inputs.length} inputs: give one for each, or none`);
   return inputs.map(({ name, datatype, shape, contents, parameters }, i) => {
@@ -88,6 +94,14 @@ export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: W
     const data = raw.length > 0 ? rawData(name, type, dims, raw[i]!) : typedData(name, type, dims, contents);
     return { name, type, dims, data };
   });
+}
+
+/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] {
+  if (outputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} outputs are taken (TENSORS_MAX)`);
+  return outputs.map(({ name, parameters }) =>
+    wantedOutput(name, parametersOf(`output "${name.slice(0, 80)}"`, parameters)),
+  );
 }
 
 function rawData(name: string, type: GivenType, dims: readonly number[], data: Uint8Array): Uint8Array {
@@ -113,7 +127,7 @@ export function responseOf(
     model,
     version,
     outputs,
-  }: { readonly model: string; readonly version: string; readonly outputs: readonly Tensor[] },
+  }: { readonly model: string; readonly version: string; readonly outputs: readonly OutputTensor[] },
 ): WireInferResponse {
   return {
     model_name: model,
@@ -125,8 +139,10 @@ export function responseOf(
 }
 
 /** @throws {TuttiError} INVALID_INPUT for one that says nothing */
-export function parametersOfRequest(given: WireParameters): Parameters {
-  checkCount("the request", given);
+export const parametersOfRequest = (given: WireParameters): Parameters => parametersOf("the request", given);
+
+function parametersOf(where: string, given: WireParameters): Parameters {
+  checkCount(where, given);
   return Object.fromEntries(Object.entries(given).map(([name, parameter]) => [name, valueOf(name, parameter)]));
 }
 

@@ -5,9 +5,8 @@ import { TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
 import { type InferHead, flagOf, readInferHead, tensorsOf } from "../oip/infer-head.ts";
-import type { InferOutcome } from "../oip/inference.ts";
 import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
-import type { ProtocolInference } from "../oip/protocol-inference.ts";
+import type { ProtocolInference, ProtocolOutcome } from "../oip/protocol-inference.ts";
 import { leftOf, readTerms } from "../oip/request-terms.ts";
 import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
 
@@ -51,7 +50,7 @@ function ownerOf(headers: HttpInferCall["headers"], own: string | undefined, arr
 }
 
 export interface Answered {
-  readonly outcome: InferOutcome;
+  readonly outcome: ProtocolOutcome;
   readonly id: string | undefined;
   readonly app: string;
   /** Whether an output follows the JSON as raw bytes. */

@@ -57,7 +57,10 @@ const object = (properties: Readonly<Record<string, Schema>>, required = Object.
   ...(required.length > 0 && { required }),
 });
 const parameters: Schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
-const datatype: Schema = { type: "string", enum: Object.keys(DATA_TYPES) };
+const NUMBERS = Object.keys(DATA_TYPES);
+const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16"] };
+/** BYTES where the greatest elements were asked for by name. */
+const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0 }), maxItems: RANK_MAX };
 const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });
 const tensorMetadata = object({ name: text, datatype: text, shape: list(whole) });
@@ -103,7 +106,7 @@ const SCHEMAS: Readonly<Record<string, Schema>> = {
   InferRequest: object({ id: text, parameters, inputs: tensors("RequestTensor"), outputs: tensors("WantedOutput") }, [
     "inputs",
   ]),
-  AnswerTensor: object({ name: text, datatype, shape, parameters, data: { type: "array" } }, [
+  AnswerTensor: object({ name: text, datatype: answeredType, shape, parameters, data: { type: "array" } }, [
     "name",
     "datatype",
     "shape",

@@ -1,8 +1,8 @@
 /** An answer as the Open Inference Protocol has it: JSON, and behind it the outputs that were wanted as raw bytes. */
-import type { Tensor } from "@tutti/protocol";
 import { jsonFromBytes } from "@tutti/wire";
+import { type OutputTensor, textsOf } from "./bytes-elements.ts";
 
-export interface AnswerTensor extends Tensor {
+export interface AnswerTensor extends OutputTensor {
   readonly isBinary: boolean;
 }
 export interface AnswerHead {
@@ -35,7 +35,7 @@ export function answerText({ model, version, id, outputs }: AnswerHead): string 
       name,
       datatype: type,
       shape: dims,
-      ...(isBinary ? { parameters: { binary_data_size: data.byteLength } } : { data: jsonFromBytes(type, data) }),
+      ...(isBinary ? { parameters: { binary_data_size: data.byteLength } } : { data: type === "BYTES" ? textsOf(data) : jsonFromBytes(type, data) }),
     })),
   };
   return JSON.stringify(body);

@@ -114,8 +114,9 @@ test("sizes that don't add up are refused, and so is what isn't served, each by 
   expect(refusal({ inputs: [{ ...input, parameters: { shared_memory_region: "r" } }] })).toContain("shared memory");
   expect(refusal({ inputs: [{ ...input, shape: new Array(RANK_MAX + 1).fill(1), data: [1] }] })).toContain("RANK_MAX");
   expect(refusal({ inputs: [{ ...input, shape: [2 ** 31, 2 ** 31], data: [1] }] })).toContain("data has 1");
-  expect(refusal({ inputs: [], outputs: [{ name: "y", parameters: { classification: 3 } }] })).toContain(
-    "classification",
-  );
+  for (const classification of [-1, 1.5, "3", true])
+    expect(refusal({ inputs: [], outputs: [{ name: "y", parameters: { classification } }] })).toContain(
+      "classification is a whole number",
+    );
   expect(refusal({ inputs: new Array(65).fill(input) })).toContain("TENSORS_MAX");
 });

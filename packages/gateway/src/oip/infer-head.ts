@@ -26,6 +26,8 @@ export interface WantedOutput {
   readonly name: string;
   /** Undefined: as the request says of all. */
   readonly isBinary: boolean | undefined;
+  /** So many of its greatest elements, by name, instead of all by value. */
+  readonly classes: number | undefined;
 }
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
 
@@ -137,12 +139,21 @@ function readOutputs(outputs: unknown): WantedOutput[] {
   return outputs.map((output, i) => {
     const name: unknown = isMap(output) ? output["name"] : undefined;
     if (!isMap(output) || typeof name !== "string") throw invalid(`outputs[${i}] must be an object with a name`);
-    const parameters = readParameters(output["parameters"], `outputs[${i}].parameters`);
-    refuseSharedMemory(name, parameters);
-    if (Number(parameters["classification"] ?? 0) > 0)
-      throw invalid(`output "${name}": classification is not served; take the output as it is and sort it`);
-    return { name, isBinary: flagOf(parameters, "binary_data") };
+    return wantedOutput(name, readParameters(output["parameters"], `outputs[${i}].parameters`));
   });
+}
+
+/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+export function wantedOutput(name: string, parameters: Parameters): WantedOutput {
+  refuseSharedMemory(name, parameters);
+  return { name, isBinary: flagOf(parameters, "binary_data"), classes: classesOf(name, parameters) };
+}
+
+/** 0: none, as some clients send it. */
+function classesOf(name: string, { classification: classes }: Parameters): number | undefined {
+  if (classes === undefined || classes === 0) return undefined;
+  if (typeof classes === "number" && Number.isInteger(classes) && classes > 0) return classes;
+  throw invalid(`output "${name}": classification is a whole number, of the greatest elements that are wanted`);
 }
 
 /** A parameter that is true or false; undefined where it is not given. @throws {TuttiError} INVALID_INPUT */

@@ -2,9 +2,11 @@
 import type { CancelSignal } from "@tutti/client";
 import type { ModelSpec, Tensor } from "@tutti/protocol";
 import type { BodyReader } from "../http/body-reader.ts";
+import type { OutputTensor } from "./bytes-elements.ts";
+import { classified } from "./classification.ts";
 import { type GivenTensor, isNumeric, widened } from "./given-tensors.ts";
 import type { WantedOutput } from "./infer-head.ts";
-import { type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
+import { type Inference, type ModelOf, modelNamed } from "./inference.ts";
 import type { RequestTerms } from "./request-terms.ts";
 
 export interface ProtocolCall {
@@ -17,6 +19,12 @@ export interface ProtocolCall {
   readonly terms: RequestTerms;
   /** The one who asked has gone. */
   readonly signal: CancelSignal;
+}
+
+export interface ProtocolOutcome {
+  readonly model: string;
+  readonly version: string;
+  readonly outputs: readonly OutputTensor[];
 }
 
 export interface ProtocolParts {
@@ -34,14 +42,18 @@ export class ProtocolInference {
   }
 
   /** @throws {TuttiError} as a rejection */
-  async infer(call: ProtocolCall): Promise<InferOutcome> {
-    const { inputs } = call;
-    const wanted = namesOf(call.outputs);
-    if (inputs.every(isNumeric)) return this.#parts.inference.infer({ ...call, inputs, wanted });
-    const spec = modelNamed(this.#parts.modelOf, call.model, call.version)?.spec;
-    return this.#holding(wideBytesOf(inputs), () => {
+  async infer(call: ProtocolCall): Promise<ProtocolOutcome> {
+    const { inputs, outputs = [] } = call;
+    const { inference, modelOf } = this.#parts;
+    const wanted = namesOf(outputs);
+    const classes = new Map(outputs.map((output) => [output.name, output.classes] as const));
+    const isPlain = outputs.every((output) => output.classes === undefined);
+    if (isPlain && inputs.every(isNumeric)) return inference.infer({ ...call, inputs, wanted });
+    const spec = modelNamed(modelOf, call.model, call.version)?.spec;
+    return this.#holding(wideBytesOf(inputs), async () => {
       const numbers = inputs.map((input) => numbersOf(spec, input));
-      return this.#parts.inference.infer({ ...call, inputs: numbers, wanted });
+      const outcome = await inference.infer({ ...call, inputs: numbers, wanted });
+      return { ...outcome, outputs: outcome.outputs.map((output) => named(spec, output, classes.get(output.name))) };
     });
   }
 
@@ -64,6 +76,9 @@ const numbersOf = (spec: ModelSpec | undefined, input: GivenTensor): Tensor =>
 const wideBytesOf = (inputs: readonly GivenTensor[]): number =>
   inputs.reduce((sum, input) => sum + (isNumeric(input) ? 0 : 2 * input.data.byteLength), 0);
 
-function namesOf(outputs: readonly WantedOutput[] | undefined): readonly string[] | undefined {
-  return outputs === undefined || outputs.length === 0 ? undefined : outputs.map(({ name }) => name);
-}
+const named = (spec: ModelSpec | undefined, output: Tensor, classes: number | undefined): OutputTensor =>
+  classes === undefined ? output : classified(spec, output, classes);
+
+/** Undefined: all. */
+const namesOf = (outputs: readonly WantedOutput[]): readonly string[] | undefined =>
+  outputs.length === 0 ? undefined : outputs.map(({ name }) => name);
