@@ -5,7 +5,7 @@ import type { Logger } from "@tutti/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";
-import type { MediaBodies } from "./media/media-bodies.ts";
+import type { MediaInference } from "./media/media-inference.ts";
 import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
 import { type IndexEntry, indexEntry, isServed, modelMetadata } from "./oip/model-descriptions.ts";
@@ -26,7 +26,7 @@ export interface FrontDoorParts {
   readonly inference: Inference;
   readonly protocol: ProtocolInference;
   readonly longBodies: LongBodies;
-  readonly mediaBodies: MediaBodies;
+  readonly media: MediaInference;
   readonly repository: Repository;
   /** Undefined: nobody is asked for a key. */
   readonly access: Access | undefined;
@@ -53,8 +53,8 @@ export class FrontDoor {
   get longBodies(): LongBodies {
     return this.#parts.longBodies;
   }
-  get mediaBodies(): MediaBodies {
-    return this.#parts.mediaBodies;
+  get media(): MediaInference {
+    return this.#parts.media;
   }
   repository(): Repository {
     return this.#parts.repository;

@@ -27,6 +27,7 @@ import { HttpFront } from "./http/http-front.ts";
 import { pageGuard } from "./http/page-guard.ts";
 import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
 import { MediaBodies } from "./media/media-bodies.ts";
+import { MediaInference } from "./media/media-inference.ts";
 import { ClusterFigures } from "./metrics/cluster-figures.ts";
 import { clusterMetrics } from "./metrics/cluster-metrics.ts";
 import { MetricsFront } from "./metrics/metrics-front.ts";
@@ -244,6 +245,7 @@ class Gateway {
       tracer: this.#ports.telemetry.tracer,
       local: this.#ports.local,
     });
+    const media = new MediaInference(inference, this.#mediaBodies);
     return new FrontDoor({
       log: this.#station.log,
       modelOf,
@@ -254,9 +256,9 @@ class Gateway {
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference,
-      protocol: new ProtocolInference({ modelOf, inference, bodies: this.#bodies }),
+      protocol: new ProtocolInference({ modelOf, inference, media, bodies: this.#bodies }),
       longBodies: this.#longBodies,
-      mediaBodies: this.#mediaBodies,
+      media,
       repository: new Repository(repositoryStore ?? store),
       access: this.#access,
       token: this.#config.repositoryToken,

@@ -1,7 +1,9 @@
 /** What Triton's protocol has beyond tensors of numbers, over both transports as its clients send it. */
-import { floatsOf } from "@tutti/onnx-tools";
+import { floatsOf, writeWav } from "@tutti/onnx-tools";
+import type { Tensor } from "@tutti/protocol";
+import sharp from "sharp";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { textsOf } from "./oip/bytes-elements.ts";
+import { packElements, textsOf } from "./oip/bytes-elements.ts";
 import { GatewayScene, answerTwice, twice } from "./testing/gateway-scene.ts";
 import { type AskedInput, OipClient, TRANSPORTS, floatBytes } from "./testing/oip-client.ts";
 
@@ -29,6 +31,23 @@ const BF16: AskedInput = {
   bytes: new Uint8Array(Uint16Array.of(0x3f80, 0xc000, 0x3f00, 0x4080).buffer),
 };
 
+const one = (name: string, ...values: number[]): Tensor => ({
+  ...{ name, type: "FP32", dims: [1, values.length], data: floatBytes(...values) },
+});
+const file = (bytes: Uint8Array, name = "x"): AskedInput => ({
+  ...{ name, datatype: "BYTES", shape: [1], bytes: packElements([bytes]) },
+});
+const IMAGE = {
+  ...{ kind: "image", tensor: "x", resize: "stretch", height: 2, width: 3, order: "rgb" },
+  ...{ mean: [0, 0, 0], std: [1, 1, 1] },
+};
+const red = async (): Promise<Uint8Array> => {
+  const create = { width: 30, height: 20, channels: 3, background: { r: 255, g: 0, b: 0 } } as const;
+  return new Uint8Array(await sharp({ create }).png().toBuffer());
+};
+/** Decoding counts against it, and this machine may do anything besides. */
+const PATIENT = { "tutti-slo": "60s" };
+
 test.each(TRANSPORTS)("a priority reaches the cluster in its own order (%s)", async (transport) => {
   await client.ask(transport, "twice", { inputs: [x(1, 2, 3, 4)], parameters: { priority: 1 } });
   await client.ask(transport, "twice", { inputs: [x(1, 2, 3, 4)], parameters: { priority: 300 } });
@@ -52,8 +71,7 @@ test.each(TRANSPORTS)("a classified output is the greatest elements by name, row
   const output = { kind: "classes", tensor: "y", labels: ["a", "b", "c"] };
   await scene.serve({ ...twice, name: "named", presentation: { output } });
   const asked = { inputs: [x(1, 4, 3, 2, 8, 7, 6, 5)], outputs: [{ name: "y", parameters: { classification: 2 } }] };
-  const binary = { ...asked, outputs: [{ name: "y", parameters: { classification: 2, binary_data: true } }] };
-  const { outputs, error } = await client.ask(transport, "named", transport === "http" ? binary : asked);
+  const { outputs, error } = await client.ask(transport, "named", asked);
   expect(error).toBeUndefined();
   expect(outputs.map(({ name, datatype, shape }) => [name, datatype, shape])).toEqual([["y", "BYTES", [2, 2]]]);
   expect(textsOf(outputs[0]!.data)).toEqual(["8:1:b", "6:2:c", "16:0:a", "14:1:b"]);
@@ -78,4 +96,72 @@ test("a classified output in JSON is a list of texts", async () => {
   expect(await response.json()).toMatchObject({
     outputs: [{ name: "y", datatype: "BYTES", shape: [1, 4], data: ["8:1", "6:2", "2:0", "0.1:3"] }],
   });
+});
+
+test.each(TRANSPORTS)("BYTES of one element are a picture for a model that takes one (%s)", async (transport) => {
+  await scene.serve({ ...twice, name: "see", presentation: { input: IMAGE } });
+  const answered = await client.ask(transport, "see", { inputs: [file(await red())] }, PATIENT);
+  expect(answered.error).toBeUndefined();
+  const [seen] = scene.seen;
+  expect(seen!.inputs.map(({ name, type, dims }) => [name, type, dims])).toEqual([["x", "FP32", [1, 3, 2, 3]]]);
+  expect([...floatsOf(seen!.inputs[0]!)]).toEqual([...Array<number>(6).fill(1), ...Array<number>(12).fill(0)]);
+  const refused = async (input: AskedInput, model = "see"): Promise<string | undefined> => {
+    const { code, error } = await client.ask(transport, model, { inputs: [input] }, PATIENT);
+    expect(code).toBe("TUTTI_INVALID_INPUT");
+    return error;
+  };
+  const two = packElements([new Uint8Array(3), new Uint8Array(3)]);
+  expect(await refused({ ...file(new Uint8Array(3)), bytes: two })).toContain("one element, a whole file");
+  expect(await refused({ ...file(new Uint8Array(3)), bytes: two, shape: [2] })).toContain("one element, a whole file");
+  expect(await refused({ ...file(new Uint8Array(3)), bytes: new Uint8Array(3) })).toContain("one element");
+  expect(await refused(file(await red(), "z"))).toContain('takes a picture or sound as its input "x"');
+  expect(await refused(file(await red()), "twice")).toContain("BYTES (strings) is not served; send numbers");
+  expect(await refused(file(new TextEncoder().encode("no picture")))).not.toContain("BYTES");
+});
+
+test("a file may come in gRPC's typed contents too, and not as a text in JSON", async () => {
+  await scene.serve({ ...twice, name: "see", presentation: { input: IMAGE } });
+  const input = { name: "x", datatype: "BYTES", shape: [1], contents: { bytes_contents: [await red()] } };
+  const asked = { model_name: "see", inputs: [input] };
+  expect(await client.call<object>("ModelInfer", asked, PATIENT)).toMatchObject({ model_name: "see" });
+  const response = await fetch(`${scene.addresses.http}/v2/models/see/infer`, {
+    method: "POST",
+    body: JSON.stringify({ inputs: [{ name: "x", datatype: "BYTES", shape: [1], data: ["iVBORw0KGgo="] }] }),
+  });
+  expect([response.status, await response.text()]).toEqual([400, expect.stringContaining("binary_data_size")]);
+});
+
+test.each(TRANSPORTS)("a pipeline gets a file as its bytes (%s)", async (transport) => {
+  scene.pipelines.add("read");
+  scene.react = () => [one("text", 7)];
+  const bytes = Uint8Array.of(1, 2, 3);
+  const { outputs, error } = await client.ask(transport, "read", { inputs: [file(bytes, "image")] });
+  expect([error, outputs.map(({ name }) => name)]).toEqual([undefined, ["text"]]);
+  const [seen] = scene.seen.at(-1)!.inputs;
+  expect([seen!.name, seen!.type, seen!.dims, [...seen!.data]]).toEqual(["image", "UINT8", [3], [1, 2, 3]]);
+});
+
+/** Remembers how many frames it has seen. */
+const listen = async (): Promise<void> => {
+  const [own] = twice.inputs;
+  const input = {
+    ...{ kind: "audio", tensor: "x", sampleRate: 8_000, frame: 2, context: 1 },
+    state: { input: "s", output: "s2", dims: [1, 1] },
+  };
+  const inputs = [own!, { ...own!, name: "s" }];
+  const outputs = ["y", "s2"].map((name) => ({ ...own!, name }));
+  await scene.serve({ ...twice, name: "listen", inputs, outputs, presentation: { input } });
+  scene.react = ({ inputs: [frame, state] }) => {
+    const [first, seen] = [floatsOf(frame!)[1]!, floatsOf(state!)[0]!];
+    return [one("y", first + 10 * seen), one("s2", seen + 1)];
+  };
+};
+
+test.each(TRANSPORTS)("a sound is asked for frame by frame, whatever outputs are wanted (%s)", async (transport) => {
+  await listen();
+  const sound = writeWav({ sampleRate: 8_000, samples: Float32Array.of(0.5, 0, 0.25, 0, 0.125) });
+  const asked = { inputs: [file(sound)], outputs: [{ name: "y" }] };
+  const { outputs, error } = await client.ask(transport, "listen", asked, PATIENT);
+  expect([error, outputs.map(({ name, shape }) => [name, shape])]).toEqual([undefined, [["y", [3, 1]]]]);
+  expect([...new Float32Array(outputs[0]!.data.buffer)]).toEqual([0.5, 10.25, 20.125]);
 });

@@ -1,14 +1,8 @@
 /** Tensors as the protocol's gRPC messages have them: raw bytes beside the inputs, or typed contents within them. */
-import {
-  TENSORS_MAX,
-  TENSOR_NAME_BYTES_MAX,
-  TuttiError,
-  elementCount,
-  isDataType,
-} from "@tutti/protocol";
+import { TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
-import type { OutputTensor } from "../oip/bytes-elements.ts";
-import { type GivenTensor, type GivenType, givenBytesOf } from "../oip/given-tensors.ts";
+import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
+import { type GivenTensor, type GivenType, sizeOf } from "../oip/given-tensors.ts";
 import {
   ID_LENGTH_MAX,
   PARAMETERS_MAX,
@@ -105,7 +99,7 @@ export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] 
 }
 
 function rawData(name: string, type: GivenType, dims: readonly number[], data: Uint8Array): Uint8Array {
-  const expected = elementCount(dims) * givenBytesOf(type);
+  const expected = sizeOf(type, dims) ?? data.byteLength;
   if (data.byteLength === expected) return data;
   throw invalid(
     `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its raw_input_contents have ${data.byteLength}`,
@@ -113,11 +107,19 @@ function rawData(name: string, type: GivenType, dims: readonly number[], data: U
 }
 
 function typedData(name: string, type: GivenType, dims: readonly number[], contents: WireContents | null): Uint8Array {
+  if (type === "BYTES") return packedContents(name, dims, contents?.bytes_contents ?? []);
   const field = CONTENTS[type];
-  if (field === undefined || !isDataType(type))
+  if (type === "BF16" || field === undefined)
     throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
-  const elements = contents?.[field] ?? [];
-  return bytesFromValues(name, type, dims, elements);
+  return bytesFromValues(name, type, dims, contents?.[field] ?? []);
+}
+
+function packedContents(name: string, dims: readonly number[], elements: readonly Uint8Array[]): Uint8Array {
+  const count = elementCount(dims);
+  if (elements.length === count) return packElements(elements);
+  throw invalid(
+    `tensor "${name}": BYTES of shape [${dims.join(", ")}] has ${count} elements, bytes_contents has ${elements.length}`,
+  );
 }
 
 /** Bytes always go back raw, as Triton sends them. */

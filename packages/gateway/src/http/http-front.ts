@@ -165,7 +165,7 @@ export class HttpFront {
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
     return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input }, this.#door),
+      inferMediaOverHttp({ ...call, body, kind, input }, this.#door),
     );
   }
 

@@ -58,7 +58,7 @@ const object = (properties: Readonly<Record<string, Schema>>, required = Object.
 });
 const parameters: Schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
 const NUMBERS = Object.keys(DATA_TYPES);
-const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16"] };
+const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
 /** BYTES where the greatest elements were asked for by name. */
 const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0 }), maxItems: RANK_MAX };

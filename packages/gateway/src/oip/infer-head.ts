@@ -2,16 +2,9 @@
  * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the raw tensors. Pure, so that a worker
  * thread can do it with long ones.
  */
-import {
-  RANK_MAX,
-  TENSORS_MAX,
-  TENSOR_NAME_BYTES_MAX,
-  TuttiError,
-  elementCount,
-  isDataType,
-} from "@tutti/protocol";
+import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
-import { type GivenTensor, type GivenType, givenBytesOf } from "./given-tensors.ts";
+import { type GivenTensor, type GivenType, noStrings, sizeOf } from "./given-tensors.ts";
 
 /** A tensor whose bytes were in the JSON, or lie behind it. */
 export interface HeadTensor {
@@ -94,28 +87,37 @@ function readTensor(value: unknown, where: string): HeadTensor {
   const parameters = readParameters(value["parameters"], `${where}.parameters`);
   refuseSharedMemory(name, parameters);
   const size = parameters["binary_data_size"];
-  const expected = elementCount(dims) * givenBytesOf(known);
   if (size === undefined) {
     if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
-    if (known === "BF16")
-      throw invalid(`input "${name}": BF16 has no form in JSON; send its bytes (binary_data_size), or FP32`);
-    return { name, type: known, dims, data: bytesFromJson(name, known, dims, data), bytes: expected };
+    const own = bytesFromData(name, known, dims, data);
+    return { name, type: known, dims, data: own, bytes: own.byteLength };
   }
   if (data !== undefined) throw invalid(`input "${name}" has both data and a binary_data_size: send one of them`);
+  const expected = sizeOf(known, dims) ?? size;
   if (size !== expected)
     throw invalid(
       `input "${name}": ${known}[${dims.join(", ")}] takes ${expected} bytes, its binary_data_size is ${size}`,
     );
-  return { name, type: known, dims, data: undefined, bytes: expected };
+  if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
+    throw invalid(`input "${name}": binary_data_size is a whole number of bytes`);
+  return { name, type: known, dims, data: undefined, bytes: size };
 }
 
-/** @throws {TuttiError} INVALID_INPUT; of BYTES, what to do instead */
+/** A file as text in JSON would need an encoding that the protocol doesn't have, and no model takes other strings. */
+function bytesFromData(name: string, type: GivenType, dims: readonly number[], data: unknown[]): Uint8Array {
+  if (type === "BYTES")
+    throw noStrings(name, "A picture or sound is sent as bytes behind the JSON (binary_data_size), not as text in it");
+  if (type === "BF16")
+    throw invalid(`input "${name}": BF16 has no form in JSON; send its bytes (binary_data_size), or FP32`);
+  return bytesFromJson(name, type, dims, data);
+}
+
+/** @throws {TuttiError} INVALID_INPUT */
 export function readType(name: string, type: unknown): GivenType {
-  if (type === "BYTES") throw invalid(`tensor "${name}": BYTES (strings) is not served; send numbers`);
-  if (type === "BF16") return type;
+  if (type === "BF16" || type === "BYTES") return type;
   if (typeof type !== "string" || !isDataType(type))
     throw invalid(
-      `tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32 or FP64`,
+      `tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32, FP64 or BYTES`,
     );
   return type;
 }

@@ -2,11 +2,12 @@
 import type { CancelSignal } from "@tutti/client";
 import type { ModelSpec, Tensor } from "@tutti/protocol";
 import type { BodyReader } from "../http/body-reader.ts";
+import type { MediaInference } from "../media/media-inference.ts";
 import type { OutputTensor } from "./bytes-elements.ts";
 import { classified } from "./classification.ts";
-import { type GivenTensor, isNumeric, widened } from "./given-tensors.ts";
+import { type GivenTensor, fileOf, isBytes, isNumeric, mediaOf, numbersOf } from "./given-tensors.ts";
 import type { WantedOutput } from "./infer-head.ts";
-import { type Inference, type ModelOf, modelNamed } from "./inference.ts";
+import { type InferCall, type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
 import type { RequestTerms } from "./request-terms.ts";
 
 export interface ProtocolCall {
@@ -30,6 +31,7 @@ export interface ProtocolOutcome {
 export interface ProtocolParts {
   readonly modelOf: ModelOf;
   readonly inference: Pick<Inference, "infer">;
+  readonly media: Pick<MediaInference, "infer">;
   /** Counts what a request becomes beside its body. */
   readonly bodies: Pick<BodyReader, "hold" | "release" | "full">;
 }
@@ -46,14 +48,24 @@ export class ProtocolInference {
     const { inputs, outputs = [] } = call;
     const { inference, modelOf } = this.#parts;
     const wanted = namesOf(outputs);
-    const classes = new Map(outputs.map((output) => [output.name, output.classes] as const));
     const isPlain = outputs.every((output) => output.classes === undefined);
     if (isPlain && inputs.every(isNumeric)) return inference.infer({ ...call, inputs, wanted });
     const spec = modelNamed(modelOf, call.model, call.version)?.spec;
-    return this.#holding(wideBytesOf(inputs), async () => {
-      const numbers = inputs.map((input) => numbersOf(spec, input));
-      const outcome = await inference.infer({ ...call, inputs: numbers, wanted });
-      return { ...outcome, outputs: outcome.outputs.map((output) => named(spec, output, classes.get(output.name))) };
+    const outcome = await this.#ask(spec, { ...call, wanted });
+    const classes = new Map(outputs.map((output) => [output.name, output.classes] as const));
+    return { ...outcome, outputs: outcome.outputs.map((output) => named(spec, output, classes.get(output.name))) };
+  }
+
+  #ask(spec: ModelSpec | undefined, call: ProtocolCall & Pick<InferCall, "wanted">): Promise<InferOutcome> {
+    const { inference, media } = this.#parts;
+    const { inputs } = call;
+    return this.#holding(wideBytesOf(inputs), () => {
+      const given = inputs.find(isBytes);
+      if (spec === undefined || given === undefined)
+        return inference.infer({ ...call, inputs: inputs.map((input) => numbersOf(spec, input)) });
+      const input = mediaOf(spec, given);
+      const others = inputs.filter((one) => one !== given).map((one) => numbersOf(spec, one));
+      return media.infer({ ...call, file: fileOf(given), input, others, slo: spec.slo });
     });
   }
 
@@ -69,12 +81,9 @@ export class ProtocolInference {
   }
 }
 
-const numbersOf = (spec: ModelSpec | undefined, input: GivenTensor): Tensor =>
-  isNumeric(input) ? input : widened(spec, input);
-
 /** What BF16 becomes. */
 const wideBytesOf = (inputs: readonly GivenTensor[]): number =>
-  inputs.reduce((sum, input) => sum + (isNumeric(input) ? 0 : 2 * input.data.byteLength), 0);
+  inputs.reduce((sum, { type, data }) => sum + (type === "BF16" ? 2 * data.byteLength : 0), 0);
 
 const named = (spec: ModelSpec | undefined, output: Tensor, classes: number | undefined): OutputTensor =>
   classes === undefined ? output : classified(spec, output, classes);
