@@ -1,19 +1,7 @@
-/**
- * Inputs as clients send them, and the tensors of numbers that the cluster gets of them. BYTES and BF16 exist in the
- * protocol only: they end here, and nothing behind the gateway knows them.
- */
-import { type MediaInput, presentationOf } from "@tutti/onnx-tools";
-import {
-  type DataType,
-  type ModelSpec,
-  type Tensor,
-  TuttiError,
-  bytesOf,
-  elementCount,
-  isDataType,
-} from "@tutti/protocol";
-import { unpackElements } from "./bytes-elements.ts";
+/** Inputs as clients send them, before it is known what the model takes. */
+import { type DataType, type Tensor, TuttiError, bytesOf, elementCount, isDataType } from "@tutti/protocol";
 
+/** BYTES and BF16 exist in the protocol only: nothing behind the gateway knows them. */
 export type GivenType = DataType | "BF16" | "BYTES";
 export interface GivenTensor {
   readonly name: string;
@@ -32,63 +20,5 @@ export function sizeOf(type: GivenType, dims: readonly number[]): number | undef
   return elementCount(dims) * (type === "BF16" ? 2 : bytesOf(type));
 }
 
-/**
- * What the cluster gets of an input: BF16 as the model's own FP32, and a file for a pipeline as its bytes.
- *
- * @param spec - undefined: a pipeline, whose inputs are not known here
- * @throws {TuttiError} INVALID_INPUT for what the model doesn't take
- */
-export function numbersOf(spec: Described | undefined, tensor: GivenTensor): Tensor {
-  if (isNumeric(tensor)) return tensor;
-  if (tensor.type === "BF16") return widened(spec, tensor);
-  if (spec !== undefined) throw noStrings(tensor.name, `"${spec.name}" takes numbers`);
-  const file = fileOf(tensor);
-  return { name: tensor.name, type: "UINT8", dims: [file.byteLength], data: file };
-}
-
-/**
- * BF16 as FP32, of which it is the first half: every value is kept exactly.
- *
- * @throws {TuttiError} INVALID_INPUT where the model's input of this name has another type
- */
-export function widened(spec: Described | undefined, { name, dims, data }: GivenTensor): Tensor {
-  if (spec === undefined) throw invalid(`input "${name}": a pipeline takes no BF16; send FP16 or FP32`);
-  const own = spec.inputs.find((input) => input.name === name);
-  if (own === undefined) throw invalid(`"${spec.name}" has no input "${name}"`);
-  if (own.type !== "FP32") throw invalid(`input "${name}" is ${own.type}, and BF16 becomes FP32 only; send ${own.type}`);
-  const halves =
-    data.byteOffset % 2 === 0
-      ? new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2)
-      : new Uint16Array(data.slice().buffer);
-  const wide = new Uint16Array(2 * halves.length);
-  for (let i = 0; i < halves.length; i++) wide[2 * i + 1] = halves[i]!;
-  return { name, type: "FP32", dims, data: new Uint8Array(wide.buffer) };
-}
-
-/**
- * What a model makes of a picture or sound that is sent as its input.
- *
- * @throws {TuttiError} INVALID_INPUT where it takes none, or as another input
- */
-export function mediaOf({ name: model, presentation }: Described, { name }: GivenTensor): MediaInput {
-  const { input } = presentationOf(presentation);
-  if (input === undefined)
-    throw noStrings(name, `"${model}" takes no picture or sound: its configuration names no pre-processor (preprocess)`);
-  if (input.tensor === name) return input;
-  throw noStrings(name, `"${model}" takes a picture or sound as its input "${input.tensor}"`);
-}
-
-/** The file that is the only element of a tensor. @throws {TuttiError} INVALID_INPUT where there are others, or none */
-export function fileOf({ name, dims, data }: GivenTensor): Uint8Array {
-  const file = elementCount(dims) === 1 ? unpackElements(data, 1)?.[0] : undefined;
-  if (file !== undefined) return file;
-  throw invalid(
-    `input "${name}": BYTES is taken as one element, a whole file, of shape [1] and with its length in four bytes before it`,
-  );
-}
-
 export const noStrings = (name: string, why: string): TuttiError =>
-  invalid(`tensor "${name}": BYTES (strings) is not served; send numbers. ${why}`);
-
-type Described = Pick<ModelSpec, "name" | "inputs" | "presentation">;
-const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
+  new TuttiError("TUTTI_INVALID_INPUT", `tensor "${name}": BYTES (strings) is not served; send numbers. ${why}`);

@@ -5,9 +5,10 @@ import type { BodyReader } from "../http/body-reader.ts";
 import type { MediaInference } from "../media/media-inference.ts";
 import type { OutputTensor } from "./bytes-elements.ts";
 import { classified } from "./classification.ts";
-import { type GivenTensor, fileOf, isBytes, isNumeric, mediaOf, numbersOf } from "./given-tensors.ts";
+import { type GivenTensor, isBytes, isNumeric } from "./given-tensors.ts";
 import type { WantedOutput } from "./infer-head.ts";
 import { type InferCall, type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
+import { fileOf, mediaOf, numbersOf } from "./input-numbers.ts";
 import type { RequestTerms } from "./request-terms.ts";
 
 export interface ProtocolCall {

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { twice } from "../testing/gateway-scene.ts";
-import { type GivenTensor, widened } from "./given-tensors.ts";
+import type { GivenTensor } from "./given-tensors.ts";
+import { widened } from "./input-numbers.ts";
 
 const half = (data: Uint8Array, name = "x"): GivenTensor => ({ name, type: "BF16", dims: [1, data.length / 2], data });
 
