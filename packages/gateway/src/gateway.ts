@@ -39,6 +39,7 @@ import { LongBodies } from "./oip/long-bodies.ts";
 import { modelStatistics } from "./oip/model-statistics.ts";
 import { ProtocolInference } from "./oip/protocol-inference.ts";
 import { Repository } from "./oip/repository.ts";
+import { Sequences } from "./oip/sequences.ts";
 import { OwnRequests } from "./own-totals.ts";
 import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
 
@@ -256,7 +257,7 @@ class Gateway {
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference,
-      protocol: new ProtocolInference({ modelOf, inference, media, bodies: this.#bodies }),
+      protocol: new ProtocolInference({ modelOf, inference, media, sequences: new Sequences(), bodies: this.#bodies }),
       longBodies: this.#longBodies,
       media,
       repository: new Repository(repositoryStore ?? store),

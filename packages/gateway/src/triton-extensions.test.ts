@@ -5,7 +5,7 @@ import sharp from "sharp";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { packElements, textsOf } from "./oip/bytes-elements.ts";
 import { GatewayScene, answerTwice, twice } from "./testing/gateway-scene.ts";
-import { type AskedInput, OipClient, TRANSPORTS, floatBytes } from "./testing/oip-client.ts";
+import { type Answered, type Asked, type AskedInput, OipClient, TRANSPORTS, floatBytes } from "./testing/oip-client.ts";
 
 let scene: GatewayScene;
 let client: OipClient;
@@ -164,4 +164,71 @@ test.each(TRANSPORTS)("a sound is asked for frame by frame, whatever outputs are
   const { outputs, error } = await client.ask(transport, "listen", asked, PATIENT);
   expect([error, outputs.map(({ name, shape }) => [name, shape])]).toEqual([undefined, [["y", [3, 1]]]]);
   expect([...new Float32Array(outputs[0]!.data.buffer)]).toEqual([0.5, 10.25, 20.125]);
+});
+
+const frame = (...values: number[]): AskedInput => ({
+  ...{ name: "x", datatype: "FP32", shape: [1, values.length], bytes: floatBytes(...values) },
+});
+const valuesOf = ({ outputs }: Answered): unknown[] =>
+  outputs.map(({ name, data }) => [name, ...new Float32Array(data.buffer)]);
+
+test.each(TRANSPORTS)("the state of a sequence is filled in, kept and given up at its end (%s)", async (transport) => {
+  await listen();
+  const ask = (id: string | number, step: object, more: Partial<Asked> = {}): Promise<Answered> =>
+    client.ask(transport, "listen", {
+      ...{ inputs: [frame(0, 0.5, 0)], outputs: [{ name: "y" }] },
+      parameters: { sequence_id: id, sequence_start: false, sequence_end: false, ...step },
+      ...more,
+    });
+  expect(valuesOf(await ask(7, { sequence_start: true }))).toEqual([["y", 0.5]]);
+  expect(valuesOf(await ask("seven", { sequence_start: true }))).toEqual([["y", 0.5]]);
+  expect(valuesOf(await ask(7, {}))).toEqual([["y", 10.5]]);
+  // All outputs were wanted: the state is one of them.
+  const all = { outputs: [] };
+  expect(valuesOf(await ask(7, {}, all))).toEqual([
+    ["y", 20.5],
+    ["s2", 3],
+  ]);
+  const given = { inputs: [frame(0, 0.5, 0), { ...frame(5), name: "s" }] };
+  expect(valuesOf(await ask(7, {}, given))).toEqual([["y", 50.5]]);
+  expect(valuesOf(await ask(7, { sequence_end: true }))).toEqual([["y", 60.5]]);
+  expect(await ask(7, {})).toMatchObject({ code: "TUTTI_INVALID_INPUT", error: expect.stringContaining("sequence 7") as unknown });
+  expect(valuesOf(await ask("seven", {}))).toEqual([["y", 10.5]]);
+  const other = await client.ask(transport, "listen", { inputs: [frame(0, 1, 0)], parameters: { sequence_id: "seven" } }, { "tutti-app": "other" });
+  expect(other.error).toContain("begin it with sequence_start");
+});
+
+test.each(TRANSPORTS)("sequences are refused by name where a model declares no state (%s)", async (transport) => {
+  const refused = async (parameters: NonNullable<Asked["parameters"]>, model = "twice", input = x(1, 2, 3, 4)) => {
+    const { code, error } = await client.ask(transport, model, { inputs: [input], parameters });
+    expect(code).toBe("TUTTI_INVALID_INPUT");
+    return error;
+  };
+  expect(await refused({ sequence_id: 3, sequence_start: true })).toContain('"twice" declares no state');
+  scene.pipelines.add("read");
+  expect(await refused({ sequence_id: 3, sequence_start: true }, "read")).toContain("sequences are not served");
+  expect(await refused({ sequence_start: true })).toContain("need a sequence_id");
+  expect(await refused({ sequence_id: -3 })).toContain("whole number from 1");
+  expect(await refused({ sequence_id: "x".repeat(257) })).toContain("ID_LENGTH_MAX");
+  await listen();
+  const sound = file(writeWav({ sampleRate: 8_000, samples: Float32Array.of(0.5) }));
+  expect(await refused({ sequence_id: 3, sequence_start: true }, "listen", sound)).toContain("no part of a sequence");
+  scene.react = () => [one("y", 1), one("s2", 1, 2)];
+  const wrong = await client.ask(transport, "listen", { inputs: [frame(0, 1, 0)], parameters: { sequence_id: 9, sequence_start: true } });
+  expect([wrong.code, wrong.error]).toEqual(["TUTTI_INTERNAL", expect.stringContaining("8 bytes of \"s2\"")]);
+});
+
+test("requests of one sequence in one stream are answered in their order", async () => {
+  await listen();
+  const asked = Array.from({ length: 20 }, (_, i) => ({
+    ...{ model_name: "listen", id: String(i), inputs: [{ name: "x", datatype: "FP32", shape: [1, 3] }] },
+    parameters: { sequence_id: { int64_param: 4 }, sequence_start: { bool_param: i === 0 } },
+    raw_input_contents: [floatBytes(0, 0, 0)],
+  }));
+  const answers = await client.stream(asked);
+  const seen = answers.map(({ id, raw_output_contents: raw }) => [
+    Number(id),
+    new Float32Array(new Uint8Array(raw[0]!).buffer)[0],
+  ]);
+  expect(seen.sort((a, b) => a[0]! - b[0]!)).toEqual(Array.from({ length: 20 }, (_, i) => [i, 10 * i]));
 });

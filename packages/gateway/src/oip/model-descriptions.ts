@@ -8,7 +8,7 @@ export const SERVER_NAME = "tutti";
 export const SERVER_VERSION = "0.1.0";
 export const EXTENSIONS = [
   ...(["binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters"] as const),
-  ...(["schedule_policy", "statistics"] as const),
+  ...(["schedule_policy", "sequence", "statistics"] as const),
 ] as const;
 
 export const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;

@@ -1,6 +1,6 @@
 /** One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that the cluster sees numbers. */
 import type { CancelSignal } from "@tutti/client";
-import type { ModelSpec, Tensor } from "@tutti/protocol";
+import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import type { BodyReader } from "../http/body-reader.ts";
 import type { MediaInference } from "../media/media-inference.ts";
 import type { OutputTensor } from "./bytes-elements.ts";
@@ -10,6 +10,8 @@ import type { WantedOutput } from "./infer-head.ts";
 import { type InferCall, type InferOutcome, type Inference, type ModelOf, modelNamed } from "./inference.ts";
 import { fileOf, mediaOf, numbersOf } from "./input-numbers.ts";
 import type { RequestTerms } from "./request-terms.ts";
+import type { Sequences } from "./sequences.ts";
+import { inferInSequence } from "./state-inference.ts";
 
 export interface ProtocolCall {
   readonly model: string;
@@ -33,6 +35,7 @@ export interface ProtocolParts {
   readonly modelOf: ModelOf;
   readonly inference: Pick<Inference, "infer">;
   readonly media: Pick<MediaInference, "infer">;
+  readonly sequences: Sequences;
   /** Counts what a request becomes beside its body. */
   readonly bodies: Pick<BodyReader, "hold" | "release" | "full">;
 }
@@ -49,7 +52,7 @@ export class ProtocolInference {
     const { inputs, outputs = [] } = call;
     const { inference, modelOf } = this.#parts;
     const wanted = namesOf(outputs);
-    const isPlain = outputs.every((output) => output.classes === undefined);
+    const isPlain = call.terms.sequence === undefined && outputs.every((output) => output.classes === undefined);
     if (isPlain && inputs.every(isNumeric)) return inference.infer({ ...call, inputs, wanted });
     const spec = modelNamed(modelOf, call.model, call.version)?.spec;
     const outcome = await this.#ask(spec, { ...call, wanted });
@@ -59,11 +62,15 @@ export class ProtocolInference {
 
   #ask(spec: ModelSpec | undefined, call: ProtocolCall & Pick<InferCall, "wanted">): Promise<InferOutcome> {
     const { inference, media } = this.#parts;
-    const { inputs } = call;
+    const { inputs, terms } = call;
     return this.#holding(wideBytesOf(inputs), () => {
       const given = inputs.find(isBytes);
-      if (spec === undefined || given === undefined)
-        return inference.infer({ ...call, inputs: inputs.map((input) => numbersOf(spec, input)) });
+      if (spec === undefined || given === undefined) {
+        const numbers = { ...call, inputs: inputs.map((input) => numbersOf(spec, input)) };
+        if (terms.sequence === undefined) return inference.infer(numbers);
+        return inferInSequence(this.#parts, spec, terms.sequence, numbers);
+      }
+      if (terms.sequence !== undefined) throw wholeSound(given.name);
       const input = mediaOf(spec, given);
       const others = inputs.filter((one) => one !== given).map((one) => numbersOf(spec, one));
       return media.infer({ ...call, file: fileOf(given), input, others, slo: spec.slo });
@@ -81,6 +88,12 @@ export class ProtocolInference {
     }
   }
 }
+
+const wholeSound = (name: string): TuttiError =>
+  new TuttiError(
+    "TUTTI_INVALID_INPUT",
+    `input "${name}": a file is asked for as a whole and no part of a sequence; send frames as numbers, or leave out sequence_id`,
+  );
 
 /** What BF16 becomes. */
 const wideBytesOf = (inputs: readonly GivenTensor[]): number =>

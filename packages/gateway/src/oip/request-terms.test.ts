@@ -30,3 +30,14 @@ test("a priority of 0 says nothing, the parameter wins over the header, and what
     expect(() => terms({ priority })).toThrow("1 is the most urgent");
   }
 });
+
+test("a sequence has an id, of which a number and a text are two, and none is 0 or empty", () => {
+  const sequence = (parameters: Parameters) => terms(parameters).sequence;
+  expect([sequence({}), sequence({ sequence_id: 0 }), sequence({ sequence_id: "" })]).toEqual(Array(3).fill(undefined));
+  expect(sequence({ sequence_id: 5, sequence_start: true })).toEqual({ id: "5", isStart: true, isEnd: false });
+  expect(sequence({ sequence_id: "5", sequence_end: true })).toEqual({ id: '"5"', isStart: false, isEnd: true });
+  for (const id of [-1, 1.5, 2 ** 53, true, "x".repeat(257)])
+    expect(() => sequence({ sequence_id: id })).toThrow("sequence_id is a whole number");
+  expect(() => sequence({ sequence_end: true })).toThrow("need a sequence_id");
+  expect(() => sequence({ sequence_id: 1, sequence_start: 1 })).toThrow("true or false");
+});

@@ -69,6 +69,24 @@ export class OipClient {
     );
   }
 
+  /** @returns the answers as they come. Rejects with the first error */
+  stream(asked: readonly object[]): Promise<readonly WireInferResponse[]> {
+    type Said = { readonly error_message: string; readonly infer_response: WireInferResponse };
+    const open = (this.#grpc as unknown as Record<string, () => NodeJS.ReadWriteStream>)["ModelStreamInfer"]!;
+    const stream = open.call(this.#grpc);
+    const answers: WireInferResponse[] = [];
+    return new Promise((resolve, reject) => {
+      stream.on("data", ({ error_message: error, infer_response: answer }: Said) => {
+        if (error !== "") reject(new Error(error));
+        answers.push(answer);
+      });
+      stream.on("error", reject);
+      stream.on("end", () => resolve(answers));
+      for (const request of asked) stream.write(request as never);
+      stream.end();
+    });
+  }
+
   async #overHttp(model: string, asked: Asked, headers: Record<string, string>): Promise<Answered> {
     const { inputs, outputs, parameters } = asked;
     const json = JSON.stringify({
