@@ -8,10 +8,11 @@ import type { HttpAnswer } from "./http/answers.ts";
 import type { MediaInference } from "./media/media-inference.ts";
 import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
-import { type IndexEntry, indexEntry, isServed, modelMetadata } from "./oip/model-descriptions.ts";
+import { type IndexEntry, indexEntry, isServed, modelMetadata, serverMetadata } from "./oip/model-descriptions.ts";
 import type { ModelStatistics } from "./oip/model-statistics.ts";
 import type { ProtocolInference } from "./oip/protocol-inference.ts";
 import type { Repository } from "./oip/repository.ts";
+import type { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface FrontDoorParts {
   readonly log: Logger;
@@ -27,6 +28,7 @@ export interface FrontDoorParts {
   readonly protocol: ProtocolInference;
   readonly longBodies: LongBodies;
   readonly media: MediaInference;
+  readonly memory: SharedMemory;
   readonly repository: Repository;
   /** Undefined: nobody is asked for a key. */
   readonly access: Access | undefined;
@@ -56,6 +58,9 @@ export class FrontDoor {
   get media(): MediaInference {
     return this.#parts.media;
   }
+  get memory(): SharedMemory {
+    return this.#parts.memory;
+  }
   repository(): Repository {
     return this.#parts.repository;
   }
@@ -69,6 +74,9 @@ export class FrontDoor {
   /** @returns undefined: a pipeline, if there is one of this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
   modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
     return modelNamed(this.#parts.modelOf, name, version);
+  }
+  serverMetadata(): ReturnType<typeof serverMetadata> {
+    return serverMetadata(this.memory.isOpen ? ["system_shared_memory"] : []);
   }
   metadata(model: CatalogModel): ReturnType<typeof modelMetadata> {
     return modelMetadata(model, this.#parts.versionsOf(publicNameOf(model.spec.name)));

@@ -42,6 +42,7 @@ import { Repository } from "./oip/repository.ts";
 import { Sequences } from "./oip/sequences.ts";
 import { OwnRequests } from "./own-totals.ts";
 import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
+import { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface GatewayConfig extends ActorConfig {
   /** Models that will be asked for. Until each is served or has failed, the cluster is not ready. Default: none. */
@@ -55,6 +56,8 @@ export interface GatewayConfig extends ActorConfig {
   readonly metricsHost?: string;
   /** Names by which browsers may know it, beside localhost and addresses. Default: none on loopback, any elsewhere. */
   readonly allowedHosts?: readonly string[];
+  /** Whether clients may pass tensors in /dev/shm; on loopback only. Default: they may not. */
+  readonly systemSharedMemory?: boolean;
   /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
   readonly drainMs?: number;
   /** Certificate and key of HTTP and gRPC; without them they speak plain text. */
@@ -116,6 +119,7 @@ class Gateway {
   readonly #ownMetrics: OwnMetrics;
   readonly #access: Access | undefined;
   readonly #tls: GatewayTls | undefined;
+  readonly #memory: SharedMemory;
   readonly #door: FrontDoor;
   readonly #console: Console;
   readonly #http: HttpFront;
@@ -146,9 +150,10 @@ class Gateway {
     const { log } = this.#station;
     this.#access = config.access && new Access(config.access, config.repositoryToken, log);
     this.#tls = config.tls && new GatewayTls(config.tls, log);
+    const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
+    this.#memory = new SharedMemory({ isOpen: config.systemSharedMemory === true && isLoopback(httpHost) });
     this.#door = this.#openDoor();
     this.#console = this.#openConsole();
-    const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
     const guard = pageGuard({ listensOn: httpHost, allowedHosts });
     this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, { guard, tls: this.#tls?.pair });
     this.#tls?.onRenewed((pair) => (this.#http.server as TlsServer).setSecureContext(pair));
@@ -206,6 +211,7 @@ class Gateway {
       this.#clients.close();
       void this.#longBodies.close();
       void this.#mediaBodies.close();
+      void this.#memory.close();
       this.#station.close(done);
     });
   }
@@ -257,7 +263,11 @@ class Gateway {
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference,
-      protocol: new ProtocolInference({ modelOf, inference, media, sequences: new Sequences(), bodies: this.#bodies }),
+      protocol: new ProtocolInference({
+        ...{ modelOf, inference, media, memory: this.#memory, bodies: this.#bodies },
+        sequences: new Sequences(),
+      }),
+      memory: this.#memory,
       longBodies: this.#longBodies,
       media,
       repository: new Repository(repositoryStore ?? store),

@@ -2,14 +2,16 @@
 import { TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
 import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
-import { type GivenTensor, type GivenType, sizeOf } from "../oip/given-tensors.ts";
+import { type GivenTensor, type GivenType, type RegionSlice, sizeOf } from "../oip/given-tensors.ts";
 import {
   ID_LENGTH_MAX,
   PARAMETERS_MAX,
   type Parameters,
   type WantedOutput,
+  checkSlice,
   readDims,
   readType,
+  sliceOf,
   wantedOutput,
 } from "../oip/infer-head.ts";
 
@@ -53,7 +55,12 @@ export interface WireInferResponse {
   readonly model_name: string;
   readonly model_version: string;
   readonly id: string;
-  readonly outputs: readonly { readonly name: string; readonly datatype: string; readonly shape: readonly number[] }[];
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly datatype: string;
+    readonly shape: readonly number[];
+    readonly parameters: WireParameters;
+  }[];
   readonly raw_output_contents: readonly Uint8Array[];
 }
 
@@ -75,20 +82,35 @@ const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
 export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
   if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
-  if (raw.length > 0 && raw.length !== inputs.length)
-    throw invalid(`${raw.length} raw_input_contents for ${inputs.length} inputs: give one for each, or none`);
-  return inputs.map(({ name, datatype, shape, contents, parameters }, i) => {
+  const slices = inputs.map(({ name, parameters }, i) => {
     if (name === "" || name.length > TENSOR_NAME_BYTES_MAX)
       throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
-    checkCount(`input "${name}"`, parameters);
-    if (Object.hasOwn(parameters, "shared_memory_region"))
-      throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+    return sliceOf(name, parametersOf(`input "${name}"`, parameters));
+  });
+  // Those in shared memory have no raw contents.
+  const sent = slices.filter((slice) => slice === undefined).length;
+  if (raw.length > 0 && raw.length !== sent)
+    throw invalid(`${raw.length} raw_input_contents for ${sent} inputs: give one for each, or none`);
+  let nextRaw = 0;
+  return inputs.map(({ name, datatype, shape, contents }, i) => {
     const type = readType(name, datatype);
     const dims = readDims(name, shape.map(Number));
-    const data = raw.length > 0 ? rawData(name, type, dims, raw[i]!) : typedData(name, type, dims, contents);
+    const slice = slices[i];
+    if (slice !== undefined) return inSharedMemory({ name, type, dims, slice }, contents);
+    const data = raw.length > 0 ? rawData(name, type, dims, raw[nextRaw++]!) : typedData(name, type, dims, contents);
     return { name, type, dims, data };
   });
 }
+
+function inSharedMemory(
+  tensor: Omit<GivenTensor, "data"> & { readonly slice: RegionSlice },
+  contents: WireContents | null,
+): GivenTensor {
+  checkSlice(tensor.name, tensor, tensor.slice);
+  if (contents !== null) throw invalid(`input "${tensor.name}" lies in shared memory and is sent too: do one of them`);
+  return { ...tensor, data: NOTHING };
+}
+const NOTHING = new Uint8Array(0);
 
 /** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
 export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] {
@@ -122,7 +144,7 @@ function packedContents(name: string, dims: readonly number[], elements: readonl
   );
 }
 
-/** Bytes always go back raw, as Triton sends them. */
+/** Bytes always go back raw, as Triton sends them; of what lies in shared memory there are none. */
 export function responseOf(
   id: string,
   {
@@ -135,10 +157,18 @@ export function responseOf(
     model_name: model,
     model_version: version,
     id,
-    outputs: outputs.map(({ name, type, dims }) => ({ name, datatype: type, shape: dims })),
+    outputs: outputs.map(({ name, type, dims, slice }) => {
+      return { name, datatype: type, shape: dims, parameters: slice === undefined ? {} : wireSlice(slice) };
+    }),
     raw_output_contents: outputs.map(({ data }) => data),
   };
 }
+
+const wireSlice = ({ region, offset, bytes }: RegionSlice): WireParameters => ({
+  shared_memory_region: { string_param: region },
+  shared_memory_offset: { int64_param: String(offset) },
+  shared_memory_byte_size: { int64_param: String(bytes) },
+});
 
 /** @throws {TuttiError} INVALID_INPUT for one that says nothing */
 export const parametersOfRequest = (given: WireParameters): Parameters => parametersOf("the request", given);

@@ -5,7 +5,7 @@ import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { bodyBytesOf } from "../auth/access.ts";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
-import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
+import { modelConfig } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
 import { boundedServer } from "./bounded-server.ts";
@@ -13,6 +13,7 @@ import { ClientGone } from "./client-gone.ts";
 import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
+import { type MemoryCall, memoryStatus, registerMemory, unregisterMemory } from "./http-shared-memory.ts";
 import { openApi } from "./open-api.ts";
 import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
@@ -101,7 +102,7 @@ export class HttpFront {
   async #withKey(operation: Operation, call: Call): Promise<HttpAnswer> {
     const access = this.#door.access!;
     const asker = await access.identify(call.request.headers.authorization);
-    if (operation !== "infer") return this.#handlers[operation](call);
+    if (operation !== "infer") return this.#handlers[operation]({ ...call, app: asker.app });
     const giveBack = access.take(asker, bodyBytesOf(call.request));
     try {
       return await this.#handlers.infer({ ...call, app: asker.app });
@@ -122,7 +123,7 @@ export class HttpFront {
         // Names of models are nobody's business who has no key.
         return { status: ready ? 200 : 503, body: { ready, missing: door.access === undefined ? missing : [] } };
       },
-      serverMetadata: () => ({ status: 200, body: serverMetadata() }),
+      serverMetadata: () => ({ status: 200, body: door.serverMetadata() }),
       modelMetadata: (call) => ({ status: 200, body: door.metadata(model(call)) }),
       modelReady: (call) => {
         const ready = door.isReady(call.params["model"] ?? "", call.params["version"]);
@@ -147,6 +148,11 @@ export class HttpFront {
           await door.repository().unload(call.params["model"] ?? "");
           return {};
         }),
+      memoryStatus: (call) => memoryStatus(door.memory, memoryCall(call)),
+      memoryRegion: (call) => memoryStatus(door.memory, memoryCall(call)),
+      memoryRegister: (call) => registerMemory(door.memory, this.#bodies, memoryCall(call)),
+      memoryUnregister: (call) => unregisterMemory(door.memory, memoryCall(call)),
+      memoryUnregisterAll: (call) => unregisterMemory(door.memory, memoryCall(call)),
       openapi: () => ({ status: 200, body: openApi() }),
       scaling: advice,
       externalMetrics: advice,
@@ -176,6 +182,12 @@ export class HttpFront {
     return { status: 200, body: await this.#door.administer({ what, from, authorization }, run) };
   }
 }
+
+const memoryCall = ({ request, app, params }: Call): MemoryCall => ({
+  request,
+  owner: app,
+  region: params["region"],
+});
 
 const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
 

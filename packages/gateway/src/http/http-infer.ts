@@ -39,7 +39,7 @@ export async function inferOverHttp(
   // The answer is due as soon as if no body had had to be read.
   if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
   const { id, outputs } = head;
-  const outcome = await protocol.infer({ model, version, id, inputs, outputs, terms, signal });
+  const outcome = await protocol.infer({ model, version, id, inputs, outputs, owner: app, terms, signal });
   return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
 }
 

@@ -1,5 +1,6 @@
 /** Elements of BYTES as the protocol packs them: each a length of four little-endian bytes, and as many bytes. */
 import type { DataType } from "@tutti/protocol";
+import type { RegionSlice } from "./given-tensors.ts";
 
 /** An output as clients get it; the elements of BYTES are packed. */
 export interface OutputTensor {
@@ -7,6 +8,8 @@ export interface OutputTensor {
   readonly type: DataType | "BYTES";
   readonly dims: readonly number[];
   readonly data: Uint8Array;
+  /** Where in shared memory it was written; it has no data then. */
+  readonly slice?: RegionSlice | undefined;
 }
 
 const LENGTH_BYTES = 4;

@@ -4,7 +4,7 @@
  */
 import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
-import { type GivenTensor, type GivenType, noStrings, sizeOf } from "./given-tensors.ts";
+import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
 
 /** A tensor whose bytes were in the JSON, or lie behind it. */
 export interface HeadTensor {
@@ -14,6 +14,8 @@ export interface HeadTensor {
   /** Undefined: the next `bytes` of what follows the JSON. */
   readonly data: Uint8Array | undefined;
   readonly bytes: number;
+  /** In shared memory, and nowhere else. */
+  readonly slice?: RegionSlice | undefined;
 }
 export interface WantedOutput {
   readonly name: string;
@@ -21,6 +23,8 @@ export interface WantedOutput {
   readonly isBinary: boolean | undefined;
   /** So many of its greatest elements, by name, instead of all by value. */
   readonly classes: number | undefined;
+  /** Where in shared memory it is written, instead of being sent. */
+  readonly slice: RegionSlice | undefined;
 }
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
 
@@ -61,7 +65,7 @@ export function readInferHead(json: Uint8Array): InferHead {
  */
 export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): GivenTensor[] {
   let at = 0;
-  const tensors = inputs.map(({ name, type, dims, data, bytes }) => {
+  const tensors = inputs.map(({ name, type, dims, data, bytes, slice }) => {
     if (data !== undefined) return { name, type, dims, data };
     const end = at + bytes;
     if (end > tail.byteLength)
@@ -70,7 +74,7 @@ export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): GivenTensor[
       );
     const own = tail.subarray(at, end);
     at = end;
-    return { name, type, dims, data: own };
+    return { name, type, dims, data: own, slice };
   });
   if (at !== tail.byteLength)
     throw invalid(`${tail.byteLength} bytes follow the JSON, but the inputs' binary_data_size add up to ${at}`);
@@ -85,8 +89,14 @@ function readTensor(value: unknown, where: string): HeadTensor {
   const dims = readDims(name, shape);
   const known = readType(name, type);
   const parameters = readParameters(value["parameters"], `${where}.parameters`);
-  refuseSharedMemory(name, parameters);
   const size = parameters["binary_data_size"];
+  const slice = sliceOf(name, parameters);
+  if (slice !== undefined) {
+    if (data !== undefined || size !== undefined)
+      throw invalid(`input "${name}" lies in shared memory and is sent too: do one of them`);
+    checkSlice(name, { type: known, dims }, slice);
+    return { name, type: known, dims, data: undefined, bytes: 0, slice };
+  }
   if (size === undefined) {
     if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
     const own = bytesFromData(name, known, dims, data);
@@ -98,8 +108,7 @@ function readTensor(value: unknown, where: string): HeadTensor {
     throw invalid(
       `input "${name}": ${known}[${dims.join(", ")}] takes ${expected} bytes, its binary_data_size is ${size}`,
     );
-  if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0)
-    throw invalid(`input "${name}": binary_data_size is a whole number of bytes`);
+  if (!isWhole(size)) throw invalid(`input "${name}": binary_data_size is a whole number of bytes`);
   return { name, type: known, dims, data: undefined, bytes: size };
 }
 
@@ -130,9 +139,35 @@ export function readDims(name: string, shape: unknown): number[] {
   return shape as number[];
 }
 
-function refuseSharedMemory(name: string, parameters: Parameters): void {
-  if (parameters["shared_memory_region"] !== undefined)
-    throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+/**
+ * Where in shared memory a tensor lies, as its parameters say it.
+ *
+ * @returns undefined: in none
+ * @throws {TuttiError} INVALID_INPUT
+ */
+export function sliceOf(name: string, parameters: Parameters): RegionSlice | undefined {
+  const { shared_memory_region: region, shared_memory_byte_size: bytes } = parameters;
+  const { shared_memory_offset: offset = 0 } = parameters;
+  if (region === undefined) return undefined;
+  if (typeof region !== "string" || region === "" || region.length > REGION_LENGTH)
+    throw invalid(`tensor "${name}": shared_memory_region is a name of 1 to ${REGION_LENGTH} characters`);
+  if (!isWhole(bytes) || !isWhole(offset))
+    throw invalid(`tensor "${name}": shared_memory_byte_size and shared_memory_offset are whole numbers of bytes`);
+  return { region, offset, bytes };
+}
+const REGION_LENGTH = 256;
+
+/** @throws {TuttiError} INVALID_INPUT where it is not as long as the tensor */
+export function checkSlice(
+  name: string,
+  { type, dims }: Pick<GivenTensor, "type" | "dims">,
+  { bytes }: RegionSlice,
+): void {
+  const expected = sizeOf(type, dims) ?? bytes;
+  if (bytes !== expected)
+    throw invalid(
+      `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its shared_memory_byte_size is ${bytes}`,
+    );
 }
 
 function readOutputs(outputs: unknown): WantedOutput[] {
@@ -147,8 +182,11 @@ function readOutputs(outputs: unknown): WantedOutput[] {
 
 /** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
 export function wantedOutput(name: string, parameters: Parameters): WantedOutput {
-  refuseSharedMemory(name, parameters);
-  return { name, isBinary: flagOf(parameters, "binary_data"), classes: classesOf(name, parameters) };
+  const slice = sliceOf(name, parameters);
+  const classes = classesOf(name, parameters);
+  if (slice !== undefined && classes !== undefined)
+    throw invalid(`output "${name}": its greatest elements are sent, and not written to shared memory`);
+  return { name, isBinary: flagOf(parameters, "binary_data"), classes, slice };
 }
 
 /** 0: none, as some clients send it. */

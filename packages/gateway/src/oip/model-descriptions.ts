@@ -13,7 +13,12 @@ export const EXTENSIONS = [
 
 export const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;
 
-export const serverMetadata = () => ({ name: SERVER_NAME, version: SERVER_VERSION, extensions: [...EXTENSIONS] });
+/** @param more - extensions that this gateway was started with */
+export const serverMetadata = (more: readonly string[]) => ({
+  name: SERVER_NAME,
+  version: SERVER_VERSION,
+  extensions: [...EXTENSIONS, ...more],
+});
 
 export interface TensorMetadata {
   readonly name: string;

@@ -5,6 +5,9 @@ import type { InferCall, InferOutcome, Inference } from "./inference.ts";
 import { type SequenceStep, leftOf } from "./request-terms.ts";
 import type { Progress, Sequences } from "./sequences.ts";
 
+/** Its inputs are made once it is its turn. */
+export type SequenceCall = Omit<InferCall, "inputs"> & { readonly inputs: () => Promise<readonly Tensor[]> };
+
 export interface StateParts {
   readonly inference: Pick<Inference, "infer">;
   readonly sequences: Sequences;
@@ -20,7 +23,7 @@ export async function inferInSequence(
   { inference, sequences }: StateParts,
   spec: ModelSpec | undefined,
   step: SequenceStep,
-  call: InferCall,
+  call: SequenceCall,
 ): Promise<InferOutcome> {
   const { model, terms, signal } = call;
   const { input } = presentationOf(spec?.presentation);
@@ -31,8 +34,9 @@ export async function inferInSequence(
   const initial = initialState(input);
   const startedAt = performance.now();
   return sequences.run({ app: terms.app, model, step, initial, signal }, async (at) => {
+    const inputs = await call.inputs();
     const slo = leftOf(terms.slo ?? spec.slo, performance.now() - startedAt);
-    const outcome = await inference.infer({ ...withState(input, call, at), terms: { ...terms, slo } });
+    const outcome = await inference.infer({ ...withState(input, { ...call, inputs }, at), terms: { ...terms, slo } });
     const isWanted = call.wanted?.includes(input.state.output) ?? true;
     const outputs = isWanted ? outcome.outputs : outcome.outputs.filter(({ name }) => name !== input.state.output);
     const next = { state: nextState(input, outcome, initial), version: outcome.version };
