@@ -31,7 +31,7 @@ export function widened(spec: Described | undefined, { name, dims, data }: Given
   const halves =
     data.byteOffset % 2 === 0
       ? new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2)
-      : new Uint16Array(data.slice().buffer);
+      : new Uint16Array(new Uint8Array(data).buffer);
   const wide = new Uint16Array(2 * halves.length);
   for (let i = 0; i < halves.length; i++) wide[2 * i + 1] = halves[i]!;
   return { name, type: "FP32", dims, data: new Uint8Array(wide.buffer) };

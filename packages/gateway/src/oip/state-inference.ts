@@ -65,7 +65,7 @@ function nextState({ state }: AudioInput, { model, outputs }: InferOutcome, init
       "TUTTI_INTERNAL",
       `"${model}" gave ${next?.data.byteLength ?? "no"} bytes of "${state.output}", where its presentation declares ${initial.data.byteLength}`,
     );
-  return { ...next, name: state.input, data: next.data.slice() };
+  return { ...next, name: state.input, data: new Uint8Array(next.data) };
 }
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
