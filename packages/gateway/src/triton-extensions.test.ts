@@ -192,9 +192,17 @@ test.each(TRANSPORTS)("the state of a sequence is filled in, kept and given up a
   const given = { inputs: [frame(0, 0.5, 0), { ...frame(5), name: "s" }] };
   expect(valuesOf(await ask(7, {}, given))).toEqual([["y", 50.5]]);
   expect(valuesOf(await ask(7, { sequence_end: true }))).toEqual([["y", 60.5]]);
-  expect(await ask(7, {})).toMatchObject({ code: "TUTTI_INVALID_INPUT", error: expect.stringContaining("sequence 7") as unknown });
+  expect(await ask(7, {})).toMatchObject({
+    code: "TUTTI_INVALID_INPUT",
+    error: expect.stringContaining("sequence 7") as unknown,
+  });
   expect(valuesOf(await ask("seven", {}))).toEqual([["y", 10.5]]);
-  const other = await client.ask(transport, "listen", { inputs: [frame(0, 1, 0)], parameters: { sequence_id: "seven" } }, { "tutti-app": "other" });
+  const other = await client.ask(
+    transport,
+    "listen",
+    { inputs: [frame(0, 1, 0)], parameters: { sequence_id: "seven" } },
+    { "tutti-app": "other" },
+  );
   expect(other.error).toContain("begin it with sequence_start");
 });
 
@@ -214,8 +222,11 @@ test.each(TRANSPORTS)("sequences are refused by name where a model declares no s
   const sound = file(writeWav({ sampleRate: 8_000, samples: Float32Array.of(0.5) }));
   expect(await refused({ sequence_id: 3, sequence_start: true }, "listen", sound)).toContain("no part of a sequence");
   scene.react = () => [one("y", 1), one("s2", 1, 2)];
-  const wrong = await client.ask(transport, "listen", { inputs: [frame(0, 1, 0)], parameters: { sequence_id: 9, sequence_start: true } });
-  expect([wrong.code, wrong.error]).toEqual(["TUTTI_INTERNAL", expect.stringContaining("8 bytes of \"s2\"")]);
+  const wrong = await client.ask(transport, "listen", {
+    inputs: [frame(0, 1, 0)],
+    parameters: { sequence_id: 9, sequence_start: true },
+  });
+  expect([wrong.code, wrong.error]).toEqual(["TUTTI_INTERNAL", expect.stringContaining('8 bytes of "s2"')]);
 });
 
 test("requests of one sequence in one stream are answered in their order", async () => {

@@ -44,11 +44,11 @@ export async function registerMemory(
   { name, key, offset: from, byte_size: size }: WireRegion,
   connection: Connection | undefined,
 ): Promise<object> {
+  memory.checkOpen();
   const [offset, bytes] = [Number(from), Number(size)];
   if (name === "" || !isWhole(offset) || !isWhole(bytes) || bytes === 0)
     throw new TuttiError("TUTTI_INVALID_INPUT", "a registration has a name, a key and a byte_size above 0");
-  const isAsked = memory.isOpen && connection !== undefined;
-  await memory.register(owner, { name, key, offset, bytes }, isAsked ? await peerUid(connection) : undefined);
+  await memory.register(owner, { name, key, offset, bytes }, connection && (await peerUid(connection)));
   return {};
 }
 

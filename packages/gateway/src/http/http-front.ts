@@ -170,9 +170,7 @@ export class HttpFront {
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
-    return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, body, kind, input }, this.#door),
-    );
+    return this.#bodies.withBody(request, (body) => inferMediaOverHttp({ ...call, body, kind, input }, this.#door));
   }
 
   async #administer({ request, params }: Call, verb: string, run: () => Promise<object>): Promise<HttpAnswer> {

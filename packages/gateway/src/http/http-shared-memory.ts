@@ -36,10 +36,10 @@ export async function registerMemory(
   bodies: BodyReader,
   { request, owner, region = "" }: MemoryCall,
 ): Promise<HttpAnswer> {
+  memory.checkOpen(); // before a body is read for nothing
   const wanted = await bodies.withBody(request, (body) => Promise.resolve(readRegistration(region, body)));
   const { remoteAddress = "", remotePort = 0, localAddress = "", localPort = 0 } = request.socket;
-  const uid = memory.isOpen ? await peerUid({ remoteAddress, remotePort, localAddress, localPort }) : undefined;
-  await memory.register(owner, wanted, uid);
+  await memory.register(owner, wanted, await peerUid({ remoteAddress, remotePort, localAddress, localPort }));
   return { status: 200, body: {} };
 }
 

@@ -36,7 +36,7 @@ export function packElements(elements: readonly Uint8Array[]): Uint8Array {
 export function unpackElements(packed: Uint8Array, most = Infinity): Uint8Array[] | undefined {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
   const elements: Uint8Array[] = [];
-  for (let at = 0; at < packed.byteLength; ) {
+  for (let at = 0; at < packed.byteLength;) {
     if (elements.length >= most || at + LENGTH_BYTES > packed.byteLength) return undefined;
     const from = at + LENGTH_BYTES;
     at = from + view.getUint32(at, true);

@@ -27,7 +27,8 @@ export function widened(spec: Described | undefined, { name, dims, data }: Given
   if (spec === undefined) throw invalid(`input "${name}": a pipeline takes no BF16; send FP16 or FP32`);
   const own = spec.inputs.find((input) => input.name === name);
   if (own === undefined) throw invalid(`"${spec.name}" has no input "${name}"`);
-  if (own.type !== "FP32") throw invalid(`input "${name}" is ${own.type}, and BF16 becomes FP32 only; send ${own.type}`);
+  if (own.type !== "FP32")
+    throw invalid(`input "${name}" is ${own.type}, and BF16 becomes FP32 only; send ${own.type}`);
   const halves =
     data.byteOffset % 2 === 0
       ? new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2)
@@ -45,7 +46,10 @@ export function widened(spec: Described | undefined, { name, dims, data }: Given
 export function mediaOf({ name: model, presentation }: Described, { name }: GivenTensor): MediaInput {
   const { input } = presentationOf(presentation);
   if (input === undefined)
-    throw noStrings(name, `"${model}" takes no picture or sound: its configuration names no pre-processor (preprocess)`);
+    throw noStrings(
+      name,
+      `"${model}" takes no picture or sound: its configuration names no pre-processor (preprocess)`,
+    );
   if (input.tensor === name) return input;
   throw noStrings(name, `"${model}" takes a picture or sound as its input "${input.tensor}"`);
 }

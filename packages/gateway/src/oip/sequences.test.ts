@@ -25,7 +25,14 @@ class Scene {
   }
 
   /** @returns how many requests the sequence had before, or the code of the refusal */
-  async ask({ app = "shop", id = "1", start = false, end = false, meanwhile, signal: own = signal }: Ask): Promise<number | string> {
+  async ask({
+    app = "shop",
+    id = "1",
+    start = false,
+    end = false,
+    meanwhile,
+    signal: own = signal,
+  }: Ask): Promise<number | string> {
     const step = { id, isStart: start, isEnd: end };
     try {
       return await this.sequences.run({ app, model: "m", step, initial: state(0), signal: own }, async (at) => {

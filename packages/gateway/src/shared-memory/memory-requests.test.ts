@@ -78,30 +78,33 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect(await act(transport, "status", "r")).toBe("TUTTI_NOT_FOUND");
   });
 
-  test.each(TRANSPORTS)("what lies in no region, or beyond one, is refused before anything runs (%s)", async (transport) => {
-    await open({ systemSharedMemory: true });
-    for (const [key, size] of [
-      ["../etc/passwd", 8],
-      ["nobody-has-it", 8],
-      [KEY, 65],
-      [KEY, 0],
-    ] as const)
-      expect(await act(transport, "register", "r", { key, byte_size: size })).toBe("TUTTI_INVALID_INPUT");
-    expect(await act(transport, "register", "r", { key: KEY, byte_size: 64 })).toEqual({});
-    expect(await act(transport, "register", "r", { key: KEY, byte_size: 64 })).toBe("TUTTI_INVALID_INPUT");
-    const refused = async (...given: Parameters<typeof asked>): Promise<string | undefined> => {
-      const { code, error } = await client.ask(transport, "twice", asked(...given));
-      expect(code).toBe("TUTTI_INVALID_INPUT");
-      return error;
-    };
-    expect(await refused(region("q", 0, 16))).toContain('no shared memory region "q"');
-    expect(await refused(region("r", 60, 16))).toContain("end beyond the shared memory region");
-    expect(await refused(region("r", 0, 16), region("q", 0, 16))).toContain('no shared memory region "q"');
-    expect(scene.seen).toEqual([]);
-    expect(await refused(region("r", 0, 16), region("r", 0, 8))).toContain("16 bytes is more than the 8");
-    expect(await act(transport, "unregister")).toEqual({});
-    expect(await refused(region("r", 0, 16))).toContain("no shared memory region");
-  });
+  test.each(TRANSPORTS)(
+    "what lies in no region, or beyond one, is refused before anything runs (%s)",
+    async (transport) => {
+      await open({ systemSharedMemory: true });
+      for (const [key, size] of [
+        ["../etc/passwd", 8],
+        ["nobody-has-it", 8],
+        [KEY, 65],
+        [KEY, 0],
+      ] as const)
+        expect(await act(transport, "register", "r", { key, byte_size: size })).toBe("TUTTI_INVALID_INPUT");
+      expect(await act(transport, "register", "r", { key: KEY, byte_size: 64 })).toEqual({});
+      expect(await act(transport, "register", "r", { key: KEY, byte_size: 64 })).toBe("TUTTI_INVALID_INPUT");
+      const refused = async (...given: Parameters<typeof asked>): Promise<string | undefined> => {
+        const { code, error } = await client.ask(transport, "twice", asked(...given));
+        expect(code).toBe("TUTTI_INVALID_INPUT");
+        return error;
+      };
+      expect(await refused(region("q", 0, 16))).toContain('no shared memory region "q"');
+      expect(await refused(region("r", 60, 16))).toContain("end beyond the shared memory region");
+      expect(await refused(region("r", 0, 16), region("q", 0, 16))).toContain('no shared memory region "q"');
+      expect(scene.seen).toEqual([]);
+      expect(await refused(region("r", 0, 16), region("r", 0, 8))).toContain("16 bytes is more than the 8");
+      expect(await act(transport, "unregister")).toEqual({});
+      expect(await refused(region("r", 0, 16))).toContain("no shared memory region");
+    },
+  );
 
   test.each(TRANSPORTS)("where it wasn't turned on it is refused, naming the flag (%s)", async (transport) => {
     await open({});
@@ -124,7 +127,9 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect(await act(transport, "register", "r", registration)).toBe("TUTTI_UNAUTHENTICATED");
     expect(await act(transport, "register", "r", registration, own)).toEqual({});
     expect(await act(transport, "status", "r", {}, other)).toBe("TUTTI_NOT_FOUND");
-    expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), other)).error).toContain("no shared memory");
+    expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), other)).error).toContain(
+      "no shared memory",
+    );
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();
     expect(await act(transport, "unregister", "", {}, other)).toEqual({});
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();

@@ -1,4 +1,13 @@
-import { linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TuttiError } from "@tutti/protocol";
@@ -49,7 +58,9 @@ test("a region is read and written where its slice lies, within its file and bes
     [12, 1],
     [2 ** 53 - 1, 2 ** 53 - 1],
   ] as const)
-    expect(() => memory.slice(undefined, { region: "r", offset, bytes })).toThrow('beyond the shared memory region "r"');
+    expect(() => memory.slice(undefined, { region: "r", offset, bytes })).toThrow(
+      'beyond the shared memory region "r"',
+    );
 });
 
 test("only plain files directly below the folder, of the user who registers them, become regions (SHM-1)", async () => {
@@ -61,7 +72,22 @@ test("only plain files directly below the folder, of the user who registers them
   linkSync(join(folder, "twice"), join(folder, "again"));
   const register = (key: string, uid: number | undefined = UID, offset = 0, bytes = 16): Promise<string> =>
     codeOf(() => memory.register(undefined, region("r", key, offset, bytes), uid));
-  for (const key of ["", "/", ".", "..", "/..", "../a", "sub/b", "//a", "a\u0000", "x".repeat(256), "nobody", "link", "sub", "again"])
+  for (const key of [
+    "",
+    "/",
+    ".",
+    "..",
+    "/..",
+    "../a",
+    "sub/b",
+    "//a",
+    "a\u0000",
+    "x".repeat(256),
+    "nobody",
+    "link",
+    "sub",
+    "again",
+  ])
     expect(await register(key), key).toBe("TUTTI_INVALID_INPUT");
   expect(await register("a", UID + 1)).toBe("TUTTI_FORBIDDEN");
   expect(await codeOf(() => memory.register(undefined, region("r", "a"), undefined))).toBe("TUTTI_FORBIDDEN");

@@ -58,7 +58,12 @@ export class SharedMemory {
   /** By owner and name. */
   readonly #regions = new Map<string, Region>();
 
-  constructor({ isOpen, folder = "/dev/shm", regionsMax = REGIONS_MAX, appMax = APP_REGIONS_MAX }: SharedMemoryOptions) {
+  constructor({
+    isOpen,
+    folder = "/dev/shm",
+    regionsMax = REGIONS_MAX,
+    appMax = APP_REGIONS_MAX,
+  }: SharedMemoryOptions) {
     this.isOpen = isOpen;
     this.#folder = folder;
     this.#regionsMax = regionsMax;
@@ -95,7 +100,7 @@ export class SharedMemory {
    * @throws {TuttiError} FORBIDDEN as a rejection
    */
   async unregister(owner: RegionOwner, name: string | undefined): Promise<void> {
-    this.#checkOpen();
+    this.checkOpen();
     for (const [id, region] of [...this.#regions]) {
       if (region.owner !== owner || (name !== undefined && region.name !== name)) continue;
       this.#regions.delete(id);
@@ -108,7 +113,7 @@ export class SharedMemory {
    * @throws {TuttiError} FORBIDDEN, NOT_FOUND
    */
   status(owner: RegionOwner, name: string | undefined): RegionStatus[] {
-    this.#checkOpen();
+    this.checkOpen();
     const own = [...this.#regions.values()].filter((region) => region.owner === owner);
     const found = name === undefined ? own : own.filter((region) => region.name === name);
     if (name !== undefined && found.length === 0) throw new TuttiError("TUTTI_NOT_FOUND", noRegion(name));
@@ -117,11 +122,13 @@ export class SharedMemory {
 
   /** @throws {TuttiError} FORBIDDEN, INVALID_INPUT for what is no part of a region of this owner */
   slice(owner: RegionOwner, { region: name, offset, bytes }: RegionSlice): MemorySlice {
-    this.#checkOpen();
+    this.checkOpen();
     const region = this.#regions.get(idOf(owner, name));
     if (region === undefined) throw invalid(noRegion(name));
     if (offset + bytes > region.bytes)
-      throw invalid(`${bytes} bytes from ${offset} on end beyond the shared memory region "${name}" of ${region.bytes}`);
+      throw invalid(
+        `${bytes} bytes from ${offset} on end beyond the shared memory region "${name}" of ${region.bytes}`,
+      );
     const at = region.offset + offset;
     return {
       read: () => guarded(name, () => readAll(region.file, at, bytes)),
@@ -139,7 +146,8 @@ export class SharedMemory {
     for (const { file } of regions) await file.close();
   }
 
-  #checkOpen(): void {
+  /** @throws {TuttiError} FORBIDDEN: it was not turned on */
+  checkOpen(): void {
     if (!this.isOpen)
       throw new TuttiError(
         "TUTTI_FORBIDDEN",
@@ -148,7 +156,7 @@ export class SharedMemory {
   }
 
   #check(owner: RegionOwner, name: string): void {
-    this.#checkOpen();
+    this.checkOpen();
     if (this.#regions.has(idOf(owner, name)))
       throw invalid(`a shared memory region "${name}" is registered already: unregister it first`);
     const own = [...this.#regions.values()].filter((region) => region.owner === owner).length;
@@ -172,7 +180,11 @@ function fileNameOf(key: string): string {
 }
 
 /** (SHM-1) @throws {TuttiError} FORBIDDEN, INVALID_INPUT as a rejection */
-async function checkFile(file: FileHandle, { key, offset, bytes }: RegionStatus, uid: number | undefined): Promise<void> {
+async function checkFile(
+  file: FileHandle,
+  { key, offset, bytes }: RegionStatus,
+  uid: number | undefined,
+): Promise<void> {
   const stat = await file.stat();
   // A second name of a file may have been made by somebody who may not open it.
   if (!stat.isFile() || stat.nlink !== 1) throw invalid(`the shared memory "${key}" is no plain file with one name`);
@@ -204,13 +216,15 @@ async function guarded<Result>(name: string, use: () => Promise<Result>): Promis
     return await use();
   } catch (error) {
     if (error instanceof TuttiError) throw error;
-    throw invalid(`the shared memory region "${name}" can't be used any more: it was unregistered, or its file changed`);
+    throw invalid(
+      `the shared memory region "${name}" can't be used any more: it was unregistered, or its file changed`,
+    );
   }
 }
 
 async function readAll(file: FileHandle, at: number, bytes: number): Promise<Uint8Array> {
   const data = new Uint8Array(bytes);
-  for (let done = 0; done < bytes; ) {
+  for (let done = 0; done < bytes;) {
     const { bytesRead } = await file.read(data, done, bytes - done, at + done);
     if (bytesRead === 0) throw new Error("the file ends");
     done += bytesRead;
@@ -219,7 +233,7 @@ async function readAll(file: FileHandle, at: number, bytes: number): Promise<Uin
 }
 
 async function writeAll(file: FileHandle, at: number, data: Uint8Array): Promise<void> {
-  for (let done = 0; done < data.byteLength; )
+  for (let done = 0; done < data.byteLength;)
     done += (await file.write(data, done, data.byteLength - done, at + done)).bytesWritten;
 }
 

@@ -108,7 +108,9 @@ export class OipClient {
       readonly error?: string;
       readonly code?: string;
       readonly model_version?: string;
-      readonly outputs?: readonly (Omit<AnsweredOutput, "data" | "parameters"> & { readonly parameters?: Parameters })[];
+      readonly outputs?: readonly (Omit<AnsweredOutput, "data" | "parameters"> & {
+        readonly parameters?: Parameters;
+      })[];
     };
     let at = length;
     const read = (head.outputs ?? []).map(({ name, datatype, shape, parameters: own = {} }) => {
