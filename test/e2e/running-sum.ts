@@ -4,7 +4,7 @@ import { TOKEN } from "./gateway-cluster.ts";
 
 export const RUNNING_SUM = "running-sum";
 const CONFIG = {
-  ...{ slo: "10s", max_batch_size: 8, latencies: { alpha: "1ms", beta: "1ms" } },
+  ...{ slo: "10s", max_batch_size: 8 },
   preprocess: { audio: { input: "x", sample_rate: 8_000, frame: 4, state: { input: "s", output: "s2" } } },
 };
 
