@@ -264,7 +264,7 @@ class Gateway {
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
       inference,
       protocol: new ProtocolInference({
-        ...{ modelOf, inference, media, memory: this.#memory, bodies: this.#bodies },
+        ...{ modelOf, inference, media, access: this.#access, memory: this.#memory, bodies: this.#bodies },
         sequences: new Sequences(),
       }),
       memory: this.#memory,

@@ -1,6 +1,7 @@
 /** One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that the cluster sees numbers. */
 import type { CancelSignal } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
+import type { Access } from "../auth/access.ts";
 import { BODY_BYTES_MAX, type BodyReader } from "../http/body-reader.ts";
 import type { MediaInference } from "../media/media-inference.ts";
 import type { MemorySlice, RegionOwner, SharedMemory } from "../shared-memory/shared-memory.ts";
@@ -21,7 +22,7 @@ export interface ProtocolCall {
   readonly inputs: readonly GivenTensor[];
   /** Undefined, or an empty list, as some clients send it: all. */
   readonly outputs: readonly WantedOutput[] | undefined;
-  /** Whose regions of shared memory it may name. */
+  /** The application of its key: whose quota it has, and whose regions of shared memory it may name. */
   readonly owner: RegionOwner;
   readonly terms: RequestTerms;
   /** The one who asked has gone. */
@@ -40,6 +41,8 @@ export interface ProtocolParts {
   readonly media: Pick<MediaInference, "infer">;
   readonly sequences: Sequences;
   readonly memory: SharedMemory;
+  /** Undefined: nobody is asked for a key, and applications have no quotas. */
+  readonly access: Pick<Access, "hold"> | undefined;
   /** Counts what a request becomes beside its body. */
   readonly bodies: Pick<BodyReader, "hold" | "release" | "full">;
 }
@@ -60,7 +63,7 @@ export class ProtocolInference {
     if (isPlain && inputs.every(isNumeric)) return inference.infer({ ...call, inputs, wanted });
     const spec = modelNamed(modelOf, call.model, call.version)?.spec;
     const slots = this.#slotsOf(call);
-    return this.#holding(bytesBeside(inputs), async () => {
+    return this.#holding(call.owner, bytesBeside(inputs), async () => {
       const outcome = await this.#inTurn(spec, { ...call, wanted });
       return { ...outcome, outputs: await Promise.all(outcome.outputs.map((output) => place(spec, output, slots))) };
     });
@@ -118,14 +121,20 @@ export class ProtocolInference {
     return { name, type, dims, data: await this.#parts.memory.slice(owner, slice).read() };
   }
 
-  /** @throws {TuttiError} OVERLOADED as a rejection: there is no room */
-  async #holding<Result>(bytes: number, use: () => Promise<Result>): Promise<Result> {
-    const { bodies } = this.#parts;
-    if (!bodies.hold(bytes)) throw bodies.full();
+  /** @throws {TuttiError} OVERLOADED, QUOTA_EXCEEDED, TOO_LARGE as a rejection: there is no room */
+  async #holding<Result>(owner: RegionOwner, bytes: number, use: () => Promise<Result>): Promise<Result> {
+    if (bytes === 0) return use();
+    const { access, bodies } = this.#parts;
+    const giveBack = owner === undefined ? undefined : access?.hold(owner, bytes);
     try {
-      return await use();
+      if (!bodies.hold(bytes)) throw bodies.full();
+      try {
+        return await use();
+      } finally {
+        bodies.release(bytes);
+      }
     } finally {
-      bodies.release(bytes);
+      giveBack?.();
     }
   }
 }

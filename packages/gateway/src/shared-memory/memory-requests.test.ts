@@ -1,5 +1,5 @@
 /** Tensors in /dev/shm, over both transports as Triton's clients ask for them. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ServiceError } from "@grpc/grpc-js";
@@ -106,6 +106,13 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     },
   );
 
+  const isRoot = process.geteuid?.() === 0;
+  test.skipIf(!isRoot).each(TRANSPORTS)("a file of another user becomes no region (%s)", async (transport) => {
+    await open({ systemSharedMemory: true });
+    chownSync(PATH, 12_345, 12_345);
+    expect(await act(transport, "register", "r", { key: KEY, byte_size: 64 })).toBe("TUTTI_FORBIDDEN");
+  });
+
   test.each(TRANSPORTS)("where it wasn't turned on it is refused, naming the flag (%s)", async (transport) => {
     await open({});
     for (const verb of ["register", "unregister", "status"] as const)
@@ -119,7 +126,7 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
   test.each(TRANSPORTS)("with keys a region is the application's that registered it (%s)", async (transport) => {
     const folder = mkdtempSync(join(tmpdir(), "tutti-shm-keys-"));
     const [shop, camera] = ["shop", "camera"].map((app) => createApiKey(app, { isAdmin: false, expiresAt: undefined }));
-    const keys = { version: 1, keys: [shop!.key, camera!.key], quotas: {} };
+    const keys = { version: 1, keys: [shop!.key, camera!.key], quotas: { camera: { bytesInFlight: 1_000 } } };
     writeFileSync(join(folder, "api-keys.json"), JSON.stringify(keys));
     await open({ systemSharedMemory: true, access: { apiKeys: join(folder, "api-keys.json") } });
     const [own, other] = [shop!, camera!].map(({ text }) => ({ authorization: `Bearer ${text}` }));
@@ -133,6 +140,12 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();
     expect(await act(transport, "unregister", "", {}, other)).toEqual({});
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();
+    // What is copied counts against its application's quota, as a body does.
+    writeFileSync(PATH, new Uint8Array(4_096));
+    expect(await act(transport, "register", "wide", { key: KEY, byte_size: 4_096 }, other)).toEqual({});
+    const wide = { name: "x", datatype: "FP32", shape: [256, 4], parameters: region("wide", 0, 4_096) };
+    const refused = await client.ask(transport, "twice", { inputs: [wide] }, other);
+    expect([refused.code, refused.error]).toEqual(["TUTTI_TOO_LARGE", expect.stringContaining("1000 bytes here")]);
     rmSync(folder, { recursive: true });
   });
 });
