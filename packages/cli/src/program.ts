@@ -81,7 +81,11 @@ const withAccess = (command: Command): Command =>
     .option("--jwks <file-or-url>", "who asks needs a key, or a token that one of these has signed")
     .option("--jwt-issuer <text>", "of tokens (default: whoever signs them)")
     .option("--jwt-audience <text>", "of tokens; those for others are refused (default: tutti)")
-    .option("--insecure-no-auth", "whoever reaches --http-host may ask in any application's name");
+    .option("--insecure-no-auth", "whoever reaches --http-host may ask in any application's name")
+    .option(
+      "--system-shared-memory",
+      "clients of this machine may pass tensors in /dev/shm, in files of their own user",
+    );
 
 function addUp(program: Command): void {
   withAccess(withLayout(program.command("up")))

@@ -5,12 +5,14 @@ import type { Logger } from "@tutti/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";
-import type { MediaBodies } from "./media/media-bodies.ts";
+import type { MediaInference } from "./media/media-inference.ts";
 import { type Inference, type ModelOf, modelNamed, noModel } from "./oip/inference.ts";
 import type { LongBodies } from "./oip/long-bodies.ts";
-import { type IndexEntry, indexEntry, isServed, modelMetadata } from "./oip/model-descriptions.ts";
+import { type IndexEntry, indexEntry, isServed, modelMetadata, serverMetadata } from "./oip/model-descriptions.ts";
 import type { ModelStatistics } from "./oip/model-statistics.ts";
+import type { ProtocolInference } from "./oip/protocol-inference.ts";
 import type { Repository } from "./oip/repository.ts";
+import type { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface FrontDoorParts {
   readonly log: Logger;
@@ -23,8 +25,10 @@ export interface FrontDoorParts {
   readonly scaling: (path: string) => HttpAnswer | undefined;
   readonly statistics: (model: CatalogModel) => ModelStatistics;
   readonly inference: Inference;
+  readonly protocol: ProtocolInference;
   readonly longBodies: LongBodies;
-  readonly mediaBodies: MediaBodies;
+  readonly media: MediaInference;
+  readonly memory: SharedMemory;
   readonly repository: Repository;
   /** Undefined: nobody is asked for a key. */
   readonly access: Access | undefined;
@@ -45,11 +49,17 @@ export class FrontDoor {
   get inference(): Inference {
     return this.#parts.inference;
   }
+  get protocol(): ProtocolInference {
+    return this.#parts.protocol;
+  }
   get longBodies(): LongBodies {
     return this.#parts.longBodies;
   }
-  get mediaBodies(): MediaBodies {
-    return this.#parts.mediaBodies;
+  get media(): MediaInference {
+    return this.#parts.media;
+  }
+  get memory(): SharedMemory {
+    return this.#parts.memory;
   }
   repository(): Repository {
     return this.#parts.repository;
@@ -64,6 +74,9 @@ export class FrontDoor {
   /** @returns undefined: a pipeline, if there is one of this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
   modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
     return modelNamed(this.#parts.modelOf, name, version);
+  }
+  serverMetadata(): ReturnType<typeof serverMetadata> {
+    return serverMetadata(this.memory.isOpen ? ["system_shared_memory"] : []);
   }
   metadata(model: CatalogModel): ReturnType<typeof modelMetadata> {
     return modelMetadata(model, this.#parts.versionsOf(publicNameOf(model.spec.name)));

@@ -27,6 +27,7 @@ import { HttpFront } from "./http/http-front.ts";
 import { pageGuard } from "./http/page-guard.ts";
 import { LOOPBACK, type PortWish, isLoopback, listen, urlOf } from "./listening.ts";
 import { MediaBodies } from "./media/media-bodies.ts";
+import { MediaInference } from "./media/media-inference.ts";
 import { ClusterFigures } from "./metrics/cluster-figures.ts";
 import { clusterMetrics } from "./metrics/cluster-metrics.ts";
 import { MetricsFront } from "./metrics/metrics-front.ts";
@@ -36,9 +37,12 @@ import { AppClients } from "./oip/app-clients.ts";
 import { Inference, type RequestNoted } from "./oip/inference.ts";
 import { LongBodies } from "./oip/long-bodies.ts";
 import { modelStatistics } from "./oip/model-statistics.ts";
+import { ProtocolInference } from "./oip/protocol-inference.ts";
 import { Repository } from "./oip/repository.ts";
+import { Sequences } from "./oip/sequences.ts";
 import { OwnRequests } from "./own-totals.ts";
 import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
+import { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface GatewayConfig extends ActorConfig {
   /** Models that will be asked for. Until each is served or has failed, the cluster is not ready. Default: none. */
@@ -52,6 +56,8 @@ export interface GatewayConfig extends ActorConfig {
   readonly metricsHost?: string;
   /** Names by which browsers may know it, beside localhost and addresses. Default: none on loopback, any elsewhere. */
   readonly allowedHosts?: readonly string[];
+  /** Whether clients may pass tensors in /dev/shm; on loopback only. Default: they may not. */
+  readonly systemSharedMemory?: boolean;
   /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
   readonly drainMs?: number;
   /** Certificate and key of HTTP and gRPC; without them they speak plain text. */
@@ -113,6 +119,7 @@ class Gateway {
   readonly #ownMetrics: OwnMetrics;
   readonly #access: Access | undefined;
   readonly #tls: GatewayTls | undefined;
+  readonly #memory: SharedMemory;
   readonly #door: FrontDoor;
   readonly #console: Console;
   readonly #http: HttpFront;
@@ -143,9 +150,10 @@ class Gateway {
     const { log } = this.#station;
     this.#access = config.access && new Access(config.access, config.repositoryToken, log);
     this.#tls = config.tls && new GatewayTls(config.tls, log);
+    const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
+    this.#memory = new SharedMemory({ isOpen: config.systemSharedMemory === true && isLoopback(httpHost) });
     this.#door = this.#openDoor();
     this.#console = this.#openConsole();
-    const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
     const guard = pageGuard({ listensOn: httpHost, allowedHosts });
     this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, { guard, tls: this.#tls?.pair });
     this.#tls?.onRenewed((pair) => (this.#http.server as TlsServer).setSecureContext(pair));
@@ -203,6 +211,7 @@ class Gateway {
       this.#clients.close();
       void this.#longBodies.close();
       void this.#mediaBodies.close();
+      void this.#memory.close();
       this.#station.close(done);
     });
   }
@@ -236,6 +245,14 @@ class Gateway {
       if (version === undefined || first?.spec.version === version) return first;
       return this.#catalog.target(versionName(name, version));
     };
+    const inference = new Inference({
+      modelOf,
+      clients: this.#clients,
+      note: (noted) => this.#note(noted),
+      tracer: this.#ports.telemetry.tracer,
+      local: this.#ports.local,
+    });
+    const media = new MediaInference(inference, this.#mediaBodies);
     return new FrontDoor({
       log: this.#station.log,
       modelOf,
@@ -245,15 +262,14 @@ class Gateway {
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
-      inference: new Inference({
-        modelOf,
-        clients: this.#clients,
-        note: (noted) => this.#note(noted),
-        tracer: this.#ports.telemetry.tracer,
-        local: this.#ports.local,
+      inference,
+      protocol: new ProtocolInference({
+        ...{ modelOf, inference, media, access: this.#access, memory: this.#memory, bodies: this.#bodies },
+        sequences: new Sequences(),
       }),
+      memory: this.#memory,
       longBodies: this.#longBodies,
-      mediaBodies: this.#mediaBodies,
+      media,
       repository: new Repository(repositoryStore ?? store),
       access: this.#access,
       token: this.#config.repositoryToken,

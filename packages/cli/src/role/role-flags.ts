@@ -219,6 +219,12 @@ export const FLAGS: readonly Flag[] = [
     text: "names by which browsers may reach HTTP and metrics, beside localhost and addresses: tutti.example.org (default: none on loopback, any elsewhere)",
   },
   {
+    name: "system-shared-memory",
+    value: undefined,
+    roles: ["gateway"],
+    text: "clients may pass tensors in /dev/shm, in files of their own user; on loopback only (default: they may not)",
+  },
+  {
     name: "repository-token",
     value: "file",
     roles: ["gateway"],

@@ -93,6 +93,8 @@ export interface RoleOptions {
   readonly metricsHost: string;
   /** gateway: names by which browsers may know it. */
   readonly allowedHosts: readonly string[];
+  /** gateway: whether clients may pass tensors in /dev/shm. */
+  readonly systemSharedMemory: boolean;
   /** gateway: files with the token of the model repository, which is closed without, and with credentials that may change models. */
   readonly repositoryToken: string | undefined;
   readonly repositoryCreds: string | undefined;
@@ -157,6 +159,7 @@ export function parseRoleOptions(
     metricsPort: optionalPort("metrics-port", flag("metrics-port")),
     metricsHost: flag("metrics-host") ?? "127.0.0.1",
     allowedHosts: hostsOf("allowed-hosts", flag("allowed-hosts")),
+    systemSharedMemory: sharedMemoryOf(flag),
     repositoryToken: flag("repository-token"),
     repositoryCreds: flag("repository-creds"),
     ...accessOf(flag),
@@ -186,6 +189,14 @@ function accessOf(flag: (name: string) => string | undefined): Pick<RoleOptions,
     apiKeys,
     jwt: jwks === undefined ? undefined : { jwks, issuer, audience },
   };
+}
+
+/** @throws {CommandError} clients of other machines have no memory to share */
+function sharedMemoryOf(flag: (name: string) => string | undefined): boolean {
+  if (flag("system-shared-memory") === undefined) return false;
+  const host = flag("http-host") ?? LOOPBACK;
+  if (isLoopback(host)) return true;
+  throw usageError(`--system-shared-memory with --http-host ${host}: it is for clients of this machine, over loopback`);
 }
 
 function certificateOf(

@@ -62,6 +62,7 @@ export interface UpFlags {
   readonly jwtIssuer?: string;
   readonly jwtAudience?: string;
   readonly insecureNoAuth?: boolean;
+  readonly systemSharedMemory?: boolean;
   readonly repositoryToken?: string;
   readonly apps?: string;
   readonly rehearsal?: string;
@@ -234,7 +235,11 @@ function gatewayAccess(flags: UpFlags): string[] {
     ...{ "jwt-issuer": flags.jwtIssuer, "jwt-audience": flags.jwtAudience },
   };
   const values = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
-  const argv = [...values, ...(flags.insecureNoAuth === true ? ["--insecure-no-auth"] : [])];
+  const argv = [
+    ...values,
+    ...(flags.insecureNoAuth === true ? ["--insecure-no-auth"] : []),
+    ...(flags.systemSharedMemory === true ? ["--system-shared-memory"] : []),
+  ];
   parseRoleOptions("gateway", argv, {});
   return argv;
 }

@@ -208,6 +208,16 @@ test("gateways get what says who may ask, and one that would ask nobody for a ke
     expect(() => parseUpOptions({ ...FLAGS, ...bad })).toThrow(/--(http-tls-cert|jwt-issuer)/);
 });
 
+test("gateways may be told to take tensors in shared memory, on loopback only", () => {
+  const sharedOf = (flags: Partial<UpFlags>) =>
+    planCluster(parseUpOptions({ ...FLAGS, ...flags }), { url: "nats://a:1", credentials: {} })
+      .filter(({ roles }) => roles.includes("gateway"))
+      .map(({ roles, argv }) => parseRoleOptions(roles, argv, {}).systemSharedMemory);
+  expect([sharedOf({}), sharedOf({ systemSharedMemory: true })]).toEqual([[false], [true]]);
+  const beyond = { ...FLAGS, httpHost: "0.0.0.0", insecureNoAuth: true, systemSharedMemory: true };
+  expect(() => parseUpOptions(beyond)).toThrow("--system-shared-memory with --http-host 0.0.0.0");
+});
+
 test("flags that make no sense are refused before anything starts", () => {
   const refused = (flags: Partial<UpFlags>) => expect(() => parseUpOptions({ ...FLAGS, ...flags }));
   refused({ executors: "0" }).toThrow(/--executors 0: a number from 1/);

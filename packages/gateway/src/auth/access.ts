@@ -89,6 +89,11 @@ export class Access {
     return this.#quotas.take(app, bytes);
   }
 
+  /** What a request that was taken comes to beside its body. @returns gives it back. @throws {TuttiError} as `take` */
+  hold(app: string, bytes: number): () => void {
+    return this.#quotas.hold(app, bytes);
+  }
+
   stop(): void {
     this.#keys?.stop();
     this.#jwt?.stop();

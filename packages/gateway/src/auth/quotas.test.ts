@@ -17,7 +17,7 @@ function scene(quotas: Readonly<Record<string, Quota>>, appsMax?: number) {
       return error as TuttiError;
     }
   };
-  return { clock, take };
+  return { clock, take, kept };
 }
 const code = (outcome: (() => void) | TuttiError): string => (outcome instanceof TuttiError ? outcome.code : "taken");
 
@@ -33,6 +33,19 @@ test("an application asks as often as its quota says, with a second's worth at o
   expect([code(take("shop")), code(take("shop"))]).toEqual(["taken", "TUTTI_QUOTA_EXCEEDED"]);
   clock.ms = 3_600_000;
   expect(Array.from({ length: 6 }, () => code(take("shop"))).filter((one) => one === "taken")).toHaveLength(4);
+});
+
+test("what a request comes to beside its body counts as bytes, and not as another request", () => {
+  const { take, kept } = scene({ shop: { requestsPerSecond: 1, bytesInFlight: 100 } });
+  const giveBack = take("shop", 60) as () => void;
+  const more = kept.hold("shop", 40);
+  expect(() => kept.hold("shop", 1)).toThrow("100 bytes in flight");
+  giveBack();
+  more();
+  expect(() => kept.hold("shop", 101)).toThrow("at most 100 bytes");
+  // A request that its rate refuses leaves no bytes behind.
+  expect(code(take("shop", 100))).toBe("TUTTI_QUOTA_EXCEEDED");
+  kept.hold("shop", 100)();
 });
 
 test("less than one request a second is a quota too, and that of everybody counts for each by itself", () => {

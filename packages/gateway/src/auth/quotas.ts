@@ -44,16 +44,33 @@ export class Quotas {
    * @throws {TuttiError} QUOTA_EXCEEDED saying when to come again; TOO_LARGE for what never fits
    */
   take(app: string, bytes: number): () => void {
-    const { requestsPerSecond: rate, bytesInFlight: bytesMax = APP_BODIES_BYTES_MAX } = this.#quotaOf(app) ?? {};
+    const giveBack = this.hold(app, bytes);
+    const { requestsPerSecond: rate } = this.#quotaOf(app) ?? {};
     const now = this.#nowMs();
-    const use = this.#useOf(app, now);
+    try {
+      if (rate !== undefined) spend(this.#useOf(app, now), { app, rate, now });
+      return giveBack;
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  /**
+   * Takes bytes alone: what a request that was taken comes to beside its body.
+   *
+   * @returns gives them back
+   * @throws {TuttiError} QUOTA_EXCEEDED saying when to come again; TOO_LARGE for what never fits
+   */
+  hold(app: string, bytes: number): () => void {
+    const { bytesInFlight: bytesMax = APP_BODIES_BYTES_MAX } = this.#quotaOf(app) ?? {};
+    const use = this.#useOf(app, this.#nowMs());
     if (bytes > bytesMax) {
       const text = `a request of "${app}" has at most ${bytesMax} bytes here, its quota; one without a Content-Length counts as the largest`;
       throw new TuttiError("TUTTI_TOO_LARGE", text);
     }
     if (use.bytes + bytes > bytesMax)
       throw exceeded(`"${app}" has ${use.bytes} bytes in flight of the ${bytesMax} of its quota`, BYTES_RETRY_MS);
-    if (rate !== undefined) spend(use, { app, rate, now });
     use.bytes += bytes;
     let isBack = false;
     return () => {

@@ -10,6 +10,7 @@ import {
   type WireInferRequest,
   type WireInferResponse,
   idOfRequest,
+  outputsOfRequest,
   parametersOfRequest,
   tensorsOfRequest,
 } from "./grpc-tensors.ts";
@@ -261,7 +262,26 @@ test("every datatype is read from its typed contents; what a type can't hold, or
     "2 raw_input_contents for 1",
   );
   expect(() => tensorsOfRequest(request({ shape: ["-1"] }))).toThrow("shape");
-  expect(() => tensorsOfRequest(request({ parameters: { shared_memory_region: {} } }))).toThrow("shared memory");
+});
+
+test("inputs in shared memory have no contents, and those beside them keep theirs", () => {
+  const text = (value: string) => ({ parameter_choice: "string_param", string_param: value });
+  const count = (value: string) => ({ parameter_choice: "int64_param", int64_param: value });
+  const parameters = { shared_memory_region: text("r"), shared_memory_byte_size: count("8") };
+  const sent = { name: "y", datatype: "FP32", shape: ["1"], parameters: {}, contents: null };
+  const both = { ...request({ parameters }, [new Uint8Array(4)]) };
+  const [inRegion, raw] = tensorsOfRequest({ ...both, inputs: [...both.inputs, sent] });
+  expect([inRegion!.slice, raw!.slice, raw!.data.byteLength]).toEqual([
+    { region: "r", offset: 0, bytes: 8 },
+    undefined,
+    4,
+  ]);
+  expect(() => tensorsOfRequest(both)).toThrow("1 raw_input_contents for 0 inputs");
+  const twice = request({ parameters, contents: contents("fp32_contents", [1, 2]) });
+  expect(() => tensorsOfRequest(twice)).toThrow("lies in shared memory and is sent too");
+  const short = { ...parameters, shared_memory_byte_size: count("4") };
+  expect(() => tensorsOfRequest(request({ parameters: short }))).toThrow("takes 8 bytes");
+  expect(() => tensorsOfRequest(request({ parameters: { shared_memory_region: {} } }))).toThrow("has no value");
 });
 
 test("a request says only so much beside its tensors, over gRPC as over HTTP", () => {
@@ -273,9 +293,9 @@ test("a request says only so much beside its tensors, over gRPC as over HTTP", (
   expect(tensorsOfRequest(request(input(64)))).toHaveLength(1);
   expect(() => tensorsOfRequest(request(input(65)))).toThrow("PARAMETERS_MAX");
   const output = { name: "y", parameters: parameters(65) };
-  expect(() => tensorsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
+  expect(() => outputsOfRequest({ ...request(input(0)), outputs: [output] })).toThrow("PARAMETERS_MAX");
   expect(() =>
-    tensorsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
+    outputsOfRequest({ ...request(input(0)), outputs: Array(65).fill({ ...output, parameters: {} }) }),
   ).toThrow("TENSORS_MAX");
   expect([idOfRequest(""), idOfRequest("x".repeat(256))]).toEqual([undefined, "x".repeat(256)]);
   expect(() => idOfRequest("x".repeat(257))).toThrow("ID_LENGTH_MAX");

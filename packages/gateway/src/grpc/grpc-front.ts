@@ -19,18 +19,19 @@ import { type Micros, micros } from "@tutti/units";
 import type { Act } from "../auth/administration.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
-import { noneForAll } from "../http/http-infer.ts";
 import { type PortWish, listen } from "../listening.ts";
-import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
+import { modelConfig } from "../oip/model-descriptions.ts";
 import { readTerms } from "../oip/request-terms.ts";
 import { asTuttiError, grpcFailure } from "./grpc-errors.ts";
 import { keysFirst } from "./grpc-keys.ts";
 import { GrpcListener } from "./grpc-listener.ts";
+import { type WireRegion, connectionOf, memoryStatus, registerMemory, unregisterMemory } from "./grpc-shared-memory.ts";
 import {
   type WireInferRequest,
   type WireInferResponse,
   type WireParameters,
   idOfRequest,
+  outputsOfRequest,
   parametersOfRequest,
   responseOf,
   tensorsOfRequest,
@@ -122,7 +123,7 @@ export class GrpcFront {
       ServerLive: unary(() => ({ live: true })),
       ServerReady: unary(() => ({ ready: door.unready().length === 0 })),
       ModelReady: unary(({ name, version }: Named) => ({ ready: door.isReady(name, version) })),
-      ServerMetadata: unary(serverMetadata),
+      ServerMetadata: unary(() => door.serverMetadata()),
       ModelMetadata: unary((request: Named) => door.metadata(named(request))),
       ModelConfig: unary((request: Named) => ({ config: modelConfig(named(request)) })),
       ModelStatistics: unary((request: Named) => {
@@ -145,7 +146,23 @@ export class GrpcFront {
         await door.administer(actOf(`unload ${name}`, asked), () => door.repository().unload(name));
         return {};
       }),
+      SystemSharedMemoryStatus: unary(async (region: WireRegion, asked) =>
+        memoryStatus(door.memory, await this.#ownerOf(asked), region),
+      ),
+      SystemSharedMemoryRegister: unary(async (region: WireRegion, asked) => {
+        const connection = connectionOf(asked.peer(), this.#listener.server.address());
+        return registerMemory(door.memory, await this.#ownerOf(asked), region, connection);
+      }),
+      SystemSharedMemoryUnregister: unary(async (region: WireRegion, asked) =>
+        unregisterMemory(door.memory, await this.#ownerOf(asked), region),
+      ),
     };
+  }
+
+  /** The application of the key that came with it. */
+  async #ownerOf({ metadata }: Asked): Promise<string | undefined> {
+    const { access } = this.#door;
+    return access && (await access.identify(textOf(metadata, "authorization"))).app;
   }
 
   #unary<Request, Response>(
@@ -172,15 +189,17 @@ export class GrpcFront {
     const { access } = this.#door;
     // Known by now; within a stream, keys may have been revoked meanwhile.
     const asker = access && (await access.identify(textOf(metadata, "authorization")));
+    const owner = asker?.app;
     const parameters = parametersOfRequest(request.parameters);
-    const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: asker?.app });
+    const terms = readTerms((name) => textOf(metadata, name), parameters, { timeLeft: left, own: owner });
     const inputs = tensorsOfRequest(request);
-    const wanted = noneForAll(request.outputs.map(({ name }) => name));
+    const outputs = outputsOfRequest(request);
     const { model_name: model, model_version: version, id } = request;
-    const call = { model, version, id: idOfRequest(id), inputs, wanted, terms, signal };
+    const client = this.#calls.clientOf(metadata);
+    const call = { model, version, id: idOfRequest(id), inputs, outputs, owner, client, terms, signal };
     const giveBack = asker && access?.take(asker, bytesOf(inputs));
     try {
-      const outcome = await this.#door.inference.infer(call);
+      const outcome = await this.#door.protocol.infer(call);
       const full = this.#calls.addAnswer(metadata, bytesOf(outcome.outputs));
       if (full !== undefined) throw full;
       return responseOf(id, outcome);

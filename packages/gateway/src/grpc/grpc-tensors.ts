@@ -1,15 +1,19 @@
 /** Tensors as the protocol's gRPC messages have them: raw bytes beside the inputs, or typed contents within them. */
-import {
-  type DataType,
-  TENSORS_MAX,
-  TENSOR_NAME_BYTES_MAX,
-  type Tensor,
-  TuttiError,
-  bytesOf,
-  elementCount,
-} from "@tutti/protocol";
+import { TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
-import { ID_LENGTH_MAX, PARAMETERS_MAX, type Parameters, readDims, readType } from "../oip/infer-head.ts";
+import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
+import { type GivenTensor, type GivenType, type RegionSlice, sizeOf } from "../oip/given-tensors.ts";
+import {
+  ID_LENGTH_MAX,
+  PARAMETERS_MAX,
+  type Parameters,
+  type WantedOutput,
+  checkSlice,
+  readDims,
+  readType,
+  sliceOf,
+  wantedOutput,
+} from "../oip/infer-head.ts";
 
 /** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
 export interface WireParameter {
@@ -51,12 +55,17 @@ export interface WireInferResponse {
   readonly model_name: string;
   readonly model_version: string;
   readonly id: string;
-  readonly outputs: readonly { readonly name: string; readonly datatype: string; readonly shape: readonly number[] }[];
+  readonly outputs: readonly {
+    readonly name: string;
+    readonly datatype: string;
+    readonly shape: readonly number[];
+    readonly parameters: WireParameters;
+  }[];
   readonly raw_output_contents: readonly Uint8Array[];
 }
 
-/** Where the protocol puts elements of a type: FP16 travels as raw bytes only. */
-const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
+/** Where the protocol puts elements of a type: FP16 and BF16 travel as raw bytes only. */
+const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
   BOOL: "bool_contents",
   INT8: "int_contents",
   INT16: "int_contents",
@@ -71,61 +80,101 @@ const CONTENTS: Readonly<Partial<Record<DataType, keyof WireContents>>> = {
 };
 
 /** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
-export function tensorsOfRequest({ inputs, outputs, raw_input_contents: raw }: WireInferRequest): Tensor[] {
-  if (inputs.length > TENSORS_MAX || outputs.length > TENSORS_MAX)
-    throw invalid(`at most ${TENSORS_MAX} inputs and outputs are taken (TENSORS_MAX)`);
-  outputs.forEach(({ name, parameters }) => checkCount(`output "${name.slice(0, 80)}"`, parameters));
-  if (raw.length > 0 && raw.length !== inputs.length)
-    throw invalid(`${raw.length} raw_input_contents for ${inputs.length} inputs: give one for each, or none`);
-  return inputs.map(({ name, datatype, shape, contents, parameters }, i) => {
+export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
+  if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
+  const slices = inputs.map(({ name, parameters }, i) => {
     if (name === "" || name.length > TENSOR_NAME_BYTES_MAX)
       throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
-    checkCount(`input "${name}"`, parameters);
-    if (Object.hasOwn(parameters, "shared_memory_region"))
-      throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+    return sliceOf(name, parametersOf(`input "${name}"`, parameters));
+  });
+  // Those in shared memory have no raw contents.
+  const sent = slices.filter((slice) => slice === undefined).length;
+  if (raw.length > 0 && raw.length !== sent)
+    throw invalid(`${raw.length} raw_input_contents for ${sent} inputs: give one for each, or none`);
+  let nextRaw = 0;
+  return inputs.map(({ name, datatype, shape, contents }, i) => {
     const type = readType(name, datatype);
     const dims = readDims(name, shape.map(Number));
-    const data = raw.length > 0 ? rawData(name, type, dims, raw[i]!) : typedData(name, type, dims, contents);
+    const slice = slices[i];
+    if (slice !== undefined) return inSharedMemory({ name, type, dims, slice }, contents);
+    const data = raw.length > 0 ? rawData(name, type, dims, raw[nextRaw++]!) : typedData(name, type, dims, contents);
     return { name, type, dims, data };
   });
 }
 
-function rawData(name: string, type: DataType, dims: readonly number[], data: Uint8Array): Uint8Array {
-  const expected = elementCount(dims) * bytesOf(type);
+function inSharedMemory(
+  tensor: Omit<GivenTensor, "data"> & { readonly slice: RegionSlice },
+  contents: WireContents | null,
+): GivenTensor {
+  checkSlice(tensor.name, tensor, tensor.slice);
+  if (contents !== null) throw invalid(`input "${tensor.name}" lies in shared memory and is sent too: do one of them`);
+  return { ...tensor, data: NOTHING };
+}
+const NOTHING = new Uint8Array(0);
+
+/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] {
+  if (outputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} outputs are taken (TENSORS_MAX)`);
+  return outputs.map(({ name, parameters }) =>
+    wantedOutput(name, parametersOf(`output "${name.slice(0, 80)}"`, parameters)),
+  );
+}
+
+function rawData(name: string, type: GivenType, dims: readonly number[], data: Uint8Array): Uint8Array {
+  const expected = sizeOf(type, dims) ?? data.byteLength;
   if (data.byteLength === expected) return data;
   throw invalid(
     `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its raw_input_contents have ${data.byteLength}`,
   );
 }
 
-function typedData(name: string, type: DataType, dims: readonly number[], contents: WireContents | null): Uint8Array {
+function typedData(name: string, type: GivenType, dims: readonly number[], contents: WireContents | null): Uint8Array {
+  if (type === "BYTES") return packedContents(name, dims, contents?.bytes_contents ?? []);
   const field = CONTENTS[type];
-  if (field === undefined) throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
-  const elements = contents?.[field] ?? [];
-  return bytesFromValues(name, type, dims, elements);
+  if (type === "BF16" || field === undefined)
+    throw invalid(`input "${name}": ${type} has no typed contents; send raw_input_contents`);
+  return bytesFromValues(name, type, dims, contents?.[field] ?? []);
 }
 
-/** Bytes always go back raw, as Triton sends them. */
+function packedContents(name: string, dims: readonly number[], elements: readonly Uint8Array[]): Uint8Array {
+  const count = elementCount(dims);
+  if (elements.length === count) return packElements(elements);
+  throw invalid(
+    `tensor "${name}": BYTES of shape [${dims.join(", ")}] has ${count} elements, bytes_contents has ${elements.length}`,
+  );
+}
+
+/** Bytes always go back raw, as Triton sends them; of what lies in shared memory there are none. */
 export function responseOf(
   id: string,
   {
     model,
     version,
     outputs,
-  }: { readonly model: string; readonly version: string; readonly outputs: readonly Tensor[] },
+  }: { readonly model: string; readonly version: string; readonly outputs: readonly OutputTensor[] },
 ): WireInferResponse {
   return {
     model_name: model,
     model_version: version,
     id,
-    outputs: outputs.map(({ name, type, dims }) => ({ name, datatype: type, shape: dims })),
+    outputs: outputs.map(({ name, type, dims, slice }) => {
+      return { name, datatype: type, shape: dims, parameters: slice === undefined ? {} : wireSlice(slice) };
+    }),
     raw_output_contents: outputs.map(({ data }) => data),
   };
 }
 
+const wireSlice = ({ region, offset, bytes }: RegionSlice): WireParameters => ({
+  shared_memory_region: { string_param: region },
+  shared_memory_offset: { int64_param: String(offset) },
+  shared_memory_byte_size: { int64_param: String(bytes) },
+});
+
 /** @throws {TuttiError} INVALID_INPUT for one that says nothing */
-export function parametersOfRequest(given: WireParameters): Parameters {
-  checkCount("the request", given);
+export const parametersOfRequest = (given: WireParameters): Parameters => parametersOf("the request", given);
+
+function parametersOf(where: string, given: WireParameters): Parameters {
+  checkCount(where, given);
   return Object.fromEntries(Object.entries(given).map(([name, parameter]) => [name, valueOf(name, parameter)]));
 }
 

@@ -8,7 +8,7 @@
 import type { Metadata, ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 import { TuttiError } from "@tutti/protocol";
 import { type Http2Session, type ServerHttp2Stream, constants } from "node:http2";
-import type { ClientBytes } from "../client-bytes.ts";
+import { ClientBytes } from "../client-bytes.ts";
 import type { ClientState } from "../connections.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { grpcFailure } from "./grpc-errors.ts";
@@ -63,6 +63,11 @@ export class IncomingCalls {
   /** @returns the refusal where there is no room for an answer of so many bytes */
   addAnswer(metadata: Metadata, bytes: number): TuttiError | undefined {
     return this.#byMetadata.get(metadata)?.meter.addAnswer(bytes) === false ? this.#bodies.full() : undefined;
+  }
+
+  /** Who asked. */
+  clientOf(metadata: Metadata): ClientBytes {
+    return this.#byMetadata.get(metadata)?.client ?? new ClientBytes("");
   }
 
   /** One message of a stream has its answer, and the client has read it. */
@@ -138,6 +143,10 @@ class IncomingCall {
       this.#setWaiting(false);
       this.meter.end();
     });
+  }
+
+  get client(): ClientBytes {
+    return this.#connection.client;
   }
 
   answered(): void {

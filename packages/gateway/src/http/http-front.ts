@@ -5,7 +5,7 @@ import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { bodyBytesOf } from "../auth/access.ts";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
-import { modelConfig, serverMetadata } from "../oip/model-descriptions.ts";
+import { modelConfig } from "../oip/model-descriptions.ts";
 import type { FrontDoor } from "../front-door.ts";
 import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
 import { boundedServer } from "./bounded-server.ts";
@@ -13,6 +13,7 @@ import { ClientGone } from "./client-gone.ts";
 import type { BodyReader } from "./body-reader.ts";
 import { inferOverHttp } from "./http-infer.ts";
 import { inferMediaOverHttp } from "./http-media.ts";
+import { type MemoryCall, memoryStatus, registerMemory, unregisterMemory } from "./http-shared-memory.ts";
 import { openApi } from "./open-api.ts";
 import type { PageGuard } from "./page-guard.ts";
 import { type Operation, type RouteMatch, matchRoute } from "./routes.ts";
@@ -102,7 +103,7 @@ export class HttpFront {
     const access = this.#door.access!;
     const { headers, socket } = call.request;
     const asker = await access.admit(headers.authorization, () => socket.remoteAddress ?? "?");
-    if (operation !== "infer") return this.#handlers[operation](call);
+    if (operation !== "infer") return this.#handlers[operation]({ ...call, app: asker.app });
     const giveBack = access.take(asker, bodyBytesOf(call.request));
     try {
       return await this.#handlers.infer({ ...call, app: asker.app });
@@ -123,7 +124,7 @@ export class HttpFront {
         // Names of models are nobody's business who has no key.
         return { status: ready ? 200 : 503, body: { ready, missing: door.access === undefined ? missing : [] } };
       },
-      serverMetadata: () => ({ status: 200, body: serverMetadata() }),
+      serverMetadata: () => ({ status: 200, body: door.serverMetadata() }),
       modelMetadata: (call) => ({ status: 200, body: door.metadata(model(call)) }),
       modelReady: (call) => {
         const ready = door.isReady(call.params["model"] ?? "", call.params["version"]);
@@ -148,6 +149,11 @@ export class HttpFront {
           await door.repository().unload(call.params["model"] ?? "");
           return {};
         }),
+      memoryStatus: (call) => memoryStatus(door.memory, memoryCall(call)),
+      memoryRegion: (call) => memoryStatus(door.memory, memoryCall(call)),
+      memoryRegister: (call) => registerMemory(door.memory, this.#bodies, memoryCall(call)),
+      memoryUnregister: (call) => unregisterMemory(door.memory, memoryCall(call)),
+      memoryUnregisterAll: (call) => unregisterMemory(door.memory, memoryCall(call)),
       openapi: () => ({ status: 200, body: openApi() }),
       scaling: advice,
       externalMetrics: advice,
@@ -161,13 +167,12 @@ export class HttpFront {
     // What can be refused without the body is, before it is read for nothing.
     const served = this.#door.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
-    const call = { model, version, app, headers, signal: gone, slo: served?.spec.slo };
+    const client = this.#bodies.clientOf(request.socket);
+    const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo };
     if (kind === undefined)
       return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
-    return this.#bodies.withBody(request, (body) =>
-      inferMediaOverHttp({ ...call, signal: gone.asSignal(), body, kind, input }, this.#door),
-    );
+    return this.#bodies.withBody(request, (body) => inferMediaOverHttp({ ...call, body, kind, input }, this.#door));
   }
 
   async #administer({ request, params }: Call, verb: string, run: () => Promise<object>): Promise<HttpAnswer> {
@@ -177,6 +182,12 @@ export class HttpFront {
     return { status: 200, body: await this.#door.administer({ what, from, authorization }, run) };
   }
 }
+
+const memoryCall = ({ request, app, params }: Call): MemoryCall => ({
+  request,
+  owner: app,
+  region: params["region"],
+});
 
 const inputOf = ({ presentation }: ModelSpec) => presentationOf(presentation).input;
 

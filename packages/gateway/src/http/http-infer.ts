@@ -3,10 +3,11 @@ import type { IncomingMessage } from "node:http";
 import type { CancelSignal } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
+import type { ClientBytes } from "../client-bytes.ts";
 import { type AnswerTensor, answerBody, answerText } from "../oip/infer-answer.ts";
 import { type InferHead, flagOf, readInferHead, tensorsOf } from "../oip/infer-head.ts";
-import type { InferOutcome, Inference } from "../oip/inference.ts";
 import { type BodyOwner, INLINE_JSON_BYTES, type LongBodies } from "../oip/long-bodies.ts";
+import type { ProtocolInference, ProtocolOutcome } from "../oip/protocol-inference.ts";
 import { leftOf, readTerms } from "../oip/request-terms.ts";
 import { type HttpAnswer, JSON_TYPE } from "./answers.ts";
 
@@ -17,6 +18,7 @@ export interface HttpInferCall {
   readonly version: string | undefined;
   /** Of the key that came with it; undefined: it may ask in any application's name. */
   readonly app?: string | undefined;
+  readonly client: ClientBytes;
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
@@ -26,8 +28,8 @@ export interface HttpInferCall {
 
 /** @throws {TuttiError} as a rejection */
 export async function inferOverHttp(
-  { model, version, app, headers, body, signal, slo: own }: HttpInferCall,
-  { inference, longBodies }: { readonly inference: Inference; readonly longBodies: LongBodies },
+  { model, version, app, client, headers, body, signal, slo: own }: HttpInferCall,
+  { protocol, longBodies }: { readonly protocol: ProtocolInference; readonly longBodies: LongBodies },
 ): Promise<HttpAnswer> {
   const jsonBytes = readJsonLength(headers[JSON_LENGTH_HEADER], body.byteLength);
   const json = body.subarray(0, jsonBytes);
@@ -38,17 +40,9 @@ export async function inferOverHttp(
   let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
   // The answer is due as soon as if no body had had to be read.
   if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
-  const wanted = head.outputs?.map(({ name }) => name);
-  const outcome = await inference.infer({
-    model,
-    version,
-    id: head.id,
-    inputs,
-    wanted: noneForAll(wanted),
-    terms,
-    signal,
-  });
-  return httpAnswerOf({ outcome, id: head.id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
+  const { id, outputs } = head;
+  const outcome = await protocol.infer({ model, version, id, inputs, outputs, owner: app, client, terms, signal });
+  return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
 }
 
 /** As far as key and headers say it: parameters stand in the body. @throws {TuttiError} INVALID_INPUT, FORBIDDEN */
@@ -58,7 +52,7 @@ function ownerOf(headers: HttpInferCall["headers"], own: string | undefined, arr
 }
 
 export interface Answered {
-  readonly outcome: InferOutcome;
+  readonly outcome: ProtocolOutcome;
   readonly id: string | undefined;
   readonly app: string;
   /** Whether an output follows the JSON as raw bytes. */
@@ -82,10 +76,6 @@ export async function httpAnswerOf(answered: Answered, longBodies: LongBodies): 
         : { "content-type": "application/octet-stream", [JSON_LENGTH_HEADER]: String(answerJsonBytes) },
   };
 }
-
-/** An empty list is what some clients send for all. */
-export const noneForAll = (wanted: readonly string[] | undefined): readonly string[] | undefined =>
-  wanted === undefined || wanted.length === 0 ? undefined : wanted;
 
 function readJsonLength(header: string | string[] | undefined, bodyBytes: number): number {
   if (header === undefined) return bodyBytes;

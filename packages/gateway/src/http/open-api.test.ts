@@ -84,8 +84,8 @@ const all = (): (readonly [string, string, OperationObject])[] =>
 test("every path answers as documented, where it is right and where it is not", async () => {
   const statuses = new Set<number>();
   for (const fill of [
-    { model: "twice", version: "1", namespace: "prod", metric: METRIC },
-    { model: "nobody", version: "7", namespace: "prod", metric: "other" },
+    { model: "twice", version: "1", region: "r", namespace: "prod", metric: METRIC },
+    { model: "nobody", version: "7", region: "r", namespace: "prod", metric: "other" },
   ])
     for (const headers of [{}, { authorization: `Bearer ${TOKEN}` }] as Record<string, string>[])
       for (const [path, method, { operationId }] of all()) {

@@ -38,6 +38,16 @@ const TEXTS: Readonly<Record<Operation, OperationText>> = {
     isAuthorised: true,
   },
   repositoryUnload: { summary: "Serve a model no longer", answer: "Empty", errors: [403, 404], isAuthorised: true },
+  memoryStatus: { summary: "Regions of shared memory that are registered", answer: "Regions", errors: [403] },
+  memoryRegion: { summary: "One region of shared memory", answer: "Regions", errors: [403, 404] },
+  memoryRegister: {
+    summary: "Name a part of a file in /dev/shm, for tensors of requests",
+    answer: "Empty",
+    errors: [400, 403, 413, 503],
+    body: "RegionRequest",
+  },
+  memoryUnregister: { summary: "Give up a region of shared memory", answer: "Empty", errors: [403] },
+  memoryUnregisterAll: { summary: "Give up all regions of shared memory", answer: "Empty", errors: [403] },
   openapi: { summary: "This document", answer: "Anything", errors: [] },
   scaling: { summary: "How many accelerators the load needs", answer: "Scaling", errors: [503] },
   externalMetrics: { summary: "The External Metrics API of Kubernetes: its metrics", answer: "Anything", errors: [] },
@@ -57,7 +67,10 @@ const object = (properties: Readonly<Record<string, Schema>>, required = Object.
   ...(required.length > 0 && { required }),
 });
 const parameters: Schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
-const datatype: Schema = { type: "string", enum: Object.keys(DATA_TYPES) };
+const NUMBERS = Object.keys(DATA_TYPES);
+const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
+/** BYTES where the greatest elements were asked for by name. */
+const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0 }), maxItems: RANK_MAX };
 const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });
 const tensorMetadata = object({ name: text, datatype: text, shape: list(whole) });
@@ -103,7 +116,7 @@ const SCHEMAS: Readonly<Record<string, Schema>> = {
   InferRequest: object({ id: text, parameters, inputs: tensors("RequestTensor"), outputs: tensors("WantedOutput") }, [
     "inputs",
   ]),
-  AnswerTensor: object({ name: text, datatype, shape, parameters, data: { type: "array" } }, [
+  AnswerTensor: object({ name: text, datatype: answeredType, shape, parameters, data: { type: "array" } }, [
     "name",
     "datatype",
     "shape",
@@ -122,6 +135,8 @@ const SCHEMAS: Readonly<Record<string, Schema>> = {
       reason: text,
     }),
   ),
+  Regions: list(object({ name: text, key: text, offset: whole, byte_size: whole })),
+  RegionRequest: object({ key: text, offset: whole, byte_size: whole }, ["key", "byte_size"]),
   Scaling: object({ accelerators: whole, gpus: whole, advice: whole, badRate: number, idleShare: number, at: text }),
   Error: object(
     { error: text, code: { type: "string", enum: Object.keys(ERROR_STATUS) }, retryable: flag, retryAfterMs: number },

@@ -12,6 +12,11 @@ export type Operation =
   | "repositoryIndex"
   | "repositoryLoad"
   | "repositoryUnload"
+  | "memoryStatus"
+  | "memoryRegion"
+  | "memoryRegister"
+  | "memoryUnregister"
+  | "memoryUnregisterAll"
   | "openapi"
   | "scaling"
   | "externalMetrics"
@@ -24,6 +29,7 @@ export interface RouteDeclaration {
   readonly operation: Operation;
 }
 
+const MEMORY = "/v2/systemsharedmemory";
 const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
 
 /** With and without a version. */
@@ -45,6 +51,11 @@ export const ROUTES: readonly RouteDeclaration[] = [
   { method: "POST", path: "/v2/repository/index", operation: "repositoryIndex" },
   { method: "POST", path: "/v2/repository/models/{model}/load", operation: "repositoryLoad" },
   { method: "POST", path: "/v2/repository/models/{model}/unload", operation: "repositoryUnload" },
+  { method: "GET", path: `${MEMORY}/status`, operation: "memoryStatus" },
+  { method: "GET", path: `${MEMORY}/region/{region}/status`, operation: "memoryRegion" },
+  { method: "POST", path: `${MEMORY}/region/{region}/register`, operation: "memoryRegister" },
+  { method: "POST", path: `${MEMORY}/region/{region}/unregister`, operation: "memoryUnregister" },
+  { method: "POST", path: `${MEMORY}/unregister`, operation: "memoryUnregisterAll" },
   { method: "GET", path: "/openapi.json", operation: "openapi" },
   { method: "GET", path: "/scaling", operation: "scaling" },
   { method: "GET", path: EXTERNAL_METRICS, operation: "externalMetrics" },

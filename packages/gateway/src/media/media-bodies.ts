@@ -1,4 +1,5 @@
 /** Turns pictures and sounds into tensors, on threads of their own: decoding takes tens of milliseconds, in which no other request would be answered. */
+import type { CancelSignal } from "@tutti/client";
 import type { MediaInput } from "@tutti/onnx-tools";
 import { WorkerSteps } from "@tutti/pipeline-worker";
 import { type Tensor, TuttiError } from "@tutti/protocol";
@@ -17,7 +18,7 @@ export interface MediaBody {
   readonly bytes: Uint8Array;
   readonly input: MediaInput;
   /** Nobody waits for it any more. */
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
 }
 
 /** The threads are those that run pipelines' functions beside an ingress: bounded in number, in what waits and in time, and started anew when one dies. */

@@ -1,8 +1,9 @@
 /** An answer as the Open Inference Protocol has it: JSON, and behind it the outputs that were wanted as raw bytes. */
-import type { Tensor } from "@tutti/protocol";
 import { jsonFromBytes } from "@tutti/wire";
+import { type OutputTensor, textsOf } from "./bytes-elements.ts";
+import type { RegionSlice } from "./given-tensors.ts";
 
-export interface AnswerTensor extends Tensor {
+export interface AnswerTensor extends OutputTensor {
   readonly isBinary: boolean;
 }
 export interface AnswerHead {
@@ -20,7 +21,7 @@ export interface AnswerBody {
 
 /** @param json - what `writeAnswerJson` made of the same outputs */
 export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): AnswerBody {
-  const raw = outputs.filter(({ isBinary }) => isBinary).map(({ data }) => data);
+  const raw = outputs.filter(({ isBinary, slice }) => isBinary && slice === undefined).map(({ data }) => data);
   const bytes = raw.reduce((sum, { byteLength }) => sum + byteLength, json.byteLength);
   return { chunks: [json, ...raw], bytes, jsonBytes: raw.length > 0 ? json.byteLength : undefined };
 }
@@ -31,14 +32,27 @@ export function answerText({ model, version, id, outputs }: AnswerHead): string 
     model_name: model,
     model_version: version,
     ...(id !== undefined && { id }),
-    outputs: outputs.map(({ name, type, dims, data, isBinary }) => ({
-      name,
-      datatype: type,
-      shape: dims,
-      ...(isBinary ? { parameters: { binary_data_size: data.byteLength } } : { data: jsonFromBytes(type, data) }),
+    outputs: outputs.map((output) => ({
+      name: output.name,
+      datatype: output.type,
+      shape: output.dims,
+      ...contentOf(output),
     })),
   };
   return JSON.stringify(body);
 }
+
+function contentOf({ type, data, isBinary, slice }: AnswerTensor): object {
+  if (slice !== undefined) return { parameters: sliceParameters(slice) };
+  if (isBinary) return { parameters: { binary_data_size: data.byteLength } };
+  return { data: type === "BYTES" ? textsOf(data) : jsonFromBytes(type, data) };
+}
+
+/** As requests have them. */
+const sliceParameters = ({ region, offset, bytes }: RegionSlice) => ({
+  shared_memory_region: region,
+  shared_memory_offset: offset,
+  shared_memory_byte_size: bytes,
+});
 
 export const writeAnswerJson = (head: AnswerHead): Uint8Array => new TextEncoder().encode(answerText(head));

@@ -98,6 +98,30 @@ const refusal = (body: unknown, tail = new Uint8Array(0)): string => {
   }
 };
 
+test("where a tensor lies in shared memory is read, and what doesn't fit it is refused", () => {
+  const lies = { shared_memory_region: "r", shared_memory_byte_size: 8 };
+  const read = (inputs: object[], outputs: object[] = []) => readInferHead(bytes({ inputs, outputs }));
+  const { inputs, outputs } = read(
+    [{ ...input, parameters: { ...lies, shared_memory_offset: 4 } }],
+    [{ name: "y", parameters: lies }],
+  );
+  expect(inputs[0]!.slice).toEqual({ region: "r", offset: 4, bytes: 8 });
+  expect(outputs![0]!.slice).toEqual({ region: "r", offset: 0, bytes: 8 });
+  expect(tensorsOf(read([{ ...input, parameters: lies }]), new Uint8Array(0))).toMatchObject([{ type: "FP32" }]);
+  for (const [wrong, text] of [
+    [{ shared_memory_byte_size: 4 }, "takes 8 bytes, its shared_memory_byte_size is 4"],
+    [{ shared_memory_byte_size: -8 }, "whole numbers of bytes"],
+    [{ shared_memory_offset: 0.5 }, "whole numbers of bytes"],
+    [{ shared_memory_region: 3 }, "shared_memory_region is a name"],
+    [{ shared_memory_region: "x".repeat(257) }, "shared_memory_region is a name"],
+    [{ binary_data_size: 8 }, "lies in shared memory and is sent too"],
+  ] as const)
+    expect(refusal({ inputs: [{ ...input, parameters: { ...lies, ...wrong } }] })).toContain(text);
+  expect(refusal({ inputs: [{ ...input, data: [1, 2], parameters: lies }] })).toContain("is sent too");
+  const classified = { name: "y", parameters: { ...lies, classification: 2 } };
+  expect(refusal({ inputs: [], outputs: [classified] })).toContain("not written to shared memory");
+});
+
 test("sizes that don't add up are refused, and so is what isn't served, each by its name", () => {
   const binary = (size: unknown): unknown => ({ inputs: [{ ...input, parameters: { binary_data_size: size } }] });
   expect(refusal(binary(8), new Uint8Array(8))).toBe("read");
@@ -110,12 +134,12 @@ test("sizes that don't add up are refused, and so is what isn't served, each by 
   expect(refusal({ inputs: [input] })).toContain("neither data nor");
   expect(refusal({ inputs: [{ ...input, data: [1, 2], parameters: { binary_data_size: 8 } }] })).toContain("both");
   expect(refusal({ inputs: [{ ...input, datatype: "BYTES", data: ["a", "b"] }] })).toContain("BYTES (strings) is not");
-  expect(refusal({ inputs: [{ ...input, datatype: "BF16" }] })).toContain("BF16 is not served");
-  expect(refusal({ inputs: [{ ...input, parameters: { shared_memory_region: "r" } }] })).toContain("shared memory");
+  expect(refusal({ inputs: [{ ...input, datatype: "BF16", data: [1, 2] }] })).toContain("BF16 has no form in JSON");
   expect(refusal({ inputs: [{ ...input, shape: new Array(RANK_MAX + 1).fill(1), data: [1] }] })).toContain("RANK_MAX");
   expect(refusal({ inputs: [{ ...input, shape: [2 ** 31, 2 ** 31], data: [1] }] })).toContain("data has 1");
-  expect(refusal({ inputs: [], outputs: [{ name: "y", parameters: { classification: 3 } }] })).toContain(
-    "classification",
-  );
+  for (const classification of [-1, 1.5, "3", true])
+    expect(refusal({ inputs: [], outputs: [{ name: "y", parameters: { classification } }] })).toContain(
+      "classification is a whole number",
+    );
   expect(refusal({ inputs: new Array(65).fill(input) })).toContain("TENSORS_MAX");
 });

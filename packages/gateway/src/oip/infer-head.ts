@@ -2,32 +2,29 @@
  * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the raw tensors. Pure, so that a worker
  * thread can do it with long ones.
  */
-import {
-  type DataType,
-  RANK_MAX,
-  TENSORS_MAX,
-  TENSOR_NAME_BYTES_MAX,
-  type Tensor,
-  TuttiError,
-  bytesOf,
-  elementCount,
-  isDataType,
-} from "@tutti/protocol";
+import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
+import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
 
 /** A tensor whose bytes were in the JSON, or lie behind it. */
 export interface HeadTensor {
   readonly name: string;
-  readonly type: DataType;
+  readonly type: GivenType;
   readonly dims: readonly number[];
   /** Undefined: the next `bytes` of what follows the JSON. */
   readonly data: Uint8Array | undefined;
   readonly bytes: number;
+  /** In shared memory, and nowhere else. */
+  readonly slice?: RegionSlice | undefined;
 }
 export interface WantedOutput {
   readonly name: string;
   /** Undefined: as the request says of all. */
   readonly isBinary: boolean | undefined;
+  /** So many of its greatest elements, by name, instead of all by value. */
+  readonly classes: number | undefined;
+  /** Where in shared memory it is written, instead of being sent. */
+  readonly slice: RegionSlice | undefined;
 }
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
 
@@ -66,9 +63,9 @@ export function readInferHead(json: Uint8Array): InferHead {
  * @param tail - the raw tensors one after the other, in the order of the inputs
  * @throws {TuttiError} INVALID_INPUT when the sizes don't add up
  */
-export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): Tensor[] {
+export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): GivenTensor[] {
   let at = 0;
-  const tensors = inputs.map(({ name, type, dims, data, bytes }) => {
+  const tensors = inputs.map(({ name, type, dims, data, bytes, slice }) => {
     if (data !== undefined) return { name, type, dims, data };
     const end = at + bytes;
     if (end > tail.byteLength)
@@ -77,7 +74,7 @@ export function tensorsOf({ inputs }: InferHead, tail: Uint8Array): Tensor[] {
       );
     const own = tail.subarray(at, end);
     at = end;
-    return { name, type, dims, data: own };
+    return { name, type, dims, data: own, slice };
   });
   if (at !== tail.byteLength)
     throw invalid(`${tail.byteLength} bytes follow the JSON, but the inputs' binary_data_size add up to ${at}`);
@@ -92,27 +89,45 @@ function readTensor(value: unknown, where: string): HeadTensor {
   const dims = readDims(name, shape);
   const known = readType(name, type);
   const parameters = readParameters(value["parameters"], `${where}.parameters`);
-  refuseSharedMemory(name, parameters);
   const size = parameters["binary_data_size"];
-  const expected = elementCount(dims) * bytesOf(known);
+  const slice = sliceOf(name, parameters);
+  if (slice !== undefined) {
+    if (data !== undefined || size !== undefined)
+      throw invalid(`input "${name}" lies in shared memory and is sent too: do one of them`);
+    checkSlice(name, { type: known, dims }, slice);
+    return { name, type: known, dims, data: undefined, bytes: 0, slice };
+  }
   if (size === undefined) {
     if (!Array.isArray(data)) throw invalid(`input "${name}" has neither data nor a binary_data_size`);
-    return { name, type: known, dims, data: bytesFromJson(name, known, dims, data), bytes: expected };
+    const own = bytesFromData(name, known, dims, data);
+    return { name, type: known, dims, data: own, bytes: own.byteLength };
   }
   if (data !== undefined) throw invalid(`input "${name}" has both data and a binary_data_size: send one of them`);
+  const expected = sizeOf(known, dims) ?? size;
   if (size !== expected)
     throw invalid(
       `input "${name}": ${known}[${dims.join(", ")}] takes ${expected} bytes, its binary_data_size is ${size}`,
     );
-  return { name, type: known, dims, data: undefined, bytes: expected };
+  if (!isWhole(size)) throw invalid(`input "${name}": binary_data_size is a whole number of bytes`);
+  return { name, type: known, dims, data: undefined, bytes: size };
 }
 
-/** @throws {TuttiError} INVALID_INPUT; of BYTES, what to do instead */
-export function readType(name: string, type: unknown): DataType {
-  if (type === "BYTES") throw invalid(`tensor "${name}": BYTES (strings) is not served; send numbers`);
-  if (type === "BF16") throw invalid(`tensor "${name}": BF16 is not served; send FP16 or FP32`);
+/** A file as text in JSON would need an encoding that the protocol doesn't have, and no model takes other strings. */
+function bytesFromData(name: string, type: GivenType, dims: readonly number[], data: unknown[]): Uint8Array {
+  if (type === "BYTES")
+    throw noStrings(name, "A picture or sound is sent as bytes behind the JSON (binary_data_size), not as text in it");
+  if (type === "BF16")
+    throw invalid(`input "${name}": BF16 has no form in JSON; send its bytes (binary_data_size), or FP32`);
+  return bytesFromJson(name, type, dims, data);
+}
+
+/** @throws {TuttiError} INVALID_INPUT */
+export function readType(name: string, type: unknown): GivenType {
+  if (type === "BF16" || type === "BYTES") return type;
   if (typeof type !== "string" || !isDataType(type))
-    throw invalid(`tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, FP32 or FP64`);
+    throw invalid(
+      `tensor "${name}" has no known datatype: BOOL, UINT8 … UINT64, INT8 … INT64, FP16, BF16, FP32, FP64 or BYTES`,
+    );
   return type;
 }
 
@@ -124,9 +139,35 @@ export function readDims(name: string, shape: unknown): number[] {
   return shape as number[];
 }
 
-function refuseSharedMemory(name: string, parameters: Parameters): void {
-  if (parameters["shared_memory_region"] !== undefined)
-    throw invalid(`tensor "${name}": shared memory is not served; send its bytes`);
+/**
+ * Where in shared memory a tensor lies, as its parameters say it.
+ *
+ * @returns undefined: in none
+ * @throws {TuttiError} INVALID_INPUT
+ */
+export function sliceOf(name: string, parameters: Parameters): RegionSlice | undefined {
+  const { shared_memory_region: region, shared_memory_byte_size: bytes } = parameters;
+  const { shared_memory_offset: offset = 0 } = parameters;
+  if (region === undefined) return undefined;
+  if (typeof region !== "string" || region === "" || region.length > REGION_LENGTH)
+    throw invalid(`tensor "${name}": shared_memory_region is a name of 1 to ${REGION_LENGTH} characters`);
+  if (!isWhole(bytes) || !isWhole(offset))
+    throw invalid(`tensor "${name}": shared_memory_byte_size and shared_memory_offset are whole numbers of bytes`);
+  return { region, offset, bytes };
+}
+const REGION_LENGTH = 256;
+
+/** @throws {TuttiError} INVALID_INPUT where it is not as long as the tensor */
+export function checkSlice(
+  name: string,
+  { type, dims }: Pick<GivenTensor, "type" | "dims">,
+  { bytes }: RegionSlice,
+): void {
+  const expected = sizeOf(type, dims) ?? bytes;
+  if (bytes !== expected)
+    throw invalid(
+      `input "${name}": ${type}[${dims.join(", ")}] takes ${expected} bytes, its shared_memory_byte_size is ${bytes}`,
+    );
 }
 
 function readOutputs(outputs: unknown): WantedOutput[] {
@@ -135,12 +176,24 @@ function readOutputs(outputs: unknown): WantedOutput[] {
   return outputs.map((output, i) => {
     const name: unknown = isMap(output) ? output["name"] : undefined;
     if (!isMap(output) || typeof name !== "string") throw invalid(`outputs[${i}] must be an object with a name`);
-    const parameters = readParameters(output["parameters"], `outputs[${i}].parameters`);
-    refuseSharedMemory(name, parameters);
-    if (Number(parameters["classification"] ?? 0) > 0)
-      throw invalid(`output "${name}": classification is not served; take the output as it is and sort it`);
-    return { name, isBinary: flagOf(parameters, "binary_data") };
+    return wantedOutput(name, readParameters(output["parameters"], `outputs[${i}].parameters`));
   });
+}
+
+/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+export function wantedOutput(name: string, parameters: Parameters): WantedOutput {
+  const slice = sliceOf(name, parameters);
+  const classes = classesOf(name, parameters);
+  if (slice !== undefined && classes !== undefined)
+    throw invalid(`output "${name}": its greatest elements are sent, and not written to shared memory`);
+  return { name, isBinary: flagOf(parameters, "binary_data"), classes, slice };
+}
+
+/** 0: none, as some clients send it. */
+function classesOf(name: string, { classification: classes }: Parameters): number | undefined {
+  if (classes === undefined || classes === 0) return undefined;
+  if (typeof classes === "number" && Number.isInteger(classes) && classes > 0) return classes;
+  throw invalid(`output "${name}": classification is a whole number, of the greatest elements that are wanted`);
 }
 
 /** A parameter that is true or false; undefined where it is not given. @throws {TuttiError} INVALID_INPUT */

@@ -45,7 +45,8 @@ export class LongBodies {
   /** Whether it is written in less time than others may be kept waiting. */
   isShort(head: AnswerHead): boolean {
     let numbers = 0;
-    for (const { isBinary, dims } of head.outputs) if (!isBinary) numbers += product(dims);
+    for (const { isBinary, slice, dims } of head.outputs)
+      if (!isBinary && slice === undefined) numbers += product(dims);
     return numbers <= INLINE_NUMBERS;
   }
 

@@ -6,11 +6,19 @@ import { hasRows, maxRowsOf } from "./batch-rows.ts";
 
 export const SERVER_NAME = "tutti";
 export const SERVER_VERSION = "0.1.0";
-export const EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"] as const;
+export const EXTENSIONS = [
+  ...(["binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters"] as const),
+  ...(["schedule_policy", "sequence", "statistics"] as const),
+] as const;
 
 export const isServed = ({ status, lease }: CatalogModel): boolean => status?.state === "ready" && lease !== undefined;
 
-export const serverMetadata = () => ({ name: SERVER_NAME, version: SERVER_VERSION, extensions: [...EXTENSIONS] });
+/** @param more - extensions that this gateway was started with */
+export const serverMetadata = (more: readonly string[]) => ({
+  name: SERVER_NAME,
+  version: SERVER_VERSION,
+  extensions: [...EXTENSIONS, ...more],
+});
 
 export interface TensorMetadata {
   readonly name: string;

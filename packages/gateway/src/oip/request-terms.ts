@@ -1,7 +1,7 @@
 /** What a request says beside its tensors: in whose name it is made, and how soon it must be answered. */
 import { HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
 import { type Micros, micros, parseDuration } from "@tutti/units";
-import type { Parameters } from "./infer-head.ts";
+import { ID_LENGTH_MAX, type Parameters, flagOf } from "./infer-head.ts";
 
 export interface RequestTerms {
   readonly app: string;
@@ -10,12 +10,24 @@ export interface RequestTerms {
   readonly priority: number | undefined;
   readonly size: number | undefined;
   readonly traceparent: string | undefined;
+  /** Undefined: of none. */
+  readonly sequence: SequenceStep | undefined;
+}
+
+/** One request of several whose model remembers something between them. */
+export interface SequenceStep {
+  /** As the client names it; a number and a text are two. */
+  readonly id: string;
+  readonly isStart: boolean;
+  readonly isEnd: boolean;
 }
 
 const APP_DEFAULT = "default";
+/** Of our priorities, which begin at 0. */
+const MOST_URGENT = 255;
 
 /**
- * Parameters win over headers. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
+ * Parameters win over headers. The priority is the protocol's parameter `priority`, or the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
  * or what the transport's own deadline leaves.
  *
  * @param header - by lower-case name
@@ -35,14 +47,15 @@ export function readTerms(
       "TUTTI_FORBIDDEN",
       `this key is of "${own}": it may not ask in the name of "${app}" (tutti-app)`,
     );
-  if (Number(parameters["sequence_id"] ?? 0) !== 0 || parameters["sequence_start"] === true)
-    throw invalid("sequences are not served: send what a model remembers as one of its inputs");
   return {
     app,
     slo: readSlo(parameters["slo"] ?? header("tutti-slo")) ?? readTimeout(parameters["timeout"]) ?? timeLeft,
-    priority: numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: 255, whole: true }),
+    priority:
+      readPriority(parameters["priority"]) ??
+      numberOf("tutti-priority", header(HEADER.priority.toLowerCase()), { least: 0, most: MOST_URGENT, whole: true }),
     size: numberOf("tutti-size", header(HEADER.size.toLowerCase()), { least: 0, most: SIZE_HINT_MAX, whole: false }),
     traceparent: header(HEADER.traceparent),
+    sequence: readSequence(parameters),
   };
 }
 
@@ -71,6 +84,36 @@ function readTimeout(given: string | number | boolean | undefined): Micros | und
   if (!Number.isSafeInteger(timeout) || timeout < 0 || timeout > SLO_US_MAX)
     throw invalid(`timeout is a whole number of microseconds up to ${SLO_US_MAX} (SLO_US_MAX)`);
   return micros(timeout);
+}
+
+/**
+ * Triton counts from 1, the most urgent, and 0 stands for the model's own level, which no model has here. Levels beyond
+ * 255 are the least urgent together.
+ */
+function readPriority(given: string | number | boolean | undefined): number | undefined {
+  if (given === undefined || given === 0) return undefined;
+  if (typeof given !== "number" || !Number.isInteger(given) || given < 0)
+    throw invalid(
+      `the parameter priority is a whole number from 0: 1 is the most urgent, 0 says nothing; got "${String(given).slice(0, 40)}"`,
+    );
+  return Math.max(0, MOST_URGENT + 1 - given);
+}
+
+/** The id 0, or an empty one, stands for none. */
+function readSequence(parameters: Parameters): SequenceStep | undefined {
+  const id = parameters["sequence_id"];
+  const isStart = flagOf(parameters, "sequence_start") ?? false;
+  const isEnd = flagOf(parameters, "sequence_end") ?? false;
+  if (id === undefined || id === 0 || id === "") {
+    if (!isStart && !isEnd) return undefined;
+    throw invalid("sequence_start and sequence_end need a sequence_id: a whole number above 0, or a text");
+  }
+  const isId = typeof id === "string" ? id.length <= ID_LENGTH_MAX : Number.isSafeInteger(id) && Number(id) > 0;
+  if (!isId)
+    throw invalid(
+      `sequence_id is a whole number from 1 to 2^53 - 1, or a text of at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`,
+    );
+  return { id: JSON.stringify(id), isStart, isEnd };
 }
 
 function numberOf(

@@ -38,6 +38,7 @@ export const start: StartRole = async ({ ports, config, options, told, fail }, r
       metrics: wish(options.metricsPort, 8002),
       metricsHost: options.metricsHost,
       allowedHosts: options.allowedHosts,
+      systemSharedMemory: options.systemSharedMemory,
       traceQuery: options.traceQuery,
       tls: options.httpTls,
       access: apiKeys === undefined && jwt === undefined ? undefined : { apiKeys, jwt },

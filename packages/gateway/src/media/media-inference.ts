@@ -1,0 +1,93 @@
+/** One inference whose input is a picture or a sound as a file: decoded, and where the model takes sound frame by frame, asked for frame after frame. */
+import type { CancelSignal } from "@tutti/client";
+import { type AudioInput, type MediaInput, initialState } from "@tutti/onnx-tools";
+import { type Tensor, TuttiError } from "@tutti/protocol";
+import type { Micros } from "@tutti/units";
+import { joinRows } from "../oip/batch-rows.ts";
+import type { InferOutcome, Inference } from "../oip/inference.ts";
+import { type RequestTerms, leftOf } from "../oip/request-terms.ts";
+import type { MediaBodies } from "./media-bodies.ts";
+
+export interface MediaCall {
+  readonly model: string;
+  readonly version: string | undefined;
+  readonly id?: string | undefined;
+  /** Borrowed until the promise settles. */
+  readonly file: Uint8Array;
+  /** What the model makes of it. */
+  readonly input: MediaInput;
+  /** Inputs beside the file. */
+  readonly others: readonly Tensor[];
+  /** Names; undefined: all. */
+  readonly wanted: readonly string[] | undefined;
+  readonly terms: RequestTerms;
+  /** The model's own. */
+  readonly slo: Micros | undefined;
+  readonly signal: CancelSignal;
+}
+
+/** A frame that a busy cluster refused for time is asked for again: the frames behind it need its state. */
+const FRAME_ATTEMPTS = 4;
+const FOR_TIME: ReadonlySet<string> = new Set([
+  "TUTTI_DEADLINE_INFEASIBLE",
+  "TUTTI_DEADLINE_EXCEEDED",
+  "TUTTI_OVERLOADED",
+  "TUTTI_UNAVAILABLE",
+]);
+
+export class MediaInference {
+  readonly #inference: Pick<Inference, "infer">;
+  readonly #bodies: MediaBodies;
+
+  constructor(inference: Pick<Inference, "infer">, bodies: MediaBodies) {
+    this.#inference = inference;
+    this.#bodies = bodies;
+  }
+
+  /** What decoding took is taken from the SLO. @throws {TuttiError} as a rejection */
+  async infer({ file, input, others, slo, ...call }: MediaCall): Promise<InferOutcome> {
+    const { model, wanted, terms, signal } = call;
+    const startedAt = performance.now();
+    const tensors = await this.#bodies.tensors({ model, app: terms.app, bytes: file, input, signal });
+    if (input.kind === "audio")
+      return framesOutcome(tensors, input, (inputs) =>
+        this.#inference.infer({ ...call, inputs: [...inputs, ...others], wanted: withState(wanted, input) }),
+      );
+    const left = leftOf(terms.slo ?? slo, performance.now() - startedAt);
+    return this.#inference.infer({ ...call, inputs: [...tensors, ...others], terms: { ...terms, slo: left } });
+  }
+}
+
+const withState = (wanted: readonly string[] | undefined, { state }: AudioInput): readonly string[] | undefined =>
+  wanted === undefined || wanted.includes(state.output) ? wanted : [...wanted, state.output];
+
+/** Frame after frame, each with the state that the one before it left. @returns the other outputs, a row for each frame */
+async function framesOutcome(
+  frames: readonly Tensor[],
+  input: AudioInput,
+  ask: (inputs: readonly Tensor[]) => Promise<InferOutcome>,
+): Promise<InferOutcome> {
+  let state = initialState(input);
+  let answered: Omit<InferOutcome, "outputs"> | undefined;
+  const rows: Tensor[][] = [];
+  for (const frame of frames) {
+    const { outputs, ...rest } = await persistent(() => ask([frame, state]));
+    const next = outputs.find(({ name }) => name === input.state.output);
+    if (next === undefined)
+      throw new TuttiError("TUTTI_INTERNAL", `"${rest.model}" gave no "${input.state.output}" for the next frame`);
+    state = { ...next, name: input.state.input };
+    rows.push(outputs.filter((output) => output !== next));
+    answered ??= rest;
+  }
+  return { ...answered!, outputs: joinRows(rows) };
+}
+
+async function persistent<Result>(ask: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (attempt >= FRAME_ATTEMPTS || !(error instanceof TuttiError) || !FOR_TIME.has(error.code)) throw error;
+    }
+  }
+}
