@@ -275,3 +275,14 @@ test("results without the token of the pull are not believed, whatever else they
   cluster.run(millis(100));
   expect(statuses([asked])).toEqual(["ok"]);
 });
+
+test("a request that nobody answers is refused before its client gives up, however slow answers were lately (T1)", () => {
+  const cluster = new VirtualCluster({ gpus: 1, respondFloor: millis(400) });
+  cluster.addModel({ name: "m", alphaMs: 1, betaMs: 4, sloMs: 900 });
+  cluster.run(seconds(2));
+  const asked = cluster.ask("m", { sloMs: 900 });
+  cluster.kill("batcher-0");
+  cluster.run(seconds(2));
+  expect(asked.outcomes.map(({ status }) => status)).toEqual(["TUTTI_DEADLINE_EXCEEDED"]);
+  expect(asked.outcomes[0]!.at - asked.deadline).toBeLessThan(millis(60));
+});

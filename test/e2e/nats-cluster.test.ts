@@ -1,11 +1,10 @@
 /** Three NATS servers: any one of them may be lost under load, and come back. */
-import type { Delivery, BusFailure } from "@tutti/bus";
 import { type NatsConnection, type NatsServer, usersOf } from "@tutti/bus-nats";
 import { type Tutti, connect } from "@tutti/client";
 import { BUCKET, StatsReported, subjectsOf } from "@tutti/protocol";
 import { FrameReader } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type NatsClusterFixture, startNatsCluster } from "../fixtures/nats-cluster.ts";
+import { type NatsClusterFixture, type StreamInfo, startNatsCluster, wholeStream } from "../fixtures/nats-cluster.ts";
 import { type ActorsOnNats, startActorsOnNats } from "./actors-on-nats.ts";
 import { SteadyLoad } from "./steady-load.ts";
 
@@ -33,33 +32,7 @@ afterAll(async () => {
   await cluster?.stop();
 });
 
-interface StreamInfo {
-  readonly config: { readonly num_replicas: number };
-  readonly cluster: {
-    readonly leader?: string;
-    readonly replicas?: readonly { readonly current: boolean; readonly offline?: boolean }[];
-  };
-}
-
-async function streamInfo(bucket: string): Promise<StreamInfo | undefined> {
-  const answer = await new Promise<Delivery | BusFailure>((resolve) =>
-    operator.control.request(`$JS.API.STREAM.INFO.KV_${bucket}`, new Uint8Array(0), { timeoutMs: 1_000 }, resolve),
-  );
-  if ("failure" in answer) return undefined;
-  const info = JSON.parse(new TextDecoder().decode(answer.payload)) as Partial<StreamInfo>;
-  return info.cluster?.leader === undefined ? undefined : (info as StreamInfo);
-}
-
-/** The stream of a bucket, once all three have all of it: only then may another be lost. */
-async function whole(bucket: string): Promise<StreamInfo> {
-  for (;;) {
-    const info = await streamInfo(bucket);
-    const replicas = info?.cluster.replicas ?? [];
-    if (info !== undefined && replicas.length === 2 && replicas.every((one) => one.current && one.offline !== true))
-      return info;
-    await new Promise((resolve) => setTimeout(resolve, 50)); // a replica that has caught up makes no event
-  }
-}
+const whole = (bucket: string): Promise<StreamInfo> => wholeStream(operator.control, bucket);
 
 /** Who leads, by what each ranker reports after this moment. */
 async function leaders(): Promise<{ key: number; epoch: number }[]> {

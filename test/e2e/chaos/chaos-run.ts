@@ -1,5 +1,5 @@
 /** One chaos run from start to end: a cluster, a load, a tap, strikes; and the record of it all. */
-import { connectNats } from "@tutti/bus-nats";
+import { connectNats, readCredentials } from "@tutti/bus-nats";
 import { startCluster } from "./cluster.ts";
 import { ChaosLoad } from "./load.ts";
 import type { ChaosRecord, Layout, Strike } from "./record.ts";
@@ -28,14 +28,19 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
   const cluster = await startCluster(layout);
   const closing: (() => Promise<void>)[] = [() => cluster.stop()];
   try {
-    const connections = await connectNats({ servers: cluster.up.url, name: "chaos-load" });
+    const connections = await connectNats({
+      servers: cluster.urls,
+      name: "chaos-load",
+      ...(cluster.appCredentials !== undefined && { credentials: readCredentials(cluster.appCredentials) }),
+    });
     closing.push(() => connections.close());
     const load = new ChaosLoad(connections.bulk, { perSecond, seed, sloMs, gateways: cluster.gateways });
     const lastToken = (): number => load.requests.length - 1;
-    const tap = await Tap.open(cluster.up.url, cluster.credentialsOf("planner"), { sloMs, lastToken });
+    const tap = await Tap.open(cluster.urls, cluster.credentialsOf("planner"), { sloMs, lastToken });
     closing.push(() => tap.close());
     const striker = new Striker({
       up: cluster.up,
+      nats: cluster.nats,
       tap,
       seed,
       layout,

@@ -3,9 +3,12 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onnxGraph } from "@tutti/onnx-tools";
-import type { Role } from "@tutti/protocol";
+import { usersOf } from "@tutti/bus-nats";
+import { BUCKET, type Role } from "@tutti/protocol";
+import { type NatsClusterFixture, startNatsCluster, wholeStream } from "../../fixtures/nats-cluster.ts";
 import { TuttiUp } from "../tutti-up.ts";
 import type { Layout } from "./record.ts";
+import { APP } from "./request-code.ts";
 
 export const MODELS = ["echo-0", "echo-1", "echo-2", "echo-3"] as const;
 /** Numbers in a request and in its answer. */
@@ -28,11 +31,23 @@ export interface Gateway {
 }
 export interface StruckCluster {
   readonly up: TuttiUp;
+  /** All NATS servers, with commas between them. */
+  readonly urls: string;
+  /** Those that may be struck. */
+  readonly nats: StruckNats | undefined;
   /** A file. */
   credentialsOf(role: Role): string;
+  /** Of the application that asks, where it needs some. */
+  readonly appCredentials: string | undefined;
   /** The gateways whose requests their own process' ingress takes, the one that was asked for first. */
   gateways(first: number): readonly Gateway[];
   stop(): Promise<void>;
+}
+
+export interface StruckNats {
+  readonly servers: NatsClusterFixture["servers"];
+  /** Resolves once all three have all of what is kept: only then may another be struck. */
+  whole(): Promise<void>;
 }
 
 export async function startCluster(layout: Layout): Promise<StruckCluster> {
@@ -44,10 +59,18 @@ export async function startCluster(layout: Layout): Promise<StruckCluster> {
   }
   const executors = ["--executors", "1", "--emulated-executors", "3"];
   const args = ["--no-demo", "--models", folder, ...argsOf(layout), ...executors, "--patience", "0"];
-  const up = await TuttiUp.start(args);
+  const nats =
+    layout.natsServers === undefined ? undefined : await startNatsCluster(usersOf({ cluster: "main", apps: [APP] }));
+  const up = await TuttiUp.start([
+    ...args,
+    ...(nats === undefined ? [] : ["--nats", nats.urls, "--creds", nats.creds]),
+  ]);
   return {
     up,
-    credentialsOf: (role) => join(up.runDirectory, new URL(up.url).port, `creds/${role}.nk`),
+    urls: nats?.urls ?? up.url,
+    nats: nats && { servers: nats.servers, whole: () => wholeBuckets(nats) },
+    appCredentials: nats && join(nats.creds, `app-${APP}.nk`),
+    credentialsOf: (role) => join(nats?.creds ?? join(up.runDirectory, new URL(up.url).port, "creds"), `${role}.nk`),
     gateways: (first) => {
       if (layout.kind === "spread") return [];
       const names = nodeNames(layout.nodes);
@@ -55,9 +78,20 @@ export async function startCluster(layout: Layout): Promise<StruckCluster> {
     },
     async stop() {
       await up.stop();
+      await nats?.stop();
       await rm(folder, { recursive: true });
     },
   };
+}
+
+async function wholeBuckets(nats: NatsClusterFixture): Promise<void> {
+  const operator = await nats.connect("admin");
+  try {
+    for (const bucket of [BUCKET.leases, BUCKET.models, BUCKET.profiles, BUCKET.plan])
+      await wholeStream(operator.control, bucket);
+  } finally {
+    await operator.close();
+  }
 }
 
 /** Where it listened last. */

@@ -18,6 +18,7 @@ Kills, stops and pauses processes of a cluster under load: test/e2e/chaos/README
   --strikes <n>          ends after so many
   --layout node|spread   whole nodes, or a process for each role (spread, or node where --nodes is given)
   --nodes <n>            nodes on this machine (1)
+  --nats <1|3>           servers: three of one cluster are struck as well (1)
   --seed <n>             of the strikes and the requests (1)
   --rate <n>             requests per second (200)
   --slo <ms>             of each (${SLO_MS})
@@ -34,6 +35,7 @@ const { values } = parseArgs({
     strikes: { ...text, default: "100000" },
     layout: text,
     nodes: text,
+    nats: { ...text, default: "1" },
     seed: { ...text, default: "1" },
     rate: { ...text, default: "200" },
     slo: { ...text, default: `${SLO_MS}` },
@@ -57,7 +59,7 @@ const [minutes, strikes, nodes, seed, rate, sloMs] = names.map((name) => Number(
 ];
 const { layout: kind = values.nodes === undefined ? "spread" : "node" } = values;
 const isCounted = [minutes, strikes, nodes, seed, rate, sloMs].every((value) => value > 0);
-if (!isCounted || (kind !== "node" && kind !== "spread")) {
+if (!isCounted || !["1", "3"].includes(values.nats) || (kind !== "node" && kind !== "spread")) {
   console.error(USAGE);
   process.exit(2);
 }
@@ -65,7 +67,7 @@ if (!isCounted || (kind !== "node" && kind !== "spread")) {
 const startedMs = performance.now();
 const record = await chaosRun({
   seed,
-  layout: { kind, nodes },
+  layout: { kind, nodes, ...(values.nats === "3" && { natsServers: 3 as const }) },
   perSecond: rate,
   sloMs,
   strikes,
@@ -78,7 +80,8 @@ const record = await chaosRun({
   },
 });
 const verdict = judge(record);
-const shape = kind === "spread" ? "" : ` --layout node --nodes ${nodes}`;
+const servers = values.nats === "1" ? "" : " --nats 3";
+const shape = `${kind === "spread" ? "" : ` --layout node --nodes ${nodes}`}${servers}`;
 const command = `npm run chaos -- --minutes ${minutes}${shape} --seed ${seed} --rate ${rate}${sloMs === SLO_MS ? "" : ` --slo ${sloMs}`}`;
 if (values.out !== undefined) writeFileSync(values.out, reportPage(record, verdict, command));
 if (values.json) {

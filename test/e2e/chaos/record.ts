@@ -6,7 +6,10 @@ import type { ActorKey } from "@tutti/units";
 export interface Layout {
   readonly kind: "node" | "spread";
   readonly nodes: number;
+  /** NATS servers: 3 of one cluster, which are struck as well, or the one that `tutti up` starts, which is not. Default: that one. */
+  readonly natsServers?: 3;
 }
+export type StruckRole = ProcessRole | "nats";
 
 /** `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server or no gateway knew of one. */
 export interface Answer {
@@ -33,7 +36,7 @@ export interface Strike {
   readonly atMs: number;
   /** Of the process, as `tutti up` calls it. */
   readonly name: string;
-  readonly role: ProcessRole;
+  readonly role: StruckRole;
   /** The ranker in it led. */
   readonly leading: boolean;
   /** Nobody else can serve until it is back. */
@@ -41,7 +44,7 @@ export interface Strike {
   /** Its ingress, where it has one. Undefined if the tap had not heard of it yet. */
   readonly actor: ActorKey | undefined;
   readonly signal: StrikeSignal;
-  /** When it was woken (SIGSTOP), or said that it is ready again. */
+  /** When it was woken (SIGSTOP), or said that it is ready again; a NATS server: when it was started again. */
   backMs: number | undefined;
 }
 

@@ -5,7 +5,7 @@ import { type Verdict, failuresOf } from "./verdict.ts";
 const FINDINGS_SHOWN = 10;
 
 export function reportText(record: ChaosRecord, verdict: Verdict): string {
-  const { sent, answeredOnce, inTime, late, refused, unavailable, lost, twice, wrong, unaccounted } = verdict;
+  const { sent, answeredOnce, inTime, late, refused, unavailable, lost, twice, repeated, wrong, unaccounted } = verdict;
   const seconds = (record.endedMs - record.startedMs) / 1_000;
   const causes = Object.entries(refused).map(([cause, count]): [string, string] => [`refused: ${cause}`, `${count}`]);
   const { lostButAnswered } = verdict;
@@ -17,9 +17,10 @@ export function reportText(record: ChaosRecord, verdict: Verdict): string {
     ["  in time", `${inTime}`],
     ["  late", `${late}`],
     ...causes.map(([name, value]): [string, string] => [`  ${name}`, value]),
-    ["unavailable", `${unavailable} (taken by an ingress that was killed or frozen)`],
+    ["unavailable", `${unavailable} (what they went through was killed or frozen)`],
     ["lost", `${lost.length}${lateAnswers}`],
     ["answered twice", `${twice.length}`],
+    ...(repeated > 0 ? [["  the same again after a server broke", `${repeated}`] as [string, string]] : []),
     ["answered wrongly", `${wrong.length}`],
     ["unaccounted", `${unaccounted}`],
     ["in time, of those outside the aftermath", `${(100 * verdict.inTimeShare).toFixed(3)} % of ${verdict.judged}`],

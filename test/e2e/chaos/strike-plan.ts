@@ -1,7 +1,6 @@
 /** Whom a seed strikes, how, and when: pure, so that a seed means the same strikes on every machine. */
-import type { ProcessRole } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
-import { type Layout, SIGNALS, type StrikeSignal } from "./record.ts";
+import { type Layout, SIGNALS, type StrikeSignal, type StruckRole } from "./record.ts";
 
 export interface PlannedStrike {
   /** `leader`: the process of the ranker that leads at that moment. */
@@ -15,17 +14,21 @@ export interface PlannedStrike {
 
 interface Struck {
   /** Those on a request's path, in every round; of those beside it, one in every round but the first. */
-  readonly path: readonly ProcessRole[];
-  readonly beside: readonly ProcessRole[];
-  readonly count: Readonly<Partial<Record<ProcessRole, number>>>;
+  readonly path: readonly StruckRole[];
+  readonly beside: readonly StruckRole[];
+  readonly count: Readonly<Partial<Record<StruckRole, number>>>;
 }
 const SPREAD: Struck = {
   path: ["ingress", "batcher", "ranker", "executor"],
   beside: ["profiler", "planner", "gateway"],
   count: { ingress: 2, batcher: 2, ranker: 3, executor: 4 },
 };
-const struckIn = ({ kind, nodes }: Layout): Struck =>
-  kind === "spread" ? SPREAD : { path: ["node", "executor"], beside: [], count: { node: nodes, executor: 4 } };
+function struckIn({ kind, nodes, natsServers }: Layout): Struck {
+  const nodesOnly: Struck = { path: ["node", "executor"], beside: [], count: { node: nodes, executor: 4 } };
+  const struck = kind === "spread" ? SPREAD : nodesOnly;
+  if (natsServers === undefined) return struck;
+  return { ...struck, path: [...struck.path, "nats"], count: { ...struck.count, nats: natsServers } };
+}
 
 /** Some wake before anybody has missed them, some long after they were replaced. */
 const FREEZE_MS = { min: 40, max: 2_000 };
@@ -35,8 +38,8 @@ const PAUSE_MS = { min: 600, mean: 500 };
 export function* strikesOf(seed: number, layout: Layout): Generator<PlannedStrike> {
   const prng = new Prng(seed);
   const { path, beside: others, count } = struckIn(layout);
-  const signals = new Map<ProcessRole, StrikeSignal[]>();
-  let beside: ProcessRole[] = [];
+  const signals = new Map<StruckRole, StrikeSignal[]>();
+  let beside: StruckRole[] = [];
   for (let round = 0; ; round++) {
     if (beside.length === 0) beside = shuffled(others, prng);
     const more = round === 0 ? [] : [beside.pop()].filter((role) => role !== undefined);
@@ -56,7 +59,7 @@ export function* strikesOf(seed: number, layout: Layout): Generator<PlannedStrik
 }
 
 /** Killing a spare tells little: two of three strikes at rankers meet the leader. */
-function targetOf(role: ProcessRole, count: number, prng: Prng): string {
+function targetOf(role: StruckRole, count: number, prng: Prng): string {
   const index = prng.nextInt(count);
   const hasLeader = role === "ranker" || role === "node";
   if (hasLeader && count > 1 && prng.nextFloat() < 0.5) return "leader";

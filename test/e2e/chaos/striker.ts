@@ -1,7 +1,6 @@
-import type { ProcessRole } from "@tutti/protocol";
 import type { TuttiUp } from "../tutti-up.ts";
-import { nodeNames } from "./cluster.ts";
-import type { Layout, Strike } from "./record.ts";
+import { type StruckNats, nodeNames } from "./cluster.ts";
+import type { Layout, Strike, StruckRole } from "./record.ts";
 import { type PlannedStrike, strikesOf } from "./strike-plan.ts";
 import type { Tap } from "./tap.ts";
 
@@ -10,6 +9,8 @@ const BACK_MS = 15_000;
 
 export interface StrikerOptions {
   readonly up: TuttiUp;
+  /** Where the layout has servers that are struck. */
+  readonly nats?: StruckNats | undefined;
   readonly tap: Tap;
   readonly seed: number;
   readonly layout: Layout;
@@ -42,10 +43,11 @@ export class Striker {
   }
 
   async #strike({ target, signal, forMs }: PlannedStrike): Promise<void> {
+    if (target.startsWith("nats-")) return this.#strikeNats(target, signal, forMs);
     const { up, tap, layout, onStrike } = this.#options;
     const leader = tap.leader();
     const name = target === "leader" ? this.#processOf(leader) : target;
-    const role = name.replace(/-\d+$/, "") as ProcessRole;
+    const role = name.replace(/-\d+$/, "") as StruckRole;
     const pid = up.pidOf(name);
     const after = up.events.length;
     const strike: Strike = {
@@ -69,6 +71,29 @@ export class Striker {
       if ((await Promise.race([back, pass(BACK_MS)])) === undefined) return;
     }
     strike.backMs = performance.now();
+  }
+
+  /** A server that ends is started again at once: only its connections and what it leads are lost. */
+  async #strikeNats(name: string, signal: Strike["signal"], forMs: number): Promise<void> {
+    const { nats, onStrike } = this.#options;
+    const server = nats?.servers[Number(name.slice("nats-".length))];
+    if (nats === undefined || server?.pid === undefined) return;
+    const strike: Strike = {
+      ...{ atMs: performance.now(), name, role: "nats", leading: false, alone: false, actor: undefined },
+      ...{ signal, backMs: undefined },
+    };
+    this.strikes.push(strike);
+    onStrike?.(strike);
+    if (signal === "SIGSTOP") {
+      process.kill(server.pid, signal);
+      await pass(forMs);
+      wake(server.pid);
+    } else {
+      await (signal === "SIGKILL" ? server.kill() : server.stop());
+      await server.restart();
+    }
+    strike.backMs = performance.now();
+    await nats.whole();
   }
 
   /** Between two leaders there is none: any will do. */

@@ -174,3 +174,27 @@ test("the report says in words and in a page that something was lost, or that no
   expect(reportText(bad, judge(bad))).toMatch(/lost +1\n[^]*request 300 of echo-0[^]*\nFAILED: 1 lost/);
   expect(reportPage(bad, judge(bad), "")).toMatch(/<h1>Failed/);
 });
+
+test("a NATS server that breaks excuses what went over NATS, and the same answer sent again", () => {
+  const broke = strike({ name: "nats-1", role: "nats", actor: undefined, atMs: 1_000, backMs: 1_200 });
+  const silent = request(0, 900);
+  const overHttp = { ...request(1, 900), via: "node-0" };
+  const again = request(2, 950, ok(1_050), ok(1_100));
+  const other = request(3, 950, ok(1_050), { atMs: 1_100, status: "TUTTI_OVERLOADED" });
+  const later = request(4, 5_000, ok(5_050), ok(5_060));
+  const verdict = judge(record({ requests: [silent, overHttp, again, other, later], strikes: [broke] }));
+  expect(verdict).toMatchObject({ unavailable: 1, repeated: 1 });
+  expect(verdict.lost.map(({ token }) => token)).toEqual([1]);
+  expect(verdict.twice.map(({ token }) => token)).toEqual([3, 4]);
+});
+
+test("three NATS servers are struck in every round, one alone never", () => {
+  const targets = (layout: Layout): string[] => {
+    const strikes = strikesOf(5, layout);
+    return Array.from({ length: 30 }, () => strikes.next().value!.target);
+  };
+  const struck = targets({ kind: "node", nodes: 2, natsServers: 3 }).filter((target) => target.startsWith("nats-"));
+  expect(struck).toHaveLength(10);
+  expect(new Set(struck)).toEqual(new Set(["nats-0", "nats-1", "nats-2"]));
+  expect(targets({ kind: "node", nodes: 2 }).join()).not.toContain("nats");
+});

@@ -13,7 +13,7 @@ export type Fate =
   /** Answered with its own outputs, by its deadline, or after. */
   | { readonly kind: "in-time" | "late" }
   | { readonly kind: "refused"; readonly cause: string }
-  /** No answer until the client gave up, and an ingress was killed or frozen that took it: UNAVAILABLE. */
+  /** No answer until the client gave up, and what it went through was killed or frozen, an ingress or a NATS server: UNAVAILABLE. */
   | { readonly kind: "unavailable" }
   /** The same with no such excuse. */
   | { readonly kind: "lost" }
@@ -51,6 +51,8 @@ export interface Verdict {
   /** Of the lost ones: their answer came after the client had given up. */
   readonly lostButAnswered: number;
   readonly twice: readonly Finding[];
+  /** The same answer again after a NATS server broke: clients know it by its reply subject, and drop it. */
+  readonly repeated: number;
   readonly wrong: readonly Finding[];
   /** Requests that a living ingress says it took, and that nothing accounts for. */
   readonly unaccounted: number;
@@ -88,7 +90,8 @@ export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
     unavailable: count("unavailable"),
     lost: find((_, fate) => fate.kind === "lost"),
     lostButAnswered: requests.filter(({ answers: all }, i) => fates[i]!.kind === "lost" && all.length > 0).length,
-    twice: find(({ answers: all }) => all.length > 1),
+    twice: find((request) => request.answers.length > 1 && !isRepeated(request, record)),
+    repeated: requests.filter((request) => request.answers.length > 1 && isRepeated(request, record)).length,
     wrong: find((_, fate) => fate.kind === "wrong"),
     unaccounted: unaccountedOf(record),
     judged: judged.length,
@@ -141,7 +144,10 @@ function isExcused(
   givenUpMs: number,
 ): boolean {
   const known = takers.get(token);
+  const isOnNats = via === undefined;
   return strikes.some((strike) => {
+    // The way to an ingress, and the answer's way back.
+    if (strike.role === "nats") return isOnNats && isWithin(strike, sentMs, givenUpMs, endedMs);
     if (!hasIngress(strike) || strike.signal === "SIGTERM") return false;
     if (via !== undefined && strike.name !== via) return false;
     if (known !== undefined && strike.actor !== undefined && !known.has(strike.actor)) return false;
@@ -149,6 +155,15 @@ function isExcused(
     return strike.atMs <= givenUpMs && untilMs + SENT_BUT_NOT_GONE_MS >= sentMs;
   });
 }
+/** What a server had not confirmed when it broke is sent once more, under the same reply subject. */
+function isRepeated({ sentMs, answers }: SentRequest, { strikes, endedMs }: ChaosRecord): boolean {
+  const isSame = answers.every(({ status }) => status === answers[0]!.status);
+  const broke = strikes.filter(({ role }) => role === "nats");
+  return isSame && broke.some((strike) => isWithin(strike, sentMs, answers.at(-1)!.atMs, endedMs));
+}
+/** Whether a NATS server was away, or its clients were on their way to another, at some time of these. */
+const isWithin = ({ atMs, backMs }: Strike, fromMs: number, untilMs: number, endedMs: number): boolean =>
+  atMs <= untilMs && (backMs ?? endedMs) + AFTERMATH_MS >= fromMs;
 /** Nobody else's connections break. */
 const wasStruck = (
   { name, atMs }: { readonly name: string; readonly atMs: number },
@@ -159,13 +174,16 @@ const hasIngress = ({ role }: Strike): boolean => role === "ingress" || role ===
 /** Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that takes a while. */
 const SENT_BUT_NOT_GONE_MS = 250;
 
-/** Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and the server goes on giving them some: none of theirs is judged. */
+/**
+ * Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and the server goes on giving them some; a frozen NATS server keeps
+ * its clients: nothing of then is judged.
+ */
 function isAftermath(strike: Strike, sentMs: number): boolean {
   const within = (fromMs: number, untilMs: number): boolean => sentMs >= fromMs && sentMs <= untilMs;
-  const { atMs, backMs = Infinity, signal, alone } = strike;
+  const { atMs, backMs = Infinity, signal, alone, role } = strike;
   if (within(atMs, atMs + AFTERMATH_MS)) return true;
   if (signal !== "SIGSTOP" && !alone) return false;
-  return within(alone || hasIngress(strike) ? atMs : backMs, backMs + AFTERMATH_MS);
+  return within(alone || hasIngress(strike) || role === "nats" ? atMs : backMs, backMs + AFTERMATH_MS);
 }
 
 /**

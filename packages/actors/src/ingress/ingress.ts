@@ -1,7 +1,7 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
- *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp (T1).
+ *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no more than TIMER_LATE_MAX after it (T1).
  *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
@@ -33,6 +33,7 @@ import {
   between,
   formatDuration,
   micros,
+  millis,
   seconds,
 } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
@@ -85,6 +86,8 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
 
 /** Who moves while requests come for it needs no requests of our own to warm up with. */
 const USED_WITHIN = seconds(1);
+/** Clients give up 100 ms after the deadline (T1): whatever answers take lately, half of that is left for the way to them. */
+const TIMER_LATE_MAX = millis(50);
 const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
@@ -255,7 +258,7 @@ class Ingress implements Actor {
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
-      respond: () => this.#respondNow(),
+      respond: () => this.#timerLate(),
       submit: (request) => this.#door.submit(request),
       withdraw: (held) => this.#cancel(held),
       onEnded: () => this.#endIfDrained(),
@@ -340,6 +343,12 @@ class Ingress implements Actor {
     return this.#respond.value(this.#ports.clock.now());
   }
 
+  /** What is under way to be answered still counts, and who asked still waits. */
+  #timerLate(): Micros {
+    const respond = this.#respondNow();
+    return respond < TIMER_LATE_MAX ? respond : TIMER_LATE_MAX;
+  }
+
   #stats() {
     return this.#figures.report({
       at: this.#ports.clock.now(),
@@ -371,7 +380,7 @@ class Ingress implements Actor {
     if (held.onSettled === undefined) this.#figures.accept(model.spec);
     if (held.onSettled === undefined) this.#appNames.note(arrival.app);
     if (held.ticket !== undefined) held.ticket.held = held;
-    this.#held.add(held, after(timing.deadline, this.#respondNow()));
+    this.#held.add(held, after(timing.deadline, this.#timerLate()));
     this.#cancels.hold(held);
     this.#armTimer();
     const holder = this.#catalog.leaseOf(model.spec.number) ?? lease;
