@@ -1,7 +1,7 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
- *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no more than TIMER_LATE_MAX after it (T1).
+ *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no more than ANSWERED_WITHIN after it (T1).
  *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
@@ -87,7 +87,7 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
 /** Who moves while requests come for it needs no requests of our own to warm up with. */
 const USED_WITHIN = seconds(1);
 /** Clients give up 100 ms after the deadline (T1): whatever answers take lately, half of that is left for the way to them. */
-const TIMER_LATE_MAX = millis(50);
+const ANSWERED_WITHIN = millis(50);
 const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
@@ -346,7 +346,7 @@ class Ingress implements Actor {
   /** What is under way to be answered still counts, and who asked still waits. */
   #timerLate(): Micros {
     const respond = this.#respondNow();
-    return respond < TIMER_LATE_MAX ? respond : TIMER_LATE_MAX;
+    return respond < ANSWERED_WITHIN ? respond : ANSWERED_WITHIN;
   }
 
   #stats() {
