@@ -11,6 +11,7 @@ import {
   purePackages,
   unreachableFolders,
 } from "./infra/lint/layers.mjs";
+import { commentWidth } from "./infra/lint/comment-width.mjs";
 import { noInheritedKeys } from "./infra/lint/inherited-keys.mjs";
 
 const sources = ["**/*.ts", "**/*.tsx"];
@@ -40,6 +41,11 @@ export default tseslint.config(
     ignores: ["**/node_modules/", "**/dist/", ".tutti/", ".nx/", "test/**/fixtures/"],
   },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
+  {
+    files: [...sources, "**/*.mjs"],
+    plugins: { prose: { rules: { "comment-width": commentWidth } } },
+    rules: { "prose/comment-width": "error" },
+  },
   tseslint.configs.eslintRecommended,
   {
     files: sources,

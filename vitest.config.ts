@@ -26,7 +26,8 @@ export default defineConfig({
           name: "unit",
           include: ["packages/**/*.test.ts", "services/**/*.test.ts"],
           testTimeout: 20_000,
-          // Files share their worker's modules, which were most of the time. `--sequence.shuffle.files` shows that none depends on another.
+          // Files share their worker's modules, which were most of the time. `--sequence.shuffle.files` shows that none
+          // depends on another.
           isolate: false,
         },
       },

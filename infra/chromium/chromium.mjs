@@ -1,5 +1,6 @@
 /**
- * A Chromium for the tests of the console: the machine's, or the one that npm has. `TUTTI_CHROMIUM` names the one to use; empty, it says that there is none.
+ * A Chromium for the tests of the console: the machine's, or the one that npm has. `TUTTI_CHROMIUM` names the one to
+ * use; empty, it says that there is none.
  *
  * Plain JavaScript for Node 18 and newer without dependencies: `npm test` calls it before the tests.
  */

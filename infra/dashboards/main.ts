@@ -1,4 +1,6 @@
-/** Writes the dashboard and the rules beside this file; with --check it only says whether they are as the code has them. */
+/**
+ * Writes the dashboard and the rules beside this file; with --check it only says whether they are as the code has them.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { format } from "prettier";

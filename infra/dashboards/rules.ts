@@ -43,7 +43,10 @@ const recorded: readonly Recorded[] = WINDOWS.map((window) => ({
   expr: `1 - ${share(sumBy("model", rate("tutti_good_total", window)), sumBy("model", rate("tutti_requests_total", window)))}`,
 }));
 
-/** The error budget of 30 days is burnt so many times as fast as it may be (Google SRE workbook, chapter 5: two windows, so that it ends when the trouble does). */
+/**
+ * The error budget of 30 days is burnt so many times as fast as it may be (Google SRE workbook, chapter 5: two windows,
+ * so that it ends when the trouble does).
+ */
 const burns = (factor: number, long: string, short: string): string => {
   const most = Number((factor * (1 - OBJECTIVE)).toFixed(6));
   return `${badRatio(long)} > ${most} and ${badRatio(short)} > ${most}`;

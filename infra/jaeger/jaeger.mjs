@@ -1,8 +1,10 @@
 /**
- * A real Jaeger (all-in-one, traces in memory) for this machine: found, or brought by whichever way the machine allows, always in the same version.
- * `TUTTI_JAEGER` names the one to use; `TUTTI_JAEGER_SOURCES` (a list of the names in `sources`) narrows the ways.
+ * A real Jaeger (all-in-one, traces in memory) for this machine: found, or brought by whichever way the machine allows,
+ * always in the same version. `TUTTI_JAEGER` names the one to use; `TUTTI_JAEGER_SOURCES` (a list of the names in
+ * `sources`) narrows the ways.
  *
- * Plain JavaScript for Node 18 and newer without dependencies: `npm start -- --jaeger` calls it before anything else runs.
+ * Plain JavaScript for Node 18 and newer without dependencies: `npm start -- --jaeger` calls it before anything else
+ * runs.
  */
 import { createHash } from "node:crypto";
 import { chmodSync, cpSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -124,7 +126,10 @@ async function bringByRelease(host, state) {
   });
 }
 
-/** The sum of one file in the text of `sha256sum`, whose names may have a folder. @param {string} sums @param {string} name */
+/**
+ * The sum of one file in the text of `sha256sum`, whose names may have a folder. @param {string} sums @param {string}
+ * name
+ */
 export const expectedSum = (sums, name) =>
   sums
     .split("\n")
@@ -187,7 +192,10 @@ async function bringByGo(host, state) {
   });
 }
 
-/** Whatever else runs here goes first. @param {Host} host @param {string} command @param {string[]} args @returns {[string, string[]]} */
+/**
+ * Whatever else runs here goes first. @param {Host} host @param {string} command @param {string[]} args @returns
+ * {[string, string[]]}
+ */
 const politely = (host, command, args) =>
   host.platform === "win32" ? [command, args] : ["nice", ["-n", "15", command, ...args]];
 

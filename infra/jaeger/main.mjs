@@ -1,4 +1,7 @@
-/** `npm run jaeger`: brings a Jaeger for `npm start -- --jaeger` and the end-to-end test, unless one is here, and says where it is. */
+/**
+ * `npm run jaeger`: brings a Jaeger for `npm start -- --jaeger` and the end-to-end test, unless one is here, and says
+ * where it is.
+ */
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,6 +1,7 @@
 /**
- * A lint rule for packages that text from outside reaches: a constant table that any string may look something up in is a Map.
- * An object also answers to `constructor` and whatever else it inherits; keys of a narrower type were checked before.
+ * A lint rule for packages that text from outside reaches: a constant table that any string may look something up in is
+ * a Map. An object also answers to `constructor` and whatever else it inherits; keys of a narrower type were checked
+ * before.
  */
 
 /** @type {import("eslint").Rule.RuleModule} */

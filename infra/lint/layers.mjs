@@ -12,7 +12,9 @@ const layer = (name, ...may) => ({ sourceTag: tag(name), onlyDependOnLibsWithTag
 const low = ["base", "contract", "core", "port", "actor"];
 const everyPackage = [...low, "sim", "adapter", "user"];
 
-/** Layers whose code runs unchanged in the simulator: any npm package there is a clock or an await waiting to happen. */
+/**
+ * Layers whose code runs unchanged in the simulator: any npm package there is a clock or an await waiting to happen.
+ */
 const withoutNpm = new Set(["base", "core", "port", "actor", "sim"]);
 
 /** What tests of every layer may import besides. */
@@ -47,7 +49,10 @@ export function depConstraints({ tests }) {
   });
 }
 
-/** Layers that decide and never act: no clock, no randomness, no I/O, no await. They are the packages that core is made of. */
+/**
+ * Layers that decide and never act: no clock, no randomness, no I/O, no await. They are the packages that core is made
+ * of.
+ */
 export const purePackages = ["units", "collections", "protocol", "profile", "scheduling", "dynamic", "planning"];
 
 /** Packages in which text from outside is looked up: in a Map, since an object finds what it inherits. */

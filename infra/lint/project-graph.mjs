@@ -1,7 +1,7 @@
 /**
- * nx's project graph, fresh and private. `@nx/enforce-module-boundaries` reads the graph that nx has cached, and where it
- * finds none, or one that was computed while a manifest was half written, it skips itself with no more than a warning.
- * So the graph is computed for each lint, in a folder that no other nx process writes to.
+ * nx's project graph, fresh and private. `@nx/enforce-module-boundaries` reads the graph that nx has cached, and where
+ * it finds none, or one that was computed while a manifest was half written, it skips itself with no more than a
+ * warning. So the graph is computed for each lint, in a folder that no other nx process writes to.
  */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";

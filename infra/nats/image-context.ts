@@ -1,4 +1,7 @@
-/** Lays out the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries it is linked with. */
+/**
+ * Lays out the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries it is
+ * linked with.
+ */
 import { execFile } from "node:child_process";
 import { copyFile, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";

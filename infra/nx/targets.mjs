@@ -1,6 +1,6 @@
 /**
- * Gives every workspace package the targets `lint`, `typecheck` and `test`, so that a new one needs no nx configuration.
- * Types are checked as one program (infra/README.md), so `typecheck` belongs to the root project alone.
+ * Gives every workspace package the targets `lint`, `typecheck` and `test`, so that a new one needs no nx
+ * configuration. Types are checked as one program (infra/README.md), so `typecheck` belongs to the root project alone.
  */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";

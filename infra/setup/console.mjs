@@ -1,4 +1,7 @@
-/** The console's built page in .tutti/console/page, and of which sources it was made. A page that can't be built keeps nobody from serving. */
+/**
+ * The console's built page in .tutti/console/page, and of which sources it was made. A page that can't be built keeps
+ * nobody from serving.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";

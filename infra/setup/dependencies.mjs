@@ -2,8 +2,8 @@
  * node_modules as package-lock.json says. Three ways to be right, cheapest first:
  *   - the stamp of the last installation carries the lockfile's hash;
  *   - npm's own record of what it installed (node_modules/.package-lock.json) has every version of the lockfile;
- *   - `npm ci` has just run (nothing was there), or `npm install` has (another lockfile was installed: that changes only
- *     what differs, so a system that runs from this folder keeps the files it may still load).
+ *   - `npm ci` has just run (nothing was there), or `npm install` has (another lockfile was installed: that changes
+ *     only what differs, so a system that runs from this folder keeps the files it may still load).
  */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";

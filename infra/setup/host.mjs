@@ -109,7 +109,10 @@ export function compareVersions(left, right) {
   return 0;
 }
 
-/** The first x.y or x.y.z in a text: "nats-server: v2.9.10" is [2, 9, 10]. @param {string} text @returns {number[] | undefined} */
+/**
+ * The first x.y or x.y.z in a text: "nats-server: v2.9.10" is [2, 9, 10]. @param {string} text @returns {number[] |
+ * undefined}
+ */
 export function parseVersion(text) {
   const match = /(\d+)\.(\d+)(?:\.(\d+))?/.exec(text);
   return match === null ? undefined : [Number(match[1]), Number(match[2]), Number(match[3] ?? 0)];

@@ -1,6 +1,7 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup> [arguments]`, as package.json's
- * scripts and bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command under the right Node.
+ * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup> [arguments]`,
+ * as package.json's scripts and bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command
+ * under the right Node.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
@@ -151,7 +152,10 @@ async function orNone(name, find, bring) {
   }
 }
 
-/** What keeps a cluster alive has nothing to allocate: a young generation of full size would only take memory. @param {Command} command */
+/**
+ * What keeps a cluster alive has nothing to allocate: a young generation of full size would only take memory. @param
+ * {Command} command
+ */
 const nodeFlags = (command) => (command.args[0] === "up" ? ["--max-semi-space-size=2", "--expose-gc"] : []);
 
 /** @param {Command} command @param {Ready} ready */

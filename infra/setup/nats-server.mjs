@@ -1,6 +1,6 @@
 /**
- * A nats-server for this machine: found, or brought by whichever way the machine allows. `TUTTI_NATS_SOURCES` (a list of
- * the names in `sources`, in the order to try) narrows the ways; `TUTTI_NATS_SERVER` names the one to use.
+ * A nats-server for this machine: found, or brought by whichever way the machine allows. `TUTTI_NATS_SOURCES` (a list
+ * of the names in `sources`, in the order to try) narrows the ways; `TUTTI_NATS_SERVER` names the one to use.
  */
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -53,8 +53,8 @@ function chosenSources(host) {
 }
 
 /**
- * One that is here already: the named one, on the path (or where packages put it, often outside a user's path), or brought
- * by an earlier setup.
+ * One that is here already: the named one, on the path (or where packages put it, often outside a user's path), or
+ * brought by an earlier setup.
  *
  * @param {Host} host @param {string} state @returns {Promise<NatsServer | undefined>}
  */
@@ -126,14 +126,18 @@ export async function bringNatsServer(host, state) {
   );
 }
 
-/** Thrown by a way that this machine doesn't have: said quickly, without a progress line. @param {string} reason @returns {never} */
+/**
+ * Thrown by a way that this machine doesn't have: said quickly, without a progress line. @param {string} reason
+ * @returns {never}
+ */
 function notHere(reason) {
   throw new Error(reason);
 }
 
 /**
  * Debian and its kin. The package is unpacked, not installed: that needs no root, and starts no service on port 4222.
- * Where the machine has no package lists (a fresh container), they are fetched into the state folder, also without root.
+ * Where the machine has no package lists (a fresh container), they are fetched into the state folder, also without
+ * root.
  *
  * @type {Bring}
  */
@@ -238,14 +242,20 @@ async function bringByDownload(host, state) {
   });
 }
 
-/** The sum of one file in the text of `sha256sum`. @param {string} sums @param {string} name @returns {string | undefined} */
+/**
+ * The sum of one file in the text of `sha256sum`. @param {string} sums @param {string} name @returns {string |
+ * undefined}
+ */
 export const expectedSum = (sums, name) =>
   sums
     .split("\n")
     .map((line) => line.trim().split(/\s+\*?/))
     .find((parts) => parts[1] === name)?.[0];
 
-/** Moves the binary to where the next setup looks first; a rename, so nobody ever sees half a file. @param {string} path @param {string} state */
+/**
+ * Moves the binary to where the next setup looks first; a rename, so nobody ever sees half a file. @param {string} path
+ * @param {string} state
+ */
 function keep(path, state) {
   const kept = join(state, "bin", "nats-server");
   mkdirSync(dirname(kept), { recursive: true });

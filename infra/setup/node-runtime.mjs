@@ -37,7 +37,10 @@ export function chooseNode(host) {
   return { source: "none", advice };
 }
 
-/** Where npm's Node lies once installed, or undefined. @param {string} folder @param {string} wanted @returns {string | undefined} */
+/**
+ * Where npm's Node lies once installed, or undefined. @param {string} folder @param {string} wanted @returns {string |
+ * undefined}
+ */
 export function installedNode(folder, wanted) {
   const at = wanted.lastIndexOf("@");
   const home = join(folder, "node_modules", wanted.slice(0, at));
@@ -86,7 +89,10 @@ async function bring(host, folder, wanted) {
   return join(folder, path.slice(fresh.length + 1));
 }
 
-/** The environment with this Node first on the path. @param {Record<string, string | undefined>} env @param {string} node */
+/**
+ * The environment with this Node first on the path. @param {Record<string, string | undefined>} env @param {string}
+ * node
+ */
 export function withNodeFirst(env, node) {
   const key = Object.keys(env).find((name) => name.toUpperCase() === "PATH") ?? "PATH";
   const rest = (env[key] ?? "").split(delimiter).filter((folder) => folder !== "" && folder !== dirname(node));
@@ -94,7 +100,8 @@ export function withNodeFirst(env, node) {
 }
 
 /**
- * The environment in which every process of ours keeps what Node made of its sources: stripped and compiled once, they start with half of the work.
+ * The environment in which every process of ours keeps what Node made of its sources: stripped and compiled once, they
+ * start with half of the work.
  * @param {Record<string, string | undefined>} env
  * @param {string} state
  * @returns {Record<string, string | undefined>}

@@ -36,7 +36,10 @@ export function judge({ suite, code, result, narrowed }: Run): Outcome {
   return { suite, ...result, failed: 1, note: "it holds no test" };
 }
 
-/** Files that are run a second time before they count as failed: a fault fails twice. None unless failures are all in a few files of real clocks. */
+/**
+ * Files that are run a second time before they count as failed: a fault fails twice. None unless failures are all in a
+ * few files of real clocks.
+ */
 export function secondRun({ suite, failed, files }: Outcome): readonly FileResult[] {
   const spoilt = files.filter((file) => file.failed > 0);
   const inFiles = spoilt.reduce((sum, file) => sum + file.failed, 0);
@@ -75,7 +78,10 @@ export function readResult(file: string): SuiteResult | undefined {
   }
 }
 
-/** The closing lines: what was skipped and why, what passed only the second time, what failed, and the sum. The sum of nothing is a failure. */
+/**
+ * The closing lines: what was skipped and why, what passed only the second time, what failed, and the sum. The sum of
+ * nothing is a failure.
+ */
 export function closingLines(all: readonly Outcome[]): { readonly lines: string[]; readonly exitCode: number } {
   const skips = all.flatMap((outcome) =>
     outcome.skipped.map((skip) => `skipped: ${outcome.suite}: ${skip.name}: ${skip.reason}`),

@@ -1,6 +1,7 @@
 /**
- * `npm test`: every suite, each in a process of its own, checks two at a time and tests one after the other; then what was skipped and why, and one line
- * that sums it up. Arguments: names of suites, and paths that narrow them. Exit code 0 says that tests ran and none failed.
+ * `npm test`: every suite, each in a process of its own, checks two at a time and tests one after the other; then what
+ * was skipped and why, and one line that sums it up. Arguments: names of suites, and paths that narrow them. Exit code
+ * 0 says that tests ran and none failed.
  */
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -105,7 +106,8 @@ function run(args: readonly string[], env: Record<string, string>, hear?: (text:
   return new Promise((resolve) => {
     const child = spawn(process.execPath, args, {
       cwd: root,
-      stdio: hear === undefined ? ["ignore", 1, 1] : ["ignore", "pipe", "pipe"], // one stream, so that the last line is the last line
+      // one stream, so that the last line is the last line
+      stdio: hear === undefined ? ["ignore", 1, 1] : ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...plainOutput, NX_DAEMON: "false", NX_NO_CLOUD: "true", ...env },
     });
     for (const stream of [child.stdout, child.stderr])

@@ -53,7 +53,9 @@ export interface Selection {
   readonly unknown: readonly string[];
 }
 
-/** `npm test -- unit packages/units`: names of suites or of the group "check", and paths. Nothing named is everything. */
+/**
+ * `npm test -- unit packages/units`: names of suites or of the group "check", and paths. Nothing named is everything.
+ */
 export function select(suites: readonly Suite[], args: readonly string[]): Selection {
   const filters = args.filter((arg) => arg.includes("/"));
   const names = args.filter((arg) => !arg.includes("/"));

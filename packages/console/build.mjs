@@ -1,6 +1,7 @@
 /**
- * Builds the page: `node packages/console/build.mjs [--if-changed]`. The result lies in .tutti/console/page beside what says of which sources it was made; a build
- * replaces the folder at once, so that a gateway that runs finds the old page or the new one.
+ * Builds the page: `node packages/console/build.mjs [--if-changed]`. The result lies in .tutti/console/page beside what
+ * says of which sources it was made; a build replaces the folder at once, so that a gateway that runs finds the old
+ * page or the new one.
  */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

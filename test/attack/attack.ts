@@ -3,8 +3,8 @@ import type { TuttiUp } from "../e2e/tutti-up.ts";
 import type { WitnessReport } from "./witness.ts";
 
 /**
- * `open`: on loopback, where nobody needs credentials; `descriptors`: the same with 256 of them; `credentials`: applications `a` and `b` with
- * credentials of `tutti auth`, and with API keys at the gateway.
+ * `open`: on loopback, where nobody needs credentials; `descriptors`: the same with 256 of them; `credentials`:
+ * applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway.
  */
 export const SYSTEMS = ["open", "descriptors", "credentials"] as const;
 export type SystemKind = (typeof SYSTEMS)[number];

@@ -1,4 +1,7 @@
-/** Attacks systems of its own from outside, and tells of each attack whether it was withstood. Exit code 1: one succeeded. */
+/**
+ * Attacks systems of its own from outside, and tells of each attack whether it was withstood. Exit code 1: one
+ * succeeded.
+ */
 import { parseArgs } from "node:util";
 import { type AttackResult, brokenText } from "./attack.ts";
 import { attackRun } from "./attack-run.ts";

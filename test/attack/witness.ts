@@ -1,11 +1,15 @@
-/** Everybody else, while a system is attacked: a health probe and an application, on a thread of their own, so that they feel the system's delays and not the attacker's. */
+/**
+ * Everybody else, while a system is attacked: a health probe and an application, on a thread of their own, so that they
+ * feel the system's delays and not the attacker's.
+ */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { type AttackedSystem, MEMORY_BYTES, type Size } from "./attack.ts";
 
 /** A probe that waits longer has its orchestrator restart the process. */
-export const HEALTH_MS: Readonly<Record<Size, number>> = { long: 1_000, short: 2_000 }; // the short form shares its machine with other tests
+// the short form shares its machine with other tests
+export const HEALTH_MS: Readonly<Record<Size, number>> = { long: 1_000, short: 2_000 };
 /** Of the application's requests: a deadline with room for a machine that the attacker shares. */
 export const GOOD_SLO_MS = 1_000;
 

@@ -6,7 +6,8 @@ type Values<Options extends ParseArgsOptionsConfig> = ReturnType<
 >["values"];
 
 /**
- * The options of a benchmark. Where `--help` is asked for, `usage` is all that comes of the process (exit code 0); what can't be read is said in a line, with `usage` (exit code 2).
+ * The options of a benchmark. Where `--help` is asked for, `usage` is all that comes of the process (exit code 0); what
+ * can't be read is said in a line, with `usage` (exit code 2).
  *
  * @param options - one whose default is a number takes numbers only
  */

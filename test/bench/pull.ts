@@ -1,8 +1,10 @@
 /**
- * What the data plane costs: one executor (this process) pulls from ingresses (processes of their own) over both adapters.
- * `node test/bench/pull.ts [--rounds 2000] [--pulls 4000] [--way tcp|nats]`. Prints JSON: latencies in µs, CPU in µs per pull.
+ * What the data plane costs: one executor (this process) pulls from ingresses (processes of their own) over both
+ * adapters. `node test/bench/pull.ts [--rounds 2000] [--pulls 4000] [--way tcp|nats]`. Prints JSON: latencies in µs,
+ * CPU in µs per pull.
  *
- * The incast: 8 sources hold 8 objects of 150 KB each, and all 64 are asked for at once, as when the inputs of a large batch lie on many ingresses.
+ * The incast: 8 sources hold 8 objects of 150 KB each, and all 64 are asked for at once, as when the inputs of a large
+ * batch lie on many ingresses.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * Nanoseconds to encode and decode what travels most: `node test/bench/wire.ts`. Prints JSON. CPU time, and the best of some rounds: what else
- * runs on a machine only ever adds.
+ * Nanoseconds to encode and decode what travels most: `node test/bench/wire.ts`. Prints JSON. CPU time, and the best of
+ * some rounds: what else runs on a machine only ever adds.
  */
 import {
   BatchDispatched,

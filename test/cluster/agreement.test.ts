@@ -1,4 +1,7 @@
-/** Production's actors over a network in virtual time, and their pure cores in the simulator: the same load, the same delays. */
+/**
+ * Production's actors over a network in virtual time, and their pure cores in the simulator: the same load, the same
+ * delays.
+ */
 import { LatencyTable } from "@tutti/profile";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
 import { type Scenario, TuttiCluster, simulate } from "@tutti/simulator";

@@ -1,4 +1,7 @@
-/** A model that nobody knows yet, at once under a load that only who knows its lengths can carry: docs/algorithms.md, B9 and B12. */
+/**
+ * A model that nobody knows yet, at once under a load that only who knows its lengths can carry: docs/algorithms.md, B9
+ * and B12.
+ */
 import { type Instant, Prng, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";

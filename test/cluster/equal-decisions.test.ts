@@ -1,6 +1,6 @@
 /**
- * Sweeps run the pure cores, fault runs run whole actors over messages. With nothing between the actors that takes time, both decide the same about
- * every request: which batch, on which accelerator, from when, or why not.
+ * Sweeps run the pure cores, fault runs run whole actors over messages. With nothing between the actors that takes
+ * time, both decide the same about every request: which batch, on which accelerator, from when, or why not.
  */
 import { VIRTUAL_START } from "@tutti/clock";
 import {
@@ -21,9 +21,11 @@ import { expect, test } from "vitest";
 import { type Asked, VirtualCluster } from "./virtual-cluster.ts";
 
 /**
- * Messages take no time but turns, so at the very microsecond of a timer an arrival comes after it between actors and before it in the cores. Arrivals and SLOs of 1 and run times of 2
- * beyond a multiple of 16 keep most timers apart from arrivals. What is left is the adaptive policy's: its earliness is measured anew every 50 ms at whatever makes a thread look, and actors
- * look more often, since they measure delays. Of 16 seeds 7 have a batch that starts a step of 100 µs earlier for it; those here have none. The load is one that no ingress refuses any of.
+ * Messages take no time but turns, so at the very microsecond of a timer an arrival comes after it between actors and
+ * before it in the cores. Arrivals and SLOs of 1 and run times of 2 beyond a multiple of 16 keep most timers apart from
+ * arrivals. What is left is the adaptive policy's: its earliness is measured anew every 50 ms at whatever makes a
+ * thread look, and actors look more often, since they measure delays. Of 16 seeds 7 have a batch that starts a step of
+ * 100 µs earlier for it; those here have none. The load is one that no ingress refuses any of.
  */
 const GRID = 16;
 const MODELS = [

@@ -1,4 +1,6 @@
-/** Executors that die in mid-run, hang, lack a model, leave and come back (docs/architecture.md, 4), to the microsecond. */
+/**
+ * Executors that die in mid-run, hang, lack a model, leave and come back (docs/architecture.md, 4), to the microsecond.
+ */
 import type { LastRun } from "@tutti/actors";
 import type { EmulatedFault, Engine } from "@tutti/engine";
 import { BUCKET, BatchRefused, type ModelFaults, type ModelStatus, faultKeys, subjectsOf } from "@tutti/protocol";

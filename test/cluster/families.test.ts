@@ -1,4 +1,7 @@
-/** Families in virtual time: variants share batches and answer for themselves (docs/families.md; docs/algorithms.md, C7). */
+/**
+ * Families in virtual time: variants share batches and answer for themselves (docs/families.md; docs/algorithms.md,
+ * C7).
+ */
 import { BUCKET, type FamilySpec, type ModelSpec, variantInput } from "@tutti/protocol";
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";

@@ -1,6 +1,7 @@
 /**
- * Actors that were taken over and go on under their own names: for a while they replay what they said, in any order, and say it with other numbers. Meanwhile
- * they may do harm; once they stop, service returns within five seconds, since whatever was believed of them is found out or made anew.
+ * Actors that were taken over and go on under their own names: for a while they replay what they said, in any order,
+ * and say it with other numbers. Meanwhile they may do harm; once they stop, service returns within five seconds, since
+ * whatever was believed of them is found out or made anew.
  */
 import type { Role } from "@tutti/protocol";
 import { type ActorKey, Prng, after, micros, millis, seconds } from "@tutti/units";

@@ -1,4 +1,7 @@
-/** What ingresses tell of variants, pipelines and stages, on whole clusters in virtual time; and that a stage's model may be a family's variant. */
+/**
+ * What ingresses tell of variants, pipelines and stages, on whole clusters in virtual time; and that a stage's model
+ * may be a family's variant.
+ */
 import { BUCKET, type FamilySpec, type ModelSpec, StatsReported, subjectsOf, variantInput } from "@tutti/protocol";
 import { inlineSteps } from "@tutti/steps";
 import { type ActorKey, millis, seconds } from "@tutti/units";

@@ -1,4 +1,7 @@
-/** An executor that takes another's place on one accelerator, as `tutti split` has it: held until the other one has ended, in virtual time. */
+/**
+ * An executor that takes another's place on one accelerator, as `tutti split` has it: held until the other one has
+ * ended, in virtual time.
+ */
 import type { ExecutorPorts } from "@tutti/actors";
 import type { Engine } from "@tutti/engine";
 import { gpuId, millis, seconds } from "@tutti/units";

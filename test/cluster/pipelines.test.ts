@@ -13,7 +13,10 @@ const STEPS = {
   before: ["./duo.ts#toFirst", "./duo.ts#toSecond"],
   finish: "./duo.ts#toAnswer",
 } as const;
-/** A chain: the second stage gets as many requests as the last digit of the publisher's number says; the answer is ten times how many came back, plus what was kept. */
+/**
+ * A chain: the second stage gets as many requests as the last digit of the publisher's number says; the answer is ten
+ * times how many came back, plus what was kept.
+ */
 const DUO = findAndRead({ name: "duo", slo: "200ms", ...STEPS });
 /** The same, and a branch beside the second stage. */
 const FORK = findAndRead({

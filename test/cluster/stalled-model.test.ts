@@ -1,4 +1,6 @@
-/** A model that could be served and answers nothing is noticed, told, and started anew; one that can't be served is not. */
+/**
+ * A model that could be served and answers nothing is noticed, told, and started anew; one that can't be served is not.
+ */
 import { GpuGranted, type StatsReported } from "@tutti/protocol";
 import { after, millis, seconds, threadId } from "@tutti/units";
 import { expect, test } from "vitest";

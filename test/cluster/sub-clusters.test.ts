@@ -1,4 +1,7 @@
-/** Models and accelerators move between sub-clusters as a placement says, while requests come (docs/architecture.md, 3 and 4). */
+/**
+ * Models and accelerators move between sub-clusters as a placement says, while requests come (docs/architecture.md, 3
+ * and 4).
+ */
 import { BatchDispatched, ExecutorInventory, ModelReported, subjectsOf } from "@tutti/protocol";
 import { type GpuId, type Micros, gpuId, millis, modelNumberOf, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

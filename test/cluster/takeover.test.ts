@@ -1,4 +1,7 @@
-/** Deaths and pauses of rankers, and what is lost on the way between ranker, batcher and executor, under all checkers of test/simulation (docs/architecture.md, 4). */
+/**
+ * Deaths and pauses of rankers, and what is lost on the way between ranker, batcher and executor, under all checkers of
+ * test/simulation (docs/architecture.md, 4).
+ */
 import {
   BatchDispatched,
   BatchRefused,
@@ -180,7 +183,8 @@ test("a leader that is to stop grants until it is followed: a store that no spar
   stage.cluster.links.mend(cut);
   asked.push(...stage.load(millis(100)));
   stage.run(millis(100));
-  // A spare looks at what is due every 20 ms. The leader leaves once it is followed, before its patience ends, and its process may end 100 ms later.
+  // A spare looks at what is due every 20 ms. The leader leaves once it is followed, before its patience ends, and its
+  // process may end 100 ms later.
   expect(grants.find(({ from }) => from !== leader)!.at).toBeLessThan(millis(85));
   expect(between(since, endedAt)).toBeLessThan(millis(90 + 100));
   const gaps = grants.map(({ at }, i) => at - (grants[i - 1]?.at ?? 0));
@@ -232,7 +236,8 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
     const since = stage.cluster.now;
     const { store } = stage.cluster;
     const update = store.update.bind(store);
-    // Like a real one it takes longer than a message to somebody and back. Who follows a leader that goes on granting hears them out first, so there it may be as fast as it likes.
+    // Like a real one it takes longer than a message to somebody and back. Who follows a leader that goes on granting
+    // hears them out first, so there it may be as fast as it likes.
     if (signal === "SIGKILL") store.update = (...asked) => stage.cluster.later(millis(2), () => update(...asked));
     let ledAt = NaN;
     stage.watch(RankerAnnounced, () => (ledAt = between(since, stage.cluster.now)));
@@ -247,7 +252,8 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
     asked.push(...stage.load(millis(60), often));
     stage.run(millis(200));
     expect(grants.find(({ from }) => from !== leader)!.at).toBe(ledAt);
-    expect(refused).toBeLessThanOrEqual(signal === "SIGKILL" ? 0 : 1); // What the old one granted last is on its way when the new one is obeyed.
+    // What the old one granted last is on its way when the new one is obeyed.
+    expect(refused).toBeLessThanOrEqual(signal === "SIGKILL" ? 0 : 1);
     expect(notOk(asked)).toEqual([]);
     expect(stage.violations).toEqual([]);
   },

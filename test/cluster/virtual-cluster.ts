@@ -108,7 +108,10 @@ export interface Asked {
   readonly outcomes: Outcome[];
 }
 
-/** A whole cluster of production's own actors in virtual time, over the bus and store in memory and emulated accelerators. */
+/**
+ * A whole cluster of production's own actors in virtual time, over the bus and store in memory and emulated
+ * accelerators.
+ */
 export class VirtualCluster {
   readonly clock = new VirtualClock();
   readonly network: InMemoryNetwork;

@@ -1,4 +1,7 @@
-/** What `tutti auth` writes, taken by real servers: who comes in, who doesn't, and what becomes of those whose credentials end. */
+/**
+ * What `tutti auth` writes, taken by real servers: who comes in, who doesn't, and what becomes of those whose
+ * credentials end.
+ */
 import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect as connectPlain } from "node:net";
 import { tmpdir } from "node:os";
@@ -215,7 +218,8 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
   const servers = ports.map((port, i) => ({ name: `n-${i}`, host: "127.0.0.1", port, routePort: 0 }));
   const routes = await freePorts(4);
   expect((await auth(dir, "init", "--app", "camera", "--nats-cluster", "3", "--tls")).code).toBe(0);
-  // On ports that are free here; and a stranger with a password and an authority of its own that knows where the others are.
+  // On ports that are free here; and a stranger with a password and an authority of its own that knows where the others
+  // are.
   const placed = servers.map((server, i) => ({ ...server, routePort: routes[i]! }));
   const move = async (path: string, places: readonly object[]): Promise<string[]> => {
     const state = JSON.parse(readFileSync(join(path, "auth.json"), "utf8")) as object;

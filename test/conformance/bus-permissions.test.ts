@@ -26,7 +26,10 @@ async function as(user: string | undefined): Promise<{ nats: NatsConnection; den
   return { nats: connection, denied };
 }
 
-/** The subjects among these that the user may not publish to. The server's denials are in order, so a flush has seen them all. */
+/**
+ * The subjects among these that the user may not publish to. The server's denials are in order, so a flush has seen
+ * them all.
+ */
 async function deniedPublishing(user: string | undefined, to: readonly string[]): Promise<string[]> {
   const { nats: connection, denied } = await as(user);
   for (const subject of to) connection.control.publish(subject, NOTHING);

@@ -1,4 +1,6 @@
-/** Consumers that are slower than their publishers, on a real server: noticed on both sides, and nobody else's trouble. */
+/**
+ * Consumers that are slower than their publishers, on a real server: noticed on both sides, and nobody else's trouble.
+ */
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect as connectSocket } from "node:net";
@@ -75,8 +77,8 @@ test("a consumer that falls behind notices it itself, on that connection alone, 
     while (!isBehind() && performance.now() < end); // work that takes longer than the next message to come
   });
   await flushed(slow);
-  // A turn of the event loop reads up to 2 MB of a socket before it looks at another: of these that is seven, 0.3 s, for which the control connection
-  // waits too. Of small ones it would be so many that both are late.
+  // A turn of the event loop reads up to 2 MB of a socket before it looks at another: of these that is seven, 0.3 s,
+  // for which the control connection waits too. Of small ones it would be so many that both are late.
   const payload = new Uint8Array(300_000);
   let sent = 0;
   // Both ends share this event loop: several for each one that is read, or nothing would ever wait.

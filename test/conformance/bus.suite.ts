@@ -1,5 +1,6 @@
 /**
- * What every bus must do. Run by one test file per bus, so that an actor behaves the same in the simulator and over NATS.
+ * What every bus must do. Run by one test file per bus, so that an actor behaves the same in the simulator and over
+ * NATS.
  */
 import type { Bus, BusFailure, BusStatus, Delivery, RequestOptions, ServiceInfo } from "@tutti/bus";
 import { isBusFailure } from "@tutti/bus";
@@ -23,7 +24,9 @@ const textOf = (delivery: Delivery): string => new TextDecoder().decode(delivery
 const NOTHING = new Uint8Array(0);
 
 export interface BusTraits {
-  /** Connections of one process, or of linked ones: what passes between them needs no server, and goes on without one. */
+  /**
+   * Connections of one process, or of linked ones: what passes between them needs no server, and goes on without one.
+   */
   readonly isLocal?: boolean;
 }
 

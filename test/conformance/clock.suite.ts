@@ -1,6 +1,6 @@
 /**
- * What every clock must do, virtual or real (docs/architecture.md, 5). A test lets time pass only until something happened, so that the real
- * clock's run takes no longer than it must.
+ * What every clock must do, virtual or real (docs/architecture.md, 5). A test lets time pass only until something
+ * happened, so that the real clock's run takes no longer than it must.
  */
 import type { Alarm, Clock } from "@tutti/clock";
 import { ALWAYS, type Instant, NEVER, Prng, after, micros, millis, seconds } from "@tutti/units";
@@ -173,7 +173,10 @@ export function clockConformance(name: string, makeClock: () => Promise<ClockUnd
   });
 }
 
-/** Sets alarms to `base` or later, while it is before `base`: on a busy machine a first attempt may take too long for that. */
+/**
+ * Sets alarms to `base` or later, while it is before `base`: on a busy machine a first attempt may take too long for
+ * that.
+ */
 function arrange(clock: Clock, alarms: readonly Alarm[], set: (base: Instant) => void): void {
   for (let margin = 20; margin < 10_000; margin *= 2) {
     const base = after(clock.now(), millis(margin));

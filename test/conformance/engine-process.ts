@@ -1,6 +1,6 @@
 /**
- * An engine in a process of its own, for engines that need an environment from their start (LD_LIBRARY_PATH) or that a process
- * bears only once (WebGPU in two threads of one process crashes it).
+ * An engine in a process of its own, for engines that need an environment from their start (LD_LIBRARY_PATH) or that a
+ * process bears only once (WebGPU in two threads of one process crashes it).
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,6 +1,6 @@
 /**
- * What every engine must do, whatever it computes with. Run by one test file per engine, so that an executor behaves the same over
- * a real accelerator and an emulated one.
+ * What every engine must do, whatever it computes with. Run by one test file per engine, so that an executor behaves
+ * the same over a real accelerator and an emulated one.
  */
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
 import { BATCH_AXIS, type Tensor, bytesOf, elementCount } from "@tutti/protocol";
@@ -12,7 +12,10 @@ export interface EngineUnderTest {
   readonly models: readonly [EngineModel, EngineModel];
   /** A model that can't be loaded, if this engine has such. */
   readonly unloadable?: EngineModel;
-  /** A batch of `first`, `first + 1`, …: row i holds item `first + i`, and equal items are equal bytes. Fresh buffers each time. */
+  /**
+   * A batch of `first`, `first + 1`, …: row i holds item `first + i`, and equal items are equal bytes. Fresh buffers
+   * each time.
+   */
   inputs(model: EngineModel, batchSize: number, first: number): Tensor[];
   /** Inputs of a batch whose row `bad` can't be computed while the others can, if this engine has such. */
   poisoned?(model: EngineModel, batchSize: number, bad: number): Tensor[];

@@ -1,4 +1,7 @@
-/** Models that would read the files of their executor's process, in the real engine: none of them is loaded, whoever wrote them into the store. */
+/**
+ * Models that would read the files of their executor's process, in the real engine: none of them is loaded, whoever
+ * wrote them into the store.
+ */
 import type { Engine, LoadOutcome } from "@tutti/engine";
 import { openTrial, startOnnxEngine } from "@tutti/engine-onnx";
 import { LEAK_PLACES, completeSpec, describeModel, draftModel, generateLeak, sha256Of } from "@tutti/onnx-tools";

@@ -1,4 +1,7 @@
-/** Families on the engine that serves: whatever is cut off and shared, every variant answers what its own model answers (docs/families.md). */
+/**
+ * Families on the engine that serves: whatever is cut off and shared, every variant answers what its own model answers
+ * (docs/families.md).
+ */
 import { readFileSync } from "node:fs";
 import type { DesiredModel } from "@tutti/client";
 import { type Engine, type EngineBatch, type RunOutcome } from "@tutti/engine";

@@ -1,4 +1,7 @@
-/** The OCR pipeline's three models and its steps, one after the other on one engine: what the pipeline computes, without a cluster around it. */
+/**
+ * The OCR pipeline's three models and its steps, one after the other on one engine: what the pipeline computes, without
+ * a cluster around it.
+ */
 import { readFileSync } from "node:fs";
 import type { Engine, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
 import { completeSpec, demoModel, demoModelPath, describeModel, draftModel } from "@tutti/onnx-tools";

@@ -1,6 +1,6 @@
 /**
- * The OCR pipeline on the real models: pictures in, text out. Other pictures than the committed ones: `node packages/pipeline-ocr/fixtures/draw.ts 8 folder`, then
- * TUTTI_OCR_PICTURES=folder.
+ * The OCR pipeline on the real models: pictures in, text out. Other pictures than the committed ones: `node
+ * packages/pipeline-ocr/fixtures/draw.ts 8 folder`, then TUTTI_OCR_PICTURES=folder.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -73,7 +73,8 @@ test("a page that is upside down or lies on its side gives the same lines in the
 
 test("a large picture is read as a small one is, and its boxes are in its own pixels", async () => {
   const { lines: small } = await chain.read(picture("receipt.jpg"));
-  const large = await sharp(picture("receipt.jpg")).resize({ width: 2520 }).jpeg().toBuffer(); // 3,780 high, so kept at 2,048
+  // 3,780 high, so kept at 2,048
+  const large = await sharp(picture("receipt.jpg")).resize({ width: 2520 }).jpeg().toBuffer();
   const { lines } = await chain.read(new Uint8Array(large));
   expect(lines.map(({ text }) => text).slice(0, 5)).toEqual(small.map(({ text }) => text).slice(0, 5));
   for (const [i, { box }] of small.slice(0, 5).entries()) {

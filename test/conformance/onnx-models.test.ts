@@ -1,4 +1,7 @@
-/** The demo models, from a file that a person has to an answer that they can read; and every element type there and back. */
+/**
+ * The demo models, from a file that a person has to an answer that they can read; and every element type there and
+ * back.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

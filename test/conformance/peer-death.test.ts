@@ -1,4 +1,7 @@
-/** Deaths of peers on a real server, with the permissions of roles: what probes and the leader's vigil rest on (docs/architecture.md, 4). */
+/**
+ * Deaths of peers on a real server, with the permissions of roles: what probes and the leader's vigil rest on
+ * (docs/architecture.md, 4).
+ */
 import { Station } from "@tutti/actors";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
@@ -25,7 +28,9 @@ async function as(role: Role): Promise<NatsConnection> {
   return connection;
 }
 
-/** An actor on a connection of its own, which probes whom it hears every 20 ms and waits ten seconds for who is silent. */
+/**
+ * An actor on a connection of its own, which probes whom it hears every 20 ms and waits ten seconds for who is silent.
+ */
 async function actor(role: Role, options: { readonly key: number; readonly probes: Role | undefined }) {
   const { control: bus, bulk, store } = await as(role);
   const lost: ActorKey[] = [];

@@ -1,4 +1,7 @@
-/** Commands and snippets of the documentation work: names and flags of all of them, and what guides and README show is run. Live ones: test/e2e/serving.test.ts. */
+/**
+ * Commands and snippets of the documentation work: names and flags of all of them, and what guides and README show is
+ * run. Live ones: test/e2e/serving.test.ts.
+ */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,6 @@
 /**
- * The documentation says what the code declares, and what is cited or linked exists. A failure prints the line that the docs should have.
+ * The documentation says what the code declares, and what is cited or linked exists. A failure prints the line that the
+ * docs should have.
  */
 import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";

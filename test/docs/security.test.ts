@@ -6,7 +6,9 @@ import { expect, test } from "vitest";
 
 const APP = "camera";
 
-/** `$JS.…` and the flow control of its consumers are what reading the store takes, and the same for everybody who may. */
+/**
+ * `$JS.…` and the flow control of its consumers are what reading the store takes, and the same for everybody who may.
+ */
 function cellOf(patterns: readonly string[]): string {
   const shown = patterns
     .filter((pattern) => !pattern.startsWith("$JS."))

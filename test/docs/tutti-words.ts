@@ -1,4 +1,6 @@
-/** Whether a command of the documentation would be understood: names, flags and their values, without doing anything. */
+/**
+ * Whether a command of the documentation would be understood: names, flags and their values, without doing anything.
+ */
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "@tutti/cli/program";

@@ -1,4 +1,7 @@
-/** A small cluster's actors in this process, each on NATS connections of its own, as its service would make them: for tests of NATS itself. */
+/**
+ * A small cluster's actors in this process, each on NATS connections of its own, as its service would make them: for
+ * tests of NATS itself.
+ */
 import { randomBytes, randomInt } from "node:crypto";
 import { join } from "node:path";
 import {

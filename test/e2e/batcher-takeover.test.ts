@@ -12,7 +12,10 @@ import { ROOT, TuttiUp } from "./tutti-up.ts";
 
 const MODELS = ["m1", "m2", "m3", "m4"];
 const [RATE, SLO_MS] = [20, 3_000];
-/** Within 100 ms on a quiet machine; ten times that, as everywhere. A process that hangs is noticed by its silence, after 500 ms. */
+/**
+ * Within 100 ms on a quiet machine; ten times that, as everywhere. A process that hangs is noticed by its silence,
+ * after 500 ms.
+ */
 const [KILLED_MS, HUNG_MS] = [1_000, 5_000];
 /** Only a start that never ends takes so long. */
 const BACK_MS = 60_000;
@@ -38,7 +41,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Every model under load while `strike` goes on; each request has its answer in the end. @returns how those ended that were sent since the load is served */
+/**
+ * Every model under load while `strike` goes on; each request has its answer in the end. @returns how those ended that
+ * were sent since the load is served
+ */
 async function underLoad(strike: () => Promise<void>): Promise<string> {
   const loads = MODELS.map((model) => new SteadyLoad(client, { model, perSecond: RATE, sloMs: SLO_MS }));
   for (const load of loads) load.start();

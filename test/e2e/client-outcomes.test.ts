@@ -1,4 +1,7 @@
-/** What a publisher sees when its ingress dies, when it asks for retries, and when it takes a request back (docs/architecture.md, T1). */
+/**
+ * What a publisher sees when its ingress dies, when it asks for retries, and when it takes a request back
+ * (docs/architecture.md, T1).
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

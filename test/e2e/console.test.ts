@@ -1,4 +1,7 @@
-/** The console in a real browser, on a cluster of real processes under load. What it looks like is kept in .tutti/screenshots. */
+/**
+ * The console in a real browser, on a cluster of real processes under load. What it looks like is kept in
+ * .tutti/screenshots.
+ */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -80,7 +83,10 @@ async function awaitLoad(page: Page): Promise<void> {
   await page.getByRole("img", { name: /^Accelerator timeline: \d+ batches of/ }).waitFor(PATIENT);
 }
 
-/** Points of the timeline that have the colour of a model. Read from a copy: a canvas that is read often is drawn more slowly. */
+/**
+ * Points of the timeline that have the colour of a model. Read from a copy: a canvas that is read often is drawn more
+ * slowly.
+ */
 const colouredPoints = (page: Page): Promise<number> =>
   page.evaluate(`(() => {
     const canvas = document.querySelector(".timeline canvas");

@@ -1,4 +1,7 @@
-/** Emulated accelerators under load: batches form, answers are the asker's own, and late binding leaves the highest ids idle. */
+/**
+ * Emulated accelerators under load: batches form, answers are the asker's own, and late binding leaves the highest ids
+ * idle.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Executors with real ONNX models that are killed or abort in mid-run, or hang: their batches run elsewhere, and a model that ends one after the other is quarantined. */
+/**
+ * Executors with real ONNX models that are killed or abort in mid-run, or hang: their batches run elsewhere, and a
+ * model that ends one after the other is quarantined.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";

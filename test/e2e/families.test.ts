@@ -1,4 +1,7 @@
-/** A family with real processes: three variants of one model, served together, answer what each answers alone (docs/families.md). */
+/**
+ * A family with real processes: three variants of one model, served together, answer what each answers alone
+ * (docs/families.md).
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Runs commands of the documentation against a cluster of the tests: as they stand there, but for addresses, and for deadlines, which are other suites' matter. */
+/**
+ * Runs commands of the documentation against a cluster of the tests: as they stand there, but for addresses, and for
+ * deadlines, which are other suites' matter.
+ */
 import { execFile, execFileSync } from "node:child_process";
 import type { DocCommand } from "../fixtures/doc-blocks.ts";
 import { ROOT, type TuttiUp } from "./tutti-up.ts";

@@ -1,4 +1,7 @@
-/** Lines of text and token sequences of unlike lengths, asked by several applications at once: each gets what it gets alone, out of mixed batches. */
+/**
+ * Lines of text and token sequences of unlike lengths, asked by several applications at once: each gets what it gets
+ * alone, out of mixed batches.
+ */
 import { mkdir, mkdtemp, rm, writeFile, copyFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -44,7 +47,8 @@ beforeAll(async () => {
   // By distributions the scheduler may well decide to run unlike lengths apart; here they are to share runs.
   const how = ["--executors", "1", "--patience", "0.2", "--latency", "means"];
   up = await TuttiUp.start(["--no-demo", "--models", folder, ...how]);
-  client = await connect({ servers: up.url, app: "e2e", retries: 3 }); // a machine that is busy with anything may refuse some
+  // a machine that is busy with anything may refuse some
+  client = await connect({ servers: up.url, app: "e2e", retries: 3 });
   const credentials = readCredentials(join(up.runDirectory, new URL(up.url).port, "creds/profiler.nk"));
   tap = await connectNats({ servers: up.url, name: "tap", credentials });
   const reader = new FrameReader().on(BatchFinished, ({ thread, batchSize }) => {
@@ -84,7 +88,10 @@ const random = (count: number, seed: number): Float32Array => {
   return Float32Array.from({ length: count }, () => prng.nextFloat() * 2 - 1);
 };
 
-/** The sizes of the batches in which these came together and then alone: executors tell the profiler once a second, and what ran before may be told meanwhile. */
+/**
+ * The sizes of the batches in which these came together and then alone: executors tell the profiler once a second, and
+ * what ran before may be told meanwhile.
+ */
 async function batchesOf(asks: readonly Ask[]): Promise<readonly number[]> {
   batches.clear();
   expect(await compare(asks)).toBeLessThan(1e-4);

@@ -1,4 +1,6 @@
-/** The one NATS server of a cluster dies, or is stopped, under load: it comes back with its store, and service with it. */
+/**
+ * The one NATS server of a cluster dies, or is stopped, under load: it comes back with its store, and service with it.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -72,7 +74,8 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     process.stdout.write(
       `${signal}: away for ${(backMs - struckMs).toFixed(0)} ms, served ${(first!.settledMs - backMs).toFixed(0)} ms later; ${load.summary()}\n`,
     );
-    // Within a second; on a machine that is busy with something else as many times more as the server's own start takes.
+    // Within a second; on a machine that is busy with something else as many times more as the server's own start
+    // takes.
     const slowness = Math.max(1, (backMs - struckMs) / START_MS);
     expect(first!.settledMs - backMs).toBeLessThan(1_000 * slowness);
     expect(load.late()).toEqual([]);

@@ -1,4 +1,7 @@
-/** What an operator does to a running system, from a second shell: looking at it, restarting it under load, taking executors out of it. */
+/**
+ * What an operator does to a running system, from a second shell: looking at it, restarting it under load, taking
+ * executors out of it.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -9,7 +12,10 @@ import { type Tutti, connect } from "@tutti/client";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ROOT, TuttiUp, tutti } from "./tutti-up.ts";
 
-/** Two executors of two accelerators each; l(8) = 200 ms, so what remains of them while one restarts serves 80 requests a second. */
+/**
+ * Two executors of two accelerators each; l(8) = 200 ms, so what remains of them while one restarts serves 80 requests
+ * a second.
+ */
 const PROFILES = "models: [{ name: echo, sloMs: 4000, batchMax: 8, alphaMs: 20, betaMs: 40 }]\n";
 const PER_SECOND = 40;
 /** Every process starts anew, one after the other, on a machine that may be busy. */
@@ -173,7 +179,8 @@ test("logs come from the agent, and are followed while a process is replaced, by
   expect(new Set(lines.map(({ process }) => process))).toEqual(new Set(PROCESSES));
   const following = follow("logs", "ranker-1", "--follow", "--json");
   const replaced = following.line((line) => !known.has(readyOf(line) ?? [...known][0]!));
-  // Two at once would be two rankers at once: whoever comes second waits until the first is done, or is refused because it goes on.
+  // Two at once would be two rankers at once: whoever comes second waits until the first is done, or is refused because
+  // it goes on.
   const both = await Promise.all(["ranker-0", "ranker-1"].map((name) => up.command("restart", name)));
   for (const { code, stderr } of both)
     expect([code, stderr]).toEqual(

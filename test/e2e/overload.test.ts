@@ -1,4 +1,7 @@
-/** Ten times what a real system of processes can carry, for a few seconds: docs/architecture.md, T7. Exact claims stand in test/cluster/overload.test.ts. */
+/**
+ * Ten times what a real system of processes can carry, for a few seconds: docs/architecture.md, T7. Exact claims stand
+ * in test/cluster/overload.test.ts.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +11,10 @@ import { type FloodPart } from "../bench/overload/flood.ts";
 import { runFlood } from "../bench/overload/flooded-system.ts";
 import { TuttiUp } from "./tutti-up.ts";
 
-/** l(b) = 5·b + 40 ms with an SLO of 500 ms: one accelerator carries about 150 r/s, so the flood is no more than any machine can make. */
+/**
+ * l(b) = 5·b + 40 ms with an SLO of 500 ms: one accelerator carries about 150 r/s, so the flood is no more than any
+ * machine can make.
+ */
 const GOODPUT = 120;
 let folder: string;
 let up: TuttiUp;

@@ -1,4 +1,7 @@
-/** The planner among real processes: executors come and go by its advice, it is seen by `tutti plan --live` and over HTTP, and nobody misses it when it dies. */
+/**
+ * The planner among real processes: executors come and go by its advice, it is seen by `tutti plan --live` and over
+ * HTTP, and nobody misses it when it dies.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +10,9 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { SteadyLoad } from "./steady-load.ts";
 import { TuttiUp, type UpEvent } from "./tutti-up.ts";
 
-/** Runs of 200 ms, one request each: 5 requests a second keep an accelerator busy, and cost the machine next to nothing. */
+/**
+ * Runs of 200 ms, one request each: 5 requests a second keep an accelerator busy, and cost the machine next to nothing.
+ */
 const MODELS = "models: [{ name: slow, sloMs: 3000, batchMax: 1, alphaMs: 200, betaMs: 0 }]\n";
 const SLO_MS = 3_000;
 const EPOCH_MS = 6_000;
@@ -81,7 +86,8 @@ test("executors follow a load that steps up and down within two epochs, and noth
   expect(performance.now() - downAt).toBeLessThan(2 * EPOCH_MS);
   while (executors() > 2) await scaled("drain", up.events.length);
   await low.until("ok", downAt, 20_000, 30);
-  // Whoever couldn't be served while too few executors were there was told so; who was sent while some were drained was served.
+  // Whoever couldn't be served while too few executors were there was told so; who was sent while some were drained was
+  // served.
   const settled = [...(await low.stop()), ...high.settled];
   expect(settled.filter(({ status }) => !ANSWERS.has(status))).toEqual([]);
   expect(low.okShare(downAt, Infinity)).toBe(1);

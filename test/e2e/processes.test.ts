@@ -1,4 +1,7 @@
-/** `tutti up` as a group of processes: what dies is started again, and in the end nothing is left. Emulated models, so that starts are quick. */
+/**
+ * `tutti up` as a group of processes: what dies is started again, and in the end nothing is left. Emulated models, so
+ * that starts are quick.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

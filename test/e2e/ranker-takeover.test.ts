@@ -1,4 +1,7 @@
-/** Rankers of a real cluster die, are stopped and hang under open-loop load: another grants on, and every request gets its one answer (docs/architecture.md, 4). */
+/**
+ * Rankers of a real cluster die, are stopped and hang under open-loop load: another grants on, and every request gets
+ * its one answer (docs/architecture.md, 4).
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +13,10 @@ import { TuttiUp } from "./tutti-up.ts";
 
 const [KILLS, TERMS] = [5, 3];
 const RATE = 100;
-/** Ten times the 12 ms that are wanted after SIGKILL; a spare that takes over is cold after SIGTERM too. `npm run bench:takeover` measures. */
+/**
+ * Ten times the 12 ms that are wanted after SIGKILL; a spare that takes over is cold after SIGTERM too. `npm run
+ * bench:takeover` measures.
+ */
 const [KILLED_MS, TERMINATED_MS, HUNG_MS] = [120, 120, 2_000];
 
 let folder: string;

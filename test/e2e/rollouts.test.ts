@@ -1,4 +1,7 @@
-/** Versions of a model on real processes: a canary from 0 to 100 % and back under load, a shadow that finds a difference, and a rollout that turns back by itself. */
+/**
+ * Versions of a model on real processes: a canary from 0 to 100 % and back under load, a shadow that finds a
+ * difference, and a rollout that turns back by itself.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +35,9 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
-/** Requests one after another in time, each counted once under the version that answered, or the code of its refusal. */
+/**
+ * Requests one after another in time, each counted once under the version that answered, or the code of its refusal.
+ */
 class Load {
   readonly counts: Record<string, number> = {};
   /** Of all, also of those sent while a command ran. */

@@ -1,4 +1,7 @@
-/** `tutti up` with applications and TLS, and what applications and a stolen role try that must not work (docs/security.md). */
+/**
+ * `tutti up` with applications and TLS, and what applications and a stolen role try that must not work
+ * (docs/security.md).
+ */
 import { readFileSync, readdirSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect as connectPlain } from "node:net";

@@ -1,4 +1,6 @@
-/** The demo models, asked in every way that there is: from the command line, by the client, and by a plain NATS client. */
+/**
+ * The demo models, asked in every way that there is: from the command line, by the client, and by a plain NATS client.
+ */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** An open loop of requests through the TypeScript client: what became of each, and when. For tests that break the network under load. */
+/**
+ * An open loop of requests through the TypeScript client: what became of each, and when. For tests that break the
+ * network under load.
+ */
 import type { Tutti } from "@tutti/client";
 
 export interface Settled {

@@ -1,4 +1,7 @@
-/** Two sub-clusters on a NATS server with everybody's own rights: models that don't fit into one accelerator's memory together are served side by side. */
+/**
+ * Two sub-clusters on a NATS server with everybody's own rights: models that don't fit into one accelerator's memory
+ * together are served side by side.
+ */
 import { dirname } from "node:path";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
 import { type Tutti, connect } from "@tutti/client";
@@ -66,7 +69,10 @@ const placement = (): Promise<Placement> =>
     });
   });
 
-/** The first answers, whatever is said before: a model that did not fit where everything was at first is tried again where it is placed. */
+/**
+ * The first answers, whatever is said before: a model that did not fit where everything was at first is tried again
+ * where it is placed.
+ */
 async function served(): Promise<void> {
   const loads = MODELS.map((model) => new SteadyLoad(client, { model, perSecond: 10, sloMs: SLO_MS }));
   for (const load of loads) load.start();

@@ -1,4 +1,7 @@
-/** Traces in a real Jaeger: what became of a request, from whoever sent it to its answer (docs/observability.md); and a doctor's look at the same cluster. */
+/**
+ * Traces in a real Jaeger: what became of a request, from whoever sent it to its answer (docs/observability.md); and a
+ * doctor's look at the same cluster.
+ */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -94,7 +94,10 @@ export class TuttiUp {
     return this.#events;
   }
 
-  /** The first event of that name (that fits), from `after` on in the list of events, past or to come; rejects when it ends without. */
+  /**
+   * The first event of that name (that fits), from `after` on in the list of events, past or to come; rejects when it
+   * ends without.
+   */
   next(name: string, fits: (event: UpEvent) => boolean = () => true, after = 0): Promise<UpEvent> {
     return new Promise((resolve, reject) => {
       const look = (): void => {

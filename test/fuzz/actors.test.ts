@@ -1,6 +1,7 @@
 /**
- * Whole actors in virtual time, fed with mutations of what they say to each other. From outside, nothing that anybody sends concerns anybody else (T8); from
- * inside, where a well-formed lie may be believed for a while, no actor stops, nobody gets a wrong or a second answer (T1, T2), and service comes back.
+ * Whole actors in virtual time, fed with mutations of what they say to each other. From outside, nothing that anybody
+ * sends concerns anybody else (T8); from inside, where a well-formed lie may be believed for a while, no actor stops,
+ * nobody gets a wrong or a second answer (T1, T2), and service comes back.
  */
 import type { Bus, Delivery } from "@tutti/bus";
 import { BUCKET, CONTENT, HEADER, PLACEMENT_KEY } from "@tutti/protocol";
@@ -204,7 +205,8 @@ test("entries of the store that can't be read, or say what no writer of ours say
     put(BUCKET.leases, `model.${prng.nextInt(2) === 0 ? "x" : "-1"}`, toJson({ batcher: 5 }));
   });
   expect(faults).toEqual([]);
-  // Some of these can be loaded, which holds an accelerator up and may cost others their deadline; never more than that.
+  // Some of these can be loaded, which holds an accelerator up and may cost others their deadline; never more than
+  // that.
   for (const { value, outcomes } of asked) {
     expect(outcomes).toHaveLength(1);
     expect(outcomes[0]?.status === "ok" ? outcomes[0].value : value).toBe(value);

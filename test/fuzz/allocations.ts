@@ -1,6 +1,6 @@
 /**
- * How much memory a call asks for: typed arrays, and arrays of a given length, are counted while it runs. What a message declares must never make a reader
- * ask for more than the message's own bytes justify (T7, T8).
+ * How much memory a call asks for: typed arrays, and arrays of a given length, are counted while it runs. What a
+ * message declares must never make a reader ask for more than the message's own bytes justify (T7, T8).
  */
 const COUNTED = [
   "Uint8Array",

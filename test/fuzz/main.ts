@@ -1,4 +1,7 @@
-/** `npm run fuzz -- --bytes [--cases n] [--seed s] [--only name]`: every reader of bytes against mutated messages. Exit code 1: one did what it must not. */
+/**
+ * `npm run fuzz -- --bytes [--cases n] [--seed s] [--only name]`: every reader of bytes against mutated messages. Exit
+ * code 1: one did what it must not.
+ */
 import { parseArgs } from "node:util";
 import { attack } from "./campaign.ts";
 import { TARGETS } from "./targets.ts";

@@ -93,7 +93,9 @@ const STRANGE: readonly unknown[] = [
   ...[[], {}, [[]], [null], { a: 1 }, nested(40), Array(70).fill(1), { __proto__: null }, { length: 4_294_967_295 }],
 ];
 
-/** A value that is well-formed and not what was meant: one to three members are replaced, left out, doubled or renamed. */
+/**
+ * A value that is well-formed and not what was meant: one to three members are replaced, left out, doubled or renamed.
+ */
 export function mutatedValue(value: unknown, prng: Prng): unknown {
   let copy: unknown = structuredClone(value);
   for (let changes = 1 + prng.nextInt(3); changes > 0; changes--) copy = changedValue(copy, prng);

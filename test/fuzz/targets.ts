@@ -1,6 +1,6 @@
 /**
- * Every reader of bytes that come from elsewhere, with real messages to start from. `read` gives what it makes of them, or throws its typed refusal; whatever
- * else it throws is a fault.
+ * Every reader of bytes that come from elsewhere, with real messages to start from. `read` gives what it makes of them,
+ * or throws its typed refusal; whatever else it throws is a fault.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -61,7 +61,10 @@ export interface Target {
   readonly name: string;
   readonly samples: readonly Uint8Array[];
   read(bytes: Uint8Array): unknown;
-  /** Where the bytes stand for a value: the bytes of what `change` makes of it, so that readers are tried behind the syntax as well. */
+  /**
+   * Where the bytes stand for a value: the bytes of what `change` makes of it, so that readers are tried behind the
+   * syntax as well.
+   */
   reform?(sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array;
   /** Bytes that it may ask for beside what the message's own length justifies. */
   readonly room?: number;

@@ -1,4 +1,6 @@
-/** Decision logs are kept, and stay byte for byte as they are until somebody means to change a decision: see README.md. */
+/**
+ * Decision logs are kept, and stay byte for byte as they are until somebody means to change a decision: see README.md.
+ */
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decisionLines, readDecisions } from "@tutti/simulator";

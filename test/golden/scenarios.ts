@@ -30,7 +30,10 @@ const base: Scenario = {
   phases: [],
 };
 
-/** docs/algorithms.md, A10.1: R_i at 0.75(i−1) ms, l(b) = b + 5 ms, SLO 12 ms, 3 accelerators; A10.2 leaves out R13 to R15. */
+/**
+ * docs/algorithms.md, A10.1: R_i at 0.75(i−1) ms, l(b) = b + 5 ms, SLO 12 ms, 3 accelerators; A10.2 leaves out R13 to
+ * R15.
+ */
 const paper = (left: readonly number[]): Scenario => {
   const numbers = Array.from({ length: 43 }, (_, i) => i + 1).filter((i) => !left.includes(i));
   const entries = numbers.map((i) => ({

@@ -1,6 +1,7 @@
 /**
- * T1: each request that an ingress got is answered once, by its deadline plus what an answer may take, unless that ingress died.
- * T2: an answer carries the outputs of its request, and executors are handed rows of requests that still wait.
+ * T1: each request that an ingress got is answered once, by its deadline plus what an answer may take, unless that
+ * ingress died. T2: an answer carries the outputs of its request, and executors are handed rows of requests that still
+ * wait.
  */
 import type { PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/pull";
@@ -10,7 +11,10 @@ import type { Incarnation } from "./process.ts";
 import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 
-/** An ingress waits d_resp longer than the deadline, which is at most five times its median; links are late by 8 ms at most. */
+/**
+ * An ingress waits d_resp longer than the deadline, which is at most five times its median; links are late by 8 ms at
+ * most.
+ */
 const ANSWER_US_MAX = 45_000;
 
 /** Two hops, and what an ingress waits before it sends again what found nobody. */
@@ -65,7 +69,8 @@ export class AnswerChecker {
   /** An ingress publishes to a reply subject. */
   /**
    * @param taken - by the bus: what is not is tried again on the next connection
-   * @param isKept - unlike a refusal of one class to many, which goes without that insurance (packages/actors, `refuseAlike`)
+   * @param isKept - unlike a refusal of one class to many, which goes without that insurance (packages/actors,
+   *   `refuseAlike`)
    */
   sent(actor: Incarnation, reply: string, taken: boolean, isKept: boolean): void {
     const asked = this.#byReply.get(reply);

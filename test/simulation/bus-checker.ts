@@ -1,4 +1,7 @@
-/** HOST-1 and HOST-2 of packages/bus: what one actor sends to a subject reaches another in order and at most once, whichever way it takes. */
+/**
+ * HOST-1 and HOST-2 of packages/bus: what one actor sends to a subject reaches another in order and at most once,
+ * whichever way it takes.
+ */
 import type { Delivery } from "@tutti/bus";
 import type { Channel } from "./link.ts";
 import type { Plan } from "./plan.ts";

@@ -25,7 +25,10 @@ const PUBLISHERS = 2;
 /** What happens at one instant: more than this never ends. */
 const FIRES_MAX = 100_000;
 
-/** A whole cluster of production's actors in virtual time, in processes and on hosts as a plan groups them, over links, a store and accelerators that it makes fail. */
+/**
+ * A whole cluster of production's actors in virtual time, in processes and on hosts as a plan groups them, over links,
+ * a store and accelerators that it makes fail.
+ */
 export class Cluster {
   readonly clock = new VirtualClock({ firesMax: FIRES_MAX });
   readonly links: Links;

@@ -1,6 +1,7 @@
 /**
- * T4 and T5, from what is sent: grants come from who holds the epoch, for accelerators of its sub-cluster; a batch comes from who holds its model's term, for a grant that it was given and that
- * nobody used before; an executor accepts one batch per grant, of its own incarnation, only of the epoch that it joined last and granted since it came to that
+ * T4 and T5, from what is sent: grants come from who holds the epoch, for accelerators of its sub-cluster; a batch
+ * comes from who holds its model's term, for a grant that it was given and that nobody used before; an executor accepts
+ * one batch per grant, of its own incarnation, only of the epoch that it joined last and granted since it came to that
  * sub-cluster, never of an older sequence or term, never after validUntil, and reports each once.
  */
 import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
@@ -15,10 +16,16 @@ const RUNS_MAX = 5;
 /** An accepted batch waits for others and for inputs that don't come, then runs. */
 const RUN_US_MAX = 900_000;
 
-/** Since the engine was given it: a few runs before it, three times as long as planned, or a deadline that ends the engine. */
+/**
+ * Since the engine was given it: a few runs before it, three times as long as planned, or a deadline that ends the
+ * engine.
+ */
 const HUNG_US_MAX = 400_000;
 
-/** Writes of one model's lease in a trial: whoever wrote it is left alone for a peer's time-out, and batchers are restarted a few times. */
+/**
+ * Writes of one model's lease in a trial: whoever wrote it is left alone for a peer's time-out, and batchers are
+ * restarted a few times.
+ */
 const MOVES_MAX = 40;
 
 interface Grant extends GpuGranted {
@@ -62,7 +69,10 @@ export class FenceChecker {
   readonly #batches = new Map<string, BatchDispatched>();
   readonly #accepted = new Map<string, Accepted>();
   readonly #obeyed = new Map<ActorKey, Obeyed>();
-  /** Batches of an epoch that their executor has not told yet that it obeys it. Who wakes reads a new leader's word and its batch in one turn, and its own word leaves at the turn's end. */
+  /**
+   * Batches of an epoch that their executor has not told yet that it obeys it. Who wakes reads a new leader's word and
+   * its batch in one turn, and its own word leaves at the turn's end.
+   */
   readonly #untold = new Set<Untold>();
   readonly #running = new Map<string, number>();
   /** In the order in which they were given to their engines. */
@@ -141,7 +151,8 @@ export class FenceChecker {
     const obeyed = this.#of(actor.key);
     const says = (what: string): void => this.#report("T5", `${actor.name} accepts batch ${batchId} ${what}`);
     if (batch.executor !== actor.key) says("of another incarnation");
-    // Who hears in one turn that it goes and that it stays tells both leaders, and which of them it obeys its next batch shows.
+    // Who hears in one turn that it goes and that it stays tells both leaders, and which of them it obeys its next
+    // batch shows.
     if (obeyed.told.get(this.#subClusterOf.get(batch.epoch)) === batch.epoch) obeyed.epoch = batch.epoch;
     obeyed.told.clear();
     if (batch.epoch !== obeyed.epoch) this.#untold.add({ at: this.#now(), epoch: batch.epoch, obeyed, says });
@@ -156,7 +167,10 @@ export class FenceChecker {
     raise(obeyed.terms, model, batch.term);
   }
 
-  /** By telling epoch e when it is free, an executor promises to obey nothing older of its sub-cluster, and nothing of another. */
+  /**
+   * By telling epoch e when it is free, an executor promises to obey nothing older of its sub-cluster, and nothing of
+   * another.
+   */
   promised(actor: Incarnation, { epoch }: Pick<GpuFreed, "epoch">): void {
     const obeyed = this.#of(actor.key);
     const [from, to] = [this.#subClusterOf.get(obeyed.epoch), this.#subClusterOf.get(epoch)];

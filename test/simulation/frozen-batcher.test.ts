@@ -1,4 +1,7 @@
-/** A batcher that is stopped with grants and requests in its hands, and wakes when its models are another's (docs/architecture.md, T5). */
+/**
+ * A batcher that is stopped with grants and requests in its hands, and wakes when its models are another's
+ * (docs/architecture.md, T5).
+ */
 import { GpuGranted, RequestRefused } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -1,7 +1,7 @@
 /**
- * `npm run fuzz -- --seeds n [--from seed]` runs so many seeds, on as many threads as there are cores (`--workers w`); `--minutes n` runs until time is up;
- * `--seed s` runs one and tells its story. Exit code 1: seeds failed, and for each the command that replays it is printed. Ten of them are enough
- * (`--failures n`).
+ * `npm run fuzz -- --seeds n [--from seed]` runs so many seeds, on as many threads as there are cores (`--workers w`);
+ * `--minutes n` runs until time is up; `--seed s` runs one and tells its story. Exit code 1: seeds failed, and for each
+ * the command that replays it is printed. Ten of them are enough (`--failures n`).
  */
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";

@@ -1,4 +1,6 @@
-/** Which actors share a process, and which processes a host, by seed; and what goes wrong between processes of one host. */
+/**
+ * Which actors share a process, and which processes a host, by seed; and what goes wrong between processes of one host.
+ */
 import { Prng } from "@tutti/units";
 
 export interface ProcessPlan {

@@ -1,4 +1,7 @@
-/** One link between two processes of a simulated host: in order, at times slow or full, until it breaks or an end closes it. */
+/**
+ * One link between two processes of a simulated host: in order, at times slow or full, until it breaks or an end closes
+ * it.
+ */
 import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/bus";
 import type { Prng } from "@tutti/units";
 import type { LinkFaults } from "./groupings.ts";

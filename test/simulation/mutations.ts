@@ -7,7 +7,10 @@ export interface Mutation {
   readonly replace: string;
   /** The first seed to try: near one that finds it, so that the suite stays short. A guess, not a promise. */
   readonly from?: number;
-  /** Looked for where each actor has a process and a host of its own, as some seeds have it: it takes a broken connection, which links make up for. */
+  /**
+   * Looked for where each actor has a process and a host of its own, as some seeds have it: it takes a broken
+   * connection, which links make up for.
+   */
   readonly isApart?: boolean;
 }
 

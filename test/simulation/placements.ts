@@ -1,4 +1,7 @@
-/** Which seeds have two sub-clusters, and how models and accelerators are placed in them: anyhow while faults last, sensibly before and after. */
+/**
+ * Which seeds have two sub-clusters, and how models and accelerators are placed in them: anyhow while faults last,
+ * sensibly before and after.
+ */
 import { DEFAULT_SUB_CLUSTER } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import type { Plan } from "./plan.ts";
@@ -13,7 +16,9 @@ export interface Placings {
   readonly first: Placing;
   readonly changes: readonly { readonly atUs: number; readonly placing: Placing }[];
   readonly last: Placing;
-  /** Much less than in production, in some seeds too little for what is on its way: that is refused then, and put back. */
+  /**
+   * Much less than in production, in some seeds too little for what is on its way: that is refused then, and put back.
+   */
   readonly lingerForUs: number;
   readonly keptForUs: number;
 }

@@ -21,11 +21,14 @@ export type Action =
   /** Messages between these and all others are lost; `hearing`: only those to them. The store is on the other side. */
   | { readonly kind: "cut"; readonly slots: readonly string[]; readonly hearing: boolean; readonly forUs: number }
   /**
-   * Its peers and the store are cut off from it and take it for dead, and whoever takes its place is not heard by those who still listen to it: so the
-   * old one and the new one are obeyed by different actors at a time (T5).
+   * Its peers and the store are cut off from it and take it for dead, and whoever takes its place is not heard by those
+   * who still listen to it: so the old one and the new one are obeyed by different actors at a time (T5).
    */
   | { readonly kind: "usurp"; readonly slot: string; readonly forUs: number }
-  /** A connection breaks, and what is on its way over it is lost. Only ingresses use their second one, for requests and answers. */
+  /**
+   * A connection breaks, and what is on its way over it is lost. Only ingresses use their second one, for requests and
+   * answers.
+   */
   | {
       readonly kind: "disconnect";
       readonly slot: string;
@@ -37,7 +40,10 @@ export type Action =
   | { readonly kind: "store-out"; readonly forUs: number }
   /** The store answers nobody, and at the same moment somebody dies whose place can be taken only through it. */
   | { readonly kind: "headless"; readonly slot: string; readonly forUs: number }
-  /** The NATS server is killed and started again: every connection breaks at once, what was under way is lost, and the store is away. */
+  /**
+   * The NATS server is killed and started again: every connection breaks at once, what was under way is lost, and the
+   * store is away.
+   */
   | { readonly kind: "server-restart"; readonly forUs: number }
   /** One who was not there yet comes, or one leaves in order and does not come back while faults last. */
   | { readonly kind: "join" | "leave"; readonly slot: string }
@@ -69,8 +75,9 @@ export interface EngineFaults {
 }
 
 /**
- * All that one seed decides. `calm`: nothing but restarts while what remains can carry the load, so that T9 holds for every request. `struck`: nothing but
- * SIGKILLs, one at a time and long after the one before, so that it is known by when somebody else must have taken over.
+ * All that one seed decides. `calm`: nothing but restarts while what remains can carry the load, so that T9 holds for
+ * every request. `struck`: nothing but SIGKILLs, one at a time and long after the one before, so that it is known by
+ * when somebody else must have taken over.
  */
 export interface Plan {
   readonly seed: number;
@@ -105,7 +112,10 @@ export interface Plan {
   readonly actions: readonly { readonly atUs: number; readonly action: Action }[];
 }
 
-/** Hosts are this far from true time at most: two of them differ by twice that, a fifth of the least d_ctrl of which validities are reckoned. */
+/**
+ * Hosts are this far from true time at most: two of them differ by twice that, a fifth of the least d_ctrl of which
+ * validities are reckoned.
+ */
 const SKEW_US_MAX = 100;
 const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
 

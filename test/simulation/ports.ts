@@ -96,7 +96,10 @@ export interface StoreLink {
   carry(run: () => void): void;
 }
 
-/** The store as an actor sees it. A call that does not get there fails; what a watch misses it is shown later, as by a client that reconnects. */
+/**
+ * The store as an actor sees it. A call that does not get there fails; what a watch misses it is shown later, as by a
+ * client that reconnects.
+ */
 export function actorStore(store: Store, actor: Incarnation, watcher: PortWatcher, link: StoreLink): Store {
   const come = (run: () => void): void => link.carry(() => actor.perform(run));
   const call = <T>(done: (result: T | { failure: string }) => void, perform: (answer: (result: T) => void) => void) => {

@@ -7,8 +7,9 @@ export interface CrashWatcher {
 }
 
 /**
- * One process of a simulated host, with one actor or several: it can be killed in mid-word, stopped (SIGSTOP) and woken with all that came meanwhile before
- * it, and its clock differs from the others'. Everything that reaches it goes through `perform`, so that a dead one does nothing any more.
+ * One process of a simulated host, with one actor or several: it can be killed in mid-word, stopped (SIGSTOP) and woken
+ * with all that came meanwhile before it, and its clock differs from the others'. Everything that reaches it goes
+ * through `perform`, so that a dead one does nothing any more.
  */
 export class Process {
   readonly name: string;
@@ -99,7 +100,10 @@ export class Incarnation {
   }
 }
 
-/** An actor's clock: true time plus the skew of its process; what is due while the process is stopped comes when it wakes, once. */
+/**
+ * An actor's clock: true time plus the skew of its process; what is due while the process is stopped comes when it
+ * wakes, once.
+ */
 export class ActorClock implements Clock {
   readonly #clock: VirtualClock;
   readonly #actor: Incarnation;

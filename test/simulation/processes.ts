@@ -1,6 +1,6 @@
 /**
- * Builds a process of the simulation as packages/cli builds one: its actors share two connections and a clock's skew, hear each other through HostBus, offer
- * each other their rows, and are linked with the other processes of their host.
+ * Builds a process of the simulation as packages/cli builds one: its actors share two connections and a clock's skew,
+ * hear each other through HostBus, offer each other their rows, and are linked with the other processes of their host.
  */
 import {
   AWAKE_WITHIN,

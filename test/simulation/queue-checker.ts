@@ -1,6 +1,7 @@
 /**
- * What a batcher does with each request, from what it gets and sends (M1 of packages/scheduling, T1, T3): a request that it has queued leaves in a
- * batch, refused or withdrawn, once; one that comes back from a batch that was turned away leaves again; and none stays until its ingress gives up.
+ * What a batcher does with each request, from what it gets and sends (M1 of packages/scheduling, T1, T3): a request
+ * that it has queued leaves in a batch, refused or withdrawn, once; one that comes back from a batch that was turned
+ * away leaves again; and none stays until its ingress gives up.
  */
 import {
   type BatchDispatched,
@@ -73,10 +74,12 @@ export class QueueChecker {
     const known = ledger.entries.get(id);
     // What was withdrawn may be told again: its batch ran without it, or an earlier holder's executor that had it died.
     const isBack = known?.state === "left" && known.withdrawnAt > -Infinity;
-    // Its executor died: the ingress, whom a late question for missed arrivals had made take it for an orphan, tells it again while the refusal is on its way.
+    // Its executor died: the ingress, whom a late question for missed arrivals had made take it for an orphan, tells it
+    // again while the refusal is on its way.
     const isOrphan = known?.state === "left" && known.batch !== undefined && this.#ended.has(known.batch.executor);
     if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack && !isOrphan) return;
-    // Its ingress was silent for so long that the batcher may have given it up: then this is new to it, else it repeats what is out, and is not queued.
+    // Its ingress was silent for so long that the batcher may have given it up: then this is new to it, else it repeats
+    // what is out, and is not queued.
     const isUnsure = known?.isLoose === true && known.term >= arrival.term;
     if (known?.state === "out" && isUnsure) return;
     const { term, thread, deadline } = arrival;
@@ -184,7 +187,8 @@ export class QueueChecker {
     const entry = ledger.entries.get(`${ingress}/${seq}`);
     if (entry?.state === "out") entry.isLoose = true; // It does not come back with its batch, and may come again.
     if (entry?.state !== "queued") return;
-    // An arrival that waits for the batcher to hear of its lease can't be withdrawn: it is refused, to nobody, when the thread starts.
+    // An arrival that waits for the batcher to hear of its lease can't be withdrawn: it is refused, to nobody, when the
+    // thread starts.
     if (ledger.served.get(entry.thread) !== entry.term) entry.isLoose = true;
     entry.state = "left";
     entry.withdrawnAt = this.#now();
@@ -194,7 +198,8 @@ export class QueueChecker {
   givenUp(ingress: Incarnation, { seq }: RequestWithdrawn, batcher: ActorKey): void {
     const actor = this.#batchers.get(batcher);
     if (actor === undefined || !actor.alive || actor.paused) return;
-    // The last batcher has nobody to hand its models to: with its goodbye it lets go of all that waits, for who takes them next.
+    // The last batcher has nobody to hand its models to: with its goodbye it lets go of all that waits, for who takes
+    // them next.
     if (this.#ended.has(batcher)) return;
     const ledger = this.#of(actor);
     const entry = ledger.entries.get(`${ingress.key}/${seq}`);

@@ -4,7 +4,10 @@ import type { Plan } from "./plan.ts";
 
 /** Of the seeds that are neither calm nor struck and have two models. */
 const SHARE = 0.4;
-/** The second model is a version of the first: it is asked for by its name, and gets whatever share of the first one's requests. */
+/**
+ * The second model is a version of the first: it is asked for by its name, and gets whatever share of the first one's
+ * requests.
+ */
 const SECOND = "model-0/2";
 
 /** A generator of its own, so that seeds without rollouts mean what they meant. */

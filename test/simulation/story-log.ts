@@ -3,7 +3,10 @@ import type { Instant } from "@tutti/units";
 
 const LINES_MAX = 4000;
 
-/** What happened, last: told to people when a seed fails; and a digest of everything, by which two runs of a seed are compared (T6). */
+/**
+ * What happened, last: told to people when a seed fails; and a digest of everything, by which two runs of a seed are
+ * compared (T6).
+ */
 export class StoryLog {
   readonly #lines: string[] = [];
   readonly #isTold: boolean;

@@ -3,7 +3,10 @@ import { leaseKeys } from "@tutti/protocol";
 import type { ActorKey, Instant } from "@tutti/units";
 import type { Report } from "./violation.ts";
 
-/** Pings every 10 ms here, two hops and a write; in a live system they come every 2 ms (see takeover.test.ts of test/cluster for exact times). */
+/**
+ * Pings every 10 ms here, two hops and a write; in a live system they come every 2 ms (see takeover.test.ts of
+ * test/cluster for exact times).
+ */
 const RANKER_US_MAX = 40_000;
 /** Probes every 20 ms, and a write. Issue: within 100 ms. */
 const BATCHER_US_MAX = 100_000;

@@ -1,5 +1,6 @@
 /**
- * One seed: a cluster starts, faults come and go while requests arrive, then faults stop and service must come back. Checkers look on after every event.
+ * One seed: a cluster starts, faults come and go while requests arrive, then faults stop and service must come back.
+ * Checkers look on after every event.
  */
 import { BUCKET } from "@tutti/protocol";
 import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
@@ -26,7 +27,10 @@ export interface TrialResult {
   readonly story: readonly string[];
 }
 
-/** Once faults stop every model is served again by then: a peer's time-out, a lease, and an introduction that was lost, which is repeated every second. */
+/**
+ * Once faults stop every model is served again by then: a peer's time-out, a lease, and an introduction that was lost,
+ * which is repeated every second.
+ */
 export const LIVENESS_BOUND: Micros = seconds(2.5);
 /** A model that could not be served for a while lets in all that comes again by then: "recovers within a second". */
 const SHARES_BOUND: Micros = seconds(1);
@@ -42,7 +46,10 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent"): Tri
   return trial.result();
 }
 
-/** Of models in plans with nothing but SIGKILLs; and when after one nobody notices it any more: a takeover, a lease, an introduction. */
+/**
+ * Of models in plans with nothing but SIGKILLs; and when after one nobody notices it any more: a takeover, a lease, an
+ * introduction.
+ */
 const STRUCK_SLO_US = 150_000;
 const TAKEN_OVER_US = 100_000;
 /** A probe of an executor that died goes unanswered by then, and the batchers have heard of it. */
@@ -166,8 +173,8 @@ class Trial {
   }
 
   /**
-   * Each model has been served, and nothing was lost on the way. A2 may refuse some of them on a cluster of one accelerator: deferred batches of several
-   * models that fall due together have no slack.
+   * Each model has been served, and nothing was lost on the way. A2 may refuse some of them on a cluster of one
+   * accelerator: deferred batches of several models that fall due together have no slack.
    *
    * @param orElse - what is as good as having been served
    */
@@ -188,7 +195,8 @@ class Trial {
       if (!this.#advance(millis(PROBE_SLO_MS + 60))) return false;
       const asked = this.#cluster.asked.slice(first);
       if (this.#isServed(asked)) return true;
-      // Shares that an outage has cut find back within a second. What they let in until then may be too little for one of it to be served (`isServed`).
+      // Shares that an outage has cut find back within a second. What they let in until then may be too little for one
+      // of it to be served (`isServed`).
       const isShared = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "TUTTI_OVERLOADED";
       if (this.#isServed(asked, isShared) && this.#cluster.now < limit) continue;
       this.#checkers.fail("liveness", `after service came back: ${summary(asked)}`);
@@ -215,8 +223,8 @@ class Trial {
   #loadedAt = Infinity;
 
   /**
-   * T1, with nothing but deaths: whoever asks later than takeover takes is served, and no request that a living ingress holds is left to its timer. (Those
-   * of a batch that died with its executor may be refused.)
+   * T1, with nothing but deaths: whoever asks later than takeover takes is served, and no request that a living ingress
+   * holds is left to its timer. (Those of a batch that died with its executor may be refused.)
    */
   #checkStruck(): void {
     const { actions } = this.#plan;

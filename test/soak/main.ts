@@ -1,4 +1,7 @@
-/** Keeps a cluster under load for a long time, and looks whether anything grows, is lost or is answered wrongly. Exit code 1: something was. */
+/**
+ * Keeps a cluster under load for a long time, and looks whether anything grows, is lost or is answered wrongly. Exit
+ * code 1: something was.
+ */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CLIENT_GRACE_MS, IN_TIME_SHARE_MIN } from "../e2e/chaos/verdict.ts";

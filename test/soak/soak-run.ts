@@ -1,4 +1,7 @@
-/** One soak from start to end: a cluster of two nodes under load, disturbances, a strike now and then, and what its processes held all the while. */
+/**
+ * One soak from start to end: a cluster of two nodes under load, disturbances, a strike now and then, and what its
+ * processes held all the while.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Whether a series grows: a straight line through the means of equal stretches after a warm-up. Neighbouring samples resemble each other, those of stretches
- * hardly do, so the error of the slope is that of independent ones.
+ * Whether a series grows: a straight line through the means of equal stretches after a warm-up. Neighbouring samples
+ * resemble each other, those of stretches hardly do, so the error of the slope is that of independent ones.
  */
 export interface Sample {
   readonly atS: number;

@@ -1,7 +1,9 @@
 import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
 import { type Instant, instant } from "@tutti/units";
 
-/** What an ingress is told of a batch beside its results, so that the trace of each request says where its time went. */
+/**
+ * What an ingress is told of a batch beside its results, so that the trace of each request says where its time went.
+ */
 export interface BatchTrace {
   /** Of the batch's own span; undefined where nobody records it. */
   readonly context: SpanContext | undefined;

@@ -3,8 +3,9 @@ import { ALWAYS, type Instant, type Micros, after, micros, millis, seconds } fro
 /** Having sent nothing but heartbeats and reports for so long, an actor is idle. */
 const IDLE_AFTER = seconds(1);
 /**
- * So much further apart are heartbeats for each peer that is heard: those who listen to each other hear 40 beats a second of one another at most, however many
- * they are, until beats are as rare as those of idle actors. Otherwise the beats of a cluster would grow with the square of its hosts.
+ * So much further apart are heartbeats for each peer that is heard: those who listen to each other hear 40 beats a
+ * second of one another at most, however many they are, until beats are as rare as those of idle actors. Otherwise the
+ * beats of a cluster would grow with the square of its hosts.
  */
 const APART_FOR_EACH = millis(25);
 

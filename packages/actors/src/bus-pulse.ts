@@ -6,8 +6,8 @@ import { ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 export const AWAKE_WITHIN = millis(20);
 
 /**
- * Whether the NATS server itself is awake. One that gets no processor for a second, as happens where every core is busy, makes everybody look dead to everybody:
- * time in which it left a PING unanswered says nothing of anybody.
+ * Whether the NATS server itself is awake. One that gets no processor for a second, as happens where every core is
+ * busy, makes everybody look dead to everybody: time in which it left a PING unanswered says nothing of anybody.
  */
 export class BusPulse {
   readonly #bus: Pick<Bus, "flush">;

@@ -42,8 +42,8 @@ export interface CatalogWatcher {
 }
 
 /**
- * The models of the cluster, kept current from the buckets of models, profiles and leases. Entries that can't be read are reported and ignored: a bad
- * one must not take the others down (T8).
+ * The models of the cluster, kept current from the buckets of models, profiles and leases. Entries that can't be read
+ * are reported and ignored: a bad one must not take the others down (T8).
  */
 export class Catalog {
   readonly #store: Store;
@@ -67,7 +67,10 @@ export class Catalog {
     this.#watcher = watcher;
   }
 
-  /** `ready` is called once all that was there has been delivered: a starting actor reads current terms before it obeys (T5). */
+  /**
+   * `ready` is called once all that was there has been delivered: a starting actor reads current terms before it obeys
+   * (T5).
+   */
   open(ready: () => void): void {
     this.#onReady = ready;
     this.#watch(
@@ -105,8 +108,8 @@ export class Catalog {
     return this.#byName.get(name);
   }
   /**
-   * Who answers requests under this name: the model of that name, or a family that has a variant of it. While one is made of the other both are there; then
-   * the one that serves does, and of two the newer.
+   * Who answers requests under this name: the model of that name, or a family that has a variant of it. While one is
+   * made of the other both are there; then the one that serves does, and of two the newer.
    */
   target(name: string): CatalogModel | undefined {
     const own = this.#byName.get(name);

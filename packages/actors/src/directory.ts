@@ -30,7 +30,10 @@ export interface PeerWatcher {
   onLost?(peer: Heartbeat): void;
 }
 
-/** Who is alive: the actors whose last heartbeat is younger than the time-out, longer where they beat rarely, and who did not say that they leave. */
+/**
+ * Who is alive: the actors whose last heartbeat is younger than the time-out, longer where they beat rarely, and who
+ * did not say that they leave.
+ */
 export class Directory {
   readonly #clock: Clock;
   readonly #timeout: Micros;
@@ -100,7 +103,10 @@ export class Directory {
     return this.#peers.get(key)?.connection === this.#connection;
   }
 
-  /** Proof that it is gone: it is lost without a time-out. One that only lost its connection joins again with its next heartbeat. */
+  /**
+   * Proof that it is gone: it is lost without a time-out. One that only lost its connection joins again with its next
+   * heartbeat.
+   */
   lose(key: ActorKey): void {
     this.#gone.set(key, this.#clock.now());
     const [oldest] = this.#gone.keys();
@@ -124,7 +130,9 @@ export class Directory {
     this.#pulse?.reset();
   }
 
-  /** Our connection was made anew: what peers said meanwhile is lost, so each gets a whole time-out to be heard here. */
+  /**
+   * Our connection was made anew: what peers said meanwhile is lost, so each gets a whole time-out to be heard here.
+   */
   reconnected(): void {
     this.#isAway = false;
     this.#connection++;
@@ -139,8 +147,8 @@ export class Directory {
 
   #sweep(): void {
     const now = this.#clock.now();
-    // Our own stall looks like everybody's silence, and timers run before what has arrived is read: it doesn't count, and after a long one peers get a
-    // whole time-out to be heard again.
+    // Our own stall looks like everybody's silence, and timers run before what has arrived is read: it doesn't count,
+    // and after a long one peers get a whole time-out to be heard again.
     const stall = now - this.#sweptAt - this.#sweepEvery;
     this.#sweptAt = now;
     const awakeAt = this.#awakeAt();
@@ -154,7 +162,9 @@ export class Directory {
       if (after(heardAt, last.every ?? NO_TIME) < deadline) this.#lose(last);
   }
 
-  /** Whether all peers beat rarely: their silence is noticed so much later that the server need not be asked as often. */
+  /**
+   * Whether all peers beat rarely: their silence is noticed so much later that the server need not be asked as often.
+   */
   #isQuiet(): boolean {
     for (const { last } of this.#peers.values()) if ((last.every ?? NO_TIME) < QUIET_PULSE_EVERY) return false;
     return true;

@@ -20,7 +20,10 @@ export interface Leader {
   readonly subCluster: string;
 }
 
-/** Sub-clusters of which a leader is remembered; beyond, newcomers are not heard (T7). None is ever forgotten: an older leader could be taken for a newer one. */
+/**
+ * Sub-clusters of which a leader is remembered; beyond, newcomers are not heard (T7). None is ever forgotten: an older
+ * leader could be taken for a newer one.
+ */
 const LEADERS_MAX = 1_024;
 
 /** A lease is written before it is announced, so by then every server has it. */
@@ -38,10 +41,12 @@ export interface LeaderWatchOptions {
 }
 
 /**
- * Who leads each sub-cluster: the highest epoch ever heard there, from announcements, heartbeats and grants alike. Older ones are not obeyed (T5). And who is about to: a
- * spare that has asked the store for the lease, for as long as that may take. It is told things, and obeyed in nothing.
+ * Who leads each sub-cluster: the highest epoch ever heard there, from announcements, heartbeats and grants alike.
+ * Older ones are not obeyed (T5). And who is about to: a spare that has asked the store for the lease, for as long as
+ * that may take. It is told things, and obeyed in nothing.
  *
- *   LW1. An epoch is believed at once and then looked up: one that the store has not reached is nobody's, however it was heard, and whoever has the lease leads.
+ *   LW1. An epoch is believed at once and then looked up: one that the store has not reached is nobody's, however it
+ *        was heard, and whoever has the lease leads.
  */
 export class LeaderWatch {
   readonly #options: LeaderWatchOptions;

@@ -12,15 +12,17 @@ const RELAXED_EVERY = millis(1);
 const IDLE_TICKS = 32;
 
 /**
- * `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only together with others.
- * `upkeep`: as `now`, but repeated whether or not there is work, so that it does not count as work (Station).
+ * `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only
+ * together with others. `upkeep`: as `now`, but repeated whether or not there is work, so that it does not count as
+ * work (Station).
  */
 export type Urgency = "now" | "soon" | "upkeep";
 
 /**
- * Control messages to the same destination in one turn of the event loop travel as one bus message, flushed at the end of the turn: a small NATS
- * message costs 9 µs of CPU alone, a record in a frame a tenth of one. What may wait a millisecond (arrivals, refusals, reports of what is done) is
- * gathered for that long when there is much of it: a machine that is short of processors is helped by fewer messages, not by earlier ones.
+ * Control messages to the same destination in one turn of the event loop travel as one bus message, flushed at the end
+ * of the turn: a small NATS message costs 9 µs of CPU alone, a record in a frame a tenth of one. What may wait a
+ * millisecond (arrivals, refusals, reports of what is done) is gathered for that long when there is much of it: a
+ * machine that is short of processors is helped by fewer messages, not by earlier ones.
  */
 export class Outbox {
   readonly #bus: Bus;

@@ -7,8 +7,9 @@ import type { Directory } from "./directory.ts";
 /** How often each peer is probed that somebody must know of at once. */
 export const PROBE_EVERY: Micros = millis(20);
 /**
- * Probes in one round (T7): up to so many peers are probed each time, more of them in turn. At 20 ms that is 5,000 probes a second at most: one costs
- * its sender and the server about 1 µs each, since all of a round leave in one write, and wakes one process for 5 µs.
+ * Probes in one round (T7): up to so many peers are probed each time, more of them in turn. At 20 ms that is 5,000
+ * probes a second at most: one costs its sender and the server about 1 µs each, since all of a round leave in one
+ * write, and wakes one process for 5 µs.
  */
 const PROBES_MAX = 100;
 /** Strangers that are asked after at once (T7). */
@@ -27,14 +28,17 @@ export interface PeerProbesOptions {
 }
 
 /**
- * Empty messages to peers' own subjects, each with a reply subject. Nobody answers them: when a process dies its connection goes with it, and the server
- * itself says that nobody is there any more. That is proof where silence is none, so it needs no time-out that a busy machine could reach.
+ * Empty messages to peers' own subjects, each with a reply subject. Nobody answers them: when a process dies its
+ * connection goes with it, and the server itself says that nobody is there any more. That is proof where silence is
+ * none, so it needs no time-out that a busy machine could reach.
  *
- * It is believed only of a peer that was heard since our own connection was last made. Its interest is then known where we are: servers of a cluster
- * hand on subscriptions and messages of a connection in order. And after a server's restart nobody is taken for dead who only comes back later than we.
+ * It is believed only of a peer that was heard since our own connection was last made. Its interest is then known where
+ * we are: servers of a cluster hand on subscriptions and messages of a connection in order. And after a server's
+ * restart nobody is taken for dead who only comes back later than we.
  *
- * A stranger holds something and was never heard, as where a lone process was killed and started again. If nobody is there for STRANGER_GONE_AFTER it is gone,
- * while our connection is the first that we have: its server has then been there longer than we.
+ * A stranger holds something and was never heard, as where a lone process was killed and started again. If nobody is
+ * there for STRANGER_GONE_AFTER it is gone, while our connection is the first that we have: its server has then been
+ * there longer than we.
  */
 export class PeerProbes {
   readonly #options: PeerProbesOptions;

@@ -5,8 +5,9 @@ import type { GpuId } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 
 /**
- * Where models are scheduled and accelerators belong, kept current from the bucket of plans. An entry that can't be read, or is older than what is known, is
- * reported and ignored (T8). Where nobody has ever planned, and once the entry is deleted, everything belongs to the default.
+ * Where models are scheduled and accelerators belong, kept current from the bucket of plans. An entry that can't be
+ * read, or is older than what is known, is reported and ignored (T8). Where nobody has ever planned, and once the entry
+ * is deleted, everything belongs to the default.
  */
 export class PlacementBook {
   readonly #store: Store;

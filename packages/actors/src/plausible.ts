@@ -1,6 +1,7 @@
 /**
- * Whether the moments and lengths of time in a message can be meant. Fixed messages are checked as they are read, but for the codec every moment is one, also
- * those that are infinite or in another century: believed once, such a number would stay in a heap, an average or a plan for good (T8).
+ * Whether the moments and lengths of time in a message can be meant. Fixed messages are checked as they are read, but
+ * for the codec every moment is one, also those that are infinite or in another century: believed once, such a number
+ * would stay in a heap, an average or a plan for good (T8).
  */
 import {
   type BatchDispatched,
@@ -17,7 +18,10 @@ import { type Instant, type Micros, seconds } from "@tutti/units";
 /** The longest deadline, and as much again for clocks that differ and messages that are late. */
 const HORIZON = 2 * SLO_US_MAX;
 
-/** At most: four times the way there, which is some milliseconds. For so long a grant keeps older ones of its accelerator from being obeyed. */
+/**
+ * At most: four times the way there, which is some milliseconds. For so long a grant keeps older ones of its
+ * accelerator from being obeyed.
+ */
 const GRANT_VALID_FOR = seconds(4);
 
 const isNear = (at: Instant, now: Instant): boolean => at - now <= HORIZON && now - at <= HORIZON;

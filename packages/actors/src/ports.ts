@@ -20,24 +20,38 @@ export interface LocalActors {
 export interface ActorPorts {
   /** Control messages. */
   readonly bus: Bus;
-  /** A second connection for publishers' requests and answers, so that one blocked consumer of bulk data never delays control. */
+  /**
+   * A second connection for publishers' requests and answers, so that one blocked consumer of bulk data never delays
+   * control.
+   */
   readonly bulk: Bus;
-  /** ingress: a third one for answers, whose user may publish to applications' inboxes and nowhere else. Default: `bulk`. */
+  /**
+   * ingress: a third one for answers, whose user may publish to applications' inboxes and nowhere else. Default:
+   * `bulk`.
+   */
   readonly answers?: Bus;
   readonly store: Store;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
   /** Random bytes for secrets; seeded in the simulator. */
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop is. */
+  /**
+   * Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop
+   * is.
+   */
   readonly vitals?: () => Readonly<Record<string, number>>;
   /** Whether the server is awake, asked once for all actors of a process. Default: each asks for itself. */
   readonly pulse?: BusPulse;
   /** What the actors of one process offer each other besides messages. */
   readonly local?: LocalActors;
-  /** How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way. */
+  /**
+   * How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way.
+   */
   readonly links?: { readonly own: LinkAddress; hear(beat: Heartbeat): void };
-  /** Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that can't be told. */
+  /**
+   * Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that
+   * can't be told.
+   */
   readonly processLives?: (pid: number) => boolean | undefined;
 }
 
@@ -53,7 +67,9 @@ export interface ActorConfig {
   readonly peerTimeout: Micros;
   /** How often peers are probed whose death must be known at once. Default: 20 ms. */
   readonly probeEvery?: Micros;
-  /** How long what may wait (arrivals, refusals, reports) is gathered into one message. Default: 1 ms; 0: nothing waits. */
+  /**
+   * How long what may wait (arrivals, refusals, reports) is gathered into one message. Default: 1 ms; 0: nothing waits.
+   */
   readonly gatherFor?: Micros;
 }
 

@@ -10,8 +10,8 @@ export interface KnownRoute {
 }
 
 /**
- * How requests are shared between versions of models, kept current from the bucket of plans. An entry that can't be read is reported and ignored: the last
- * one that could be stays in force (T8).
+ * How requests are shared between versions of models, kept current from the bucket of plans. An entry that can't be
+ * read is reported and ignored: the last one that could be stays in force (T8).
  */
 export class RouteBook {
   readonly #store: Store;

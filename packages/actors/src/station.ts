@@ -16,7 +16,10 @@ export interface StationOptions extends PeerWatcher {
   readonly role: Role;
   /** Whose heartbeats matter to this actor. */
   readonly listensTo: readonly Role[];
-  /** Whose death it must know of at once, not only after a time-out (peer-probes.ts says what that costs). Default: nobody's. */
+  /**
+   * Whose death it must know of at once, not only after a time-out (peer-probes.ts says what that costs). Default:
+   * nobody's.
+   */
   readonly probes?: (peer: Heartbeat) => boolean;
   /** What its own heartbeats carry besides who it is. */
   readonly beat?: () => Partial<Heartbeat>;
@@ -28,7 +31,10 @@ export interface StationOptions extends PeerWatcher {
 /** How often a heartbeat says where links connect to: a third of what such a beat costs. */
 const LINK_TOLD_EVERY = seconds(1);
 
-/** What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services protocol. */
+/**
+ * What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services
+ * protocol.
+ */
 export class Station {
   readonly subjects: Subjects;
   readonly reader = new FrameReader();
@@ -225,7 +231,8 @@ export class Station {
   }
 
   #read(delivery: Delivery): void {
-    if (delivery.payload.length === 0 && delivery.reply !== undefined) return; // A probe: that it came here is all it wanted.
+    // A probe: that it came here is all it wanted.
+    if (delivery.payload.length === 0 && delivery.reply !== undefined) return;
     const fault = this.reader.read(delivery.payload);
     if (fault === undefined) return;
     this.faults++;

@@ -1,4 +1,7 @@
-/** As well-formed.ts, for the messages by which running times alone come to the profiler: what is believed here would be planned with (T8). */
+/**
+ * As well-formed.ts, for the messages by which running times alone come to the profiler: what is believed here would be
+ * planned with (T8).
+ */
 import {
   ALONE_TOLD_MAX,
   APPS_TOLD_MAX,

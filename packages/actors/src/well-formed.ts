@@ -1,6 +1,6 @@
 /**
- * What packed messages must look like before a handler sees them: msgpack carries any value, and one that is believed once would stay in a directory, a
- * heap or an average (T8). Fixed messages are checked as they are read.
+ * What packed messages must look like before a handler sees them: msgpack carries any value, and one that is believed
+ * once would stay in a directory, a heap or an average (T8). Fixed messages are checked as they are read.
  */
 import {
   BATCH_SIZE_MAX,

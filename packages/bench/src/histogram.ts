@@ -1,4 +1,6 @@
-/** Latencies, counted: HdrHistogram with three significant digits, whose encoded form tools of other languages read too. */
+/**
+ * Latencies, counted: HdrHistogram with three significant digits, whose encoded form tools of other languages read too.
+ */
 import { type Histogram, build, encodeIntoCompressedBase64 } from "hdr-histogram-js";
 
 /** Milliseconds. Null where there were none. */

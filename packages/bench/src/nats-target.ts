@@ -1,6 +1,6 @@
 /**
- * Load over NATS, as any publisher sends it, but encoded once: no promise, no timer and no decoding for a request, so that one process offers thousands of
- * requests a second beside the cluster that it measures.
+ * Load over NATS, as any publisher sends it, but encoded once: no promise, no timer and no decoding for a request, so
+ * that one process offers thousands of requests a second beside the cluster that it measures.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";

@@ -1,9 +1,10 @@
 /**
  * OpenLoop: requests leave when they are due, whatever became of the earlier ones.
  *
- *   L1. Latency counts from the moment at which a request was due, not from when it left: neither a server that stalls nor a client that is late
- *       hides the requests that had to wait (no coordinated omission).
- *   L2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO and the grace.
+ *   L1. Latency counts from the moment at which a request was due, not from when it left: neither a server that stalls
+ *       nor a client that is late hides the requests that had to wait (no coordinated omission).
+ *   L2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO and
+ *       the grace.
  *   L3. Whatever waits here is bounded: beyond `inFlightMax` a request isn't sent, and says so.
  */
 import type { Alarm, Clock } from "@tutti/clock";
@@ -48,7 +49,10 @@ const LOST_KEPT_MAX = 65_536;
 const SENDS_PER_TURN = 512;
 /** So soon after the call the first moment lies. */
 const LEAD = millis(20);
-/** The longest that arrivals wait to go out together, where there are many: an alarm for each would cost more than the request. */
+/**
+ * The longest that arrivals wait to go out together, where there are many: an alarm for each would cost more than the
+ * request.
+ */
 const TICK = micros(500);
 const DENSE = micros(250);
 const SWEEP_EVERY = millis(50);
@@ -158,7 +162,10 @@ export class OpenLoop {
     this.#endIfOver();
   }
 
-  /** Entries are in the order of sending, and the longest SLO of all counts: so the first that isn't over ends the search. */
+  /**
+   * Entries are in the order of sending, and the longest SLO of all counts: so the first that isn't over ends the
+   * search.
+   */
   #sweep(): void {
     const now = this.#clock.now();
     for (const [token, sent] of this.#inFlight) {

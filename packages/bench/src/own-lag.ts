@@ -1,6 +1,7 @@
 /**
- * How far the client itself was behind: a load generator that can't keep its pace measures itself. Three things are watched: how late requests left, how
- * late its event loop came round (answers are read, and their times taken, as late as that), and how much of its thread was used.
+ * How far the client itself was behind: a load generator that can't keep its pace measures itself. Three things are
+ * watched: how late requests left, how late its event loop came round (answers are read, and their times taken, as late
+ * as that), and how much of its thread was used.
  */
 import type { Clock, Stop } from "@tutti/clock";
 import { type Instant, type Micros, after, formatDuration, micros, millis } from "@tutti/units";

@@ -1,4 +1,6 @@
-/** What became of the requests of one stream, and of the whole over time. Only what was due within the window counts. */
+/**
+ * What became of the requests of one stream, and of the whole over time. Only what was due within the window counts.
+ */
 import type { Instant } from "@tutti/units";
 import { nameOf, type LoadStream } from "./arrivals.ts";
 import { LatencyHistogram, type PercentilePoint, type Percentiles } from "./histogram.ts";

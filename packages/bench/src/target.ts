@@ -21,7 +21,10 @@ export const OK = "ok";
 export const OK_ANSWER: Answer = { outcome: OK, retryAfterMs: 0 };
 
 export interface Target {
-  /** Every answer goes there, also those to requests that had theirs, or were given up. Called once, before anything is sent. */
+  /**
+   * Every answer goes there, also those to requests that had theirs, or were given up. Called once, before anything is
+   * sent.
+   */
   open(onAnswer: (token: number, answer: Answer) => void): void;
   /** Never blocks. @returns false when it can't leave (too large, no connection): the request counts as unsent */
   send(request: Outgoing): boolean;

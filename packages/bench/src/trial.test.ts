@@ -49,7 +49,8 @@ test("a server that stalls for a second shows in the percentiles with every requ
   });
   virtual.advanceBy(seconds(20));
   const report = await ended;
-  // A tenth of the requests waited for 0 to 1 s, evenly: one loop that waits for each answer would have seen a single one.
+  // A tenth of the requests waited for 0 to 1 s, evenly: one loop that waits for each answer would have seen a single
+  // one.
   expect(report.offered).toBe(10_000);
   expect(report.latencyMs.p50).toBeCloseTo(10, 0);
   expect(report.latencyMs.p99! / 910).toBeCloseTo(1, 1);

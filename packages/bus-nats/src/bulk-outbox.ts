@@ -16,8 +16,9 @@ interface Waiting {
 }
 
 /**
- * Data frames on their way to the bus. Small ones to one subject in one turn of the event loop travel as one message (a message alone costs 9 µs of
- * CPU, within another 1), larger ones at once, and those that no message can hold in fragments.
+ * Data frames on their way to the bus. Small ones to one subject in one turn of the event loop travel as one message (a
+ * message alone costs 9 µs of CPU, within another 1), larger ones at once, and those that no message can hold in
+ * fragments.
  */
 export class BulkOutbox {
   readonly #bus: Bus;
@@ -95,7 +96,9 @@ export class BulkOutbox {
     return fragments.every((fragment) => this.#publish(subject, reply, fragment));
   }
 
-  /** The bus takes its own copy, so one buffer serves all: an allocation of 150 KB each time costs more than the copy. */
+  /**
+   * The bus takes its own copy, so one buffer serves all: an allocation of 150 KB each time costs more than the copy.
+   */
   #joined(frame: DataFrame): Uint8Array {
     if (frame.body.length === 0) return frame.head;
     const scratch = this.#scratchOf(frame.byteLength);

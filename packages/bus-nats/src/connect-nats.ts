@@ -12,8 +12,8 @@ export interface NatsOptions {
   /** As the server's monitoring shows it; the connections add `control`, `bulk` or `answers`. */
   readonly name: string;
   /**
-   * Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. Default: what the credentials file names beside the
-   * seed; without one, `_INBOX`.
+   * Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. Default: what the
+   * credentials file names beside the seed; without one, `_INBOX`.
    */
   readonly inboxPrefix?: string;
   readonly credentials?: Credentials;
@@ -35,8 +35,8 @@ export interface NatsOptions {
 }
 
 /**
- * One actor's NATS: control and bulk data travel on connections of their own, because a consumer that is slow with bulk data stalls the
- * whole connection of whoever sends it (docs/architecture.md, 8).
+ * One actor's NATS: control and bulk data travel on connections of their own, because a consumer that is slow with bulk
+ * data stalls the whole connection of whoever sends it (docs/architecture.md, 8).
  */
 export interface NatsConnection {
   readonly control: Bus;
@@ -151,7 +151,8 @@ function openConnection(
     waitOnFirstConnect: options.waitForServer ?? false,
     pingInterval: options.pingMs ?? 3_000,
     maxPingOut: 2,
-    // Of one attempt: as long as a starved machine may take, and a server that hangs keeps us from the next of the list.
+    // Of one attempt: as long as a starved machine may take, and a server that hangs keeps us from the next of the
+    // list.
     timeout: 5_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),

@@ -4,8 +4,8 @@ import { type Authenticator, tokenAuthenticator, usernamePasswordAuthenticator }
 import { nkeySigner } from "./nkey-signer.ts";
 
 /**
- * Who a connection is: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds` file with a JWT), or what a
- * foreign NATS server may want instead.
+ * Who a connection is: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds` file
+ * with a JWT), or what a foreign NATS server may want instead.
  */
 export type Credentials =
   | { readonly kind: "file"; readonly text: string }

@@ -13,7 +13,10 @@ interface Assembly {
   byteLength: number;
 }
 
-/** Cuts messages into frames, and puts those together that came in fragments. Malformed ones are told and dropped; nothing throws. */
+/**
+ * Cuts messages into frames, and puts those together that came in fragments. Malformed ones are told and dropped;
+ * nothing throws.
+ */
 export class FrameIntake {
   readonly #onFault: (text: string) => void;
   readonly #onFrame: (frame: DecodedFrame, delivery: Delivery) => void;

@@ -20,16 +20,17 @@ const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 2_000;
 
 /**
- * A watch on a JetStream KV bucket: a push consumer over the newest entry of each key. Whatever goes wrong (a gap in the sequence, two
- * heartbeats missed, a reconnect, a lost consumer) is repaired in one way: everything is read again, and only what changed is told. The
- * library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a watch would be blind for a minute after a server of a
- * cluster died.
+ * A watch on a JetStream KV bucket: a push consumer over the newest entry of each key. Whatever goes wrong (a gap in
+ * the sequence, two heartbeats missed, a reconnect, a lost consumer) is repaired in one way: everything is read again,
+ * and only what changed is told. The library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a
+ * watch would be blind for a minute after a server of a cluster died.
  *
- *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while the watch was
- *       interrupted may be left out.
- *   W2. It has caught up when it has told every key that the stream held once the consumer stood, or else with the next heartbeat, which a
- *       server sends only when it has nothing to send. The server's own count of what is pending is not believed: of an entry that is
- *       overwritten while a consumer starts, it is wrong for ever, or nought before the new entry has come.
+ *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while
+ *       the watch was interrupted may be left out.
+ *   W2. It has caught up when it has told every key that the stream held once the consumer stood, or else with the next
+ *       heartbeat, which a server sends only when it has nothing to send. The server's own count of what is pending is
+ *       not believed: of an entry that is overwritten while a consumer starts, it is wrong for ever, or nought before
+ *       the new entry has come.
  */
 export class KvWatch {
   readonly #options: KvWatchOptions;
@@ -233,7 +234,10 @@ class Attempt {
   }
 }
 
-/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<redelivered>.<stream seq>.<consumer seq>.<time>.<pending>[.<token>]` */
+/**
+ * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<redelivered>.<stream seq>.<consumer
+ * seq>.<time>.<pending>[.<token>]`
+ */
 function positionOf(reply: string | undefined): { revision: number; delivered: number } | undefined {
   const tokens = reply?.split(".") ?? [];
   if (tokens[0] !== "$JS" || tokens[1] !== "ACK" || tokens.length < 9) return undefined;

@@ -1,4 +1,6 @@
-/** How often the server is asked for a sign of life, and how late it may be before this side counts as a slow consumer. */
+/**
+ * How often the server is asked for a sign of life, and how late it may be before this side counts as a slow consumer.
+ */
 const PROBE_MS = 1_000;
 export const SLOW_MS = 2_000;
 
@@ -13,8 +15,9 @@ export interface LagProbeOptions {
 }
 
 /**
- * How far behind this side of a connection is. A PONG comes after everything that the server had for us before, so the time that one takes is the time
- * that all of that waits: in the server, in the sockets, and for our own event loop. Nothing else tells a slow consumer of itself before it is cut off.
+ * How far behind this side of a connection is. A PONG comes after everything that the server had for us before, so the
+ * time that one takes is the time that all of that waits: in the server, in the sockets, and for our own event loop.
+ * Nothing else tells a slow consumer of itself before it is cut off.
  */
 export class LagProbe {
   readonly #options: LagProbeOptions;

@@ -51,7 +51,8 @@ export class NatsBus implements Bus {
     this.#connection = connection;
     this.#payloadMax = connection.info?.max_payload ?? 1_048_576;
     this.#inbox = `${inboxPrefix}.${randomBytes(12).toString("base64url")}`;
-    // One inbox for all requests: a subscription per request costs the server five times as much (docs/architecture.md, 8).
+    // One inbox for all requests: a subscription per request costs the server five times as much (docs/architecture.md,
+    // 8).
     connection.subscribe(`${this.#inbox}.r.*`, {
       callback: (error, message) => {
         if (error === null) this.#onAnswer(message);
@@ -170,8 +171,9 @@ export class NatsBus implements Bus {
   }
 
   /**
-   * The library keeps a reference to the payload until it writes, at the end of the turn; the port promises that the caller may use it again
-   * at once. Small ones are copied. Large ones are written now: writing copies them anyway, and a second copy of 150 KB would cost 15 µs.
+   * The library keeps a reference to the payload until it writes, at the end of the turn; the port promises that the
+   * caller may use it again at once. Small ones are copied. Large ones are written now: writing copies them anyway, and
+   * a second copy of 150 KB would cost 15 µs.
    */
   #send(subject: string, payload: Uint8Array, options: LibraryOptions | undefined): void {
     if (payload.length <= COPIED_BYTES_MAX || this.#writeNow === undefined) {
@@ -271,7 +273,10 @@ export class NatsBus implements Bus {
     }
   }
 
-  /** A callback of the owner threw: told to whoever listens; with nobody listening it is thrown again, out of everyone's way. */
+  /**
+   * A callback of the owner threw: told to whoever listens; with nobody listening it is thrown again, out of everyone's
+   * way.
+   */
   #report(thrown: unknown): void {
     if (this.#listeners.size === 0) {
       queueMicrotask(() => {
@@ -289,7 +294,10 @@ export class NatsBus implements Bus {
   }
 }
 
-/** The library's own way to write what is queued, not part of its interface: where a version lacks it, payloads are copied instead. */
+/**
+ * The library's own way to write what is queued, not part of its interface: where a version lacks it, payloads are
+ * copied instead.
+ */
 function writerOf(connection: Connection): (() => void) | undefined {
   const { protocol } = connection as { readonly protocol?: { flushPending?: () => void } };
   return typeof protocol?.flushPending === "function" ? () => protocol.flushPending?.() : undefined;

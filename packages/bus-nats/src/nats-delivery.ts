@@ -1,7 +1,10 @@
 import { type Delivery, isHeader } from "@tutti/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
-/** A message as the client library has it; subject, reply and headers are decoded only when asked for (each costs 0.1 to 1 µs). */
+/**
+ * A message as the client library has it; subject, reply and headers are decoded only when asked for (each costs 0.1 to
+ * 1 µs).
+ */
 export class NatsDelivery implements Delivery {
   readonly #message: Msg;
   #payload: Uint8Array | undefined;
@@ -13,7 +16,10 @@ export class NatsDelivery implements Delivery {
   get subject(): string {
     return this.#message.subject;
   }
-  /** Never a Buffer, whose `slice` shares memory where a Uint8Array's copies: whoever keeps `payload.slice()` must own it. */
+  /**
+   * Never a Buffer, whose `slice` shares memory where a Uint8Array's copies: whoever keeps `payload.slice()` must own
+   * it.
+   */
   get payload(): Uint8Array {
     return (this.#payload ??= plain(this.#message.data));
   }
@@ -24,7 +30,8 @@ export class NatsDelivery implements Delivery {
 
   get headerBytes(): number {
     const { subject, reply = "", data } = this.#message;
-    // Of the library's own class, not of its interface: a version without it says nothing, and headers are then not counted.
+    // Of the library's own class, not of its interface: a version without it says nothing, and headers are then not
+    // counted.
     const { size } = this.#message as { readonly size?: () => number };
     const whole = size?.call(this.#message) ?? 0;
     return Math.max(0, whole - subject.length - reply.length - data.length);
@@ -63,8 +70,8 @@ export function isNoResponders(message: Msg): boolean {
 }
 
 /**
- * Headers on their way out. The library's own class spends 1 µs on a canonical form of each name that nobody uses; it asks of what it sends
- * only `encode()`.
+ * Headers on their way out. The library's own class spends 1 µs on a canonical form of each name that nobody uses; it
+ * asks of what it sends only `encode()`.
  */
 export class OutgoingHeaders {
   readonly #bytes: Uint8Array;

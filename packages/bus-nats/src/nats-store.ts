@@ -38,7 +38,10 @@ export const FILE_BYTES_MAX = 2_147_483_647;
 /** "Wrong last sequence": somebody else wrote meanwhile. The second is newer servers' word for it in a cluster. */
 const CONFLICT_CODES: readonly number[] = [10071, 10164];
 
-/** The store port on JetStream: KV buckets and one object bucket, in files, never in memory: revisions must survive a restart (T5). */
+/**
+ * The store port on JetStream: KV buckets and one object bucket, in files, never in memory: revisions must survive a
+ * restart (T5).
+ */
 export class NatsStore implements Store {
   readonly files: Files;
   readonly #options: NatsStoreOptions;

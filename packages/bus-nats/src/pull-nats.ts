@@ -1,7 +1,8 @@
 /**
- * The data plane over a Bus: pulls and results to the ingress' bulk subject, replies to a subject for this pair of executor and ingress. One
- * subscription and integer correlations instead of requests (docs/architecture.md, 8); a reply subject of the pair's own tells from whom "no
- * responders" comes. What is larger than one message travels in fragments.
+ * The data plane over a Bus: pulls and results to the ingress' bulk subject, replies to a subject for this pair of
+ * executor and ingress. One subscription and integer correlations instead of requests (docs/architecture.md, 8); a
+ * reply subject of the pair's own tells from whom "no responders" comes. What is larger than one message travels in
+ * fragments.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/bus";
 import { BatchDispatched, type PullRequest, type PulledItem, type ResultBatch, subjectsOf } from "@tutti/protocol";
@@ -114,7 +115,10 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
 /** Bytes before the batch: how long it is, and padding. */
 const PUSHED_HEAD_BYTES = 8;
 
-/** A batch and its rows in one message: the length of the batch's control frame, that frame, and a reply frame as a pull would bring it. */
+/**
+ * A batch and its rows in one message: the length of the batch's control frame, that frame, and a reply frame as a pull
+ * would bring it.
+ */
 function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame): Uint8Array {
   const writer = new FrameWriter(batcher);
   writer.add(BatchDispatched, batch);
@@ -253,7 +257,9 @@ const startTimeout: StartTimer = (delayMs, run) => {
   return { stop: () => clearTimeout(timer) };
 };
 
-/** An ingress that needs no server to be reached is near: no connection is nearer. All others are reached the other way. */
+/**
+ * An ingress that needs no server to be reached is near: no connection is nearer. All others are reached the other way.
+ */
 export function nearFirst(
   near: NatsDataClient,
   far: DataClient,

@@ -5,8 +5,8 @@ const STALLED_MS = 2_000;
 const ATTEMPTS_MAX = 10;
 
 /**
- * A whole file of the object store. Not by the library's `getBlob`: where somebody deletes the file, or writes it anew, between its description and its chunks,
- * that one waits for ever for chunks which are no longer there.
+ * A whole file of the object store. Not by the library's `getBlob`: where somebody deletes the file, or writes it anew,
+ * between its description and its chunks, that one waits for ever for chunks which are no longer there.
  *
  * @returns null where there is none @throws where it goes on bringing nothing, or is not what its digest says
  */

@@ -7,8 +7,9 @@ const OVERLAP_CODE = 10065;
 const PAUSES_MS: readonly number[] = [2, 5, 10, 20, 40, 80, 160];
 
 /**
- * Actors that start together make the same stream at once. The server tells some of them that it overlaps with a stream (itself), and
- * one that came a moment later finds a stream that nobody listens for yet (503). In both cases nothing was done, so asking again is safe.
+ * Actors that start together make the same stream at once. The server tells some of them that it overlaps with a stream
+ * (itself), and one that came a moment later finds a stream that nobody listens for yet (503). In both cases nothing
+ * was done, so asking again is safe.
  *
  * @param wanted whether anybody still waits for the result
  */

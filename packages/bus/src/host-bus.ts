@@ -2,12 +2,12 @@
  * HostBus: one connection shared by all actors of a process. Messages between them never leave the process, messages to
  * processes of the same host travel over links, and everything else over the connection.
  *
- *   HOST-1. Messages of one actor to one subject reach another in the order in which they were sent, whichever way they take: a link
- *           is used only once everything that the connection carried before has arrived.
- *   HOST-2. A message reaches each subscription at most once. The connection does not echo, and a broadcast names the links that
- *           carry it too, so that their other ends drop the connection's copy.
- *   HOST-3. An exclusive subscription is the only one on its subject: what it gets here or over a link is not published. A queue
- *           group that has a member here takes what is published here.
+ *   HOST-1. Messages of one actor to one subject reach another in the order in which they were sent, whichever way they
+ *           take: a link is used only once everything that the connection carried before has arrived.
+ *   HOST-2. A message reaches each subscription at most once. The connection does not echo, and a broadcast names the
+ *           links that carry it too, so that their other ends drop the connection's copy.
+ *   HOST-3. An exclusive subscription is the only one on its subject: what it gets here or over a link is not
+ *           published. A queue group that has a member here takes what is published here.
  *   HOST-4. A message to oneself takes the way of the connection: it comes back after everything the server had for us.
  */
 import { ActorBus } from "./actor-bus.ts";

@@ -190,7 +190,8 @@ export class InMemoryBus implements Bus {
   }
 
   /**
-   * For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for the reconnect.
+   * For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for
+   * the reconnect.
    *
    * @param losing - `unconfirmed`: also what is on its way from it, unless a flush has confirmed it
    */

@@ -13,11 +13,15 @@ export interface Hop {
 
 export interface InMemoryNetworkOptions {
   /**
-   * Carries one message over: calls `run` now or later, twice, or never. A simulator delays, repeats, drops and reorders here.
-   * Returns false where it never does: a subscription that is drained waits for all others. Default: the microtask queue, in order.
+   * Carries one message over: calls `run` now or later, twice, or never. A simulator delays, repeats, drops and
+   * reorders here. Returns false where it never does: a subscription that is drained waits for all others. Default: the
+   * microtask queue, in order.
    */
   readonly deliver?: (run: () => void, hop: Hop) => unknown;
-  /** Runs what concerns one connection alone (statuses, failures), soon and in order; never dropped. Default: the microtask queue. */
+  /**
+   * Runs what concerns one connection alone (statuses, failures), soon and in order; never dropped. Default: the
+   * microtask queue.
+   */
   readonly later?: (run: () => void) => void;
   /** For the time-outs of requests. Default: setTimeout. */
   readonly startTimer?: (delayMs: number, run: () => void) => { stop(): void };

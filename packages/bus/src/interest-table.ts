@@ -1,8 +1,8 @@
 import { isLiteral, matches } from "./subject.ts";
 
 /**
- * Subscriptions by pattern, found by subject. Literal patterns and those whose only wildcard is a last `*` are looked up; the
- * few others are compared one by one.
+ * Subscriptions by pattern, found by subject. Literal patterns and those whose only wildcard is a last `*` are looked
+ * up; the few others are compared one by one.
  */
 export class InterestTable<T> {
   readonly #literal = new Map<string, T[]>();

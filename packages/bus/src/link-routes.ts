@@ -1,11 +1,14 @@
 /**
  * The links of one bus: direct connections with other processes of this host, and which subjects their other ends hear.
  *
- *   LINK-1. Each end tells the other what it subscribes to (queue groups excepted: the server chooses among their members), then that it is ready.
- *   LINK-2. Before a link carries the first message, a barrier has gone the way of the connection and been confirmed: whatever the connection
- *           carried before it has arrived. Messages published meanwhile wait, and go over the link (HOST-1).
- *           A barrier that was on its way when the connection broke does not come back: the link ends with it.
- *   LINK-3. A link that breaks loses what it carried, as a connection does; messages go the way of the connection again.
+ *   LINK-1. Each end tells the other what it subscribes to (queue groups excepted: the server chooses among their
+ *           members), then that it is ready.
+ *   LINK-2. Before a link carries the first message, a barrier has gone the way of the connection and been confirmed:
+ *           whatever the connection carried before it has arrived. Messages published meanwhile wait, and go over the
+ *           link (HOST-1). A barrier that was on its way when the connection broke does not come back: the link ends
+ *           with it.
+ *   LINK-3. A link that breaks loses what it carried, as a connection does; messages go the way of the connection
+ *           again.
  */
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
 import { InterestTable } from "./interest-table.ts";
@@ -87,7 +90,9 @@ const WAITING_MAX = 10_000;
 class Link implements LinkSwitch {
   readonly end: LinkEnd;
   readonly interests: PeerInterest[] = [];
-  /** `telling`: the connection carries everything; `switching`: messages wait for the barrier; `up`: they go at once. */
+  /**
+   * `telling`: the connection carries everything; `switching`: messages wait for the barrier; `up`: they go at once.
+   */
   state: "telling" | "switching" | "up" | "closed" = "telling";
   waiting: Waiting[] = [];
   barrier: DeliverySubscription | undefined;

@@ -2,8 +2,8 @@ import type { Bus, Delivery, ServiceInfo, Subscription } from "./bus.ts";
 
 /**
  * The NATS services protocol (ADR-32): an actor answers PING, INFO and STATS on `$SRV.<verb>`, `$SRV.<verb>.<name>` and
- * `$SRV.<verb>.<name>.<id>`, so that `nats micro ls|info|stats` finds it. It stands here, on the port alone, because every Bus needs the
- * same answers and they need nothing but publish and subscribe.
+ * `$SRV.<verb>.<name>.<id>`, so that `nats micro ls|info|stats` finds it. It stands here, on the port alone, because
+ * every Bus needs the same answers and they need nothing but publish and subscribe.
  */
 export function answerServices(bus: Bus, service: ServiceInfo, startedAt: Date): Subscription {
   const encoder = new TextEncoder();
@@ -65,7 +65,8 @@ function answerOf(verb: Verb, service: ServiceInfo, startedAt: Date): PingAnswer
         num_requests: Math.trunc(figures["requests"] ?? 0),
         num_errors: Math.trunc(figures["errors"] ?? 0),
         last_error: "",
-        // Nanoseconds measured with millisecond clocks mislead (docs/architecture.md, 8): our own histograms are in `data`.
+        // Nanoseconds measured with millisecond clocks mislead (docs/architecture.md, 8): our own histograms are in
+        // `data`.
         processing_time: 0,
         average_processing_time: 0,
         data: figures,

@@ -1,6 +1,9 @@
 /** Subjects are tokens joined by dots; in a pattern `*` stands for one token, and a last `>` for one or more. */
 
-/** May be published to: no empty token, no wildcard, no white space or control character (it would end the protocol line). */
+/**
+ * May be published to: no empty token, no wildcard, no white space or control character (it would end the protocol
+ * line).
+ */
 export function isSubject(subject: string): boolean {
   return isWellFormed(subject) && !subject.split(".").some((token) => token === "*" || token === ">");
 }
@@ -49,7 +52,10 @@ export function covers(outer: string, inner: string): boolean {
   return outerTokens.length === innerTokens.length;
 }
 
-/** May travel as a header: a name without white space or colon, a value without line breaks, which would make more headers of it. */
+/**
+ * May travel as a header: a name without white space or colon, a value without line breaks, which would make more
+ * headers of it.
+ */
 export const isHeader = (name: string, value: string): boolean => HEADER_NAME.test(name) && !/[\r\n]/.test(value);
 const HEADER_NAME = /^[!-9;-~]+$/;
 

@@ -1,4 +1,7 @@
-/** Finds the cluster that a command speaks to: `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on this machine. */
+/**
+ * Finds the cluster that a command speaks to: `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on
+ * this machine.
+ */
 import { readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { CommandError, EXIT } from "./failure.ts";

@@ -1,7 +1,10 @@
 /** What `--help` shows of each command beside its options. A test parses every one of them. */
 import type { Command } from "commander";
 
-/** By command; those whose help has examples of its own (`tutti bench`) are not here. What follows two spaces says what it does. */
+/**
+ * By command; those whose help has examples of its own (`tutti bench`) are not here. What follows two spaces says what
+ * it does.
+ */
 const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   up: [
     "tutti up                                            the demo models, on this machine's processors",

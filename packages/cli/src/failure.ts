@@ -31,7 +31,9 @@ export interface Failure {
   readonly exitCode: number;
 }
 
-/** What a failure means to whoever typed the command; unexpected ones keep their stack, because they are our mistakes. */
+/**
+ * What a failure means to whoever typed the command; unexpected ones keep their stack, because they are our mistakes.
+ */
 export function explain(error: unknown): Failure {
   if (error instanceof TuttiError) {
     const unreachable = error.code === "TUTTI_UNAVAILABLE";

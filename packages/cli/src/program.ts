@@ -1,4 +1,7 @@
-/** The commands of `tutti` with their flags and help. Every command's own code is imported when it is called, so that `tutti --help` costs nothing. */
+/**
+ * The commands of `tutti` with their flags and help. Every command's own code is imported when it is called, so that
+ * `tutti --help` costs nothing.
+ */
 import { Command } from "commander";
 import { addAuth } from "./auth/program.ts";
 import { addBench } from "./bench/program.ts";

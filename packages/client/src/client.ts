@@ -44,27 +44,31 @@ export interface InferOptions {
   /** Takes the request back: it is not run if it has not begun. */
   readonly signal?: CancelSignal;
   /**
-   * How often a request that failed with a retryable error is sent again, unchanged and with the same id. Each attempt has its SLO anew: a refusal is tried
-   * again after its `retryAfterMs`, silence (its ingress died) when the attempt's time is over. Default: the client's.
+   * How often a request that failed with a retryable error is sent again, unchanged and with the same id. Each attempt
+   * has its SLO anew: a refusal is tried again after its `retryAfterMs`, silence (its ingress died) when the attempt's
+   * time is over. Default: the client's.
    */
   readonly retries?: number;
   /**
-   * Bounds all attempts together: `"100ms"`, or a number of milliseconds. The last attempts have what is left as their SLO, and none is made with less than half
-   * of it. Default: what every attempt needs, (retries + 1) · (SLO + 60 ms).
+   * Bounds all attempts together: `"100ms"`, or a number of milliseconds. The last attempts have what is left as their
+   * SLO, and none is made with less than half of it. Default: what every attempt needs, (retries + 1) · (SLO + 60 ms).
    */
   readonly within?: string | number;
   readonly form?: Form;
-  /** Of the model; by default whichever has a share of its requests (docs/rollouts.md). The target `name/version` says the same. */
+  /**
+   * Of the model; by default whichever has a share of its requests (docs/rollouts.md). The target `name/version` says
+   * the same.
+   */
   readonly version?: string;
   readonly priority?: number;
   /**
-   * How long the request is, in its model's own unit (tokens, pixels of width): above zero. Whoever plans it then knows how long it runs. Default: what the
-   * cluster reads from the tensors, where the model declares an axis that varies.
+   * How long the request is, in its model's own unit (tokens, pixels of width): above zero. Whoever plans it then knows
+   * how long it runs. Default: what the cluster reads from the tensors, where the model declares an axis that varies.
    */
   readonly size?: number;
   /**
-   * The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart, and see which are the same one sent
-   * again. Default, where there are retries: a random one.
+   * The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart,
+   * and see which are the same one sent again. Default, where there are retries: a random one.
    */
   readonly id?: string;
   /** W3C trace context of whoever caused this call: its trace goes on here. One that can't be read is left out. */
@@ -78,8 +82,9 @@ const IN_FLIGHT_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
 
 /**
- * A publisher. Every `infer` settles exactly once: with the outputs, or with a TuttiError whose `code` and `retryable` say what happened.
- * When the answer is lost (its ingress died), that is UNAVAILABLE within the deadline plus 100 ms (docs/architecture.md, T1).
+ * A publisher. Every `infer` settles exactly once: with the outputs, or with a TuttiError whose `code` and `retryable`
+ * say what happened. When the answer is lost (its ingress died), that is UNAVAILABLE within the deadline plus 100 ms
+ * (docs/architecture.md, T1).
  */
 export class TuttiClient {
   readonly #bus: ClientBus;

@@ -8,7 +8,10 @@ export interface ConnectOptions extends ClientOptions {
   readonly servers: string | readonly string[];
   /** File with the application's credentials: only they may subscribe below `_INBOX.<app>`, where its answers go. */
   readonly credentials?: string;
-  /** TLS or nothing: the certificate of the authority that signed the servers', and, where they ask for one, the client's own. Paths of PEM files. */
+  /**
+   * TLS or nothing: the certificate of the authority that signed the servers', and, where they ask for one, the
+   * client's own. Paths of PEM files.
+   */
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
   /** How this connection is called in the server's lists. */
   readonly name?: string;
@@ -22,7 +25,10 @@ export interface Tutti {
   close(): Promise<void>;
 }
 
-/** Connects to the cluster; rejects with UNAVAILABLE when no server can be reached, FORBIDDEN when it refuses the credentials. */
+/**
+ * Connects to the cluster; rejects with UNAVAILABLE when no server can be reached, FORBIDDEN when it refuses the
+ * credentials.
+ */
 export async function connect(options: ConnectOptions): Promise<Tutti> {
   const { servers, credentials, tls, name = "tutti-client", ...client } = options;
   const nats = await connectNats({

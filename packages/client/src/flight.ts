@@ -10,7 +10,10 @@ import type { ReplyInbox } from "./reply-inbox.ts";
 export const GRACE_MS = 60;
 /** Before a second attempt that nobody has given a time for; doubled with each. */
 const PAUSE_MS = 5;
-/** A retry with less than this part of its SLO left would mostly be refused, and take time from requests that can be met. */
+/**
+ * A retry with less than this part of its SLO left would mostly be refused, and take time from requests that can be
+ * met.
+ */
 const SENSIBLE = 0.5;
 
 export interface Call {
@@ -35,8 +38,9 @@ interface Attempt {
 }
 
 /**
- * Attempts follow one another, and each has a reply subject of its own. What fails early is tried again after a pause; silence is only known to be a loss when
- * the attempt's time is over. Outputs count whichever attempt they answer, since all asked for the same; errors of an attempt that was given up don't.
+ * Attempts follow one another, and each has a reply subject of its own. What fails early is tried again after a pause;
+ * silence is only known to be a loss when the attempt's time is over. Outputs count whichever attempt they answer,
+ * since all asked for the same; errors of an attempt that was given up don't.
  */
 export class Flight {
   readonly #bus: ClientBus;

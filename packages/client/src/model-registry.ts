@@ -49,8 +49,9 @@ const GIVEN_UP: ReadonlySet<ModelStatus["state"]> = new Set<ModelStatus["state"]
 /**
  * The models that a cluster is asked to serve, as the buckets of the store hold them (docs/architecture.md, 7).
  *
- * A model's number is the revision of a reservation in the bucket of models: revisions are never given twice, so neither are numbers.
- * A changed model gets a new number, so that no thread ever mixes rows of the old layout with rows of the new one.
+ * A model's number is the revision of a reservation in the bucket of models: revisions are never given twice, so
+ * neither are numbers. A changed model gets a new number, so that no thread ever mixes rows of the old layout with rows
+ * of the new one.
  */
 export class ModelRegistry {
   readonly #store: Store;
@@ -59,7 +60,10 @@ export class ModelRegistry {
     this.#store = store;
   }
 
-  /** Asks the cluster to serve `draft`; the same model and files again change nothing but a quarantine, which they lift. Files are stored first, under their sha256. */
+  /**
+   * Asks the cluster to serve `draft`; the same model and files again change nothing but a quarantine, which they lift.
+   * Files are stored first, under their sha256.
+   */
   async publish(draft: DesiredModel, files: ModelFiles = {}): Promise<ModelSpec> {
     if (!isModelName(draft.name)) {
       const rule = 'letters, digits, "-" and "_", at most 64, starting with a letter or digit';
@@ -89,8 +93,9 @@ export class ModelRegistry {
   }
 
   /**
-   * Asks the cluster to serve a version beside those that are there: as `name/version`, or under the model's own name where nothing has that yet, or where
-   * it is this very version. Nothing is sent to it until somebody names it or a route gives it a share (RouteRegistry).
+   * Asks the cluster to serve a version beside those that are there: as `name/version`, or under the model's own name
+   * where nothing has that yet, or where it is this very version. Nothing is sent to it until somebody names it or a
+   * route gives it a share (RouteRegistry).
    */
   async publishVersion(draft: DesiredModel & { readonly version: string }, files: ModelFiles = {}): Promise<ModelSpec> {
     const { name, version } = draft;
@@ -109,7 +114,10 @@ export class ModelRegistry {
     return versions;
   }
 
-  /** A route names versions: to put another in the place of one would move its share, and its requests, to what nobody has tried. */
+  /**
+   * A route names versions: to put another in the place of one would move its share, and its requests, to what nobody
+   * has tried.
+   */
   async #checkUnrouted(name: string): Promise<void> {
     if ((await getEntry(this.#store, BUCKET.plan, routeKeys.model(name))) === undefined) return;
     throw invalid(
@@ -182,8 +190,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Resolves with the status `refused`, `failed` or `quarantined`, or with `ready` once a batcher has the model too: from then on requests are answered.
-   * Rejects when none of that comes in time.
+   * Resolves with the status `refused`, `failed` or `quarantined`, or with `ready` once a batcher has the model too:
+   * from then on requests are answered. Rejects when none of that comes in time.
    */
   waitUntilServed(spec: ModelSpec, options: ServedOptions): Promise<ModelStatus> {
     return new Promise((resolve, reject) => {
@@ -253,7 +261,9 @@ export class ModelRegistry {
     return this.#commit({ ...model, number }, revision);
   }
 
-  /** Someone reserved the name and may have died before writing the model: the entry is ours if nobody else changes it. */
+  /**
+   * Someone reserved the name and may have died before writing the model: the entry is ours if nobody else changes it.
+   */
   async #takeOver(model: Omit<ModelSpec, "number">): Promise<ModelSpec | undefined> {
     const entry = await getEntry(this.#store, BUCKET.models, model.name);
     if (entry === undefined || readSpec(entry.value) !== undefined) return undefined;

@@ -5,8 +5,8 @@ import type { ClientBus } from "./client.ts";
 export type OnAnswer = (answer: Delivery) => void;
 
 /**
- * One subscription for all answers of a client: each request's reply subject ends in an integer token. A request built this way costs a tenth
- * of one with a subscription or a request object of its own (docs/architecture.md, 8).
+ * One subscription for all answers of a client: each request's reply subject ends in an integer token. A request built
+ * this way costs a tenth of one with a subscription or a request object of its own (docs/architecture.md, 8).
  */
 export class ReplyInbox {
   readonly #prefix: string;

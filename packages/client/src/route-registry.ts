@@ -43,8 +43,9 @@ const ATTEMPTS_MAX = 8;
 type Change = Omit<RouteState, "at" | "by">;
 
 /**
- * Which version of a model gets which of its requests (docs/rollouts.md), changed by compare-and-set: whoever was slower begins anew from what stands.
- * Every change is checked against the versions that are there, and refused when a request could be lost by it.
+ * Which version of a model gets which of its requests (docs/rollouts.md), changed by compare-and-set: whoever was
+ * slower begins anew from what stands. Every change is checked against the versions that are there, and refused when a
+ * request could be lost by it.
  */
 export class RouteRegistry {
   readonly #store: Store;
@@ -133,7 +134,10 @@ export class RouteRegistry {
     });
   }
 
-  /** The state before the last change is in force again, at once; a second time, the one that was left. @throws {TuttiError} NOT_FOUND */
+  /**
+   * The state before the last change is in force again, at once; a second time, the one that was left. @throws
+   * {TuttiError} NOT_FOUND
+   */
   back(name: string): Promise<Route> {
     return this.#change(name, (_, versions, route) => {
       const before = route === undefined ? undefined : stateBefore(route);
@@ -148,7 +152,9 @@ export class RouteRegistry {
     });
   }
 
-  /** Ends routing: everything goes to the version under the model's own name. @returns false where there was no route */
+  /**
+   * Ends routing: everything goes to the version under the model's own name. @returns false where there was no route
+   */
   async clear(name: string): Promise<boolean> {
     if ((await this.get(name)) === undefined) return false;
     const [first] = await this.versions(name);

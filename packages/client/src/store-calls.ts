@@ -1,4 +1,7 @@
-/** The store's callbacks as promises, for programs that may await. A failure is UNAVAILABLE: nothing is known about a write then. */
+/**
+ * The store's callbacks as promises, for programs that may await. A failure is UNAVAILABLE: nothing is known about a
+ * write then.
+ */
 import { TuttiError } from "@tutti/protocol";
 import { type Entry, type Store, type StoreFailure, isStoreFailure } from "@tutti/store";
 

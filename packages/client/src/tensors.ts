@@ -23,7 +23,10 @@ export interface TensorValue {
 
 export type Scalar = number | bigint | boolean;
 export type NestedArray = readonly (Scalar | NestedArray)[];
-/** What `infer` takes for one input: a tensor, a flat typed array (one axis), or nested arrays (their nesting is the shape). */
+/**
+ * What `infer` takes for one input: a tensor, a flat typed array (one axis), or nested arrays (their nesting is the
+ * shape).
+ */
 export type TensorInput = TensorValue | TensorData | NestedArray;
 
 /**
@@ -102,7 +105,8 @@ function retyped(data: TensorData, type: DataType | undefined): Typed {
   if (natural === undefined)
     throw invalid(`${data.constructor.name} holds no tensor type; take one of ${arrayNames()}`);
   if (type === undefined || type === natural) return { type: natural, data };
-  // The same bits read as another type of the same width are meant (FP16, BOOL); anything else would be a silent conversion.
+  // The same bits read as another type of the same width are meant (FP16, BOOL); anything else would be a silent
+  // conversion.
   if (data instanceof ARRAYS[type]) return { type, data };
   throw invalid(
     `a ${data.constructor.name} can't hold ${type}: take a ${ARRAYS[type].name}, or a plain array to convert`,

@@ -28,7 +28,10 @@ export class AnchoredTime {
     return (reading > this.#last ? (this.#last = reading) : this.#last) as Instant;
   }
 
-  /** When the counter will show that instant; exact but while slewing, when it may be early or late by 500 ppm of the time until then. */
+  /**
+   * When the counter will show that instant; exact but while slewing, when it may be early or late by 500 ppm of the
+   * time until then.
+   */
   monotonicAt(instant: Instant, now: number): number {
     return instant - this.#offsetAt(now);
   }

@@ -130,7 +130,8 @@ test("a step of the wall clock is reported, and followed by slewing only", async
     const elapsed = sources.monotonicUs() - start.monotonic;
     expect(Math.abs(clock.now() - start.instant - elapsed)).toBeLessThanOrEqual(elapsed * SLEW_MAX + 100);
     for (const error of errors) expect(error / 1_000 / step).toBeCloseTo(1, 0);
-    // It moves towards the wall clock: a few microseconds so far, less than one reading of the wall clock tells, so many readings are taken.
+    // It moves towards the wall clock: a few microseconds so far, less than one reading of the wall clock tells, so
+    // many readings are taken.
     const shift = (): number => clock.now() - start.instant - (sources.monotonicUs() - start.monotonic);
     const shifts = Array.from({ length: 101 }, shift).sort((a, b) => a - b);
     expect(Math.sign(shifts[50] ?? NaN)).toBe(Math.sign(step));

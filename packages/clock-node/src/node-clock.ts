@@ -1,11 +1,13 @@
 /**
- * NodeClock: real time for one process. One monotonic counter anchored to the wall clock, one heap of all alarms, one worker thread that sleeps
- * until shortly before the first of them (docs/architecture.md, 5 and 8).
+ * NodeClock: real time for one process. One monotonic counter anchored to the wall clock, one heap of all alarms, one
+ * worker thread that sleeps until shortly before the first of them (docs/architecture.md, 5 and 8).
  *
  *   C1. `now()` never steps back, and slews by 500 ppm at most (AnchoredTime).
  *   C2. An alarm fires once per setting, never before its instant; a setting in the past counts as set to now.
- *   C3. Alarms fire in order of (instant, insertion), and what their callbacks set fires in a later turn, so nothing starves the event loop.
- *   C4. With nothing armed the process does nothing but re-anchor every few seconds; the main thread never spins longer than SPIN_MAX_US at once.
+ *   C3. Alarms fire in order of (instant, insertion), and what their callbacks set fires in a later turn, so nothing
+ *       starves the event loop.
+ *   C4. With nothing armed the process does nothing but re-anchor every few seconds; the main thread never spins longer
+ *       than SPIN_MAX_US at once.
  */
 import { writeFileSync } from "node:fs";
 import { IndexedHeap } from "@tutti/collections";
@@ -22,7 +24,10 @@ export interface NodeClockOptions {
   readonly latenessFloor?: Micros;
   readonly latenessWindow?: Micros;
   readonly reanchorPeriod?: Micros;
-  /** The wall clock is `error` µs ahead of this one, more than `skewMax`: it slews there, and says so again every `reanchorPeriod`. */
+  /**
+   * The wall clock is `error` µs ahead of this one, more than `skewMax`: it slews there, and says so again every
+   * `reanchorPeriod`.
+   */
   readonly onSkew?: (error: number) => void;
   readonly skewMax?: Micros;
   /** Alarms fire with the event loop's own timers from now on, half a millisecond late. */
@@ -158,7 +163,10 @@ export class NodeClock implements Clock {
     this.#freeKeys.push(key);
   }
 
-  /** Sees to it that the first alarm of the heap is met. `now`: NEVER if unknown and the first can only have become later. */
+  /**
+   * Sees to it that the first alarm of the heap is met. `now`: NEVER if unknown and the first can only have become
+   * later.
+   */
   #arm(now: Instant): void {
     const first = this.#heap.topPriority as Instant;
     if (first === this.#armedFor || Number.isNaN(this.#armedFor)) return;
@@ -169,8 +177,8 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The end of this turn is the next setImmediate: Node runs those after it has delivered everything that the sockets had to read, while a microtask runs after the
-   * first message already. One for all callbacks; due alarms come first.
+   * The end of this turn is the next setImmediate: Node runs those after it has delivered everything that the sockets
+   * had to read, while a microtask runs after the first message already. One for all callbacks; due alarms come first.
    */
   #pendTurnEnd(): void {
     if (this.#turnEndPending || this.#closed) return;
@@ -238,7 +246,10 @@ export class NodeClock implements Clock {
     this.#fireDue();
   }
 
-  /** Asks whether the wall clock still is where it was; its next tick but one then tells by how much, if the alarm for it is in time. */
+  /**
+   * Asks whether the wall clock still is where it was; its next tick but one then tells by how much, if the alarm for
+   * it is in time.
+   */
   #reanchor(tick: Alarm): void {
     const bounds = new OffsetBounds();
     bounds.sample(this.#sources);
@@ -265,7 +276,10 @@ export class NodeClock implements Clock {
   }
 }
 
-/** The kernel lets a sleep run 50 µs over; a process with the right to may forbid that, before it starts the thread that inherits it. */
+/**
+ * The kernel lets a sleep run 50 µs over; a process with the right to may forbid that, before it starts the thread that
+ * inherits it.
+ */
 function allowPreciseSleep(): void {
   try {
     writeFileSync("/proc/self/timerslack_ns", "1");

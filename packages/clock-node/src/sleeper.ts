@@ -1,6 +1,6 @@
 /**
- * Sleepers wake the main thread shortly before an alarm is due; the last stretch is the clock's. A wake may come early (the clock asks
- * again) but not never.
+ * Sleepers wake the main thread shortly before an alarm is due; the last stretch is the clock's. A wake may come early
+ * (the clock asks again) but not never.
  */
 import { Worker } from "node:worker_threads";
 import { nodeTimeSources } from "./wall-offset.ts";
@@ -13,11 +13,18 @@ export interface Sleeper {
   close(): void;
 }
 
-/** How long before its target the worker posts its wake: a wake takes about 60 µs to arrive (docs/architecture.md, 8). */
+/**
+ * How long before its target the worker posts its wake: a wake takes about 60 µs to arrive (docs/architecture.md, 8).
+ */
 export const LEAD_US = 110;
-/** A worker that is due within this time may be awake already, so a setting must be told, not only left for it to read. */
+/**
+ * A worker that is due within this time may be awake already, so a setting must be told, not only left for it to read.
+ */
 const AWAKE_US = 50;
-/** Targets further away would be taken for past ones by 32-bit differences; waking once in 20 minutes for nothing is no cost. */
+/**
+ * Targets further away would be taken for past ones by 32-bit differences; waking once in 20 minutes for nothing is no
+ * cost.
+ */
 const FAR_US = 1_200_000_000;
 
 const SEQ = 0;
@@ -31,7 +38,10 @@ export interface WorkerSleeperOptions {
   readonly onDeath: (reason: string) => void;
 }
 
-/** One thread in Atomics.wait; a setting costs one store, or a store and a futex wake if it comes before what the worker waits for. */
+/**
+ * One thread in Atomics.wait; a setting costs one store, or a store and a futex wake if it comes before what the worker
+ * waits for.
+ */
 export class WorkerSleeper implements Sleeper {
   readonly #shared = new Int32Array(new SharedArrayBuffer(12));
   readonly #worker: Worker;
@@ -93,8 +103,8 @@ export class WorkerSleeper implements Sleeper {
 const NEAR_US = 3_000;
 
 /**
- * The event loop's own timer until an alarm is near, and the worker from then on. Most alarms are deadlines that are replaced long before they are due:
- * setting a timer costs less than waking a thread for each.
+ * The event loop's own timer until an alarm is near, and the worker from then on. Most alarms are deadlines that are
+ * replaced long before they are due: setting a timer costs less than waking a thread for each.
  */
 export class HybridSleeper implements Sleeper {
   readonly #precise: WorkerSleeper;
@@ -143,8 +153,8 @@ export class HybridSleeper implements Sleeper {
 }
 
 /**
- * The event loop's own timers, which miss by half a millisecond: for the first milliseconds, until the worker runs, and in case it can't.
- * It wakes up to 2 ms early and then in every turn of the loop.
+ * The event loop's own timers, which miss by half a millisecond: for the first milliseconds, until the worker runs, and
+ * in case it can't. It wakes up to 2 ms early and then in every turn of the loop.
  */
 export class TimeoutSleeper implements Sleeper {
   readonly #onWake: () => void;

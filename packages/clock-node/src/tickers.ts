@@ -1,6 +1,6 @@
 /**
- * Repeating timers of a process. Those of one period share a timer, and periods tick together where they can: an idle process is woken once for all of
- * them, not by each.
+ * Repeating timers of a process. Those of one period share a timer, and periods tick together where they can: an idle
+ * process is woken once for all of them, not by each.
  */
 import type { Stop } from "@tutti/clock";
 

@@ -1,6 +1,7 @@
 /**
- * How far the wall clock is ahead of the monotonic counter, far finer than the wall clock's own millisecond: each reading D between two counter readings
- * a and b says that the offset lies in (1000·D − b, 1000·(D + 1) − a], and readings on both sides of a tick leave less than a microsecond.
+ * How far the wall clock is ahead of the monotonic counter, far finer than the wall clock's own millisecond: each
+ * reading D between two counter readings a and b says that the offset lies in (1000·D − b, 1000·(D + 1) − a], and
+ * readings on both sides of a tick leave less than a microsecond.
  */
 
 export interface TimeSources {
@@ -47,7 +48,9 @@ export class OffsetBounds {
 
 const GOOD_US = 2;
 
-/** Reads until a tick was seen well (about a millisecond), or until `budgetUs` is used up: then it is as good as it got. */
+/**
+ * Reads until a tick was seen well (about a millisecond), or until `budgetUs` is used up: then it is as good as it got.
+ */
 export function measureOffset(sources: TimeSources, budgetUs: number): OffsetBounds {
   const bounds = new OffsetBounds();
   const start = sources.monotonicUs();

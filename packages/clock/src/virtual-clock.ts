@@ -13,7 +13,10 @@ import { type Instant, type Micros, NEVER, after, assert, instant, later } from 
 import type { Alarm, Clock, Stop } from "./clock.ts";
 
 export interface VirtualClockOptions {
-  /** Default: 2026-01-01T00:00:00Z, a moment like those of production, so that nothing passes only because numbers are small. */
+  /**
+   * Default: 2026-01-01T00:00:00Z, a moment like those of production, so that nothing passes only because numbers are
+   * small.
+   */
   readonly startAt?: Instant;
   /** What `lateness()` answers: the guard that schedulers plan with. Default 0. */
   readonly lateness?: Micros;
@@ -102,8 +105,8 @@ export class VirtualClock implements Clock {
     this.advanceTo(after(this.#now, duration));
   }
   /**
-   * Runs turn by turn until `done()` holds; time stays at the turn that made it so. False if it doesn't by `limit`: then it is
-   * `limit`, or, when `limit` is NEVER and nothing is armed any more, the last turn's instant.
+   * Runs turn by turn until `done()` holds; time stays at the turn that made it so. False if it doesn't by `limit`:
+   * then it is `limit`, or, when `limit` is NEVER and nothing is armed any more, the last turn's instant.
    */
   runUntil(done: () => boolean, limit: Instant): boolean {
     this.#assertOutside();

@@ -1,5 +1,6 @@
 /**
- * Requests in no order of arrival, by (deadline, ingress, seq): what a DeadlineQueue has beside its ring. A slot stays a request's own until it leaves.
+ * Requests in no order of arrival, by (deadline, ingress, seq): what a DeadlineQueue has beside its ring. A slot stays
+ * a request's own until it leaves.
  *
  *   DH1. Slots are 0 … room − 1; a slot is in use exactly while its request is in.
  */

@@ -8,11 +8,11 @@
  *   Q2. A request taken out of the middle of the ring leaves a dead entry, reclaimed when the head passes it or when
  *       the ring would have to grow; so there are never more than 4·capacity entries.
  *   Q3. At `capacity` requests an addition is refused, and nothing else changes.
- *   Q4. Identities are indexed only once they are asked for: while all requests are of one ingress, each newer than those before, none can be a repetition.
- *       The index is given up when the queue is empty.
+ *   Q4. Identities are indexed only once they are asked for: while all requests are of one ingress, each newer than
+ *       those before, none can be a repetition. The index is given up when the queue is empty.
  *
- * Of many queues each is touched so seldom that its memory has left the processor's cache; so an addition in the usual case touches the queue, its ring's
- * end, and nothing else.
+ * Of many queues each is touched so seldom that its memory has left the processor's cache; so an addition in the usual
+ * case touches the queue, its ring's end, and nothing else.
  */
 import { assert } from "@tutti/units";
 import { DeadlineHeap, precedes } from "./deadline-heap.ts";

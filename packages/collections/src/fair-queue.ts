@@ -1,6 +1,6 @@
 /**
- * A queue in which owners take turns: who brings much waits for what it brought, and nobody else does. Its user bounds it, and where it is full, the
- * owner of most makes room.
+ * A queue in which owners take turns: who brings much waits for what it brought, and nobody else does. Its user bounds
+ * it, and where it is full, the owner of most makes room.
  */
 export class FairQueue<Item> {
   /** In the order of their turns; none is empty. */
@@ -30,7 +30,10 @@ export class FairQueue<Item> {
     return item;
   }
 
-  /** Makes room for one of `owner`. @returns the newest of the owner that has most; undefined: nobody would have more than `owner` then */
+  /**
+   * Makes room for one of `owner`. @returns the newest of the owner that has most; undefined: nobody would have more
+   * than `owner` then
+   */
   makeRoom(owner: string): Item | undefined {
     let most = this.#byOwner.get(owner) ?? [];
     const fair = most.length + 1;

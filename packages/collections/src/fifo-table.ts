@@ -1,5 +1,6 @@
 /**
- * A queue for each of the ids 0 … capacity − 1, most of which hold one item or none: the first lies in a table of its own, so that those touch one place in memory.
+ * A queue for each of the ids 0 … capacity − 1, most of which hold one item or none: the first lies in a table of its
+ * own, so that those touch one place in memory.
  *
  *   FT1. Items behind the first exist only where there is a first.
  */

@@ -1,6 +1,7 @@
 /**
- * A heap over small integer keys, ordered by (priority, tie). Any key can be moved or removed by name. Each node has four children, whose priorities lie
- * beside one another: half as many levels as with two, and about one cache line for each.
+ * A heap over small integer keys, ordered by (priority, tie). Any key can be moved or removed by name. Each node has
+ * four children, whose priorities lie beside one another: half as many levels as with two, and about one cache line for
+ * each.
  *
  *   H1. A key is in the heap at most once; `set` on a key that is there moves it.
  *   H2. The order is total: (priority, tie), and ties are distinct. `tie` is the key unless told otherwise.
@@ -87,7 +88,10 @@ export class IndexedHeap {
     else this.#sink(hole, key, priority);
   }
 
-  /** Puts `key` at `hole` or nearer the root, or where it belongs below if it is not before its parent. The hole travels, so nothing is written twice. */
+  /**
+   * Puts `key` at `hole` or nearer the root, or where it belongs below if it is not before its parent. The hole
+   * travels, so nothing is written twice.
+   */
   #rise(hole: number, key: number, priority: number): void {
     const keys = this.#keys;
     const places = this.#places;

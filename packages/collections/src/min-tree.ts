@@ -50,7 +50,9 @@ export class MinTree {
     }
   }
 
-  /** The smallest id whose value is ≤ bound; −1 if there is none. An unset id is never it, whatever the bound. O(log n). */
+  /**
+   * The smallest id whose value is ≤ bound; −1 if there is none. An unset id is never it, whatever the bound. O(log n).
+   */
   firstAtMost(bound: number): number {
     const least = this.#least;
     const most = bound < Number.MAX_VALUE ? bound : Number.MAX_VALUE;

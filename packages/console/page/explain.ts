@@ -50,7 +50,10 @@ export interface RefusalGroup extends FeedRefusal {
   readonly since: number;
 }
 
-/** Neighbours of one model and cause are one line: an overload refuses hundreds alike. @param refusals - oldest first. @returns newest first */
+/**
+ * Neighbours of one model and cause are one line: an overload refuses hundreds alike. @param refusals - oldest first.
+ * @returns newest first
+ */
 export function groupRefusals(refusals: readonly FeedRefusal[]): RefusalGroup[] {
   const groups: RefusalGroup[] = [];
   for (const refusal of refusals.toReversed()) {

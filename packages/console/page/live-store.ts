@@ -1,7 +1,9 @@
 /**
- * What the page knows: the last state, the bars of the last minute, the history of the last minutes. Everything that comes is bounded here (T7).
+ * What the page knows: the last state, the bars of the last minute, the history of the last minutes. Everything that
+ * comes is bounded here (T7).
  *
- *   LS1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the oldest go first.
+ *   LS1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the oldest
+ *        go first.
  */
 import type {
   FeedBatches,
@@ -189,7 +191,10 @@ function note(history: ModelHistory, model: FeedModel | undefined): void {
   if (model !== undefined) history.slo = model.sloMs;
 }
 
-/** Of what was decided: answered in time, of answered and refused together; null where nothing was. What waits is neither. */
+/**
+ * Of what was decided: answered in time, of answered and refused together; null where nothing was. What waits is
+ * neither.
+ */
 export function goodShare({ good, late, refused }: Pick<FeedModel, "good" | "late" | "refused">): number | null {
   const bad = (late ?? 0) + Object.values(refused).reduce((sum, rate) => sum + rate, 0);
   const all = (good ?? 0) + bad;

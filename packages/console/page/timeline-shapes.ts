@@ -1,9 +1,10 @@
 /**
  * Where things are on the accelerator timeline. Pure, so that it can be tested without a canvas.
  *
- *   TS1. A bar is a batch; the thin line before it begins when its first request came: so long it was put off, for company or for want of an accelerator.
- *   TS2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high enough in three lanes by model, since waits
- *        of several models overlap.
+ *   TS1. A bar is a batch; the thin line before it begins when its first request came: so long it was put off, for
+ *        company or for want of an accelerator.
+ *   TS2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
+ *        enough in three lanes by model, since waits of several models overlap.
  */
 import type { Bar } from "./live-store.ts";
 

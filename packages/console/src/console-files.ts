@@ -1,4 +1,7 @@
-/** The built page, read when it is asked for and kept: a handful of files, small, named by their contents. Where there is none, a page that says what to do. */
+/**
+ * The built page, read when it is asked for and kept: a handful of files, small, named by their contents. Where there
+ * is none, a page that says what to do.
+ */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { extname, join } from "node:path";
 

@@ -1,5 +1,6 @@
 /**
- * What the page is told and may ask: the contract between the gateway and the page. Types only, so that both read the same; times in ms since the Unix epoch.
+ * What the page is told and may ask: the contract between the gateway and the page. Types only, so that both read the
+ * same; times in ms since the Unix epoch.
  *
  *   GET  /console/feed      server-sent events, one for each name of FeedEvents
  *   POST /console/restart   { actor }, with the token: restarts it and answers when that is done

@@ -1,7 +1,8 @@
 /**
  * Runs jobs on threads of one kind, one at a time on each.
  *
- *   FW1. Applications take turns: one that sends much waits for itself, and where too much waits, what it sent last is refused.
+ *   FW1. Applications take turns: one that sends much waits for itself, and where too much waits, what it sent last is
+ *        refused.
  *   FW2. What can't be done in time is refused before it is begun.
  *   FW3. A thread that dies fails its own job alone.
  */

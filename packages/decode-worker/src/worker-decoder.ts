@@ -3,7 +3,9 @@ import type { Instant } from "@tutti/units";
 import { FairWorkers } from "./fair-workers.ts";
 import type { ToWorker } from "./messages.ts";
 
-/** Above these a body is decoded elsewhere: JSON costs about 20 ns a byte, the other forms are little more than a copy. */
+/**
+ * Above these a body is decoded elsewhere: JSON costs about 20 ns a byte, the other forms are little more than a copy.
+ */
 export const INLINE_JSON_BYTES_MAX = 65_536;
 export const INLINE_BYTES_MAX = 1_048_576;
 const WAITING_MAX = 64;

@@ -25,11 +25,14 @@ export interface Decoded {
 }
 
 /**
- * Turns a body into a row. Bodies that take long (JSON over 64 KB) are decoded by a worker, so that heartbeats and timers are never late because of one
- * (docs/architecture.md, 6); the rest in the same turn.
+ * Turns a body into a row. Bodies that take long (JSON over 64 KB) are decoded by a worker, so that heartbeats and
+ * timers are never late because of one (docs/architecture.md, 6); the rest in the same turn.
  */
 export interface Decoder {
-  /** Calls back once, with the row or what `decodeRequest` and `fillRow` throw; OVERLOADED or DEADLINE_EXCEEDED where there is no room or no time. */
+  /**
+   * Calls back once, with the row or what `decodeRequest` and `fillRow` throw; OVERLOADED or DEADLINE_EXCEEDED where
+   * there is no room or no time.
+   */
   decode(job: DecodeJob, done: (outcome: Decoded | Error) => void): void;
 }
 

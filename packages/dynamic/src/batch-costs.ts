@@ -1,4 +1,7 @@
-/** What a batch takes of what its longest request takes alone: l_B = A_k + s_k · l_max (Orloj §4.2; docs/algorithms.md, B3). In µs. */
+/**
+ * What a batch takes of what its longest request takes alone: l_B = A_k + s_k · l_max (Orloj §4.2; docs/algorithms.md,
+ * B3). In µs.
+ */
 import { assert } from "@tutti/units";
 
 export interface BatchCost {
@@ -29,8 +32,8 @@ export const costsFromOne =
     batchSize === 1 ? { fixed: 0, slope: 1 } : costs(batchSize);
 
 /**
- * Least squares: (A_k, s_k) for each k that was sampled with at least two different times, the paper's form fitted to all samples for the others.
- * A batch of one takes what its request takes.
+ * Least squares: (A_k, s_k) for each k that was sampled with at least two different times, the paper's form fitted to
+ * all samples for the others. A batch of one takes what its request takes.
  */
 export function fitBatchCosts(samples: readonly BatchSample[]): BatchCosts {
   const bySize = new Map<number, BatchSample[]>();

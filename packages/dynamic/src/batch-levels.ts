@@ -1,10 +1,12 @@
 /**
- * How long a batch takes whose members are chosen by length: classes of requests (an application, or a range of its size hints) in order of their mean times alone, and
- * per (level, batch size) the distribution of a batch of classes up to that level, with one member of it. docs/algorithms.md, B3, restricts the mixture no further than to
- * everything that arrives; a scheduler that keeps long requests out of a batch of short ones knows more.
+ * How long a batch takes whose members are chosen by length: classes of requests (an application, or a range of its
+ * size hints) in order of their mean times alone, and per (level, batch size) the distribution of a batch of classes up
+ * to that level, with one member of it. docs/algorithms.md, B3, restricts the mixture no further than to everything
+ * that arrives; a scheduler that keeps long requests out of a batch of short ones knows more.
  *
  *   BL1. F_{c,k} = F_c · F_{≤c}^{k−1}, F_{≤c} the mixture of the classes up to c: with one class Orloj's F^k.
- *   BL2. A score is read from a table between the least and the most time, exact beyond: there it decays with e^{−b·slack}.
+ *   BL2. A score is read from a table between the least and the most time, exact beyond: there it decays with
+ *        e^{−b·slack}.
  */
 import { assert } from "@tutti/units";
 import type { BatchCosts } from "./batch-costs.ts";
@@ -130,8 +132,9 @@ function entryOf(batch: Histogram, chances: number, certainty: number): Entry {
 }
 
 /**
- * LatencyCurve.scoreAt at STEPS + 1 slacks from the least to the most time, in one pass over the bins: there are hundreds of entries, and they are made while
- * requests wait. What lies below a slack fades as a whole, by e^{−b} for each µs.
+ * LatencyCurve.scoreAt at STEPS + 1 slacks from the least to the most time, in one pass over the bins: there are
+ * hundreds of entries, and they are made while requests wait. What lies below a slack fades as a whole, by e^{−b} for
+ * each µs.
  */
 function scoresOf(
   { edges, masses }: Histogram,

@@ -1,8 +1,9 @@
 /**
- * The requests of one model by the batch sizes in which they can still end in time (Orloj, algorithm 1; docs/algorithms.md, B4 to B6 and B8).
+ * The requests of one model by the batch sizes in which they can still end in time (Orloj, algorithm 1;
+ * docs/algorithms.md, B4 to B6 and B8).
  *
- *   FQ1. A request is in Q_k until T_drop(k) = deadline − est(app, k), that moment included. As est doesn't fall with k, queues are nested:
- *        it leaves the large sizes first, and leaving the least one means that it timed out.
+ *   FQ1. A request is in Q_k until T_drop(k) = deadline − est(app, k), that moment included. As est doesn't fall with
+ *        k, queues are nested: it leaves the large sizes first, and leaving the least one means that it timed out.
  *   FQ2. Every request leaves exactly once: in a batch, dropped, or removed.
  *   FQ3. A reset of the base time changes no order.
  */
@@ -27,7 +28,10 @@ export interface DynamicRequest {
   readonly steps?: readonly CostStep[];
 }
 
-/** "largest": the largest k with k requests (the listing, and better); "urgent": the earliest deadline first (the prose). B4 compares them. */
+/**
+ * "largest": the largest k with k requests (the listing, and better); "urgent": the earliest deadline first (the
+ * prose). B4 compares them.
+ */
 export type SizeOrder = "largest" | "urgent";
 
 export interface FeasibleQueuesOptions {
@@ -126,7 +130,10 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     return request;
   }
 
-  /** Everything due until `now`: lines change, requests leave the sizes that they can't be in any more, and what fits no size is dropped. */
+  /**
+   * Everything due until `now`: lines change, requests leave the sizes that they can't be in any more, and what fits no
+   * size is dropped.
+   */
   advance(now: Instant, onDropped: (request: Request) => void): void {
     if (this.#size > 0 && this.#isBaseOld(now)) this.#rebase(now);
     // The large sizes first, so that whatever leaves the least one has left the others.
@@ -141,7 +148,10 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     }
   }
 
-  /** B4, step 4. @returns the place of a batch size for which there are enough requests; −1: none. Call `advance` before. */
+  /**
+   * B4, step 4. @returns the place of a batch size for which there are enough requests; −1: none. Call `advance`
+   * before.
+   */
   choose(): number {
     let chosen = -1;
     let earliest = Infinity;

@@ -1,13 +1,17 @@
 import { assert } from "@tutti/units";
 import { BINS_MAX, type Histogram, histogram, leastWidth } from "./histogram.ts";
 
-/** Nothing between two neighbours over such a share of all lengths lies between modes; of few samples over more, since these lie apart anyway. */
+/**
+ * Nothing between two neighbours over such a share of all lengths lies between modes; of few samples over more, since
+ * these lie apart anyway.
+ */
 const GAP_SHARE = 1 / 16;
 const GAP_FEW = 8;
 
 /**
- * At most `binsMax` bins of equal mass, and empty ones where nothing lies between two modes. Bins without gaps would spread the last samples of a mode over all
- * of the way to the next one, and of a mode that is one value all of its samples: two modes of 10 and 50 ms would have a mean of 40 ms instead of 30.
+ * At most `binsMax` bins of equal mass, and empty ones where nothing lies between two modes. Bins without gaps would
+ * spread the last samples of a mode over all of the way to the next one, and of a mode that is one value all of its
+ * samples: two modes of 10 and 50 ms would have a mean of 40 ms instead of 30.
  *
  * @param samples - running times alone, in µs; at least one; in any order
  */

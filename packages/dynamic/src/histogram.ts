@@ -1,8 +1,10 @@
 /**
- * Distributions of running times: masses in bins, uniform inside a bin (Orloj §3; docs/algorithms.md, B1). Times are in µs and need not be whole.
+ * Distributions of running times: masses in bins, uniform inside a bin (Orloj §3; docs/algorithms.md, B1). Times are in
+ * µs and need not be whole.
  *
  *   H1. Edges rise strictly, masses are ≥ 0 and sum to 1 ± 1e-12.
- *   H2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and not a division by zero.
+ *   H2. No bin is narrower than max(10 µs, 0.5 % of the median), so that a static model is one narrow bin and not a
+ *       division by zero.
  */
 import { assert } from "@tutti/units";
 

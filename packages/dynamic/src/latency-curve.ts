@@ -1,9 +1,10 @@
 /**
- * The score of a request in a queue, as a function of its slack (Orloj equations 1 and 2; docs/algorithms.md, B2 and B5).
+ * The score of a request in a queue, as a function of its slack (Orloj equations 1 and 2; docs/algorithms.md, B2 and
+ * B5).
  *
  * A request that ends after its deadline D costs c, and its next chance comes after τ ~ Exp(b). So a start now saves
- * p(t) = (c/E[L]) ∫_{l ≤ D−t} f(l) e^{−b(D−t−l)} dl. Between milestones p is a line α·x + β in x = e^{b(t−t0)}: with the slack
- * s = D − t, bins above s are passed, at most one is straddled, and those below lie ahead.
+ * p(t) = (c/E[L]) ∫_{l ≤ D−t} f(l) e^{−b(D−t−l)} dl. Between milestones p is a line α·x + β in x = e^{b(t−t0)}: with
+ * the slack s = D − t, bins above s are passed, at most one is straddled, and those below lie ahead.
  *
  *   LC1. α and β of a phase are sums over bins in one order, computed once: there is no drift.
  */
@@ -57,8 +58,9 @@ export class LatencyCurve {
   }
 
   /**
-   * How many milestones have passed, of the highest bin's end and beginning, then the next lower one's, and so on. Even: no bin is straddled.
-   * Decided by `milestone` itself: next to instants of 2^50 µs a slack would round differently, and a milestone be due for ever.
+   * How many milestones have passed, of the highest bin's end and beginning, then the next lower one's, and so on.
+   * Even: no bin is straddled. Decided by `milestone` itself: next to instants of 2^50 µs a slack would round
+   * differently, and a milestone be due for ever.
    */
   phaseAt(deadline: number, now: number): number {
     let phase = 0;

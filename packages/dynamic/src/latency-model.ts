@@ -1,5 +1,6 @@
 /**
- * How long a batch of k with a request of application a will take, before its other members are known (Orloj §4.2 and 4.3; docs/algorithms.md, B3).
+ * How long a batch of k with a request of application a will take, before its other members are known (Orloj §4.2 and
+ * 4.3; docs/algorithms.md, B3).
  *
  *   LM1. F_{a,k} = F_a · F_mix^{k−1}: exact if the other k − 1 are drawn from the mixture. It never rises with k.
  *   LM2. est(a, k) doesn't fall with k.
@@ -27,8 +28,8 @@ export interface LatencyModelOptions {
   /** Estimates are this quantile instead of the mean. */
   readonly quantile?: number;
   /**
-   * "joint": one member is known to be of a (LM1). "mixture": the paper's literal F_mix^k; on bimodal loads it loses up to 6 points of
-   * finish rate.
+   * "joint": one member is known to be of a (LM1). "mixture": the paper's literal F_mix^k; on bimodal loads it loses up
+   * to 6 points of finish rate.
    */
   readonly members?: "joint" | "mixture";
   /** Halvings of the bins for means, until they move by less than 0.5 %. Default 4. */

@@ -1,9 +1,12 @@
 /**
- * Pending requests of one dynamic model in deadline order, each with the level of its class, and the choice of the batch that is worth most per unit of time.
+ * Pending requests of one dynamic model in deadline order, each with the level of its class, and the choice of the
+ * batch that is worth most per unit of time.
  *
  *   LQ1. Every request is in it once, from `add` until it leaves by `take`, `remove` or `dropUntil`.
- *   LQ2. A batch of (level, size) has the first requests of levels up to that one whose slack is what such a batch needs: earliest deadlines first, and nobody longer.
- *   LQ3. Of all (level, size, need) that with the greatest Σ p: what its members' ending in time is worth, per µs of the accelerator (BatchLevels.score).
+ *   LQ2. A batch of (level, size) has the first requests of levels up to that one whose slack is what such a batch
+ *        needs: earliest deadlines first, and nobody longer.
+ *   LQ3. Of all (level, size, need) that with the greatest Σ p: what its members' ending in time is worth, per µs of
+ *        the accelerator (BatchLevels.score).
  */
 import { assert } from "@tutti/units";
 import type { BatchLevels } from "./batch-levels.ts";
@@ -130,7 +133,8 @@ export class LengthQueue<Request extends Timed> {
         best = Math.max(best, fromLikely);
         const needed = this.scale * this.#certain.needed(level, place);
         if (fromLikely >= 0 && needed > likely) best = Math.max(best, this.#weigh(start, level, place, needed, best));
-        // Too few for this size, and for larger ones; but two together may be faster than the paper's form lets one be alone.
+        // Too few for this size, and for larger ones; but two together may be faster than the paper's form lets one be
+        // alone.
         if (fromLikely < 0 && place > 0) break;
       }
     }

@@ -1,6 +1,9 @@
 import { type Tensor, bytesOf, elementCount } from "@tutti/protocol";
 
-/** How the bytes of one row lie in a batch: `outer` pieces of `inner` bytes, `stride` apart. Piece 0 of row r is at r × inner. */
+/**
+ * How the bytes of one row lie in a batch: `outer` pieces of `inner` bytes, `stride` apart. Piece 0 of row r is at r ×
+ * inner.
+ */
 interface RowPieces {
   readonly outer: number;
   readonly inner: number;
@@ -29,7 +32,9 @@ export function takeRows(batch: Tensor, axis: number, from: number, count: numbe
 }
 export const takeRow = (batch: Tensor, axis: number, row: number): Tensor => takeRows(batch, axis, row, 1);
 
-/** A batch of `rows` zero rows shaped like those of `part`. Without a batch axis (−1) it is shaped like `part` itself. */
+/**
+ * A batch of `rows` zero rows shaped like those of `part`. Without a batch axis (−1) it is shaped like `part` itself.
+ */
 export function emptyBatch(part: Tensor, axis: number, rows: number): Tensor {
   const times = axis < 0 ? 1 : rows / (part.dims[axis] as number);
   return { ...part, dims: withRows(part.dims, axis, rows), data: new Uint8Array(part.data.byteLength * times) };

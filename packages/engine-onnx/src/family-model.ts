@@ -1,7 +1,9 @@
 /**
- * A family in the session worker (docs/algorithms.md, C7): the common prefix over the whole batch once, then each variant's suffix over its rows.
+ * A family in the session worker (docs/algorithms.md, C7): the common prefix over the whole batch once, then each
+ * variant's suffix over its rows.
  *
- *   F1. Rows that fail, fail alone: a batch that can't run as a whole runs by halves, of the prefix and of each suffix apart.
+ *   F1. Rows that fail, fail alone: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
+ *       apart.
  *   F2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
  */
 import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/engine";
@@ -55,7 +57,10 @@ export class FamilyModel {
     this.#constants = constantsOf(spec);
   }
 
-  /** Checks the file, makes a session of each part, and on another provider than the CPU compares outputs with the CPU's. @throws {LoadRefusal} */
+  /**
+   * Checks the file, makes a session of each part, and on another provider than the CPU compares outputs with the
+   * CPU's. @throws {LoadRefusal}
+   */
   static async load(options: {
     readonly spec: ModelSpec;
     readonly bytes: Uint8Array;
@@ -142,7 +147,10 @@ export class FamilyModel {
     );
   }
 
-  /** One variant's rows of a part of the batch that the prefix has run over. @param part - `rows`: of the batch; `own`: places among them */
+  /**
+   * One variant's rows of a part of the batch that the prefix has run over. @param part - `rows`: of the batch; `own`:
+   * places among them
+   */
   async #runVariant(
     index: number,
     part: { readonly rows: readonly number[]; readonly own: readonly number[]; readonly given: Cut; readonly cut: Cut },

@@ -1,6 +1,6 @@
 /**
- * Models whose batches run on the caller's thread. A short run costs less than the two wakes and two messages that take it to the session worker and
- * back: at 300 requests a second of the demo's MLP 150 µs of processor time each.
+ * Models whose batches run on the caller's thread. A short run costs less than the two wakes and two messages that take
+ * it to the session worker and back: at 300 requests a second of the demo's MLP 150 µs of processor time each.
  *
  *   I1. Only models whose largest batch takes QUICK_US at most: nothing else waits longer for this thread.
  *   I2. A run here can hang the thread that would notice it, so the session worker watches: see RunWatch.
@@ -16,7 +16,10 @@ const FILE_BYTES_MAX = 16_777_216;
 /** A node's `op_type` (field 4, four bytes) as it stands in the file, also within subgraphs and functions. */
 const LOOP = Buffer.from("\x22\x04Loop", "latin1");
 
-/** Whether a trial can tell how long a model takes: how often a Loop runs may depend on a request, and whoever sets a deadline for runs expects long ones. */
+/**
+ * Whether a trial can tell how long a model takes: how often a Loop runs may depend on a request, and whoever sets a
+ * deadline for runs expects long ones.
+ */
 export function mayRunInline({ runDeadline }: ModelSpec, bytes: Uint8Array): boolean {
   if (runDeadline !== undefined || bytes.byteLength > FILE_BYTES_MAX) return false;
   return !Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(LOOP);

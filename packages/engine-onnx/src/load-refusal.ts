@@ -20,7 +20,9 @@ export function checkSha256({ file }: ModelSpec, bytes: Uint8Array): void {
   throw new LoadRefusal(`the file has sha256 ${found}, the spec ${expected}: load the model again`);
 }
 
-/** Whoever can write models into the store could otherwise read this process's files and memory. @throws {LoadRefusal} */
+/**
+ * Whoever can write models into the store could otherwise read this process's files and memory. @throws {LoadRefusal}
+ */
 export function checkSelfContained(bytes: Uint8Array): void {
   const problem = externalDataProblem(bytes);
   if (problem !== undefined) throw new LoadRefusal(problem);

@@ -1,8 +1,8 @@
 /**
  * One model in the session worker: its session, its constants, and how a batch of it runs.
  *
- *   L1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours, and costs them not one run each but about
- *       two of the whole: under full deferral they have no time to spare.
+ *   L1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours, and
+ *       costs them not one run each but about two of the whole: under full deferral they have no time to spare.
  *   L2. What `run` returns has exactly one row per item of the batch, in their order.
  */
 import type { EngineBatch, RunOutcome } from "@tutti/engine";
@@ -38,8 +38,8 @@ export class LoadedModel {
   }
 
   /**
-   * Checks the file's sha256 (a flipped byte in the weights loads in silence) and that no tensor of it lies elsewhere, makes the session, compares file and
-   * spec, and on another provider than the CPU compares outputs with the CPU's.
+   * Checks the file's sha256 (a flipped byte in the weights loads in silence) and that no tensor of it lies elsewhere,
+   * makes the session, compares file and spec, and on another provider than the CPU compares outputs with the CPU's.
    *
    * @throws {LoadRefusal}
    */
@@ -70,7 +70,10 @@ export class LoadedModel {
     throw new LoadRefusal(problem);
   }
 
-  /** A provider can be wrong on some operators (WebGPU is, for convolutions with 6 or 9 channels), so it is tried on every bucket. */
+  /**
+   * A provider can be wrong on some operators (WebGPU is, for convolutions with 6 or 9 channels), so it is tried on
+   * every bucket.
+   */
   async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {
     const cpu = await LoadedModel.#create(this.spec, bytes, { ...settings, provider: "cpu" });
     try {

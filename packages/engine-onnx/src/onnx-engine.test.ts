@@ -71,7 +71,8 @@ test("the queue is bounded: one batch too many fails at once, and those before i
 test("when the worker dies, whatever waits is answered as a fault, and so is everything later (E1)", async () => {
   const model = addOne();
   const on = await start(model);
-  const broken = { name: "broken", file: model.spec.file } as ModelSpec; // not a spec at all: a mistake that nobody foresaw
+  // not a spec at all: a mistake that nobody foresaw
+  const broken = { name: "broken", file: model.spec.file } as ModelSpec;
   const waiting = Promise.all([load(on, { spec: broken, bytes: model.bytes }), load(on, sileroVad())]);
   expect(await waiting).toMatchObject([
     { kind: "failed", reason: expect.stringContaining("the session worker failed") },

@@ -1,6 +1,6 @@
 /**
- * The engine port over onnxruntime-node: this side keeps the bookkeeping on the caller's thread, the session worker computes, but for the batches of quick
- * models (InlineModels), which run here.
+ * The engine port over onnxruntime-node: this side keeps the bookkeeping on the caller's thread, the session worker
+ * computes, but for the batches of quick models (InlineModels), which run here.
  *
  *   E1. Every `done` is called exactly once, never before its call has returned, also when the worker dies.
  *   E2. The worker is never terminated: that would abort the process during a run. It ends itself, or the process does.
@@ -23,7 +23,10 @@ export interface OnnxEngineOptions {
   readonly provider?: Provider;
   /** Threads of one run on a CPU. */
   readonly threads?: number;
-  /** In percent of the accelerator, where this process has only a part of it (by its cores, or by CUDA MPS): its latencies are a type's of their own. Default: 100. */
+  /**
+   * In percent of the accelerator, where this process has only a part of it (by its cores, or by CUDA MPS): its
+   * latencies are a type's of their own. Default: 100.
+   */
   readonly part?: number;
   /** Where the worker says what it is doing, for whoever is started after a crash. */
   readonly note?: NoteOptions;

@@ -27,8 +27,9 @@ export interface SessionSettings {
 }
 
 /**
- * One thread by default: an executor on a CPU is one core, and more executors are better than wider ones (two threads take 5.1 to
- * 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome, so the native logger need not print it as well.
+ * One thread by default: an executor on a CPU is one core, and more executors are better than wider ones (two threads
+ * take 5.1 to 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome, so the native logger need
+ * not print it as well.
  */
 export function sessionOptions({ provider, threads }: SessionSettings): ort.InferenceSession.SessionOptions {
   return {
@@ -37,15 +38,16 @@ export function sessionOptions({ provider, threads }: SessionSettings): ort.Infe
     interOpNumThreads: 1,
     executionMode: "sequential",
     graphOptimizationLevel: "all",
-    // A pattern is kept for every shape, and each batch size is one: without them the demo's text detector takes 130 MB less, and no model runs slower.
+    // A pattern is kept for every shape, and each batch size is one: without them the demo's text detector takes 130 MB
+    // less, and no model runs slower.
     enableMemPattern: false,
     logSeverityLevel: 4,
   };
 }
 
 /**
- * x f32[batch, 4] + 1, for trying a provider: what `generateAddOne()` of @tutti/onnx-tools gives, written out because no layer above
- * may be imported here.
+ * x f32[batch, 4] + 1, for trying a provider: what `generateAddOne()` of @tutti/onnx-tools gives, written out because
+ * no layer above may be imported here.
  */
 export const PROBE_MODEL_BASE64 =
   "CAgSBXR1dHRpOmMKEwoBeAoDb25lEgF5GgF5IgNBZGQSB2FkZC1vbmUqDwgBEAFCA29uZUoEAACAP1oYCgF4EhMKEQgBEg0KBxIFYmF0Y2gKAggEYhgKAXkSEwoRCAESDQoHEgViYXRjaAoCCARCBAoAEBE=";

@@ -1,9 +1,10 @@
 /**
- * What a session worker is doing, on disk. A native abort or a kill takes the process down in mid-run and leaves no time to say which model it was; the next
- * process of the same accelerators reads it here.
+ * What a session worker is doing, on disk. A native abort or a kill takes the process down in mid-run and leaves no
+ * time to say which model it was; the next process of the same accelerators reads it here.
  *
- * One file for each process, `<slot>.<pid>.run`: one JSON object padded to a fixed length while a run or load is in progress, otherwise blank at its start. Both
- * are single writes into the page cache, which outlives the process (not the host).
+ * One file for each process, `<slot>.<pid>.run`: one JSON object padded to a fixed length while a run or load is in
+ * progress, otherwise blank at its start. Both are single writes into the page cache, which outlives the process (not
+ * the host).
  */
 import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -85,7 +86,10 @@ export function notePath(folder: string, slot: string, pid: number): string {
   return join(folder, `${slot}.${pid}${SUFFIX}`);
 }
 
-/** The notes of processes of this slot that have ended; whoever has dealt with one removes its file. Empty ones are removed here. */
+/**
+ * The notes of processes of this slot that have ended; whoever has dealt with one removes its file. Empty ones are
+ * removed here.
+ */
 export function notesLeft(folder: string, slot: string): { readonly note: RunNote; readonly path: string }[] {
   const found: { note: RunNote; path: string }[] = [];
   for (const name of readdirSync(folder)) {

@@ -1,11 +1,15 @@
 /** How often the worker looks whether the other thread still is in the same run. */
 const LOOK_MS = 1_000;
-/** One that is in the same run for so many looks hangs: runs here take milliseconds, and a process that was stopped looks as rarely. */
+/**
+ * One that is in the same run for so many looks hangs: runs here take milliseconds, and a process that was stopped
+ * looks as rarely.
+ */
 const LOOKS_MAX = 3;
 
 /**
- * Watches runs on the caller's thread (InlineModels) from the session worker. A run that hangs there keeps that thread from noticing it; ending the process
- * is all that helps, as for any run that hangs, and its supervisor starts it again.
+ * Watches runs on the caller's thread (InlineModels) from the session worker. A run that hangs there keeps that thread
+ * from noticing it; ending the process is all that helps, as for any run that hangs, and its supervisor starts it
+ * again.
  */
 export function watchRuns(runs: Int32Array, end: () => void = abort): { stop(): void } {
   let seen = 0;

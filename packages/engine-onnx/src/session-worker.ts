@@ -1,6 +1,7 @@
 /**
- * The session worker: the one thread that onnxruntime runs on, since a run blocks its thread and a worker that is terminated during
- * a run aborts the whole process. Requests are taken in their order, one at a time; the worker ends itself when told to stop.
+ * The session worker: the one thread that onnxruntime runs on, since a run blocks its thread and a worker that is
+ * terminated during a run aborts the whole process. Requests are taken in their order, one at a time; the worker ends
+ * itself when told to stop.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";

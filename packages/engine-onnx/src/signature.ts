@@ -1,6 +1,6 @@
 /**
- * Checks made by ourselves, because onnxruntime's errors carry no codes, and some mistakes it takes in silence (inputs too many).
- * Each returns what is wrong, or undefined.
+ * Checks made by ourselves, because onnxruntime's errors carry no codes, and some mistakes it takes in silence (inputs
+ * too many). Each returns what is wrong, or undefined.
  */
 import { type EngineBatch, runSizes } from "@tutti/engine";
 import {
@@ -57,7 +57,10 @@ function valueProblem(role: string, tensor: TensorSpec, values: Metadata): strin
   return `${role} '${tensor.name}' is [${found.shape.join(", ")}] in the file, [${tensor.dims.join(", ")}] in the spec`;
 }
 
-/** Can this batch run on that model? The ingress has checked each input; this is the last line, for whatever came on another way. */
+/**
+ * Can this batch run on that model? The ingress has checked each input; this is the last line, for whatever came on
+ * another way.
+ */
 export function batchProblem(spec: ModelSpec, batch: EngineBatch): string | undefined {
   const { batchSize, inputs } = batch;
   const bucket = spec.buckets[batch.bucket];

@@ -7,9 +7,9 @@ type ArrayOver = new (buffer: ArrayBufferLike, byteOffset: number, length: numbe
 hideHalfArrays();
 
 /**
- * Where the runtime has Float16Array (Node 24), onnxruntime's JavaScript part chooses it for half floats, and its native part, which
- * can't read one, then finds no bytes. It looks once, at the first tensor, so that is made while there is none to find: half floats
- * travel as 16-bit integers, as they do on older Node.
+ * Where the runtime has Float16Array (Node 24), onnxruntime's JavaScript part chooses it for half floats, and its
+ * native part, which can't read one, then finds no bytes. It looks once, at the first tensor, so that is made while
+ * there is none to find: half floats travel as 16-bit integers, as they do on older Node.
  */
 function hideHalfArrays(): void {
   const found = Object.getOwnPropertyDescriptor(globalThis, "Float16Array");

@@ -1,4 +1,7 @@
-/** What the engine and its session worker say to each other. Every request has an id, and gets exactly one reply with it. */
+/**
+ * What the engine and its session worker say to each other. Every request has an id, and gets exactly one reply with
+ * it.
+ */
 import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { Provider } from "./provider.ts";

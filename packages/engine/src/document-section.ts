@@ -22,7 +22,10 @@ export interface Range {
   readonly whole?: boolean;
 }
 
-/** A mapping of the document and where it stands. Reading what isn't there notes a problem and goes on with a value that makes no second one. */
+/**
+ * A mapping of the document and where it stands. Reading what isn't there notes a problem and goes on with a value that
+ * makes no second one.
+ */
 export class Section {
   readonly #path: string;
   readonly #problems: Problems;

@@ -53,7 +53,9 @@ function firstNumbers({ inputs, batchSize }: EngineBatch): number[] {
 
 const lineAt = ({ alphaMs, betaMs }: LinePace, rows: number): number => alphaMs * rows + betaMs;
 
-/** Of one batch of a family (docs/algorithms.md, C7): the prefix over all rows, then each variant's suffix over its own. */
+/**
+ * Of one batch of a family (docs/algorithms.md, C7): the prefix over all rows, then each variant's suffix over its own.
+ */
 export function latencyOfFamily(
   { prefix, suffix }: NonNullable<FamilySpec["pace"]>,
   batchSize: number,

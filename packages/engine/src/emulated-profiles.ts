@@ -1,6 +1,6 @@
 /**
- * The document of `tutti up --emulate profiles.yaml`, once parsed from YAML or JSON, as models and their latencies. The schema stands in this
- * package's README.
+ * The document of `tutti up --emulate profiles.yaml`, once parsed from YAML or JSON, as models and their latencies. The
+ * schema stands in this package's README.
  */
 import {
   BATCH_AXIS,
@@ -36,7 +36,10 @@ export interface EmulatedProfiles {
 
 const BATCH_SIZE_DEFAULT = 64;
 
-/** @throws {TuttiError} TUTTI_INVALID_INPUT: one line for each problem (the first ten), naming its path, as in `models[0].sloMs` */
+/**
+ * @throws {TuttiError} TUTTI_INVALID_INPUT: one line for each problem (the first ten), naming its path, as in
+ *   `models[0].sloMs`
+ */
 export function parseEmulatedProfiles(document: unknown): EmulatedProfiles {
   const problems = new Problems();
   const root = new Section(document, "", problems).only(["models", "jitter", "seed"]);

@@ -1,9 +1,10 @@
 /**
- * EmulatedEngine: an accelerator that sleeps. A batch takes l(b) of a given profile, and its outputs echo its inputs, so that
- * a test can see whose outputs they are.
+ * EmulatedEngine: an accelerator that sleeps. A batch takes l(b) of a given profile, and its outputs echo its inputs,
+ * so that a test can see whose outputs they are.
  *
- *   E1. One batch at a time, in the order given, each for its latency, and every `done` is called once, never inside the call
- *       that it was given to. (A batch that a fault hangs is the exception: its `done` never comes, nor any after it.)
+ *   E1. One batch at a time, in the order given, each for its latency, and every `done` is called once, never inside
+ *       the call that it was given to. (A batch that a fault hangs is the exception: its `done` never comes, nor any
+ *       after it.)
  *   E2. Row r of every output is row r of input 0, repeated or cut to the output's length.
  *   E3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
  */
@@ -23,7 +24,9 @@ export interface AlarmClock {
 /** Microseconds of one run; undefined for a model that it doesn't know. Not asked for a model whose spec has a pace. */
 export type LatencyOf = (model: string, bucket: number, batchSize: number) => Micros | undefined;
 
-/** What goes wrong with a batch, for tests: rows fail (all of them: the batch does), the batch fails, or it never ends. */
+/**
+ * What goes wrong with a batch, for tests: rows fail (all of them: the batch does), the batch fails, or it never ends.
+ */
 export type EmulatedFault =
   | { readonly kind: "rows"; readonly failedRows: readonly { readonly row: number; readonly reason: string }[] }
   | { readonly kind: "batch"; readonly reason: string; readonly fault: boolean }
@@ -200,7 +203,9 @@ export class EmulatedEngine implements Engine {
 
 const failed = (reason: string, fault: boolean): RunOutcome => ({ kind: "failed", reason, fault });
 
-/** The caller loses its buffer, as it would to another thread: whoever reads it afterwards is found out here already. */
+/**
+ * The caller loses its buffer, as it would to another thread: whoever reads it afterwards is found out here already.
+ */
 function taken(tensor: Tensor): Tensor {
   const { buffer, byteOffset, byteLength } = tensor.data;
   assert(buffer instanceof ArrayBuffer, "inputs are transferred, and shared memory can't be");
@@ -208,7 +213,10 @@ function taken(tensor: Tensor): Tensor {
   return { ...tensor, data: new Uint8Array(buffer.transfer()) };
 }
 
-/** Why the batch can't run, or undefined. An engine trusts nobody's arithmetic: a wrong length here is a wrong answer there. */
+/**
+ * Why the batch can't run, or undefined. An engine trusts nobody's arithmetic: a wrong length here is a wrong answer
+ * there.
+ */
 function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
   const bucket = spec.buckets[batch.bucket];
   if (bucket === undefined) return `${spec.name} has no bucket ${batch.bucket}`;
@@ -233,7 +241,9 @@ function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
   return undefined;
 }
 
-/** Where a batch's rows lie in a tensor: row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner. */
+/**
+ * Where a batch's rows lie in a tensor: row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner.
+ */
 interface RowStride {
   readonly outer: number;
   readonly inner: number;
@@ -266,7 +276,10 @@ function answerOf(
   };
 }
 
-/** E2. Axes of an output that neither a bucket nor an input names count 1; an output without a batch axis belongs to no row and is zeros. */
+/**
+ * E2. Axes of an output that neither a bucket nor an input names count 1; an output without a batch axis belongs to no
+ *     row and is zeros.
+ */
 function echo(spec: ModelSpec, batch: EngineBatch): Tensor[] {
   const { batchSize, inputs } = batch;
   const sizes = runSizes(spec, batch);

@@ -2,13 +2,16 @@ import type { ModelSpec, Tensor } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 
 /**
- * The engine port: what runs batches on one accelerator. Batches run one at a time, in the order given; several may be queued so that the
- * accelerator never waits for its process. A run can't be cancelled: cancelling is ending the process.
+ * The engine port: what runs batches on one accelerator. Batches run one at a time, in the order given; several may be
+ * queued so that the accelerator never waits for its process. A run can't be cancelled: cancelling is ending the
+ * process.
  */
 export interface Engine {
   /** The executor type, which profiles are kept by: `onnx-cpu`, `onnx-webgpu`, `emulated`. */
   readonly type: string;
-  /** The first run of each shape takes longer than those after it, so an executor runs every one once before it serves. */
+  /**
+   * The first run of each shape takes longer than those after it, so an executor runs every one once before it serves.
+   */
   readonly cold?: boolean;
   /** Checks the file's sha256, then makes the model ready to run. Loading a name again replaces it. */
   load(model: EngineModel, done: (outcome: LoadOutcome) => void): void;
@@ -34,8 +37,9 @@ export interface EngineBatch {
   readonly bucket: number;
   readonly batchSize: number;
   /**
-   * One tensor per input of the spec and per made one (fedInputs), in its order, dims with the batch axis = batchSize. Each `data` spans its own ArrayBuffer (offset 0), which is
-   * transferred to the engine: the caller has lost it when `run` returns. Constants are the engine's business.
+   * One tensor per input of the spec and per made one (fedInputs), in its order, dims with the batch axis = batchSize.
+   * Each `data` spans its own ArrayBuffer (offset 0), which is transferred to the engine: the caller has lost it when
+   * `run` returns. Constants are the engine's business.
    */
   readonly inputs: readonly Tensor[];
   /** How long each row is (docs/messages.md, Tutti-Size), where the model has padded axes. */
@@ -55,9 +59,14 @@ export type RunOutcome =
       readonly kind: "ran";
       /** The run alone, without queueing, as measured where it ran. */
       readonly run: Micros;
-      /** One per output, whole batch; `data` is owned by the receiver. dims are the real ones. Of a family none: see `groups`. */
+      /**
+       * One per output, whole batch; `data` is owned by the receiver. dims are the real ones. Of a family none: see
+       * `groups`.
+       */
       readonly outputs: readonly Tensor[];
-      /** Of a family: the outputs of each variant over its rows. Every row that did not fail is in exactly one group. */
+      /**
+       * Of a family: the outputs of each variant over its rows. Every row that did not fail is in exactly one group.
+       */
       readonly groups?: readonly RowGroup[];
       /** Rows that could not be computed, each with its reason: their part of `outputs` means nothing. */
       readonly failedRows: readonly { readonly row: number; readonly reason: string }[];

@@ -1,9 +1,10 @@
 /**
- * Whether an ONNX file keeps to itself: onnxruntime reads a tensor whose data is "external" from wherever the file says, below the working directory or
- * at an address of this process, and gives it back as an output. So no tensor may say so, in whatever place of the file it stands.
+ * Whether an ONNX file keeps to itself: onnxruntime reads a tensor whose data is "external" from wherever the file
+ * says, below the working directory or at an address of this process, and gives it back as an output. So no tensor may
+ * say so, in whatever place of the file it stands.
  *
- * The bytes are walked as protobuf's C++ parser reads them, and what it would read differently from others is refused: a field of another wire type than
- * its own, a tag of more than 32 bits, a group.
+ * The bytes are walked as protobuf's C++ parser reads them, and what it would read differently from others is refused:
+ * a field of another wire type than its own, a tag of more than 32 bits, a group.
  */
 
 /** Protobuf's C++ parser goes no deeper. */

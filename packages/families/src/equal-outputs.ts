@@ -24,7 +24,8 @@ export function asVariant(batch: EngineBatch, model: string): EngineBatch {
 }
 
 /**
- * The largest difference between what each variant answers in a mixed batch and what its own model answers, on random inputs in every bucket.
+ * The largest difference between what each variant answers in a mixed batch and what its own model answers, on random
+ * inputs in every bucket.
  *
  * @param engine - on which the family and each of its models, under the names of the variants, are loaded
  * @throws where either can't run
@@ -54,7 +55,10 @@ export async function familyDifference(engine: Engine, family: ModelSpec, seed: 
   return worst;
 }
 
-/** With which variant each round begins, so that all have their turn also where a batch has fewer rows than there are variants. */
+/**
+ * With which variant each round begins, so that all have their turn also where a batch has fewer rows than there are
+ * variants.
+ */
 const starts = (count: number, rows: number): number[] =>
   Array.from({ length: Math.max(1, Math.ceil(count / rows)) }, (_, round) => (round * rows) % count);
 

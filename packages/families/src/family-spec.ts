@@ -20,7 +20,8 @@ export interface FamilyMember {
 }
 
 /**
- * The models of a family that is served, as they were before but for what it took of them all: the least of their largest batches and patience.
+ * The models of a family that is served, as they were before but for what it took of them all: the least of their
+ * largest batches and patience.
  *
  * @param bytes - the family's file
  * @throws {ModelFileError} that is none
@@ -87,7 +88,10 @@ export interface FamilyParts {
   readonly sha256: (bytes: Uint8Array) => string;
 }
 
-/** The family as the cluster is asked to serve it. SLO and largest batch are the least of its members: requests have their own deadlines anyway. */
+/**
+ * The family as the cluster is asked to serve it. SLO and largest batch are the least of its members: requests have
+ * their own deadlines anyway.
+ */
 export function familySpec({ name, members, split, file, axes, sha256 }: FamilyParts): DesiredModel {
   const models = members.map(({ model }) => model);
   const first = models[0]!;

@@ -1,6 +1,6 @@
 /**
- * Along which axis the rows of each value lie that crosses the cut. No file says so, and a value may have none (a table that was looked up), or fold its rows
- * with something else; so the prefix runs on batches of several sizes.
+ * Along which axis the rows of each value lie that crosses the cut. No file says so, and a value may have none (a table
+ * that was looked up), or fold its rows with something else; so the prefix runs on batches of several sizes.
  */
 import { relativeDifference } from "@tutti/engine-onnx";
 import type { Tensor } from "@tutti/protocol";

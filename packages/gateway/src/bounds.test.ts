@@ -1,4 +1,6 @@
-/** What the gateway does at its bounds (T7): it refuses, forgets the oldest, or says "other"; and nothing else breaks. */
+/**
+ * What the gateway does at its bounds (T7): it refuses, forgets the oldest, or says "other"; and nothing else breaks.
+ */
 import { InMemoryNetwork } from "@tutti/bus";
 import { VAD_AUDIO, demoModel, presentationOf, writeWav } from "@tutti/onnx-tools";
 import { type Heartbeat, TuttiError } from "@tutti/protocol";

@@ -13,7 +13,10 @@ export class ClientBytes {
   }
 }
 
-/** Accounts last as long as their sockets, and as what these left behind: a request finds its own without a look at its address. */
+/**
+ * Accounts last as long as their sockets, and as what these left behind: a request finds its own without a look at its
+ * address.
+ */
 export class ClientAccounts {
   readonly #ofSocket = new WeakMap<Socket, ClientBytes>();
   readonly #ofAddress = new Map<string, ClientBytes>();

@@ -1,8 +1,9 @@
 /**
  * The sockets of one server: bounded in all and by address, so that no client takes what others need.
  *
- *   CN1. Where there is no room for a newcomer, a connection makes room whose client we owe nothing: the oldest that has not asked wholly, else the oldest
- *        that was answered. A health probe thus gets in though thousands of slow clients hold theirs.
+ *   CN1. Where there is no room for a newcomer, a connection makes room whose client we owe nothing: the oldest that
+ *        has not asked wholly, else the oldest that was answered. A health probe thus gets in though thousands of slow
+ *        clients hold theirs.
  *   CN2. Who waits for our answer keeps its connection: where all do, the newcomer is closed.
  */
 import { readFileSync } from "node:fs";
@@ -17,7 +18,9 @@ const OTHER_FILES = 128;
 /** HTTP, gRPC and metrics. */
 const SERVERS = 3;
 
-/** `asks`: it has not asked wholly, or doesn't read its answer; `waits`: for our answer; `idle`: it has been answered. */
+/**
+ * `asks`: it has not asked wholly, or doesn't read its answer; `waits`: for our answer; `idle`: it has been answered.
+ */
 export type ClientState = "asks" | "waits" | "idle";
 
 interface Connection {
@@ -95,7 +98,10 @@ export class Connections {
 export const clientOf = ({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string =>
   `${remoteAddress} ${remotePort}`;
 
-/** As many as the constants say, and no more than there are files for: without a free file no connection is accepted, and nothing else works either. */
+/**
+ * As many as the constants say, and no more than there are files for: without a free file no connection is accepted,
+ * and nothing else works either.
+ */
 export function limitsOfProcess(filesMax: number = openFilesMax()): ConnectionLimits {
   const all = Math.max(8, Math.min(CONNECTIONS_MAX, Math.floor((filesMax - OTHER_FILES) / SERVERS)));
   return { all, ofAddress: Math.min(ADDRESS_CONNECTIONS_MAX, Math.ceil(all / 2)) };

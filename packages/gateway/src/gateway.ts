@@ -276,7 +276,10 @@ class Gateway {
     });
   }
 
-  /** A model that is loaded later keeps nobody from asking for those that are served: once everything was served, nothing here says otherwise. */
+  /**
+   * A model that is loaded later keeps nobody from asking for those that are served: once everything was served,
+   * nothing here says otherwise.
+   */
   #unserved(): string[] {
     if (this.#wasServed) return [];
     const unserved = unservedModels(this.#catalog.targets(), this.#config.awaitModels ?? []);

@@ -14,7 +14,9 @@ export interface ScalingAnswer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What the paths of the advice say; undefined: this is none of them. @param advised - the last advice that was heard */
+/**
+ * What the paths of the advice say; undefined: this is none of them. @param advised - the last advice that was heard
+ */
 export function scalingAnswer(
   path: string,
   advised: ScalingAdvised | undefined,

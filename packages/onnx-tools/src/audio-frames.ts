@@ -9,8 +9,8 @@ import type { Sound } from "./wav.ts";
 export const SAMPLES_MAX = 57_600_000;
 
 /**
- * Cuts sound into the frames that a voice detector takes: each the last `context` samples before it (silence before the first) and
- * `frame` new ones, the last frame filled up with silence.
+ * Cuts sound into the frames that a voice detector takes: each the last `context` samples before it (silence before the
+ * first) and `frame` new ones, the last frame filled up with silence.
  *
  * @returns f32[1, context + frame] each, in order
  * @throws {TuttiError} INVALID_INPUT for another sampling rate, or too long a sound

@@ -3,7 +3,10 @@ import { type AxisSpec, BATCH_AXIS, type CutSpec, type MadeSpec, type TensorSpec
 import { UNNAMED_AXIS } from "./model-description.ts";
 
 export interface AxisConfig {
-  /** `bucket` (the default): padded up to one of `sizes`, each a queue of its own. `pad`: one queue, padded to the longest of a batch. */
+  /**
+   * `bucket` (the default): padded up to one of `sizes`, each a queue of its own. `pad`: one queue, padded to the
+   * longest of a batch.
+   */
   readonly mode?: "bucket" | "pad";
   /** Of `bucket`. */
   readonly sizes?: readonly number[];
@@ -15,7 +18,10 @@ export interface AxisConfig {
   readonly multiple?: number;
   /** Of `pad`: the length that is measured and warmed up with; by default the longest. */
   readonly typical?: number;
-  /** Of `pad`: false where padding changes what the model says of the data: rows run together only where they grow to the same multiple. */
+  /**
+   * Of `pad`: false where padding changes what the model says of the data: rows run together only where they grow to
+   * the same multiple.
+   */
   readonly mixed?: boolean;
   /** Of `pad`: the input that takes 1 where a row has data and 0 behind it. It is made, not sent. */
   readonly mask?: string;
@@ -32,8 +38,8 @@ export interface CutConfig {
 export interface AxesConfig {
   readonly axes?: Readonly<Record<string, AxisConfig>>;
   /**
-   * How axes of outputs follow axes in mode `pad`: ⌊(length + add) / divide⌋. One that is called like an axis of an input is as long as that; `none` marks one
-   * that follows nothing.
+   * How axes of outputs follow axes in mode `pad`: ⌊(length + add) / divide⌋. One that is called like an axis of an
+   * input is as long as that; `none` marks one that follows nothing.
    */
   readonly cut?: Readonly<Record<string, CutConfig | "none">>;
 }
@@ -131,7 +137,10 @@ export function madeOf(config: AxesConfig, candidates: readonly TensorSpec[], fa
   return made;
 }
 
-/** Which output axes are cut back. One that nothing is said of would hand out padding in silence, so each must be spoken of. */
+/**
+ * Which output axes are cut back. One that nothing is said of would hand out padding in silence, so each must be spoken
+ * of.
+ */
 export function cutsOf(
   config: AxesConfig,
   shapes: { readonly axes: Readonly<Record<string, AxisSpec>>; readonly outputs: readonly TensorSpec[] },

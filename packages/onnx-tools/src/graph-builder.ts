@@ -1,6 +1,6 @@
 /**
- * The few parts of an ONNX file that the generators need, as plain functions over onnx-buf's messages.
- * Equal calls give equal bytes: protobuf fields are written in field order, and nothing here reads a clock or a map order.
+ * The few parts of an ONNX file that the generators need, as plain functions over onnx-buf's messages. Equal calls give
+ * equal bytes: protobuf fields are written in field order, and nothing here reads a clock or a map order.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto } from "onnx-buf";

@@ -75,7 +75,10 @@ function byteTable(mean: number, std: number): Float32Array {
   return Float32Array.from({ length: 256 }, (_, byte) => (byte / 255 - mean) / std);
 }
 
-/** Rec. 601, as Pillow's "L" and OpenCV have it, and so those who trained the model; libvips' own grey is made in linear light and is another. */
+/**
+ * Rec. 601, as Pillow's "L" and OpenCV have it, and so those who trained the model; libvips' own grey is made in linear
+ * light and is another.
+ */
 function luma(rgb: Uint8Array): Uint8Array {
   const grey = new Uint8Array(rgb.length / 3);
   for (let i = 0, from = 0; i < grey.length; i++, from += 3)

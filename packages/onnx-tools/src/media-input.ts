@@ -1,4 +1,7 @@
-/** What comes from a store or a file is read here before anything is decoded by it: whoever may load a model could otherwise have a gateway fill its memory. */
+/**
+ * What comes from a store or a file is read here before anything is decoded by it: whoever may load a model could
+ * otherwise have a gateway fill its memory.
+ */
 import { REQUEST_BYTES_MAX } from "@tutti/protocol";
 import type { AudioInput, ImageInput, MediaInput, SoundInput } from "./presentation.ts";
 
@@ -11,7 +14,9 @@ const DECLARED_BYTES = 4 * REQUEST_BYTES_MAX;
 /** Twice studio quality. */
 const SAMPLE_RATE_MAX = 384_000;
 
-/** @returns undefined for anything that is no media input, or whose tensors would be far larger than a request may be */
+/**
+ * @returns undefined for anything that is no media input, or whose tensors would be far larger than a request may be
+ */
 export function readMediaInput(value: unknown): MediaInput | undefined {
   if (!isMap(value) || typeof value["tensor"] !== "string" || value["tensor"] === "") return undefined;
   const kind = String(value["kind"]);

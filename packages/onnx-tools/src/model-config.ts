@@ -1,9 +1,10 @@
 /**
- * `config.yaml` of a model, and what becomes of it: the description of the file says what the model is, the config says how it is
- * to be served, and together they are a ModelSpec.
+ * `config.yaml` of a model, and what becomes of it: the description of the file says what the model is, the config says
+ * how it is to be served, and together they are a ModelSpec.
  *
- * The keys are Triton's where Triton has them (`name`, `max_batch_size`, `input`, `output`, `dims`), with one difference: `dims`
- * names the batch axis (`[batch, 3, 48, W]`), since it need not come first (Silero VAD's state is `[2, batch, 128]`).
+ * The keys are Triton's where Triton has them (`name`, `max_batch_size`, `input`, `output`, `dims`), with one
+ * difference: `dims` names the batch axis (`[batch, 3, 48, W]`), since it need not come first (Silero VAD's state is
+ * `[2, batch, 128]`).
  */
 import {
   BATCH_AXIS,
@@ -36,7 +37,9 @@ import {
 import type { ModelDescription, ValueDescription } from "./model-description.ts";
 import { type PreprocessConfig, checkedMediaInput, preprocessOf } from "./preprocess-config.ts";
 
-/** How a model is to be served: the object that `config.yaml` holds. Everything but the SLO can be left to its default. */
+/**
+ * How a model is to be served: the object that `config.yaml` holds. Everything but the SLO can be left to its default.
+ */
 export interface ModelConfig extends AxesConfig {
   /** By default the name of the folder or file. */
   readonly name?: string;
@@ -45,11 +48,17 @@ export interface ModelConfig extends AxesConfig {
   readonly max_batch_size?: number;
   /** 0 (eager) … 1 (full deferral). */
   readonly patience?: number;
-  /** Who counts how much under overload: weights by application, `*` for all others. By default an application's usual rate. */
+  /**
+   * Who counts how much under overload: weights by application, `*` for all others. By default an application's usual
+   * rate.
+   */
   readonly shares?: Readonly<Record<string, number>>;
   /** Part of an application's share that its lower priorities keep, 0 … 1 (default 0.1). */
   readonly priority_floor?: number;
-  /** After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default reckoned from the model's latency. */
+  /**
+   * After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default
+   * reckoned from the model's latency.
+   */
   readonly run_deadline?: string | number;
   /** Of its weights, on an accelerator: `512MB`; a bare number is bytes. By default the size of its file. */
   readonly memory?: string | number;
@@ -59,7 +68,10 @@ export interface ModelConfig extends AxesConfig {
   readonly output?: readonly ValueConfig[];
   /** Inputs that are the same for every request, by name: fed by the executor, never sent. */
   readonly constants?: Readonly<Record<string, number | readonly number[]>>;
-  /** How a picture or a sound that is posted as a file becomes the input: `{image: {size: [224, 224], mean: […], std: […]}}` or `{audio: {sample_rate: 16000}}`. */
+  /**
+   * How a picture or a sound that is posted as a file becomes the input: `{image: {size: [224, 224], mean: […], std:
+   * […]}}` or `{audio: {sample_rate: 16000}}`.
+   */
   readonly preprocess?: PreprocessConfig;
   /** What outputs mean to people: `{output: {kind: classes, tensor: probabilities, labels: […]}}`. */
   readonly presentation?: Readonly<Record<string, unknown>>;
@@ -274,7 +286,10 @@ function tensorOf(described: ValueDescription, given: ValueConfig | undefined, c
   return { name, type, dims: withBatchAxis(dims, context.declared) };
 }
 
-/** An axis called `batch`, or else a leading axis that is variable (and has no sizes of its own) or 1, is the batch axis. */
+/**
+ * An axis called `batch`, or else a leading axis that is variable (and has no sizes of its own) or 1, is the batch
+ * axis.
+ */
 function withBatchAxis(dims: readonly (number | string)[], declared: ReadonlySet<string>): (number | string)[] {
   if (dims.includes(BATCH_AXIS)) return [...dims];
   const [first, ...rest] = dims;

@@ -1,6 +1,6 @@
 /**
- * What an .onnx file says about itself, read without onnxruntime: an ingress or a command line need not load 45 MB of native
- * code to learn a model's inputs.
+ * What an .onnx file says about itself, read without onnxruntime: an ingress or a command line need not load 45 MB of
+ * native code to learn a model's inputs.
  *
  * Trap: what onnx-buf decodes are views of the given bytes, so nothing here may be changed in place.
  */

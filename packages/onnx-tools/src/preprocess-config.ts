@@ -1,6 +1,6 @@
 /**
- * `preprocess` of a model's config.yaml: how a picture or a sound that is posted as a file becomes the model's input. It is checked against what the model
- * takes when the model is loaded, so that no request has to find out.
+ * `preprocess` of a model's config.yaml: how a picture or a sound that is posted as a file becomes the model's input.
+ * It is checked against what the model takes when the model is loaded, so that no request has to find out.
  */
 import { BATCH_AXIS, type TensorSpec } from "@tutti/protocol";
 import { SOUND_SAMPLES, TENSOR_BYTES, imageBytes, readMediaInput } from "./media-input.ts";

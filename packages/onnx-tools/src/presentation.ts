@@ -1,6 +1,6 @@
 /**
- * How people's files become a model's tensors and its outputs become text: the `presentation` of a ModelSpec. It travels with the
- * model, so a command line or a gateway that has never seen the model can still show it a picture.
+ * How people's files become a model's tensors and its outputs become text: the `presentation` of a ModelSpec. It
+ * travels with the model, so a command line or a gateway that has never seen the model can still show it a picture.
  */
 import { readMediaInput } from "./media-input.ts";
 
@@ -10,9 +10,9 @@ export interface ImageInput {
   /** The input that takes it, [1, 3, height, width] unless `layout` says otherwise. */
   readonly tensor: string;
   /**
-   * `stretch`: to exactly height × width. `crop`: as large as covers height × width, its middle. `letterbox`: as large as lies within, in
-   * the middle of grey. `line`: to this height, the width in proportion, at most `width`. `fit`: made smaller to lie within height × width
-   * (never larger), sides rounded to a multiple of 32.
+   * `stretch`: to exactly height × width. `crop`: as large as covers height × width, its middle. `letterbox`: as large
+   * as lies within, in the middle of grey. `line`: to this height, the width in proportion, at most `width`. `fit`:
+   * made smaller to lie within height × width (never larger), sides rounded to a multiple of 32.
    */
   readonly resize: "stretch" | "crop" | "letterbox" | "line" | "fit";
   readonly height: number;
@@ -68,7 +68,9 @@ export interface Presentation {
   readonly output?: OutputPresentation;
 }
 
-/** Reads a spec's `presentation`; what it doesn't understand it leaves out, since showing numbers is always possible. */
+/**
+ * Reads a spec's `presentation`; what it doesn't understand it leaves out, since showing numbers is always possible.
+ */
 export function presentationOf(given: Readonly<Record<string, unknown>> | undefined): Presentation {
   const input = readMediaInput(given?.["input"]);
   const output = given?.["output"] as Presentation["output"] | undefined;

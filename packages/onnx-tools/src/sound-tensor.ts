@@ -8,7 +8,8 @@ import type { Sound } from "./wav.ts";
  * A whole sound as one tensor, filled up with silence where the model takes a fixed number of samples.
  *
  * @returns f32[1, samples] or f32[1, 1, samples], in −1 … 1
- * @throws {TuttiError} INVALID_INPUT for another sampling rate or no sample, TOO_LARGE for more than the model or a request takes
+ * @throws {TuttiError} INVALID_INPUT for another sampling rate or no sample, TOO_LARGE for more than the model or a
+ *   request takes
  */
 export function soundTensor({ samples, sampleRate }: Sound, input: SoundInput): Tensor {
   checkRate(sampleRate, input.sampleRate);
@@ -24,7 +25,10 @@ export function soundTensor({ samples, sampleRate }: Sound, input: SoundInput): 
   return tensorOf(input.tensor, "FP32", input.rank === 2 ? [1, values.length] : [1, 1, values.length], values);
 }
 
-/** Nothing is resampled in silence: what a model says of a sound at another rate is wrong, and looks right. @throws {TuttiError} INVALID_INPUT with the cure */
+/**
+ * Nothing is resampled in silence: what a model says of a sound at another rate is wrong, and looks right. @throws
+ * {TuttiError} INVALID_INPUT with the cure
+ */
 export function checkRate(given: number, taken: number): void {
   if (given === taken) return;
   const text = `the sound has ${given} samples a second, the model takes ${taken}: ffmpeg -i sound.wav -ar ${taken} -ac 1 other.wav`;

@@ -8,7 +8,8 @@ export interface Character {
 }
 
 /**
- * The likeliest class of each step, repeats merged, blanks (class 0) left out. A repeated step counts once, with its highest probability, where that is.
+ * The likeliest class of each step, repeats merged, blanks (class 0) left out. A repeated step counts once, with its
+ * highest probability, where that is.
  *
  * @param probabilities - [steps, classes], row by row
  * @param keys - class 1 + i is keys[i]

@@ -1,4 +1,7 @@
-/** Boxes that the detector cut in the middle of a line overlap once they are grown: they are put together again, or letters would be read twice. */
+/**
+ * Boxes that the detector cut in the middle of a line overlap once they are grown: they are put together again, or
+ * letters would be read twice.
+ */
 import { type Point, type Rectangle, cornersOf } from "./rectangle.ts";
 
 /** Of the lower of the two. */

@@ -12,8 +12,9 @@ export const lineWidth = ({ width, height }: Rectangle): number =>
   Math.max(1, Math.round(LINE_HEIGHT * Math.min(ASPECT_MAX, width / Math.max(height, 1e-6))));
 
 /**
- * The part of the picture under the rectangle, its text running to the right: bilinear, with several samples a pixel where the picture is made smaller, so
- * that thin strokes don't fall between them. Beyond the picture's edge its outermost pixels go on.
+ * The part of the picture under the rectangle, its text running to the right: bilinear, with several samples a pixel
+ * where the picture is made smaller, so that thin strokes don't fall between them. Beyond the picture's edge its
+ * outermost pixels go on.
  */
 export function cropLine(
   image: RgbImage,

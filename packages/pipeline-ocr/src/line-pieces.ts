@@ -1,4 +1,7 @@
-/** Where a line of text has gaps: lines wider than the recogniser's widest bucket are cut there, and spaces that it overlooks are put back there. */
+/**
+ * Where a line of text has gaps: lines wider than the recogniser's widest bucket are cut there, and spaces that it
+ * overlooks are put back there.
+ */
 import type { RgbImage } from "@tutti/onnx-tools";
 import type { Character } from "./ctc.ts";
 
@@ -36,8 +39,9 @@ export function gapsOf({ rgb, width, height }: RgbImage): Span[] {
 }
 
 /**
- * Cuts a line into pieces at most `widthMax` wide, of like lengths, each in the middle of the widest gap of the stretch where the cut may lie: between words
- * where it can. Where there is no gap at all it goes through print: better a letter lost than a line squeezed beyond reading.
+ * Cuts a line into pieces at most `widthMax` wide, of like lengths, each in the middle of the widest gap of the stretch
+ * where the cut may lie: between words where it can. Where there is no gap at all it goes through print: better a
+ * letter lost than a line squeezed beyond reading.
  */
 export function piecesOf(width: number, gaps: readonly Span[], widthMax: number): Span[] {
   const pieces: Span[] = [];
@@ -70,7 +74,10 @@ function cutBetween(
   return alike.toSorted((a, b) => distance(a) - distance(b))[0]?.middle ?? last;
 }
 
-/** A space is at least this share of the room that a character of its line takes on average; other gaps are at most half of it, also in fixed-width print. */
+/**
+ * A space is at least this share of the room that a character of its line takes on average; other gaps are at most half
+ * of it, also in fixed-width print.
+ */
 const SPACE_SHARE = 0.55;
 
 /**

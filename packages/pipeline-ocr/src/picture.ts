@@ -7,7 +7,10 @@ import sharp from "sharp";
 
 /** A file of more is no picture of text; an ingress takes no more either (REQUEST_BYTES_MAX). */
 export const PICTURE_BYTES_MAX = 4_194_304;
-/** Lines are cut out of the picture at this size at most: text that is unreadable here has nothing to say at its full size. */
+/**
+ * Lines are cut out of the picture at this size at most: text that is unreadable here has nothing to say at its full
+ * size.
+ */
 const KEPT_SIDE_MAX = 2_048;
 /** Of the detector's input, so that it fits in one request as f32 and in its largest bucket. */
 const DETECTOR_PIXELS_MAX = 341_000;
@@ -23,7 +26,8 @@ export interface Picture {
 /**
  * Decodes a JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
  *
- * @throws {TuttiError} TOO_LARGE for too many bytes or pixels; INVALID_INPUT for anything else than a whole JPEG, PNG or WebP
+ * @throws {TuttiError} TOO_LARGE for too many bytes or pixels; INVALID_INPUT for anything else than a whole JPEG, PNG
+ *   or WebP
  */
 export async function decodePicture(bytes: Uint8Array): Promise<Picture> {
   if (bytes.byteLength > PICTURE_BYTES_MAX) {
@@ -39,7 +43,8 @@ export async function decodePicture(bytes: Uint8Array): Promise<Picture> {
 }
 
 /**
- * The size in which the detector sees a picture: never larger, both sides multiples of 32 (its network halves them five times and adds the halves up again).
+ * The size in which the detector sees a picture: never larger, both sides multiples of 32 (its network halves them five
+ * times and adds the halves up again).
  *
  * @param sideMax - a multiple of 32
  */

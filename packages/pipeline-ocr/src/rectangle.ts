@@ -1,6 +1,6 @@
 /**
- * Rectangles that lie at an angle, as text does. Coordinates are continuous, in pixels: x to the right, y down, pixel (i, j) covers [i, i + 1) × [j, j + 1).
- * Angles are in radians, clockwise as seen, since y points down.
+ * Rectangles that lie at an angle, as text does. Coordinates are continuous, in pixels: x to the right, y down, pixel
+ * (i, j) covers [i, i + 1) × [j, j + 1). Angles are in radians, clockwise as seen, since y points down.
  */
 export interface Point {
   readonly x: number;
@@ -48,8 +48,8 @@ function chain(points: readonly Point[]): Point[] {
 const cross = (o: Point, a: Point, b: Point): number => (a.x - o.x) * (b.y - o.y) - (a.y - o.y) * (b.x - o.x);
 
 /**
- * The smallest rectangle around the points, at any angle. One of its sides lies on a side of their hull, so each is tried: O(h²) for a hull of h corners,
- * and the hull of a shape on a grid is short.
+ * The smallest rectangle around the points, at any angle. One of its sides lies on a side of their hull, so each is
+ * tried: O(h²) for a hull of h corners, and the hull of a shape on a grid is short.
  *
  * @returns angle in [−π/4, π/4); undefined where there is no point
  */
@@ -88,7 +88,10 @@ function quarterTurned(angle: number): number {
   return turned >= QUARTER / 2 ? turned - QUARTER : turned;
 }
 
-/** Text that is this much taller than wide runs downwards (or upwards: the classifier of angles says which), as in PaddleOCR. */
+/**
+ * Text that is this much taller than wide runs downwards (or upwards: the classifier of angles says which), as in
+ * PaddleOCR.
+ */
 const UPRIGHT_RATIO = 1.5;
 
 /** Turns a rectangle so that `width` and `angle` are those of the line of text in it. */
@@ -103,9 +106,10 @@ export function alongText(rectangle: Rectangle): Rectangle {
 export const halfTurned = (rectangle: Rectangle): Rectangle => ({ ...rectangle, angle: rectangle.angle + Math.PI });
 
 /**
- * Grows a rectangle by area × ratio / perimeter on every side, as DB's post-processing does with a polygon: it is trained on text shrunk by that rule
- * (Liao et al., "Real-time Scene Text Detection with Differentiable Binarization", section 3.4). For a rectangle, the smallest rectangle around the polygon that
- * is grown with round corners is this one, so nothing is approximated.
+ * Grows a rectangle by area × ratio / perimeter on every side, as DB's post-processing does with a polygon: it is
+ * trained on text shrunk by that rule (Liao et al., "Real-time Scene Text Detection with Differentiable Binarization",
+ * section 3.4). For a rectangle, the smallest rectangle around the polygon that is grown with round corners is this
+ * one, so nothing is approximated.
  */
 export function unclipped(rectangle: Rectangle, ratio: number): Rectangle {
   const { width, height } = rectangle;
@@ -117,7 +121,8 @@ export function unclipped(rectangle: Rectangle, ratio: number): Rectangle {
 export function scaled(rectangle: Rectangle, { x, y }: Point): Rectangle {
   const { centre, width, height, angle } = rectangle;
   if (x === y) return { centre: { x: centre.x * x, y: centre.y * y }, width: width * x, height: height * x, angle };
-  // Sides scaled unlike make a parallelogram; the sides are rounded to multiples of 32, so the two differ by little, and its rectangle is as good.
+  // Sides scaled unlike make a parallelogram; the sides are rounded to multiples of 32, so the two differ by little,
+  // and its rectangle is as good.
   const along = Math.hypot(Math.cos(angle) * x, Math.sin(angle) * y);
   const across = Math.hypot(Math.sin(angle) * x, Math.cos(angle) * y);
   return {

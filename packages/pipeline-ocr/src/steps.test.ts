@@ -132,7 +132,8 @@ test("lines go to the recogniser in reading order, cut to its widths, with boxes
 });
 
 test("a page of text everywhere asks for no more than 128 pieces", () => {
-  const bars = Array.from({ length: 18 }, (_, i) => [2, i * 16 + 2, 638, i * 16 + 6] as const); // each is long enough for nine pieces
+  // each is long enough for nine pieces
+  const bars = Array.from({ length: 18 }, (_, i) => [2, i * 16 + 2, 638, i * 16 + 6] as const);
   const { requests } = recogniserInput(page(bars), new Array<number>(3 * bars.length).fill(0));
   expect(requests.length).toBeGreaterThan(64);
   expect(requests.length).toBeLessThanOrEqual(128);

@@ -1,6 +1,6 @@
 /**
- * The steps of `ocr.yaml`: before each of its three models, and after the last. Each is a function of what it is given: whatever a later one needs is handed
- * on in `keep`.
+ * The steps of `ocr.yaml`: before each of its three models, and after the last. Each is a function of what it is given:
+ * whatever a later one needs is handed on in `keep`.
  */
 import { readFileSync } from "node:fs";
 import {
@@ -33,7 +33,10 @@ const CLASSIFIER_WIDTH = 192;
 const PIECES_MAX = 128;
 /** Of one line, so that long ones don't cost more than they tell. */
 const WINDOWS_MAX = 3;
-/** Mean over a line's windows. PaddleOCR asks for 0.9 of one look at the line squeezed into 192 columns: see the README for what either gets wrong. */
+/**
+ * Mean over a line's windows. PaddleOCR asks for 0.9 of one look at the line squeezed into 192 columns: see the README
+ * for what either gets wrong.
+ */
 const UPSIDE_DOWN_MIN = 0.5;
 /** PaddleOCR's: what is read with less confidence is no text. */
 const CONFIDENCE_MIN = 0.5;
@@ -190,7 +193,9 @@ function only(stages: StepInput["stages"], name: string): Tensors | undefined {
   return stages[name]?.[0];
 }
 
-/** The one output of a model of ours: whoever serves another model under the name hears so, instead of reading noise. */
+/**
+ * The one output of a model of ours: whoever serves another model under the name hears so, instead of reading noise.
+ */
 function floats(outputs: Tensors | undefined, dims: readonly number[]): Floats {
   const [output] = Object.values(outputs ?? {});
   const fits =

@@ -9,7 +9,10 @@ import {
   unclipped,
 } from "./rectangle.ts";
 
-/** How likely each pixel belongs to the middle of a line of text, row by row. Rows may be longer than `width`: a batch's padding lies to the right and below. */
+/**
+ * How likely each pixel belongs to the middle of a line of text, row by row. Rows may be longer than `width`: a batch's
+ * padding lies to the right and below.
+ */
 export interface HeatMap {
   readonly values: Float32Array;
   readonly width: number;
@@ -52,8 +55,8 @@ export function textBoxes(map: HeatMap, rules: BoxRules = PADDLE_RULES): TextBox
 }
 
 /**
- * The corners of each connected region (neighbours also over corners): of every row its first and last pixel, which is all that a hull needs. One pass with a
- * stack of its own, each pixel visited once.
+ * The corners of each connected region (neighbours also over corners): of every row its first and last pixel, which is
+ * all that a hull needs. One pass with a stack of its own, each pixel visited once.
  */
 export function outlines({ values, width, height, stride }: HeatMap, threshold: number): Point[][] {
   const seen = new Uint8Array(width * height);

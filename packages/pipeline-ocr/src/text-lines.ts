@@ -3,7 +3,8 @@
  *
  *   text        UINT8 [bytes]      UTF-8, one line of text a line, in reading order
  *   confidence  FP32 [lines]       mean probability of the line's characters
- *   boxes       FP32 [lines, 4, 2] x and y of its corners, in the picture's pixels: top left, top right, bottom right, bottom left as its reader sees them
+ *   boxes       FP32 [lines, 4, 2] x and y of its corners, in the picture's pixels: top left, top right, bottom right,
+ *                                  bottom left as its reader sees them
  */
 import { TuttiError } from "@tutti/protocol";
 import { type Tensors, textOf, textTensor } from "@tutti/steps";

@@ -32,8 +32,8 @@ interface Job {
 }
 
 /**
- * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread that a call holds too long, or that dies, is ended
- * and started anew; its call alone is refused.
+ * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread that a call holds
+ * too long, or that dies, is ended and started anew; its call alone is refused.
  */
 export class WorkerSteps implements Steps {
   readonly #waitingMax: number;

@@ -1,6 +1,7 @@
 /**
- * By when each stage of a pipeline has to have ended, so that the whole keeps its SLO (docs/algorithms.md, C5; Nexus §6.2). A stage that ends early leaves
- * what it saved to the next: deadlines count from the arrival, not from the end of the stage before.
+ * By when each stage of a pipeline has to have ended, so that the whole keeps its SLO (docs/algorithms.md, C5; Nexus
+ * §6.2). A stage that ends early leaves what it saved to the next: deadlines count from the arrival, not from the end
+ * of the stage before.
  */
 import { type BatchLatency, type Query, type RoomySplit, evenBudgets, splitWithRoom } from "@tutti/planning/split";
 import { type PipelineSpec, edgesOf } from "./pipeline-spec.ts";
@@ -24,11 +25,14 @@ export interface Budgets {
   readonly budgetMs: ReadonlyMap<string, number>;
 }
 
-/** Functions are given half of an SLO at most: measured on a bad second, they would otherwise leave the models nothing. */
+/**
+ * Functions are given half of an SLO at most: measured on a bad second, they would otherwise leave the models nothing.
+ */
 const STEPS_SHARE_MOST = 0.5;
 /**
- * Splits this much above the fewest executors count as good as the best, and of them the one that leaves stages most room for one another's batches is taken: C5's model
- * of the cost is not that exact, nor are profiles. Flat profiles lose up to 5 % without it, steep ones nothing with it (docs/results/pipelines).
+ * Splits this much above the fewest executors count as good as the best, and of them the one that leaves stages most
+ * room for one another's batches is taken: C5's model of the cost is not that exact, nor are profiles. Flat profiles
+ * lose up to 5 % without it, steep ones nothing with it (docs/results/pipelines).
  */
 const TOLERANCE = 0.02;
 /** A stage that a filter has kept empty so far is not free. */
@@ -84,9 +88,10 @@ function divide(
 }
 
 /**
- * The split gives each stage the least that its batch size takes and the rest to the last one: with an SLO of seconds and models of milliseconds, an early
- * stage would be refused for a hiccup while the last has all the time in the world. So what batches and room leave over is shared as they share the rest. The batch
- * sizes stay, and with them the cost.
+ * The split gives each stage the least that its batch size takes and the rest to the last one: with an SLO of seconds
+ * and models of milliseconds, an early stage would be refused for a hiccup while the last has all the time in the
+ * world. So what batches and room leave over is shared as they share the rest. The batch sizes stay, and with them the
+ * cost.
  */
 function spread(
   spec: Pick<PipelineSpec, "stages">,

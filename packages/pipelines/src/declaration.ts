@@ -1,4 +1,7 @@
-/** A pipeline's document (YAML, already parsed) → `PipelineSpec`. Every mistake is told at once, with what to do about it. */
+/**
+ * A pipeline's document (YAML, already parsed) → `PipelineSpec`. Every mistake is told at once, with what to do about
+ * it.
+ */
 import { NAME_LENGTH_MAX, SLO_US_MAX, isName } from "@tutti/protocol";
 import { QueryShapeError } from "@tutti/planning/split";
 import { type Micros, formatDuration, micros, parseDuration } from "@tutti/units";

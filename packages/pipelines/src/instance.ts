@@ -1,7 +1,8 @@
 /**
  * One request to a pipeline on its way through the stages:
  *
- *   arrived → for each stage, once all before it are done: prepare → requests out → all answered → … → finish → answered
+ *   arrived → for each stage, once all before it are done: prepare → requests out → all answered → … → finish →
+ *   answered
  *
  *   P1. Every instance ends exactly once, with one answer or one refusal, whatever the order of answers and refusals.
  *   P2. After its end nothing is prepared or sent, and what is out was withdrawn.
@@ -81,7 +82,10 @@ export class Instance<Kept extends { readonly bytes: number }> {
     this.#advance();
   }
 
-  /** What a stage's function gets, or the last one (undefined): outputs and keepsakes of the stages before it, and of no other, so that it doesn't matter who was faster. */
+  /**
+   * What a stage's function gets, or the last one (undefined): outputs and keepsakes of the stages before it, and of no
+   * other, so that it doesn't matter who was faster.
+   */
   known(stage?: string): {
     readonly stages: Record<string, readonly Uint8Array[]>;
     readonly kept: Record<string, Kept>;

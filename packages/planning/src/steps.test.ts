@@ -1,4 +1,7 @@
-/** What the planner tells while it plans: enough to say of everything why it is where it is, and nothing that changes the plan. */
+/**
+ * What the planner tells while it plans: enough to say of everything why it is where it is, and nothing that changes
+ * the plan.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {

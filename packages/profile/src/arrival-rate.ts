@@ -1,4 +1,7 @@
-/** The measured arrival rate λ of a model and how it varies: counts over a 5 s window of 50 ms slots. docs/algorithms.md, A6. */
+/**
+ * The measured arrival rate λ of a model and how it varies: counts over a 5 s window of 50 ms slots.
+ * docs/algorithms.md, A6.
+ */
 import type { Instant } from "@tutti/units";
 
 const SLOT = 50_000;
@@ -33,7 +36,9 @@ export class ArrivalRate {
     return (this.#total + this.#current) / Math.max(at - windowStart, SPAN_MIN);
   }
 
-  /** As perMicro, without the slot that is not over: changes once a slot, whoever looks how often. 0 in the first one. */
+  /**
+   * As perMicro, without the slot that is not over: changes once a slot, whoever looks how often. 0 in the first one.
+   */
   perMicroOfSlots(at: Instant): number {
     if (this.#slot < 0) return 0;
     if (at >= this.#slotEnd) this.#advance(at);
@@ -41,12 +46,18 @@ export class ArrivalRate {
     return this.#total / Math.max(this.#slot * SLOT - windowStart, SPAN_MIN);
   }
 
-  /** From here on arrivals would be heard: silence before the first one says something, too. Rates are still counted from that arrival on. */
+  /**
+   * From here on arrivals would be heard: silence before the first one says something, too. Rates are still counted
+   * from that arrival on.
+   */
   begin(at: Instant): void {
     this.#begunAt = at;
   }
 
-  /** Whether perMicroOfSlots speaks of as long a time as a rate takes: of the whole slots since the first arrival, or, before there are any, of the silence before it. */
+  /**
+   * Whether perMicroOfSlots speaks of as long a time as a rate takes: of the whole slots since the first arrival, or,
+   * before there are any, of the silence before it.
+   */
   isKnown(at: Instant): boolean {
     if (this.#slot >= 0 && at >= this.#slotEnd) this.#advance(at);
     const whole = this.#slot < 0 ? 0 : this.#slot * SLOT - this.#since;
@@ -55,8 +66,9 @@ export class ArrivalRate {
   }
 
   /**
-   * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1. The variance is taken from
-   * successive differences (von Neumann), so that a rate that rises or steps does not pass for bursts. NaN before anything is known.
+   * Index of dispersion of the counts: 1 for Poisson arrivals, 0 for even ones, some 10 for Gamma gaps of shape 0.1.
+   * The variance is taken from successive differences (von Neumann), so that a rate that rises or steps does not pass
+   * for bursts. NaN before anything is known.
    */
   dispersion(at: Instant): number {
     if (this.#slot < 0) return NaN;

@@ -1,12 +1,16 @@
 import { type BatchCosts, type BatchSample, fitBatchCosts, paperForm } from "@tutti/dynamic";
 import type { BatchCostPoint } from "@tutti/protocol";
 
-/** Batches of one size from which its line is fitted, at least; and batches of all sizes for the form that serves the others. */
+/**
+ * Batches of one size from which its line is fitted, at least; and batches of all sizes for the form that serves the
+ * others.
+ */
 const FITTED_FROM = 8;
 
 /**
- * What batches take of what their longest member takes alone (docs/algorithms.md, B3): fitted where enough batches are known, c0 + c1·k·l fitted to all of
- * them for other sizes. Before that the latency table is all there is: it tells how many times longer a batch takes than one request.
+ * What batches take of what their longest member takes alone (docs/algorithms.md, B3): fitted where enough batches are
+ * known, c0 + c1·k·l fitted to all of them for other sizes. Before that the latency table is all there is: it tells how
+ * many times longer a batch takes than one request.
  *
  * @param table - l(b), in µs
  */
@@ -31,7 +35,10 @@ export function batchCostPoints(
   });
 }
 
-/** Between sizes that are told along a line, outside of them as the nearest one says; a batch of one takes what its request takes. */
+/**
+ * Between sizes that are told along a line, outside of them as the nearest one says; a batch of one takes what its
+ * request takes.
+ */
 export function costsOf(points: readonly BatchCostPoint[]): BatchCosts {
   const known = points.some(({ batchSize }) => batchSize === 1)
     ? points

@@ -53,7 +53,9 @@ export function targetBatch({ profile, slo, rate, ctrl, perItem, respond }: Targ
   );
 }
 
-/** The least N that carries `rate` (requests per µs) with staggered batches; undefined if no number up to `max` does. */
+/**
+ * The least N that carries `rate` (requests per µs) with staggered batches; undefined if no number up to `max` does.
+ */
 export function executorsNeeded(o: {
   profile: LatencyTable;
   slo: Micros;
@@ -109,8 +111,8 @@ const capacity = (profile: LatencyTable, batchSize: number, executors: number): 
 const slackOver = (limit: number): number => limit + 1e-9 * Math.max(1, Math.abs(limit));
 
 /**
- * The admissible size of largest throughput, the larger on a tie; 0 if none. Where b/l(b) never falls, as it should, that
- * is the largest admissible size; where a profile violates it, section 0 asks for this one.
+ * The admissible size of largest throughput, the larger on a tie; 0 if none. Where b/l(b) never falls, as it should,
+ * that is the largest admissible size; where a profile violates it, section 0 asks for this one.
  *
  * Every bound above asks that something that never falls with b stay below a limit (l + min(l, b/λ) for the target
  * batch), so the admissible sizes are the first ones, and the search ends at the first that isn't.

@@ -1,6 +1,6 @@
 /**
- * A delay measured while running (d_ctrl, d_data, the timer guard): a high quantile over a sliding window, never below a
- * floor, and never above `capTimes` its median over a long window, so that one bad second can't make every batch
+ * A delay measured while running (d_ctrl, d_data, the timer guard): a high quantile over a sliding window, never below
+ * a floor, and never above `capTimes` its median over a long window, so that one bad second can't make every batch
  * infeasible for good. docs/architecture.md, section 5.
  */
 import { assert, type Instant, type Micros } from "@tutti/units";

@@ -1,11 +1,11 @@
 /**
- * l(b) from live runs: per batch size a sliding window of run times, seeded by a profile. Planning uses a high quantile,
- * accounting the mean. docs/architecture.md, section 5.
+ * l(b) from live runs: per batch size a sliding window of run times, seeded by a profile. Planning uses a high
+ * quantile, accounting the mean. docs/architecture.md, section 5.
  *
  *   O1. A size with fewer than SAMPLES_MIN runs in the window plans with the seed, scaled by how much slower than its
  *       seed the nearest measured sizes run, but never below the seed: what wasn't measured isn't assumed to be faster.
- *   O2. Planning never takes more than PLANNING_CAP medians: a run that was descheduled for a moment must not make a model
- *       infeasible for as long as the window remembers it.
+ *   O2. Planning never takes more than PLANNING_CAP medians: a run that was descheduled for a moment must not make a
+ *       model infeasible for as long as the window remembers it.
  *   O3. A size with enough runs plans with its own quantile, faster or slower than the seed.
  */
 import { assert, type Instant, type Micros } from "@tutti/units";
@@ -13,7 +13,10 @@ import { LatencyTable } from "./latency-table.ts";
 import { SlidingHistogram } from "./log-histogram.ts";
 
 const SAMPLES_MIN = 20;
-/** With busy neighbours a run takes up to three times as long (docs/architecture.md, section 8); what takes longer is an accident. */
+/**
+ * With busy neighbours a run takes up to three times as long (docs/architecture.md, section 8); what takes longer is an
+ * accident.
+ */
 export const PLANNING_CAP = 3;
 
 export class LatencyObserver {

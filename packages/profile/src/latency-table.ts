@@ -24,7 +24,10 @@ export const BATCH_SIZE_LIMIT = 65_536;
 
 export class LatencyTable {
   readonly batchSizeMax: number;
-  /** µs per item and µs per batch: least squares on the relative error. A summary: what is planned uses `latency`, and only whether waiting can pay is told by it. */
+  /**
+   * µs per item and µs per batch: least squares on the relative error. A summary: what is planned uses `latency`, and
+   * only whether waiting can pay is told by it.
+   */
   readonly alpha: number;
   readonly beta: number;
   /** l(b) at index b, +Infinity at index 0 and batchSizeMax + 1. Read-only; exposed for the inner loop of planning. */

@@ -1,6 +1,7 @@
 /**
- * l(1, size): what a request takes alone by its length, from whatever ran lately. An accelerator that is never idle runs nothing again, but it sees batches whose longest
- * member's length is known, and what batches cost of that (B3) says what this member would have taken alone.
+ * l(1, size): what a request takes alone by its length, from whatever ran lately. An accelerator that is never idle
+ * runs nothing again, but it sees batches whose longest member's length is known, and what batches cost of that (B3)
+ * says what this member would have taken alone.
  */
 
 /** Lengths are told apart by a fifth of an octave, 15 %. */
@@ -43,7 +44,10 @@ export class LengthCurve {
     this.#bins.set(place, bin);
   }
 
-  /** In µs, never less for more units: along a line between lengths that have run, in proportion to the nearest one outside of them. Undefined before anything has run. */
+  /**
+   * In µs, never less for more units: along a line between lengths that have run, in proportion to the nearest one
+   * outside of them. Undefined before anything has run.
+   */
   at(units: number): number | undefined {
     const bins = (this.#sorted ??= rising([...this.#bins.values()]));
     const next = bins.findIndex((bin) => bin.units >= units);

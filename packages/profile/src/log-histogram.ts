@@ -32,7 +32,9 @@ export class LogHistogram {
     this.#count = this.#sum = this.#largest = 0;
   }
 
-  /** The quantile of two histograms taken together: the upper edge of its bucket, but no more than the largest sample. */
+  /**
+   * The quantile of two histograms taken together: the upper edge of its bucket, but no more than the largest sample.
+   */
   static quantileOf(a: LogHistogram, b: LogHistogram, quantile: number): number {
     const rank = Math.max(1, Math.ceil(quantile * (a.#count + b.#count) - 1e-9));
     let seen = 0;

@@ -1,11 +1,14 @@
 /**
- * How long the requests of one model (and bucket) take alone, by application: what the profiler keeps and publishes (docs/algorithms.md, B1, B3 and B9).
+ * How long the requests of one model (and bucket) take alone, by application: what the profiler keeps and publishes
+ * (docs/algorithms.md, B1, B3 and B9).
  *
- *   RB1. What is planned with is always something: an application's own samples from 30 on, below that those of all applications, and as long as these are
- *        fewer than 30, l(1) ± 20 % in place of what is missing.
+ *   RB1. What is planned with is always something: an application's own samples from 30 on, below that those of all
+ *        applications, and as long as these are fewer than 30, l(1) ± 20 % in place of what is missing.
  *   RB2. Applications are bounded: beyond, the one of least share is let go, and is in the pool only.
- *   RB3. A model is dynamic by what its inputs make its times vary, not by what the machine does: where its cores are wanted by others, any times vary.
- *   RB4. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must not look at the length.
+ *   RB3. A model is dynamic by what its inputs make its times vary, not by what the machine does: where its cores are
+ *        wanted by others, any times vary.
+ *   RB4. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must
+ *        not look at the length.
  */
 import { type BatchSample, type Histogram, coldHistogram, histogramOf, quantileOf } from "@tutti/dynamic";
 import {
@@ -41,7 +44,10 @@ export interface RunTimeBookOptions {
 
 /** B9. */
 export const SAMPLES_FEW = 30;
-/** A model whose times alone lie within such a share of the median, but for a twentieth on either side, is static: the latency table says all. */
+/**
+ * A model whose times alone lie within such a share of the median, but for a twentieth on either side, is static: the
+ * latency table says all.
+ */
 const STATIC_SPREAD = 0.25;
 /** One that was dynamic must vary less than that to be static again. */
 const STATIC_AGAIN_SPREAD = 0.15;
@@ -167,8 +173,10 @@ export class RunTimeBook {
   }
 
   /**
-   * RB3: of the variance of times, the part that another run of the same request has in common with the first, at least (two standard errors below what is seen, by Fisher's transform); the rest is not the inputs'. All of it while
-   * too little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare may be among none of them).
+   * RB3: of the variance of times, the part that another run of the same request has in common with the first, at least
+   * (two standard errors below what is seen, by Fisher's transform); the rest is not the inputs'. All of it while too
+   * little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare
+   * may be among none of them).
    */
   #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
     const pairs = this.#pairs.values(at);

@@ -1,10 +1,11 @@
 /**
- * The samples of late: those of the generation that is being filled and of the one before (docs/algorithms.md, B9). A hard clear would leave nothing to plan
- * with; with two generations what moved away is forgotten after two windows at most.
+ * The samples of late: those of the generation that is being filled and of the one before (docs/algorithms.md, B9). A
+ * hard clear would leave nothing to plan with; with two generations what moved away is forgotten after two windows at
+ * most.
  *
  *   SW1. At most `samplesMax` in all, the newest.
- *   SW2. A generation ends after `window` once it has `leastFew` samples, after ten windows if it has any, and never without: knowledge that nothing newer
- *        replaces is kept, however old.
+ *   SW2. A generation ends after `window` once it has `leastFew` samples, after ten windows if it has any, and never
+ *        without: knowledge that nothing newer replaces is kept, however old.
  */
 import type { Instant, Micros } from "@tutti/units";
 

@@ -1,7 +1,7 @@
 /**
- * What an operator's command and the agents say to each other. An agent keeps the processes of actors on one host (`tutti up`, `tutti run`). Answers go
- * to the asker's own subject, so an agent needs no permission on anybody's inbox; `ask` is the asker's number for one question, and a repeated one
- * changes nothing.
+ * What an operator's command and the agents say to each other. An agent keeps the processes of actors on one host
+ * (`tutti up`, `tutti run`). Answers go to the asker's own subject, so an agent needs no permission on anybody's inbox;
+ * `ask` is the asker's number for one question, and a repeated one changes nothing.
  */
 import { type ActorKey, ACTOR_KEY_MAX, type Instant, type Micros } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
@@ -14,7 +14,10 @@ export const LOG_LINE_LENGTH_MAX = 4_096;
 export const LOG_LINES_MAX = 256;
 
 const PROCESS_STATES = ["starting", "ready", "waiting", "parked", "given-up"] as const;
-/** `waiting`: it died, and starts again in a moment. `parked`: an operator keeps it down. `given-up`: it dies at every start. */
+/**
+ * `waiting`: it died, and starts again in a moment. `parked`: an operator keeps it down. `given-up`: it dies at every
+ * start.
+ */
 export type ProcessPhase = (typeof PROCESS_STATES)[number];
 
 /** A process of one role, or a node, which hosts several. */
@@ -57,12 +60,17 @@ export type AgentAnswered = MessageOf<typeof AgentAnswered>;
 export const PROCESS_ORDERS = ["restart", "drain", "undrain", "split"] as const;
 export type ProcessOrder = (typeof PROCESS_ORDERS)[number];
 
-/** One process is to be replaced, drained or brought back, or its accelerator split. An agent works on one order at a time, and refuses a second. */
+/**
+ * One process is to be replaced, drained or brought back, or its accelerator split. An agent works on one order at a
+ * time, and refuses a second.
+ */
 export const ProcessOrdered = packed<{
   readonly ask: number;
   readonly order: ProcessOrder;
   readonly process: string;
-  /** split: of the first part of its accelerator, in percent, of which the second part is the rest; 100: whole again. */
+  /**
+   * split: of the first part of its accelerator, in percent, of which the second part is the rest; 100: whole again.
+   */
   readonly size?: number;
   /** Until the replacement is ready. */
   readonly within: Micros;

@@ -1,6 +1,9 @@
 /** Error codes of the public protocol. Match on the code; texts are for people and may change. */
 export const ERROR_STATUS = {
-  /** The body can't be read; a tensor's name, type, shape or length is not the model's; a header is malformed; the model can't compute this input. */
+  /**
+   * The body can't be read; a tensor's name, type, shape or length is not the model's; a header is malformed; the model
+   * can't compute this input.
+   */
   TUTTI_INVALID_INPUT: 400,
   /** A gateway that asks for keys got none, or one that is not good, or not any more. */
   TUTTI_UNAUTHENTICATED: 401,
@@ -16,13 +19,22 @@ export const ERROR_STATUS = {
   TUTTI_CANCELLED: 499,
   /** A fault on our side: a run failed, an output could not be read. */
   TUTTI_INTERNAL: 500,
-  /** The deadline couldn't have been met even by this request alone. Where only the load was in the way, the answer says that it may be sent again. */
+  /**
+   * The deadline couldn't have been met even by this request alone. Where only the load was in the way, the answer says
+   * that it may be sent again.
+   */
   TUTTI_DEADLINE_INFEASIBLE: 503,
-  /** Given up so that batches behind it stay in time, beyond its application's share of an overloaded model, or a bound is reached. */
+  /**
+   * Given up so that batches behind it stay in time, beyond its application's share of an overloaded model, or a bound
+   * is reached.
+   */
   TUTTI_OVERLOADED: 503,
   /** No ingress is there, or the one that had the request died. */
   TUTTI_UNAVAILABLE: 503,
-  /** The model is loading, being measured, or waits for an executor. Where it was refused, failed or quarantined the answer says so, and that it may not be sent again. */
+  /**
+   * The model is loading, being measured, or waits for an executor. Where it was refused, failed or quarantined the
+   * answer says so, and that it may not be sent again.
+   */
   TUTTI_NOT_READY: 503,
   /** The deadline passed without a result: a batch was lost, or ran longer than planned. */
   TUTTI_DEADLINE_EXCEEDED: 504,
@@ -56,7 +68,8 @@ export class TuttiError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(code: ErrorCode, text: string, options: TuttiErrorOptions = {}) {
-    // A refusal is an answer, and an overloaded system gives thousands a second: only faults of our own need a stack, which takes 50 µs to gather.
+    // A refusal is an answer, and an overloaded system gives thousands a second: only faults of our own need a stack,
+    // which takes 50 µs to gather.
     const { stackTraceLimit } = Error;
     if (code !== "TUTTI_INTERNAL") Error.stackTraceLimit = 0;
     super(text, options.cause === undefined ? undefined : { cause: options.cause });

@@ -1,6 +1,7 @@
 /**
- * Families: models that begin alike and are served as one ModelThread (docs/families.md; docs/algorithms.md, C7). Publishers ask for a variant by its name;
- * which variant a row of a batch is of stands in its last 8 bytes, and reaches the engine as one more input.
+ * Families: models that begin alike and are served as one ModelThread (docs/families.md; docs/algorithms.md, C7).
+ * Publishers ask for a variant by its name; which variant a row of a batch is of stands in its last 8 bytes, and
+ * reaches the engine as one more input.
  */
 import type { Micros } from "@tutti/units";
 import { isName } from "./limits.ts";
@@ -59,7 +60,10 @@ export interface FamilySpec {
   readonly variants: readonly VariantSpec[];
   /** Absent in an emulated family. */
   readonly prefix?: PrefixSpec;
-  /** Of an emulated family: the prefix over the whole batch, then the suffix once for each variant that the batch has, over its rows. */
+  /**
+   * Of an emulated family: the prefix over the whole batch, then the suffix once for each variant that the batch has,
+   * over its rows.
+   */
   readonly pace?: { readonly prefix: LinePace; readonly suffix: LinePace };
 }
 
@@ -69,8 +73,8 @@ export const variantInput = (): TensorSpec => ({ name: VARIANT_INPUT, type: "UIN
 const views = new WeakMap<ModelSpec, readonly ModelSpec[]>();
 
 /**
- * A variant as a model of its own: what it takes, what it answers, by when. Its number, so its thread, is the family's. Made once per family, since every
- * request asks.
+ * A variant as a model of its own: what it takes, what it answers, by when. Its number, so its thread, is the family's.
+ * Made once per family, since every request asks.
  */
 export function variantView(family: ModelSpec, index: number): ModelSpec {
   let known = views.get(family);

@@ -1,8 +1,8 @@
 import { type MessageOf, field, message } from "./fields.ts";
 
 /**
- * The messages of a request's path: ids and times, never tensors (docs/architecture.md, 2). They travel in frames, many to a bus
- * message. Delivery is at most once, so each says how its loss is repaired.
+ * The messages of a request's path: ids and times, never tensors (docs/architecture.md, 2). They travel in frames, many
+ * to a bus message. Delivery is at most once, so each says how its loss is repaired.
  */
 export const RequestArrived = message({
   tag: 1,
@@ -204,7 +204,10 @@ export const GpuAsked = message({
 });
 export type GpuAsked = MessageOf<typeof GpuAsked>;
 
-/** "What became of this batch?": answered by BatchFinished, BatchRefused (unknown: never accepted), or not yet if it still runs. */
+/**
+ * "What became of this batch?": answered by BatchFinished, BatchRefused (unknown: never accepted), or not yet if it
+ * still runs.
+ */
 export const BatchAsked = message({
   tag: 12,
   name: "batch-asked",
@@ -226,7 +229,10 @@ export const ArrivalsMissed = message({
 });
 export type ArrivalsMissed = MessageOf<typeof ArrivalsMissed>;
 
-/** "Do you still lead, and live?": a spare asks the leader, and a leader itself, whose own question comes back behind all that was sent to it before. */
+/**
+ * "Do you still lead, and live?": a spare asks the leader, and a leader itself, whose own question comes back behind
+ * all that was sent to it before.
+ */
 export const LeaderAsked = message({
   tag: 14,
   name: "leader-asked",

@@ -37,8 +37,8 @@ export interface PullRequest {
 }
 
 /**
- * The outcome of one request of a batch: its outputs as one binary tensor message, or an error. `TUTTI_UNAVAILABLE`: its row came too late, the batch ran
- * without it, and its ingress may have it run again.
+ * The outcome of one request of a batch: its outputs as one binary tensor message, or an error. `TUTTI_UNAVAILABLE`:
+ * its row came too late, the batch ran without it, and its ingress may have it run again.
  */
 export interface ResultItem {
   readonly seq: number;

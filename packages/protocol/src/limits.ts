@@ -1,6 +1,8 @@
 import { assert } from "@tutti/units";
 
-/** Our NATS server's `max_payload`, set in infra/nats. The limit in force is always the one that the server announces. */
+/**
+ * Our NATS server's `max_payload`, set in infra/nats. The limit in force is always the one that the server announces.
+ */
 export const OUR_PAYLOAD_BYTES_MAX = 8_388_608;
 /** One request's tensors: float32[3, 576, 576] fits; beyond, TOO_LARGE. */
 export const REQUEST_BYTES_MAX = 4_194_304;

@@ -4,8 +4,8 @@ import type { ModelSpec, ModelStatus } from "./model-spec.ts";
 /**
  * One executor that ended because of a model, or while it ran or loaded one.
  *
- * `hung`: its run or load passed its deadline. `crashed`: the process ended by itself (a native abort, a lost device). `killed`: from outside, perhaps for
- * lack of memory, or nobody knows how.
+ * `hung`: its run or load passed its deadline. `crashed`: the process ended by itself (a native abort, a lost device).
+ * `killed`: from outside, perhaps for lack of memory, or nobody knows how.
  */
 export interface Strike {
   /** The incarnation that ended: each counts once. */
@@ -20,7 +20,10 @@ export interface Strike {
   readonly at: Instant;
 }
 
-/** What a model has done to its executors since it last served: the value of `faultKeys.model(number)` in the bucket of profiles, changed by compare-and-set. */
+/**
+ * What a model has done to its executors since it last served: the value of `faultKeys.model(number)` in the bucket of
+ * profiles, changed by compare-and-set.
+ */
 export interface ModelFaults {
   readonly name: string;
   readonly number: number;
@@ -38,8 +41,10 @@ export const faultKeys = {
 } as const;
 
 /**
- * @returns undefined when the strike changes nothing: it is known, or may have been the same event as the last one. A host that loses its power ends all of
- * its executors at once, which is no model's fault; so one that was killed counts only if its run began after the last strike was known.
+ * @returns undefined when the strike changes nothing: it is known, or may have been the same event as the last one. A
+ *   host that loses its power ends all of
+ * its executors at once, which is no model's fault; so one that was killed counts only if its run began after the last
+ * strike was known.
  */
 export function withStrike(
   { name, number }: Pick<ModelSpec, "name" | "number">,

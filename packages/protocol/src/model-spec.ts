@@ -22,8 +22,9 @@ export interface ConstantSpec {
 }
 
 /**
- * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, each combination of sizes is a ModelThread of
- * its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their batch.
+ * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, each combination of sizes is a
+ * ModelThread of its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their
+ * batch.
  */
 export interface AxisSpec {
   readonly mode: "bucket" | "pad";
@@ -37,8 +38,9 @@ export interface AxisSpec {
   /** `pad`: the length that is measured and warmed up with; the longest when left out. */
   readonly typical?: number;
   /**
-   * `pad`: false where padding changes what the model says of the data (attention over the whole width, a mean over it). Rows of a batch then run together
-   * only where they grow to the same multiple, so that each gets what it gets alone.
+   * `pad`: false where padding changes what the model says of the data (attention over the whole width, a mean over
+   * it). Rows of a batch then run together only where they grow to the same multiple, so that each gets what it gets
+   * alone.
    */
   readonly mixed?: boolean;
 }
@@ -49,7 +51,10 @@ export type BucketSpec = Readonly<Record<string, number>>;
 /** A latency table given by hand: microseconds by batch size. */
 export type ProfilePoints = readonly { readonly batchSize: number; readonly latency: Micros }[];
 
-/** How an emulated model's run time follows its inputs: fixedMs + (unitMs + rowUnitMs · k) · the length of the longest of k rows. */
+/**
+ * How an emulated model's run time follows its inputs: fixedMs + (unitMs + rowUnitMs · k) · the length of the longest
+ * of k rows.
+ */
 export interface PaceSpec {
   readonly fixedMs: number;
   /** For each unit of the longest row, once a batch: what batching saves. */
@@ -71,15 +76,17 @@ export interface ModelSpec {
   readonly engine: "onnx" | "emulated";
   /** Object in `tutti_files`; absent for emulated models. */
   readonly file?: { readonly object: string; readonly sha256: string; readonly bytes: number };
-  /** Bytes that its weights take on an accelerator, where that isn't the size of its file: of an emulated model, say. */
+  /**
+   * Bytes that its weights take on an accelerator, where that isn't the size of its file: of an emulated model, say.
+   */
   readonly memory?: number;
   readonly slo: Micros;
   readonly batchSizeMax: number;
   /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
   readonly patience: number;
   /**
-   * Who counts how much when more comes than can be served: weights by application, `*` for all others (1 when left out). Left out altogether, an
-   * application counts by its usual rate. docs/algorithms.md, A12.
+   * Who counts how much when more comes than can be served: weights by application, `*` for all others (1 when left
+   * out). Left out altogether, an application counts by its usual rate. docs/algorithms.md, A12.
    */
   readonly shares?: Readonly<Record<string, number>>;
   /** Part of an application's share that its lower priorities keep; 0.1 when left out. */
@@ -90,7 +97,9 @@ export interface ModelSpec {
   readonly axes: Readonly<Record<string, AxisSpec>>;
   /** Inputs that the executor makes from the lengths of the rows: masks, lengths. */
   readonly made?: readonly MadeSpec[];
-  /** How axes of outputs follow padded axes of inputs, by their names; an axis named like an input's is as long as that. */
+  /**
+   * How axes of outputs follow padded axes of inputs, by their names; an axis named like an input's is as long as that.
+   */
   readonly cuts?: Readonly<Record<string, CutSpec>>;
   readonly buckets: readonly BucketSpec[];
   /** After which a run counts as hung and its executor is ended; by default reckoned from its latency. */
@@ -101,11 +110,17 @@ export interface ModelSpec {
   readonly profile?: readonly ProfilePoints[];
   /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
   readonly samples?: string;
-  /** Of a family: its variants and what they share. Its last input is then VARIANT_INPUT, and its outputs are those of its variants. */
+  /**
+   * Of a family: its variants and what they share. Its last input is then VARIANT_INPUT, and its outputs are those of
+   * its variants.
+   */
   readonly family?: FamilySpec;
   /** Of a variant's view alone (variantView), never in the store. */
   readonly variant?: { readonly family: string; readonly index: number };
-  /** How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
+  /**
+   * How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the
+   * CLI.
+   */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }
 
@@ -151,7 +166,8 @@ export interface RowLayout {
 }
 
 /**
- * A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header but the lengths of padded axes.
+ * A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header
+ * but the lengths of padded axes.
  *
  * @param lengths - of the padded axes; the longest when left out
  */

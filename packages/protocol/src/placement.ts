@@ -1,15 +1,19 @@
 /**
- * Where each model is scheduled and where each accelerator belongs, as the planner wants it. One value in the bucket of plans; what isn't in it waits to be
- * placed. As long as nobody has ever planned, there is none, and everything belongs to `DEFAULT_SUB_CLUSTER`.
+ * Where each model is scheduled and where each accelerator belongs, as the planner wants it. One value in the bucket of
+ * plans; what isn't in it waits to be placed. As long as nobody has ever planned, there is none, and everything belongs
+ * to `DEFAULT_SUB_CLUSTER`.
  *
- *   PL1. Executors keep loaded what their sub-cluster has: the models with `subCluster` or `next` equal to it. So any accelerator of a sub-cluster can run any
- *        candidate of it (docs/algorithms.md, A4).
+ *   PL1. Executors keep loaded what their sub-cluster has: the models with `subCluster` or `next` equal to it. So any
+ *        accelerator of a sub-cluster can run any candidate of it (docs/algorithms.md, A4).
  *   PL2. Batchers offer a model's candidate to the leader of its `subCluster` only.
- *   PL3. A model moves in two steps: `next` names where it goes, executors there load it, and when every living one of them has it, the planner makes `next` its
- *        `subCluster`. So a model is never without an executor (unless the one it had died). Executors of the old one unload it when what was granted has run.
- *   PL4. An accelerator moves at once: its executor loads what it lacks (beside what it serves, if its memory holds both), then leaves one leader and joins the
- *        other. The planner never takes a sub-cluster's last one while a model is there.
- *   PL5. The accelerators of one executor share its process and its memory, so they move together: it is where the least of them is placed.
+ *   PL3. A model moves in two steps: `next` names where it goes, executors there load it, and when every living one of
+ *        them has it, the planner makes `next` its `subCluster`. So a model is never without an executor (unless the
+ *        one it had died). Executors of the old one unload it when what was granted has run.
+ *   PL4. An accelerator moves at once: its executor loads what it lacks (beside what it serves, if its memory holds
+ *        both), then leaves one leader and joins the other. The planner never takes a sub-cluster's last one while a
+ *        model is there.
+ *   PL5. The accelerators of one executor share its process and its memory, so they move together: it is where the
+ *        least of them is placed.
  */
 import { GPUS_MAX, type GpuId, type Instant } from "@tutti/units";
 import { MODELS_MAX, isName } from "./limits.ts";

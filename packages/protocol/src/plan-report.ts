@@ -1,4 +1,7 @@
-/** What the planner saw and why it planned as it did: one value in the bucket of plans, beside the placement, for people. */
+/**
+ * What the planner saw and why it planned as it did: one value in the bucket of plans, beside the placement, for
+ * people.
+ */
 import { GPUS_MAX, type GpuId, type Instant } from "@tutti/units";
 import { NAME_LENGTH_MAX, isName } from "./limits.ts";
 

@@ -55,7 +55,10 @@ export const Heartbeat = packed<{
   readonly takes?: boolean;
   /** batcher: requests a second of its models, and ten for each of them. */
   readonly load?: number;
-  /** batcher: numbers of models that it has just started anew because they answered nothing. What was offered of them before is void. */
+  /**
+   * batcher: numbers of models that it has just started anew because they answered nothing. What was offered of them
+   * before is void.
+   */
   readonly stalled?: readonly number[];
   /** executor: its accelerators. */
   readonly gpus?: readonly GpuState[];
@@ -88,8 +91,9 @@ export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: 
 export type RankerAnnounced = MessageOf<typeof RankerAnnounced>;
 
 /**
- * A spare asks the store for the lease of the leader with that epoch, or is about to. For LEAD_EXPECTED_FOR it is told what the leader is told of accelerators and candidates, so
- * that it can grant as soon as it has the lease: executors answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
+ * A spare asks the store for the lease of the leader with that epoch, or is about to. For LEAD_EXPECTED_FOR it is told
+ * what the leader is told of accelerators and candidates, so that it can grant as soon as it has the lease: executors
+ * answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
  */
 export const LeadExpected = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
   tag: 76,
@@ -224,14 +228,16 @@ export const StatsReported = packed<{
 export type StatsReported = MessageOf<typeof StatsReported>;
 
 /**
- * The holder of a model's lease offers it to a batcher that has fewer, or because it leaves itself. Who takes it writes the lease by compare-and-set; until
- * the holder is shown that, it serves the model as before.
+ * The holder of a model's lease offers it to a batcher that has fewer, or because it leaves itself. Who takes it writes
+ * the lease by compare-and-set; until the holder is shown that, it serves the model as before.
  */
 export const ModelOffered = packed<{
   readonly model: string;
   readonly number: number;
   readonly term: number;
-  /** What the control delay and the delay per item (in nanoseconds) of each bucket are, as the holder has measured them. */
+  /**
+   * What the control delay and the delay per item (in nanoseconds) of each bucket are, as the holder has measured them.
+   */
   readonly delays: readonly { readonly ctrl: Micros; readonly perItemNs: number }[];
 }>({ tag: 73, name: "model-offered", from: "batcher", to: "batcher", repair: "sent again every 20 ms" });
 export type ModelOffered = MessageOf<typeof ModelOffered>;
@@ -245,7 +251,10 @@ export const ExecutorInventory = packed<{
   readonly gpus: readonly GpuId[];
   readonly type: string;
   readonly subCluster: string;
-  /** Of its models together and what it may use at most, on each of its accelerators; MEMORY_UNBOUNDED: as much as there is. */
+  /**
+   * Of its models together and what it may use at most, on each of its accelerators; MEMORY_UNBOUNDED: as much as there
+   * is.
+   */
   readonly memoryBytes: number;
   readonly memoryBytesMax: number;
   readonly models: readonly { readonly number: number; readonly version: string; readonly memoryBytes: number }[];

@@ -1,10 +1,14 @@
 /**
- * Which version of a model gets which of its requests: one value a model in the bucket of plans, changed by compare-and-set alone.
+ * Which version of a model gets which of its requests: one value a model in the bucket of plans, changed by
+ * compare-and-set alone.
  *
- *   RO1. A request's slot is a hash of the model's name and the request's id, so the same id meets the same version as long as the shares stay.
- *   RO2. Changing one version's share moves requests only between that version and the default, and growing it only towards it.
+ *   RO1. A request's slot is a hash of the model's name and the request's id, so the same id meets the same version as
+ *        long as the shares stay.
+ *   RO2. Changing one version's share moves requests only between that version and the default, and growing it only
+ *        towards it.
  *   RO3. What no slice covers is the default's. So is the share of a version that can't be served now.
- *   RO4. States are never changed back, only followed by others: the newest is in force, those before it say who did what.
+ *   RO4. States are never changed back, only followed by others: the newest is in force, those before it say who did
+ *        what.
  */
 import type { Instant, Micros } from "@tutti/units";
 import { isName } from "./limits.ts";
@@ -26,7 +30,9 @@ export interface RouteSlice {
   readonly to: number;
 }
 
-/** Copies of requests run on this version as well, where an accelerator would be idle; nobody is sent what comes of it. */
+/**
+ * Copies of requests run on this version as well, where an accelerator would be idle; nobody is sent what comes of it.
+ */
 export interface RouteShadow {
   readonly version: string;
   /** Of the requests to the other versions, at most: 0 < percent ≤ 100. */
@@ -77,7 +83,10 @@ export const routeKeys = {
 
 export const stateOf = (route: Route): RouteState => route.states.at(-1)!;
 
-/** RO1. FNV-1a over the code units, then MurmurHash3's finaliser: alone, the former leaves ids that differ in their last digit side by side. */
+/**
+ * RO1. FNV-1a over the code units, then MurmurHash3's finaliser: alone, the former leaves ids that differ in their last
+ *      digit side by side.
+ */
 export function slotOf(name: string, id: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
@@ -108,7 +117,8 @@ export const versionsOf = ({ default: otherwise, slices }: RouteState): string[]
 /**
  * RO2: grows into the lowest slots of the default, and gives the highest of its own back.
  *
- * @returns undefined: others have so much that this share isn't the default's to give, or it would take more than ROUTE_SLICES_MAX slices
+ * @returns undefined: others have so much that this share isn't the default's to give, or it would take more than
+ *   ROUTE_SLICES_MAX slices
  */
 export function withPercent(
   slices: readonly RouteSlice[],

@@ -25,7 +25,10 @@ export interface AppRunTimes extends RunTimes {
   readonly mean: number;
   readonly p50: number;
   readonly p99: number;
-  /** By size hint: classes of equal mass, each of the units above the last one's `upTo` and up to its own. Larger ones belong to the last. */
+  /**
+   * By size hint: classes of equal mass, each of the units above the last one's `upTo` and up to its own. Larger ones
+   * belong to the last.
+   */
   readonly byUnits?: readonly (RunTimes & { readonly upTo: number })[];
 }
 
@@ -38,8 +41,8 @@ export interface BatchCostPoint {
 
 export interface BucketRunTimes {
   /**
-   * `static`: times alone hardly vary, so that the latency table says all and nothing is run again. `dynamic`: requests are scheduled by these distributions.
-   * `unknown`: not enough is known; as static.
+   * `static`: times alone hardly vary, so that the latency table says all and nothing is run again. `dynamic`: requests
+   * are scheduled by these distributions. `unknown`: not enough is known; as static.
    */
   readonly kind: "unknown" | "static" | "dynamic";
   /** Those of most arrivals first. */

@@ -1,6 +1,7 @@
 /**
- * How running times of requests alone come to the profiler (docs/algorithms.md, B9): the batcher marks requests of batches that it dispatches, the executor
- * runs them again alone on idle time that the ranker gives it, and tells the profiler what they took. All of it may be lost: it informs averages.
+ * How running times of requests alone come to the profiler (docs/algorithms.md, B9): the batcher marks requests of
+ * batches that it dispatches, the executor runs them again alone on idle time that the ranker gives it, and tells the
+ * profiler what they took. All of it may be lost: it informs averages.
  */
 import type { ActorKey, BatchId, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
@@ -17,8 +18,8 @@ export const SamplesWanted = packed<{
   readonly batchId: BatchId;
   readonly thread: ThreadId;
   /**
-   * `some`: drawn, as samples. `all` of the batch: as samples, and to know what its longest member takes alone. `longest`: the one of most units, only for that;
-   * as a sample it would make its application look longer than it is.
+   * `some`: drawn, as samples. `all` of the batch: as samples, and to know what its longest member takes alone.
+   * `longest`: the one of most units, only for that; as a sample it would make its application look longer than it is.
    */
   readonly what: "some" | "all" | "longest";
   readonly rows: readonly {
@@ -32,7 +33,10 @@ export const SamplesWanted = packed<{
 }>({ tag: 92, name: "samples-wanted", from: "batcher", to: "executor", repair: "none needed: others are sampled" });
 export type SamplesWanted = MessageOf<typeof SamplesWanted>;
 
-/** "May this accelerator run something of its own for so long?" Asked by an executor that is idle and has rows to run again alone. */
+/**
+ * "May this accelerator run something of its own for so long?" Asked by an executor that is idle and has rows to run
+ * again alone.
+ */
 export const IdleAsked = packed<{
   readonly gpu: GpuId;
   readonly executor: ActorKey;
@@ -43,7 +47,10 @@ export const IdleAsked = packed<{
 }>({ tag: 93, name: "idle-asked", from: "executor", to: "ranker", repair: "asked again" });
 export type IdleAsked = MessageOf<typeof IdleAsked>;
 
-/** Nothing is granted on this accelerator until `until`; to be begun before `validUntil`. There is no answer where candidates are due. */
+/**
+ * Nothing is granted on this accelerator until `until`; to be begun before `validUntil`. There is no answer where
+ * candidates are due.
+ */
 export const IdleGiven = packed<{
   readonly gpu: GpuId;
   readonly epoch: number;

@@ -1,6 +1,7 @@
 /**
- * What values of the store must look like before anybody believes them: they are JSON that operators may edit, and one that is believed would stand in every
- * actor's catalog (T8). Whether a model can be served is for the profiler to say; here only what would break a reader is refused.
+ * What values of the store must look like before anybody believes them: they are JSON that operators may edit, and one
+ * that is believed would stand in every actor's catalog (T8). Whether a model can be served is for the profiler to say;
+ * here only what would break a reader is refused.
  */
 import { BUCKETS_MAX } from "@tutti/units";
 import { BATCH_SIZE_MAX, RANK_MAX, SLO_US_MAX, TENSORS_MAX } from "./limits.ts";

@@ -1,6 +1,8 @@
 import { type ActorKey, actorToken } from "@tutti/units";
 
-/** The table of internal subjects. A change that an old reader can't bear is a new version, and both run side by side. */
+/**
+ * The table of internal subjects. A change that an old reader can't bear is a new version, and both run side by side.
+ */
 export const PROTOCOL_VERSION = "v1";
 
 export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"] as const;
@@ -12,7 +14,9 @@ const ACTORS_KEPT = 4_096;
 /** `infer.<target>.<app>`: publisher to ingress (queue group `ingress`). */
 export const INFER_SUBJECT = "infer.*.*";
 export const INFER_QUEUE = "ingress";
-/** `cancel.<app>`: publisher to every ingress; the payload is the reply subject of the request that is no longer wanted. */
+/**
+ * `cancel.<app>`: publisher to every ingress; the payload is the reply subject of the request that is no longer wanted.
+ */
 export const CANCEL_SUBJECT = "cancel.*";
 export const cancelSubject = (app: string): string => `cancel.${app}`;
 export const inferSubject = (target: string, app: string): string => `infer.${target}.${app}`;
@@ -33,8 +37,8 @@ export const subjectsOf = (cluster: string) => {
       return subject;
     },
     /**
-     * Where an actor listens and hears nothing: a message that asks for a reply is answered by the server once nobody is there. Apart from `actor`, so that
-     * whoever listens in on control frames doesn't make the dead look alive.
+     * Where an actor listens and hears nothing: a message that asks for a reply is answered by the server once nobody
+     * is there. Apart from `actor`, so that whoever listens in on control frames doesn't make the dead look alive.
      */
     alive: (key: ActorKey): string => `${prefix}.alive.${actorToken(key)}`,
     /** Control frames for every actor of a role. */

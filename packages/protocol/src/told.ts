@@ -1,6 +1,7 @@
 /**
- * What actors tell with their figures for people who look, and for the simulator: batches that ended, requests that came, requests that were refused. It rides on a
- * report that is sent anyway, so that nobody has to listen in on control messages, which carry tokens. Numbers lie flat in one list, times as µs before the report.
+ * What actors tell with their figures for people who look, and for the simulator: batches that ended, requests that
+ * came, requests that were refused. It rides on a report that is sent anyway, so that nobody has to listen in on
+ * control messages, which carry tokens. Numbers lie flat in one list, times as µs before the report.
  */
 import type { GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { GPUS_MAX, before, between, instant, micros } from "@tutti/units";

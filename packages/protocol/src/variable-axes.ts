@@ -1,12 +1,15 @@
 /**
- * Axes that vary from request to request and are padded within a batch (AxisSpec, mode `pad`): how long each row is, what its batch grows to, and what of
- * the outputs is a row's own. Lengths are in the order of `paddedAxes`.
+ * Axes that vary from request to request and are padded within a batch (AxisSpec, mode `pad`): how long each row is,
+ * what its batch grows to, and what of the outputs is a row's own. Lengths are in the order of `paddedAxes`.
  */
 import type { AxisSpec, ModelSpec, TensorSpec } from "./model-spec.ts";
 import { SIZE_HINT_MAX } from "./limits.ts";
 import { alignTo8, canHold } from "./tensor.ts";
 
-/** An input that the executor makes from the lengths of a batch's rows and nobody sends: 1 where a row has data and 0 behind it, or the lengths themselves. */
+/**
+ * An input that the executor makes from the lengths of a batch's rows and nobody sends: 1 where a row has data and 0
+ * behind it, or the lengths themselves.
+ */
 export interface MadeSpec extends TensorSpec {
   readonly made: "mask" | "lengths";
   readonly axis: string;
@@ -22,7 +25,10 @@ export interface CutSpec {
 type WithAxes = Pick<ModelSpec, "axes">;
 const names = new WeakMap<ModelSpec["axes"], readonly string[]>();
 
-/** Names of the axes that are padded within a batch, in the order of the spec; none for most models. Derived once per spec: every request asks. */
+/**
+ * Names of the axes that are padded within a batch, in the order of the spec; none for most models. Derived once per
+ * spec: every request asks.
+ */
 export function paddedAxes({ axes }: WithAxes): readonly string[] {
   let known = names.get(axes);
   if (known === undefined) {
@@ -109,7 +115,10 @@ export function ownLength(
   return from < 0 ? undefined : Math.max(1, Math.floor((lengths[from]! + cut!.add) / cut!.divide));
 }
 
-/** What an input is padded with: the value of its first padded axis, since a tensor with two that pad differently has no better answer. */
+/**
+ * What an input is padded with: the value of its first padded axis, since a tensor with two that pad differently has no
+ * better answer.
+ */
 export function padValueOf({ axes }: WithAxes, { name, dims }: Pick<TensorSpec, "name" | "dims">): number {
   const axis = dims.find((dim) => typeof dim === "string" && axes[dim]?.mode === "pad");
   if (axis === undefined) return 0;

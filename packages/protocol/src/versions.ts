@@ -1,6 +1,7 @@
 /**
- * Versions of a model. The first is served under the model's own name; one that is loaded beside it is a model of its own (number, ModelThread, profile, SLO,
- * place) whose name is `<name>/<version>`. The mark is legal in a subject's token and in a key of the store, and no name of an application can have it.
+ * Versions of a model. The first is served under the model's own name; one that is loaded beside it is a model of its
+ * own (number, ModelThread, profile, SLO, place) whose name is `<name>/<version>`. The mark is legal in a subject's
+ * token and in a key of the store, and no name of an application can have it.
  */
 import { NAME_LENGTH_MAX, isName } from "./limits.ts";
 

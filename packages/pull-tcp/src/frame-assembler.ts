@@ -2,15 +2,17 @@ import { frameBytesAt } from "@tutti/wire";
 
 const CHUNK_BYTES = 65_536;
 export interface FrameAssemblerOptions {
-  /** Room that a frame is given at once because it says that it will need it; beyond, as its bytes come. Default 1 MB. */
+  /**
+   * Room that a frame is given at once because it says that it will need it; beyond, as its bytes come. Default 1 MB.
+   */
   readonly claimBytesMax?: number;
   /** A buffer larger than this is let go when it is empty. Default 1 MB. */
   readonly keptBytesMax?: number;
 }
 
 /**
- * Cuts a stream into frames. Where the socket lets us, it reads straight into the place where the frame is put together (`space`, `filled`); a frame is
- * then handed over as a view of this buffer, without a copy, at a multiple of 8 bytes.
+ * Cuts a stream into frames. Where the socket lets us, it reads straight into the place where the frame is put together
+ * (`space`, `filled`); a frame is then handed over as a view of this buffer, without a copy, at a multiple of 8 bytes.
  *
  *   F1. Memory follows the bytes that came, not those that a frame claims (past claimBytesMax).
  */
@@ -45,7 +47,8 @@ export class FrameAssembler {
   }
 
   /**
-   * `count` bytes were read into `space()`. `onFrame` is called for each whole frame, borrowed until it returns; false from it stops.
+   * `count` bytes were read into `space()`. `onFrame` is called for each whole frame, borrowed until it returns; false
+   * from it stops.
    * @returns false if the stream is no stream of frames
    */
   filled(count: number, onFrame: (frame: Uint8Array) => boolean): boolean {
@@ -80,7 +83,10 @@ export class FrameAssembler {
     return true;
   }
 
-  /** Makes room for `byteLength` bytes from #start on. Frames are multiples of 8 bytes, so what moves to 0 stays aligned. */
+  /**
+   * Makes room for `byteLength` bytes from #start on. Frames are multiples of 8 bytes, so what moves to 0 stays
+   * aligned.
+   */
   #reserve(byteLength: number): void {
     if (this.#buffer.byteLength - this.#start >= byteLength) return;
     const held = this.#buffer.subarray(this.#start, this.#end);

@@ -6,8 +6,8 @@ const PACKED_BYTES_MAX = 8_192;
 const PACK_BYTES = 65_536;
 
 /**
- * The writing side of a connection. Frames of one turn of the event loop leave in one write, so that small ones share a segment and a system call;
- * large rows are written from where they lie.
+ * The writing side of a connection. Frames of one turn of the event loop leave in one write, so that small ones share a
+ * segment and a system call; large rows are written from where they lie.
  *
  *   S1. At most `pendingBytesMax` bytes wait for a peer that doesn't read; beyond, `send` refuses.
  */
@@ -79,7 +79,9 @@ export class FrameSocket {
     this.#packed += bytes.byteLength;
   }
 
-  /** What is packed joins the queue; the rest of the pack is used on: what was queued from it is never written again. */
+  /**
+   * What is packed joins the queue; the rest of the pack is used on: what was queued from it is never written again.
+   */
   #closePack(): void {
     if (this.#packed === 0) return;
     this.#queue.push(this.#pack.subarray(0, this.#packed));

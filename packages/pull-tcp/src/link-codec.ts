@@ -2,8 +2,9 @@ import type { LinkMessage } from "@tutti/bus";
 import type { DataFrame } from "@tutti/wire";
 
 /**
- * Messages of a link as bytes: their length (uint32), kind and channel (uint8), and, of a message, the lengths of subject and reply (uint16 each) and of
- * the headers (uint32), then these texts and the payload. All integers are little-endian.
+ * Messages of a link as bytes: their length (uint32), kind and channel (uint8), and, of a message, the lengths of
+ * subject and reply (uint16 each) and of the headers (uint32), then these texts and the payload. All integers are
+ * little-endian.
  */
 const LENGTH_BYTES = 4;
 const MESSAGE_HEAD_BYTES = LENGTH_BYTES + 1 + 2 + 2 + 4;
@@ -12,7 +13,9 @@ const NO_REPLY = 0xffff;
 export const LINK_MESSAGE_BYTES_MAX = 68_000_000;
 
 const KINDS = { message: 0, other: 1 } as const;
-/** What a link carries: control messages and bulk data keep the order in which they were sent, also between each other. */
+/**
+ * What a link carries: control messages and bulk data keep the order in which they were sent, also between each other.
+ */
 export const LINK_CHANNELS = ["control", "bulk"] as const;
 export type LinkChannel = (typeof LINK_CHANNELS)[number];
 

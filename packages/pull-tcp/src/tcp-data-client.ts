@@ -16,9 +16,14 @@ export interface TcpClientOptions {
   readonly idleMs?: number;
   /** A connection on which pulls time out and nothing came for so long is taken for dead. Default 1,000. */
   readonly silenceMs?: number;
-  /** The authority that signed the ingresses' certificates, PEM; an ingress without one is then never connected to. Default: the system's. */
+  /**
+   * The authority that signed the ingresses' certificates, PEM; an ingress without one is then never connected to.
+   * Default: the system's.
+   */
   readonly ca?: string;
-  /** Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and told. Default 64 MB. */
+  /**
+   * Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and told. Default 64 MB.
+   */
   readonly pendingBytesMax?: number;
   /** Told of each connection that fails and each push that is dropped. */
   readonly onFault?: (text: string) => void;

@@ -25,7 +25,9 @@ export interface TcpServerOptions {
   readonly connectionsMax?: number;
   /** Bytes of rows that may wait for one executor to read; beyond, it is cut off. Default 256 MB. */
   readonly pendingBytesMax?: number;
-  /** Memory of half-received frames over all connections; beyond, the one that asks for more is cut off. Default 512 MB. */
+  /**
+   * Memory of half-received frames over all connections; beyond, the one that asks for more is cut off. Default 512 MB.
+   */
   readonly receivingBytesMax?: number;
 }
 
@@ -51,8 +53,8 @@ const CLOSE_MS = 1_000;
 const EVERY_INTERFACE = new Set(["0.0.0.0", "::"]);
 
 /**
- * An ingress' data plane over TCP. Who connects says with a hello which executor it is; what it may pull, its tokens say. A peer that sends anything
- * else is cut off and counted, and disturbs nobody.
+ * An ingress' data plane over TCP. Who connects says with a hello which executor it is; what it may pull, its tokens
+ * say. A peer that sends anything else is cut off and counted, and disturbs nobody.
  */
 export function serveTcp(options: TcpServerOptions): TcpDataServer {
   return new ListeningServer(options);

@@ -1,9 +1,12 @@
 /**
- * Links over Unix sockets: how processes of one host talk to each other without a server between them (HostBus in @tutti/bus).
+ * Links over Unix sockets: how processes of one host talk to each other without a server between them (HostBus in
+ * @tutti/bus).
  *
- *   UNIX-1. Each end proves that it is the process whose heartbeat named its public key: it signs what the other end has chosen at random.
+ *   UNIX-1. Each end proves that it is the process whose heartbeat named its public key: it signs what the other end
+ *           has chosen at random.
  *   UNIX-2. The folder of the sockets belongs to their user alone.
- *   UNIX-3. At most `pendingBytesMax` wait for an end that does not read; beyond, the link ends, and messages go by the server again.
+ *   UNIX-3. At most `pendingBytesMax` wait for an end that does not read; beyond, the link ends, and messages go by the
+ *           server again.
  */
 import { type KeyObject, createPublicKey, randomBytes, sign, verify } from "node:crypto";
 import { type Server, type Socket, connect, createServer } from "node:net";

@@ -5,15 +5,19 @@ import type { DataClient, DataPeer, DataServer, DirectClient, PullOutcome } from
 export interface FallbackOptions {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
-  /** How long a peer that could not be reached directly is left to the second way before the first is tried again. Default 5,000. */
+  /**
+   * How long a peer that could not be reached directly is left to the second way before the first is tried again.
+   * Default 5,000.
+   */
   readonly retryAfterMs?: number;
   /** Told when a peer's way changes. */
   readonly onSwitch?: (peer: ActorKey, way: "direct" | "relayed") => void;
 }
 
 /**
- * Direct connections where they can be made, the relayed way where not. A pull that finds its peer unreachable is sent the other way at once,
- * with what is left of its time; the peer's next pulls go that way until the direct one is due again.
+ * Direct connections where they can be made, the relayed way where not. A pull that finds its peer unreachable is sent
+ * the other way at once, with what is left of its time; the peer's next pulls go that way until the direct one is due
+ * again.
  */
 export function fallbackClient(direct: DirectClient, relayed: DataClient, options: FallbackOptions): DataClient {
   return new FallbackClient(direct, relayed, options);

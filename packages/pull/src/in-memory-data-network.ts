@@ -13,15 +13,17 @@ export interface DataHop {
 }
 
 export interface InMemoryDataNetworkOptions {
-  /** Runs something later: a virtual clock's alarm in simulations. Equal delays must run in the order of their calls. */
+  /**
+   * Runs something later: a virtual clock's alarm in simulations. Equal delays must run in the order of their calls.
+   */
   readonly schedule: (delay: Micros, run: () => void) => Timer;
   /** What becomes of a message: its delay, or that it is lost. Default: no delay. */
   readonly carry?: (hop: DataHop) => Micros | "lost";
 }
 
 /**
- * The data plane within one process, for tests and the simulator: deterministic, for it decides nothing by itself. What is borrowed by the
- * port's rules is copied on the way, as over a wire.
+ * The data plane within one process, for tests and the simulator: deterministic, for it decides nothing by itself. What
+ * is borrowed by the port's rules is copied on the way, as over a wire.
  */
 export class InMemoryDataNetwork {
   readonly #options: InMemoryDataNetworkOptions;

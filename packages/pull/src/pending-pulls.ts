@@ -3,7 +3,10 @@ import { type ActorKey, assert } from "@tutti/units";
 import type { ReplyFrame } from "@tutti/wire";
 import type { PullOutcome } from "./pull.ts";
 
-/** Pulls in flight at one client; beyond, a pull fails as unreachable. An executor has a few per batch that it has accepted. */
+/**
+ * Pulls in flight at one client; beyond, a pull fails as unreachable. An executor has a few per batch that it has
+ * accepted.
+ */
 export const PULLS_MAX = 4_096;
 
 export interface Timer {
@@ -21,10 +24,12 @@ interface Pending {
 }
 
 /**
- * What a client of any adapter waits for: each pull is answered exactly once, by its reply, by a failure or by its time.
+ * What a client of any adapter waits for: each pull is answered exactly once, by its reply, by a failure or by its
+ * time.
  *
  *   P1. `done` is called once, and never before the adapter's `pull` returned.
- *   P2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their order.
+ *   P2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their
+ *       order.
  */
 export class PendingPulls {
   readonly #startTimer: StartTimer;
@@ -45,7 +50,9 @@ export class PendingPulls {
     return this.#closed;
   }
 
-  /** @returns the correlation to send with; undefined at the bound or when closed: `done` was not and will not be called */
+  /**
+   * @returns the correlation to send with; undefined at the bound or when closed: `done` was not and will not be called
+   */
   open(
     peer: ActorKey,
     seqs: PullRequest["seqs"],

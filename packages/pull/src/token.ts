@@ -3,8 +3,9 @@ import { TOKEN_BYTES } from "@tutti/protocol";
 import type { ActorKey, BatchId, RequestSeq } from "@tutti/units";
 
 /**
- * The right to pull exactly these requests, once, for one batch: 128 bits of HMAC-SHA256 over everything it speaks of, keyed by a secret that the
- * ingress gave to the batcher. Whoever only sees the token can't use it for other requests, another batch or another executor.
+ * The right to pull exactly these requests, once, for one batch: 128 bits of HMAC-SHA256 over everything it speaks of,
+ * keyed by a secret that the ingress gave to the batcher. Whoever only sees the token can't use it for other requests,
+ * another batch or another executor.
  */
 export interface TokenClaim {
   readonly batcher: ActorKey;

@@ -2,12 +2,13 @@
  * What the ranker knows of each accelerator: when it is free, who drives it, and the grant that is in flight.
  *
  *   G1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
- *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached the
- *       accelerator, so reports about the grant before it count again.
+ *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached
+ *       the accelerator, so reports about the grant before it count again.
  *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
- *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the lead is in a hurry.
- *   G5. What an accelerator says of a sequence beyond the newest is as good as a joining: it went on under a predecessor after we had heard of it, and no grant of ours up to that
- *       sequence will be obeyed.
+ *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the
+ *       lead is in a hurry.
+ *   G5. What an accelerator says of a sequence beyond the newest is as good as a joining: it went on under a
+ *       predecessor after we had heard of it, and no grant of ours up to that sequence will be obeyed.
  *   G6. A sequence that is further ahead than grants can bring it is nobody's.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
@@ -64,7 +65,10 @@ export class Accelerators {
   mayReport(gpu: number, grantSeq: number): boolean {
     return grantSeq >= this.#reportable[gpu]! && grantSeq <= this.#grantSeqs[gpu]!;
   }
-  /** Whether a report speaks of a grant before the newest, though that one has been answered: it was lost, or the answer is not true. */
+  /**
+   * Whether a report speaks of a grant before the newest, though that one has been answered: it was lost, or the answer
+   * is not true.
+   */
   isOutdated(gpu: number, grantSeq: number): boolean {
     if (gpu >= this.#grantSeqs.length || this.#grantedTo[gpu] !== 0 || this.timers.has(gpu)) return false;
     return grantSeq < this.#reportable[gpu]!;

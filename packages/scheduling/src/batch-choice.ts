@@ -2,7 +2,8 @@
  * GetBatch: which requests at the head of the queue to give up, and how many of the next to run together.
  * docs/algorithms.md, A2.
  *
- *   B1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by bisection.
+ *   B1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by
+ *       bisection.
  *   B2. What is dropped could not have been served later either: finish(w) only grows with time, and w with arrivals.
  *   B3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
  */

@@ -3,8 +3,8 @@
  * ranker. docs/algorithms.md, A3, and A4's Publish.
  *
  *   CA1. awaited ≤ latest, and after a choice without an accelerator the earliest start is ≤ latest too.
- *   CA2. An offer goes out only when it is news: another size, window or delay. That time has passed is no news, because
- *        the ranker's timers run by its own clock; so most arrivals behind a limited batch cost no offer.
+ *   CA2. An offer goes out only when it is news: another size, window or delay. That time has passed is no news,
+ *        because the ranker's timers run by its own clock; so most arrivals behind a limited batch cost no offer.
  */
 import { ALWAYS, NEVER } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
@@ -84,7 +84,8 @@ function refreshTargets(model: ModelThread): void {
   const isOverloaded = model.loss.lasts(now) && !isLimiting;
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
-    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom shares have let in.
+    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom
+    // shares have let in.
     const perMicro = rate.perMicroOfSlots(now);
     model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / perMicro;
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);

@@ -5,7 +5,10 @@ import { Cluster } from "./index.ts";
 import type { Request } from "./messages.ts";
 import { randomModel } from "./testing/random-model.ts";
 
-/** What happens in one random run: requests come and are withdrawn, accelerators leave and join, runs take other times than planned, and it is stepped from event to event. */
+/**
+ * What happens in one random run: requests come and are withdrawn, accelerators leave and join, runs take other times
+ * than planned, and it is stepped from event to event.
+ */
 function logOf(seed: number, tellsAll: boolean): string[] {
   const prng = new Prng(seed);
   const models = Array.from({ length: 1 + prng.nextInt(5) }, (_, m) => randomModel(prng, m));

@@ -6,8 +6,9 @@
  *       invalidation timers, expiries, the match timer; ties by the smaller id.
  *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
  *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends the batches it was given.
- *   C4. Of requests that are told in advance (`runSlice`) a model takes those first that come before anybody sees it again. Nothing is decided otherwise than if each had
- *       come in its turn (`arrive`); only refusals may be told before their moment.
+ *   C4. Of requests that are told in advance (`runSlice`) a model takes those first that come before anybody sees it
+ *       again. Nothing is decided otherwise than if each had come in its turn (`arrive`); only refusals may be told
+ *       before their moment.
  */
 import { FifoTable, IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert } from "@tutti/units";
@@ -159,7 +160,8 @@ export class Cluster {
       }
       from = ends[model]!;
     }
-    // Something may be due since a moment that is past. When the slice ends now, others may come now, and go first (C1).
+    // Something may be due since a moment that is past. When the slice ends now, others may come now, and go first
+    // (C1).
     for (let next = this.#firstAt(); next < until && this.now < until; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
@@ -210,13 +212,16 @@ export class Cluster {
     gpuLost(this.rank, at, gpu as GpuId, executorOf(gpu));
   }
 
-  /** When the next timer fires or batch ends; `NEVER` when nothing waits or runs. A moment that is past means at once. */
+  /**
+   * When the next timer fires or batch ends; `NEVER` when nothing waits or runs. A moment that is past means at once.
+   */
   nextAt(): Instant {
     for (;;) {
       const first = this.#firstAt();
       if (this.#lookahead.nextAt > first || first === NEVER) return first;
       const model = this.#lookahead.next;
-      if (this.#lookahead.telling(model)) this.#tell(model); // now it is among the ranker's timers, or is none of them any more
+      // now it is among the ranker's timers, or is none of them any more
+      if (this.#lookahead.telling(model)) this.#tell(model);
       this.#lookahead.settle(model);
     }
   }
@@ -259,13 +264,17 @@ export class Cluster {
     }
   }
 
-  /** C4. Those of this moment, and those until which nobody sees the model and none of its timers fires: it is then ahead of the others. */
+  /**
+   * C4. Those of this moment, and those until which nobody sees the model and none of its timers fires: it is then
+   *     ahead of the others.
+   */
   #takeRequests(index: number): void {
     const { requests, ends } = this.#slice;
     const model = this.models[index]!;
     const sink = this.#sinks[index]!;
     const end = ends[index]!;
-    // A completion tells a model whether its batches run as planned, and one whose batches in flight are too many that it may offer again.
+    // A completion tells a model whether its batches run as planned, and one whose batches in flight are too many that
+    // it may offer again.
     const isAsPlanned = this.#runTime === undefined && model.dynamic === undefined;
     const mayGoAhead = isAsPlanned && !this.#tellsAll && !model.held.isFull(this.now);
     let place = this.#nextOf[index]!;
@@ -365,7 +374,9 @@ export class Cluster {
     }
   }
 
-  /** As an executor does when a run took longer or less than planned: it says when the batches behind it will have run. */
+  /**
+   * As an executor does when a run took longer or less than planned: it says when the batches behind it will have run.
+   */
   #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
     let freeAt: number = at;
     for (const { startAt, expectedRun } of waiting) freeAt = Math.max(freeAt, startAt) + expectedRun;

@@ -3,7 +3,9 @@ import type { FairShares } from "./admission/fair-shares.ts";
 import type { LastingLoss } from "./lasting-loss.ts";
 import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
 
-/** On the way of A2's refusals: each is a sign of overload, unless the request could not have been served when it came. */
+/**
+ * On the way of A2's refusals: each is a sign of overload, unless the request could not have been served when it came.
+ */
 export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #shares: FairShares;
   readonly #loss: LastingLoss;

@@ -2,9 +2,10 @@
  * The batches that a model has sent out and that nobody has reported done, so that a lost one can be put back.
  * docs/architecture.md, section 4; M1.
  *
- *   HB1. At most `max` batches are held. A batch whose last deadline is past is forgotten when room is needed: nothing of
- *        it could be met again, and its ingress has answered.
- *   HB2. A batch is in its own place of `#recent`, or in `#older` because a newer one has taken that. Batches mostly end in the order in which they left, so that is rare.
+ *   HB1. At most `max` batches are held. A batch whose last deadline is past is forgotten when room is needed: nothing
+ *        of it could be met again, and its ingress has answered.
+ *   HB2. A batch is in its own place of `#recent`, or in `#older` because a newer one has taken that. Batches mostly
+ *        end in the order in which they left, so that is rare.
  *   HB3. What is withdrawn while its batch is out does not come back with it.
  */
 import type { ActorKey, BatchId, Instant, RequestSeq } from "@tutti/units";

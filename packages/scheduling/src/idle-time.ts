@@ -1,6 +1,7 @@
 /**
- * Idle time of an accelerator, for a run that no grant asked for (docs/algorithms.md, B9). Such a run can't be cancelled, so it is given time only where no
- * candidate is due before it would end, or where each that is due finds another accelerator free.
+ * Idle time of an accelerator, for a run that no grant asked for (docs/algorithms.md, B9). Such a run can't be
+ * cancelled, so it is given time only where no candidate is due before it would end, or where each that is due finds
+ * another accelerator free.
  */
 import type { ActorKey, GpuId, Instant, Micros } from "@tutti/units";
 import type { Grant } from "./messages.ts";
@@ -42,7 +43,10 @@ function candidatesDue({ waiting, modelTimers, slots }: RankThread, until: Insta
   return due;
 }
 
-/** By how much a grant starts later than its candidate wanted because the accelerator was given idle time until then; 0 if that is not why. */
+/**
+ * By how much a grant starts later than its candidate wanted because the accelerator was given idle time until then; 0
+ * if that is not why.
+ */
 export function idleDelayOf(rank: RankThread, grant: Pick<Grant, "thread" | "freeAt">, until: Instant): Micros {
   const slot = rank.slots[rank.slotOf.get(grant.thread)];
   if (slot === undefined) return 0 as Micros;

@@ -1,4 +1,6 @@
-/** docs/algorithms.md, A11, on a cluster without delays in its messages: models, policies and loads drawn from seeds. */
+/**
+ * docs/algorithms.md, A11, on a cluster without delays in its messages: models, policies and loads drawn from seeds.
+ */
 import { type ActorKey, type Instant, type Micros, NEVER, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Cluster, type DispatchedBatch, nextRankWakeAt, nextWakeAt } from "./index.ts";
@@ -71,7 +73,8 @@ function runSeed(seed: number): Recorded {
     // Moments on a coarse grid, so that many events are simultaneous.
     now += prng.nextExponential(overload * capacity[m]! * models.length);
     const arrivedAt = (Math.round(now / 250) * 250) as Instant;
-    const slo = Math.round(models[m]!.slo * (prng.nextInt(4) === 0 ? 0.5 + prng.nextFloat() : 1)) as Micros; // mixed SLOs, A7
+    // mixed SLOs, A7
+    const slo = Math.round(models[m]!.slo * (prng.nextInt(4) === 0 ? 0.5 + prng.nextFloat() : 1)) as Micros;
     const deadline = (arrivedAt + slo - models[m]!.respond) as Instant;
     outcomes.set(seq, "pending");
     cluster.arrive(m, {

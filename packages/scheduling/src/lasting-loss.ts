@@ -1,8 +1,9 @@
 /**
  * Whether a good part of what comes is lost, for seconds: then it is overload that lasts, and no burst that passes.
  *
- * The adaptive policy aims below b* for lack of requests, since what has not come can't be counted on (Adaptation); here they are not lacking. A long queue alone is no
- * sign of it: aiming at b* wherever 1.2 b* waited cost 5 to 20 % of the goodput of Table 2's workloads.
+ * The adaptive policy aims below b* for lack of requests, since what has not come can't be counted on (Adaptation);
+ * here they are not lacking. A long queue alone is no sign of it: aiming at b* wherever 1.2 b* waited cost 5 to 20 % of
+ * the goodput of Table 2's workloads.
  */
 import type { Instant } from "@tutti/units";
 

@@ -29,7 +29,10 @@ test("a margin rises with each late answer, falls slowly with those in time, and
   expect(margin.us).toBe(0);
 });
 
-/** Deferred batches of a model of which one run in ten takes `extra` longer than planned: answered late, refused, and the margin at the end. */
+/**
+ * Deferred batches of a model of which one run in ten takes `extra` longer than planned: answered late, refused, and
+ * the margin at the end.
+ */
 function serve(extra: Micros): { late: number; refused: number; all: number; margin: Micros } {
   let [late, refused, all, runs] = [0, 0, 0, 0];
   const cluster = new Cluster({

@@ -1,17 +1,22 @@
 /**
- * How much earlier than planned a model's batches start so that noise doesn't make them late: standstills, slow runs, late messages, whatever the cause.
- * docs/algorithms.md, A9.
+ * How much earlier than planned a model's batches start so that noise doesn't make them late: standstills, slow runs,
+ * late messages, whatever the cause. docs/algorithms.md, A9.
  *
- * Runs and hops are planned with a high percentile of what they take (docs/architecture.md, section 5), which is the floor of what is set aside; the margin
- * comes on top. It is steered by the answers that end after their deadlines though their batches were granted in time: up with each of them, down with each
- * that is in time, so that it rests where half a percent is late.
+ * Runs and hops are planned with a high percentile of what they take (docs/architecture.md, section 5), which is the
+ * floor of what is set aside; the margin comes on top. It is steered by the answers that end after their deadlines
+ * though their batches were granted in time: up with each of them, down with each that is in time, so that it rests
+ * where half a percent is late.
  *
- *   MA1. 0 ≤ margin ≤ SLO/4, and it moves the start only: what can still be in time without it is neither refused nor held back.
+ *   MA1. 0 ≤ margin ≤ SLO/4, and it moves the start only: what can still be in time without it is neither refused nor
+ *        held back.
  *   MA2. By model, not by executor too: the start is planned before the ranker says which executor it will be.
  */
 import type { Micros } from "@tutti/units";
 
-/** Of all answers: as many as may be late while the margin stays. Half of what goodput allows, which leaves the other half to refusals. */
+/**
+ * Of all answers: as many as may be late while the margin stays. Half of what goodput allows, which leaves the other
+ * half to refusals.
+ */
 const LATE = 0.005;
 /** Of the SLO, for each late answer. */
 const STEP = 1 / 256;

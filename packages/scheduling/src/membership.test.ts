@@ -1,4 +1,7 @@
-/** Accelerators that leave and join while requests come (C3), on the cluster of cluster.ts: workloads and changes drawn from seeds. */
+/**
+ * Accelerators that leave and join while requests come (C3), on the cluster of cluster.ts: workloads and changes drawn
+ * from seeds.
+ */
 import { type ActorKey, type Instant, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Cluster } from "./index.ts";

@@ -101,7 +101,9 @@ export type ModelEvent =
 /** T3: could not have run even alone, or dropped so that batches stay efficient (or the queue bounded). */
 export type RefusalCause = "infeasible" | "overloaded";
 
-/** Where a ModelThread's effects go. What is passed is borrowed until the call returns, unless its type says otherwise. */
+/**
+ * Where a ModelThread's effects go. What is passed is borrowed until the call returns, unless its type says otherwise.
+ */
 export interface ModelEffects {
   offer(candidate: Candidate): void;
   /**

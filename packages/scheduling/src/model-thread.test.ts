@@ -289,7 +289,8 @@ test("each policy waits for its own start (A6)", () => {
 
 test("βλ defers while waiting for one more pays: b < β·λ (A6)", () => {
   const { arrive, offers } = thread({ policy: { kind: "beta-lambda" }, queueMax: 10_000, slo: 40_000 as Micros });
-  for (let seq = 1; seq <= 500; seq++) arrive(seq * 1000, seq, { slo: 1000 }); // 1,000 r/s that can't be served: β·λ = 5
+  // 1,000 r/s that can't be served: β·λ = 5
+  for (let seq = 1; seq <= 500; seq++) arrive(seq * 1000, seq, { slo: 1000 });
   arrive(501_000, 501, { slo: 40_000 });
   expect(offers.at(-1)!.execAt).toBe(541_000 - 7000);
 });

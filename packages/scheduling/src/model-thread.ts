@@ -5,15 +5,17 @@
  *   M1. Every request that arrives leaves exactly once: in a batch, refused, or withdrawn by its ingress. A dispatched
  *       batch is held until it is reported done, so that a refused or lost one can be put back.
  *   M2. Answering a grant voids all earlier offers, which may name requests that the batch took: see offerSeq.
- *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until validUntil, and none that a newer one of its accelerator has overtaken;
- *       any other gets neither answer nor batch (T5).
+ *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until
+ *       validUntil, and none that a newer one of its accelerator has overtaken; any other gets neither answer nor batch
+ *       (T5).
  *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
  *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
  *   M6. The queue, the held batches and the grants remembered are bounded; at the queue's bound a request is refused.
  *   M7. What arrives while a plan's grant is on its way must not push the planned head out: for d_ctrl from the moment
  *       the plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
  *       shrinks instead. Without delays there is no such moment, and A2 holds as printed. See the README.
- *   M8. Under overload, requests of several applications or priorities are let in by fair shares (admission/); those of one, and all in calm, always.
+ *   M8. Under overload, requests of several applications or priorities are let in by fair shares (admission/); those of
+ *       one, and all in calm, always.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
@@ -113,7 +115,9 @@ export class ModelThread {
   frontrun: Instant = ALWAYS;
   latest: Instant = ALWAYS;
   expectedRun = 0 as Micros;
-  /** Could one more request, not at the head, change the choice? Not if the deadline or the profile limits the batch. */
+  /**
+   * Could one more request, not at the head, change the choice? Not if the deadline or the profile limits the batch.
+   */
   isGrowable = true;
 
   /** `awaited` of the last offer; the candidate's execAt also moves with the clock, which is no news. */
@@ -210,7 +214,8 @@ const HOP = 1 / 4;
 
 export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
   advance(model, at);
-  // By its own SLO. One that only came late, because ingress or bus are behind, is a sign of overload like any other that is lost.
+  // By its own SLO. One that only came late, because ingress or bus are behind, is a sign of overload like any other
+  // that is lost.
   const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
   model.loss.came();
   if (!isHopeless && !model.shares.admit(at, request)) {
@@ -383,8 +388,8 @@ export function rankerChanged(model: ModelThread, at: Instant, epoch: number, ou
 }
 
 /**
- * Another leader is offered to from now on. Epochs of several sub-clusters have no order that means anything, so its own may be the lower one; whose grants still
- * come of the old leader must not be shown to the model any more.
+ * Another leader is offered to from now on. Epochs of several sub-clusters have no order that means anything, so its
+ * own may be the lower one; whose grants still come of the old leader must not be shown to the model any more.
  */
 export function subClusterChanged(model: ModelThread, at: Instant, epoch: number, out: ModelEffects): void {
   advance(model, at);
@@ -445,7 +450,8 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     expectedRun,
   };
   model.held.hold(batch);
-  // One that ends earlier than planned is granted a hop after it said so, however many wait: that is no idleness. A hop is a small part of d_ctrl.
+  // One that ends earlier than planned is granted a hop after it said so, however many wait: that is no idleness. A hop
+  // is a small part of d_ctrl.
   const idleFor = grant.sentAt - grant.freeAt;
   model.shares.dispatched(batch.requests, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
   out.dispatch(batch);

@@ -1,17 +1,22 @@
 /**
- * The grants that a model obeyed lately, so that none is obeyed twice, nor one that a newer one of its accelerator has overtaken: M3 of model-thread.ts.
+ * The grants that a model obeyed lately, so that none is obeyed twice, nor one that a newer one of its accelerator has
+ * overtaken: M3 of model-thread.ts.
  *
- *   OG1. Only what is valid still can be obeyed, and moments don't go back: a grant is forgotten once it and all obeyed before it are past their validUntil.
- *        So a model remembers what it was granted within some round trips, however many accelerators there are.
+ *   OG1. Only what is valid still can be obeyed, and moments don't go back: a grant is forgotten once it and all obeyed
+ *        before it are past their validUntil. So a model remembers what it was granted within some round trips, however
+ *        many accelerators there are.
  *   OG2. Entries are at most four times the accelerators, or ROOM.
- *   OG3. Where its idea of d_ctrl has just fallen to less than half, a ranker gives a later grant an earlier end, and an older one may be valid when the newer one is
- *        forgotten. So of the forgotten ones the latest moment of sending is kept: what its ranker sent no later than that is not obeyed. That costs nothing: while d_ctrl
+ *   OG3. Where its idea of d_ctrl has just fallen to less than half, a ranker gives a later grant an earlier end, and
+ *        an older one may be valid when the newer one is forgotten. So of the forgotten ones the latest moment of
+ *        sending is kept: what its ranker sent no later than that is not obeyed. That costs nothing: while d_ctrl
  *        doesn't fall such a grant isn't valid any more, and a grant that isn't obeyed is as one that was lost.
  */
 import type { Instant } from "@tutti/units";
 import type { Grant } from "./messages.ts";
 
-/** Numbers of an entry: accelerator, epoch, sequence, the moment until which it is remembered, and that of its sending. */
+/**
+ * Numbers of an entry: accelerator, epoch, sequence, the moment until which it is remembered, and that of its sending.
+ */
 const WIDTH = 5;
 const ROOM = 8;
 
@@ -29,7 +34,9 @@ export class ObeyedGrants {
     return (this.#end - this.#first) / WIDTH;
   }
 
-  /** False for a grant that is no newer than the last one obeyed of its accelerator in its epoch; else that is it now. */
+  /**
+   * False for a grant that is no newer than the last one obeyed of its accelerator in its epoch; else that is it now.
+   */
   obey(at: Instant, { gpu, epoch, grantSeq, validUntil, sentAt }: Grant): boolean {
     const entries = this.#entries;
     while (this.#first < this.#end && entries[this.#first + 3]! < at) this.#forgetFirst();

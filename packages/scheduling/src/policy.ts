@@ -19,8 +19,8 @@ export type Policy =
   | { readonly kind: "beta-lambda" };
 
 /**
- * What the adaptive policy's waiting is for. "latency": a batch waits only as far as the accelerator time that this saves is lacking; "accelerators": also
- * where it is not, so that no more accelerators are in use than the load needs.
+ * What the adaptive policy's waiting is for. "latency": a batch waits only as far as the accelerator time that this
+ * saves is lacking; "accelerators": also where it is not, so that no more accelerators are in use than the load needs.
  */
 export type Preference = "latency" | "accelerators";
 

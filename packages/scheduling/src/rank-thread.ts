@@ -6,12 +6,12 @@
  *   R2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in W.
  *   R3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not acted
  *       on; the answer voids every offer up to the one that it names.
- *   R4. A grant that is unanswered when validUntil is past is given up: its model is heard again, and the accelerator is
- *       asked itself, again and again until it settles or is lost. A later answer frees nothing.
+ *   R4. A grant that is unanswered when validUntil is past is given up: its model is heard again, and the accelerator
+ *       is asked itself, again and again until it settles or is lost. A later answer frees nothing.
  *   R5. An effect is the last thing a transition does, so its receiver may answer from within.
  *   R6. With no candidate and no grant in flight no timer is armed.
- *   R7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch smaller:
- *       its model has offered anew by now, but that offer would be as late when it is here. See the README.
+ *   R7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
+ *       smaller: its model has offered anew by now, but that offer would be as late when it is here. See the README.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";

@@ -1,9 +1,9 @@
 /**
- * How far accelerators are lacking, as a model sees it by its own batches: the share of their slack that passes while they wait for one. Slack is what lies
- * between the start that a batch wants and the last that meets its deadline.
+ * How far accelerators are lacking, as a model sees it by its own batches: the share of their slack that passes while
+ * they wait for one. Slack is what lies between the start that a batch wants and the last that meets its deadline.
  *
- * By that a batch decides whether waiting pays (docs/algorithms.md, A6): with accelerators idle, the time that a larger batch would save is of no use to
- * anybody; where batches lose much of their slack, they need all of it.
+ * By that a batch decides whether waiting pays (docs/algorithms.md, A6): with accelerators idle, the time that a larger
+ * batch would save is of no use to anybody; where batches lose much of their slack, they need all of it.
  */
 import type { Instant } from "@tutti/units";
 
@@ -38,9 +38,10 @@ export class Scarcity {
 }
 
 /**
- * By how many µs a batch starts before the plan that defers it: it waits only for requests that would save a share of its accelerator time which is needed.
- * With b' requests each takes l(b')/b'; waiting saves the share 1 − (l(b')/b') / (l(b)/b), and pays where that is more than 1 − level. What it waits for is
- * the largest b' that pays less: (b' − b)/λ before the deferred start no such number can be expected any more.
+ * By how many µs a batch starts before the plan that defers it: it waits only for requests that would save a share of
+ * its accelerator time which is needed. With b' requests each takes l(b')/b'; waiting saves the share 1 − (l(b')/b') /
+ * (l(b)/b), and pays where that is more than 1 − level. What it waits for is the largest b' that pays less: (b' − b)/λ
+ * before the deferred start no such number can be expected any more.
  */
 export function spareTime(
   { alpha, beta }: { readonly alpha: number; readonly beta: number },

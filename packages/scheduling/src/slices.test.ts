@@ -28,7 +28,10 @@ function randomDynamic(prng: Prng, slo: Micros) {
   return dynamicProfile({ apps, costs, batchSizeMax: 1 + prng.nextInt(12), slo });
 }
 
-/** Policies, bounds, shares and dynamic time of any kind; several SLOs a model, so that a newcomer may be the head; from light load to far too much. */
+/**
+ * Policies, bounds, shares and dynamic time of any kind; several SLOs a model, so that a newcomer may be the head; from
+ * light load to far too much.
+ */
 function randomModels(prng: Prng) {
   const isDynamic = prng.nextInt(3) === 0;
   return Array.from({ length: 1 + prng.nextInt(6) }, (_, m) => {

@@ -1,12 +1,14 @@
 /**
- * The target batch b* for the SLO of the request at the head: docs/algorithms.md, A7. Computed anew at most every 50 ms,
- * from the model's total rate; requests of several SLOs each have their own.
+ * The target batch b* for the SLO of the request at the head: docs/algorithms.md, A7. Computed anew at most every 50
+ * ms, from the model's total rate; requests of several SLOs each have their own.
  */
 import { type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Instant, Micros } from "@tutti/units";
 
 const REFRESH_EVERY = 50_000;
-/** Distinct SLOs with an exact target; publishers choose SLOs freely, so beyond these the class stands for its members. */
+/**
+ * Distinct SLOs with an exact target; publishers choose SLOs freely, so beyond these the class stands for its members.
+ */
 const EXACT_MAX = 64;
 const CLASS_RATIO = 1.25;
 

@@ -1,5 +1,6 @@
 /**
- * Which slot of the ranker each model has. Every offer asks for it, so it is open addressing in arrays: a Map costs twice as much where hundreds of models leave little of it in the cache.
+ * Which slot of the ranker each model has. Every offer asks for it, so it is open addressing in arrays: a Map costs
+ * twice as much where hundreds of models leave little of it in the cache.
  *
  *   TS1. A thread has one slot at most, and a slot one thread.
  */

@@ -1,4 +1,7 @@
-/** One HTML document that needs nothing but itself: library, data and style are inside, and its policy forbids it to fetch anything. */
+/**
+ * One HTML document that needs nothing but itself: library, data and style are inside, and its policy forbids it to
+ * fetch anything.
+ */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { EChartsCoreOption } from "echarts/core";
@@ -81,7 +84,10 @@ const scripts = (data: PageData): string => `<script type="application/json" id=
 
 const LIBRARY = createRequire(import.meta.url).resolve("echarts/dist/echarts.min.js");
 
-/** In a script element `</script` ends the element wherever it stands, and the same text is equal to JavaScript with a backslash. */
+/**
+ * In a script element `</script` ends the element wherever it stands, and the same text is equal to JavaScript with a
+ * backslash.
+ */
 const script = (file: string | URL): string => readFileSync(file, "utf8").replace(/<\/(?=script)/gi, "<\\/");
 
 export interface Column<Row> {

@@ -49,7 +49,8 @@ const both = (): readonly string[] => {
 
 test("pages name nothing outside themselves, and forbid themselves to fetch", () => {
   for (const html of both()) {
-    // Comments of the library carry addresses of licences; nothing but the names of XML's own namespaces is left without them.
+    // Comments of the library carry addresses of licences; nothing but the names of XML's own namespaces is left
+    // without them.
     const code = html.replaceAll(/\/\*[\s\S]*?\*\//g, "");
     const addresses = [...code.matchAll(/https?:\/\/[^"'`\s)]+/g)].map(([address]) => address);
     expect(addresses.filter((address) => !address.startsWith("http://www.w3.org/"))).toEqual([]);

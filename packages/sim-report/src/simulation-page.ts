@@ -117,7 +117,10 @@ function cutNote({ batches, refusals }: TimelineRecording): string {
 const ROWS_SHOWN = 32;
 const timelineHeight = (gpus: number): number => 110 + 24 * (Math.min(gpus, ROWS_SHOWN) + 1);
 
-/** So many of the models' median SLO are shown first: enough to see batches follow each other, few enough to read their sizes. */
+/**
+ * So many of the models' median SLO are shown first: enough to see batches follow each other, few enough to read their
+ * sizes.
+ */
 const SLOS_SHOWN = 8;
 
 export function timelineData(scenario: Scenario, { batches, refusals }: TimelineRecording): TimelineData {

@@ -3,8 +3,8 @@ import type { ActorKey, Instant, Micros, RequestSeq } from "@tutti/units";
 import type { SimRequest } from "./simulated-cluster.ts";
 
 /**
- * A request as the workload makes it. It is also what Tutti's cores see of it, so that a million requests a second don't
- * need two objects each: what is the same for all of them lies on the prototype.
+ * A request as the workload makes it. It is also what Tutti's cores see of it, so that a million requests a second
+ * don't need two objects each: what is the same for all of them lies on the prototype.
  */
 export class ArrivedRequest implements SimRequest, Request {
   /** 0 until it arrives. */

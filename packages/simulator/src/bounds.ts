@@ -1,6 +1,7 @@
 /**
- * What a cluster could carry at most: the two closed bounds of docs/algorithms.md, A7, for mixes of fixed proportions, and a clairvoyant one
- * from the very arrivals that the simulator would play. Rates in requests per second, all models together.
+ * What a cluster could carry at most: the two closed bounds of docs/algorithms.md, A7, for mixes of fixed proportions,
+ * and a clairvoyant one from the very arrivals that the simulator would play. Rates in requests per second, all models
+ * together.
  */
 import { perSecond, uncoordinatedBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
@@ -14,7 +15,10 @@ export interface GoodputBound {
   readonly staggeredRps: number;
   /** Accelerators that know nothing of one another. */
   readonly uncoordinatedRps: number;
-  /** Beyond any scheduler that serves a model's requests in order of deadline. 0 where a model can't meet its SLO even alone. */
+  /**
+   * Beyond any scheduler that serves a model's requests in order of deadline. 0 where a model can't meet its SLO even
+   * alone.
+   */
   readonly clairvoyantRps: number;
 }
 
@@ -52,8 +56,9 @@ function canRunAlone(scenario: Scenario): boolean {
 }
 
 /**
- * The largest rate at which the models' parts of the accelerators add up to no more than there are. A part of N accelerators starts a batch
- * every l(b)/N, so it suffices for batches of b where (1+1/N)·l(b) ≤ SLO and N·b/l(b) ≥ the rate; N needn't be whole.
+ * The largest rate at which the models' parts of the accelerators add up to no more than there are. A part of N
+ * accelerators starts a batch every l(b)/N, so it suffices for batches of b where (1+1/N)·l(b) ≤ SLO and N·b/l(b) ≥ the
+ * rate; N needn't be whole.
  */
 export function staggeredRate(scenario: Scenario): number {
   if (!canRunAlone(scenario)) return 0;
@@ -113,8 +118,8 @@ function clairvoyantRate(scenario: Scenario): number {
 }
 
 /**
- * How many accelerators are busy on average, at least, when 99 % of each model's requests are served in time. Found with accelerators
- * without end: clairvoyant.ts says how.
+ * How many accelerators are busy on average, at least, when 99 % of each model's requests are served in time. Found
+ * with accelerators without end: clairvoyant.ts says how.
  *
  * @param prices - kept between calls for similar scenarios: where the search for the price of a skip begins
  */
@@ -154,7 +159,8 @@ export interface LeastOfPhase {
 }
 
 /**
- * As `leastBusy`, for the rates of each phase by themselves: how many accelerators one would have who knows all of them.
+ * As `leastBusy`, for the rates of each phase by themselves: how many accelerators one would have who knows all of
+ * them.
  *
  * @param sample - arrivals that stand for a phase, in µs
  */
@@ -175,7 +181,10 @@ interface Drawn {
   readonly slos: number[];
 }
 
-/** One model after the other, since its draws don't depend on the others (workload.ts, W1): a large scenario's requests are many. */
+/**
+ * One model after the other, since its draws don't depend on the others (workload.ts, W1): a large scenario's requests
+ * are many.
+ */
 function* drawnByModel(scenario: Scenario): Generator<{ readonly model: ScenarioModel; readonly drawn: Drawn }> {
   const { models, phases, arrivals } = scenario;
   if (arrivals.process === "trace") {
@@ -231,7 +240,10 @@ function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
   return { run, finish: run.map((latency, b) => latency + ctrl + data * b) };
 }
 
-/** Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since rivals hear of requests at once. */
+/**
+ * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since rivals hear
+ * of requests at once.
+ */
 function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
   const factor = Math.max(0, 1 - jitter);
   return { ctrl: ctrl * factor, data: data * factor, respond: respond * factor };
@@ -239,7 +251,10 @@ function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data:
 
 const ROOT_PRECISION = 5e-4;
 
-/** Where f, which rises with a slope of about 1, is 0: steps along the slope until both sides are known, then false position. */
+/**
+ * Where f, which rises with a slope of about 1, is 0: steps along the slope until both sides are known, then false
+ * position.
+ */
 function risingRoot(f: (x: number) => number, start: number): number {
   let low: readonly [number, number] | undefined;
   let high: readonly [number, number] | undefined;

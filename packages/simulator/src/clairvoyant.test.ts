@@ -3,7 +3,10 @@ import { Prng } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type BatchCosts, type ClairvoyantStream, leastTime, pricedSchedule } from "./clairvoyant.ts";
 
-/** Up to seven requests in order of deadline (where SLOs differ, arrivals needn't be in order), and up to four batch sizes. */
+/**
+ * Up to seven requests in order of deadline (where SLOs differ, arrivals needn't be in order), and up to four batch
+ * sizes.
+ */
 const instancesOf = (slo: fc.Arbitrary<number>) =>
   fc
     .record({
@@ -117,7 +120,10 @@ function leastInAnyOrder({ arrivals, deadlines }: ClairvoyantStream, run: Float6
   return least[sets - 1]!;
 }
 
-/** Least time by number of skips, over every way to skip requests, inside batches too, and to cut what remains into batches. */
+/**
+ * Least time by number of skips, over every way to skip requests, inside batches too, and to cut what remains into
+ * batches.
+ */
 function byTrial({ arrivals, deadlines }: ClairvoyantStream, { run, finish }: BatchCosts): number[] {
   const count = arrivals.length;
   const least = new Array<number>(count + 1).fill(Infinity);

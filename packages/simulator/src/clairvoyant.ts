@@ -1,13 +1,14 @@
 /**
- * The least accelerator time that serves nearly all requests of a model in time, for one who knows every arrival beforehand and has
- * accelerators without end: what no scheduler can undercut, so a bound on every goodput (docs/algorithms.md, A7).
+ * The least accelerator time that serves nearly all requests of a model in time, for one who knows every arrival
+ * beforehand and has accelerators without end: what no scheduler can undercut, so a bound on every goodput
+ * (docs/algorithms.md, A7).
  *
- *   V1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those skipped. It starts no
- *       earlier than delay(b) after its last arrival and ends by its first deadline.
- *   V2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one inside a batch its first
- *       may be skipped, for a batch of the same size with a later deadline.
- *   V3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ, that is never more than
- *       the least time within the allowance (Lagrangian duality); the best μ is looked for.
+ *   V1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those
+ *       skipped. It starts no earlier than delay(b) after its last arrival and ends by its first deadline.
+ *   V2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one inside
+ *       a batch its first may be skipped, for a batch of the same size with a later deadline.
+ *   V3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ, that is
+ *       never more than the least time within the allowance (Lagrangian duality); the best μ is looked for.
  */
 import { assert } from "@tutti/units";
 
@@ -74,7 +75,8 @@ export function leastTime(
       if (next === low || next < 1e-3) break;
       continue;
     }
-    // Each schedule is a line over μ that lies above the bound everywhere; the two lines cross where the bound can be highest.
+    // Each schedule is a line over μ that lies above the bound everywhere; the two lines cross where the bound can be
+    // highest.
     const crossing = (over.time - under.time) / (under.skipped - over.skipped);
     const most = over.time + crossing * (over.skipped - skippable);
     if (most - best.time <= PRECISION * most || !(crossing > low && crossing < high)) break;

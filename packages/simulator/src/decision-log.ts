@@ -1,6 +1,7 @@
 /**
- * The decision log: what was decided about which request and when, as JSON lines, byte for byte equal for equal scenarios.
- * The first line is the header; the package's README lists the fields. Times are whole µs from the scenario's beginning.
+ * The decision log: what was decided about which request and when, as JSON lines, byte for byte equal for equal
+ * scenarios. The first line is the header; the package's README lists the fields. Times are whole µs from the
+ * scenario's beginning.
  *
  *   D1. Lines are in the order of virtual time; at one moment completions come before arrivals.
  *   D2. A request has one `arrive` line and ends once: in one `refuse` line or in one completed `finish` of its batch.
@@ -65,7 +66,9 @@ export function decisionHeader({ seed, policy, gather, gpus, models }: Scenario)
   return { version: DECISION_LOG_VERSION, seed, policy, gather, gpus, models: told };
 }
 
-/** A listener that puts what happens in order (D1). Every request ends, so every arrival gets out before the run does. */
+/**
+ * A listener that puts what happens in order (D1). Every request ends, so every arrival gets out before the run does.
+ */
 export class DecisionRecorder implements RunListener {
   readonly #write: (decision: Decision) => void;
   /** Handed to the cluster, which first tells what was due before it. */

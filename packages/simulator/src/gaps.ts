@@ -17,7 +17,8 @@ export function gapsOf(arrivals: Exclude<Arrivals, { process: "trace" }>, prng: 
       return { first: () => prng.nextFloat(), next: () => 1 };
     case "gamma": {
       const { shape } = arrivals;
-      // A moment falls into a gap in proportion to its length, which makes Gamma(shape) Gamma(shape + 1), and anywhere in it.
+      // A moment falls into a gap in proportion to its length, which makes Gamma(shape) Gamma(shape + 1), and anywhere
+      // in it.
       return {
         first: () => (nextGamma(prng, shape + 1) / shape) * prng.nextFloat(),
         next: () => nextGamma(prng, shape) / shape,

@@ -1,6 +1,7 @@
 /**
- * Goodput: the highest total rate at which every model, and every SLO class of it, keeps at most 1 % bad requests (docs/algorithms.md, A7);
- * and its inverse, the fewest accelerators for a rate. Both try scenarios one after the other, and whoever calls runs them.
+ * Goodput: the highest total rate at which every model, and every SLO class of it, keeps at most 1 % bad requests
+ * (docs/algorithms.md, A7); and its inverse, the fewest accelerators for a rate. Both try scenarios one after the
+ * other, and whoever calls runs them.
  */
 import { type Micros, assert, seconds } from "@tutti/units";
 import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds.ts";
@@ -31,7 +32,10 @@ export interface Goodput {
   /** At that rate. */
   readonly worstModelBadRate: number;
   readonly bound: GoodputBound;
-  /** In the order in which they were made. Good rate isn't monotone under every policy: a good trial above `goodputRps` says so. */
+  /**
+   * In the order in which they were made. Good rate isn't monotone under every policy: a good trial above `goodputRps`
+   * says so.
+   */
   readonly trials: readonly Trial[];
 }
 
@@ -48,7 +52,10 @@ export interface GoodputOptions {
 
 /** A shorter run says too little about 1 %. */
 export const ARRIVALS_MIN = seconds(20);
-/** Where the first trial is, as a share of the clairvoyant bound; from there in growing steps until a good and a bad rate are known. */
+/**
+ * Where the first trial is, as a share of the clairvoyant bound; from there in growing steps until a good and a bad
+ * rate are known.
+ */
 const FIRST = 0.9;
 const FIRST_STEP = 1.06;
 /** As a share of the bound: below, the goodput is called 0. */
@@ -56,7 +63,9 @@ const HOPELESS = 1e-3;
 /** Beyond, whoever evaluates calls everything good. */
 const ABSURD = 4;
 
-/** The scenario with at least so many arrivals after its warm-up, and with all of its accelerators there all the time. */
+/**
+ * The scenario with at least so many arrivals after its warm-up, and with all of its accelerators there all the time.
+ */
 export function withArrivals({ planner: _, ...scenario }: Scenario, arrivalsMin: Micros): Scenario {
   return { ...scenario, duration: Math.max(scenario.duration, scenario.warmup + arrivalsMin) as Micros };
 }
@@ -139,7 +148,10 @@ export interface MinGpusOptions {
 
 const GPUS_MAX = 4096;
 
-/** The fewest accelerators that carry the scenario's rate with every model in bounds. The scenario's own number doesn't matter. */
+/**
+ * The fewest accelerators that carry the scenario's rate with every model in bounds. The scenario's own number doesn't
+ * matter.
+ */
 export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinGpusOptions = {}): Promise<MinGpus> {
   assert(given.rate > 0, "a rate to be carried");
   const { onTrial, arrivalsMin = ARRIVALS_MIN, gpusMax = GPUS_MAX } = options;

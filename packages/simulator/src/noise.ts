@@ -1,5 +1,6 @@
 /**
- * What a machine does to what runs on it beside its own work: it stands still, wholly or one accelerator, and some runs take longer than others.
+ * What a machine does to what runs on it beside its own work: it stands still, wholly or one accelerator, and some runs
+ * take longer than others.
  *
  *   NO1. Noise depends on the seed alone: policies and rates see the same standstills at the same moments.
  *   NO2. Schedulers plan with the scenario's profiles; they learn of noise by what it did.
@@ -12,7 +13,10 @@ export interface Noise {
   readonly slow?: SlowRuns | undefined;
 }
 
-/** "machine": everything stands, and requests that come meanwhile are heard at the end. "accelerator": each has stalls of its own. */
+/**
+ * "machine": everything stands, and requests that come meanwhile are heard at the end. "accelerator": each has stalls
+ * of its own.
+ */
 export type StallScope = "machine" | "accelerator";
 
 export type StallProcess =
@@ -41,7 +45,10 @@ export interface Stall {
 export type SlowRuns =
   /** Such a share of runs takes up to so many times what its profile says, evenly. */
   | { readonly kind: "drawn"; readonly share: number; readonly factor: number }
-  /** How many times as long work took in each stretch of that length, one after the other; on each accelerator from a place of its own. */
+  /**
+   * How many times as long work took in each stretch of that length, one after the other; on each accelerator from a
+   * place of its own.
+   */
   | { readonly kind: "recorded"; readonly every: Micros; readonly factors: readonly number[] };
 
 /** A lognormal distribution has its 99th percentile so many sigmas above the median. */
@@ -125,7 +132,10 @@ export class NoiseSource {
     return (endOf(this.#machine, at, 1) - 1) as Instant;
   }
 
-  /** How long a run takes on that accelerator that begins then and has so much to do by its profile. Asked once for each, in order by accelerator. */
+  /**
+   * How long a run takes on that accelerator that begins then and has so much to do by its profile. Asked once for
+   * each, in order by accelerator.
+   */
   runTime(gpu: number, begin: Instant, planned: Micros): Micros {
     const slow = this.#slow;
     const place = { offset: this.#offsets[gpu]!, begin, work: planned };

@@ -3,7 +3,10 @@ import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
 import type { ModelParts, ScenarioModel } from "./scenario.ts";
 
-/** L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one that does. */
+/**
+ * L(b,p) = β + α·b/min(p, min(1, fills·b)) in µs, p a share: a batch that doesn't fill its part takes as long as one
+ * that does.
+ */
 export function partLatency({ alpha, beta, fills }: ModelParts, batchSize: number, share: number): Micros {
   return micros(Math.round(beta + (alpha * batchSize) / Math.min(share, 1, fills * batchSize)));
 }
@@ -16,7 +19,8 @@ export function wholeProfile(parts: ModelParts, batchSizeMax: number): LatencyTa
 /**
  * On `size` percent of one.
  *
- * A model that doesn't say how much of an accelerator it fills takes so many times longer as the part is smaller: then parts gain nothing.
+ * A model that doesn't say how much of an accelerator it fills takes so many times longer as the part is smaller: then
+ * parts gain nothing.
  */
 export function partProfile({ parts, profile }: ScenarioModel, size: number): LatencyTable {
   if (size === 100) return profile;

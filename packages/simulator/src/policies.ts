@@ -7,7 +7,10 @@ import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
 import { TuttiCluster } from "./tutti-cluster.ts";
 
-/** Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target whatever the scenario says. */
+/**
+ * Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target
+ * whatever the scenario says.
+ */
 const DEFAULT = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" } as const;
 
 type FromParameter = (parameter: string | undefined) => SimClusterFactory;

@@ -1,4 +1,7 @@
-/** What a simulation runs: a workload, a cluster and a policy, as the scenario file describes them once its defaults are filled in. */
+/**
+ * What a simulation runs: a workload, a cluster and a policy, as the scenario file describes them once its defaults are
+ * filled in.
+ */
 import type { Interference } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import type { Preference } from "@tutti/scheduling";
@@ -24,7 +27,10 @@ export interface Scenario {
   readonly network: Network;
   /** One entry per stream: `count` in the file is spread out here, names get a number. */
   readonly models: readonly ScenarioModel[];
-  /** Targets beside the models, in whose `share`s theirs are counted; a model that only they use has a share of 0. Default: none. */
+  /**
+   * Targets beside the models, in whose `share`s theirs are counted; a model that only they use has a share of 0.
+   * Default: none.
+   */
   readonly pipelines?: readonly ScenarioPipeline[];
   /** How the rate changes over time: factors of `rate` from each moment on; empty where it doesn't. */
   readonly phases: readonly Phase[];
@@ -34,7 +40,10 @@ export interface Scenario {
   readonly noise?: Noise;
   /** Models and accelerators are split, each part with a scheduler of its own; default 1. */
   readonly subClusters?: number;
-  /** c1 … c5 of docs/algorithms.md, D2: how much models on the two parts of an accelerator slow one another; left out, they don't. */
+  /**
+   * c1 … c5 of docs/algorithms.md, D2: how much models on the two parts of an accelerator slow one another; left out,
+   * they don't.
+   */
   readonly interference?: Interference;
 }
 
@@ -57,7 +66,10 @@ export interface ScenarioStage {
   readonly model: number;
   /** Stages whose answers it waits for. */
   readonly after: readonly string[];
-  /** Requests on average, for each of the stage before; of the root and of stages that join several: for each of the pipeline's. */
+  /**
+   * Requests on average, for each of the stage before; of the root and of stages that join several: for each of the
+   * pipeline's.
+   */
   readonly fanOut: number;
   /** What its function takes. */
   readonly step: Micros;
@@ -92,7 +104,9 @@ export interface ScenarioModel {
   readonly classes: readonly { readonly slo: Micros; readonly share: number }[];
   /** Share of the total rate; all shares sum to 1. */
   readonly share: number;
-  /** What the model does on parts of an accelerator, as emulated; left out: so many times slower as the part is smaller. */
+  /**
+   * What the model does on parts of an accelerator, as emulated; left out: so many times slower as the part is smaller.
+   */
   readonly parts?: ModelParts;
   /** Where run time depends on the request; `profile` is then that of batches of mean requests. */
   readonly dynamic?: DynamicLoad;
@@ -138,7 +152,10 @@ export interface Phase {
 
 /** Delays of the network in µs; jitter 0.1: each within ±10 %, evenly. */
 export interface Network {
-  /** From the publisher until the scheduler knows of a request, which is so much of its SLO: 0 where it is left out. Rivals hear at once. */
+  /**
+   * From the publisher until the scheduler knows of a request, which is so much of its SLO: 0 where it is left out.
+   * Rivals hear at once.
+   */
   readonly arrive?: Micros;
   readonly ctrl: Micros;
   /** Per item of a batch. */

@@ -1,6 +1,6 @@
 /**
- * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each rival implement it, so that all of them see the
- * same arrivals, the same accelerators and the same judge.
+ * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each rival implement it,
+ * so that all of them see the same arrivals, the same accelerators and the same judge.
  */
 import type { Interference } from "@tutti/planning";
 import type { Preference } from "@tutti/scheduling";
@@ -47,16 +47,22 @@ export interface SimPlan {
 }
 
 /**
- * Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its batch was thrown away; nobody wanted it any
- * more.
+ * Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its
+ * batch was thrown away; nobody wanted it any more.
  */
 export type SimRefusal = "infeasible" | "overloaded" | "preempted" | "withdrawn";
 
-/** Hears what happens, in the order of virtual time, but for refusals under `runSlice`. Batches and requests may be kept. Every request is refused once, or finished once. */
+/**
+ * Hears what happens, in the order of virtual time, but for refusals under `runSlice`. Batches and requests may be
+ * kept. Every request is refused once, or finished once.
+ */
 export interface SimListener {
   dispatched?(batch: SimBatch, at: Instant): void;
   refused(request: SimRequest, cause: SimRefusal, at: Instant): void;
-  /** `completed` is false where the batch was preempted: the accelerator was busy for nothing, and its requests are told of separately. */
+  /**
+   * `completed` is false where the batch was preempted: the accelerator was busy for nothing, and its requests are told
+   * of separately.
+   */
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void;
 }
 
@@ -91,7 +97,10 @@ export interface SimSlice {
   readonly until: Instant;
 }
 
-/** Takes requests in advance, which decides nothing otherwise, but tells refusals before their moment: for who doesn't ask in which order things happen. */
+/**
+ * Takes requests in advance, which decides nothing otherwise, but tells refusals before their moment: for who doesn't
+ * ask in which order things happen.
+ */
 export interface SlicedCluster extends SimCluster {
   /** Instead of `arrive` for each of them. Everything before `slice.until` happens. */
   runSlice(slice: SimSlice): void;
@@ -103,7 +112,10 @@ export interface SteppedCluster extends SimCluster {
   nextAt(): Instant;
   /** Everything up to that moment, it included. */
   runUntil(at: Instant): void;
-  /** Nobody wants its answer any more. @returns whether it still waited, and is gone; without this, whatever came in runs or is refused */
+  /**
+   * Nobody wants its answer any more. @returns whether it still waited, and is gone; without this, whatever came in
+   * runs or is refused
+   */
   withdraw?(request: SimRequest, at: Instant): boolean;
 }
 

@@ -8,7 +8,9 @@ type Of<E extends Decision["event"]> = Extract<Decision, { event: E }>;
 type Arrival = Of<"arrive">;
 type Dispatch = Of<"dispatch">;
 
-/** Hears a run's decisions in order and remembers what the story of one request needs. Bounded by what waits and runs. */
+/**
+ * Hears a run's decisions in order and remembers what the story of one request needs. Bounded by what waits and runs.
+ */
 export class StoryTeller {
   readonly sentences: string[] = [];
   readonly #header: DecisionHeader;

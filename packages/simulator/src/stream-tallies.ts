@@ -1,4 +1,7 @@
-/** Offered and bad requests of each (model, SLO class), in arrays, so that counting touches little memory however many models there are. */
+/**
+ * Offered and bad requests of each (model, SLO class), in arrays, so that counting touches little memory however many
+ * models there are.
+ */
 import { sloClass } from "@tutti/scheduling";
 import type { Micros } from "@tutti/units";
 

@@ -1,7 +1,9 @@
 /**
- * Sub-clusters: each has a scheduler, models and accelerators of its own, and knows nothing of the others (Symphony v2, §4.4; docs/algorithms.md, E).
+ * Sub-clusters: each has a scheduler, models and accelerators of its own, and knows nothing of the others (Symphony v2,
+ * §4.4; docs/algorithms.md, E).
  *
- *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the work, at least one each.
+ *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the
+ *        work, at least one each.
  *   SC2. Events of all of them are told in the order of time.
  */
 import { placeModels } from "@tutti/planning";

@@ -1,8 +1,9 @@
 /**
- * Counts of times: exact below 4096 µs, then 2048 steps to a factor of two, so a quantile is at most 0.05 % high and never
- * low. Memory comes with the magnitudes that occur, 8 KB for each factor of two, and doesn't grow with the count.
+ * Counts of times: exact below 4096 µs, then 2048 steps to a factor of two, so a quantile is at most 0.05 % high and
+ * never low. Memory comes with the magnitudes that occur, 8 KB for each factor of two, and doesn't grow with the count.
  *
- * Times are kept for a while and counted together: of four hundred models' counts hardly a place stays in the cache from one time to the next.
+ * Times are kept for a while and counted together: of four hundred models' counts hardly a place stays in the cache
+ * from one time to the next.
  */
 const STEP_BITS = 11;
 const STEPS = 2 ** STEP_BITS;
@@ -28,7 +29,9 @@ export class TimeCounts {
     if (this.#keptCount === KEPT) this.#noteKept();
   }
 
-  /** The time that `share` of `total` samples don't exceed; +Infinity where that is more than were noted, NaN of none. */
+  /**
+   * The time that `share` of `total` samples don't exceed; +Infinity where that is more than were noted, NaN of none.
+   */
   quantile(share: number, total: number = this.count): number {
     this.#noteKept();
     if (total === 0) return NaN;

@@ -1,4 +1,7 @@
-/** The order of some thousand moments, by radix sort: an order of numbers without comparisons, and of what belongs to them without moving it. */
+/**
+ * The order of some thousand moments, by radix sort: an order of numbers without comparisons, and of what belongs to
+ * them without moving it.
+ */
 
 /** Places of a digit: what is counted by them stays in the nearest cache. */
 const DIGIT_BITS = 11;

@@ -40,7 +40,10 @@ export type Tuning = Partial<
   Omit<ModelThreadConfig, "thread" | "term" | "epoch" | "profile" | "slo" | "ctrl" | "perItem" | "respond">
 > & {
   readonly policy: Policy;
-  /** Of dynamic models. Default "percentiles": whoever knows no distributions plans with the 99th percentile of batches' times. */
+  /**
+   * Of dynamic models. Default "percentiles": whoever knows no distributions plans with the 99th percentile of batches'
+   * times.
+   */
   readonly knows?: "distributions" | "percentiles";
 };
 
@@ -59,7 +62,10 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #listener: SimListener;
   readonly #arrive: Micros;
   readonly #respond: Micros;
-  /** Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty where nobody hears of dispatches. */
+  /**
+   * Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty where nobody hears
+   * of dispatches.
+   */
   readonly #onGpu: FifoTable<SimBatch>;
   readonly #noise: NoiseSource | undefined;
   /** Accelerators that are there: the first ones. */

@@ -1,10 +1,12 @@
 /**
  * The requests of a scenario, in order of arrival, drawn from its seed.
  *
- *   W1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order change nothing.
+ *   W1. A model's arrivals depend on the seed, its name and its rate: other models, their number and order change
+ *       nothing.
  *   W2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
  *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
- *   W4. What a request of a dynamic model takes is drawn after its SLO, from a generator of its own: arrivals are those of a static model of that name.
+ *   W4. What a request of a dynamic model takes is drawn after its SLO, from a generator of its own: arrivals are those
+ *       of a static model of that name.
  *   W5. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
  *   W6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead of W2's.
  */
@@ -21,7 +23,10 @@ import { TimeOrder } from "./time-order.ts";
 export interface Workload {
   /** `undefined` once the scenario's time is over. */
   next(): SimRequest | undefined;
-  /** Instead of `next`, where requests are drawn by model: the requests of some time at once, which are not read any more when the next are asked for; `undefined` as with `next`. */
+  /**
+   * Instead of `next`, where requests are drawn by model: the requests of some time at once, which are not read any
+   * more when the next are asked for; `undefined` as with `next`.
+   */
   nextSlice?(): SimSlice | undefined;
 }
 
@@ -36,8 +41,8 @@ export function createWorkload(scenario: Arriving): Workload {
 }
 
 /**
- * As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests. They lie side by side, so that who
- * takes a batch of them finds them in few places.
+ * As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests.
+ * They lie side by side, so that who takes a batch of them finds them in few places.
  */
 const SLICE = 8192;
 const SLICE_TIME_MAX = 2 ** 30;
@@ -285,8 +290,8 @@ export function recordedRate(entries: readonly TraceEntry[]): number {
 const LOAD_BATCH = 8;
 
 /**
- * Requests per second whose work is `load` times what the accelerators can do: load · gpus / Σ share · l(8)/8, where l is that of batches of mean
- * requests; of a model that can't batch 8, of its largest batch.
+ * Requests per second whose work is `load` times what the accelerators can do: load · gpus / Σ share · l(8)/8, where l
+ * is that of batches of mean requests; of a model that can't batch 8, of its largest batch.
  */
 export function rateOfLoad(load: number, models: readonly ScenarioModel[], gpus: number): number {
   const perRequest = models.reduce((sum, { profile, share }) => {

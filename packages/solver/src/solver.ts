@@ -1,4 +1,7 @@
-/** The port of exact solvers of mixed-integer linear programmes: nothing at run time needs one, so it answers whenever it has finished. */
+/**
+ * The port of exact solvers of mixed-integer linear programmes: nothing at run time needs one, so it answers whenever
+ * it has finished.
+ */
 
 /** Minimise Σ cost·x, where each row's Σ coefficient·x lies between its bounds. Infinity: no bound. */
 export interface LinearProgram {
@@ -17,7 +20,9 @@ export interface LinearProgram {
 }
 
 export type SolverAnswer =
-  /** No better solution exists. Whether it keeps the bounds is up to whoever asked to check: solvers have tolerances. */
+  /**
+   * No better solution exists. Whether it keeps the bounds is up to whoever asked to check: solvers have tolerances.
+   */
   | { readonly status: "optimal"; readonly objective: number; readonly values: readonly number[] }
   /** Time was over. The best solution so far, where there is one. */
   | { readonly status: "stopped"; readonly objective?: number; readonly values?: readonly number[] }

@@ -1,4 +1,7 @@
-/** Tries every solution of a programme whose columns are all whole numbers within bounds: what other solvers are held against. */
+/**
+ * Tries every solution of a programme whose columns are all whole numbers within bounds: what other solvers are held
+ * against.
+ */
 import { assert } from "@tutti/units";
 import type { LinearProgram, Solver, SolverAnswer } from "./solver.ts";
 

@@ -13,7 +13,10 @@ export interface StepRequest {
 export interface StepInput {
   /** What the publisher sent. */
   readonly input: Tensors;
-  /** Of every stage that has ended before: the outputs of its requests, in their order. Empty where a filter let nothing through. */
+  /**
+   * Of every stage that has ended before: the outputs of its requests, in their order. Empty where a filter let nothing
+   * through.
+   */
   readonly stages: Readonly<Record<string, readonly Tensors[]>>;
   /** What the functions of earlier stages kept, by stage. */
   readonly kept: Readonly<Record<string, unknown>>;
@@ -22,13 +25,19 @@ export interface StepInput {
 
 /** One request of a stage, or a list of them (fan-out); an empty list is a filter that let nothing through. */
 export type StageRequests = Tensors | readonly Tensors[];
-/** With something to remember for later steps, which read it as `kept.<stage>`: anything that can be cloned (structured clone). */
+/**
+ * With something to remember for later steps, which read it as `kept.<stage>`: anything that can be cloned (structured
+ * clone).
+ */
 export interface StageRequestsKept {
   readonly requests: StageRequests;
   readonly keep?: unknown;
 }
 
-/** `before` of a stage. An error whose `code` is TUTTI_INVALID_INPUT tells the publisher that its input is wrong; any other is the function's fault. */
+/**
+ * `before` of a stage. An error whose `code` is TUTTI_INVALID_INPUT tells the publisher that its input is wrong; any
+ * other is the function's fault.
+ */
 export type StageFunction = (
   step: StepInput,
 ) => StageRequests | StageRequestsKept | Promise<StageRequests | StageRequestsKept>;

@@ -82,7 +82,8 @@ function readTensor(name: string, value: unknown, where: string): Tensor {
   if (typeof type !== "string" || !isDataType(type)) throw wrong(where, `"${name}" has no element type that is served`);
   if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0))
     throw wrong(where, `the dims of "${name}" are no list of sizes`);
-  // Raw little-endian bytes are as good, where they are meant: any other class is a mistake that would be read as noise.
+  // Raw little-endian bytes are as good, where they are meant: any other class is a mistake that would be read as
+  // noise.
   if (!(data instanceof ARRAYS[type] || data instanceof Uint8Array))
     throw wrong(where, `"${name}" is ${type}, so its data is a ${ARRAYS[type].name}`);
   const count = elementCount(dims as number[]);

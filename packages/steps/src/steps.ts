@@ -8,7 +8,10 @@ export interface Kept {
   readonly bytes: number;
 }
 
-/** One call of a pipeline's function. Tensors cross as messages (`application/vnd.tutti.tensor`), which any thread can be handed. */
+/**
+ * One call of a pipeline's function. Tensors cross as messages (`application/vnd.tutti.tensor`), which any thread can
+ * be handed.
+ */
 export interface StepCall {
   readonly pipeline: string;
   /** `./module.ts#name`, as declared. */
@@ -28,7 +31,10 @@ export interface StepOutcome {
   /** One tensor message for each request; of an answer exactly one. Owned by the receiver. */
   readonly messages: readonly Uint8Array[];
   readonly keep: Kept | undefined;
-  /** What the body said. `payload` is there if its form was not binary: the same tensors as a message, so that nobody reads it twice. */
+  /**
+   * What the body said. `payload` is there if its form was not binary: the same tensors as a message, so that nobody
+   * reads it twice.
+   */
   readonly read: {
     readonly id: string | undefined;
     readonly outputs: readonly string[] | undefined;
@@ -38,8 +44,8 @@ export interface StepOutcome {
 }
 
 /**
- * Runs the functions of pipelines beside an ingress. Whoever implements it bounds what waits (OVERLOADED), limits the time of a call, and names the function
- * in every error of its own.
+ * Runs the functions of pipelines beside an ingress. Whoever implements it bounds what waits (OVERLOADED), limits the
+ * time of a call, and names the function in every error of its own.
  */
 export interface Steps {
   /**

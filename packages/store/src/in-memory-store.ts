@@ -1,7 +1,10 @@
 import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "./store.ts";
 
 export interface InMemoryStoreOptions {
-  /** Runs an answer or a watcher's call later, in order. A simulator delays here; a store is never unordered. Default: microtasks. */
+  /**
+   * Runs an answer or a watcher's call later, in order. A simulator delays here; a store is never unordered. Default:
+   * microtasks.
+   */
   readonly deliver?: (run: () => void) => void;
   /** Told about a callback that threw. Default: thrown again, out of the way of everyone else. */
   readonly onError?: (error: unknown) => void;
@@ -22,8 +25,8 @@ interface Bucket {
 }
 
 /**
- * Buckets in memory, shared by all who hold the object. `available = false` makes it answer nothing but failures, as a cluster without a
- * stream leader does; watches then stay silent and catch up afterwards.
+ * Buckets in memory, shared by all who hold the object. `available = false` makes it answer nothing but failures, as a
+ * cluster without a stream leader does; watches then stay silent and catch up afterwards.
  */
 export class InMemoryStore implements Store {
   readonly files: Files;

@@ -1,6 +1,7 @@
 /**
- * The store port: key-value buckets with compare-and-set and watches, and an object bucket for files. Revisions rise over a whole bucket and
- * are never given twice, so a revision can be a fencing epoch. Answers come by callback, once, never in the turn that asked.
+ * The store port: key-value buckets with compare-and-set and watches, and an object bucket for files. Revisions rise
+ * over a whole bucket and are never given twice, so a revision can be a fencing epoch. Answers come by callback, once,
+ * never in the turn that asked.
  */
 export interface Store {
   get(bucket: string, key: string, done: (result: Entry | "absent" | StoreFailure) => void): void;
@@ -14,7 +15,10 @@ export interface Store {
     done: (result: Revision | "conflict" | StoreFailure) => void,
   ): void;
   delete(bucket: string, key: string, done: (result: "deleted" | StoreFailure) => void): void;
-  /** All present entries whose key starts with `prefix`, then `ready`, then every change as it comes, in order of revision. */
+  /**
+   * All present entries whose key starts with `prefix`, then `ready`, then every change as it comes, in order of
+   * revision.
+   */
   watch(bucket: string, prefix: string, watcher: Watcher): { stop(): void };
   readonly files: Files;
 }

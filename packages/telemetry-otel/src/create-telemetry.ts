@@ -10,9 +10,15 @@ export interface TelemetryOptions {
   readonly instance: string;
   /** Unless TUTTI_LOG says otherwise; default `info`. */
   readonly level?: LogLevel;
-  /** Where traces go (`http://127.0.0.1:4318`); default: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT says, else nowhere. */
+  /**
+   * Where traces go (`http://127.0.0.1:4318`); default: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+   * OTEL_EXPORTER_OTLP_ENDPOINT says, else nowhere.
+   */
   readonly otlp?: string;
-  /** The share of traces that are recorded, of those that begin here: unless TUTTI_TRACE_RATIO says otherwise; default 1. */
+  /**
+   * The share of traces that are recorded, of those that begin here: unless TUTTI_TRACE_RATIO says otherwise; default
+   * 1.
+   */
   readonly traceRatio?: number;
   /** Also in every log line. */
   readonly fields?: Fields;
@@ -33,8 +39,9 @@ export interface OtelTelemetry extends Telemetry {
 export const CLOSE_MS = 2_000;
 
 /**
- * Logs by pino, traces by OpenTelemetry. One per process: the troubles of the SDK are reported through a global of its own. Where traces go nowhere the SDK is
- * not even imported: that takes as long as all else that a process reads at its start.
+ * Logs by pino, traces by OpenTelemetry. One per process: the troubles of the SDK are reported through a global of its
+ * own. Where traces go nowhere the SDK is not even imported: that takes as long as all else that a process reads at its
+ * start.
  */
 export async function createTelemetry(options: TelemetryOptions): Promise<OtelTelemetry> {
   const environment = options.environment ?? process.env;

@@ -29,7 +29,10 @@ const KINDS: Readonly<Record<SpanOptions["kind"], SpanKind>> = {
 };
 /** Of a span that may yet be kept; a request that has more to tell has told enough. */
 const WAITING_EVENTS_MAX = 32;
-/** Spans that are kept at their end cost as much as sampled ones: in an overload, where each request is refused, the first of each second tell what happens. */
+/**
+ * Spans that are kept at their end cost as much as sampled ones: in an overload, where each request is refused, the
+ * first of each second tell what happens.
+ */
 export const KEPT_PER_SECOND = 500;
 
 /** Hands out ids that were drawn before: a span that is kept at its end has the ones that others know it by. */
@@ -56,9 +59,10 @@ export interface OtelTracerOptions {
 }
 
 /**
- * The port's tracer over an OpenTelemetry tracer. What is recorded is decided at the head: as the parent is; without one, when a span is linked that is recorded
- * (a batch has no parent but links to its requests, and a sampled request must not link to a batch that isn't there); else by the ratio. What that leaves out waits,
- * in a form that costs little, and is recorded if it is kept before it ends.
+ * The port's tracer over an OpenTelemetry tracer. What is recorded is decided at the head: as the parent is; without
+ * one, when a span is linked that is recorded (a batch has no parent but links to its requests, and a sampled request
+ * must not link to a batch that isn't there); else by the ratio. What that leaves out waits, in a form that costs
+ * little, and is recorded if it is kept before it ends.
  */
 export class OtelTracer implements Tracer {
   readonly enabled = true;

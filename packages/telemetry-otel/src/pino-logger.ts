@@ -34,7 +34,8 @@ export function openLog({ level, base, destination }: LogOptions): Log {
   };
   if (destination !== undefined) return { logger: wrap(pino(settings, destination)), flush: () => Promise.resolve() };
   if (process.stderr.isTTY) {
-    // A stream in this process, not pino's worker transport: a person reads it, and nothing is lost when the process ends.
+    // A stream in this process, not pino's worker transport: a person reads it, and nothing is lost when the process
+    // ends.
     const stream: DestinationStream = pretty({
       colorize: true,
       singleLine: true,

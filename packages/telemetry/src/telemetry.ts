@@ -25,7 +25,10 @@ export interface SpanContext {
 }
 
 export interface Tracer {
-  /** False when no exporter is configured and nothing upstream is sampled: callers then skip the work of building attributes. */
+  /**
+   * False when no exporter is configured and nothing upstream is sampled: callers then skip the work of building
+   * attributes.
+   */
   readonly enabled: boolean;
   start(name: string, options: SpanOptions): Span;
 }
@@ -41,7 +44,10 @@ export interface Span {
   readonly context: SpanContext;
   set(attributes: Fields): void;
   event(name: string, at: Instant, attributes?: Fields): void;
-  /** It is worth recording though head sampling left it out: a refusal, a failure, something slow. To be said before `end`. */
+  /**
+   * It is worth recording though head sampling left it out: a refusal, a failure, something slow. To be said before
+   * `end`.
+   */
   keep(): void;
   end(at: Instant, error?: string): void;
 }

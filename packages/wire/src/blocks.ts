@@ -1,4 +1,7 @@
-/** Blocks of tensors: a part of one tensor's axes copied into a part of another's, in the longest runs that are contiguous in both. */
+/**
+ * Blocks of tensors: a part of one tensor's axes copied into a part of another's, in the longest runs that are
+ * contiguous in both.
+ */
 import { type DataType, bytesOf } from "@tutti/protocol";
 import { bytesFromValues } from "./elements.ts";
 
@@ -10,7 +13,10 @@ export interface BlockOwner {
   readonly byteOffset: number;
 }
 
-/** Copies a block of `shape` elements, of the same rank as both tensors. What lies beyond a tensor's bytes is the caller's mistake. */
+/**
+ * Copies a block of `shape` elements, of the same rank as both tensors. What lies beyond a tensor's bytes is the
+ * caller's mistake.
+ */
 export function copyBlock(
   from: BlockOwner,
   to: BlockOwner,

@@ -1,13 +1,14 @@
 /**
- * Frames of the data plane, the same over TCP and NATS. All little-endian; every part is a multiple of 8 bytes, so that in a stream that starts
- * aligned every row and every output is aligned.
+ * Frames of the data plane, the same over TCP and NATS. All little-endian; every part is a multiple of 8 bytes, so that
+ * in a stream that starts aligned every row and every output is aligned.
  *
  *   frame = u16 magic · u8 version · u8 kind · u32 headerBytes · u32 bodyBytes · u32 correlation · header · body
  *
- * The body is rows or outputs one after another, each padded to a multiple of 8; it stays apart from the head until it is written, so that
- * a socket can write it from where it lies.
+ * The body is rows or outputs one after another, each padded to a multiple of 8; it stays apart from the head until it
+ * is written, so that a socket can write it from where it lies.
  *
- *   D1. Lengths are checked before use, and what a frame claims never makes a reader allocate more than the frame has bytes.
+ *   D1. Lengths are checked before use, and what a frame claims never makes a reader allocate more than the frame has
+ *       bytes.
  */
 import {
   BATCH_SIZE_MAX,
@@ -24,7 +25,9 @@ import type { FrameFault } from "./frame.ts";
 export const DATA_PREFIX_BYTES = 16;
 /** A frame holds one row or one set of outputs at least, so this is also their limit. */
 export const DATA_FRAME_BYTES_MAX = 67_108_864;
-/** Runs of items are cut into frames of about this size, so that a large batch needs no large buffer at the other end. */
+/**
+ * Runs of items are cut into frames of about this size, so that a large batch needs no large buffer at the other end.
+ */
 export const DATA_RUN_BYTES = 16_777_216;
 
 const MAGIC = 0x4454; // "TD"
@@ -104,8 +107,8 @@ export function encodePull(pull: PullRequest, correlation: number): DataFrame {
 }
 
 /**
- * The answer to a pull, `undefined` = forbidden, in as many frames as its bytes ask for. Rows are referred to, not copied.
- * A row that no frame can hold is sent as absent.
+ * The answer to a pull, `undefined` = forbidden, in as many frames as its bytes ask for. Rows are referred to, not
+ * copied. A row that no frame can hold is sent as absent.
  */
 export function encodeReply(
   items: readonly PulledItem[] | undefined,
@@ -176,7 +179,8 @@ function resultsRun(results: ResultBatch, items: readonly ResultItem[]): DataFra
       .u32(outputs === undefined ? ABSENT : outputs.byteLength)
       .u32(textBytes(text))
       .u32(code)
-      // The trace is the batch's: it stands after the texts, its length with the first item, where a reader that knows of none passes over both.
+      // The trace is the batch's: it stands after the texts, its length with the first item, where a reader that knows
+      // of none passes over both.
       .u32(i === 0 ? textBytes(trace) : 0);
     if (outputs !== undefined) addSegment(body, outputs);
   }
@@ -193,7 +197,9 @@ function sendable(item: ResultItem): ResultItem {
   return { seq: item.seq, outputs: undefined, code: codeNumber("TUTTI_TOO_LARGE"), text };
 }
 
-/** Where a run that starts at `first` ends: before the item that would take it past `runBytes`, but after one at least. */
+/**
+ * Where a run that starts at `first` ends: before the item that would take it past `runBytes`, but after one at least.
+ */
 function runEnd<T>(items: readonly T[], first: number, runBytes: number, bytesOf: (item: T) => number): number {
   let bytes = 0;
   let end = first;

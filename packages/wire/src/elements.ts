@@ -26,8 +26,9 @@ const NON_FINITE: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major; integers of 64 bits may be strings; floats may be
- * "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a double, such as 1e400, and is refused.
+ * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major; integers of 64 bits
+ * may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a double,
+ * such as 1e400, and is refused.
  * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
  */
 export function bytesFromJson(
@@ -140,7 +141,8 @@ function float(sink: Sink, element: unknown): number {
   const value = typeof element === "string" ? NON_FINITE.get(element) : element;
   if (typeof value !== "number") throw refusal(sink, element);
   if (value === element && sink.infinite === "refused" && Math.abs(value) === Infinity) throw refusal(sink, element);
-  // A finite number that would become infinite: 1e39 is no FP32, while 3.4028235e38, as many print the greatest one, is.
+  // A finite number that would become infinite: 1e39 is no FP32, while 3.4028235e38, as many print the greatest one,
+  // is.
   const becomes =
     sink.type === "FP32"
       ? Math.fround(value)
@@ -180,7 +182,10 @@ function refusal(sink: Sink, element: unknown): TuttiError {
   );
 }
 
-/** Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite floats become strings. */
+/**
+ * Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite
+ * floats become strings.
+ */
 export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const width = bytesOf(type);
@@ -226,8 +231,9 @@ const narrow = (value: bigint): number | string =>
 const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
 
 /**
- * The number with the fewest digits that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine digits always are enough. A whole
- * number of at most nine digits divided by a power of ten that a double holds exactly is the double nearest to that decimal, so no text is made to find it.
+ * The number with the fewest digits that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine
+ * digits always are enough. A whole number of at most nine digits divided by a power of ten that a double holds exactly
+ * is the double nearest to that decimal, so no text is made to find it.
  */
 function shortest(value: number): number | string {
   if (!Number.isFinite(value)) return String(value);

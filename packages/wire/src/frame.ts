@@ -34,7 +34,10 @@ export class FrameWriter {
     return this.#count;
   }
 
-  /** @throws {AssertionError} a member is out of its field's range, which every reader would refuse; the frame is as before. */
+  /**
+   * @throws {AssertionError} a member is out of its field's range, which every reader would refuse; the frame is as
+   *   before.
+   */
   add<T>(type: MessageType<T>, value: T): void {
     const start = this.#end;
     const body = start + RECORD_HEADER_BYTES;
@@ -89,8 +92,8 @@ interface Reading {
 }
 
 /**
- * Reads frames and calls a handler for each record, in order. Records with tags that nobody asked for are skipped: newer writers send them.
- * A record that is longer than its fields is read as far as they go, for the same reason.
+ * Reads frames and calls a handler for each record, in order. Records with tags that nobody asked for are skipped:
+ * newer writers send them. A record that is longer than its fields is read as far as they go, for the same reason.
  */
 export class FrameReader {
   readonly #byTag: (Reading | undefined)[] = [];

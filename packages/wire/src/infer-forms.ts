@@ -1,6 +1,7 @@
 /**
- * Requests and answers in their three public forms: JSON as the Open Inference Protocol v2 has it, msgpack of the same structure (where `data` may
- * be the raw bytes), and binary tensor messages. The binary form carries tensors only: the outputs wanted travel in the header Tutti-Outputs.
+ * Requests and answers in their three public forms: JSON as the Open Inference Protocol v2 has it, msgpack of the same
+ * structure (where `data` may be the raw bytes), and binary tensor messages. The binary form carries tensors only: the
+ * outputs wanted travel in the header Tutti-Outputs.
  */
 import {
   CONTENT,
@@ -22,7 +23,10 @@ import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.
 
 export type Form = "json" | "msgpack" | "binary";
 
-/** A Map, as is every table here that text from outside is looked up in: an object also has `constructor`, which it inherits. */
+/**
+ * A Map, as is every table here that text from outside is looked up in: an object also has `constructor`, which it
+ * inherits.
+ */
 const FORMS: ReadonlyMap<string, Form> = new Map([
   [CONTENT.json, "json"],
   [CONTENT.msgpack, "msgpack"],
@@ -77,7 +81,10 @@ export interface AnswerParts {
   readonly id?: string;
   /** The binary message from the executor. */
   readonly tensors: Uint8Array;
-  /** Names of the outputs wanted; all if absent. Names that the model doesn't have were refused at admission, and are passed over. */
+  /**
+   * Names of the outputs wanted; all if absent. Names that the model doesn't have were refused at admission, and are
+   * passed over.
+   */
   readonly wanted?: readonly string[];
 }
 

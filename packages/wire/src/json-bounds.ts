@@ -1,9 +1,15 @@
-/** Looks over JSON from outside before it is parsed: V8 takes 100 to 200 ns for each list and object, so that a few megabytes of `[],[],` are half a second. */
+/**
+ * Looks over JSON from outside before it is parsed: V8 takes 100 to 200 ns for each list and object, so that a few
+ * megabytes of `[],[],` are half a second.
+ */
 import { TuttiError } from "@tutti/protocol";
 
 /** A tensor nests as deep as it has axes; a request adds four. */
 const JSON_DEPTH_MAX = 32;
-/** Lists and objects together: a nested tensor has one for each of its innermost rows, an image of 640 × 640 pixels 410,000. */
+/**
+ * Lists and objects together: a nested tensor has one for each of its innermost rows, an image of 640 × 640 pixels
+ * 410,000.
+ */
 export const JSON_LISTS_MAX = 524_288;
 /** 64 tensors with 64 parameters each have 4,500. */
 export const JSON_KEYS_MAX = 16_384;
@@ -19,7 +25,10 @@ for (const [text, kind] of [
   for (const character of text) KINDS[character.charCodeAt(0)] = kind;
 const BACKSLASH = 0x5c;
 
-/** About 1 ns a byte. @throws {TuttiError} INVALID_INPUT naming the bound; what is no JSON at all is the parser's to refuse */
+/**
+ * About 1 ns a byte. @throws {TuttiError} INVALID_INPUT naming the bound; what is no JSON at all is the parser's to
+ * refuse
+ */
 export function checkJsonBounds(json: Uint8Array): void {
   let [depth, lists, keys] = [0, 0, 0];
   for (let at = 0; at < json.length; at++) {

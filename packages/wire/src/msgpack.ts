@@ -3,8 +3,9 @@ import { Packr } from "msgpackr";
 import { JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
 
 /**
- * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers that a double can't hold
- * come as bigint. `copyBuffers`: what is unpacked may be kept, while the bytes it came from are borrowed.
+ * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers
+ * that a double can't hold come as bigint. `copyBuffers`: what is unpacked may be kept, while the bytes it came from
+ * are borrowed.
  */
 const options = { useRecords: false, int64AsType: "auto" } as object; // "auto" is missing in its declarations
 const packr = new Packr({ ...options, copyBuffers: true });
@@ -30,8 +31,9 @@ function unpackWith(codec: Packr, bytes: Uint8Array, listsMax = Infinity): unkno
 const DEPTH_MAX = 32;
 
 /**
- * What keeps msgpackr from reading `bytes` safely. It trusts the lengths it reads, so that five bytes can make it allocate an array of 2^32 places,
- * and some of its extension types build regular expressions, errors or code: only nil-like `undefined` (type 0) and timestamps pass.
+ * What keeps msgpackr from reading `bytes` safely. It trusts the lengths it reads, so that five bytes can make it
+ * allocate an array of 2^32 places, and some of its extension types build regular expressions, errors or code: only
+ * nil-like `undefined` (type 0) and timestamps pass.
  */
 function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -127,7 +129,10 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 /** For the values in the store, which people read. */
 export const toJson = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
 
-/** As `fromJson`, for what comes from outside: long texts are looked over before they are parsed. @throws {TuttiError} INVALID_INPUT */
+/**
+ * As `fromJson`, for what comes from outside: long texts are looked over before they are parsed. @throws {TuttiError}
+ * INVALID_INPUT
+ */
 export function fromOutsideJson(bytes: Uint8Array): unknown {
   if (bytes.byteLength > UNCHECKED_BYTES) checkJsonBounds(bytes);
   return fromJson(bytes);

@@ -1,6 +1,7 @@
 /**
- * How a fixed record lies in memory: one loop over the declared fields, which writes from and reads into `slots`. Values move between slots and
- * objects by name; for the hot messages by literals (record-shapes.ts), because naming ten properties by computed keys costs 280 ns and a literal 50.
+ * How a fixed record lies in memory: one loop over the declared fields, which writes from and reads into `slots`.
+ * Values move between slots and objects by name; for the hot messages by literals (record-shapes.ts), because naming
+ * ten properties by computed keys costs 280 ns and a literal 50.
  *
  *   W1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a fault.
  *   W2. What is read is in range: ids, counts and moments that no writer of ours produces are faults, not values.
@@ -148,7 +149,10 @@ export class RecordLayout {
     return size;
   }
 
-  /** Writes at `at`, where `sizeOf(value)` bytes are free. @returns the end. Asserts W2, so that a fault shows where it was made. */
+  /**
+   * Writes at `at`, where `sizeOf(value)` bytes are free. @returns the end. Asserts W2, so that a fault shows where it
+   * was made.
+   */
   write(view: DataView, bytes: Uint8Array, start: number, value: unknown): number {
     const slots = this.#spread(value);
     const ops = this.#ops;
@@ -215,7 +219,8 @@ export class RecordLayout {
     const { view } = cursor;
     const slots = this.#slots;
     const ops = this.#ops;
-    // The least bytes of all fields are there; only text and lists can take more than theirs, and check that themselves.
+    // The least bytes of all fields are there; only text and lists can take more than theirs, and check that
+    // themselves.
     let room = cursor.end - cursor.at - this.bytesMin;
     let { at } = cursor;
     for (let i = 0; i < ops.length; i++) {

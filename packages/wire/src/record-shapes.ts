@@ -1,6 +1,7 @@
 /**
- * Literals for the messages of a request's path: slot i is the i-th declared field. Only speed depends on them: records.test.ts checks that each
- * does what the loop over the names does, so a field that is added and forgotten here is found.
+ * Literals for the messages of a request's path: slot i is the i-th declared field. Only speed depends on them:
+ * records.test.ts checks that each does what the loop over the names does, so a field that is added and forgotten here
+ * is found.
  */
 import {
   BatchDispatched,

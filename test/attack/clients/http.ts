@@ -75,7 +75,10 @@ export async function exchange(url: string, sent: string | Uint8Array, forMs: nu
   return heard;
 }
 
-/** Writes as fast as the other side reads. @returns how many bytes had left when the socket was closed or the time was over */
+/**
+ * Writes as fast as the other side reads. @returns how many bytes had left when the socket was closed or the time was
+ * over
+ */
 export async function pour(socket: Writable, pieces: Iterable<Uint8Array>, untilMs: number): Promise<number> {
   let sent = 0;
   for (const piece of pieces) {

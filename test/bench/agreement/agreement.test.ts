@@ -2,11 +2,17 @@ import { expect, test } from "vitest";
 import { type Agreement, measureAgreement } from "./agreement.ts";
 import { renderAgreement } from "./agreement-text.ts";
 
-/** As it is and, where the machine is too busy for that, in slow motion, where the same delays are a smaller share of the SLO. */
+/**
+ * As it is and, where the machine is too busy for that, in slow motion, where the same delays are a smaller share of
+ * the SLO.
+ */
 const SLOWDOWNS = [1, 8, 32];
 /** By how the delay is measured, 5 % are late; much more means that it changes faster than it is measured. */
 const LATE_STARTS_MAX = 0.08;
-/** Of an SLO no more than 12 % is set aside for control, and live runs add no more than 20 % of it to l(b): near these bounds plans are wrong knowingly. */
+/**
+ * Of an SLO no more than 12 % is set aside for control, and live runs add no more than 20 % of it to l(b): near these
+ * bounds plans are wrong knowingly.
+ */
 const CTRL_SHARE_MAX = 0.06;
 const INFLATION_SHARE_MAX = 0.19;
 const SLO_US = 25_000;

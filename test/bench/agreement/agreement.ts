@@ -1,6 +1,6 @@
 /**
- * One load, twice: served by `tutti up` with emulated accelerators while `tutti record` listens, then simulated from the
- * recording with the delays that the running system measured of itself. Nothing is fitted.
+ * One load, twice: served by `tutti up` with emulated accelerators while `tutti record` listens, then simulated from
+ * the recording with the delays that the running system measured of itself. Nothing is fitted.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,8 +19,9 @@ import { startRecording } from "./recording.ts";
 const RESNET50 = { name: "resnet50", alphaMs: 1.053, betaMs: 5.072, batchMax: 64, sloMs: 25 };
 
 /**
- * Rates and burstiness are measured over 5 s. Before the load they were those of the system's own requests and then of silence, which the recording
- * knows nothing of: until they are out of sight the live scheduler plans for other arrivals than the simulated one.
+ * Rates and burstiness are measured over 5 s. Before the load they were those of the system's own requests and then of
+ * silence, which the recording knows nothing of: until they are out of sight the live scheduler plans for other
+ * arrivals than the simulated one.
  */
 const WARMUP_S = 6;
 
@@ -32,9 +33,15 @@ export interface AgreementOptions {
   readonly seconds: number;
   readonly gpus: number;
   readonly policy: "adaptive" | "deferred" | "eager";
-  /** Where batches wait for their deferred start, what they are says more of the scheduler, and less of the machine's noise. */
+  /**
+   * Where batches wait for their deferred start, what they are says more of the scheduler, and less of the machine's
+   * noise.
+   */
   readonly prefer: Preference;
-  /** Slow motion: every time of the model so much longer and the rate so much lower, while the machine's own delays stay what they are. */
+  /**
+   * Slow motion: every time of the model so much longer and the rate so much lower, while the machine's own delays stay
+   * what they are.
+   */
   readonly slowdown: number;
   /** How long the system sends itself requests before it is ready, such as `10s`. */
   readonly rehearsal: string;
@@ -51,13 +58,19 @@ export interface Seen {
 export interface Agreement {
   readonly offeredRps: number;
   readonly slowdown: number;
-  /** What live runs have added to l(b) in plans, at a batch of 8: the quantile that is planned with includes every stall of an executor's process. */
+  /**
+   * What live runs have added to l(b) in plans, at a batch of 8: the quantile that is planned with includes every stall
+   * of an executor's process.
+   */
   readonly inflationUs: number;
   /** What the scheduler set aside, on average. */
   readonly reservedUs: Readonly<Record<Delay, number>>;
   /** What passed, on average. */
   readonly measuredUs: Readonly<Record<Measure, number>>;
-  /** Share of batches that could start only after more than was set aside: 0.05 by how it is measured, more on a busy machine. */
+  /**
+   * Share of batches that could start only after more than was set aside: 0.05 by how it is measured, more on a busy
+   * machine.
+   */
   readonly lateStarts: number;
   readonly live: Seen;
   readonly simulated: Seen;
@@ -161,7 +174,8 @@ async function simulateTrace(
     rate: 0, // as it was recorded
     arrivals: { process: "trace", entries: await readTrace(path) },
     network: {
-      // A request joins a batch if it is known when the grant comes; the simulator's grants take no time, so its requests have that long.
+      // A request joins a batch if it is known when the grant comes; the simulator's grants take no time, so its
+      // requests have that long.
       arrive: micros(Math.max(0, measuredUs.arrive - measuredUs.grant)),
       ctrl: reservedUs.ctrl,
       data: reservedUs.perItem,

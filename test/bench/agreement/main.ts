@@ -1,7 +1,8 @@
 /**
  * Does the simulator say what a running system does?
  *
- *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager]
+ *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy
+ *   adaptive|deferred|eager]
  *                               [--prefer accelerators|latency] [--slowdown 1] [--json]
  *
  * `--slowdown 8` serves the same in slow motion, where a machine that is short of processors does not count as much.

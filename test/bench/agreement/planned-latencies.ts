@@ -8,7 +8,9 @@ import { micros } from "@tutti/units";
 const ROOT = join(import.meta.dirname, "../../..");
 const EVERY_MS = 1_000;
 
-/** Looks once a second at the l(b) that batchers plan with, a high quantile of live runs; gives the mean of what it saw. */
+/**
+ * Looks once a second at the l(b) that batchers plan with, a high quantile of live runs; gives the mean of what it saw.
+ */
 export async function watchLatencies(
   url: string,
   model: string,

@@ -1,4 +1,7 @@
-/** What one executor carries: batches run one after the other on an engine of our own, their lengths drawn as the load draws them. */
+/**
+ * What one executor carries: batches run one after the other on an engine of our own, their lengths drawn as the load
+ * draws them.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rowBuffer } from "@tutti/actors";
@@ -24,7 +27,10 @@ export interface Capacity {
   readonly single: number;
 }
 
-/** At the best of the batch sizes of which nine batches in ten take at most half the SLO; `seconds` of running for each size and application. */
+/**
+ * At the best of the batch sizes of which nine batches in ten take at most half the SLO; `seconds` of running for each
+ * size and application.
+ */
 export async function capacityOf(folder: string, model: LiveModel, seconds: number): Promise<Capacity> {
   const engine: Engine = await startOnnxEngine();
   try {

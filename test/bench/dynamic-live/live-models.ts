@@ -1,4 +1,7 @@
-/** What is served: the real text recogniser, and a generated Loop on which batching pays; each asked by three applications whose lengths differ. */
+/**
+ * What is served: the real text recogniser, and a generated Loop on which batching pays; each asked by three
+ * applications whose lengths differ.
+ */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type ModelConfig, demoModel, demoModelPath, generateTokenLoop } from "@tutti/onnx-tools";

@@ -1,8 +1,10 @@
 /**
- * Models whose run time depends on the input, on one real executor at a part of what it carries in batches of like requests: the finish rate when the scheduler knows mean latencies only, each
- * application's distribution, and each request's length as well. The same requests at the same moments, one system after the other.
+ * Models whose run time depends on the input, on one real executor at a part of what it carries in batches of like
+ * requests: the finish rate when the scheduler knows mean latencies only, each application's distribution, and each
+ * request's length as well. The same requests at the same moments, one system after the other.
  *
- *   npm run bench:dynamic-live -- [--load 0.8] [--capacity r/s] [--seconds 30] [--warmup 45] [--rounds 1] [--models loop,text] [--latency means,distributions,hints] [--json]
+ *   npm run bench:dynamic-live -- [--load 0.8] [--capacity r/s] [--seconds 30] [--warmup 45] [--rounds 1] [--models
+ *   loop,text] [--latency means,distributions,hints] [--json]
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -124,7 +126,9 @@ interface Outcome {
   readonly lagMs: number;
 }
 
-/** Open loop: requests leave when they are due, whatever became of those before. Inputs are made once for each length. */
+/**
+ * Open loop: requests leave when they are due, whatever became of those before. Inputs are made once for each length.
+ */
 async function offer(client: Tutti, model: LiveModel, requests: readonly LiveRequest[]): Promise<Outcome[]> {
   const inputs = new Map(
     requests.map(({ length }) => {

@@ -1,9 +1,11 @@
 /**
- * What variants of one model cost as a family and one by one, on one executor's engine: requests a second within an SLO, memory, and whether they answer the same.
+ * What variants of one model cost as a family and one by one, on one executor's engine: requests a second within an
+ * SLO, memory, and whether they answer the same.
  *
  *   npm run bench:families -- [--json] [--variants 1,2,5,10] [--models mlp,rec]
  *
- * mlp: 512-2048-2048-2048-128, 39 MB. rec: the OCR recogniser, 80 pixels wide, 10.8 MB. Variants differ in the weights of their last layer.
+ * mlp: 512-2048-2048-2048-128, 39 MB. rec: the OCR recogniser, 80 pixels wide, 10.8 MB. Variants differ in the weights
+ * of their last layer.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -58,7 +60,9 @@ interface Row {
   readonly variants: number;
   readonly separate: Measured;
   readonly family: Measured | undefined;
-  /** Largest difference of an output, as a share of its largest value; undefined for one variant, which is no family. */
+  /**
+   * Largest difference of an output, as a share of its largest value; undefined for one variant, which is no family.
+   */
   readonly difference: number | undefined;
   /** In bytes of weights. */
   readonly weights: { readonly separate: number; readonly family: number | undefined };

@@ -12,7 +12,10 @@ export interface MeasuredWork {
 }
 
 export interface Measured {
-  /** Of all models together, each asked for equally often: the most that a round of batches, twice within the SLO, carries. */
+  /**
+   * Of all models together, each asked for equally often: the most that a round of batches, twice within the SLO,
+   * carries.
+   */
   readonly requestsPerSecond: number;
   /** Of each batch of the round; 0 where even batches of one take too long together. */
   readonly batchSize: number;

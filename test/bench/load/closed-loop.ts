@@ -31,7 +31,10 @@ export interface ClosedLoopReport {
   };
 }
 
-/** Closed-loop load: so many requests under way at any time, the next when one is answered. Finds what a system carries at most. */
+/**
+ * Closed-loop load: so many requests under way at any time, the next when one is answered. Finds what a system carries
+ * at most.
+ */
 export class ClosedLoop {
   readonly #bus: Bus;
   readonly #clock: Clock;

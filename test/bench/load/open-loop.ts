@@ -1,4 +1,7 @@
-/** Open-loop load on one model, by the generator of `tutti bench`, with the report that the repository's benchmarks read. */
+/**
+ * Open-loop load on one model, by the generator of `tutti bench`, with the report that the repository's benchmarks
+ * read.
+ */
 import { type LoadStream, NatsTarget, runTrial } from "@tutti/bench";
 import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
@@ -42,7 +45,10 @@ export interface LoadReport {
   readonly sendLagMs: { readonly p50: number; readonly p99: number };
 }
 
-/** Latency counts from the moment a request was meant to leave. Paced by the precise alarm, since a generator that spins would take a core from the system that it measures. */
+/**
+ * Latency counts from the moment a request was meant to leave. Paced by the precise alarm, since a generator that spins
+ * would take a core from the system that it measures.
+ */
 export async function offerLoad(
   bus: Bus,
   clock: Clock,

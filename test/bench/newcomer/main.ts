@@ -1,11 +1,13 @@
 /**
- * A newcomer's path, timed: clone, `npm start -- --jaeger`, a first answer, its trace in the console, and a replay in the simulator's tab.
+ * A newcomer's path, timed: clone, `npm start -- --jaeger`, a first answer, its trace in the console, and a replay in
+ * the simulator's tab.
  *
  *   npm run bench:newcomer -- [--json] [--cold-npm] [--keep]
  *
- * Everything happens in a clone of this repository in a folder of its own, with ports of its own, as a newcomer would have it: nothing of this checkout's
- * `.tutti` or `node_modules` is used but a Jaeger and a Chromium, where they are here (a machine that can reach Jaeger's releases brings one in seconds, others build it
- * in minutes: infra/jaeger). `--cold-npm`: with an empty npm cache. Without a Chromium the last two steps ask what the page would ask.
+ * Everything happens in a clone of this repository in a folder of its own, with ports of its own, as a newcomer would
+ * have it: nothing of this checkout's `.tutti` or `node_modules` is used but a Jaeger and a Chromium, where they are
+ * here (a machine that can reach Jaeger's releases brings one in seconds, others build it in minutes: infra/jaeger).
+ * `--cold-npm`: with an empty npm cache. Without a Chromium the last two steps ask what the page would ask.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";

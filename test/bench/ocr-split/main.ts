@@ -1,7 +1,8 @@
 /**
- * The OCR pipeline on real executors near its capacity: how many pictures are read in time when its SLO is planned over the stages, and when it is divided evenly. One
- * system serves both as pipelines of their own; each round offers the same pictures at the same moments to one and then to the other, in an order drawn by lot, so that
- * a machine that grows slower grows slower for both.
+ * The OCR pipeline on real executors near its capacity: how many pictures are read in time when its SLO is planned over
+ * the stages, and when it is divided evenly. One system serves both as pipelines of their own; each round offers the
+ * same pictures at the same moments to one and then to the other, in an order drawn by lot, so that a machine that
+ * grows slower grows slower for both.
  */
 import { connect } from "@tutti/client";
 import { Prng } from "@tutti/units";

@@ -45,8 +45,8 @@ export function summed(all: readonly Offered[]): Summed {
 }
 
 /**
- * Of the rounds' differences in good rate (planned less even): mean, and the standard error of that mean. Rounds offer both the same arrivals, so that what differs between
- * rounds alone doesn't count.
+ * Of the rounds' differences in good rate (planned less even): mean, and the standard error of that mean. Rounds offer
+ * both the same arrivals, so that what differs between rounds alone doesn't count.
  */
 export function differenceOf(rounds: readonly Round[]): { readonly mean: number; readonly error: number } {
   const differences = rounds.map(({ planned, even }) => planned.inTime / planned.offered - even.inTime / even.offered);

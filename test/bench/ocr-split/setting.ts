@@ -62,7 +62,10 @@ export interface StageShown {
   readonly aloneMs: number;
 }
 
-/** Of the batches that ran: how many requests each model had for one of the detector, whatever their buckets (`ocr-rec@W=160`). */
+/**
+ * Of the batches that ran: how many requests each model had for one of the detector, whatever their buckets
+ * (`ocr-rec@W=160`).
+ */
 export function requestsByModel(during: readonly Pick<StatusEvent, "threads">[]): Record<string, number> {
   const items = new Map<string, number>();
   for (const { threads } of during)
@@ -74,7 +77,10 @@ export function requestsByModel(during: readonly Pick<StatusEvent, "threads">[])
   return pictures === 0 ? {} : Object.fromEntries([...items].map(([model, count]) => [model, count / pictures]));
 }
 
-/** As `tutti pipelines` divides both SLOs by what was profiled live. @param requests - mean of each stage's for a picture, by its model */
+/**
+ * As `tutti pipelines` divides both SLOs by what was profiled live. @param requests - mean of each stage's for a
+ * picture, by its model
+ */
 export async function stagesOf(
   home: Home,
   url: string,

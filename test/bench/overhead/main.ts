@@ -3,10 +3,11 @@
  *
  *   npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing]
  *
- * lone:  latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4 ms, p99 ≤ 3 ms)
- * tiny:  requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000 on two cores, generator included)
- * large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000)
- * tracing: tiny without a collector and with one at ratio 0, in turn, twice: what it costs that refused and late requests are always recorded
+ * lone: latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4 ms,
+ * p99 ≤ 3 ms) tiny: requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000
+ * on two cores, generator included) large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000)
+ * tracing: tiny without a collector and with one at ratio 0, in turn, twice: what it costs that refused and late
+ * requests are always recorded
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

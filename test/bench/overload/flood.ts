@@ -45,14 +45,20 @@ export interface FloodPart {
   readonly refused: Readonly<Record<string, number>>;
   /** From sending to the refusal. */
   readonly refusalMs: Quantiles;
-  /** The same of those that were due a second after the phase began, or later: by then the system knows that it is flooded. */
+  /**
+   * The same of those that were due a second after the phase began, or later: by then the system knows that it is
+   * flooded.
+   */
   readonly laterRefusalMs: Quantiles;
   /** Of refusals: the least and the most; 0 where one had none. */
   readonly retryAfterMs: { readonly least: number; readonly median: number; readonly most: number };
 }
 export interface FloodReport {
   readonly parts: readonly FloodPart[];
-  /** From the beginning of the last phase until its requests are served again: the end of the last 100 ms in which more than 1 % were not; 0 if there is none. */
+  /**
+   * From the beginning of the last phase until its requests are served again: the end of the last 100 ms in which more
+   * than 1 % were not; 0 if there is none.
+   */
   readonly recoveryMs: number;
   readonly repeated: number;
   readonly sendLagMs: { readonly p50: number; readonly p99: number };
@@ -67,12 +73,18 @@ const OK = 1;
 /** Codes from 2 on stand in `#codes`. */
 const FIRST_CODE = 2;
 
-/** Open-loop load of several applications over phases, with as little kept for a request as possible: it shares the machine with what it measures. */
+/**
+ * Open-loop load of several applications over phases, with as little kept for a request as possible: it shares the
+ * machine with what it measures.
+ */
 export class Flood {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #plan: FloodPlan;
-  /** By token. There is room for all from the beginning: arrays that grow are copied, all of them at the same request, and the 50 ms of that would count as the system's. */
+  /**
+   * By token. There is room for all from the beginning: arrays that grow are copied, all of them at the same request,
+   * and the 50 ms of that would count as the system's.
+   */
   readonly #dueAt: Float64Array;
   readonly #lag: Float64Array;
   readonly #answeredAt: Float64Array;

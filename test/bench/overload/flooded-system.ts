@@ -18,7 +18,8 @@ const PAUSE_AFTER = 200;
 /**
  * Runs a plan against a system and watches its memory meanwhile.
  *
- * @param pauseMs - for so long all of the system's processes are stopped shortly after the flood (phase 1) has begun, as on a machine whose processors are wanted elsewhere
+ * @param pauseMs - for so long all of the system's processes are stopped shortly after the flood (phase 1) has begun,
+ *   as on a machine whose processors are wanted elsewhere
  */
 export async function runFlood(
   url: string,

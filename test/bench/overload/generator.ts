@@ -1,4 +1,7 @@
-/** A flood from a process of its own: `node generator.ts <nats url> <plan as JSON>`; prints a line for each phase that begins, and its report. */
+/**
+ * A flood from a process of its own: `node generator.ts <nats url> <plan as JSON>`; prints a line for each phase that
+ * begins, and its report.
+ */
 import { connectNats } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
 import { Flood, type FloodPlan } from "./flood.ts";

@@ -1,11 +1,14 @@
 /**
- * Floods a running system: what it still serves, how soon it refuses, what memory does, and how fast it is itself again.
+ * Floods a running system: what it still serves, how soon it refuses, what memory does, and how fast it is itself
+ * again.
  *
  *   npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]
  *
- * The model is emulated: l(b) = 1.6·b + 10 ms, SLO 100 ms; two accelerators carry about 1,000 r/s. Its goodput is searched first, unless it is given. Then come 3 s of half the goodput, the
- * flood, and 5 s of half the goodput; a tenth of the goodput is another application's the whole time. The generator shares the machine: `sendLagMs` says whether it kept its pace.
- * With `pause` all of the system's processes stand still for so long, 0.2 s after the flood has begun.
+ * The model is emulated: l(b) = 1.6·b + 10 ms, SLO 100 ms; two accelerators carry about 1,000 r/s. Its goodput is
+ * searched first, unless it is given. Then come 3 s of half the goodput, the flood, and 5 s of half the goodput; a
+ * tenth of the goodput is another application's the whole time. The generator shares the machine: `sendLagMs` says
+ * whether it kept its pace. With `pause` all of the system's processes stand still for so long, 0.2 s after the flood
+ * has begun.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,11 +1,13 @@
 /**
- * One model at a time against all of them at once on one accelerator (Nexus, Figure 13; docs/architecture.md, T4): latency spread and goodput, on onnxruntime.
+ * One model at a time against all of them at once on one accelerator (Nexus, Figure 13; docs/architecture.md, T4):
+ * latency spread and goodput, on onnxruntime.
  *
  *   npm run bench:parallel-runs -- [--json] [--seconds 4] [--loads 0.5,0.7,0.9,1.1] [--sets equal,mixed] [--cores 1]
  *
- * equal: four generated MLPs of 39 MB. mixed: two MLPs and the OCR recogniser at two widths. Load 1 is what one at a time can do in batches of one.
- * The accelerator is `--cores` cores (the last ones), by `taskset`; every run has as many threads. Both ways get the same Poisson arrivals, of each model an
- * equal share of the time, and the same batching: earliest deadline first, as many as still meet the head's deadline.
+ * equal: four generated MLPs of 39 MB. mixed: two MLPs and the OCR recogniser at two widths. Load 1 is what one at a
+ * time can do in batches of one. The accelerator is `--cores` cores (the last ones), by `taskset`; every run has as
+ * many threads. Both ways get the same Poisson arrivals, of each model an equal share of the time, and the same
+ * batching: earliest deadline first, as many as still meet the head's deadline.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -115,7 +117,8 @@ async function measureSet(set: string): Promise<Row[]> {
   const specs = files.map(specOf);
   for (const [i, { bytes }] of files.entries())
     for (const engine of [shared, own[i]!]) await load(engine, { spec: specs[i]!, bytes });
-  for (const [i, engine] of own.entries()) await latenciesOf(engine, [specs[i]!]); // every shape runs once before anything is measured
+  // every shape runs once before anything is measured
+  for (const [i, engine] of own.entries()) await latenciesOf(engine, [specs[i]!]);
   const latencies = await latenciesOf(shared, specs);
   const models = specs.map((spec, i): ServedModel => ({ spec, latency: latencies[i]!, sloUs: 0 }));
   const round = models.reduce((sum, { latency }) => sum + latency.latency(1), 0);

@@ -1,6 +1,7 @@
 /**
- * Requests served by lanes: a lane runs one batch at a time, of whichever of its models has the earliest deadline. One lane with every model is an executor as it
- * is (docs/architecture.md, T4); a lane for each model is every model at once on the same cores.
+ * Requests served by lanes: a lane runs one batch at a time, of whichever of its models has the earliest deadline. One
+ * lane with every model is an executor as it is (docs/architecture.md, T4); a lane for each model is every model at
+ * once on the same cores.
  */
 import type { Engine, RunOutcome } from "@tutti/engine";
 import { randomBatch } from "@tutti/engine-onnx";

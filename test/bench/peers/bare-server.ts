@@ -1,6 +1,6 @@
 /**
- * The limit of what Node can do here: one process that reads JSON or binary tensors, forms a batch of whatever has come meanwhile, runs it, and writes the
- * answers. It has no deadlines, no priorities, and nothing survives it.
+ * The limit of what Node can do here: one process that reads JSON or binary tensors, forms a batch of whatever has come
+ * meanwhile, runs it, and writes the answers. It has no deadlines, no priorities, and nothing survives it.
  *
  *   PEERS_SETTINGS='{"port": …, "models": […], …}' node bare-server.ts
  */

@@ -74,7 +74,10 @@ const WANTED_BY_PEER: Readonly<Partial<Record<WorkloadName, string>>> = {
   table2: "≥ 2.0",
 };
 
-/** The one with the highest goodput that was searched for: estimates are of peers that were far behind, perhaps in a better minute. */
+/**
+ * The one with the highest goodput that was searched for: estimates are of peers that were far behind, perhaps in a
+ * better minute.
+ */
 export function bestPeer(rows: readonly Row[]): Row | undefined {
   return rows
     .filter(({ system, goodput = 0, isEstimate }) => isPeer(system) && goodput > 0 && isEstimate !== true)

@@ -30,8 +30,9 @@ export interface Found {
 }
 
 /**
- * The highest rate at which each contestant is good enough: away from the first until one held and one did not, then halved between. One trial of each in turn.
- * A rate that fails once is tried again in the next round, since a machine's bad second isn't the contestant's.
+ * The highest rate at which each contestant is good enough: away from the first until one held and one did not, then
+ * halved between. One trial of each in turn. A rate that fails once is tried again in the next round, since a machine's
+ * bad second isn't the contestant's.
  *
  * @param firsts - where to begin with each
  * @param isOver - ends the search after the round, however far it has come

@@ -1,9 +1,11 @@
 /**
- * Open-loop load over HTTP/1.1 or NATS on raw sockets, in a process of its own: Poisson arrivals, and every latency counts from when its request was due.
- * Requests are bytes that were made before, and of an answer only its length, its status and a sample of its outputs are read, so that the generator is not
- * the bottleneck; its own lag and its thread's use are in the report.
+ * Open-loop load over HTTP/1.1 or NATS on raw sockets, in a process of its own: Poisson arrivals, and every latency
+ * counts from when its request was due. Requests are bytes that were made before, and of an answer only its length, its
+ * status and a sample of its outputs are read, so that the generator is not the bottleneck; its own lag and its
+ * thread's use are in the report.
  *
- * Reads a JSON line with a LoadPlan from standard input, runs it, prints one with a LoadReport, and so on: what V8 has compiled stays for the next.
+ * Reads a JSON line with a LoadPlan from standard input, runs it, prints one with a LoadReport, and so on: what V8 has
+ * compiled stays for the next.
  */
 import { createInterface } from "node:readline";
 import { type Answer, isRight } from "./answers.ts";
@@ -29,7 +31,10 @@ const WINDOWS = 24;
 /** So many windows in a row with a smaller share of good ones: overloaded. A machine's stall is over before. */
 const OVERLOADED_WINDOWS = 4;
 const OVERLOADED_SHARE = 0.8;
-/** At such rates the last part of a wait is spun, since a timer's millisecond would be seen in the latency; it costs next to nothing there. */
+/**
+ * At such rates the last part of a wait is spun, since a timer's millisecond would be seen in the latency; it costs
+ * next to nothing there.
+ */
 const SPIN_PER_SECOND_MAX = 100;
 
 interface Sent {

@@ -13,7 +13,10 @@ export interface LoadKind {
   readonly headerBytes?: number;
 }
 
-/** Where the numbers of an answer are: in JSON, behind JSON (OIP's binary tensors), the whole body, or in Tutti's own binary form. */
+/**
+ * Where the numbers of an answer are: in JSON, behind JSON (OIP's binary tensors), the whole body, or in Tutti's own
+ * binary form.
+ */
 export type AnswerForm = "json" | "oip-binary" | "raw" | "tensors";
 
 export interface LoadPlan {

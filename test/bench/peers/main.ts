@@ -1,5 +1,6 @@
 /**
- * Tutti beside servers of its kind and beside a bare server, all in one run and in turn (A, B, A, B …), so that a machine's good and bad minutes count for all.
+ * Tutti beside servers of its kind and beside a bare server, all in one run and in turn (A, B, A, B …), so that a
+ * machine's good and bad minutes count for all.
  *
  *   npm run bench:peers -- [--systems bare,tutti,mosec] [--workloads mlp,table2] [--seconds 4] [--out folder] [--json]
  */

@@ -37,7 +37,10 @@ export function ask(way: Way, kind: LoadKind): Promise<number | undefined> {
   });
 }
 
-/** Until every kind was answered rightly within `withinMs`, `times` in a row. @returns whether that came to be within `msMax` */
+/**
+ * Until every kind was answered rightly within `withinMs`, `times` in a row. @returns whether that came to be within
+ * `msMax`
+ */
 export async function answersWithin(
   way: Way,
   kinds: readonly LoadKind[],

@@ -11,7 +11,9 @@ export interface Usage {
 
 export interface Memory {
   readonly bytes: number;
-  /** PSS shares out what several processes have in common (such as a runtime's own pages); RSS counts it once for each. */
+  /**
+   * PSS shares out what several processes have in common (such as a runtime's own pages); RSS counts it once for each.
+   */
   readonly kind: "PSS" | "RSS";
 }
 

@@ -3,7 +3,10 @@ import { encodeTensors } from "@tutti/wire";
 import type { AnswerForm, LoadKind } from "./load-plan.ts";
 import type { ServedModel } from "./served-models.ts";
 
-/** oip: the Open Inference Protocol, in JSON or with its binary tensors; raw: the tensor's bytes and nothing else; rows: JSON rows; tensors: NATS. */
+/**
+ * oip: the Open Inference Protocol, in JSON or with its binary tensors; raw: the tensor's bytes and nothing else; rows:
+ * JSON rows; tensors: NATS.
+ */
 export type RequestForm = "oip-json" | "oip-binary" | "raw" | "rows" | "tensors";
 
 export interface Asked {
@@ -13,7 +16,10 @@ export interface Asked {
 }
 
 const APP = "bench";
-/** A client whose own SLO counts from when a request was due tells less: what it and the way take, the lag of a busy generator too. */
+/**
+ * A client whose own SLO counts from when a request was due tells less: what it and the way take, the lag of a busy
+ * generator too.
+ */
 const KEPT_BACK_MS = 2;
 const ANSWER_FORMS: Readonly<Record<RequestForm, AnswerForm>> = {
   "oip-json": "json",

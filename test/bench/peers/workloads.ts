@@ -45,7 +45,10 @@ const WAITS: readonly Setting[] = [
   { waitMs: 1, batchMax: 32, latencyMaxSlos: 3 },
   { waitMs: 5, batchMax: 32, latencyMaxSlos: 20 },
 ];
-/** Two runs, the one that is waited for and one's own, have to fit into the SLO: l(7) = 12.4 ms, l(10) = 15.6 ms, l(12) = 17.7 ms. */
+/**
+ * Two runs, the one that is waited for and one's own, have to fit into the SLO: l(7) = 12.4 ms, l(10) = 15.6 ms, l(12)
+ * = 17.7 ms.
+ */
 const BATCHES: readonly Setting[] = [
   { waitMs: 0, batchMax: 7, latencyMaxSlos: 20 },
   { waitMs: 0, batchMax: 10, latencyMaxSlos: 3 },

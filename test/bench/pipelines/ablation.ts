@@ -1,14 +1,15 @@
 /**
- * Nexus' ablation (SOSP '19, section 7.3, Figures 10 and 11) in the simulator: its parts off one at a time, and off one after the other as the paper does it, under its
- * own scheduler and ours.
+ * Nexus' ablation (SOSP '19, section 7.3, Figures 10 and 11) in the simulator: its parts off one at a time, and off one
+ * after the other as the paper does it, under its own scheduler and ours.
  *
  * What each part is here:
- *   prefixes  variants of a model are a family of one queue (C7); off: each is a model by itself
- *   packing   several models to an accelerator (Nexus: squishy packing; ours: every accelerator runs what is due); off: accelerators in proportion to rate over
+ *   prefixes variants of a model are a family of one queue (C7); off: each is a model by itself packing several models
+ *   to an accelerator (Nexus: squishy packing; ours: every accelerator runs what is due); off: accelerators in
+ *   proportion to rate over
  *             throughput, one model each while there are enough (C8)
- *   drop      early: a head that would make batches small goes; off: only what can't be met even alone (C6)
- *   overlap   inputs are prepared and moved while another batch runs, which takes time of their SLO; off: the accelerator waits for it, one input after the other
- *   split     an SLO planned over the stages (C5); off: evenly
+ *   drop early: a head that would make batches small goes; off: only what can't be met even alone (C6) overlap inputs
+ *   are prepared and moved while another batch runs, which takes time of their SLO; off: the accelerator waits for it,
+ *   one input after the other split an SLO planned over the stages (C5); off: evenly
  */
 import { join } from "node:path";
 import { ScenarioFile } from "@tutti/cli/scenarios";

@@ -1,4 +1,7 @@
-/** `npm run bench:pipelines`: Nexus' figures on queries and on dropping, with its own scheduler in the simulator and with ours. */
+/**
+ * `npm run bench:pipelines`: Nexus' figures on queries and on dropping, with its own scheduler in the simulator and
+ * with ours.
+ */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ablation } from "./ablation.ts";

@@ -65,7 +65,10 @@ export async function splitting(seeds: readonly number[], onStep: OnStep): Promi
   return rows;
 }
 
-/** Figure 9: one model on one accelerator, SLO 100 ms, batches of 25 in 50 ms, so at best 500 r/s; α is what an item takes. */
+/**
+ * Figure 9: one model on one accelerator, SLO 100 ms, batches of 25 in 50 ms, so at best 500 r/s; α is what an item
+ * takes.
+ */
 export async function dropping(seeds: readonly number[], onStep: OnStep): Promise<DropRow[]> {
   const rows: DropRow[] = [];
   for (const alphaMs of [1, 1.2, 1.4, 1.6, 1.8]) {

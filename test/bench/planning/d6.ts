@@ -1,4 +1,7 @@
-/** The nine models of docs/algorithms.md, D6, and gpulet's scenarios over them: every model at 0, 100 or 200 requests per second. */
+/**
+ * The nine models of docs/algorithms.md, D6, and gpulet's scenarios over them: every model at 0, 100 or 200 requests
+ * per second.
+ */
 import type { FractionModel, Stream } from "@tutti/planning";
 import { D6_BATCH_MAX as BATCH_MAX, D6_PROFILES, d6Model } from "@tutti/planning/testing";
 

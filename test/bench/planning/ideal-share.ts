@@ -1,4 +1,7 @@
-/** How much of what an exhaustive search finds possible the planner finds too, over gpulet's 19,682 scenarios (its Figure 15). */
+/**
+ * How much of what an exhaustive search finds possible the planner finds too, over gpulet's 19,682 scenarios (its
+ * Figure 15).
+ */
 import { partition, partitionPortfolio, partitionThoroughly } from "@tutti/planning";
 import { D6_INTERFERENCE, D6_PROFILES, PartitionOracle, d6Model } from "@tutti/planning/testing";
 import { SCENARIOS, scenario } from "./d6.ts";

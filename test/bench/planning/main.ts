@@ -1,4 +1,7 @@
-/** `npm run bench:planning`: what the planner's cores find, and how long they take, beside what docs/algorithms.md (C, D6, E3) and papers say. */
+/**
+ * `npm run bench:planning`: what the planner's cores find, and how long they take, beside what docs/algorithms.md (C,
+ * D6, E3) and papers say.
+ */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gpuletHeadlines, gpuletPairs } from "./headlines/gpulet.ts";

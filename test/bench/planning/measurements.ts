@@ -1,4 +1,7 @@
-/** What `npm run bench:planning` measures. Times are of this thread's processor, in seconds, so that others on the machine don't count. */
+/**
+ * What `npm run bench:planning` measures. Times are of this thread's processor, in seconds, so that others on the
+ * machine don't count.
+ */
 import {
   type FractionModel,
   type Stream,

@@ -1,4 +1,7 @@
-/** The shipped forecast of `tutti plan scale`: the advice of docs/algorithms.md, A8, closed over the simulator, with and without asking it. */
+/**
+ * The shipped forecast of `tutti plan scale`: the advice of docs/algorithms.md, A8, closed over the simulator, with and
+ * without asking it.
+ */
 import { join } from "node:path";
 import { explainScale, readScaleInput, renderScale, runScale } from "@tutti/cli/plans";
 import { type DetailedRun, type Scenario, simulateDetailed } from "@tutti/simulator";

@@ -1,4 +1,7 @@
-/** Load for several nodes from one process: bench:peers' raw sockets to each, and requests that were made before, so that the generator is not the bottleneck. */
+/**
+ * Load for several nodes from one process: bench:peers' raw sockets to each, and requests that were made before, so
+ * that the generator is not the bottleneck.
+ */
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "@tutti/bench";
 import { HttpPool } from "../peers/http-pool.ts";
 

@@ -1,9 +1,11 @@
 /**
- * What a request costs with several nodes: clusters of 1, 2 and 4 nodes on this machine, one after the other in each round, with emulated accelerators and the same
- * open-loop load, spread over all nodes' HTTP ports and over models. Processor time of everything counts, but for the load generator's own.
- * With two nodes one model is asked through each of them alone, too: what it costs that its batcher is elsewhere. `--apart`: without links, as between hosts.
+ * What a request costs with several nodes: clusters of 1, 2 and 4 nodes on this machine, one after the other in each
+ * round, with emulated accelerators and the same open-loop load, spread over all nodes' HTTP ports and over models.
+ * Processor time of everything counts, but for the load generator's own. With two nodes one model is asked through each
+ * of them alone, too: what it costs that its batcher is elsewhere. `--apart`: without links, as between hosts.
  *
- *   npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8] [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]
+ *   npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8]
+ *   [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -39,7 +39,9 @@ export interface ScaleRow {
   readonly parts: Readonly<Record<Part, number>>;
   /** To the cost of the fewest nodes at the same rate. */
   readonly ratio: number;
-  /** The same where each of the fewest nodes has as much to do as each of these; undefined where that was not measured. */
+  /**
+   * The same where each of the fewest nodes has as much to do as each of these; undefined where that was not measured.
+   */
   readonly ratioANode?: number;
   readonly goodShare: number;
   readonly meanBatch: number;
@@ -118,7 +120,10 @@ function rowOf(group: readonly Measured[]): Omit<ScaleRow, "ratio" | "ratioANode
   };
 }
 
-/** A core of a NATS server, the ranker's one thread, and a network interface, by what a request of the most nodes at the highest rate takes of each. */
+/**
+ * A core of a NATS server, the ranker's one thread, and a network interface, by what a request of the most nodes at the
+ * highest rate takes of each.
+ */
 export function boundsOf(
   rows: readonly ScaleRow[],
   { grantsPerSecond, networkGbit }: { readonly grantsPerSecond: number; readonly networkGbit: number },

@@ -1,4 +1,7 @@
-/** What the default does where running times depend on requests, on a seed that nothing was tuned on: `tutti figures --dynamic` draws the whole of it. */
+/**
+ * What the default does where running times depend on requests, on a seed that nothing was tuned on: `tutti figures
+ * --dynamic` draws the whole of it.
+ */
 import { readScenario } from "@tutti/cli/scenarios";
 import { simulate } from "@tutti/simulator";
 import { expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** What the default policy does far from its goodput: half of it, and twice. Rates are its goodput as packages/simulator/README.md has it. */
+/**
+ * What the default policy does far from its goodput: half of it, and twice. Rates are its goodput as
+ * packages/simulator/README.md has it.
+ */
 import { leastBusy, simulate } from "@tutti/simulator";
 import { readScenario } from "@tutti/cli/scenarios";
 import { expect, test } from "vitest";

@@ -32,7 +32,8 @@ test("the papers' workloads are there: members of each family as the papers coun
     [...choicesOf((await ScenarioFile.read(join(import.meta.dirname, name))).axes)].length;
   expect(await membersOf("figure6a.yaml")).toBe(15);
   expect(await membersOf("figure11.yaml")).toBe(8 * 2 * 2);
-  // As Table 1 is printed; the paper counts 5,880 = 7 kinds of models × 7 ratios × 5 SLOs × 24, and doesn't say which 24 of the 36 pairs of number and burstiness.
+  // As Table 1 is printed; the paper counts 5,880 = 7 kinds of models × 7 ratios × 5 SLOs × 24, and doesn't say which
+  // 24 of the 36 pairs of number and burstiness.
   expect(await membersOf("table1-grid.yaml")).toBe(6 * 6 * 7 * 5 * 6);
   expect(await membersOf("table1-mixed.yaml")).toBe(7 * 6);
 });

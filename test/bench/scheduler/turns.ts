@@ -1,14 +1,14 @@
 /**
  * The scheduler in turns, so that ModelThreads and RankThread can run in several threads and still decide the same.
  *
- * Virtual time is cut into turns. What is sent in a turn travels together at its end, and arrives HOP turns after the turn
- * that it was sent in: as on a network, and as messages do that are flushed once per turn of the event loop
+ * Virtual time is cut into turns. What is sent in a turn travels together at its end, and arrives HOP turns after the
+ * turn that it was sent in: as on a network, and as messages do that are flushed once per turn of the event loop
  * (docs/architecture.md, section 2). So a thread may run ahead of the others by up to HOP − 1 turns, and needs no lock.
  *
- *   TU1. Within a turn a model sends at most one offer, its newest (a mailbox of size one: docs/algorithms.md, A5), and an
- *        offer that isn't due before it could be sent a turn later waits: most are overtaken by the next arrival.
- *   TU2. Messages of one turn to one receiver commute: they are about different models and accelerators. So the decisions
- *        don't depend on how models are spread over threads.
+ *   TU1. Within a turn a model sends at most one offer, its newest (a mailbox of size one: docs/algorithms.md, A5), and
+ *        an offer that isn't due before it could be sent a turn later waits: most are overtaken by the next arrival.
+ *   TU2. Messages of one turn to one receiver commute: they are about different models and accelerators. So the
+ *        decisions don't depend on how models are spread over threads.
  */
 import { IndexedHeap } from "@tutti/collections";
 import {

@@ -1,7 +1,9 @@
 /**
- * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside what the scheduler's own arithmetic predicts.
+ * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside what the
+ * scheduler's own arithmetic predicts.
  *
- *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]
+ *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies
+ *   adaptive,deferred,eager] [--json]
  *
  * The model is ResNet50 of Symphony's Table 2: l(b) = 1.053·b + 5.072 ms, SLO 25 ms.
  */

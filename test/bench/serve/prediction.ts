@@ -26,7 +26,10 @@ export interface Prediction {
   readonly busyShare: readonly number[];
 }
 
-/** What the scheduler's own arithmetic says of the same load: the same cores, in virtual time, with the delays that the system measured. */
+/**
+ * What the scheduler's own arithmetic says of the same load: the same cores, in virtual time, with the delays that the
+ * system measured.
+ */
 export function predict(options: PredictionOptions): Prediction {
   const { gpus, slo, rate } = options;
   const runFor = seconds(options.seconds);

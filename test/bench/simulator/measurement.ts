@@ -21,7 +21,8 @@ export function measure<Name extends string>(
 ): Record<Name, Measurement> {
   const names = Object.keys(shapes) as Name[];
   const best = {} as Record<Name, Measurement>;
-  for (const name of names) simulate(scenarioOf(shapes[name], Math.min(requests, 50_000), 1)); // compiled before it is measured
+  // compiled before it is measured
+  for (const name of names) simulate(scenarioOf(shapes[name], Math.min(requests, 50_000), 1));
   for (let i = 0; i < repeat; i++) {
     for (const name of names) {
       const run = measureOnce(shapes[name], requests, i + 1);

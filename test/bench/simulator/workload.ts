@@ -1,4 +1,7 @@
-/** Scenarios to measure the simulator with: equal models of the paper's table 2 (ResNet50), Poisson arrivals, no network delays. */
+/**
+ * Scenarios to measure the simulator with: equal models of the paper's table 2 (ResNet50), Poisson arrivals, no network
+ * delays.
+ */
 import { LatencyTable, staggeredBatch } from "@tutti/profile";
 import type { Scenario } from "@tutti/simulator";
 import { micros, millis } from "@tutti/units";

@@ -31,7 +31,10 @@ export interface StatusEvent {
     readonly measuredUs: Readonly<Record<Measure, number>>;
   }[];
 }
-/** What passed: until a batcher knows of a request, from when a grant was due until it has it, and from a grant's sending until its batch could start. */
+/**
+ * What passed: until a batcher knows of a request, from when a grant was due until it has it, and from a grant's
+ * sending until its batch could start.
+ */
 export type Measure = "arrive" | "grant" | "start";
 /** What is set aside. */
 export type Delay = "ctrl" | "perItem" | "respond" | "guard" | "margin";

@@ -1,15 +1,19 @@
 /**
- * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether spares leave a living leader alone
- * while every core is busy.
+ * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether
+ * spares leave a living leader alone while every core is busy.
  *
- *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--json]
+ *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3]
+ *   [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
- * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an instant falls: what requests and machine make of it by themselves),
- * each once the cluster has `rankers` again and the newest of them has run for `settle` seconds (a process that starts needs a core for one, and is still compiling for some more);
- * `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a request comes every 3 ms, so that whatever the rate (20 leaves two
- * cores to it alone) the next grant never waits for somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too.
- * `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions against each other (autogroup), and not the loops against each thread.
- * `threads`: who had the processors from each SIGKILL to the next grant (Linux).
+ * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an
+ * instant falls: what requests and machine make of it by themselves), each once the cluster has `rankers` again and the
+ * newest of them has run for `settle` seconds (a process that starts needs a core for one, and is still compiling for
+ * some more); `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a
+ * request comes every 3 ms, so that whatever the rate (20 leaves two cores to it alone) the next grant never waits for
+ * somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends,
+ * too. `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs
+ * sessions against each other (autogroup), and not the loops against each thread. `threads`: who had the processors
+ * from each SIGKILL to the next grant (Linux).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -30,7 +34,10 @@ const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.
 const ASKS = { before: 30, after: 60, every: 3 };
 /** Long enough for anything that is measured here; it is ended with the benchmark. */
 const LOAD_SECONDS = "3600";
-/** V8 compiles what runs often in the first seconds, here as in all others, and what compiles takes the cores from what is measured. */
+/**
+ * V8 compiles what runs often in the first seconds, here as in all others, and what compiles takes the cores from what
+ * is measured.
+ */
 const WARM_UP_MS = 10_000;
 const LOOPS = availableParallelism();
 /** Until whoever started it is gone: a session of its own hears no Ctrl-C. */
@@ -70,7 +77,10 @@ interface Result {
   /** From the signal until another ranker's first grant was heard. */
   readonly killed: Times;
   readonly terminated: Times;
-  /** SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s are some ms apart anyway. */
+  /**
+   * SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s
+   * are some ms apart anyway.
+   */
   readonly handedOver: Times;
   /** Between two grants, where nobody ends. */
   readonly control: Times;

@@ -1,4 +1,7 @@
-/** Which threads of the machine have the processors between two moments, as Linux counts it (/proc/<pid>/task/<tid>/schedstat: ns run, ns waited for a core). */
+/**
+ * Which threads of the machine have the processors between two moments, as Linux counts it
+ * (/proc/<pid>/task/<tid>/schedstat: ns run, ns waited for a core).
+ */
 import { closeSync, openSync, readFileSync, readSync, readdirSync } from "node:fs";
 
 /** A thread that is read often: opening all of them takes longer than what is measured. */
@@ -22,7 +25,10 @@ export class ProcessorTime {
   #threads: Thread[] = [];
   #windows = 0;
 
-  /** Opens every thread that there is; those of `victim` have a name of their own. Nothing to read where there is no /proc. */
+  /**
+   * Opens every thread that there is; those of `victim` have a name of their own. Nothing to read where there is no
+   * /proc.
+   */
   open(victim: number): void {
     this.close();
     for (const pid of entriesOf("/proc")) {

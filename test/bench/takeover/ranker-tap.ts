@@ -31,7 +31,8 @@ export class RankerTap {
     const { actor, beat } = subjectsOf("main");
     const grants = new FrameReader().on(GpuGranted, ({ epoch }) => this.#onGrant(epoch));
     const beats = new FrameReader().on(Heartbeat, (heartbeat) => this.#onBeat(heartbeat));
-    // Where grants go, and not whatever anybody sends to anybody: reading that takes a core from those who are measured.
+    // Where grants go, and not whatever anybody sends to anybody: reading that takes a core from those who are
+    // measured.
     const batchers = new Set<ActorKey>();
     const batcherBeats = new FrameReader().on(Heartbeat, ({ key }) => {
       if (batchers.has(key)) return;
@@ -67,7 +68,10 @@ export class RankerTap {
     return pid!;
   }
 
-  /** Sends the leader a signal that ends it. @returns ms until the first grant under a newer epoch, and between the last of an older one and it */
+  /**
+   * Sends the leader a signal that ends it. @returns ms until the first grant under a newer epoch, and between the last
+   * of an older one and it
+   */
   async strike(pid: number, signal: NodeJS.Signals): Promise<{ readonly afterMs: number; readonly pauseMs: number }> {
     const { epoch } = this;
     const since = performance.now();

@@ -1,4 +1,7 @@
-/** What comments in the code say of the members of an interface, or of the properties of an object: documentation stands beside what it documents. */
+/**
+ * What comments in the code say of the members of an interface, or of the properties of an object: documentation stands
+ * beside what it documents.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ts from "typescript";

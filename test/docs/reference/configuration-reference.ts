@@ -1,4 +1,7 @@
-/** docs/reference/configuration.md: files and environment. Keys come from the types that are read into, with their comments. */
+/**
+ * docs/reference/configuration.md: files and environment. Keys come from the types that are read into, with their
+ * comments.
+ */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type Member, ROOT, membersOf, table } from "./code-comments.ts";

@@ -1,4 +1,7 @@
-/** docs/reference/subjects.md: every NATS subject, header, bucket and user, as `packages/protocol` and `packages/bus-nats` declare them. */
+/**
+ * docs/reference/subjects.md: every NATS subject, header, bucket and user, as `packages/protocol` and
+ * `packages/bus-nats` declare them.
+ */
 import { LOCAL_USER, usersOf } from "@tutti/bus-nats";
 import * as protocol from "@tutti/protocol";
 import type { MessageType } from "@tutti/protocol";

@@ -1,4 +1,7 @@
-/** The cluster that is struck: nodes, or two ingresses, two batchers and three rankers; one executor that runs ONNX models and three that emulate them. */
+/**
+ * The cluster that is struck: nodes, or two ingresses, two batchers and three rankers; one executor that runs ONNX
+ * models and three that emulate them.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -19,7 +19,10 @@ export interface HttpHandlers {
   readonly onAnswer: (status: string) => void;
 }
 
-/** Where a gateway does not listen, or a connection breaks, as those that nobody had accepted when it closed, the next one is asked, as by a load balancer. */
+/**
+ * Where a gateway does not listen, or a connection breaks, as those that nobody had accepted when it closed, the next
+ * one is asked, as by a load balancer.
+ */
 export function askOverHttp(gateways: readonly Gateway[], question: HttpQuestion, handlers: HttpHandlers): void {
   const [gateway, ...others] = gateways;
   if (gateway === undefined) return handlers.onAnswer("NO_INGRESS");

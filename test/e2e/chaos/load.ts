@@ -1,4 +1,7 @@
-/** Open-loop load: requests leave when their time has come, whatever became of earlier ones, and every answer to each is kept. */
+/**
+ * Open-loop load: requests leave when their time has come, whatever became of earlier ones, and every answer to each is
+ * kept.
+ */
 import type { Bus, Delivery } from "@tutti/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { Prng } from "@tutti/units";

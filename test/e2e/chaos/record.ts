@@ -1,4 +1,7 @@
-/** What a chaos run leaves to be judged: who asked what and when, what came back, who was struck, and what the tap heard. Times in ms of one clock. */
+/**
+ * What a chaos run leaves to be judged: who asked what and when, what came back, who was struck, and what the tap
+ * heard. Times in ms of one clock.
+ */
 import type { ProcessRole } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 
@@ -6,12 +9,18 @@ import type { ActorKey } from "@tutti/units";
 export interface Layout {
   readonly kind: "node" | "spread";
   readonly nodes: number;
-  /** NATS servers: 3 of one cluster, which are struck as well, or the one that `tutti up` starts, which is not. Default: that one. */
+  /**
+   * NATS servers: 3 of one cluster, which are struck as well, or the one that `tutti up` starts, which is not. Default:
+   * that one.
+   */
   readonly natsServers?: 3;
 }
 export type StruckRole = ProcessRole | "nats";
 
-/** `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server or no gateway knew of one. */
+/**
+ * `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server or no gateway
+ * knew of one.
+ */
 export interface Answer {
   readonly atMs: number;
   readonly status: string;

@@ -1,4 +1,7 @@
-/** The report as one HTML document that needs no network: figures, time without service by role, and the whole run over time. */
+/**
+ * The report as one HTML document that needs no network: figures, time without service by role, and the whole run over
+ * time.
+ */
 import {
   BAD,
   GOOD,

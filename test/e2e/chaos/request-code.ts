@@ -1,9 +1,15 @@
-/** A request's number, told where every part of the system passes it on unchanged: in the last digits of its SLO, which arrivals carry. */
+/**
+ * A request's number, told where every part of the system passes it on unchanged: in the last digits of its SLO, which
+ * arrivals carry.
+ */
 export const APP = "chaos";
 
 /** Of a machine that has its processors to itself. */
 export const SLO_MS = 400;
-/** 250 s at 200 requests a second: no request lives until its code comes again. In microseconds, it is 50 ms more for some than for others. */
+/**
+ * 250 s at 200 requests a second: no request lives until its code comes again. In microseconds, it is 50 ms more for
+ * some than for others.
+ */
 const CODES = 50_000;
 
 export const sloUsOf = (token: number, sloMs: number): number => sloMs * 1_000 + (token % CODES);

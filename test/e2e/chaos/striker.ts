@@ -19,7 +19,10 @@ export interface StrikerOptions {
   readonly onStrike?: (strike: Strike) => void;
 }
 
-/** Strikes one after the other: the next comes when the last one is back, since any ONE actor may die at any moment (docs/architecture.md, T1). */
+/**
+ * Strikes one after the other: the next comes when the last one is back, since any ONE actor may die at any moment
+ * (docs/architecture.md, T1).
+ */
 export class Striker {
   readonly strikes: Strike[] = [];
   readonly #options: StrikerOptions;

@@ -1,6 +1,7 @@
 /**
- * Hears what actors tell each other over NATS, with the credentials of a planner, who may: who lives where, who leads, which ingress told a batcher of
- * which request (unless a link or their own process carries that), and how many each has taken and answered. It says nothing to anybody.
+ * Hears what actors tell each other over NATS, with the credentials of a planner, who may: who lives where, who leads,
+ * which ingress told a batcher of which request (unless a link or their own process carries that), and how many each
+ * has taken and answered. It says nothing to anybody.
  */
 import type { Bus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";

@@ -1,4 +1,7 @@
-/** From the record of a chaos run to what is reported of it, and whether it is as it must be (docs/architecture.md, T1 and T2). Pure. */
+/**
+ * From the record of a chaos run to what is reported of it, and whether it is as it must be (docs/architecture.md, T1
+ * and T2). Pure.
+ */
 import type { ChaosRecord, SentRequest, Strike, StrikeSignal } from "./record.ts";
 
 /** The client reports UNAVAILABLE so long after the deadline (docs/architecture.md, T1). */
@@ -13,7 +16,10 @@ export type Fate =
   /** Answered with its own outputs, by its deadline, or after. */
   | { readonly kind: "in-time" | "late" }
   | { readonly kind: "refused"; readonly cause: string }
-  /** No answer until the client gave up, and what it went through was killed or frozen, an ingress or a NATS server: UNAVAILABLE. */
+  /**
+   * No answer until the client gave up, and what it went through was killed or frozen, an ingress or a NATS server:
+   * UNAVAILABLE.
+   */
   | { readonly kind: "unavailable" }
   /** The same with no such excuse. */
   | { readonly kind: "lost" }
@@ -135,8 +141,9 @@ function fateOf(request: SentRequest, record: ChaosRecord, graceMs: number): Fat
 }
 
 /**
- * Whether an ingress that was killed or frozen in the request's lifetime took it: that of the gateway that was asked, or the one that the tap heard tell a
- * batcher of it. Where it is not known which one took it, it took the request to its grave: `unaccounted` shows that it was none of those that live.
+ * Whether an ingress that was killed or frozen in the request's lifetime took it: that of the gateway that was asked,
+ * or the one that the tap heard tell a batcher of it. Where it is not known which one took it, it took the request to
+ * its grave: `unaccounted` shows that it was none of those that live.
  */
 function isExcused(
   { token, sentMs, via }: SentRequest,
@@ -171,12 +178,15 @@ const wasStruck = (
 ): boolean =>
   strikes.some((strike) => strike.name === name && strike.atMs <= atMs && atMs <= (strike.backMs ?? Infinity));
 const hasIngress = ({ role }: Strike): boolean => role === "ingress" || role === "node";
-/** Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that takes a while. */
+/**
+ * Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that
+ * takes a while.
+ */
 const SENT_BUT_NOT_GONE_MS = 250;
 
 /**
- * Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and the server goes on giving them some; a frozen NATS server keeps
- * its clients: nothing of then is judged.
+ * Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and
+ * the server goes on giving them some; a frozen NATS server keeps its clients: nothing of then is judged.
  */
 function isAftermath(strike: Strike, sentMs: number): boolean {
   const within = (fromMs: number, untilMs: number): boolean => sentMs >= fromMs && sentMs <= untilMs;
@@ -187,8 +197,9 @@ function isAftermath(strike: Strike, sentMs: number): boolean {
 }
 
 /**
- * A living ingress counts what it takes and what it answers. Answers name no ingress, but every request that the tap heard of is known, and every other one was
- * answered at the door or told within a host; so what is taken and neither is missing.
+ * A living ingress counts what it takes and what it answers. Answers name no ingress, but every request that the tap
+ * heard of is known, and every other one was answered at the door or told within a host; so what is taken and neither
+ * is missing.
  */
 function unaccountedOf({ requests, takers, counted }: ChaosRecord): number {
   const told = new Map<number, number>();

@@ -19,8 +19,9 @@ export interface AllegianceOptions {
 }
 
 /**
- * Which leader each ModelThread offers to: that of its model's sub-cluster (PL2). When the model moves, its candidate is withdrawn from one leader and offered to the
- * other at once; what was dispatched runs where it is, and grants of the first leader that still come are given back.
+ * Which leader each ModelThread offers to: that of its model's sub-cluster (PL2). When the model moves, its candidate
+ * is withdrawn from one leader and offered to the other at once; what was dispatched runs where it is, and grants of
+ * the first leader that still come are given back.
  */
 export class Allegiance {
   readonly leaders: LeaderWatch;
@@ -51,8 +52,8 @@ export class Allegiance {
   }
 
   /**
-   * Of a leader that is not the thread's own. Its epoch says nothing to the thread: epochs of several sub-clusters have no order. A leader whose announcement
-   * has not come yet is known by its heartbeats as a spare.
+   * Of a leader that is not the thread's own. Its epoch says nothing to the thread: epochs of several sub-clusters have
+   * no order. A leader whose announcement has not come yet is known by its heartbeats as a spare.
    */
   isForeign(entry: ThreadEntry, { epoch }: Grant, ranker: ActorKey): boolean {
     const { directory } = this.#options.station;

@@ -5,7 +5,10 @@ import { type ActorKey, type Instant, ALWAYS, after, millis, type ThreadId } fro
 const GAPS_MAX = 64;
 /** What was asked for so often and did not come is no longer held by its ingress. */
 const ASKINGS_MAX = 4;
-/** Whoever wakes reads the heartbeats of all its sleep at once, and would have asked for the last time before the first answer can be here. */
+/**
+ * Whoever wakes reads the heartbeats of all its sleep at once, and would have asked for the last time before the first
+ * answer can be here.
+ */
 const ASK_AGAIN_AFTER = millis(5);
 
 interface Gap {
@@ -28,7 +31,10 @@ export interface MissedRange {
 }
 export type ArrivalVerdict = "fresh" | "repeated" | MissedRange;
 
-/** The order of arrivals per (ingress, thread): tells repeated ones from fresh ones, and notices what was lost on the way. */
+/**
+ * The order of arrivals per (ingress, thread): tells repeated ones from fresh ones, and notices what was lost on the
+ * way.
+ */
 export class ArrivalOrder {
   readonly #lanes = new Map<ActorKey, Map<ThreadId, Lane>>();
 
@@ -53,7 +59,8 @@ export class ArrivalOrder {
   missing(ingress: ActorKey, thread: ThreadId, term: number, last: number, now: Instant): MissedRange | undefined {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return undefined;
-    // What came before the last heartbeat was sent before this one: numbers beyond it are nobody's, and would pass for what is still to come.
+    // What came before the last heartbeat was sent before this one: numbers beyond it are nobody's, and would pass for
+    // what is still to come.
     if (last + 1 < lane.nextAtBeat) {
       lane.next = last + 1;
       lane.gaps = lane.gaps.filter(({ from }) => from < lane.next);
@@ -63,7 +70,8 @@ export class ArrivalOrder {
       lane.next = last + 1;
     }
     lane.nextAtBeat = lane.next;
-    // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would pass for a repetition.
+    // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would
+    // pass for a repetition.
     const isOver = ({ askings, askedAt }: Gap): boolean =>
       askings >= ASKINGS_MAX && now >= after(askedAt, ASK_AGAIN_AFTER);
     while (lane.gaps[0] !== undefined && isOver(lane.gaps[0])) lane.gaps.shift();

@@ -1,14 +1,17 @@
 /**
- * Which models a batcher hands on so that the batchers of a cluster are evenly loaded. The processor time of a request hardly depends on its model, so the load of a
- * model is its requests a second, plus a constant for having it at all. Each batcher decides on its own models alone, from its own measurements and the one number
- * that every other batcher's heartbeats carry: so the loads need not be seen alike by all, and a wrong view costs a move at worst, never a model.
+ * Which models a batcher hands on so that the batchers of a cluster are evenly loaded. The processor time of a request
+ * hardly depends on its model, so the load of a model is its requests a second, plus a constant for having it at all.
+ * Each batcher decides on its own models alone, from its own measurements and the one number that every other batcher's
+ * heartbeats carry: so the loads need not be seen alike by all, and a wrong view costs a move at worst, never a model.
  *
- *   BAL-1. A change of loads is answered by the most loaded batcher alone, with one move to the least loaded, and only if that pays: the one has more than a quarter
- *          more than the other, and after the move the greater of the two is lower by at least a twentieth (or the two are nearer and still in the same order).
+ *   BAL-1. A change of loads is answered by the most loaded batcher alone, with one move to the least loaded, and only
+ *          if that pays: the one has more than a quarter more than the other, and after the move the greater of the two
+ *          is lower by at least a twentieth (or the two are nearer and still in the same order).
  *   BAL-2. Constant loads come to rest: each move lowers the sum of the squares of loads.
  *   BAL-3. At rest the most loaded batcher has at most twice what the best assignment leaves it.
  *   BAL-4. A batcher that joins is given its part at once: each of the others hands it what it has above the average.
- *   BAL-5. A batcher that leaves hands on everything: the most loaded model first, each to whoever has the least by then.
+ *   BAL-5. A batcher that leaves hands on everything: the most loaded model first, each to whoever has the least by
+ *          then.
  *
  * A batcher has no advantage from where it runs, such as in the process of the leading ranker.
  */

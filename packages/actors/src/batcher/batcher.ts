@@ -47,16 +47,16 @@ export interface BatcherConfig extends ActorConfig {
   readonly prefer?: Preference;
   readonly gather: "target" | "head";
   /**
-   * What is known of running times that depend on the input: the distribution of each application and how long each request is (`hints`, the default), the
-   * distributions alone, or nothing but mean latencies. For comparisons.
+   * What is known of running times that depend on the input: the distribution of each application and how long each
+   * request is (`hints`, the default), the distributions alone, or nothing but mean latencies. For comparisons.
    */
   readonly latency?: "hints" | "distributions" | "means";
   /** Overrides the models' own patience: 0 eager … 1 full deferral. */
   readonly patience?: number;
   readonly delayFloors: DelayFloors;
   /**
-   * Share of its SLO that a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b) wide: a machine that is late by more
-   * than that once would turn a deferred request into a refused one.
+   * Share of its SLO that a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b)
+   * wide: a machine that is late by more than that once would turn a deferred request into a refused one.
    */
   readonly marginShare: number;
 }
@@ -101,8 +101,8 @@ class Batcher implements Actor {
     this.#station = new Station(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
-      // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what it asked; one that died costs a
-      // few useless rows until its time-out.
+      // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what
+      // it asked; one that died costs a few useless rows until its time-out.
       probes: ({ role }) => role === "batcher",
       beat: () => this.#beat(),
       stats: () => this.#stats(),
@@ -225,7 +225,8 @@ class Batcher implements Actor {
     this.#station.onPacked(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
-      // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it expires.
+      // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it
+      // expires.
       if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
       if (grant.term > entry.term) return;
       if (this.#allegiance.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
@@ -357,7 +358,8 @@ class Batcher implements Actor {
     const now = this.#now();
     for (const batch of this.#dispatcher.outstanding.values()) {
       if (batch.askAt > now) continue;
-      // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that is gone answers nothing.
+      // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that is
+      // gone answers nothing.
       const { directory } = this.#station;
       const mayRun = now <= batch.lastDeadline && directory.get(batch.executor) !== undefined;
       const mayAnswer = batch.askings < ASKINGS_MAX && !directory.isGone(batch.executor);

@@ -46,7 +46,10 @@ export interface Outstanding {
   readonly firstAt: Instant;
 }
 
-/** Secrets kept, also of ingresses that are silent: one that was falsely given up must not have its pulls refused until it introduces itself anew. */
+/**
+ * Secrets kept, also of ingresses that are silent: one that was falsely given up must not have its pulls refused until
+ * it introduces itself anew.
+ */
 const SECRETS_MAX = 1_024;
 
 /** How long past its planned end a batch may run before it is asked for. */

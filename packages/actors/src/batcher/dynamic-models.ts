@@ -7,7 +7,10 @@ import type { Variation } from "./sample-marks.ts";
 export const variationOf = (model: CatalogModel, bucket: number): Variation =>
   model.times?.buckets[bucket]?.kind ?? "unknown";
 
-/** Profiles take milliseconds to reckon, and the running times that they come from stay the same while latency tables change. */
+/**
+ * Profiles take milliseconds to reckon, and the running times that they come from stay the same while latency tables
+ * change.
+ */
 const made = new WeakMap<BucketRunTimes, { readonly profile: DynamicProfile | undefined }>();
 
 /** What a ModelThread of this bucket schedules by; undefined for a model whose latency table says all. */

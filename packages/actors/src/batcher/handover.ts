@@ -2,15 +2,19 @@ import type { Clock } from "@tutti/clock";
 import { type ActorKey, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 
-/** Handed on at a time where nobody leaves: each new holder is cold for a moment, and one that has just started is cold altogether. */
+/**
+ * Handed on at a time where nobody leaves: each new holder is cold for a moment, and one that has just started is cold
+ * altogether.
+ */
 const PASSING_MAX = 2;
 /** An heir that has not taken a model by then is not offered any for a while. */
 const GIVE_UP_AFTER = millis(500);
 const SHUNNED_FOR = seconds(2);
 
 /**
- * What passing may take, from the last batch of the old holder to the first that the new one can send: the store's answer, the watch, and the ingresses sending
- * again what waits. A thread that is about to be passed starts its batches earlier by so much, so that none falls due in between.
+ * What passing may take, from the last batch of the old holder to the first that the new one can send: the store's
+ * answer, the watch, and the ingresses sending again what waits. A thread that is about to be passed starts its batches
+ * earlier by so much, so that none falls due in between.
  */
 export const PASSING_TAKES: Micros = millis(8);
 
@@ -35,9 +39,10 @@ export interface HandoverOptions {
 }
 
 /**
- * Passes models on without a pause. The holder offers, the heir writes the lease, and until the holder is shown the new term it goes on as before: so the
- * lease is only ever written by who will serve under it, and a lost offer or a dead heir costs nothing but time. The ingresses send the heir what no executor
- * has pulled; what the old holder has sent out runs and is answered as ever.
+ * Passes models on without a pause. The holder offers, the heir writes the lease, and until the holder is shown the new
+ * term it goes on as before: so the lease is only ever written by who will serve under it, and a lost offer or a dead
+ * heir costs nothing but time. The ingresses send the heir what no executor has pulled; what the old holder has sent
+ * out runs and is answered as ever.
  */
 export class Handover {
   readonly #options: HandoverOptions;
@@ -52,7 +57,10 @@ export class Handover {
     return this.#passing.has(modelNumber);
   }
 
-  /** Every 20 ms. A model is offered from the tick after that on which its threads were told: by then their early batches have left. */
+  /**
+   * Every 20 ms. A model is offered from the tick after that on which its threads were told: by then their early
+   * batches have left.
+   */
   tick(): void {
     this.#continue();
     const now = this.#options.clock.now();

@@ -1,4 +1,6 @@
-/** Which models this batcher holds: when it may be given any, what it takes, what it hands on, and when it may leave. */
+/**
+ * Which models this batcher holds: when it may be given any, what it takes, what it hands on, and when it may leave.
+ */
 import type { Alarm } from "@tutti/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
@@ -149,7 +151,10 @@ export class Holdings {
     this.leases.close();
   }
 
-  /** Who is given models must be able to serve them at once: a batch needs a leader's grant and the secrets of the ingresses that it pulls from. */
+  /**
+   * Who is given models must be able to serve them at once: a batch needs a leader's grant and the secrets of the
+   * ingresses that it pulls from.
+   */
   #becomeReady(): void {
     const { allegiance, station, dispatcher } = this.#options;
     if (allegiance.leaders.size === 0 || this.leaving || !this.#hasLeaders) return;
@@ -160,7 +165,10 @@ export class Holdings {
     this.leases.changed();
   }
 
-  /** Every model's sub-cluster has a leader; one that has none for as long as it takes to hear of it must not keep us from serving the others. */
+  /**
+   * Every model's sub-cluster has a leader; one that has none for as long as it takes to hear of it must not keep us
+   * from serving the others.
+   */
   get #hasLeaders(): boolean {
     const { catalog, allegiance, ports } = this.#options;
     if (ports.clock.now() >= this.#knowsPeersAt) return true;

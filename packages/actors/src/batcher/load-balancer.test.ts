@@ -97,7 +97,10 @@ test("when an heir of a leaving batcher is gone too, its part goes to another, a
   expect(movesOf(balancer).map(([, to]) => to)).toEqual([other, other, other]);
 });
 
-/** Batchers that serve models of constant rates, each reading what arrives from second to second, with the heartbeat of a second ago of the others. */
+/**
+ * Batchers that serve models of constant rates, each reading what arrives from second to second, with the heartbeat of
+ * a second ago of the others.
+ */
 test("loads that only vary by chance come to rest within minutes, and no model goes to and fro", () => {
   const prng = new Prng(5);
   const clock = new VirtualClock();

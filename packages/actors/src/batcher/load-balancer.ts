@@ -2,11 +2,16 @@ import type { Clock } from "@tutti/clock";
 import { ALWAYS, type ActorKey, type Instant, type Micros, NEVER, after, seconds } from "@tutti/units";
 import { type Loads, type OwnedModel, legaciesOf, moveThatPays, sharesOf } from "./balance.ts";
 
-/** Between two moves that a change of loads calls for: longer than the load of a moved model takes to show at its new holder. */
+/**
+ * Between two moves that a change of loads calls for: longer than the load of a moved model takes to show at its new
+ * holder.
+ */
 export const BALANCE_EVERY: Micros = seconds(3);
 /** A model that was handed on to balance loads is not handed on for that reason again before. */
 export const STAYS_FOR: Micros = seconds(30);
-/** A batcher that joins is offered its part for so long; what it has not taken by then is left to the next balancing. */
+/**
+ * A batcher that joins is offered its part for so long; what it has not taken by then is left to the next balancing.
+ */
 const JOINING_FOR: Micros = seconds(5);
 
 export interface LoadBalancerOptions {
@@ -19,7 +24,10 @@ export interface LoadBalancerOptions {
   readonly leaving: () => boolean;
 }
 
-/** Decides which models this batcher hands on, and to whom (balance.ts): at once where a batcher joins or this one leaves, otherwise one now and then. */
+/**
+ * Decides which models this batcher hands on, and to whom (balance.ts): at once where a batcher joins or this one
+ * leaves, otherwise one now and then.
+ */
 export class LoadBalancer {
   readonly #options: LoadBalancerOptions;
   readonly #joined = new Set<ActorKey>();

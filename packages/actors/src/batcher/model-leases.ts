@@ -26,13 +26,15 @@ export interface ModelLeasesOptions {
 }
 
 /**
- * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is the term. Who takes a model that has no
- * living holder is worked out in spread.ts, who should hand one on in balance.ts.
+ * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is
+ * the term. Who takes a model that has no living holder is worked out in spread.ts, who should hand one on in
+ * balance.ts.
  *
- * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the store and not each other would
- * otherwise take every model from one another as fast as the store answers, and each move costs all that waits. One that is proved dead is inherited from at
- * once, if it has not written the lease since then: what was proved was that its connection had gone, and it may be back without having been heard. It can only be proved
- * dead anew when its connection has gone anew, so that can't go back and forth.
+ * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the
+ * store and not each other would otherwise take every model from one another as fast as the store answers, and each
+ * move costs all that waits. One that is proved dead is inherited from at once, if it has not written the lease since
+ * then: what was proved was that its connection had gone, and it may be back without having been heard. It can only be
+ * proved dead anew when its connection has gone anew, so that can't go back and forth.
  */
 export class ModelLeases {
   readonly #options: ModelLeasesOptions;
@@ -58,7 +60,10 @@ export class ModelLeases {
     this.#terms.delete(modelNumber);
   }
 
-  /** Something about a model or a batcher changed: all that changed in this turn of the event loop is looked at together. */
+  /**
+   * Something about a model or a batcher changed: all that changed in this turn of the event loop is looked at
+   * together.
+   */
   changed(): void {
     this.#wakeAt(this.#options.clock.now());
   }
@@ -121,7 +126,8 @@ export class ModelLeases {
     this.#trying.add(number);
     const value = toJson({ batcher: self });
     store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, (result) => {
-      // Won or lost, the watch tells everybody, ourselves included, who holds it; a store that did not answer is asked again by the next claimAll.
+      // Won or lost, the watch tells everybody, ourselves included, who holds it; a store that did not answer is asked
+      // again by the next claimAll.
       this.#trying.delete(number);
       if (result !== "conflict") return;
       // Who won may have been told while we were still trying, and may be nobody that we hear.

@@ -6,7 +6,10 @@ import { MODELS_MAX } from "@tutti/protocol";
 
 /** How long before the ranker's timer for it an offer leaves, beside its delay once more. */
 const LEAD: Micros = millis(2);
-/** The same for one that replaces an offer which the ranker has: should it come late, the ranker grants for the smaller batch, and the grant takes the larger. */
+/**
+ * The same for one that replaces an offer which the ranker has: should it come late, the ranker grants for the smaller
+ * batch, and the grant takes the larger.
+ */
 const REPLACE_LEAD: Micros = millis(1);
 /** A coarse timer will do for what leaves two milliseconds early; a precise one costs a wake-up and a spin. */
 const TICK: Micros = millis(1);
@@ -23,10 +26,12 @@ interface Gated {
 }
 
 /**
- * The ranker grants nothing before a candidate's model timer, and while requests arrive each changes the candidate: so after the first, which tells the ranker
- * that an accelerator will be needed and until when it may give it idle time, offers are held back until shortly before their plan is due, and only the newest
- * leaves (docs/algorithms.md, A5: only the newest candidate need reach the rank logic). One that the ranker has already is replaced at once where it would act on
- * it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due earlier with each request.
+ * The ranker grants nothing before a candidate's model timer, and while requests arrive each changes the candidate: so
+ * after the first, which tells the ranker that an accelerator will be needed and until when it may give it idle time,
+ * offers are held back until shortly before their plan is due, and only the newest leaves (docs/algorithms.md, A5: only
+ * the newest candidate need reach the rank logic). One that the ranker has already is replaced at once where it would
+ * act on it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due earlier
+ * with each request.
  */
 export class OfferGate {
   readonly #clock: Clock;
@@ -65,7 +70,10 @@ export class OfferGate {
     }
   }
 
-  /** When a grant should have been sent: the newest candidate was known and due, and the accelerator as good as free; when it was sent, if that was earlier. */
+  /**
+   * When a grant should have been sent: the newest candidate was known and due, and the accelerator as good as free;
+   * when it was sent, if that was earlier.
+   */
   dueAt({ thread, freeAt, sentAt }: Grant): Instant {
     const gated = this.#gated.get(thread);
     if (gated === undefined || gated.candidate.batchSize === 0) return sentAt;
@@ -78,7 +86,10 @@ export class OfferGate {
     const gated = this.#gated.get(thread);
     if (gated !== undefined) gated.sent = "nothing";
   }
-  /** The ranker that has its offer is not to grant it anything: accelerators would go to nobody until the offer is stale. */
+  /**
+   * The ranker that has its offer is not to grant it anything: accelerators would go to nobody until the offer is
+   * stale.
+   */
   withdraw(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
     if (gated === undefined) return;

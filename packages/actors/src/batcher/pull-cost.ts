@@ -25,12 +25,13 @@ export interface DelayFloors {
 }
 
 /**
- * delay(b) = d_ctrl + d_data·b as it really is (docs/architecture.md, 5): from the rank timer's firing until the executor could start, pulls included. d_data is
- * the slope of a fading least-squares line over (b, delay), since a pull of one item is mostly round trip and must not be charged b times; d_ctrl is a
- * high quantile of what remains.
+ * delay(b) = d_ctrl + d_data·b as it really is (docs/architecture.md, 5): from the rank timer's firing until the
+ * executor could start, pulls included. d_data is the slope of a fading least-squares line over (b, delay), since a
+ * pull of one item is mostly round trip and must not be charged b times; d_ctrl is a high quantile of what remains.
  *
- * The slope is believed between its floor and SLOPE_MAX floors. When the machine is short of processors, batches grow and everything is late at the
- * same time; a line through that blames the items (seen: 2 ms each), which makes batches of more than a few infeasible, and the shortage worse.
+ * The slope is believed between its floor and SLOPE_MAX floors. When the machine is short of processors, batches grow
+ * and everything is late at the same time; a line through that blames the items (seen: 2 ms each), which makes batches
+ * of more than a few infeasible, and the shortage worse.
  */
 export class PullCost {
   readonly #ctrlFloor: Micros;

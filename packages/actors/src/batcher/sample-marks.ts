@@ -40,8 +40,9 @@ interface ThreadMarks {
 }
 
 /**
- * Marks requests whose running time alone is wanted, at most so many a second of each application (docs/algorithms.md, B9). The first that is dispatched after a
- * random moment is taken: moments know nothing of how long requests take, so long ones are no likelier to be marked than short ones.
+ * Marks requests whose running time alone is wanted, at most so many a second of each application (docs/algorithms.md,
+ * B9). The first that is dispatched after a random moment is taken: moments know nothing of how long requests take, so
+ * long ones are no likelier to be marked than short ones.
  */
 export class SampleMarks {
   readonly #threads = new Map<ThreadId, ThreadMarks>();

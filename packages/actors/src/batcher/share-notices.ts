@@ -35,7 +35,10 @@ export const isShedReport = ({ thread, term, classes }: Shed): boolean =>
   classes.length <= SHARE_CLASSES_MAX &&
   classes.every(isShedClass);
 
-/** Tells ingresses how much of what an overloaded thread is sent they should refuse themselves, and hears how much they did. */
+/**
+ * Tells ingresses how much of what an overloaded thread is sent they should refuse themselves, and hears how much they
+ * did.
+ */
 export class ShareNotices {
   readonly #station: Station;
   readonly #threads: ThreadTable;
@@ -92,7 +95,10 @@ export class ShareNotices {
   }
 }
 
-/** What the model's operator says of who counts how much. What is no weights is as good as nothing said: the store can hold anything (T8). */
+/**
+ * What the model's operator says of who counts how much. What is no weights is as good as nothing said: the store can
+ * hold anything (T8).
+ */
 export function shareRulesOf({
   shares: given,
   priorityFloor,

@@ -1,7 +1,8 @@
 /**
- * Which batcher takes a model that has no living holder. Every batcher works it out for itself from what all of them are shown, the leases in the store and the
- * heartbeats of who lives, and takes its own part: so nobody decides, and two that see the same never want different things. Measured loads would not do: they
- * differ from one view to the next, and a model waits while two batchers each wait for the other. Loads are evened out afterwards (balance.ts).
+ * Which batcher takes a model that has no living holder. Every batcher works it out for itself from what all of them
+ * are shown, the leases in the store and the heartbeats of who lives, and takes its own part: so nobody decides, and
+ * two that see the same never want different things. Measured loads would not do: they differ from one view to the
+ * next, and a model waits while two batchers each wait for the other. Loads are evened out afterwards (balance.ts).
  *
  *   S1. Models without a holder go one by one to whoever holds the fewest.
  *   S2. A model with a living holder stays there.
@@ -29,7 +30,8 @@ export function heirsOf(holdings: readonly Holding[], takers: readonly ActorKey[
     if (holder === undefined) homeless.push(number);
     else if (count !== undefined) held.set(holder, count + 1);
   }
-  // In an order that has nothing to do with that in which models were made: those made together are often busy together.
+  // In an order that has nothing to do with that in which models were made: those made together are often busy
+  // together.
   for (const number of homeless.sort((a, b) => scrambled(a) - scrambled(b))) {
     const heir = fewest(held, number);
     held.set(heir, held.get(heir)! + 1);

@@ -27,9 +27,10 @@ export interface StallDetectorOptions {
 }
 
 /**
- * Models that could be served and answer nothing: requests come, an accelerator is idle, and no batch of them ends. Whatever is believed on the way to the
- * accelerators, it is made anew: the threads start under a new term, and the ranker, which is told by a heartbeat, forgets what it was offered. Where all
- * accelerators are busy, the model waits its turn: a new start would only cost it what it has learnt.
+ * Models that could be served and answer nothing: requests come, an accelerator is idle, and no batch of them ends.
+ * Whatever is believed on the way to the accelerators, it is made anew: the threads start under a new term, and the
+ * ranker, which is told by a heartbeat, forgets what it was offered. Where all accelerators are busy, the model waits
+ * its turn: a new start would only cost it what it has learnt.
  */
 export class StallDetector {
   readonly #options: StallDetectorOptions;
@@ -73,7 +74,10 @@ export class StallDetector {
   has(modelNumber: number): boolean {
     return this.#stalled.has(modelNumber);
   }
-  /** For the next heartbeat: the models that were started anew since the last. One that is lost is followed by the next new start. */
+  /**
+   * For the next heartbeat: the models that were started anew since the last. One that is lost is followed by the next
+   * new start.
+   */
   news(): { readonly stalled?: readonly number[] } {
     return this.#news.length === 0 ? {} : { stalled: this.#news.splice(0) };
   }

@@ -58,7 +58,10 @@ export class ThreadKeeper {
     this.#options = options;
   }
 
-  /** B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be taken for old ones. */
+  /**
+   * B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be
+   * taken for old ones.
+   */
   hasRunUnder(modelNumber: number, term: number): boolean {
     return this.#startedUnder.get(modelNumber) === term;
   }
@@ -140,7 +143,9 @@ export class ThreadKeeper {
       .filter((entry) => entry !== undefined);
   }
 
-  /** A thread that begins without a predecessor's word: the way to rankers and executors is that of our other threads. */
+  /**
+   * A thread that begins without a predecessor's word: the way to rankers and executors is that of our other threads.
+   */
   #neighbours(): MeasuredDelays | undefined {
     const at = this.#options.clock.now();
     let slowest: MeasuredDelays | undefined;

@@ -16,21 +16,29 @@ export interface ThreadEntry {
   /** Whose leader it offers to; undefined: nobody's, its model waits to be placed. */
   subCluster: string | undefined;
   arrivals: number;
-  /** Total of what fresh arrivals took from their ingress to here: so much of each SLO is gone before a batch can be planned. */
+  /**
+   * Total of what fresh arrivals took from their ingress to here: so much of each SLO is gone before a batch can be
+   * planned.
+   */
   arrivalLagUs: number;
   /** Batches reported done, and the total from their grants until they could start. */
   finished: number;
   startDelayUs: number;
   /** Of those finished, the ones that could start only after more than was set aside for it. */
   lateStarts: number;
-  /** Grants, and the total of what passed from when each was due (OfferGate.dueAt) until it was here: meanwhile more requests joined than were planned with. */
+  /**
+   * Grants, and the total of what passed from when each was due (OfferGate.dueAt) until it was here: meanwhile more
+   * requests joined than were planned with.
+   */
   grants: number;
   grantLagUs: number;
   batches: number;
   items: number;
   infeasible: number;
   overloaded: number;
-  /** Requests since the last batch that ran, the first deadline of them, and when the last of them came: StallDetector. */
+  /**
+   * Requests since the last batch that ran, the first deadline of them, and when the last of them came: StallDetector.
+   */
   unanswered: number;
   answerDueAt: Instant;
   askedAt: Instant;

@@ -1,12 +1,17 @@
 /**
- * Marked requests run again alone, on idle time (docs/algorithms.md, B9): how long a request takes can't be seen in a batch.
+ * Marked requests run again alone, on idle time (docs/algorithms.md, B9): how long a request takes can't be seen in a
+ * batch.
  *
- *   AR1. A run that nobody asked for begins only in time that the ranker gave, and only while nothing is accepted (T4): no candidate was due then.
- *   AR2. On each accelerator such runs take at most `share` of the time, copies for a shadow SHADOW_SHARE: whoever arrives meanwhile waits for it.
- *   AR3. Neither which row runs next nor for how long time is asked depends on how long that row takes: samples would lie.
- *   AR4. As long as there is no idle time for that, what a request takes alone is reckoned from its length (LengthBook): samples are had either way.
- *   AR5. Of the samples of a model some run twice: how much the time of one request varies by itself can't be seen otherwise. One whose inputs are declared to vary is
- *        known to be dynamic, and needs none.
+ *   AR1. A run that nobody asked for begins only in time that the ranker gave, and only while nothing is accepted (T4):
+ *        no candidate was due then.
+ *   AR2. On each accelerator such runs take at most `share` of the time, copies for a shadow SHADOW_SHARE: whoever
+ *        arrives meanwhile waits for it.
+ *   AR3. Neither which row runs next nor for how long time is asked depends on how long that row takes: samples would
+ *        lie.
+ *   AR4. As long as there is no idle time for that, what a request takes alone is reckoned from its length
+ *        (LengthBook): samples are had either way.
+ *   AR5. Of the samples of a model some run twice: how much the time of one request varies by itself can't be seen
+ *        otherwise. One whose inputs are declared to vary is known to be dynamic, and needs none.
  */
 import type { Alarm, Clock } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
@@ -229,7 +234,10 @@ export class AloneRuns {
     this.#told.clear();
   }
 
-  /** Totals: `aloneDelayed` batches waited `aloneDelayUs` in all for such a run to end, longer than the ranker had planned. */
+  /**
+   * Totals: `aloneDelayed` batches waited `aloneDelayUs` in all for such a run to end, longer than the ranker had
+   * planned.
+   */
   figures(): Record<string, number> {
     return {
       aloneRuns: this.#runs,

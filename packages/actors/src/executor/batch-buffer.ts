@@ -11,8 +11,8 @@ import {
 import { copyBlock } from "@tutti/wire";
 
 /**
- * The inputs of one batch while they come in: each row is copied once, into its place in the buffers that the engine will own. Rows arrive in any
- * order and take the next free place; those that never come leave the batch smaller.
+ * The inputs of one batch while they come in: each row is copied once, into its place in the buffers that the engine
+ * will own. Rows arrive in any order and take the next free place; those that never come leave the batch smaller.
  */
 export class BatchBuffer {
   readonly #spec: ModelSpec;

@@ -1,4 +1,7 @@
-/** Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2 and X3 of the executor. */
+/**
+ * Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2
+ * and X3 of the executor.
+ */
 import type { Clock } from "@tutti/clock";
 import type { RunOutcome } from "@tutti/engine";
 import { type BatchDispatched, BatchFinished, type PulledItem } from "@tutti/protocol";
@@ -44,9 +47,14 @@ export interface BatchRunnerOptions {
   readonly onIdle: () => void;
 }
 
-/** How long an ingress may be late with its rows before a batch that is due starts without them; it is told then that they did not run. */
+/**
+ * How long an ingress may be late with its rows before a batch that is due starts without them; it is told then that
+ * they did not run.
+ */
 const PULL_GRACE = millis(2);
-/** However late a batch may start: an ingress answers at once, and one that is not there must not hold a place for long. */
+/**
+ * However late a batch may start: an ingress answers at once, and one that is not there must not hold a place for long.
+ */
 const PULL_MS_MAX = 3_000;
 /** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
 const OBSERVED_MAX = 4_096;

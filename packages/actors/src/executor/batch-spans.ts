@@ -13,8 +13,9 @@ export interface BatchRan {
 }
 
 /**
- * One span per batch, in a trace of its own and linked to those of its requests; undefined where nobody traces. Begun when its results are about to be pushed, since
- * they carry its context. A batch that failed or ended late is kept with links to all its requests, which are late too.
+ * One span per batch, in a trace of its own and linked to those of its requests; undefined where nobody traces. Begun
+ * when its results are about to be pushed, since they carry its context. A batch that failed or ended late is kept with
+ * links to all its requests, which are late too.
  */
 export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | undefined {
   if (!tracer.enabled && run.traceparents.length === 0) return undefined;
@@ -62,7 +63,10 @@ export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan
   span.end(ran.pushedAt, ran.error);
 }
 
-/** The window in which the scheduler meant the batch to start (docs/algorithms.md, A3), relative to its grant, in microseconds. */
+/**
+ * The window in which the scheduler meant the batch to start (docs/algorithms.md, A3), relative to its grant, in
+ * microseconds.
+ */
 function windowOf(batch: BatchDispatched) {
   return {
     "tutti.deadline": batch.latest + batch.expectedRun,

@@ -17,7 +17,10 @@ const FLOATS: Partial<Record<DataType, { readonly bytes: number; readonly read: 
   FP64: { bytes: 8, read: (view, at) => view.getFloat64(at, true) },
 };
 
-/** What two models made of the same input. @param tolerance - of numbers with a fraction; by data type when left out; all others must be equal */
+/**
+ * What two models made of the same input. @param tolerance - of numbers with a fraction; by data type when left out;
+ * all others must be equal
+ */
 export function compareOutputs(a: readonly Tensor[], b: readonly Tensor[], tolerance?: number): Comparison {
   let isEqual = a.length === b.length;
   let differenceMost = isEqual ? 0 : Infinity;

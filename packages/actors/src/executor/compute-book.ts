@@ -1,4 +1,7 @@
-/** Where the time of a model's batches went at this executor, in Triton's three parts: inputs pulled, run, outputs pushed. */
+/**
+ * Where the time of a model's batches went at this executor, in Triton's three parts: inputs pulled, run, outputs
+ * pushed.
+ */
 import { type StatsReported, threadName } from "@tutti/protocol";
 import { type Micros, type ThreadId, between, bucketOf } from "@tutti/units";
 import type { Run } from "./run.ts";

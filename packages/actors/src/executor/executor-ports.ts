@@ -8,7 +8,10 @@ import type { ActorConfig, ActorPorts } from "../ports.ts";
 export interface ExecutorConfig extends ActorConfig {
   /** Accepted and unfinished batches per accelerator; a ranker that knows our free time never needs more than two. */
   readonly acceptedMax?: number;
-  /** How long a drain, or one that leaves its sub-cluster, waits for batches whose grants were on the way when it began. Default: 250 ms. */
+  /**
+   * How long a drain, or one that leaves its sub-cluster, waits for batches whose grants were on the way when it began.
+   * Default: 250 ms.
+   */
   readonly lingerFor?: Micros;
   /** How long a model that has left its sub-cluster is kept. Default: 1 s. */
   readonly keptFor?: Micros;
@@ -24,7 +27,9 @@ export interface ExecutorPorts extends ActorPorts {
   readonly engines: readonly { readonly gpu: GpuId; readonly engine: Engine }[];
   /** The engine is unusable: the process must end, and be started again. */
   readonly onFault: (reason: string) => void;
-  /** It takes another's place on its accelerators: it is ready when it could serve, and serves once `release` is called. */
+  /**
+   * It takes another's place on its accelerators: it is ready when it could serve, and serves once `release` is called.
+   */
   readonly held?: (release: () => void) => void;
   /** What earlier processes of these accelerators were doing when they ended without a word. */
   readonly lastRuns?: readonly LastRun[];

@@ -1,10 +1,13 @@
 /**
- * The executor: loads models, pulls the inputs of granted batches, runs them one at a time per accelerator, pushes outputs straight to the ingresses.
+ * The executor: loads models, pulls the inputs of granted batches, runs them one at a time per accelerator, pushes
+ * outputs straight to the ingresses.
  *
  *   X1. A batch is accepted once, by the fence; an accepted batch runs (T4, T5).
  *   X2. Inputs of the next batch are pulled while the current one runs.
- *   X3. Every accepted batch is reported done exactly once, whatever became of its rows; or this executor says goodbye and ends.
- *   X4. An engine that hangs or reports a fault ends this executor: goodbye first, then whose fault it was, then the process.
+ *   X3. Every accepted batch is reported done exactly once, whatever became of its rows; or this executor says goodbye
+ *       and ends.
+ *   X4. An engine that hangs or reports a fault ends this executor: goodbye first, then whose fault it was, then the
+ *       process.
  */
 import type { Stop } from "@tutti/clock";
 import type { Engine } from "@tutti/engine";
@@ -341,7 +344,8 @@ class Executor implements Actor {
     this.#station.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
     this.#ports.data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
-      // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two and harmless for the third.
+      // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two
+      // and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
     });
     this.#station.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
@@ -420,7 +424,10 @@ class Executor implements Actor {
         this.#fence.checkTerm(threadId(spec.number, bucket), lease.term);
   }
 
-  /** The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it was. */
+  /**
+   * The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it
+   * was.
+   */
   #onDead({ gpu, model: name, doing, startedAt, how, reason }: EngineDeath): void {
     if (this.#dead) return;
     this.#dead = true;

@@ -1,26 +1,35 @@
 import type { BatchDispatched, BatchRefusal } from "@tutti/protocol";
 import type { ActorKey, GpuId, Instant, ThreadId } from "@tutti/units";
 
-/** Far more grants than a leader can give that doesn't hear that it was left; so many moves that an executor's life is too short for the rest of 2^53. */
+/**
+ * Far more grants than a leader can give that doesn't hear that it was left; so many moves that an executor's life is
+ * too short for the rest of 2^53.
+ */
 const MOVE_STEP = 2 ** 24;
 /** No leader is so far ahead of what we tell it. */
 const SEQUENCE_STEP_MAX = 2 ** 32;
 
 /**
- * What an executor obeys (T5): one batch per grant, only of the leader that it has joined, never under an older term than it has seen, never a sequence twice,
- * never after the grant's validity. The check is made when a batch is accepted; an accepted batch runs (T4).
+ * What an executor obeys (T5): one batch per grant, only of the leader that it has joined, never under an older term
+ * than it has seen, never a sequence twice, never after the grant's validity. The check is made when a batch is
+ * accepted; an accepted batch runs (T4).
  *
- * Epochs are revisions of one bucket. Within a sub-cluster they only rise, but an executor that moves to another may join a leader with a lower one. So the fence
- * is no bound but the one epoch that was joined last, and moving raises the sequences:
+ * Epochs are revisions of one bucket. Within a sub-cluster they only rise, but an executor that moves to another may
+ * join a leader with a lower one. So the fence is no bound but the one epoch that was joined last, and moving raises
+ * the sequences:
  *
- *   F1. Whoever holds epoch e grants this incarnation only after it has been told by it, in a joining or a heartbeat, that it obeys e, or the epoch that e succeeds.
- *       (A heartbeat that names another sub-cluster counts for nothing, so a new leader of one that was left never grants it.)
- *   F2. Obeyed is exactly the epoch that was told last. That refuses what a deposed leader sends, what is still on its way of a leader that was left, whether its
- *       epoch is lower or higher, and what it gives while it has not heard that it was left. What a successor gives comes after its announcement, or is refused.
- *   F3. Grants of a leader that was left are obeyed again only after coming back to it. Coming back raises the sequences by MOVE_STEP once more, and tells it.
- *       What it gave before then is below: one grant at a time, each takes a message's way at least, and it hears nothing of us for a peer's time-out at most,
- *       or is not running. So they are thousands.
- *   F4. Who is stopped and wakes has joined who it had joined: what comes first was granted for that, and is over by `validUntil`.
+ *   F1. Whoever holds epoch e grants this incarnation only after it has been told by it, in a joining or a heartbeat,
+ *       that it obeys e, or the epoch that e succeeds. (A heartbeat that names another sub-cluster counts for nothing,
+ *       so a new leader of one that was left never grants it.)
+ *   F2. Obeyed is exactly the epoch that was told last. That refuses what a deposed leader sends, what is still on its
+ *       way of a leader that was left, whether its epoch is lower or higher, and what it gives while it has not heard
+ *       that it was left. What a successor gives comes after its announcement, or is refused.
+ *   F3. Grants of a leader that was left are obeyed again only after coming back to it. Coming back raises the
+ *       sequences by MOVE_STEP once more, and tells it. What it gave before then is below: one grant at a time, each
+ *       takes a message's way at least, and it hears nothing of us for a peer's time-out at most, or is not running. So
+ *       they are thousands.
+ *   F4. Who is stopped and wakes has joined who it had joined: what comes first was granted for that, and is over by
+ *       `validUntil`.
  */
 export class Fence {
   readonly #self: ActorKey;
@@ -59,7 +68,9 @@ export class Fence {
     if (term > (this.#terms.get(thread) ?? 0)) this.#terms.set(thread, term);
   }
 
-  /** The store's word on a term, now and then: one that is still newer than its lease the second time was never written. */
+  /**
+   * The store's word on a term, now and then: one that is still newer than its lease the second time was never written.
+   */
   checkTerm(thread: ThreadId, leaseTerm: number): void {
     const known = this.#terms.get(thread) ?? 0;
     const isDoubted = this.#doubted.delete(thread);

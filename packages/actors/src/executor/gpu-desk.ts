@@ -35,7 +35,10 @@ export class GpuDesk {
     return this.accepted === 0 && !this.#isOccupied;
   }
 
-  /** A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted, with every heartbeat. */
+  /**
+   * A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted,
+   * with every heartbeat.
+   */
   freeAt(now: Instant): Instant {
     if (this.isIdle) return later(now, this.#projectedEnd);
     const overdue = between(this.#projectedEnd, now);
@@ -80,8 +83,8 @@ export class GpuDesk {
   }
 
   /**
-   * It takes no batch for a while. No batch is granted within `lead` of when it is said to be free, so a planned run passes before the next grant, or a
-   * millisecond where runs take longer: what is overdue may end at any time.
+   * It takes no batch for a while. No batch is granted within `lead` of when it is said to be free, so a planned run
+   * passes before the next grant, or a millisecond where runs take longer: what is overdue may end at any time.
    *
    * @returns when the ranker should take it for free
    */

@@ -1,6 +1,7 @@
 /**
- * An executor that takes another's place on the same accelerator (a part of it, or the whole again): it loads and warms up while the other one still serves, says
- * that it could, and serves once it is let go. So at no moment do both run batches of requests (docs/architecture.md, T4).
+ * An executor that takes another's place on the same accelerator (a part of it, or the whole again): it loads and warms
+ * up while the other one still serves, says that it could, and serves once it is let go. So at no moment do both run
+ * batches of requests (docs/architecture.md, T4).
  */
 export interface HoldGateOptions {
   /** Called once, when everything is loaded that it is to serve. */

@@ -8,8 +8,10 @@ const MODELS = 4_096;
 const LATELY = seconds(10);
 
 /**
- * What requests of an accelerator's models take alone, by their lengths (l(1, size)): learnt from runs alone, and from batches whose longest member's length is known. It stands
- * in for runs alone as long as there is no idle time for them: a model that nobody knows yet may keep its accelerators busy just because it is not known which requests are long.
+ * What requests of an accelerator's models take alone, by their lengths (l(1, size)): learnt from runs alone, and from
+ * batches whose longest member's length is known. It stands in for runs alone as long as there is no idle time for
+ * them: a model that nobody knows yet may keep its accelerators busy just because it is not known which requests are
+ * long.
  */
 export class LengthBook {
   readonly #curves = new Map<ThreadId, LengthCurve>();
@@ -19,7 +21,9 @@ export class LengthBook {
     if (units > 0) this.#of(thread).note(units, alone);
   }
 
-  /** A batch ran. @param longest - the units of its longest member @param costs - of batches, as they are planned with */
+  /**
+   * A batch ran. @param longest - the units of its longest member @param costs - of batches, as they are planned with
+   */
   ranBatch(
     thread: ThreadId,
     batch: { readonly batchSize: number; readonly longest: number; readonly took: Micros },
@@ -46,7 +50,10 @@ export class LengthBook {
   }
 }
 
-/** Whether rows wait in vain for idle time: the first has for 10 s, and in these less than half of the time that runs alone may take was had. */
+/**
+ * Whether rows wait in vain for idle time: the first has for 10 s, and in these less than half of the time that runs
+ * alone may take was had.
+ */
 export class IdleHunger {
   readonly #share: number;
   #runs: { readonly at: Instant; readonly took: Micros }[] = [];

@@ -19,7 +19,10 @@ export interface MembershipOptions {
   readonly serving: () => boolean;
 }
 
-/** Whose leader an executor obeys, and what it tells it: when its accelerators are free, and whether they may be granted. */
+/**
+ * Whose leader an executor obeys, and what it tells it: when its accelerators are free, and whether they may be
+ * granted.
+ */
 export class Membership {
   readonly #options: MembershipOptions;
   readonly #leaders: LeaderWatch;
@@ -79,8 +82,9 @@ export class Membership {
   }
 
   /**
-   * To a new leader, or who may become one, and to nobody else: when the leader changes everybody has enough to read. A death can be proved only of who was heard
-   * (peer-probes.ts), and what is granted now must not wait for the next heartbeat to be missed.
+   * To a new leader, or who may become one, and to nobody else: when the leader changes everybody has enough to read. A
+   * death can be proved only of who was heard (peer-probes.ts), and what is granted now must not wait for the next
+   * heartbeat to be missed.
    */
   #introduce(ranker: ActorKey, epoch: number): void {
     this.#options.station.beat(ranker);
@@ -91,7 +95,10 @@ export class Membership {
     station.send(ranker, GpuJoined, { executor: self, epoch, gpus: this.states() });
   }
 
-  /** Another sub-cluster's leader is obeyed from now on. The one before has been told that we serve no more, or that is what its time-out is for. */
+  /**
+   * Another sub-cluster's leader is obeyed from now on. The one before has been told that we serve no more, or that is
+   * what its time-out is for.
+   */
   enter(subCluster: string): void {
     this.#subCluster = subCluster;
     this.#options.fence.move(this.leader?.epoch ?? 0);
@@ -128,7 +135,8 @@ export class Membership {
     const { self, station, clock, desks, fence } = this.#options;
     const desk = desks.get(gpu);
     if (desk === undefined || epoch !== fence.epoch) return;
-    // The ranker gives the accelerator away again on the strength of this answer, so a batch of the grant that it asks about comes too late.
+    // The ranker gives the accelerator away again on the strength of this answer, so a batch of the grant that it asks
+    // about comes too late.
     fence.raiseSequence(gpu, grantSeq);
     const freeAt = desk.freeAt(clock.now());
     station.send(ranker, GpuFreed, { gpu, executor: self, epoch, grantSeq: fence.sequence(gpu), freeAt });

@@ -35,7 +35,10 @@ interface Failure {
   readonly isRefused?: boolean;
 }
 
-/** Keeps what is loaded equal to what the catalog wants: one model at a time, in order, so that loading never crowds out running. */
+/**
+ * Keeps what is loaded equal to what the catalog wants: one model at a time, in order, so that loading never crowds out
+ * running.
+ */
 export class ModelKeeper {
   readonly #options: ModelKeeperOptions;
   readonly #loaded = new Map<string, { readonly model: CatalogModel; readonly report: ModelReport }>();

@@ -36,7 +36,10 @@ export interface RowBuffer {
   add(row: Uint8Array): boolean;
   /** Of a row: the lengths of its padded axes. */
   lengthsOf(row: number): readonly number[];
-  /** What runs together; more than one part only where rows of unlike lengths can't. The buffers now belong to the receiver. */
+  /**
+   * What runs together; more than one part only where rows of unlike lengths can't. The buffers now belong to the
+   * receiver.
+   */
   parts(): BatchPart[];
   /** All rows as one part, whatever their lengths. */
   whole(): BatchPart;
@@ -74,8 +77,9 @@ interface KeptRow {
 }
 
 /**
- * Rows of unlike lengths. How long the batch is is known when all of them are there, so each is copied twice: when it comes, because it is borrowed, and into
- * its place. Places behind its data hold the axis' padding; masks and lengths are made here.
+ * Rows of unlike lengths. How long the batch is is known when all of them are there, so each is copied twice: when it
+ * comes, because it is borrowed, and into its place. Places behind its data hold the axis' padding; masks and lengths
+ * are made here.
  */
 class PaddedBuffer implements RowBuffer {
   readonly #spec: ModelSpec;

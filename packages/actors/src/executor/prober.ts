@@ -20,8 +20,9 @@ const PROBES_MAX = 1_024;
 const SERVES = seconds(10);
 
 /**
- * Measures l(b) in idle time: one run at a time, only when nothing is accepted, and announced to the ranker, since a run can't be cancelled. After each
- * run it leaves an accelerator that serves free for as long, so that a model which is loaded meanwhile takes at most half of what is idle.
+ * Measures l(b) in idle time: one run at a time, only when nothing is accepted, and announced to the ranker, since a
+ * run can't be cancelled. After each run it leaves an accelerator that serves free for as long, so that a model which
+ * is loaded meanwhile takes at most half of what is idle.
  */
 export class Prober {
   readonly #options: ProberOptions;

@@ -37,10 +37,13 @@ const LOOK_AGAIN = millis(20);
 /**
  * Where an executor belongs and what it has loaded, as the placement says.
  *
- *   RS1. Loaded is what its sub-cluster has and what goes there (PL1), and before it moves what the other has, if memory holds both (PL4).
- *   RS2. What leaves is unloaded when nothing accepted of it is left, and not before grants of it that are on their way have come; at once if the executor has left its sub-cluster,
- *        since nothing that was granted there is obeyed any more.
- *   RS3. It leaves one leader before it joins another, and in between goes on with what was granted: lingering for as long as a grant and its batch may take.
+ *   RS1. Loaded is what its sub-cluster has and what goes there (PL1), and before it moves what the other has, if
+ *        memory holds both (PL4).
+ *   RS2. What leaves is unloaded when nothing accepted of it is left, and not before grants of it that are on their way
+ *        have come; at once if the executor has left its sub-cluster, since nothing that was granted there is obeyed
+ *        any more.
+ *   RS3. It leaves one leader before it joins another, and in between goes on with what was granted: lingering for as
+ *        long as a grant and its batch may take.
  *   RS4. What does not fit is not loaded, and the report says how much it takes and how much there is.
  */
 export class Residence {
@@ -83,7 +86,10 @@ export class Residence {
     this.#book.close();
   }
 
-  /** Whether its accelerators may be granted: any model that is ready in its sub-cluster may be (docs/algorithms.md, A4), so none may be missing. */
+  /**
+   * Whether its accelerators may be granted: any model that is ready in its sub-cluster may be (docs/algorithms.md,
+   * A4), so none may be missing.
+   */
   get serves(): boolean {
     return this.#isPlaced && !this.#leaving && !this.#lacks;
   }

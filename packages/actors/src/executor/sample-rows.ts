@@ -3,7 +3,10 @@ import { type Store, isStoreFailure } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
 import { decodeTensors, fillRow, unpack } from "@tutti/wire";
 
-/** Rows of real inputs to profile with, when the model came with samples (`tutti load --sample dir`): a list of binary tensor messages, in msgpack. */
+/**
+ * Rows of real inputs to profile with, when the model came with samples (`tutti load --sample dir`): a list of binary
+ * tensor messages, in msgpack.
+ */
 export class SampleRows {
   readonly #store: Store;
   readonly #log: Logger;

@@ -72,7 +72,10 @@ export class SampleShelf {
     }
     return undefined;
   }
-  /** To run after all others: what delays this machine now may be over then. Its room may have been given away: it runs no more then. */
+  /**
+   * To run after all others: what delays this machine now may be over then. Its room may have been given away: it runs
+   * no more then.
+   */
   putBack(row: ShelfRow): void {
     if (this.#rows.length >= SHELF_ROWS_MAX || this.#bytes + row.bytes.byteLength > SHELF_BYTES_MAX) return;
     this.#rows.push(row);

@@ -1,7 +1,9 @@
 /**
- * Shadow traffic: copies of requests that another version answered run on the shadow too, on idle time, and what comes of both is compared here.
+ * Shadow traffic: copies of requests that another version answered run on the shadow too, on idle time, and what comes
+ * of both is compared here.
  *
- *   SR1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run alone, in time that the ranker gives (AR1), and find no room first.
+ *   SR1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run alone, in time that the
+ *        ranker gives (AR1), and find no room first.
  *   SR2. A copy is of an answered request: the outputs that it is compared with are those that were sent.
  *   SR3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
  */

@@ -15,7 +15,10 @@ export interface WarmRunsOptions {
   readonly done: (runs: number) => void;
 }
 
-/** Runs every bucket once at every batch size that is measured, smallest first, so that no publisher waits for a first run. */
+/**
+ * Runs every bucket once at every batch size that is measured, smallest first, so that no publisher waits for a first
+ * run.
+ */
 export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): void {
   const shapes = batchSizesOf(spec.batchSizeMax).flatMap((batchSize) =>
     spec.buckets.map((_, bucket) => ({ bucket, batchSize })),

@@ -1,9 +1,11 @@
 /**
- * An engine whose end is noticed: by a fault that it reports, or by a deadline for each run and load. A run can't be cancelled, so in both cases the executor
- * must end and be started again.
+ * An engine whose end is noticed: by a fault that it reports, or by a deadline for each run and load. A run can't be
+ * cancelled, so in both cases the executor must end and be started again.
  *
- *   W1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order given.
- *   W2. What this process was stopped for (SIGSTOP, a machine that sleeps) is nobody's fault: after a stall of ours a whole deadline begins anew.
+ *   W1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order
+ *       given.
+ *   W2. What this process was stopped for (SIGSTOP, a machine that sleeps) is nobody's fault: after a stall of ours a
+ *       whole deadline begins anew.
  *   W3. `onDead` is called once; from then on nobody hears of any run or load.
  */
 import type { Alarm, Clock } from "@tutti/clock";
@@ -142,7 +144,10 @@ export class WatchedEngine implements Engine {
   }
 }
 
-/** A run takes up to three times as long beside busy neighbours, and many times as long on a machine that is short of processors. */
+/**
+ * A run takes up to three times as long beside busy neighbours, and many times as long on a machine that is short of
+ * processors.
+ */
 const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
 /** Of a run whose latency nobody knows yet: at most, and at least. */
@@ -150,7 +155,10 @@ export const RUN_LIMIT_UNKNOWN = seconds(30);
 const FIRST_RUN_LEAST = seconds(3);
 /** What one row's SLO is multiplied by: beside busy neighbours a run takes three times as long. */
 const FIRST_RUN_TIMES = 4;
-/** Sessions are made in milliseconds; but on another provider than the CPU each shape is compiled, and compared with the CPU's. */
+/**
+ * Sessions are made in milliseconds; but on another provider than the CPU each shape is compiled, and compared with the
+ * CPU's.
+ */
 const LOAD_LIMIT_MIN = seconds(10);
 const LOAD_LIMIT_MIN_COMPILED = seconds(30);
 /** Of a model's file: 10 MB a second is a slow disk. */
@@ -164,8 +172,8 @@ export const loadLimitOf = (spec: Pick<ModelSpec, "file">, engineType: string): 
   micros((compiles(engineType) ? LOAD_LIMIT_MIN_COMPILED : LOAD_LIMIT_MIN) + fileTime(spec));
 
 /**
- * How long a run may take that nobody has measured. A model whose rows take longer than its SLO can't be served, so there is no reason to hold the
- * accelerator for it much longer than that; the first run reads the whole file.
+ * How long a run may take that nobody has measured. A model whose rows take longer than its SLO can't be served, so
+ * there is no reason to hold the accelerator for it much longer than that; the first run reads the whole file.
  */
 export function firstRunLimitOf(
   spec: Pick<ModelSpec, "file" | "slo">,

@@ -35,7 +35,10 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
   throw new TuttiError("TUTTI_INVALID_INPUT", `"${shown(bad)}" is no name of a model or an application: ${rule}`);
 }
 
-/** @throws {TuttiError} OVERLOADED naming the limit: once before the body is read, and once with what it came to, since others may have come meanwhile */
+/**
+ * @throws {TuttiError} OVERLOADED naming the limit: once before the body is read, and once with what it came to, since
+ *   others may have come meanwhile
+ */
 export function checkRoom(held: HeldRequests, app: string, bytes: number): void {
   const limit = held.limitReached(fnv1a(app), bytes);
   if (limit === undefined) return;
@@ -49,8 +52,9 @@ export function checkRoom(held: HeldRequests, app: string, bytes: number): void 
 }
 
 /**
- * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name another's inbox: with
- * application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any` (development on loopback), below `_INBOX.`.
+ * Whether an answer may go to this reply subject. The server checks no permission on it, so a publisher could name
+ * another's inbox: with application credentials (`app`), replies must lie below `_INBOX.<app>.`; with `any`
+ * (development on loopback), below `_INBOX.`.
  */
 export function mayReply(scope: "app" | "any", app: string, reply: string): boolean {
   return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
@@ -113,7 +117,10 @@ export interface Timing {
   readonly slo: Micros;
 }
 
-/** The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or the model's own SLO. */
+/**
+ * The absolute deadline from `Tutti-Slo` (a duration from arrival), `Tutti-Deadline` (milliseconds since the epoch), or
+ * the model's own SLO.
+ */
 export function readTiming(
   delivery: Delivery,
   model: { readonly spec: { readonly slo: Micros } },
@@ -161,7 +168,10 @@ export function checkFeasible(
   );
 }
 
-/** A high percentile of a model's l(1) is what its longest requests take: where times vary, no more is believed than what the shortest have taken. */
+/**
+ * A high percentile of a model's l(1) is what its longest requests take: where times vary, no more is believed than
+ * what the shortest have taken.
+ */
 function leastAlone({ status, times }: CatalogModel, bucket: number, share: number): number {
   const planned = share * (status?.profiles[bucket]?.[0]?.latency ?? 0);
   const known = times?.buckets[bucket];
@@ -209,7 +219,10 @@ export function readPriority(delivery: Delivery): number {
   );
 }
 
-/** The publisher's own size hint; 0 when it gives none. A wrong one would mislead whoever plans with it, so it is refused rather than guessed. */
+/**
+ * The publisher's own size hint; 0 when it gives none. A wrong one would mislead whoever plans with it, so it is
+ * refused rather than guessed.
+ */
 export function readSizeHint(delivery: Delivery): number {
   const text = delivery.header(HEADER.size);
   if (text === undefined) return 0;

@@ -24,7 +24,10 @@ export interface Answered {
 /** Room for the subject, the headers and the protocol line beside the payload. */
 const ENVELOPE_BYTES = 1_024;
 
-/** Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. None is lost with a connection. */
+/**
+ * Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. None is lost
+ * with a connection.
+ */
 export class Answers {
   readonly #bus: Bus;
   readonly #kept: KeptAnswers;
@@ -90,8 +93,9 @@ export class Answers {
   }
 
   /**
-   * One refusal to many: encoded once, and sent without the insurance of the others, which would cost an overloaded ingress more than the refusal.
-   * Who misses it for a connection that breaks just then hears nothing, as from an ingress that died. While there is none, it waits for the next like all others.
+   * One refusal to many: encoded once, and sent without the insurance of the others, which would cost an overloaded
+   * ingress more than the refusal. Who misses it for a connection that breaks just then hears nothing, as from an
+   * ingress that died. While there is none, it waits for the next like all others.
    */
   refuseAlike(reply: string, error: TuttiError): void {
     let ready = this.#alike.get(error);

@@ -1,7 +1,10 @@
 import { APPS_TOLD_MAX, AppsNamed } from "@tutti/protocol";
 import type { Station } from "../station.ts";
 
-/** Names of the applications that asked for something since they were told last: everywhere behind an ingress they are numbers. */
+/**
+ * Names of the applications that asked for something since they were told last: everywhere behind an ingress they are
+ * numbers.
+ */
 export class AppNames {
   readonly #station: Station;
   readonly #asked = new Set<string>();

@@ -8,7 +8,9 @@ export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
   readonly address: () => DataAddress | undefined;
 }
 
-/** Sends batches of this process' batcher together with their rows, as if their executor had pulled them already (T2). */
+/**
+ * Sends batches of this process' batcher together with their rows, as if their executor had pulled them already (T2).
+ */
 export interface BatchCarrier {
   readonly ingress: ActorKey;
   /** For a batch that will be carried: nobody could guess it. */

@@ -9,9 +9,10 @@ export const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED"
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Takes back requests whose publisher no longer wants them. Nobody outside knows which ingress has a request, so each hears every cancellation, and it
- * names the one thing of a request that both sides know and nobody else may use: the subject for its answer. The application is the last token of the
- * subject, which the server lets only that application publish.
+ * Takes back requests whose publisher no longer wants them. Nobody outside knows which ingress has a request, so each
+ * hears every cancellation, and it names the one thing of a request that both sides know and nobody else may use: the
+ * subject for its answer. The application is the last token of the subject, which the server lets only that application
+ * publish.
  */
 export class CancelDesk {
   readonly #replyScope: "app" | "any";

@@ -21,11 +21,16 @@ export interface DataDeskOptions {
 }
 
 export interface DataDesk extends DataHandlers {
-  /** Rows that this process itself sends to the executor, under a token of the ingress' own making; with it they can be pulled if that fails. */
+  /**
+   * Rows that this process itself sends to the executor, under a token of the ingress' own making; with it they can be
+   * pulled if that fails.
+   */
   take(pull: PullRequest): readonly PulledItem[];
 }
 
-/** Where executors pull inputs and bring results. Nothing they say is believed without a token or a pull on record (T2). */
+/**
+ * Where executors pull inputs and bring results. Nothing they say is believed without a token or a pull on record (T2).
+ */
 export function createDataDesk(options: DataDeskOptions): DataDesk {
   const { held, secret, figures } = options;
   const take = (pull: PullRequest, may: (held: Held, pull: PullRequest) => boolean): readonly PulledItem[] => {
@@ -89,7 +94,9 @@ export function createDataDesk(options: DataDeskOptions): DataDesk {
 const isNotRun = ({ outputs, code }: ResultItem): boolean => outputs === undefined && code === UNAVAILABLE;
 const UNAVAILABLE = codeNumber("TUTTI_UNAVAILABLE");
 
-/** A token serves once, and once more where the answer was lost on the way: who overhears it later has nothing of it. */
+/**
+ * A token serves once, and once more where the answer was lost on the way: who overhears it later has nothing of it.
+ */
 const PULLS_MAX = 2;
 
 const isSamePull = (held: Held, { batchId, executor, token }: PullRequest | ResultBatch): boolean =>

@@ -69,10 +69,11 @@ const ROOM = 1_024;
 const SELF = 0;
 
 /**
- * The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes (T7).
+ * The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes
+ * (T7).
  *
- * Numbers lead to them through typed arrays. A Map of them would be made anew every few dozen requests, and an old one, dead but grown old, keeps all that it
- * held at its end alive until V8 collects the whole heap.
+ * Numbers lead to them through typed arrays. A Map of them would be made anew every few dozen requests, and an old one,
+ * dead but grown old, keeps all that it held at its end alive until V8 collects the whole heap.
  */
 export class HeldRequests {
   #index = new IdentityIndex(ROOM);

@@ -151,7 +151,10 @@ export class IngressFigures {
     readonly answersKept: number;
     readonly answersRepeated: number;
     readonly answersLost: number;
-    /** Models whose requests are shared between versions, and requests that the default got because their version could not be served. */
+    /**
+     * Models whose requests are shared between versions, and requests that the default got because their version could
+     * not be served.
+     */
     readonly routes: number;
     readonly fellBack: number;
     /** Requests to pipelines under way. */

@@ -1,7 +1,8 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
- *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no more than ANSWERED_WITHIN after it (T1).
+ *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no
+ *       more than ANSWERED_WITHIN after it (T1).
  *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
@@ -86,7 +87,10 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
 
 /** Who moves while requests come for it needs no requests of our own to warm up with. */
 const USED_WITHIN = seconds(1);
-/** Clients give up 100 ms after the deadline (T1): whatever answers take lately, half of that is left for the way to them. */
+/**
+ * Clients give up 100 ms after the deadline (T1): whatever answers take lately, half of that is left for the way to
+ * them.
+ */
 const ANSWERED_WITHIN = millis(50);
 const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
 
@@ -204,7 +208,8 @@ class Ingress implements Actor {
       told: (at) => this.#figures.told.told(at),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
       onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
-      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice ourselves.
+      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice
+      // ourselves.
       probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
       onLost: (peer) => {
         if (peer.role === "batcher") this.#lanes.forget(peer.key);
@@ -310,7 +315,10 @@ class Ingress implements Actor {
     });
   }
 
-  /** T9: later requests go to others of the queue group; what the server has sent here already is taken, and everything taken is answered. */
+  /**
+   * T9: later requests go to others of the queue group; what the server has sent here already is taken, and everything
+   * taken is answered.
+   */
   drain(done: () => void): void {
     this.#leaving = true;
     if (this.#ports.local !== undefined) this.#ports.local.ingress = undefined;

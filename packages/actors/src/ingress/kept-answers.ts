@@ -2,15 +2,24 @@ import type { Bus, Delivery, Subscription } from "@tutti/bus";
 import type { Clock, Stop } from "@tutti/clock";
 import { ALWAYS, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 
-/** Answers kept at once, in number and bytes (T7). Beyond, the oldest is let go: of those that were sent, as long as there are any. */
+/**
+ * Answers kept at once, in number and bytes (T7). Beyond, the oldest is let go: of those that were sent, as long as
+ * there are any.
+ */
 export const KEPT_MAX = 65_536;
 export const KEPT_BYTES_MAX = 67_108_864;
 /** Of these, answers whose publisher is away. */
 export const AWAY_MAX = 1_024;
 export const AWAY_BYTES_MAX = 16_777_216;
-/** How often the server is asked whether it has what was sent. What it has not confirmed is sent again after a break, so this bounds the repeats. */
+/**
+ * How often the server is asked whether it has what was sent. What it has not confirmed is sent again after a break, so
+ * this bounds the repeats.
+ */
 const CONFIRM_EVERY: Micros = millis(5);
-/** How long a server may have what it confirmed without having passed it on: a server that ends within that takes it along. */
+/**
+ * How long a server may have what it confirmed without having passed it on: a server that ends within that takes it
+ * along.
+ */
 const PASS_ON_WITHIN: Micros = millis(5);
 /** Empty ticks after which the ticking stops. */
 const IDLE_TICKS = 40;
@@ -43,11 +52,12 @@ interface Kept {
 /**
  * Answers until it is known that they have left, so that none is lost with a connection (docs/architecture.md, 4).
  *
- *   K1. The server confirms all that came before a PING; one is under way at a time, every 5 ms at most. What no PONG confirmed is sent again when the
- *       connection is made anew, with what was to be sent meanwhile, and what was confirmed so shortly before the break that it may have ended with the
- *       server. A publisher may then see a repeat, under the same reply subject.
- *   K2. Each answer carries a reply subject of ours, so the server says if nobody listened: the publisher's own connection is away, as all are when a
- *       server restarts. It is sent again until the publisher is back.
+ *   K1. The server confirms all that came before a PING; one is under way at a time, every 5 ms at most. What no PONG
+ *       confirmed is sent again when the connection is made anew, with what was to be sent meanwhile, and what was
+ *       confirmed so shortly before the break that it may have ended with the server. A publisher may then see a
+ *       repeat, under the same reply subject.
+ *   K2. Each answer carries a reply subject of ours, so the server says if nobody listened: the publisher's own
+ *       connection is away, as all are when a server restarts. It is sent again until the publisher is back.
  */
 export class KeptAnswers {
   readonly #bus: Bus;
@@ -109,7 +119,10 @@ export class KeptAnswers {
     this.#tick();
   }
 
-  /** Calls back when every answer has left, or after two seconds: whoever is away for longer finds no ingress that waits. */
+  /**
+   * Calls back when every answer has left, or after two seconds: whoever is away for longer finds no ingress that
+   * waits.
+   */
   drain(done: () => void): void {
     this.#drainBy = after(this.#clock.now(), DRAIN_FOR);
     this.#drained = () => {

@@ -44,12 +44,14 @@ export interface LanesOptions {
 }
 
 /**
- * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed and asked for. When a model's
- * lease moves, the new holder is sent what nobody has pulled yet.
+ * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed
+ * and asked for. When a model's lease moves, the new holder is sent what nobody has pulled yet.
  *
- *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice. One that was sent to it with its batch is:
- *       nobody knows whether it has accepted that, and a batcher that has lost the model puts nothing back.
- *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody but us sends it again.
+ *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice. One that was
+ *       sent to it with its batch is: nobody knows whether it has accepted that, and a batcher that has lost the model
+ *       puts nothing back.
+ *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody
+ *       but us sends it again.
  */
 export class Lanes {
   readonly #station: Station;
@@ -112,7 +114,10 @@ export class Lanes {
     return false;
   }
 
-  /** The lease of a model moved: everything that no living executor has pulled is sent to the new holder under its term (L1). */
+  /**
+   * The lease of a model moved: everything that no living executor has pulled is sent to the new holder under its term
+   * (L1).
+   */
   moved(model: CatalogModel): void {
     if (model.lease === undefined) return;
     const lease = model.lease;
@@ -136,7 +141,10 @@ export class Lanes {
       if (modelNumberOf(thread) === modelNumber) this.#lanes.delete(thread);
   }
 
-  /** An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before: then its successor need not run it too. */
+  /**
+   * An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before:
+   * then its successor need not run it too.
+   */
   pulled(held: Held, batcher: ActorKey): void {
     if (held.span !== undefined && held.earlierExecutor !== 0) {
       const reason = `executor ${actorToken(held.earlierExecutor)} had pulled it, and died or left its batch undone`;
@@ -148,7 +156,10 @@ export class Lanes {
     this.orphan(held);
   }
 
-  /** A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is told again, once. */
+  /**
+   * A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is
+   * told again, once.
+   */
   refused(held: Held, batcher: ActorKey): void {
     const lane = this.#lanes.get(held.thread);
     if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
@@ -165,7 +176,10 @@ export class Lanes {
     this.#tellAnew(held, lane);
   }
 
-  /** That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one that comes late must not hit what is told now. */
+  /**
+   * That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one
+   * that comes late must not hit what is told now.
+   */
   #tellAnew(held: Held, lane: Lane): void {
     held.isToldAgain = true;
     this.withdraw(held);
@@ -200,7 +214,10 @@ export class Lanes {
     const introduced = { ingress: this.#self, secret: this.#secret, respond: this.#respond() };
     this.#station.send(batcher, IngressIntroduced, introduced, urgency);
   }
-  /** Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here forbidden. */
+  /**
+   * Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here
+   * forbidden.
+   */
   introduceAgain(now: Instant): void {
     for (const batcher of this.#introducedTo) {
       if (this.#station.directory.get(batcher) === undefined) this.#introducedTo.delete(batcher);
@@ -247,7 +264,8 @@ export class Lanes {
       if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
         continue;
       if (held.executor !== 0 && this.#isAlive(held.executor)) {
-        // It had it once, and has forgotten what it had of us: it took us for dead. Or it asked twice, and has had our answer since.
+        // It had it once, and has forgotten what it had of us: it took us for dead. Or it asked twice, and has had our
+        // answer since.
         if (held.repairedAt < before(this.#now(), CROSSES_WITHIN)) this.orphan(held);
       } else {
         held.repairedAt = this.#now();

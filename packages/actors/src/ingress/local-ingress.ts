@@ -1,4 +1,7 @@
-/** The way from the gateway to the ingress of the same process: no message, no encoding, and the same checks, figures and timers as for any other request. */
+/**
+ * The way from the gateway to the ingress of the same process: no message, no encoding, and the same checks, figures
+ * and timers as for any other request.
+ */
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeTensors } from "@tutti/wire";
 import type { Held } from "./held-requests.ts";

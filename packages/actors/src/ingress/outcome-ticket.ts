@@ -1,7 +1,10 @@
 import type { TuttiError } from "@tutti/protocol";
 import type { Held } from "./held-requests.ts";
 
-/** Ties a held request to an asker in this process, who hears its outcome instead of a reply subject: a pipeline's stage, or the gateway. */
+/**
+ * Ties a held request to an asker in this process, who hears its outcome instead of a reply subject: a pipeline's
+ * stage, or the gateway.
+ */
 export interface OutcomeTicket {
   /** A stage counts for its model alone; any other request is a publisher's. */
   readonly isStage: boolean;

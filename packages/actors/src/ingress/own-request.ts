@@ -20,7 +20,10 @@ export const NOBODY = `_INBOX.${OWN_APP}.nobody`;
 /** As JSON, which most publishers of small inputs send; larger ones come in binary form. */
 const JSON_BYTES_MAX = 1_024;
 
-/** A request that nobody asked for, as it would come from a publisher: it takes the whole way, from reading the payload to sending an answer. */
+/**
+ * A request that nobody asked for, as it would come from a publisher: it takes the whole way, from reading the payload
+ * to sending an answer.
+ */
 export class OwnRequest implements Delivery {
   readonly subject: string;
   readonly reply = NOBODY;

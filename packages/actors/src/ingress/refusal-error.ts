@@ -10,7 +10,10 @@ export interface Refusal {
   readonly keep: number;
 }
 
-/** What a publisher reads when a batcher refused its request. The ingress had found it feasible, so only the load stood in its way, and it may come again. */
+/**
+ * What a publisher reads when a batcher refused its request. The ingress had found it feasible, so only the load stood
+ * in its way, and it may come again.
+ */
 export function refusalError(
   held: Held,
   code: ReturnType<typeof codeOfNumber>,

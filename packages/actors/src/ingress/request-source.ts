@@ -1,4 +1,7 @@
-/** What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT where it can't be. */
+/**
+ * What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT
+ * where it can't be.
+ */
 import type { Delivery } from "@tutti/bus";
 import type { DecodeJob, Decoded, Decoder } from "@tutti/decode";
 import { HEADER, type ModelSpec, type Tensor, type TuttiError } from "@tutti/protocol";

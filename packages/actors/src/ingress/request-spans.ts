@@ -48,7 +48,10 @@ export function traceAccepted(held: Held, lease: ModelLease, now: Instant): void
   });
 }
 
-/** A failover, seen by one request: somebody else has it now, or has it again. It is worth a record of what came of that. */
+/**
+ * A failover, seen by one request: somebody else has it now, or has it again. It is worth a record of what came of
+ * that.
+ */
 export function traceFailover(held: Held, now: Instant, what: string, reason: string): void {
   if (held.span === undefined) return;
   held.span.event(what, now, { reason });
@@ -96,7 +99,10 @@ export function endRequestSpan(tracer: Tracer, held: Held, { error, heardAt, now
   endOutcomeSpan(span, { error, late, now });
 }
 
-/** One span after the other, from arrival to answer. Times of an executor whose clock differs a little may overlap those of ours. */
+/**
+ * One span after the other, from arrival to answer. Times of an executor whose clock differs a little may overlap those
+ * of ours.
+ */
 function tracePhases(tracer: Tracer, span: Span, held: Held, { heardAt, now, results }: RequestEnd): void {
   const phase = (name: string, from: Instant, to: Instant, more: Partial<SpanOptions> = {}): void =>
     tracer.start(name, { kind: "internal", at: from, parent: span.context, ...more }).end(to);

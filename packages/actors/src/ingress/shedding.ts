@@ -48,10 +48,11 @@ export const areShares = ({ thread, term, classes }: Told): boolean =>
   classes.every(isShare);
 
 /**
- * Refuses what an overloaded ModelThread would refuse anyway, by the shares that its batcher tells (docs/algorithms.md, A12), before it costs a
- * decoding, a place in memory and two messages.
+ * Refuses what an overloaded ModelThread would refuse anyway, by the shares that its batcher tells (docs/algorithms.md,
+ * A12), before it costs a decoding, a place in memory and two messages.
  *
- *   S1. Shares are obeyed only of who holds the model, and for a quarter of a second: without news everything is let through.
+ *   S1. Shares are obeyed only of who holds the model, and for a quarter of a second: without news everything is let
+ *       through.
  *   S2. What is refused here is told to the batcher, which would otherwise take the rest for all that is asked for.
  */
 export class Shedding {
@@ -167,8 +168,8 @@ export class Shedding {
 }
 
 /**
- * When sending again makes sense: after as long as the class's share takes to serve what comes within one SLO. At ten times its share that is ten SLOs; at least
- * a millisecond and at most ten seconds.
+ * When sending again makes sense: after as long as the class's share takes to serve what comes within one SLO. At ten
+ * times its share that is ten SLOs; at least a millisecond and at most ten seconds.
  */
 export function retryAfterMs(slo: Micros, keep: number): number {
   const wait = slo / Math.max(keep, 1e-6) / 1_000;

@@ -1,8 +1,8 @@
 /**
  * Requests that came and refusals that went out since the last report, for people who look and for the simulator.
  *
- *   TR1. Bounded (T7): where more came than a report holds, a part of them is kept that chance alone chooses (by a hash of their number), and each
- *        stands for as many.
+ *   TR1. Bounded (T7): where more came than a report holds, a part of them is kept that chance alone chooses (by a hash
+ *        of their number), and each stands for as many.
  */
 import {
   type ModelSpec,
@@ -94,7 +94,10 @@ export class ToldRequests {
   }
 }
 
-/** Spreads numbers in a row over 32 bits, so that no pattern of arrivals meets a pattern of what is kept (the finaliser of MurmurHash3). */
+/**
+ * Spreads numbers in a row over 32 bits, so that no pattern of arrivals meets a pattern of what is kept (the finaliser
+ * of MurmurHash3).
+ */
 function hashOf(count: number): number {
   let h = count >>> 0;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);

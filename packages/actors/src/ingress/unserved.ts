@@ -15,7 +15,8 @@ export interface UnservedOptions {
 }
 
 /**
- * What is held of models that are served no more: quarantined, failed, replaced or unloaded. Their ModelThreads have ended, so no batcher answers for it.
+ * What is held of models that are served no more: quarantined, failed, replaced or unloaded. Their ModelThreads have
+ * ended, so no batcher answers for it.
  *
  *   U1. What no living executor has is refused at once.
  *   U2. What one has is answered by it, and refused at once when it dies.

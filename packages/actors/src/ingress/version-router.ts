@@ -44,7 +44,8 @@ export interface Resolved {
  * Finds the version of a model that a request is for: the one that it names, or the one whose share its id falls into.
  *
  *   VR1. The same id gets the same version as long as the route stays (RO1), at every ingress that has heard of it.
- *   VR2. A version that can't be served now has no share: the default has it meanwhile. Who names such a version is refused.
+ *   VR2. A version that can't be served now has no share: the default has it meanwhile. Who names such a version is
+ *        refused.
  */
 export class VersionRouter {
   readonly #options: RouterOptions;
@@ -88,7 +89,10 @@ export class VersionRouter {
     return { model: servingModel(model, model.spec.name, undefined), isVersioned: true };
   }
 
-  /** Something of a model, of one of its versions or of its route has changed: says whose share the default has got, and who has it back. */
+  /**
+   * Something of a model, of one of its versions or of its route has changed: says whose share the default has got, and
+   * who has it back.
+   */
   look(modelName: string): void {
     if (this.#routes.size === 0 && this.#fallen.size === 0) return;
     const name = publicNameOf(modelName);

@@ -10,7 +10,10 @@ const TICK = millis(2);
 const IN_FLIGHT_MAX = 64;
 /** Of what a model's accelerators could carry at most. */
 const LOAD_SHARE = 0.4;
-/** A model that carries fewer requests a second rehearses little in the time there is, and would keep a real machine busy. */
+/**
+ * A model that carries fewer requests a second rehearses little in the time there is, and would keep a real machine
+ * busy.
+ */
 const RATE_MIN = 200;
 
 /** Bounds of the rehearsal, over all models of this ingress. */
@@ -23,7 +26,9 @@ export interface WarmUpOptions {
   readonly rehearsal: Rehearsal;
   /** Accelerators there are now. */
   readonly gpus: () => number;
-  /** Sends one request that nobody asked for through the whole system; `done` when it is settled, whatever its outcome. */
+  /**
+   * Sends one request that nobody asked for through the whole system; `done` when it is settled, whatever its outcome.
+   */
   readonly send: (request: OwnRequest, done: () => void) => void;
   /** Another model is warm. */
   readonly onWarm: () => void;
@@ -39,10 +44,12 @@ interface Rounds {
 }
 
 /**
- * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch does not have. So a model that becomes
- * ready gets a few requests of ours first, one after another per bucket; and an ingress that starts rehearses: V8 optimises a function after hundreds
- * to thousands of calls, and until then every actor on the way takes two to three times the processor time for each message (seen: 1,000 r/s on two
- * cores filled both of them in the first seconds and one after half a minute). A request from outside ends the rehearsal: it is the real thing.
+ * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch
+ * does not have. So a model that becomes ready gets a few requests of ours first, one after another per bucket; and an
+ * ingress that starts rehearses: V8 optimises a function after hundreds to thousands of calls, and until then every
+ * actor on the way takes two to three times the processor time for each message (seen: 1,000 r/s on two cores filled
+ * both of them in the first seconds and one after half a minute). A request from outside ends the rehearsal: it is the
+ * real thing.
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
@@ -83,7 +90,10 @@ export class WarmUp {
       this.#round({ model, bucket, isCurrent, done: bucketDone }, 0);
   }
 
-  /** It moved while requests came for it: they make the new connections, and ours would only take accelerators from them. */
+  /**
+   * It moved while requests came for it: they make the new connections, and ours would only take accelerators from
+   * them.
+   */
   skip(model: CatalogModel): void {
     const { number } = model.spec;
     this.#forgetBegun(number);
@@ -123,7 +133,8 @@ export class WarmUp {
 
   #round(rounds: Rounds, round: number): void {
     const { model, bucket } = rounds;
-    // Rounds of earlier terms end: a lease that moves often would otherwise have each move load the system for as long as its rounds take.
+    // Rounds of earlier terms end: a lease that moves often would otherwise have each move load the system for as long
+    // as its rounds take.
     if (!rounds.isCurrent()) return;
     const alone = aloneOf(model, bucket);
     // A slow model has time to be cold in: a tenth of a second of rounds is enough.

@@ -24,13 +24,16 @@ export interface AdvisedSecond {
 const ACCELERATORS_HIGHEST = 65_536;
 /** Bad requests of a window that are no chance. */
 const BAD_MIN = 3;
-/** Where so much of the accelerators is idle, what couldn't be run in time wouldn't have been with more of them either. */
+/**
+ * Where so much of the accelerators is idle, what couldn't be run in time wouldn't have been with more of them either.
+ */
 const IDLE_MOST = 0.5;
 const SECOND_MS = 1_000;
 
 /**
- * How many accelerators are needed: the scaling planner of the simulator (packages/planning), fed once a second and asked at the end of each window, or
- * at once when a rate outgrows what there is. The advice is kept as a number of accelerators, so that it stays right while they come and go.
+ * How many accelerators are needed: the scaling planner of the simulator (packages/planning), fed once a second and
+ * asked at the end of each window, or at once when a rate outgrows what there is. The advice is kept as a number of
+ * accelerators, so that it stays right while they come and go.
  */
 export class AdviceKeeper {
   readonly #window: Micros;
@@ -96,13 +99,18 @@ export class AdviceKeeper {
     this.#endsAt = after(now, this.#window);
   }
 
-  /** The planner takes its advice for followed. Whoever follows may take his time: what was offered stays offered while this window had it to spare too. */
+  /**
+   * The planner takes its advice for followed. Whoever follows may take his time: what was offered stays offered while
+   * this window had it to spare too.
+   */
   #standing({ advice, window, executors, fewest }: PlannedStep, gpus: number): number {
     if (advice.kind !== "keep" || window.kind !== "release" || this.#wanted >= gpus) return executors;
     return Math.min(gpus, Math.max(this.#wanted, gpus - window.executors, fewest));
   }
 
-  /** One that knows these models: made anew when others come or some go, since it keeps what it learns by their places. */
+  /**
+   * One that knows these models: made anew when others come or some go, since it keeps what it learns by their places.
+   */
   #plannerOf(models: readonly AdvisedModel[]): ScalingPlanner {
     const known = models.map(({ number, sloMs }) => `${number}:${sloMs}`).join();
     if (this.#planner === undefined || known !== this.#known) {

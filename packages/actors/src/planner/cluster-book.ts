@@ -9,7 +9,10 @@ import type { ExecutorToPlace } from "@tutti/planning/live";
 import { type ActorKey, type GpuId, type Instant, type Micros, seconds } from "@tutti/units";
 import type { Directory } from "../directory.ts";
 
-/** A leader may be away for so long, while a spare takes over or its supervisor starts it again, before its sub-cluster is given up. */
+/**
+ * A leader may be away for so long, while a spare takes over or its supervisor starts it again, before its sub-cluster
+ * is given up.
+ */
 const LEADERLESS = seconds(3);
 /** Sizes of models that were loaded once are remembered: at most so many (T7). */
 const SIZES_KEPT = 16_384;

@@ -26,7 +26,10 @@ export interface ModelLoad {
   readonly infeasible: number;
 }
 
-/** What is asked for and what became of it, and how busy accelerators are, from the figures that actors report once a second. */
+/**
+ * What is asked for and what became of it, and how busy accelerators are, from the figures that actors report once a
+ * second.
+ */
 export class LoadBook {
   readonly #ingresses = new TotalsBook({ window: WINDOW, silence: SILENCE });
   readonly #batchers = new TotalsBook({ window: WINDOW, silence: SILENCE });
@@ -69,7 +72,10 @@ export class LoadBook {
     return this.#batchers.rates(now, "arrivals");
   }
 
-  /** Share of the time of all accelerators between their last two reports in which they ran something; 0 … 1 each, added up. */
+  /**
+   * Share of the time of all accelerators between their last two reports in which they ran something; 0 … 1 each, added
+   * up.
+   */
   busy(now: Instant): { readonly gpus: number; readonly busy: number } {
     const shares = [...this.#executors.latest(now, "busyUs").values()];
     return { gpus: shares.length, busy: shares.reduce((sum, rate) => sum + Math.min(1, rate / 1e6), 0) };

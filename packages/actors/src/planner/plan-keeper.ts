@@ -11,8 +11,8 @@ export interface PlanKeeperOptions {
 }
 
 /**
- * The placement in the store. Written by compare-and-set alone: of two planners one at a time succeeds, and the other goes on from what that one wrote.
- * An entry that can't be read counts as none, and is overwritten.
+ * The placement in the store. Written by compare-and-set alone: of two planners one at a time succeeds, and the other
+ * goes on from what that one wrote. An entry that can't be read counts as none, and is overwritten.
  */
 export class PlanKeeper {
   readonly #options: PlanKeeperOptions;

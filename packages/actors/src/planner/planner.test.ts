@@ -68,7 +68,8 @@ test("accelerators follow the work, and stay where it is even", () => {
   scene.run(seconds(60));
   expect(scene.placements).toHaveLength(length);
   const busy = scene.models[1]!;
-  // One model of 300 r/s and one of 100 r/s: sub-clusters differ, and there is nothing to be moved that would make it better.
+  // One model of 300 r/s and one of 100 r/s: sub-clusters differ, and there is nothing to be moved that would make it
+  // better.
   scene.rates.set(1, { rate: 300, badPercent: 0 });
   scene.run(seconds(20));
   expect(scene.gpus[busy]).toBe(6);

@@ -1,11 +1,12 @@
 /**
- * The planner: measures what is asked for and what executors hold, decides where models and accelerators belong, and how many accelerators are needed. The
- * decisions are pure (packages/planning); here they are fed and performed.
+ * The planner: measures what is asked for and what executors hold, decides where models and accelerators belong, and
+ * how many accelerators are needed. The decisions are pure (packages/planning); here they are fed and performed.
  *
- *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from what stands.
+ *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from what
+ *        stands.
  *   PN2. Nothing is served by it: while none runs, everything goes on as it was placed last (docs/architecture.md, 4).
- *   PN3. What has no place gets one at once; what moves only to balance loads does so at the ends of epochs or when a rate leaves its band, not more often
- *        than once a second, and within an epoch's budget.
+ *   PN3. What has no place gets one at once; what moves only to balance loads does so at the ends of epochs or when a
+ *        rate leaves its band, not more often than once a second, and within an epoch's budget.
  *   PN4. Nothing is decided before everybody had the time to be heard.
  *   PN5. Of several planners one decides (duty.ts). The others know what it knows.
  */

@@ -1,10 +1,12 @@
 /**
- * Keeps rollouts: takes a ramp's steps when they are due, and everything back when the version does badly or can't be served. What is in force stands in the
- * store; ingresses need nobody to follow it.
+ * Keeps rollouts: takes a ramp's steps when they are due, and everything back when the version does badly or can't be
+ * served. What is in force stands in the store; ingresses need nobody to follow it.
  *
  *   RK1. Only what an operator began is gone on with: a share never grows beyond the ramp that he wrote.
- *   RK2. By compare-and-set: of a keeper and an operator who change a route at once one succeeds, and the keeper looks anew.
- *   RK3. A version that is quarantined, failed or refused loses its share for good; ingresses have taken it away already (VR2).
+ *   RK2. By compare-and-set: of a keeper and an operator who change a route at once one succeeds, and the keeper looks
+ *        anew.
+ *   RK3. A version that is quarantined, failed or refused loses its share for good; ingresses have taken it away
+ *        already (VR2).
  */
 import { type RampSeen, judgeRamp } from "@tutti/planning/live";
 import {

@@ -29,7 +29,10 @@ interface Watched {
   served: Served;
 }
 
-/** Counts what became of the requests of models that are watched, from the totals that actors report, each since its start. */
+/**
+ * Counts what became of the requests of models that are watched, from the totals that actors report, each since its
+ * start.
+ */
 export class ServedBook {
   readonly #actors = new Map<ActorKey, Map<number, Served>>();
   readonly #watched = new Map<string, Watched>();

@@ -14,8 +14,8 @@ interface Report {
 }
 
 /**
- * Figures that actors report as totals since their start, as rates: differences over a window, per actor, added up. An actor that has just started or
- * come back counts from its second report on.
+ * Figures that actors report as totals since their start, as rates: differences over a window, per actor, added up. An
+ * actor that has just started or come back counts from its second report on.
  */
 export class TotalsBook {
   readonly #window: Micros;

@@ -25,7 +25,8 @@ export class LiveProfiles {
     this.spec = spec;
     this.#options = options;
     this.#published = status;
-    // A given profile is what its owner believes, also after a restart of ours; a measured one is what was last published.
+    // A given profile is what its owner believes, also after a restart of ours; a measured one is what was last
+    // published.
     const seeds = spec.profile ?? status.profiles;
     this.#seeds = seeds.map((points) => LatencyTable.fromPoints(points, { batchSizeMax: spec.batchSizeMax }));
     const { quantile, window } = options;
@@ -57,7 +58,10 @@ export class LiveProfiles {
     return batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
   }
 
-  /** However slow runs are for a while, a model that could be served stays so: what is refused as infeasible would never be measured again. */
+  /**
+   * However slow runs are for a while, a model that could be served stays so: what is refused as infeasible would never
+   * be measured again.
+   */
   #bounded(bucket: number, batchSize: number, latency: Micros): Micros {
     const seed = this.#seeds[bucket]?.latency(batchSize) ?? latency;
     return micros(Math.min(latency, seed + Math.round(INFLATION_SHARE_MAX * this.spec.slo)));

@@ -37,8 +37,8 @@ export class ModelWork {
   }
 
   /**
-   * Every bucket on one accelerator once, and then on up to `gpusMax` of these executors, all at once, so that each measures while its neighbours are busy
-   * (docs/architecture.md, 5).
+   * Every bucket on one accelerator once, and then on up to `gpusMax` of these executors, all at once, so that each
+   * measures while its neighbours are busy (docs/architecture.md, 5).
    */
   planMeasurements(gpusMax: number, executors: readonly ActorKey[]): void {
     const gpus = [...this.reports]
@@ -55,7 +55,10 @@ export class ModelWork {
   get isTrial(): boolean {
     return this.#trial === "running";
   }
-  /** Everything that was planned has been measured. @returns whether that was the trial, which went well: now it is measured */
+  /**
+   * Everything that was planned has been measured. @returns whether that was the trial, which went well: now it is
+   * measured
+   */
   endTrial(): boolean {
     if (!this.isTrial || this.#failure !== undefined) return false;
     this.#trial = "done";
@@ -99,7 +102,10 @@ export class ModelWork {
     return { name, number, version, state, reason, profiles: [], means: [], executorTypes: this.types };
   }
 
-  /** Of several executor types the pointwise slowest counts, since any of them may get the batch (docs/algorithms.md, 0). */
+  /**
+   * Of several executor types the pointwise slowest counts, since any of them may get the batch (docs/algorithms.md,
+   * 0).
+   */
   #points(bucket: number, summary: { readonly quantile: number } | "mean"): ProfilePoints {
     const byType = new Map<string, MeasuredSize[]>();
     for (const { bucket: measured, result } of this.measurements) {

@@ -39,7 +39,10 @@ export function pointsOf(
     });
 }
 
-/** Why a model can't be served under its SLO; "" if it can. Every bucket must be able to run at least one request in time. */
+/**
+ * Why a model can't be served under its SLO; "" if it can. Every bucket must be able to run at least one request in
+ * time.
+ */
 export function refusalOf(spec: ModelSpec, profiles: readonly ProfilePoints[], overhead: Micros): string {
   for (const [bucket, points] of profiles.entries()) {
     const alone = points[0]?.latency;

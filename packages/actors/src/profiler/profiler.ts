@@ -1,6 +1,7 @@
 /**
- * The profiler: measures l(b) of every model that is loaded, refuses what can't meet its SLO, and refines profiles from live runs. It can be restarted at any
- * time: everything it decided stands in the store, and serving goes on with the last profile. Of several one is at work (duty.ts).
+ * The profiler: measures l(b) of every model that is loaded, refuses what can't meet its SLO, and refines profiles from
+ * live runs. It can be restarted at any time: everything it decided stands in the store, and serving goes on with the
+ * last profile. Of several one is at work (duty.ts).
  */
 import type { Stop } from "@tutti/clock";
 import {
@@ -58,7 +59,10 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
 /** Measurements are asked for again when their executor has been silent for so long. */
 const ASK_AGAIN = seconds(10);
 const TIMES_WINDOW = seconds(60);
-/** A model that ended its executor is tried again when that one may be back: otherwise it would take the next one while the first is away. */
+/**
+ * A model that ended its executor is tried again when that one may be back: otherwise it would take the next one while
+ * the first is away.
+ */
 const TRY_AGAIN = seconds(2);
 
 class Profiler implements Actor {
@@ -207,7 +211,10 @@ class Profiler implements Actor {
     this.#advance(work);
   }
 
-  /** An executor that can't load a ready model serves nobody, since it may be granted to any; so a model that no executor can load must not stay ready. */
+  /**
+   * An executor that can't load a ready model serves nobody, since it may be granted to any; so a model that no
+   * executor can load must not stay ready.
+   */
   #noteLack({ model: name, number, version, executor, state, reason }: ModelReported): void {
     const status = this.#catalog.get(name)?.status;
     const isOfIt = status?.state === "ready" && status.number === number && status.version === version;
@@ -274,7 +281,8 @@ class Profiler implements Actor {
         "measures",
       );
     }
-    // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they report others.
+    // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they
+    // report others.
     if (work.measurements.length === 0) return;
     if (work.missing.length === 0) {
       if (work.endTrial()) return this.#advance(work);

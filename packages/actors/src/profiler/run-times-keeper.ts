@@ -55,7 +55,10 @@ interface Kept {
   isTouched: boolean;
 }
 
-/** How long requests take alone, by model and application: kept from what executors measure, published in the store, taken up again from there. */
+/**
+ * How long requests take alone, by model and application: kept from what executors measure, published in the store,
+ * taken up again from there.
+ */
 export class RunTimesKeeper {
   readonly #options: RunTimesKeeperOptions;
   readonly #kept = new Map<number, Kept>();
@@ -188,8 +191,8 @@ export class RunTimesKeeper {
 }
 
 /**
- * As given or first measured, with inputs of one length. What live runs have made of it since says which requests came alone and which together, and that
- * two take five times as long as one: among two a long one is likelier.
+ * As given or first measured, with inputs of one length. What live runs have made of it since says which requests came
+ * alone and which together, and that two take five times as long as one: among two a long one is likelier.
  */
 function seedOf({ spec, status }: CatalogModel, bucket: number): LatencyTable {
   const points = spec.profile?.[bucket] ?? status?.means[bucket] ?? [];

@@ -22,11 +22,13 @@ export interface CanvassOptions {
 }
 
 /**
- * What a spare hears while the store decides whether it leads: each accelerator's and each thread's newest. Their answers take as long as the store's, so it can grant
- * as soon as it has the lease.
+ * What a spare hears while the store decides whether it leads: each accelerator's and each thread's newest. Their
+ * answers take as long as the store's, so it can grant as soon as it has the lease.
  *
- *   CV1. What was heard of another lease, or longer ago than the others go on telling, counts for nothing. They tell one spare at a time, the last that asked.
- *   CV2. All of it is soft: whatever changed since is said to whoever leads, and until then a grant that rests on it is declined or refused, and its requests go back.
+ *   CV1. What was heard of another lease, or longer ago than the others go on telling, counts for nothing. They tell
+ *        one spare at a time, the last that asked.
+ *   CV2. All of it is soft: whatever changed since is said to whoever leads, and until then a grant that rests on it is
+ *        declined or refused, and its requests go back.
  */
 export class Canvass {
   readonly #options: CanvassOptions;
@@ -43,7 +45,8 @@ export class Canvass {
   }
 
   /**
-   * The lease of a leader with that epoch is asked for, or will be. While the others go on telling they aren't asked again.
+   * The lease of a leader with that epoch is asked for, or will be. While the others go on telling they aren't asked
+   * again.
    *
    * @param onHeard - called when all executors of the sub-cluster have answered
    */
@@ -77,7 +80,8 @@ export class Canvass {
       const known = this.#gpus.get(state.gpu);
       if (state.subCluster !== this.#options.subCluster) {
         if (known?.executor === executor) this.#gpus.delete(state.gpu);
-      } else if (known !== undefined || this.#gpus.size < GPUS_MAX) this.#gpus.set(state.gpu, { executor, state }); // T7
+        // T7
+      } else if (known !== undefined || this.#gpus.size < GPUS_MAX) this.#gpus.set(state.gpu, { executor, state });
     }
     this.#heard(executor);
   }

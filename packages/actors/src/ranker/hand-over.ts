@@ -17,18 +17,24 @@ export interface HandOverOptions {
 
 /** A spare takes a lease within a few ms; a leader that nobody follows leaves all the same. */
 const YIELD_WITHIN = millis(100);
-/** Between the store's word that another has the lease and that one's own: until then executors obey us, and nobody else grants. */
+/**
+ * Between the store's word that another has the lease and that one's own: until then executors obey us, and nobody else
+ * grants.
+ */
 const FOLLOWED_WITHIN = millis(20);
 /** What is granted when we leave is answered within this, as a rule; what is not is repaired as if we had died. */
 const LEAVE_WITHIN = millis(2);
 
 /**
- * The end of a process, and the start of the one that replaces it, take a processor for tens of milliseconds: just when the successor has to hear of every accelerator
- * and every candidate.
+ * The end of a process, and the start of the one that replaces it, take a processor for tens of milliseconds: just when
+ * the successor has to hear of every accelerator and every candidate.
  */
 const LINGERS = millis(100);
 
-/** How a leader leaves: it asks for a successor and grants until that says that it leads. Where nobody follows it grants nothing more, and waits a moment for the answers that it is owed. */
+/**
+ * How a leader leaves: it asks for a successor and grants until that says that it leads. Where nobody follows it grants
+ * nothing more, and waits a moment for the answers that it is owed.
+ */
 export class HandOver {
   readonly #options: HandOverOptions;
   readonly #patience: Alarm;

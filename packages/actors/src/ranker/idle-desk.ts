@@ -5,7 +5,10 @@ import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/u
 import type { Station } from "../station.ts";
 import { wellFormed } from "../well-formed.ts";
 
-/** Gives executors idle time for runs of their own (docs/algorithms.md, B9), and counts what that has cost those who came meanwhile. */
+/**
+ * Gives executors idle time for runs of their own (docs/algorithms.md, B9), and counts what that has cost those who
+ * came meanwhile.
+ */
 export class IdleDesk {
   readonly #until = new Map<GpuId, Instant>();
   #asked = 0;
@@ -53,7 +56,10 @@ export class IdleDesk {
     this.#until.delete(gpu);
   }
 
-  /** `idleDelayed` grants started `idleDelayUs` later in all than their candidates wanted, one of them `idleDelayUsMost`. */
+  /**
+   * `idleDelayed` grants started `idleDelayUs` later in all than their candidates wanted, one of them
+   * `idleDelayUsMost`.
+   */
   figures(): Record<string, number> {
     return {
       idleAsked: this.#asked,

@@ -13,11 +13,14 @@ export interface LeaderVigilOptions {
   readonly clock: Clock;
   /** While it is urgent; otherwise a tenth as often. */
   readonly pingEvery: Micros;
-  /** A living leader is heard of within this after our connection was made anew; before that nobody knows whether its own was. */
+  /**
+   * A living leader is heard of within this after our connection was made anew; before that nobody knows whether its
+   * own was.
+   */
   readonly heardWithin: Micros;
   /**
-   * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living one on a machine all of whose cores are
-   * busy was silent for up to half a second, several times a minute.
+   * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living
+   * one on a machine all of whose cores are busy was silent for up to half a second, several times a minute.
    */
   readonly hangsAfter: Micros;
   readonly subjectOf: (key: ActorKey) => string;
@@ -38,16 +41,21 @@ export interface LeaderVigilOptions {
 }
 
 /**
- * A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody is there. A leader that is reached over a
- * link is not pinged: the kernel closes the link when its process ends, and the next ping goes by the server.
+ * A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody
+ * is there. A leader that is reached over a link is not pinged: the kernel closes the link when its process ends, and
+ * the next ping goes by the server.
  */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
-/** The server of our first connection has been there longer than we, and so has whoever leads: nobody must be there for so long. */
+/**
+ * The server of our first connection has been there longer than we, and so has whoever leads: nobody must be there for
+ * so long.
+ */
 const FIRST_HEARD_WITHIN = millis(100);
 /**
- * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has been given back: 10 to 20 ms after SIGKILL
- * where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a hundredth of a core.
+ * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has
+ * been given back: 10 to 20 ms after SIGKILL where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a
+ * hundredth of a core.
  */
 const LOOK_EVERY = millis(5);
 /** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
@@ -59,9 +67,11 @@ const LATENESS_TIMES = 6;
 const FADING = 0.9995;
 
 /**
- * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it does not answer while its connection stands).
+ * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it
+ * does not answer while its connection stands).
  *
- *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where hosts have the same name.
+ *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where
+ *        hosts have the same name.
  *   LV2. Who need not look closely does not wake for it.
  */
 export class LeaderVigil {

@@ -1,9 +1,15 @@
 import { type Instant, after, seconds } from "@tutti/units";
 
-/** So long after its last grant a leader counts as idle. Its heartbeats, which tell of grants, are a second apart at most. */
+/**
+ * So long after its last grant a leader counts as idle. Its heartbeats, which tell of grants, are a second apart at
+ * most.
+ */
 const BUSY_FOR = seconds(2);
 
-/** Whether the leader has work, as far as a spare can tell: that decides how closely it is watched. One that has not been heard of yet may have some. */
+/**
+ * Whether the leader has work, as far as a spare can tell: that decides how closely it is watched. One that has not
+ * been heard of yet may have some.
+ */
 export class LeaderWork {
   /** What it has granted in all, as its last heartbeat said. */
   #grants = -1;

@@ -16,17 +16,26 @@ export interface LeaseHolderOptions {
   readonly subCluster: string;
   /** How often a takeover that is due and did not succeed is looked at again. */
   readonly retryEvery: Micros;
-  /** Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if nobody has it by then. Default: always. */
+  /**
+   * Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if
+   * nobody has it by then. Default: always.
+   */
   readonly isFirst?: () => boolean;
   /** Called when the store is asked for the lease of the leader with that epoch (0: of nobody). */
   readonly onAsk?: (epoch: number) => void;
-  /** L4: calls `prepared` once all is known that a successor of the leader with that epoch should know. Default: at once. */
+  /**
+   * L4: calls `prepared` once all is known that a successor of the leader with that epoch should know. Default: at
+   * once.
+   */
   readonly prepare?: (epoch: number, prepared: () => void) => void;
   readonly onLead: (epoch: number) => void;
   readonly onDeposed: (epoch: number) => void;
 }
 
-/** Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions unanswered. Yields: it asks for a successor. */
+/**
+ * Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions
+ * unanswered. Yields: it asks for a successor.
+ */
 export type Suspicion = "lost" | "gone" | "hangs" | "yields";
 
 const SAID: Readonly<Record<Suspicion, string>> = {
@@ -36,9 +45,15 @@ const SAID: Readonly<Record<Suspicion, string>> = {
   yields: "the leader yields",
 };
 
-/** A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and so it is by spares that are not the first. */
+/**
+ * A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and
+ * so it is by spares that are not the first.
+ */
 const PAUSE = millis(20);
-/** A leader that yields grants for 100 ms at most. The others leave it to the first for as long as that one prepares, and a little more. */
+/**
+ * A leader that yields grants for 100 ms at most. The others leave it to the first for as long as that one prepares,
+ * and a little more.
+ */
 const PREPARES_WITHIN = millis(20);
 const LEFT_TO_FIRST = millis(50);
 /** A takeover is over then, as a rule. */
@@ -47,13 +62,15 @@ const SAID_AFTER = millis(20);
 const NO_REVISION = Number.MAX_SAFE_INTEGER;
 
 /**
- * Leadership of one sub-cluster: taken by compare-and-set, so that at most one spare wins; the revision is the epoch, which fences whoever led before
- * (T5). A running leader does not need the store: only another's success deposes it.
+ * Leadership of one sub-cluster: taken by compare-and-set, so that at most one spare wins; the revision is the epoch,
+ * which fences whoever led before (T5). A running leader does not need the store: only another's success deposes it.
  *
- *   L1. A leader that is suspected stays so until it is heard again or another leads: a takeover that the store refused is tried again.
+ *   L1. A leader that is suspected stays so until it is heard again or another leads: a takeover that the store refused
+ *       is tried again.
  *   L2. Whoever the store says has the lease leads, also when the answer to its own writing was lost.
  *   L3. A lease that can't be read is nobody's.
- *   L4. Who follows a leader that yields is in no hurry, since that one goes on granting: it asks for the lease when it could grant at once, or after PREPARES_WITHIN.
+ *   L4. Who follows a leader that yields is in no hurry, since that one goes on granting: it asks for the lease when it
+ *       could grant at once, or after PREPARES_WITHIN.
  */
 export class LeaseHolder {
   readonly #options: LeaseHolderOptions;
@@ -162,20 +179,26 @@ export class LeaseHolder {
     if (holder === this.#holder) this.#acquit();
   }
 
-  /** A server that ends closes one connection after the other, and says of the leader that nobody is there before it closes ours: who is gone is found out anew. */
+  /**
+   * A server that ends closes one connection after the other, and says of the leader that nobody is there before it
+   * closes ours: who is gone is found out anew.
+   */
   reconnected(): void {
     this.#acquit();
   }
 
-  /** Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it took up to 10 ms. */
+  /**
+   * Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it
+   * took up to 10 ms.
+   */
   rehearse(): void {
     if (this.#isOpen && this.#epoch === 0) this.#ask(NO_REVISION, () => undefined);
   }
 
   /**
-   * Somebody obeys a newer epoch than ours: we were deposed, and the store has not told us. Where it lost the server that leads its stream, its watches
-   * are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will say; or nobody does, and who was told so was told wrongly: then the lease
-   * can still be taken as we had it.
+   * Somebody obeys a newer epoch than ours: we were deposed, and the store has not told us. Where it lost the server
+   * that leads its stream, its watches are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will
+   * say; or nobody does, and who was told so was told wrongly: then the lease can still be taken as we had it.
    */
   outranked(epoch: number): void {
     if (this.#epoch === 0 || epoch <= this.#epoch) return;

@@ -1,6 +1,7 @@
 /**
- * R3 of the ranker: proof that whatever was sent to it some time ago has arrived. What it sends to itself and what is answered come back in the order of
- * everything else, so that a leader that was stopped and wakes sees a successor's announcement before it grants (docs/architecture.md, 8).
+ * R3 of the ranker: proof that whatever was sent to it some time ago has arrived. What it sends to itself and what is
+ * answered come back in the order of everything else, so that a leader that was stopped and wakes sees a successor's
+ * announcement before it grants (docs/architecture.md, 8).
  */
 import { ALWAYS, type Instant, before, later, micros, millis } from "@tutti/units";
 

@@ -1,11 +1,15 @@
 /**
- * The ranker: one RankThread while it leads, none while it is a spare. It knows when each accelerator is free and which candidates wait.
+ * The ranker: one RankThread while it leads, none while it is a spare. It knows when each accelerator is free and which
+ * candidates wait.
  *
- *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once; one that asked for a successor grants until that
- *       is heard, whom executors hear in the same moment and obey from then on (T5).
- *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say, from the moment at which it asks for the lease (canvass.ts).
- *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before that, a successor's announcement too,
- *       it has then seen. A leader that was stopped and wakes finds out first (docs/architecture.md, 8).
+ *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once;
+ *       one that asked for a successor grants until that is heard, whom executors hear in the same moment and obey from
+ *       then on (T5).
+ *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say, from the moment at
+ *       which it asks for the lease (canvass.ts).
+ *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before
+ *       that, a successor's announcement too, it has then seen. A leader that was stopped and wakes finds out first
+ *       (docs/architecture.md, 8).
  *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
  */
 import type { Subscription } from "@tutti/bus";
@@ -287,7 +291,10 @@ class Ranker implements Actor, RankEffects {
     return epoch === this.#epoch || (this.#epoch === this.#lease.epoch && this.#canvass.holds(epoch));
   }
 
-  /** Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked for it (R1). */
+  /**
+   * Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked
+   * for it (R1).
+   */
   get #epoch(): number {
     return this.#rank?.epoch ?? 0;
   }
@@ -353,7 +360,8 @@ class Ranker implements Actor, RankEffects {
       )
         this.#offer(candidate, peer.key);
     if (peer.role !== "executor") return;
-    // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the announcement.
+    // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the
+    // announcement.
     for (const gpu of peer.gpus ?? []) {
       if (gpu.subCluster !== this.#config.subCluster) {
         if (this.#gpus.get(gpu.gpu) === peer.key) this.#leave(gpu.gpu, peer.key);

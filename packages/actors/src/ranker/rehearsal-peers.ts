@@ -44,7 +44,10 @@ export interface RehearsalPeersOptions {
   readonly grantsMax: number;
 }
 
-/** A leader that wants to leave, an executor with a few accelerators, and a batcher whose models always have a batch for them. */
+/**
+ * A leader that wants to leave, an executor with a few accelerators, and a batcher whose models always have a batch for
+ * them.
+ */
 export class RehearsalPeers {
   readonly ranker = keyOf(1);
   readonly leader = keyOf(2);

@@ -1,9 +1,10 @@
 /**
- * A spare succeeds the leader of a cluster that isn't there: a ranker that only yields, an executor and a batcher that only answer, on a bus and a store in memory. What a takeover runs has
- * then been compiled before the first takeover that matters; cold it took some 10 ms between the lease and the first grant.
+ * A spare succeeds the leader of a cluster that isn't there: a ranker that only yields, an executor and a batcher that
+ * only answer, on a bus and a store in memory. What a takeover runs has then been compiled before the first takeover
+ * that matters; cold it took some 10 ms between the lease and the first grant.
  *
- *   RH1. What V8 compiled for one kind of object or number it throws away when another comes, which is when it matters. So the clock is the spare's own, and keys, instants and heartbeats are such
- *        as there are in a cluster.
+ *   RH1. What V8 compiled for one kind of object or number it throws away when another comes, which is when it matters.
+ *        So the clock is the spare's own, and keys, instants and heartbeats are such as there are in a cluster.
  */
 import { InMemoryNetwork } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";

@@ -15,12 +15,15 @@ export interface RehearsedRanker {
 }
 
 /**
- * Grants of each lead. V8 compiles what ran some hundreds of times, and for one ranker alone if it has seen no other by then: a few short leads come first. Later ones only keep what it compiled
- * from being thrown away.
+ * Grants of each lead. V8 compiles what ran some hundreds of times, and for one ranker alone if it has seen no other by
+ * then: a few short leads come first. Later ones only keep what it compiled from being thrown away.
  */
 const FIRST = [10, 10, 10, 1_000];
 const LATER = [20];
-/** Messages to itself, one after another: what a bus runs for each is compiled likewise. On a busy machine there are fewer of them. */
+/**
+ * Messages to itself, one after another: what a bus runs for each is compiled likewise. On a busy machine there are
+ * fewer of them.
+ */
 const ECHOES = 1_000;
 const ECHOES_WITHIN = millis(500);
 

@@ -4,8 +4,9 @@ import { type GpuId, type Instant, after, seconds } from "@tutti/units";
 const STALE_FOR = seconds(1);
 
 /**
- * Accelerators that we expect to have had more grants than they say. A report of an older grant is late, as a rule; where an accelerator says so again and
- * again, its batch was lost, or what we were told about the grant is not true, and what it says itself counts.
+ * Accelerators that we expect to have had more grants than they say. A report of an older grant is late, as a rule;
+ * where an accelerator says so again and again, its batch was lost, or what we were told about the grant is not true,
+ * and what it says itself counts.
  */
 export class StaleReports {
   readonly #since = new Map<GpuId, Instant>();

@@ -9,7 +9,10 @@ export interface UserFile extends NatsUser {
   readonly path: string;
 }
 
-/** A new key of a user, and the text of the file that proves to be it. `nats --nkey <file> --inbox-prefix <prefix>` takes such files too. */
+/**
+ * A new key of a user, and the text of the file that proves to be it. `nats --nkey <file> --inbox-prefix <prefix>`
+ * takes such files too.
+ */
 export function createNkey(user: NatsUser): { readonly publicKey: string; readonly text: string } {
   const keys = createUser();
   const text = `# ${user.name}\n# inbox-prefix: ${user.inboxPrefix}\n${new TextDecoder().decode(keys.getSeed())}\n`;
@@ -17,8 +20,8 @@ export function createNkey(user: NatsUser): { readonly publicKey: string; readon
 }
 
 /**
- * One file a user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it. Keys that are already there
- * stay, so that actors need no new files when the server is set up again.
+ * One file a user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it. Keys
+ * that are already there stay, so that actors need no new files when the server is set up again.
  */
 export function writeCredentials(directory: string, users: readonly NatsUser[]): readonly UserFile[] {
   mkdirSync(directory, { recursive: true, mode: 0o700 });

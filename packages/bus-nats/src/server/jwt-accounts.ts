@@ -1,7 +1,8 @@
 /**
- * Credentials that expire. A nats-server that reads users from its configuration knows public keys and nothing of time; one that trusts an operator
- * reads tokens (JWT), which carry the user's permissions and the moment at which they end, and accounts name the users that are revoked.
- * The price: permissions stand in every user's file, so new ones mean new files.
+ * Credentials that expire. A nats-server that reads users from its configuration knows public keys and nothing of time;
+ * one that trusts an operator reads tokens (JWT), which carry the user's permissions and the moment at which they end,
+ * and accounts name the users that are revoked. The price: permissions stand in every user's file, so new ones mean new
+ * files.
  */
 import { Algorithms, encodeAccount, encodeOperator, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { createAccount, createOperator, createUser, fromSeed } from "@nats-io/nkeys";
@@ -48,7 +49,10 @@ const UNLIMITED = {
 /** As natsConfig says it of accounts without tokens; what else is limited, the server limits for all accounts. */
 const STORE = { mem_storage: NATS_MEMORY_BYTES_MAX, streams: NATS_STREAMS_MAX, consumer: NATS_CONSUMERS_MAX } as const;
 
-/** @param revoked - public keys of users, and the moment (seconds since 1970) up to which what was issued to them is void */
+/**
+ * @param revoked - public keys of users, and the moment (seconds since 1970) up to which what was issued to them is
+ *   void
+ */
 export async function jwtAccess(
   authority: Authority,
   account: string,

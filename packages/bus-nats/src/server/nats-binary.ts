@@ -6,8 +6,8 @@ import { TuttiError } from "@tutti/protocol";
 const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
 
 /**
- * A nats-server of this machine: TUTTI_NATS_SERVER, else the one that setup has found or brought (`.tutti/nats-server.json` in `from` or a
- * directory above it), else the PATH, else the usual folders.
+ * A nats-server of this machine: TUTTI_NATS_SERVER, else the one that setup has found or brought
+ * (`.tutti/nats-server.json` in `from` or a directory above it), else the PATH, else the usual folders.
  *
  * @throws {TuttiError} UNAVAILABLE: there is none, or TUTTI_NATS_SERVER names something else
  */

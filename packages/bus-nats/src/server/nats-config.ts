@@ -29,7 +29,10 @@ export interface ClusterConfig {
   readonly port: number;
   /** `host:port` of all servers of the cluster; its own may be among them. */
   readonly routes: readonly string[];
-  /** Whoever may open a route may say anything to anybody: servers prove themselves with a password that all of them know. */
+  /**
+   * Whoever may open a route may say anything to anybody: servers prove themselves with a password that all of them
+   * know.
+   */
   readonly password: string;
   /** Both ends then show a certificate that `caFile` has signed. */
   readonly tls?: ServerTls & { readonly caFile: string };
@@ -53,7 +56,10 @@ export interface NatsConfigOptions {
   readonly serverName?: string;
   /** Monitoring over HTTP on loopback; 0: a free port; absent: none. */
   readonly monitoringPort?: number;
-  /** Users with the public keys that they prove themselves with. Without them and `jwt` everyone may do everything: for tests only. */
+  /**
+   * Users with the public keys that they prove themselves with. Without them and `jwt` everyone may do everything: for
+   * tests only.
+   */
   readonly users?: readonly (NatsUser & { readonly publicKey: string })[];
   /** The account of these users: what one deployment publishes and stores, no other account sees. Default `tutti`. */
   readonly account?: string;

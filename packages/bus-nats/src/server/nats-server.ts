@@ -56,7 +56,10 @@ export interface NatsServer {
   restart(): Promise<void>;
 }
 
-/** Large messages make garbage: with GOGC=400 the server spends half the time on them, for some 20 MB (docs/architecture.md, 8). */
+/**
+ * Large messages make garbage: with GOGC=400 the server spends half the time on them, for some 20 MB
+ * (docs/architecture.md, 8).
+ */
 const GOGC = "400";
 const STOP_MS = 5_000;
 const LOG_LINES_KEPT = 30;
@@ -219,8 +222,8 @@ class SpawnedServer implements NatsServer {
 }
 
 /**
- * A handler of this process' end does not run when it is killed. The watchdog's input ends then in any case, and it ends the server. Where
- * there is no shell (Windows), only the handler is left.
+ * A handler of this process' end does not run when it is killed. The watchdog's input ends then in any case, and it
+ * ends the server. Where there is no shell (Windows), only the handler is left.
  */
 function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
   if (child.pid === undefined || process.platform === "win32") return undefined;
@@ -235,7 +238,10 @@ function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
   return watchdog;
 }
 
-/** `… 127.0.0.1:53412 - cid:7 - "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`; without a name, its address. */
+/**
+ * `… 127.0.0.1:53412 - cid:7 - "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`; without a name, its
+ * address.
+ */
 function connectionIn(line: string): string {
   const [, address = "?", name] = /(\S+) - cid:\d+(?: - "([^"]*)")?/.exec(line) ?? [];
   return name?.split(":").at(-1) ?? address;

@@ -2,7 +2,8 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 /**
- * Has the server that wrote `pidFile` read its configuration again: who is revoked is cut off, and permissions are the new ones, without anybody else noticing.
+ * Has the server that wrote `pidFile` read its configuration again: who is revoked is cut off, and permissions are the
+ * new ones, without anybody else noticing.
  *
  * @returns false where none of this machine runs
  */
@@ -27,7 +28,10 @@ function pidIn(path: string): number | undefined {
   }
 }
 
-/** A server that was killed leaves its file behind, and another process may have its number, for which a SIGHUP is the end. */
+/**
+ * A server that was killed leaves its file behind, and another process may have its number, for which a SIGHUP is the
+ * end.
+ */
 function isNatsServer(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/comm`, "utf8").trim() === "nats-server";

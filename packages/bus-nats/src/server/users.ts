@@ -14,7 +14,10 @@ import {
 } from "@tutti/protocol";
 import { assert, unreachable } from "@tutti/units";
 
-/** A user of the NATS server and all that it may do. Subjects are patterns; `<pattern> <queue>` allows subscribing only in that queue group. */
+/**
+ * A user of the NATS server and all that it may do. Subjects are patterns; `<pattern> <queue>` allows subscribing only
+ * in that queue group.
+ */
 export interface NatsUser {
   readonly name: string;
   /** Its replies come below it; nobody else may subscribe there. */
@@ -31,7 +34,10 @@ export interface UsersOptions {
   readonly apps: readonly string[];
 }
 
-/** Applications' inboxes. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`, not `_INBOX_<app>`. */
+/**
+ * Applications' inboxes. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`, not
+ * `_INBOX_<app>`.
+ */
 export const appInboxPrefix = (app: string): string => `_INBOX.${app}`;
 export const roleInboxPrefix = (role: Role | "node"): string => `_INBOX_${role}`;
 /** Everyone's who asks from outside: applications, the operator, whoever develops on this machine. */
@@ -56,8 +62,9 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
 
 /**
- * Hears every request, inputs included, and nothing else; says nothing to anybody. Apart from the operator, who has no business with inputs.
- * It may not join a queue group, such as that of the ingresses, from whom it would take requests. (A server takes an empty list for no limit at all.)
+ * Hears every request, inputs included, and nothing else; says nothing to anybody. Apart from the operator, who has no
+ * business with inputs. It may not join a queue group, such as that of the ingresses, from whom it would take requests.
+ * (A server takes an empty list for no limit at all.)
  */
 const RECORDER: NatsUser = {
   name: "recorder",
@@ -78,7 +85,10 @@ export const agentUser = (cluster: string): NatsUser => {
   };
 };
 
-/** Every user of a cluster: one per role, `node` for a process that hosts several, `answers` for what an ingress sends to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each. */
+/**
+ * Every user of a cluster: one per role, `node` for a process that hosts several, `answers` for what an ingress sends
+ * to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each.
+ */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
   return [
@@ -93,8 +103,8 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 }
 
 /**
- * Whoever connects to the loopback address without credentials: may ask, and be answered, but neither hears nor says anything inside.
- * For development: it can read the answers of every application.
+ * Whoever connects to the loopback address without credentials: may ask, and be answered, but neither hears nor says
+ * anything inside. For development: it can read the answers of every application.
  */
 export const LOCAL_USER: NatsUser = {
   name: "local",
@@ -140,7 +150,8 @@ function roleUser(cluster: string, role: Role): NatsUser {
     publish: [
       subjects.beat(role),
       subjects.stats(role),
-      // Answers to $SRV. Inboxes cannot be guessed (96 random bits), and those who may read them are the ones who asked.
+      // Answers to $SRV. Inboxes cannot be guessed (96 random bits), and those who may read them are the ones who
+      // asked.
       OUTSIDE_INBOXES,
       ...readsStore(),
       ...WRITES[role],
@@ -211,7 +222,8 @@ function roleSubjects(
     case "gateway":
       return {
         publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
-        // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of the gateway's own.
+        // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of
+        // the gateway's own.
         subscribe: ["_INBOX.*.gateway.>", subjects.stats("*"), subjects.advice],
       };
     default:
@@ -219,7 +231,10 @@ function roleSubjects(
   }
 }
 
-/** The JetStream API as far as get, watch and the first use of a bucket need it; the bucket's entries themselves are `$KV` and `$O`. */
+/**
+ * The JetStream API as far as get, watch and the first use of a bucket need it; the bucket's entries themselves are
+ * `$KV` and `$O`.
+ */
 function readsStore(): string[] {
   const streams = [...Object.values(BUCKET).map((bucket) => `KV_${bucket}`), `OBJ_${FILES_BUCKET}`];
   return streams.flatMap((stream) => [

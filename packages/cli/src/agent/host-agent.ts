@@ -1,9 +1,11 @@
 /**
- * The agent of one host: it says which actors' processes it keeps, and restarts, drains and shows them at an operator's word.
+ * The agent of one host: it says which actors' processes it keeps, and restarts, drains and shows them at an operator's
+ * word.
  *
  *   G1. One order at a time; a second is refused. A repeated one is the same one.
  *   G2. An order that was taken is told of at least once a second, and ends with one message that says so.
- *   G3. Whatever comes, an agent goes on: malformed messages are counted, and nothing that a stranger says makes it keep more than its bounds (T7, T8).
+ *   G3. Whatever comes, an agent goes on: malformed messages are counted, and nothing that a stranger says makes it
+ *       keep more than its bounds (T7, T8).
  */
 import type { Bus, Subscription } from "@tutti/bus";
 import {

@@ -1,6 +1,7 @@
 /**
- * A deployment's identity: who its users are, with which keys, and the configuration of its NATS servers, all below one directory that only its
- * owner can read. `auth.json` says what was decided; everything else but keys and certificates is written anew from it.
+ * A deployment's identity: who its users are, with which keys, and the configuration of its NATS servers, all below one
+ * directory that only its owner can read. `auth.json` says what was decided; everything else but keys and certificates
+ * is written anew from it.
  */
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";

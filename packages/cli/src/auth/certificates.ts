@@ -1,4 +1,7 @@
-/** A private certificate authority and the server certificates that it signs: ECDSA on P-256, which NATS servers and Node both take. */
+/**
+ * A private certificate authority and the server certificates that it signs: ECDSA on P-256, which NATS servers and
+ * Node both take.
+ */
 import "reflect-metadata"; // what tsyringe, below @peculiar/x509, wants to find
 import type { webcrypto } from "node:crypto";
 import { isIP } from "node:net";

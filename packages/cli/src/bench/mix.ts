@@ -1,4 +1,7 @@
-/** Who is asked, in whose name, and how often against the others: `--mix` as text or a YAML file, or the requests of a trace. */
+/**
+ * Who is asked, in whose name, and how often against the others: `--mix` as text or a YAML file, or the requests of a
+ * trace.
+ */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
@@ -46,7 +49,10 @@ async function mixFile(path: string, app: string): Promise<MixEntry[]> {
   return mixOf(new LocatedYaml(text, path), { app, folder: dirname(path) });
 }
 
-/** `streams:` with model, and app, weight, slo and input (a file beside it) where they are not the usual ones. @throws {CommandError} by line */
+/**
+ * `streams:` with model, and app, weight, slo and input (a file beside it) where they are not the usual ones. @throws
+ * {CommandError} by line
+ */
 export function mixOf(
   yaml: LocatedYaml,
   { app, folder }: { readonly app: string; readonly folder: string },

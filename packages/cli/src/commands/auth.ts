@@ -153,7 +153,9 @@ function givenTls({ tls, tlsCa, tlsCert, tlsKey }: AuthInitOptions): TlsFiles | 
   return { ca: ca!, cert: cert!, key: key! };
 }
 
-/** An authority, a certificate for the NATS servers, and one for ingresses, whose hosts need not have the servers' key. */
+/**
+ * An authority, a certificate for the NATS servers, and one for ingresses, whose hosts need not have the servers' key.
+ */
 async function makeCertificates(directory: AuthDirectory): Promise<TlsFiles> {
   const { createAuthority, signServer } = await import("../auth/certificates.ts");
   const { dir, servers, cluster } = directory;

@@ -48,7 +48,10 @@ const SECONDS_DEFAULT = 10;
 const CONNECTIONS_MAX = 10_000;
 const RATES_MAX = 100;
 
-/** `tutti bench`: an open loop of requests. Ends with 1 where the figures are those of the client, or of less than was asked for. */
+/**
+ * `tutti bench`: an open loop of requests. Ends with 1 where the figures are those of the client, or of less than was
+ * asked for.
+ */
 export async function bench(model: string | undefined, options: BenchCommandOptions): Promise<void> {
   const load = await loadOf(model, options);
   const plan = planOf(options, load);

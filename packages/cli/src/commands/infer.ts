@@ -143,7 +143,10 @@ const FOR_TIME: ReadonlySet<string> = new Set<ErrorCode>([
   "TUTTI_UNAVAILABLE",
 ]);
 
-/** A sound is hundreds of requests in a row, each of which needs the one before it: one that a busy machine refused is asked again. */
+/**
+ * A sound is hundreds of requests in a row, each of which needs the one before it: one that a busy machine refused is
+ * asked again.
+ */
 async function persistent(ask: () => Promise<InferResult>): Promise<InferResult> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -25,8 +25,8 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
 }
 
 /**
- * `tutti load <paths>`: model files, or folders of models in Triton's layout. Waits until each is served or refused. Models that begin alike become a family
- * where that pays.
+ * `tutti load <paths>`: model files, or folders of models in Triton's layout. Waits until each is served or refused.
+ * Models that begin alike become a family where that pays.
  */
 export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
   const options = versionOf(given);

@@ -5,7 +5,10 @@ import { CommandError } from "../failure.ts";
 import { familiesAsJson, renderFamilies } from "../models/family-table.ts";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
-/** `tutti models`: what the cluster is asked to serve, and how far it is; `--release` lifts a quarantine first. `--families`: what families share. */
+/**
+ * `tutti models`: what the cluster is asked to serve, and how far it is; `--release` lifts a quarantine first.
+ * `--families`: what families share.
+ */
 export function models(
   options: ClusterOptions & { readonly json?: boolean; readonly release?: string; readonly families?: boolean },
 ): Promise<void> {

@@ -10,7 +10,9 @@ import { renderTable } from "../table.ts";
 
 const HEADINGS = ["pipeline", "SLO", "split", "stage", "model", "requests", "until", "l(1)"];
 
-/** `tutti pipelines <folder>`: what its files declare, and how each SLO is divided by the profiles that the cluster has. */
+/**
+ * `tutti pipelines <folder>`: what its files declare, and how each SLO is divided by the profiles that the cluster has.
+ */
 export function pipelines(
   folder: string,
   options: ClusterOptions & { readonly json?: boolean; readonly fanOut?: readonly string[] },

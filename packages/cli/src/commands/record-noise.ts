@@ -14,7 +14,10 @@ const STALL_LEAST = 300;
 /** µs in which one sample is taken of how slow work is: about as long as a batch of a small model. */
 const EVERY = micros(5_000);
 
-/** `tutti record-noise <file>`: how this machine disturbs what runs on it, for `noise: { file }` of a scenario. Keeps one core busy meanwhile. */
+/**
+ * `tutti record-noise <file>`: how this machine disturbs what runs on it, for `noise: { file }` of a scenario. Keeps
+ * one core busy meanwhile.
+ */
 export function recordNoise(path: string, options: RecordNoiseOptions): void {
   const seconds = whole("--seconds", options.seconds, { min: 1, max: 3_600 });
   const recording = listen(seconds);

@@ -20,7 +20,10 @@ const SECONDS_MAX = 2_000_000;
 /** Between two progress lines on a terminal, which each overwrite the last, and elsewhere, where they pile up. */
 const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
 
-/** `tutti record`: requests as they pass, until Ctrl-C or for so many seconds. Fails if the recording is empty or has gaps. */
+/**
+ * `tutti record`: requests as they pass, until Ctrl-C or for so many seconds. Fails if the recording is empty or has
+ * gaps.
+ */
 export async function record(options: RecordCommandOptions): Promise<void> {
   const models = modelsOf(options.models);
   const runForMs = secondsOf(options.seconds);
@@ -68,7 +71,10 @@ export async function record(options: RecordCommandOptions): Promise<void> {
   }
 }
 
-/** As the recorder that a started cluster has for this: it may hear requests and do nothing else. An operator may not hear them. */
+/**
+ * As the recorder that a started cluster has for this: it may hear requests and do nothing else. An operator may not
+ * hear them.
+ */
 function connect(
   { creds }: RecordCommandOptions,
   { servers, credentials, tlsCa, running }: Cluster,
@@ -82,7 +88,10 @@ function connect(
   });
 }
 
-/** Rejects when nothing more will be recorded: the server forbids it, the connection is closed, or the file takes no more. */
+/**
+ * Rejects when nothing more will be recorded: the server forbids it, the connection is closed, or the file takes no
+ * more.
+ */
 function failureOf(nats: NatsConnection, writer: TraceWriter): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   promise.catch(() => undefined); // whoever awaits it hears of it

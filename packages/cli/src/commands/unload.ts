@@ -3,7 +3,10 @@ import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";
 import { CommandError } from "../failure.ts";
 
-/** `tutti unload <model>`, with all its versions, or one of them (`mlp/2`): batches that run finish, what waits is refused. */
+/**
+ * `tutti unload <model>`, with all its versions, or one of them (`mlp/2`): batches that run finish, what waits is
+ * refused.
+ */
 export function unload(name: string, options: ClusterOptions & { readonly json?: boolean }): Promise<void> {
   return withCluster({ ...options, name: "tutti-unload" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);

@@ -1,4 +1,7 @@
-/** What a real zsh and a real fish offer at the end of a line, as a user's Tab would have it. Skipped where the shell isn't there; bash is in completion.test.ts. */
+/**
+ * What a real zsh and a real fish offer at the end of a line, as a user's Tab would have it. Skipped where the shell
+ * isn't there; bash is in completion.test.ts.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,7 +23,10 @@ beforeAll(() => {
 });
 afterAll(() => [folder, scripts].forEach((path) => rmSync(path, { recursive: true, force: true })));
 
-/** In a terminal of its own, with the completion system as `compinit` sets it up; `compadd` is where all matches go through. */
+/**
+ * In a terminal of its own, with the completion system as `compinit` sets it up; `compadd` is where all matches go
+ * through.
+ */
 const ZSH_INNER = `PROMPT=
 autoload -Uz compinit; compinit -u -D
 source $TUTTI_SCRIPT

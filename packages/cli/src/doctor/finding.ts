@@ -2,7 +2,10 @@
 import { styleText } from "node:util";
 import { EXIT } from "../failure.ts";
 
-/** `note`: neither good nor bad, but worth knowing. `warn`: it works, and not as it could. `fail`: it can't work like this. */
+/**
+ * `note`: neither good nor bad, but worth knowing. `warn`: it works, and not as it could. `fail`: it can't work like
+ * this.
+ */
 export type State = "ok" | "note" | "warn" | "fail";
 
 export interface Finding {

@@ -26,7 +26,9 @@ const GIB = 2 ** 30;
 const MEMORY_LEAST = 1.5 * GIB;
 const DISK_LEAST = 0.2 * GIB;
 const DISK_GOOD = 2 * GIB;
-/** An actor has three connections to NATS; an ingress one to each executor and each publisher of the gateway one more. */
+/**
+ * An actor has three connections to NATS; an ingress one to each executor and each publisher of the gateway one more.
+ */
 const FILES_LEAST = 256;
 const FILES_GOOD = 4_096;
 /** Above it a timer is late by more than what deferral usually has to spare (docs/algorithms.md, A9). */

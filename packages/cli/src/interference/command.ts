@@ -1,4 +1,6 @@
-/** `tutti profile --interference`: how much models slow one another on two parts of one accelerator. Needs no cluster. */
+/**
+ * `tutti profile --interference`: how much models slow one another on two parts of one accelerator. Needs no cluster.
+ */
 import { writeFileSync } from "node:fs";
 import { WHOLE } from "@tutti/planning";
 import { parseBytes } from "@tutti/units";

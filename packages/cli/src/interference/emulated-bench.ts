@@ -1,4 +1,7 @@
-/** Parts of an emulated accelerator: what an input of `tutti plan fractions` says of latencies and of interference, with some noise. Takes no time. */
+/**
+ * Parts of an emulated accelerator: what an input of `tutti plan fractions` says of latencies and of interference, with
+ * some noise. Takes no time.
+ */
 import { factorBeside } from "@tutti/planning";
 import { Prng } from "@tutti/units";
 import type { FractionsInput } from "../plan/fractions-input.ts";

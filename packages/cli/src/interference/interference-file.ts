@@ -1,4 +1,7 @@
-/** What a profiling run leaves behind: an input of `tutti plan fractions`, rates to be filled in; and what it says to people and programs. */
+/**
+ * What a profiling run leaves behind: an input of `tutti plan fractions`, rates to be filled in; and what it says to
+ * people and programs.
+ */
 import { Document, isScalar, visit } from "yaml";
 import { renderTable } from "../table.ts";
 import { type InterferenceResult, samplesOf } from "./measurement.ts";

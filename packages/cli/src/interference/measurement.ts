@@ -1,6 +1,7 @@
 /**
- * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5): how long every model takes alone on every size, how much longer beside
- * each other, and the line that predicts it. Seven tenths of the pairs are fitted, the rest says how well that predicts; what is kept are all of them.
+ * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5): how long every model takes
+ * alone on every size, how much longer beside each other, and the line that predicts it. Seven tenths of the pairs are
+ * fitted, the rest says how well that predicts; what is kept are all of them.
  */
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
 import { PLANNING_CAP } from "@tutti/profile";

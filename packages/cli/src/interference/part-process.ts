@@ -1,4 +1,7 @@
-/** The process of one part while interference is measured: loads models and runs batches as it is told by whoever forked it; `provider threads size` are its arguments. */
+/**
+ * The process of one part while interference is measured: loads models and runs batches as it is told by whoever forked
+ * it; `provider threads size` are its arguments.
+ */
 import { readFileSync } from "node:fs";
 import type { EngineBatch, RunOutcome } from "@tutti/engine";
 import { isProvider, randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
@@ -66,7 +69,8 @@ function runFor({ model, batchSize, forMs, runsMin }: Extract<PartOrder, { kind:
         if (outcome.kind === "failed") return reject(new Error(outcome.reason));
         runs.push(outcome.run / 1000);
         if (performance.now() < until || runs.length + under < runsMin + 2) next();
-        else if (under === 0) resolve(runs.slice(1, -1)); // beside the first and the last the other part may have been idle
+        // beside the first and the last the other part may have been idle
+        else if (under === 0) resolve(runs.slice(1, -1));
       });
     };
     next();

@@ -1,4 +1,7 @@
-/** What interference is measured on: two parts of an accelerator, each running batches without a pause. Times in ms, sizes in percent. */
+/**
+ * What interference is measured on: two parts of an accelerator, each running batches without a pause. Times in ms,
+ * sizes in percent.
+ */
 
 export interface BenchModel {
   readonly name: string;

@@ -1,8 +1,10 @@
 /**
- * Parts of this machine's accelerator, each a process: on a CPU on cores of its own, on NVIDIA with its share under CUDA MPS.
+ * Parts of this machine's accelerator, each a process: on a CPU on cores of its own, on NVIDIA with its share under
+ * CUDA MPS.
  *
- * What a model uses of cache and memory bandwidth is estimated, since counters are seldom to be had: its weights against the cache, and its weights for each batch
- * against how fast memory can be copied. The fit takes these as they are; what they miss is in its error.
+ * What a model uses of cache and memory bandwidth is estimated, since counters are seldom to be had: its weights
+ * against the cache, and its weights for each batch against how fast memory can be copied. The fit takes these as they
+ * are; what they miss is in its error.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -30,7 +30,9 @@ export function parseYamlMap(text: string, origin: string): Readonly<Record<stri
   throw new CommandError(`${origin}: a map of keys is expected, not ${JSON.stringify(value)}`);
 }
 
-/** @throws {TuttiError} INVALID_INPUT saying what about the file or the configuration is wrong, and what would settle it */
+/**
+ * @throws {TuttiError} INVALID_INPUT saying what about the file or the configuration is wrong, and what would settle it
+ */
 export function desiredModel(bytes: Uint8Array, config: FileConfig): DesiredModel {
   const { sha256: _, bytes: __, version: ___, ...model } = draftModel(config.serving, describeModel(bytes));
   const { version } = config.serving;

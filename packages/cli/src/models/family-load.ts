@@ -1,4 +1,7 @@
-/** Models that are loaded together: which of them become families, and what changes for those that are served already (docs/families.md). */
+/**
+ * Models that are loaded together: which of them become families, and what changes for those that are served already
+ * (docs/families.md).
+ */
 import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client";
 import type { FamilyMember, MadeFamily } from "@tutti/families";
 import { NAME_LENGTH_MAX, isName } from "@tutti/protocol";

@@ -47,7 +47,9 @@ export interface RepositoryModel {
   readonly version: string;
 }
 
-/** The models of a folder, each with its newest version: folders of other shapes are named, never skipped in silence. */
+/**
+ * The models of a folder, each with its newest version: folders of other shapes are named, never skipped in silence.
+ */
 export async function listRepository(directory: string): Promise<RepositoryModel[]> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--models ${directory}: ${error.message}`);

@@ -21,7 +21,10 @@ const spec: ModelSpec = {
   buckets: [{}],
 };
 
-/** Of `short` (8 to 12 ms, three quarters of the arrivals) and `long` (50 ms, and 90 ms with larger hints), which nobody has named. */
+/**
+ * Of `short` (8 to 12 ms, three quarters of the arrivals) and `long` (50 ms, and 90 ms with larger hints), which nobody
+ * has named.
+ */
 function known(): ModelRunTimes {
   const book = new RunTimeBook({ window: seconds(60), table: (b) => 10_000 * b, sizes: [1, 2, 4] });
   for (let i = 0; i < 80; i++) {

@@ -1,4 +1,7 @@
-/** What actors say of themselves, as an operator's command hears it: heartbeats and figures, each actor's latest, and its figures of a while before. */
+/**
+ * What actors say of themselves, as an operator's command hears it: heartbeats and figures, each actor's latest, and
+ * its figures of a while before.
+ */
 import { wellFormed } from "@tutti/actors";
 import type { Bus } from "@tutti/bus";
 import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
@@ -135,7 +138,10 @@ export class ClusterView {
     return enough;
   }
 
-  /** Everybody who beats has reported so often; rates take two reports. Who has nothing to do is heard of only once a second. */
+  /**
+   * Everybody who beats has reported so often; rates take two reports. Who has nothing to do is heard of only once a
+   * second.
+   */
   hasReports(least: number): boolean {
     return (
       this.#actors.size > 0 &&

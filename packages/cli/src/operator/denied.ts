@@ -1,7 +1,10 @@
 import type { Bus } from "@tutti/bus";
 import { TuttiError } from "@tutti/protocol";
 
-/** Runs `work`, and fails as soon as NATS refuses what it says or wants to hear: without the operator's credentials nothing would ever come. */
+/**
+ * Runs `work`, and fails as soon as NATS refuses what it says or wants to hear: without the operator's credentials
+ * nothing would ever come.
+ */
 export async function unlessDenied<Result>(bus: Bus, work: () => Promise<Result>): Promise<Result> {
   const { promise: denied, reject } = Promise.withResolvers<never>();
   denied.catch(() => undefined);

@@ -1,4 +1,7 @@
-/** What other programs of operators need, such as the gateway's console: the same views, words and orders as the commands. */
+/**
+ * What other programs of operators need, such as the gateway's console: the same views, words and orders as the
+ * commands.
+ */
 export { type ActorRow, actorRows } from "./actor-table.ts";
 export { ClusterView, latestOf, rateOf } from "./cluster-view.ts";
 export { OperatorLink } from "./operator-link.ts";

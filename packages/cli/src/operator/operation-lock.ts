@@ -1,6 +1,7 @@
 /**
- * At most one operator restarts or drains at a time: two who each see that all is well could take a role's last two actors together. The lock is an entry of the
- * store, taken by compare-and-set and renewed while its holder works; one that is renewed no more is taken over.
+ * At most one operator restarts or drains at a time: two who each see that all is well could take a role's last two
+ * actors together. The lock is an entry of the store, taken by compare-and-set and renewed while its holder works; one
+ * that is renewed no more is taken over.
  */
 import { randomUUID } from "node:crypto";
 import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";
@@ -98,7 +99,8 @@ export class OperationLock {
         if (revision === undefined) return;
         this.#revision = revision;
       } catch {
-        // A store that does not answer now may answer the next time, and nobody else can take the lock meanwhile either.
+        // A store that does not answer now may answer the next time, and nobody else can take the lock meanwhile
+        // either.
       }
     }
   }

@@ -1,4 +1,7 @@
-/** `tutti restart`, `tutti drain`, `tutti undrain` and `tutti split`: finds who is meant, takes the operators' lock, and goes through them one after the other. */
+/**
+ * `tutti restart`, `tutti drain`, `tutti undrain` and `tutti split`: finds who is meant, takes the operators' lock, and
+ * goes through them one after the other.
+ */
 import { hostname, userInfo } from "node:os";
 import type { AgentAnswered, ProcessOrder } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";

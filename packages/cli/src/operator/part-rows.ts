@@ -1,4 +1,6 @@
-/** What becomes of requests to variants of families, to pipelines and to their stages: figures that no model's row has. */
+/**
+ * What becomes of requests to variants of families, to pipelines and to their stages: figures that no model's row has.
+ */
 import { type StatsReported, isModelName } from "@tutti/protocol";
 import { renderTable } from "../table.ts";
 import { type HeardActor, latestOf, rateOf } from "./cluster-view.ts";

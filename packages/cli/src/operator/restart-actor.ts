@@ -1,4 +1,7 @@
-/** One actor is restarted as `tutti restart <actor>` does it: under the operators' lock, and done only when all is there again that was there before. */
+/**
+ * One actor is restarted as `tutti restart <actor>` does it: under the operators' lock, and done only when all is there
+ * again that was there before.
+ */
 import type { AgentAnswered } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import { CommandError } from "../failure.ts";
@@ -22,7 +25,10 @@ export interface RestartPorts {
 const AGENTS_MS = 2_000;
 const WITHIN_MS = 60_000;
 
-/** @param actor - its id, whole. @throws {CommandError} nobody keeps it, another operator is at work, or it didn't come back */
+/**
+ * @param actor - its id, whole. @throws {CommandError} nobody keeps it, another operator is at work, or it didn't come
+ *   back
+ */
 export async function restartActor(actor: string, ports: RestartPorts): Promise<void> {
   const { link, store, view, who, onText } = ports;
   const keeps = (agents: readonly AgentAnswered[]): boolean =>

@@ -1,6 +1,7 @@
 /**
- * One process after the other. The next one's turn comes only when what was there before is there again: as many actors of each role, a leader, every
- * accelerator, every ModelThread (docs/architecture.md, T9). It stops at the first that fails, because what broke one will break the next.
+ * One process after the other. The next one's turn comes only when what was there before is there again: as many actors
+ * of each role, a leader, every accelerator, every ModelThread (docs/architecture.md, T9). It stops at the first that
+ * fails, because what broke one will break the next.
  */
 import type { ProcessOrder } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";

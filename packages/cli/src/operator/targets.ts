@@ -1,4 +1,7 @@
-/** Which processes an operator means by `ranker`, `ranker-1`, `host-b/executor`, an actor's id or the beginning of one, or `all`. */
+/**
+ * Which processes an operator means by `ranker`, `ranker-1`, `host-b/executor`, an actor's id or the beginning of one,
+ * or `all`.
+ */
 import { type AgentAnswered, PROCESS_ROLES, type ProcessRole, type ProcessState } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import { CommandError, usageError } from "../failure.ts";
@@ -12,8 +15,8 @@ export interface Target extends ProcessState {
 }
 
 /**
- * Who is restarted first, where everybody is: those without whom serving goes on, and last those who take requests, when all behind them are fresh. A spare
- * goes before its leader, so that the lead moves once.
+ * Who is restarted first, where everybody is: those without whom serving goes on, and last those who take requests,
+ * when all behind them are fresh. A spare goes before its leader, so that the lead moves once.
  */
 const ORDER: readonly ProcessRole[] = [
   "profiler",

@@ -1,4 +1,6 @@
-/** `tutti status`, `tutti actors` and `tutti top`: listen until everybody was heard, then show, once or again and again. */
+/**
+ * `tutti status`, `tutti actors` and `tutti top`: listen until everybody was heard, then show, once or again and again.
+ */
 import type { Bus } from "@tutti/bus";
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
 import type { Store } from "@tutti/store";

@@ -1,6 +1,7 @@
 /**
- * How the process of a part of an accelerator is started (gpulet, §4; docs/algorithms.md, D5): on a CPU with a set of cores and as many threads, on NVIDIA under
- * CUDA MPS with a share of the multiprocessors, which is fixed for the process: another size is another process.
+ * How the process of a part of an accelerator is started (gpulet, §4; docs/algorithms.md, D5): on a CPU with a set of
+ * cores and as many threads, on NVIDIA under CUDA MPS with a share of the multiprocessors, which is fixed for the
+ * process: another size is another process.
  */
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -35,7 +36,10 @@ export interface PartLaunch {
 
 /** CUDA's own name: of the multiprocessors, in percent, for the whole life of a process. */
 export const MPS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-/** Processes don't find the control daemon by themselves where it runs elsewhere; they get these from our own environment. */
+/**
+ * Processes don't find the control daemon by themselves where it runs elsewhere; they get these from our own
+ * environment.
+ */
 export const MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY";
 
 /** Part of util-linux, so of nearly every Linux. */
@@ -48,7 +52,8 @@ export const thisMachine = (provider: Machine["provider"]): Machine => ({
 });
 
 /**
- * Sizes that an accelerator can be split into, ascending, the last 100. Of a CPU those that are so many cores (two cores: 50 and 100; four: 25, 50, 75, 100).
+ * Sizes that an accelerator can be split into, ascending, the last 100. Of a CPU those that are so many cores (two
+ * cores: 50 and 100; four: 25, 50, 75, 100).
  */
 export function usableSizes({ provider, cores }: Pick<Machine, "provider" | "cores">): readonly number[] {
   if (provider === "webgpu") return [WHOLE];
@@ -82,7 +87,8 @@ export function launchOf(part: Part, machine: Machine): PartLaunch {
   }
   function coresOf({ size: percent }: Part, all: readonly number[]): readonly number[] {
     if (isWhole) return all;
-    // The smaller part is rounded, and the other one has the rest: so they share no core. Of two halves of an odd number the second one is smaller.
+    // The smaller part is rounded, and the other one has the rest: so they share no core. Of two halves of an odd
+    // number the second one is smaller.
     const half = 2 * percent === WHOLE;
     const smaller = half
       ? Math.floor(all.length / 2)

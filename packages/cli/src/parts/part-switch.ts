@@ -1,9 +1,11 @@
 /**
- * Accelerators of this host split into parts, resized, and made whole again while they serve (gpulet, §4; docs/algorithms.md, D5): a size is for the life of a process, so
- * another size is other processes.
+ * Accelerators of this host split into parts, resized, and made whole again while they serve (gpulet, §4;
+ * docs/algorithms.md, D5): a size is for the life of a process, so another size is other processes.
  *
- *   PS1. The new ones load and warm up while the old ones serve. Where one does not come up, the new ones end, and the old ones never hear of it.
- *   PS2. Old ones finish what they accepted and end before new ones serve: an accelerator's parts never share what they stand on (docs/architecture.md, T4).
+ *   PS1. The new ones load and warm up while the old ones serve. Where one does not come up, the new ones end, and the
+ *        old ones never hear of it.
+ *   PS2. Old ones finish what they accepted and end before new ones serve: an accelerator's parts never share what they
+ *        stand on (docs/architecture.md, T4).
  *   PS3. An accelerator is whole, or in exactly two parts that add up to it.
  */
 import { WHOLE } from "@tutti/planning";

@@ -41,7 +41,10 @@ export const functionsOf = (specs: readonly PipelineSpec[]): string[] => [
   ...new Set(specs.flatMap(({ stages, finish }) => [...stages.map(({ before }) => before), finish])),
 ];
 
-/** Before anything starts. @throws {CommandError} a file is wrong, or a pipeline is called like a model: they share the names of targets */
+/**
+ * Before anything starts. @throws {CommandError} a file is wrong, or a pipeline is called like a model: they share the
+ * names of targets
+ */
 export async function checkPipelines(folder: string | undefined, models: readonly string[]): Promise<void> {
   if (folder === undefined) return;
   for (const { name } of await readPipelines(folder))

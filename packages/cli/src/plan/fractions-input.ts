@@ -1,4 +1,7 @@
-/** Input of `tutti plan fractions` as the planner's models. Times in ms, rates in requests per ms, sizes in percent, as docs/algorithms.md, D has them. */
+/**
+ * Input of `tutti plan fractions` as the planner's models. Times in ms, rates in requests per ms, sizes in percent, as
+ * docs/algorithms.md, D has them.
+ */
 import { type FractionModel, type Interference, SIZES, WHOLE, fitInterference } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import { millis } from "@tutti/units";
@@ -112,7 +115,10 @@ function latencyOf(
   return line === undefined ? undefined : formula({ ...line, saturation: saturation ?? 1 }, sizes);
 }
 
-/** L(b,p) = β + α·b/min(p, min(1, σ·b)): more of an accelerator than a batch can use doesn't help (docs/algorithms.md, D6). */
+/**
+ * L(b,p) = β + α·b/min(p, min(1, σ·b)): more of an accelerator than a batch can use doesn't help (docs/algorithms.md,
+ * D6).
+ */
 function formula(line: { alphaMs: number; betaMs: number; saturation: number }, sizes: readonly number[]): Latency {
   const { alphaMs, betaMs, saturation } = line;
   const bySize = new Map(
@@ -128,7 +134,9 @@ function formula(line: { alphaMs: number; betaMs: number; saturation: number }, 
 }
 const BATCH_MAX = 1024;
 
-/** A size that wasn't measured is as slow as the next smaller one that was; below the smallest nothing is known (D5). */
+/**
+ * A size that wasn't measured is as slow as the next smaller one that was; below the smallest nothing is known (D5).
+ */
 function measured(latencyMs: NonNullable<ModelEntry["latencyMs"]>, sizes: readonly number[]): Latency {
   const tables = Object.entries(latencyMs)
     .map(([size, byBatch]) => ({ size: Number(size), table: tableOf(byBatch) }))

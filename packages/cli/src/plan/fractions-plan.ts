@@ -1,4 +1,7 @@
-/** `tutti plan fractions`: which models share an accelerator in space, as JSON with public field names. Rates in requests per second, times in ms. */
+/**
+ * `tutti plan fractions`: which models share an accelerator in space, as JSON with public field names. Rates in
+ * requests per second, times in ms.
+ */
 import {
   type FractionModel,
   type Interference,
@@ -37,7 +40,10 @@ export interface FractionsResult {
   readonly interference: Interference | null;
   /** Where splitting as needed failed, and fixed splits didn't: the first part's size by executor. */
   readonly splits: readonly number[] | null;
-  /** How the attempt that succeeded went about it: in which order models came, and whether parts that one model fills kept room for neighbours. */
+  /**
+   * How the attempt that succeeded went about it: in which order models came, and whether parts that one model fills
+   * kept room for neighbours.
+   */
   readonly order: "ascending" | "descending";
   readonly neighbours: "as-they-are" | "expected";
   readonly executors: readonly { readonly executor: number; readonly parts: readonly PartResult[] }[];
@@ -116,7 +122,10 @@ export function runFractions(input: FractionsInput): FractionsRun {
   return { result, steps };
 }
 
-/** Every mixture of fixed splits is tried up to so many accelerators, and in every way up to so many: of more there are thousands. */
+/**
+ * Every mixture of fixed splits is tried up to so many accelerators, and in every way up to so many: of more there are
+ * thousands.
+ */
 const PORTFOLIO_EXECUTORS = 16;
 const THOROUGH_EXECUTORS = 8;
 const searchOver = (executors: number) =>
@@ -153,7 +162,10 @@ function* mixtures(executors: number): Generator<number[]> {
   }
 }
 
-/** No plan takes fewer: every model on the size that gives the most for its part, without a pause. Infinity where one can't be served. */
+/**
+ * No plan takes fewer: every model on the size that gives the most for its part, without a pause. Infinity where one
+ * can't be served.
+ */
 function leastExecutors(models: readonly FractionModel[], sizes: readonly number[]): number {
   const work = models.reduce((sum, model) => {
     const best = Math.max(...sizes.map((size) => ((throughputAt(model, size)?.rate ?? 0) * WHOLE) / size));

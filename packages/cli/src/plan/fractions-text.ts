@@ -1,4 +1,7 @@
-/** What `tutti plan fractions` says to people: accelerators and their parts at a glance, and why each model has the part that it has. */
+/**
+ * What `tutti plan fractions` says to people: accelerators and their parts at a glance, and why each model has the part
+ * that it has.
+ */
 import { type FractionModel, type PartitionStep, WHOLE } from "@tutti/planning";
 import { renderTable } from "../table.ts";
 import type { FractionsInput } from "./fractions-input.ts";

@@ -1,4 +1,7 @@
-/** The plan that a running cluster follows: what is served where, where that goes, and why. Pure: from what stands in the bucket of plans. */
+/**
+ * The plan that a running cluster follows: what is served where, where that goes, and why. Pure: from what stands in
+ * the bucket of plans.
+ */
 import type { Placement, PlanReport } from "@tutti/protocol";
 
 export interface LivePlan {

@@ -1,4 +1,7 @@
-/** `tutti plan fractions --live`: what a cluster's planner and registry say of models, in place of what an input says. Pure. */
+/**
+ * `tutti plan fractions --live`: what a cluster's planner and registry say of models, in place of what an input says.
+ * Pure.
+ */
 import { WHOLE } from "@tutti/planning";
 import type { FractionsInput } from "./fractions-input.ts";
 import type { FractionsResult } from "./fractions-plan.ts";

@@ -1,4 +1,7 @@
-/** Input of `tutti plan pack` as the planner's streams. Times in ms, rates in requests per ms, as docs/algorithms.md, C has them. */
+/**
+ * Input of `tutti plan pack` as the planner's streams. Times in ms, rates in requests per ms, as docs/algorithms.md, C
+ * has them.
+ */
 import type { BatchLatency, Stream } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
 import { millis } from "@tutti/units";

@@ -1,4 +1,7 @@
-/** `tutti plan pack`: which streams share a node, as JSON with public field names. Rates in requests per second, times in ms. */
+/**
+ * `tutti plan pack`: which streams share a node, as JSON with public field names. Rates in requests per second, times
+ * in ms.
+ */
 import {
   type EpochPlan,
   type PackedNode,
@@ -19,7 +22,10 @@ export interface PackResult {
   readonly work: number;
   readonly nodes: readonly NodeResult[];
   readonly unplaced: readonly { readonly stream: string; readonly rate: number; readonly reason: string }[];
-  /** What the same number of nodes would give each stream by throughput alone, at least one each (docs/algorithms.md, C8). */
+  /**
+   * What the same number of nodes would give each stream by throughput alone, at least one each (docs/algorithms.md,
+   * C8).
+   */
   readonly batchOblivious: readonly { readonly stream: string; readonly nodes: number }[];
   /** Where an epoch before was given. */
   readonly epoch?: {

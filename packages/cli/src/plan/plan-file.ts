@@ -1,4 +1,7 @@
-/** Input files of `tutti plan`: YAML, checked against the schema of their kind and then against themselves. docs/planning.md is the reference. */
+/**
+ * Input files of `tutti plan`: YAML, checked against the schema of their kind and then against themselves.
+ * docs/planning.md is the reference.
+ */
 import { FamilyFile } from "../simulate/family-file.ts";
 import type { Problem } from "../simulate/located-yaml.ts";
 import { choiceOf } from "../simulate/scenario-options.ts";

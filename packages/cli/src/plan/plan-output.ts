@@ -1,4 +1,7 @@
-/** What every `tutti plan` prints: a table or JSON, then the reasons; a page; and an exit code that says whether the plan holds. */
+/**
+ * What every `tutti plan` prints: a table or JSON, then the reasons; a page; and an exit code that says whether the
+ * plan holds.
+ */
 import type { PlanPage } from "./plan-page.ts";
 import { renderPlanPage } from "./plan-page.ts";
 import { EXIT } from "../failure.ts";

@@ -1,4 +1,7 @@
-/** A plan as a page: a bar for each node, executor or sub-cluster, a segment for each share of it. Nothing moves, so it needs no script. */
+/**
+ * A plan as a page: a bar for each node, executor or sub-cluster, a segment for each share of it. Nothing moves, so it
+ * needs no script.
+ */
 import { colourOf, escapeHtml, htmlPage } from "@tutti/sim-report/page";
 import type { FractionsResult } from "./fractions-plan.ts";
 import type { PackInput } from "./pack-input.ts";

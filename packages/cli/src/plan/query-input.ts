@@ -1,4 +1,7 @@
-/** Input of `tutti plan query` as the planner's query. Times in ms, rates in requests per ms, as docs/algorithms.md, C has them. */
+/**
+ * Input of `tutti plan query` as the planner's query. Times in ms, rates in requests per ms, as docs/algorithms.md, C
+ * has them.
+ */
 import { type Query, type QueryStage, QueryShapeError, structureOf } from "@tutti/planning";
 import { millis } from "@tutti/units";
 import type { Problem } from "../simulate/located-yaml.ts";

@@ -1,4 +1,7 @@
-/** `tutti plan query`: the split of a query's time, as JSON with public field names. Rates in requests per second, times in ms. */
+/**
+ * `tutti plan query`: the split of a query's time, as JSON with public field names. Rates in requests per second, times
+ * in ms.
+ */
 import { type LatencySplit, splitEvenly, splitLatency } from "@tutti/planning";
 import type { QueryInput } from "./query-input.ts";
 

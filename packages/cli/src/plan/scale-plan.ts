@@ -1,4 +1,7 @@
-/** `tutti plan scale`: how many accelerators, window after window, as JSON with public field names. docs/algorithms.md, A8. */
+/**
+ * `tutti plan scale`: how many accelerators, window after window, as JSON with public field names. docs/algorithms.md,
+ * A8.
+ */
 import { ScalingAdvisor } from "@tutti/planning";
 import { type DetailedRun, type MinGpus, type Scenario, minGpus } from "@tutti/simulator";
 import { micros } from "@tutti/units";
@@ -6,7 +9,10 @@ import type { ScaleInput } from "./scale-input.ts";
 
 export interface ScaleResult {
   readonly kind: "scale";
-  /** For every rate of the forecast some number of accelerators is enough. Where nobody was asked: no window was bad but right after a step. */
+  /**
+   * For every rate of the forecast some number of accelerators is enough. Where nobody was asked: no window was bad but
+   * right after a step.
+   */
   readonly feasible: boolean;
   readonly windows: readonly WindowResult[];
   /** Mean over windows. */
@@ -28,7 +34,10 @@ export interface WindowResult {
   readonly gpusNext: number;
   /** By the simulator; left out where nobody was asked, or no number is enough. */
   readonly fewest?: number;
-  /** Would one less do? The worst model's bad rate. Null: nobody was asked, one is the least there is, or there is more work than time. */
+  /**
+   * Would one less do? The worst model's bad rate. Null: nobody was asked, one is the least there is, or there is more
+   * work than time.
+   */
   readonly oneLess: number | null;
 }
 /** Positive: to add; negative: to release. */

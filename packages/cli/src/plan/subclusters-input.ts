@@ -1,4 +1,7 @@
-/** Input of `tutti plan subclusters` as the planner's problem. Rates in requests per second, memory in MB: only proportions count. */
+/**
+ * Input of `tutti plan subclusters` as the planner's problem. Rates in requests per second, memory in MB: only
+ * proportions count.
+ */
 import { type SubClusterProblem, type TwoLevelProblem, flatProblem } from "@tutti/planning";
 import type { Problem } from "../simulate/located-yaml.ts";
 import { checkNames, readPlanFile } from "./plan-file.ts";

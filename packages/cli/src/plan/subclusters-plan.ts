@@ -1,4 +1,7 @@
-/** `tutti plan subclusters`: which sub-cluster has which model, as JSON with public field names. Rates in requests per second, memory in MB. */
+/**
+ * `tutti plan subclusters`: which sub-cluster has which model, as JSON with public field names. Rates in requests per
+ * second, memory in MB.
+ */
 import {
   type SubClusterPlan,
   greedyAssignment,

@@ -1,4 +1,6 @@
-/** What `tutti plan subclusters` says to people: each sub-cluster's load at a glance, and why each model is where it is. */
+/**
+ * What `tutti plan subclusters` says to people: each sub-cluster's load at a glance, and why each model is where it is.
+ */
 import { type SubClusterPlan, type TwoLevelProblem, nextBest, withModelAt } from "@tutti/planning";
 import { renderTable } from "../table.ts";
 import type { SubClustersInput } from "./subclusters-input.ts";

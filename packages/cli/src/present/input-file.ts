@@ -1,4 +1,7 @@
-/** From the file that a person has to the tensors that a model takes: JSON, NumPy, pictures, sound; or random numbers where there is none. */
+/**
+ * From the file that a person has to the tensors that a model takes: JSON, NumPy, pictures, sound; or random numbers
+ * where there is none.
+ */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { type TensorInput, type TensorValue, tensor, tensorValue } from "@tutti/client";
@@ -60,7 +63,10 @@ async function fromMedia(
   }
 }
 
-/** Numbers from a seed, in the shapes that the model declares (the smallest where it has several, the typical one where lengths vary). */
+/**
+ * Numbers from a seed, in the shapes that the model declares (the smallest where it has several, the typical one where
+ * lengths vary).
+ */
 export function randomInputs(spec: Readable, seed: number): Inputs {
   const prng = new Prng(seed);
   const sizes = sizesOfRow(spec, 0, typicalLengths(spec));
@@ -107,7 +113,10 @@ export function fromProtocol(item: unknown): [string, TensorInput] {
   return [name, tensor(flat, Array.isArray(shape) ? (shape as number[]) : undefined, typed)];
 }
 
-/** Whoever writes 256 numbers for [batch, 16, 16] means the only shape they fit; anything else is for the ingress to judge. */
+/**
+ * Whoever writes 256 numbers for [batch, 16, 16] means the only shape they fit; anything else is for the ingress to
+ * judge.
+ */
 function reshaped(value: TensorValue, declared: TensorSpec): TensorValue {
   const dims = rowDims(declared, {});
   const fits = value.dims.length === 1 && !dims.includes(-1) && elementCount(dims) === value.data.length;

@@ -1,4 +1,7 @@
-/** What a model's outputs mean to a person, by the presentation that travels with the model; plain numbers where there is none. */
+/**
+ * What a model's outputs mean to a person, by the presentation that travels with the model; plain numbers where there
+ * is none.
+ */
 import { readFile } from "node:fs/promises";
 import type { InferResult, TensorValue } from "@tutti/client";
 import { type OutputPresentation, decodeCtc, parseKeys, presentationOf, resolveAsset } from "@tutti/onnx-tools";

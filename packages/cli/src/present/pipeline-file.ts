@@ -1,6 +1,7 @@
 /**
- * Files for pipelines. The cluster stores nothing of a pipeline that would say how to read files for it, so a picture goes as it is, as the input `image`,
- * a sound as `audio`, as over HTTP, and what comes back as lines of text (docs of `@tutti/pipeline-ocr`) is shown as such.
+ * Files for pipelines. The cluster stores nothing of a pipeline that would say how to read files for it, so a picture
+ * goes as it is, as the input `image`, a sound as `audio`, as over HTTP, and what comes back as lines of text (docs of
+ * `@tutti/pipeline-ocr`) is shown as such.
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";

@@ -1,4 +1,7 @@
-/** `tutti load --sample dir`: real inputs to measure a model with, since the time of some depends on what they are given. */
+/**
+ * `tutti load --sample dir`: real inputs to measure a model with, since the time of some depends on what they are
+ * given.
+ */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { toWire } from "@tutti/client";

@@ -1,8 +1,9 @@
 /**
  * Writes a recording as it happens.
  *
- *   TW1. Memory is bounded: what the file can't take in time is counted and written down as a gap. The recorder must not wait instead: a NATS server
- *        stops the publishers of whoever reads slowly, so waiting here would be felt by the traffic that is recorded.
+ *   TW1. Memory is bounded: what the file can't take in time is counted and written down as a gap. The recorder must
+ *        not wait instead: a NATS server stops the publishers of whoever reads slowly, so waiting here would be felt by
+ *        the traffic that is recorded.
  */
 import { type WriteStream, createWriteStream } from "node:fs";
 import { once } from "node:events";

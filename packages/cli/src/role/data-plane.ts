@@ -1,6 +1,7 @@
 /**
- * How inputs reach executors: over TCP where it connects, over NATS everywhere else; `--data-plane nats` leaves TCP out. With an authority nothing goes in
- * plain text: an ingress without a certificate opens no port, and an executor connects to none that shows no certificate of that authority.
+ * How inputs reach executors: over TCP where it connects, over NATS everywhere else; `--data-plane nats` leaves TCP
+ * out. With an authority nothing goes in plain text: an ingress without a certificate opens no port, and an executor
+ * connects to none that shows no certificate of that authority.
  */
 import { readFileSync } from "node:fs";
 import type { IngressPorts } from "@tutti/actors";

@@ -3,7 +3,8 @@ import { join, resolve } from "node:path";
 import { CommandError } from "../failure.ts";
 
 /**
- * The working directory of a process that runs models: whatever finds files by relative paths there finds none, and leaves none.
+ * The working directory of a process that runs models: whatever finds files by relative paths there finds none, and
+ * leaves none.
  *
  * @param state - the folder that it is made in
  * @returns its path: empty, and mode 0500

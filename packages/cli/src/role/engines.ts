@@ -15,7 +15,10 @@ export interface EmulationOptions {
   readonly part: number;
 }
 
-/** An emulated accelerator whose latencies are those of the models that it is given: they travel in the models' specs, so every host knows them. */
+/**
+ * An emulated accelerator whose latencies are those of the models that it is given: they travel in the models' specs,
+ * so every host knows them.
+ */
 export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOptions): Engine {
   const tables = new Map<string, readonly LatencyTable[]>();
   const engine = new EmulatedEngine({

@@ -1,4 +1,7 @@
-/** A process that takes another's place: it loads, says that it is ready, and serves once whoever started it says so (docs/architecture.md, T4). */
+/**
+ * A process that takes another's place: it loads, says that it is ready, and serves once whoever started it says so
+ * (docs/architecture.md, T4).
+ */
 import type { RoleContext } from "./run-process.ts";
 
 /** In the environment of a process that is to wait. */

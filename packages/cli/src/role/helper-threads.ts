@@ -7,8 +7,9 @@ const V8_THREAD = "V8Worker";
 const GIVES_WAY = 10;
 
 /**
- * Lets the threads on which V8 optimises code give way to whatever decides, here and in other processes: on a machine with few cores they took a quarter of the processor time in
- * the 30 ms of a takeover. Without effect where the kernel does not show a process its threads (only Linux does).
+ * Lets the threads on which V8 optimises code give way to whatever decides, here and in other processes: on a machine
+ * with few cores they took a quarter of the processor time in the 30 ms of a takeover. Without effect where the kernel
+ * does not show a process its threads (only Linux does).
  *
  * @returns how many gave way
  */

@@ -10,7 +10,10 @@ import { processLives } from "./process-lives.ts";
 /** Processes of one host that are known at once. */
 const PEERS_MAX = 1_024;
 const RETRY_MS = 1_000;
-/** Where the folder of the sockets is (a path of a Unix socket has 107 bytes at most), or `off`: all goes by NATS, where it can be listened to. */
+/**
+ * Where the folder of the sockets is (a path of a Unix socket has 107 bytes at most), or `off`: all goes by NATS, where
+ * it can be listened to.
+ */
 export const LINKS_VARIABLE = "TUTTI_LINKS";
 
 interface Peer {
@@ -27,8 +30,8 @@ export interface HostLinksOptions {
 }
 
 /**
- * The links of this process with the others of its host: made with every process that an actor here hears of, whichever of the two hears first.
- * Where both offer one at a time, the offer of the process with the greater id counts.
+ * The links of this process with the others of its host: made with every process that an actor here hears of, whichever
+ * of the two hears first. Where both offer one at a time, the offer of the process with the greater id counts.
  */
 export class HostLinks {
   readonly own: LinkAddress;

@@ -1,4 +1,6 @@
-/** The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines. */
+/**
+ * The command line of a role: one table for `services/*`, `tutti run` and `tutti up`, which writes such command lines.
+ */
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -95,7 +97,10 @@ export interface RoleOptions {
   readonly allowedHosts: readonly string[];
   /** gateway: whether clients may pass tensors in /dev/shm. */
   readonly systemSharedMemory: boolean;
-  /** gateway: files with the token of the model repository, which is closed without, and with credentials that may change models. */
+  /**
+   * gateway: files with the token of the model repository, which is closed without, and with credentials that may
+   * change models.
+   */
   readonly repositoryToken: string | undefined;
   readonly repositoryCreds: string | undefined;
   /** gateway: certificate and key of HTTP and gRPC. Paths. */

@@ -1,4 +1,7 @@
-/** What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready, and ends in order. */
+/**
+ * What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready,
+ * and ends in order.
+ */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
@@ -41,7 +44,10 @@ export type StartRole = (context: RoleContext, ready: () => void) => Actor | Pro
 const HEARTBEAT_EVERY = millis(100);
 /** Idle is idle: where nothing is at stake, nobody needs to know within less. */
 const IDLE_HEARTBEAT_EVERY = seconds(1);
-/** Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for its turn on a busy machine. */
+/**
+ * Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for
+ * its turn on a busy machine.
+ */
 const PEER_TIMEOUT = millis(1_000);
 /** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
 const DRAIN_MS = 9_000;
@@ -57,8 +63,8 @@ const LOGGED_MS = 50;
 
 const exitNow = (): void => process.exit(EXIT.failed);
 /**
- * Of an executor's process: `process.exit` waits for its worker threads, and one in a native run that does not end would keep it for ever. (Ending such a
- * worker otherwise aborts the process.)
+ * Of an executor's process: `process.exit` waits for its worker threads, and one in a native run that does not end
+ * would keep it for ever. (Ending such a worker otherwise aborts the process.)
  */
 const killNow = (): void => {
   process.emit("exit", EXIT.failed);
@@ -175,7 +181,9 @@ interface SharedParts {
   readonly clockErrorUs: () => number;
 }
 
-/** What the actors of one process have together: the connection, the links, the clock, and what they offer each other. */
+/**
+ * What the actors of one process have together: the connection, the links, the clock, and what they offer each other.
+ */
 async function shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs }: SharedParts) {
   // Every role that has links may publish to what an actor hears.
   const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
@@ -259,7 +267,10 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
   return nats;
 }
 
-/** Answers to the gateway of this process stay in it; others go out on the connection that may publish to applications' inboxes only. */
+/**
+ * Answers to the gateway of this process stay in it; others go out on the connection that may publish to applications'
+ * inboxes only.
+ */
 function nearFirst(near: Bus, far: Bus): Bus {
   return {
     get payloadMax() {
@@ -281,7 +292,10 @@ function nearFirst(near: Bus, far: Bus): Bus {
   };
 }
 
-/** SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a signal too. */
+/**
+ * SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a
+ * signal too.
+ */
 function endInOrder(
   actors: readonly Actor[],
   { ending, endNow }: { readonly ending: { begun: boolean }; readonly endNow: () => void },

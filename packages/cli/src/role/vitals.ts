@@ -1,4 +1,7 @@
-/** How this process fares, for `tutti top`: totals since its start, and how late its event loop was since the last reading. */
+/**
+ * How this process fares, for `tutti top`: totals since its start, and how late its event loop was since the last
+ * reading.
+ */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
 /** Fifty wake-ups a second cost a thousandth of a core. */

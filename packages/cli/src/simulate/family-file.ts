@@ -1,4 +1,7 @@
-/** A YAML file that is one document or, with `vary`, a family of them: read, filled in for a choice, and checked against its schema. */
+/**
+ * A YAML file that is one document or, with `vary`, a family of them: read, filled in for a choice, and checked against
+ * its schema.
+ */
 import { readFile } from "node:fs/promises";
 import { usageError } from "../failure.ts";
 import { LocatedYaml, type Problem } from "./located-yaml.ts";

@@ -31,7 +31,10 @@ export interface Found<Result> {
   readonly perSeed: readonly Result[];
 }
 
-/** One search for each scenario, which differ in their seeds: the mean of goodputs and bounds, the worst bad rate, all trials. */
+/**
+ * One search for each scenario, which differ in their seeds: the mean of goodputs and bounds, the worst bad rate, all
+ * trials.
+ */
 export async function findGoodput(given: readonly Scenario[], options: SearchOptions): Promise<Found<Goodput>> {
   const { precision } = options;
   const arrivalsMin = options.short === true ? micros(0) : ARRIVALS_MIN;

@@ -5,8 +5,8 @@ import { CommandError } from "../failure.ts";
 const BUFFER_CHARACTERS = 65_536;
 
 /**
- * A file that is written line by line. Synchronously: a simulation runs in one turn of the event loop, in which a stream would
- * keep all of it in memory.
+ * A file that is written line by line. Synchronously: a simulation runs in one turn of the event loop, in which a
+ * stream would keep all of it in memory.
  */
 export class LineFile {
   readonly #file: number;

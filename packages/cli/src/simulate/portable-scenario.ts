@@ -1,4 +1,7 @@
-/** Scenarios between threads: what structured cloning would take apart is taken apart here, and put together again there. */
+/**
+ * Scenarios between threads: what structured cloning would take apart is taken apart here, and put together again
+ * there.
+ */
 import { LatencyTable } from "@tutti/profile";
 import type { Scenario, ScenarioModel } from "@tutti/simulator";
 import type { Micros } from "@tutti/units";
@@ -27,7 +30,10 @@ export function fromPortable(portable: PortableScenario): Scenario {
   return { ...portable, models: portable.models.map((model) => ({ ...model, profile: tableOf(model.profile) })) };
 }
 
-/** A line stays the line that it was: fitted again to latencies in whole µs, it would differ in the last digits, and with it what depends on it. */
+/**
+ * A line stays the line that it was: fitted again to latencies in whole µs, it would differ in the last digits, and
+ * with it what depends on it.
+ */
 function tableOf({ alpha, beta, latencies }: PortableProfile): LatencyTable {
   if (alpha >= 0 && beta >= 0) {
     const line = LatencyTable.affine({ alpha, beta, batchSizeMax: latencies.length });

@@ -1,6 +1,6 @@
 /**
- * Rates over time: CSV with a head `from_s,ModelA,ModelB,…` and a line for each moment from which the models' rates, in requests per second,
- * are as it says; lines that begin with # are comments.
+ * Rates over time: CSV with a head `from_s,ModelA,ModelB,…` and a line for each moment from which the models' rates, in
+ * requests per second, are as it says; lines that begin with # are comments.
  */
 import { CommandError } from "../failure.ts";
 

@@ -1,5 +1,6 @@
 /**
- * Families of scenarios in one file: `vary` declares axes, and `$name` stands for the value that was chosen on the axis.
+ * Families of scenarios in one file: `vary` declares axes, and `$name` stands for the value that was chosen on the
+ * axis.
  *
  *     vary:
  *       sloMs: [20, 25, 50]                                 # $sloMs

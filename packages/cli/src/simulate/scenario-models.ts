@@ -1,4 +1,6 @@
-/** The `models` of a scenario file as the simulator's streams: zoos are looked up, counts spread out, shares computed. */
+/**
+ * The `models` of a scenario file as the simulator's streams: zoos are looked up, counts spread out, shares computed.
+ */
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { LatencyTable } from "@tutti/profile";
@@ -231,7 +233,9 @@ function classesOf(
 
 /** The latencies of a batch, however a file gives them. */
 export interface LatencyEntry extends Pick<ModelEntry, "alphaMs" | "betaMs" | "latencyMs" | "batchMax"> {
-  /** Of sizes that `latencyMs` leaves out: on the line (default), or the next size up, where only those are compiled. */
+  /**
+   * Of sizes that `latencyMs` leaves out: on the line (default), or the next size up, where only those are compiled.
+   */
   readonly between?: "interpolate" | "pad-up";
 }
 

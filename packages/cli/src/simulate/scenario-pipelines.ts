@@ -26,7 +26,10 @@ interface StageEntry {
 
 type Models = ZooEntry | readonly (ModelEntry | ZooEntry)[];
 
-/** Beside pipelines, models get requests of their own only where they have a weight, and need an SLO of their own only then. */
+/**
+ * Beside pipelines, models get requests of their own only where they have a weight, and need an SLO of their own only
+ * then.
+ */
 export function modelsBeside(pipelines: readonly PipelineEntry[], models: Models): Models {
   const beside = <One extends ModelEntry | ZooEntry>(entry: One): One => {
     const users =

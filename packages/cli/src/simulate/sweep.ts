@@ -1,6 +1,6 @@
 /**
- * Many simulations on all cores. Each is deterministic by itself and shares nothing, so results don't depend on the number of workers or
- * on who runs what: only on the scenarios.
+ * Many simulations on all cores. Each is deterministic by itself and shares nothing, so results don't depend on the
+ * number of workers or on who runs what: only on the scenarios.
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";

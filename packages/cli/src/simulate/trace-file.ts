@@ -40,7 +40,9 @@ export interface TraceLine {
   readonly contentType?: string;
 }
 
-/** In place of what was not recorded: `missed` requests that the file could not take, or a time without a connection. */
+/**
+ * In place of what was not recorded: `missed` requests that the file could not take, or a time without a connection.
+ */
 export interface GapLine {
   readonly t: number;
   readonly missed?: number;

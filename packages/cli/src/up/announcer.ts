@@ -42,7 +42,10 @@ export class Announcer {
     else this.#write(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
   }
 
-  /** A line that a child printed: structured ones from "warn" on, and everything that is not structured, such as a stack. */
+  /**
+   * A line that a child printed: structured ones from "warn" on, and everything that is not structured, such as a
+   * stack.
+   */
   childLine(name: string, line: string): void {
     const text = worthShowing(line);
     if (text === undefined || this.#stopping) return;

@@ -2,9 +2,11 @@
  * `tutti up --autoscale 1:4`: starts and drains executors' processes by the planner's advice.
  *
  *   AS1. Between the bounds, always; an executor that an operator drained is left alone, and counts for nothing.
- *   AS2. An executor is drained, never killed: what it has accepted it finishes, and what it hasn't others take (docs/architecture.md, T9). One at a time, the
- *        highest first, since those are idle most, and never the last one of a sub-cluster that has models.
- *   AS3. The advice is a number of accelerators, not a difference: whoever is just starting counts, and hearing it twice changes nothing.
+ *   AS2. An executor is drained, never killed: what it has accepted it finishes, and what it hasn't others take
+ *        (docs/architecture.md, T9). One at a time, the highest first, since those are idle most, and never the last
+ *        one of a sub-cluster that has models.
+ *   AS3. The advice is a number of accelerators, not a difference: whoever is just starting counts, and hearing it
+ *        twice changes nothing.
  */
 import type { ScalingAdvised } from "@tutti/protocol";
 import { bringBack, drainProcess } from "./replacement.ts";
@@ -13,7 +15,10 @@ import type { ChildState, Supervisor } from "./supervisor.ts";
 
 export interface AutoscalerOptions {
   readonly supervisor: Supervisor;
-  /** The executors' processes, lowest accelerators first: the first `min` of them run from the start, the others are parked. */
+  /**
+   * The executors' processes, lowest accelerators first: the first `min` of them run from the start, the others are
+   * parked.
+   */
   readonly names: readonly string[];
   readonly min: number;
   /** Accelerators of each: the first has 0 to gpusEach − 1, and so on. */

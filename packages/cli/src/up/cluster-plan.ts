@@ -153,7 +153,10 @@ const namesOf = (role: ProcessRole, count: number): string[] =>
 
 type PlannedExecutor = Pick<PlannedRole, "argv" | "prefix" | "gpus" | "splittable" | "unsplittable">;
 
-/** A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share as many as asked for. */
+/**
+ * A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share as many
+ * as asked for.
+ */
 function planExecutors(options: UpOptions, { jitter, hasTaskset = false }: Surroundings): PlannedExecutor[] {
   const scaled = "with --autoscale the planner's advice counts whole ones";
   const memory = options.memory === undefined ? undefined : parseBytes(options.memory);

@@ -1,4 +1,7 @@
-/** A stand-in for Jaeger that answers as it does: what is tested is how it is started, watched and ended. The real one: test/e2e/traces-and-doctor.test.ts. */
+/**
+ * A stand-in for Jaeger that answers as it does: what is tested is how it is started, watched and ended. The real one:
+ * test/e2e/traces-and-doctor.test.ts.
+ */
 import { execFile } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -110,7 +110,10 @@ async function answers(url: string, giveUp: AbortSignal): Promise<string | undef
   return undefined;
 }
 
-/** Also when we are killed: the watchdog's input ends then, and it ends what it watches. Where there is no shell (Windows), only a proper end does. */
+/**
+ * Also when we are killed: the watchdog's input ends then, and it ends what it watches. Where there is no shell
+ * (Windows), only a proper end does.
+ */
 function endWithUs(child: ChildProcess): ChildProcess | undefined {
   if (child.pid === undefined || process.platform === "win32") return undefined;
   const watchdog = spawn("/bin/sh", ["-c", 'read -r _; kill -TERM "$0"', String(child.pid)], {

@@ -14,8 +14,8 @@ import { fromJson } from "@tutti/wire";
 export type Gpus = readonly number[];
 
 /**
- * Whether every model that an executor serves, or is to serve, has another one there, which obeys that sub-cluster's leader already. Before anybody has
- * planned all belong to one sub-cluster.
+ * Whether every model that an executor serves, or is to serve, has another one there, which obeys that sub-cluster's
+ * leader already. Before anybody has planned all belong to one sub-cluster.
  *
  * @param others - those that run
  */
@@ -37,7 +37,9 @@ export function isSpareIn(
   );
 }
 
-/** What stands in the bucket of plans, for whoever must know where executors serve. What can't be read changes nothing. */
+/**
+ * What stands in the bucket of plans, for whoever must know where executors serve. What can't be read changes nothing.
+ */
 export class PlanWatch {
   #placement: Placement | undefined;
   #report: PlanReport | undefined;

@@ -87,7 +87,8 @@ test("an old process that dies while its replacement starts is not started again
   await replacing;
   await story.until(() => story.told.filter((line) => line.startsWith("ready")).length >= 2);
   const { restarts } = story.supervisor.list()[0]!;
-  // Perhaps its own restart was quicker than the replacement: then that one leaves in its place, and one is left all the same.
+  // Perhaps its own restart was quicker than the replacement: then that one leaves in its place, and one is left all
+  // the same.
   expect(restarts).toBeLessThanOrEqual(2);
   expect(story.supervisor.list()).toMatchObject([{ state: "ready" }]);
 });

@@ -1,10 +1,14 @@
 /**
- * One process at an operator's word: replaced, drained, or brought back. It never ends with nobody there where that can be avoided.
+ * One process at an operator's word: replaced, drained, or brought back. It never ends with nobody there where that can
+ * be avoided.
  *
- *   spare-first  The replacement starts beside the old process, and the old one is asked to leave only once the new one is ready (docs/architecture.md,
+ *   spare-first The replacement starts beside the old process, and the old one is asked to leave only once the new one
+ *   is ready (docs/architecture.md,
  *                T9). A replacement that does not come up leaves the old process as it was.
- *   stop-first   For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway and the node, which hold ports; the
- *                profiler and the planner, whose entries in the store have one writer, and without which serving goes on.
+ *   stop-first For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway
+ *   and the node, which hold ports; the
+ *                profiler and the planner, whose entries in the store have one writer, and without which serving goes
+ *                on.
  */
 import type { ProcessRole } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";

@@ -1,4 +1,7 @@
-/** What happened in the last second, from the figures that actors report: they are totals since each actor's start, so nothing is missed between two lines. */
+/**
+ * What happened in the last second, from the figures that actors report: they are totals since each actor's start, so
+ * nothing is missed between two lines.
+ */
 import type { StatsReported } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
 
@@ -35,7 +38,9 @@ export interface ThreadLoad {
     /** From when a grant was due until the batcher has it. */
     readonly grant: number;
   };
-  /** Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were. */
+  /**
+   * Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were.
+   */
   readonly lateStarts: number;
   /** Granted in time, and answered late. */
   readonly lateAnswers: number;

@@ -6,7 +6,10 @@ const THREADS_SHOWN = 3;
 /** A run that takes less than this share of the second rounds to nothing. */
 const IDLE = 0.005;
 
-/** One line for people: `  812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63 12 0 %`. */
+/**
+ * One line for people: ` 812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63
+ * 12 0 %`.
+ */
 export function renderStatus(reading: Reading): string {
   const parts = [
     `${count(reading.requests).padStart(6)} requests`,
@@ -30,7 +33,10 @@ function reasons({ reasons }: Reading): string {
 const mean = ({ items, batches }: { readonly items: number; readonly batches: number }): string =>
   (items / batches).toFixed(1);
 
-/** As the batchers count them: executors report at another moment of the second, so their figures may belong to the next line. */
+/**
+ * As the batchers count them: executors report at another moment of the second, so their figures may belong to the next
+ * line.
+ */
 function batches({ threads }: Reading): string {
   const active = threads.filter((thread) => thread.batches > 0);
   if (active.length === 0) return "-";

@@ -1,6 +1,7 @@
 /**
- * Has a NATS server whose store was turned off by a full disk started again once there is room. Most writes that fail for want of room
- * just fail; some make the server turn JetStream off until it is started again, and leases, models and plans can't be written then.
+ * Has a NATS server whose store was turned off by a full disk started again once there is room. Most writes that fail
+ * for want of room just fail; some make the server turn JetStream off until it is started again, and leases, models and
+ * plans can't be written then.
  */
 import { statfsSync } from "node:fs";
 

@@ -1,6 +1,7 @@
 /**
- * Keeps child processes running: starts them, starts again those that die (later each time, and not for ever), gathers what they print, and stops
- * them all. Children hear of this process's own end through their IPC channel, so that even SIGKILL here leaves none behind.
+ * Keeps child processes running: starts them, starts again those that die (later each time, and not for ever), gathers
+ * what they print, and stops them all. Children hear of this process's own end through their IPC channel, so that even
+ * SIGKILL here leaves none behind.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -25,7 +26,10 @@ export interface RestartPolicy {
   readonly maxMs: number;
   /** A child that lived for so long starts again at `firstMs`. */
   readonly healthyMs: number;
-  /** Starts in a row, each dead before `healthyMs`, after which it is given up. Default: never, since it has worked before and others go on meanwhile. */
+  /**
+   * Starts in a row, each dead before `healthyMs`, after which it is given up. Default: never, since it has worked
+   * before and others go on meanwhile.
+   */
   readonly attemptsMax: number;
   /** The same for a child that has never been ready: it is started wrongly rather than unlucky. */
   readonly firstAttemptsMax: number;
@@ -76,8 +80,8 @@ interface Child {
 }
 
 /**
- * With which glibc gives memory back: model files and tensors of 4 MB and more are mapped and unmapped instead of staying in
- * a heap that only grows, and threads share two heaps. Without effect on other systems.
+ * With which glibc gives memory back: model files and tensors of 4 MB and more are mapped and unmapped instead of
+ * staying in a heap that only grows, and threads share two heaps. Without effect on other systems.
  */
 const LEAN_MALLOC = { MALLOC_ARENA_MAX: "2", MALLOC_MMAP_THRESHOLD_: "4194304", MALLOC_TRIM_THRESHOLD_: "8388608" };
 
@@ -126,7 +130,9 @@ export class Supervisor {
     return livingOf(this.#children.get(name))?.pid;
   }
 
-  /** From now on nobody is started again: a signal to the whole group of processes ends children before they are asked. */
+  /**
+   * From now on nobody is started again: a signal to the whole group of processes ends children before they are asked.
+   */
   expectEnds(): void {
     for (const child of this.#children.values()) {
       child.stopping = true;

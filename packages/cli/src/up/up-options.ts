@@ -86,7 +86,9 @@ export interface UpOptions {
   readonly apps: readonly string[];
   /** With `autoscale` as many as may run at most. */
   readonly executors: number;
-  /** Of each executor on a CPU, which is bound to them and uses them all for a run. Undefined: one thread on any core. */
+  /**
+   * Of each executor on a CPU, which is bound to them and uses them all for a run. Undefined: one thread on any core.
+   */
   readonly coresEach?: number | undefined;
   /** How many executors' processes run at least and at most, by the planner's advice. */
   readonly autoscale: { readonly min: number; readonly max: number } | undefined;
@@ -272,8 +274,8 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
 }
 
 /**
- * Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve. Those of one process belong to one
- * sub-cluster.
+ * Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve.
+ * Those of one process belong to one sub-cluster.
  */
 const executorsOf = (emulate: string | undefined, subClusters: number): number =>
   Math.max(subClusters, emulate === undefined ? availableParallelism() - 1 : 1);

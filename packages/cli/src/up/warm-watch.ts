@@ -24,7 +24,10 @@ export class WarmWatch {
     );
   }
 
-  /** Resolves once every ingress that was heard of has warmed so many models, when `signal` aborts, or when patience ends. */
+  /**
+   * Resolves once every ingress that was heard of has warmed so many models, when `signal` aborts, or when patience
+   * ends.
+   */
   async until(models: number, rehearsal: Micros, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const check = (): void => {

@@ -1,10 +1,13 @@
 /**
- * A kinetic tournament: a complete binary tree over slots. Each node holds the winner among its leaves at the current x, and until which x
- * nothing below it changes (docs/algorithms.md, B7). Changing a leaf costs O(log n); a growing x recomputes only the nodes whose time has come.
+ * A kinetic tournament: a complete binary tree over slots. Each node holds the winner among its leaves at the current
+ * x, and until which x nothing below it changes (docs/algorithms.md, B7). Changing a leaf costs O(log n); a growing x
+ * recomputes only the nodes whose time has come.
  *
- *   KT1. A node's winner is the better of its children's at the current x; `until` is the least of theirs and of the x where the loser overtakes.
+ *   KT1. A node's winner is the better of its children's at the current x; `until` is the least of theirs and of the x
+ *        where the loser overtakes.
  *   KT2. No step allocates, except when a slot larger than any before makes the tree grow (doubling).
- *   KT3. After a leaf has changed, a node that neither has it as its winner nor changes itself ends the way up: nothing above it is other than before.
+ *   KT3. After a leaf has changed, a node that neither has it as its winner nor changes itself ends the way up: nothing
+ *        above it is other than before.
  */
 import { assert } from "@tutti/units";
 import type { PriorityStructure } from "./priority-structure.ts";
@@ -90,7 +93,10 @@ export class KineticTournament implements PriorityStructure {
     if (this.#until[2 * node + 1]! <= this.#x) this.#playDue(2 * node + 1);
     this.#play(node);
   }
-  /** The matches on the way from a slot's leaf to the root (KT3): most of what an insertion or a pop costs, so who comes up stays in locals. */
+  /**
+   * The matches on the way from a slot's leaf to the root (KT3): most of what an insertion or a pop costs, so who comes
+   * up stays in locals.
+   */
   #replay(slot: number): void {
     if (this.#isStale) return;
     const winners = this.#winners;
@@ -179,8 +185,8 @@ export class KineticTournament implements PriorityStructure {
 }
 
 /**
- * The sooner of `until` and the x at which a winner's lead of β is used up by the loser's larger α. One comparison tells that it comes no sooner (a loser
- * with the smaller α never catches up), and spares most matches the division.
+ * The sooner of `until` and the x at which a winner's lead of β is used up by the loser's larger α. One comparison
+ * tells that it comes no sooner (a loser with the smaller α never catches up), and spares most matches the division.
  */
 function overtakenBy(until: number, x: number, lead: number, gain: number): number {
   if (!(lead < gain * until)) return until;

@@ -54,7 +54,8 @@ test.for([1, 2, 3])(
         }
         x = 1;
       }
-      if (kinetic.size !== inside.size) expect(kinetic.size).toBe(inside.size); // an expect a step would take most of the time
+      // an expect a step would take most of the time
+      if (kinetic.size !== inside.size) expect(kinetic.size).toBe(inside.size);
     }
   },
 );

@@ -1,7 +1,8 @@
 /**
  * Requests of one queue by score, where each score is a line α·x + β in a growing x (docs/algorithms.md, B5 and B7).
  *
- *   P1. `popBest` takes the k lines of highest value at x; equal values by earlier deadline, then by order. It is what the scan takes, whatever happened before.
+ *   P1. `popBest` takes the k lines of highest value at x; equal values by earlier deadline, then by order. It is what
+ *       the scan takes, whatever happened before.
  *   P2. x only grows between two calls of `rebase`.
  */
 export interface PriorityStructure {

@@ -1,7 +1,10 @@
 import { assert } from "@tutti/units";
 import type { PriorityStructure } from "./priority-structure.ts";
 
-/** Lines in typed arrays, removal by swapping, one pass over all per pop: what the kinetic tournament is checked against. */
+/**
+ * Lines in typed arrays, removal by swapping, one pass over all per pop: what the kinetic tournament is checked
+ * against.
+ */
 export class Scan implements PriorityStructure {
   #alpha = new Float64Array(16);
   #beta = new Float64Array(16);

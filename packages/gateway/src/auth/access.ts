@@ -67,7 +67,10 @@ export class Access {
     });
   }
 
-  /** As `identify`; who is refused leaves a line in the log. @param from - an address, for that. @throws {TuttiError} UNAUTHENTICATED as a rejection */
+  /**
+   * As `identify`; who is refused leaves a line in the log. @param from - an address, for that. @throws {TuttiError}
+   * UNAUTHENTICATED as a rejection
+   */
   async admit(authorization: string | undefined, from: () => string): Promise<Asker> {
     try {
       return await this.identify(authorization);

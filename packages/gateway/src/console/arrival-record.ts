@@ -1,8 +1,9 @@
 /**
- * What came in the last ten minutes: when, for which model, in whose name, with which SLO. No inputs. Kept all the time, so that a replay can look back.
+ * What came in the last ten minutes: when, for which model, in whose name, with which SLO. No inputs. Kept all the
+ * time, so that a replay can look back.
  *
- *   AR1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX` (model, application, SLO); the oldest arrivals go first,
- *        and what finds no stream is counted.
+ *   AR1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX` (model,
+ *        application, SLO); the oldest arrivals go first, and what finds no stream is counted.
  */
 import { type StatsReported, type ToldStream, readArrivals } from "@tutti/protocol";
 import { type Instant, type Micros, before, between, seconds } from "@tutti/units";

@@ -1,8 +1,10 @@
 /**
  * The console over HTTP: the page and its files, the live feed, restarts and replays.
  *
- *   CD1. What changes something needs the token in a header, which no page of another site can send; there are no cookies, and a page of another origin is refused (HttpFront).
- *   CD2. The feed and traces are for the page of this gateway alone: no page of another site takes a place at the feed, not even in a frame.
+ *   CD1. What changes something needs the token in a header, which no page of another site can send; there are no
+ *        cookies, and a page of another origin is refused (HttpFront).
+ *   CD2. The feed and traces are for the page of this gateway alone: no page of another site takes a place at the feed,
+ *        not even in a frame.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ConsoleFile, ConsoleFiles } from "@tutti/console";

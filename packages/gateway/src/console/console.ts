@@ -1,4 +1,6 @@
-/** Puts the console together: what it keeps all the time (arrivals, refusals), and what runs only while a page is open. */
+/**
+ * Puts the console together: what it keeps all the time (arrivals, refusals), and what runs only while a page is open.
+ */
 import type { CatalogModel } from "@tutti/actors";
 import type { Bus } from "@tutti/bus";
 import { ClusterView, livePlan } from "@tutti/cli/operators";

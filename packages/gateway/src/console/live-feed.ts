@@ -2,7 +2,8 @@
  * The page's live feed as server-sent events.
  *
  *   LF1. Nobody looks, nothing is done: the bus is listened to, and rows are made, only while a page is open.
- *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only what changed; one that reads slowly misses what it can't take.
+ *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only what
+ *        changed; one that reads slowly misses what it can't take.
  */
 import type { ServerResponse } from "node:http";
 import type { FeedBatches, FeedEvents } from "@tutti/console";

@@ -1,4 +1,7 @@
-/** A replay: the arrivals that were recorded, run by the simulator with as many accelerators and by the policy that are asked for. Pure, and slow: on a thread of its own. */
+/**
+ * A replay: the arrivals that were recorded, run by the simulator with as many accelerators and by the policy that are
+ * asked for. Pure, and slow: on a thread of its own.
+ */
 import { type ReplayAnswer, type ReplayWish } from "@tutti/console";
 import { LatencyTable } from "@tutti/profile";
 import type { ProfilePoints } from "@tutti/protocol";

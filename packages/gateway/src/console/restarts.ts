@@ -1,6 +1,6 @@
 /**
- * Restarts from the page, with the operator's rights, which a gateway has only where it was given them (`--repository-creds`): one at a time, under the operators' lock, each step
- * told to all pages and in the log.
+ * Restarts from the page, with the operator's rights, which a gateway has only where it was given them
+ * (`--repository-creds`): one at a time, under the operators' lock, each step told to all pages and in the log.
  */
 import { type ClusterView, OperatorLink, restartActor } from "@tutti/cli/operators";
 import type { Bus } from "@tutti/bus";

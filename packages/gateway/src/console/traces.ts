@@ -1,5 +1,6 @@
 /**
- * Traces for the console, from a Jaeger's HTTP API. What it answers comes from outside: it is read within bounds and believed only as far as it has the right shape (T8).
+ * Traces for the console, from a Jaeger's HTTP API. What it answers comes from outside: it is read within bounds and
+ * believed only as far as it has the right shape (T8).
  */
 import type { FeedTrace, TraceAnswer, TraceSpan } from "@tutti/console";
 import { TuttiError } from "@tutti/protocol";
@@ -88,7 +89,9 @@ const textOf = (value: unknown): string =>
     : "";
 const isTime = (value: unknown): value is number => typeof value === "number" && value >= 0 && value < 1e16;
 
-/** Spans without times or names are left out, and traces without spans. Times within a trace are µs from its beginning. */
+/**
+ * Spans without times or names are left out, and traces without spans. Times within a trace are µs from its beginning.
+ */
 export function readTraces(value: unknown): TraceAnswer[] {
   return listOf(mapOf(value)["data"], LISTED).flatMap((trace) => {
     const id = textOf(trace["traceID"]);

@@ -248,7 +248,10 @@ export class GrpcFront {
   }
 }
 
-/** The service, with messages that would take too long to decode told apart before that: what is handed over instead is the refusal. */
+/**
+ * The service, with messages that would take too long to decode told apart before that: what is handed over instead is
+ * the refusal.
+ */
 function checkedService(): ServiceDefinition {
   const kinds = new Map<string, MessageKind>([
     ...(["ModelInfer", "ModelStreamInfer"] as const).map((name) => [name, "infer"] as const),

@@ -28,7 +28,8 @@ export class GrpcListener {
       socket.once("close", () => this.#byClient.delete(client));
       injector.injectConnection(socket);
     });
-    // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else anything.
+    // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else
+    // anything.
     this.server.on("error", () => undefined);
   }
 

@@ -1,8 +1,9 @@
 /**
- * Counts what calls hold while they hold it. grpc-js keeps the pieces of a message until it is whole, and a whole one until its client ends its half of
- * the call, with no bound but that of one message.
+ * Counts what calls hold while they hold it. grpc-js keeps the pieces of a message until it is whole, and a whole one
+ * until its client ends its half of the call, with no bound but that of one message.
  *
- *   IC1. Every byte that came for a call counts against the gateway's bodies until its request was answered, or the call has ended.
+ *   IC1. Every byte that came for a call counts against the gateway's bodies until its request was answered, or the
+ *        call has ended.
  *   IC2. What has begun to come is whole within WHOLE_MS, or its call is ended.
  */
 import type { Metadata, ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
@@ -19,7 +20,10 @@ export const GRPC_CALLS_MAX = 16_384;
 const WHOLE_MS = 60_000;
 const CHECK_MS = 1_000;
 
-/** As grpc-js hands it to interceptors, with what it does not declare: all that it declares comes after a message is whole. */
+/**
+ * As grpc-js hands it to interceptors, with what it does not declare: all that it declares comes after a message is
+ * whole.
+ */
 type BaseCall = ServerInterceptingCall & { readonly stream: ServerHttp2Stream; readonly metadata: Metadata };
 
 /** What one connection has under way. */

@@ -3,7 +3,10 @@ import { INFLATION } from "../http/body-reader.ts";
 
 /** A flag and four bytes of length stand before each message. */
 const PREFIX_BYTES = 5;
-/** A piece is a view of what was read from its socket, all of which it keeps: counted for small ones, since large ones are most of it. */
+/**
+ * A piece is a view of what was read from its socket, all of which it keeps: counted for small ones, since large ones
+ * are most of it.
+ */
 const SMALL_PIECE_BYTES = 4_096;
 /** What a piece takes beside its bytes. */
 const PIECE_BYTES = 256;

@@ -1,12 +1,16 @@
 /**
- * Looks over a message before protobufjs makes objects of it, in the turn in which it came: 33 MB can be millions of them, which take seconds and gigabytes.
+ * Looks over a message before protobufjs makes objects of it, in the turn in which it came: 33 MB can be millions of
+ * them, which take seconds and gigabytes.
  *
- *   MS1. What is passed over here as raw bytes is nothing else to protobufjs. It reads fields by their number, whatever type their tag gives, and skips ten
- *        bytes for a varint that is too long: both are refused here.
+ *   MS1. What is passed over here as raw bytes is nothing else to protobufjs. It reads fields by their number, whatever
+ *        type their tag gives, and skips ten bytes for a varint that is too long: both are refused here.
  */
 import { TuttiError } from "@tutti/protocol";
 
-/** Bytes of an inference request beside its raw_input_contents: an image of 224 × 224 in FP32 fits, and is decoded in 20 ms. */
+/**
+ * Bytes of an inference request beside its raw_input_contents: an image of 224 × 224 in FP32 fits, and is decoded in 20
+ * ms.
+ */
 export const GRPC_TYPED_BYTES_MAX = 1_048_576;
 /** Bytes of a request that carries no tensors and no file. */
 const GRPC_SHORT_BYTES_MAX = 65_536;

@@ -22,7 +22,10 @@ export const retryAfter = (retryAfterMs: number | undefined): Readonly<Record<st
 
 const CHALLENGE = { "www-authenticate": 'Bearer realm="tutti"' } as const;
 
-/** Any failure as an answer; what is no TuttiError is a fault of ours, whose text may tell what is none of the client's business. */
+/**
+ * Any failure as an answer; what is no TuttiError is a fault of ours, whose text may tell what is none of the client's
+ * business.
+ */
 export function failureAnswer(failure: unknown): HttpAnswer {
   const error =
     failure instanceof TuttiError
@@ -35,7 +38,10 @@ export function failureAnswer(failure: unknown): HttpAnswer {
 /** Shorter answers are not counted: what a socket takes at once. */
 const SHORT_BYTES = 65_536;
 
-/** Counts a long answer until its client has read it: who doesn't read would otherwise have us keep as many as he asks for. @returns OVERLOADED where there is no room */
+/**
+ * Counts a long answer until its client has read it: who doesn't read would otherwise have us keep as many as he asks
+ * for. @returns OVERLOADED where there is no room
+ */
 export function heldUntilSent(answer: HttpAnswer, response: ServerResponse, bodies: BodyReader): HttpAnswer {
   const { chunks, text = "" } = answer;
   const bytes = chunks === undefined ? text.length : chunks.reduce((sum, { byteLength }) => sum + byteLength, 0);

@@ -44,7 +44,8 @@ export class BodyReader {
 
   /**
    * @param use - what is done with the body; its bytes count until that settles
-   * @throws {TuttiError} TOO_LARGE, OVERLOADED, CANCELLED when the client goes away meanwhile, INVALID_INPUT for an encoding that is not served
+   * @throws {TuttiError} TOO_LARGE, OVERLOADED, CANCELLED when the client goes away meanwhile, INVALID_INPUT for an
+   *   encoding that is not served
    */
   async withBody<Result>(request: IncomingMessage, use: (body: Uint8Array) => Promise<Result>): Promise<Result> {
     const client = this.clientOf(request.socket);
@@ -83,7 +84,9 @@ export class BodyReader {
     this.#clients.settle(client);
   }
 
-  /** Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one. */
+  /**
+   * Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one.
+   */
   #read(request: IncomingMessage, count: (bytes: number) => void): Promise<Uint8Array> {
     const told = request.headers["content-length"];
     const most = Math.min(this.#bodyMax, Number(told ?? this.#bodyMax));

@@ -33,9 +33,11 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
     server.on("connection", (socket) => void connections.admit(socket, () => stateOf(latest.get(socket))));
   else admitTls(server, connections, (socket) => stateOf(latest.get(socket)));
   server.setTimeout(STILL_MS, (socket) => {
-    if (stateOf(latest.get(socket)) !== "waits") socket.destroy(); // idle ones after IDLE_MS: node:http sets their time-out
+    // idle ones after IDLE_MS: node:http sets their time-out
+    if (stateOf(latest.get(socket)) !== "waits") socket.destroy();
   });
-  // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else anything.
+  // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else
+  // anything.
   server.on("error", () => undefined);
   return server;
 }
@@ -49,7 +51,10 @@ function create(tls: TlsPair | undefined, handle: Handler): Server {
   return createTlsServer({ ...bounds, ...tls, handshakeTimeout: HEADERS_MS }, handle);
 }
 
-/** A client counts from when it connects, not from when it has shaken hands; its requests come over a socket of their own. */
+/**
+ * A client counts from when it connects, not from when it has shaken hands; its requests come over a socket of their
+ * own.
+ */
 function admitTls(server: Server, connections: Connections, stateOfSecure: (socket: Socket) => ClientState): void {
   const byClient = new Map<string, { secure?: Socket }>();
   server.on("connection", (raw: Socket) => {

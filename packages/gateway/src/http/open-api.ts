@@ -1,4 +1,7 @@
-/** The OpenAPI document of the HTTP interface. Its paths are those of the router, so that neither can have one that the other lacks. */
+/**
+ * The OpenAPI document of the HTTP interface. Its paths are those of the router, so that neither can have one that the
+ * other lacks.
+ */
 import { MEDIA_TYPES } from "@tutti/onnx-tools";
 import { DATA_TYPES, ERROR_STATUS, RANK_MAX, TENSORS_MAX } from "@tutti/protocol";
 import { SERVER_VERSION } from "../oip/model-descriptions.ts";

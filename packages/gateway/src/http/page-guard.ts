@@ -1,8 +1,10 @@
 /**
- * Keeps pages of other sites out. A page that somebody visits runs in a browser that reaches what the page can't: a gateway on its loopback, or in its network.
+ * Keeps pages of other sites out. A page that somebody visits runs in a browser that reaches what the page can't: a
+ * gateway on its loopback, or in its network.
  *
- *   PG1. A gateway that listens on loopback answers to `localhost`, to addresses and to the names that it was given: a page could otherwise point a name of
- *        its own here (DNS rebinding), and to the browser this would be the page's own site. One that listens elsewhere does so once it was given names.
+ *   PG1. A gateway that listens on loopback answers to `localhost`, to addresses and to the names that it was given: a
+ *        page could otherwise point a name of its own here (DNS rebinding), and to the browser this would be the page's
+ *        own site. One that listens elsewhere does so once it was given names.
  *   PG2. What a browser says another site's page asks is refused, but for a link that somebody follows.
  */
 import type { IncomingMessage } from "node:http";

@@ -1,4 +1,7 @@
-/** The paths of the Open Inference Protocol over HTTP, and Triton's extensions of it. Pure: which operation a path means. */
+/**
+ * The paths of the Open Inference Protocol over HTTP, and Triton's extensions of it. Pure: which operation a path
+ * means.
+ */
 export type Operation =
   | "live"
   | "ready"

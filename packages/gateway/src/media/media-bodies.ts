@@ -1,4 +1,7 @@
-/** Turns pictures and sounds into tensors, on threads of their own: decoding takes tens of milliseconds, in which no other request would be answered. */
+/**
+ * Turns pictures and sounds into tensors, on threads of their own: decoding takes tens of milliseconds, in which no
+ * other request would be answered.
+ */
 import type { CancelSignal } from "@tutti/client";
 import type { MediaInput } from "@tutti/onnx-tools";
 import { WorkerSteps } from "@tutti/pipeline-worker";
@@ -21,7 +24,10 @@ export interface MediaBody {
   readonly signal: CancelSignal;
 }
 
-/** The threads are those that run pipelines' functions beside an ingress: bounded in number, in what waits and in time, and started anew when one dies. */
+/**
+ * The threads are those that run pipelines' functions beside an ingress: bounded in number, in what waits and in time,
+ * and started anew when one dies.
+ */
 export class MediaBodies {
   readonly #waitingMax: number;
   /** From the first model on that takes pictures or sounds: most gateways have none. */
@@ -34,7 +40,8 @@ export class MediaBodies {
 
   /**
    * @returns the tensors of one request; of a model that takes sound frame by frame, one for each
-   * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread too long
+   * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread
+   *   too long
    */
   async tensors({ model, app, bytes, input, signal }: MediaBody): Promise<readonly Tensor[]> {
     const steps = await this.#running();

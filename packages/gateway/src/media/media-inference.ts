@@ -1,4 +1,7 @@
-/** One inference whose input is a picture or a sound as a file: decoded, and where the model takes sound frame by frame, asked for frame after frame. */
+/**
+ * One inference whose input is a picture or a sound as a file: decoded, and where the model takes sound frame by frame,
+ * asked for frame after frame.
+ */
 import type { CancelSignal } from "@tutti/client";
 import { type AudioInput, type MediaInput, initialState } from "@tutti/onnx-tools";
 import { type Tensor, TuttiError } from "@tutti/protocol";
@@ -61,7 +64,9 @@ export class MediaInference {
 const withState = (wanted: readonly string[] | undefined, { state }: AudioInput): readonly string[] | undefined =>
   wanted === undefined || wanted.includes(state.output) ? wanted : [...wanted, state.output];
 
-/** Frame after frame, each with the state that the one before it left. @returns the other outputs, a row for each frame */
+/**
+ * Frame after frame, each with the state that the one before it left. @returns the other outputs, a row for each frame
+ */
 async function framesOutcome(
   frames: readonly Tensor[],
   input: AudioInput,

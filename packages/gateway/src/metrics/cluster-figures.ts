@@ -1,4 +1,7 @@
-/** What the actors report of themselves once a second, added up over them: by model, by application's refusals, by accelerator. */
+/**
+ * What the actors report of themselves once a second, added up over them: by model, by application's refusals, by
+ * accelerator.
+ */
 import { isStats } from "@tutti/actors";
 import { ERROR_STATUS, MODELS_MAX, type Role, type StatsReported, isModelName } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
@@ -66,7 +69,8 @@ export class ClusterFigures {
     this.#actors.delete(stats.key);
     if (this.#actors.size >= ACTORS_MAX) this.#actors.delete(this.#actors.keys().next().value!);
     this.#actors.set(stats.key, { stats, heardAt: now });
-    // What was counted before this process began to listen is not its to count: totals begin at zero, as Prometheus expects of a new process.
+    // What was counted before this process began to listen is not its to count: totals begin at zero, as Prometheus
+    // expects of a new process.
     if (before === undefined && between(this.#openedAt, now) < seconds(2)) return true;
     this.#add(stats, before);
     return true;

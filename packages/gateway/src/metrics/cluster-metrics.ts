@@ -1,4 +1,7 @@
-/** What the cluster's actors report, as Prometheus reads it: ours in seconds, and under the names that Triton's dashboards know. Made when it is asked for. */
+/**
+ * What the cluster's actors report, as Prometheus reads it: ours in seconds, and under the names that Triton's
+ * dashboards know. Made when it is asked for.
+ */
 import type { CatalogModel } from "@tutti/actors";
 import {
   type Heartbeat,
@@ -213,7 +216,10 @@ const computeMetrics = (counter: TritonCounter): Declaration[] => [
   ),
 ];
 
-/** https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/metrics.html: those that our actors can tell. */
+/**
+ * https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/metrics.html: those that our
+ * actors can tell.
+ */
 function tritonMetrics(view: ClusterView): Declaration[] {
   const counter: TritonCounter = (name, help, read) => ({
     type: "counter",

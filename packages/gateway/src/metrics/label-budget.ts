@@ -5,7 +5,10 @@ export const LABEL_COMBINATIONS_MAX = 1_024;
 
 export const OTHER = "other";
 
-/** Upper bounds of the classes by which requests are told apart: what is asked for within 30 ms is another business than what may take a second. */
+/**
+ * Upper bounds of the classes by which requests are told apart: what is asked for within 30 ms is another business than
+ * what may take a second.
+ */
 const SLO_CLASSES: readonly (readonly [number, string])[] = [
   [0.01, "10ms"],
   [0.025, "25ms"],

@@ -1,4 +1,7 @@
-/** A publisher for each application in whose name the gateway asks: answers of one application come below its own inbox and nobody else's. */
+/**
+ * A publisher for each application in whose name the gateway asks: answers of one application come below its own inbox
+ * and nobody else's.
+ */
 import type { Bus } from "@tutti/bus";
 import { TuttiClient } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";

@@ -1,4 +1,7 @@
-/** Requests with several rows: the cluster takes one row a request and forms its own batches, so they are taken apart and put together again. */
+/**
+ * Requests with several rows: the cluster takes one row a request and forms its own batches, so they are taken apart
+ * and put together again.
+ */
 import { BATCH_AXIS, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 
 /** Whether its tensors all begin with the batch axis. */

@@ -1,6 +1,6 @@
 /**
- * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the raw tensors. Pure, so that a worker
- * thread can do it with long ones.
+ * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the
+ * raw tensors. Pure, so that a worker thread can do it with long ones.
  */
 import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";

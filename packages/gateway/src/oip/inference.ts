@@ -103,7 +103,10 @@ export class Inference {
     }
   }
 
-  /** Which pipelines there are only an ingress knows: one that answered is one, and metrics name no others, since names come from outside. */
+  /**
+   * Which pipelines there are only an ingress knows: one that answered is one, and metrics name no others, since names
+   * come from outside.
+   */
   #isKnown({ name, isPipeline }: Target, outcome: string): boolean {
     if (!isPipeline || this.#pipelines.has(name)) return true;
     if (outcome !== "ok" || this.#pipelines.size >= GATEWAY_PIPELINES_MAX) return false;

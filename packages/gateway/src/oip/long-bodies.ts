@@ -1,4 +1,7 @@
-/** Reads and writes JSON, long ones on threads: a body of 4 MB takes 100 ms, in which no other request would be answered and no heartbeat sent. */
+/**
+ * Reads and writes JSON, long ones on threads: a body of 4 MB takes 100 ms, in which no other request would be answered
+ * and no heartbeat sent.
+ */
 import { FairWorkers } from "@tutti/decode-worker";
 import { TuttiError } from "@tutti/protocol";
 import type { FromBodyWorker, ToBodyWorker } from "./long-body-messages.ts";
@@ -33,7 +36,10 @@ export class LongBodies {
     });
   }
 
-  /** @param json - borrowed until the promise settles. @throws {TuttiError} as a rejection: as readInferHead, OVERLOADED, DEADLINE_EXCEEDED */
+  /**
+   * @param json - borrowed until the promise settles. @throws {TuttiError} as a rejection: as readInferHead,
+   *   OVERLOADED, DEADLINE_EXCEEDED
+   */
   async readHead(json: Uint8Array, owner: BodyOwner): Promise<InferHead> {
     const answer = await this.#ask(owner, json.byteLength * BYTE_MS, () => {
       const copy = new Uint8Array(json);

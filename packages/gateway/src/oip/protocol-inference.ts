@@ -1,4 +1,7 @@
-/** One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that the cluster sees numbers. */
+/**
+ * One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that
+ * the cluster sees numbers.
+ */
 import type { CancelSignal } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import type { Access } from "../auth/access.ts";

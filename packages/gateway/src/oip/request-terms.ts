@@ -27,8 +27,9 @@ const APP_DEFAULT = "default";
 const MOST_URGENT = 255;
 
 /**
- * Parameters win over headers. The priority is the protocol's parameter `priority`, or the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout` (microseconds),
- * or what the transport's own deadline leaves.
+ * Parameters win over headers. The priority is the protocol's parameter `priority`, or the header `tutti-priority`. The
+ * SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout`
+ * (microseconds), or what the transport's own deadline leaves.
  *
  * @param header - by lower-case name
  * @param own - the application of the key that came with it, which may ask in its own name only; undefined: in any

@@ -1,10 +1,12 @@
 /**
- * What models remember between the requests of a sequence. A model that keeps a state gives it as an output and takes it
- * as an input; of each sequence the last one is kept here, in this gateway and nowhere else.
+ * What models remember between the requests of a sequence. A model that keeps a state gives it as an output and takes
+ * it as an input; of each sequence the last one is kept here, in this gateway and nowhere else.
  *
  *   SEQ-1. Requests of one sequence run one after the other, in the order in which they came.
- *   SEQ-2. A request that fails leaves the state as it was, so that it may be sent again; a start that fails leaves none.
- *   SEQ-3. Nothing grows: a newcomer takes the place of the longest idle sequence of its own application, or is refused.
+ *   SEQ-2. A request that fails leaves the state as it was, so that it may be sent again; a start that fails leaves
+ *          none.
+ *   SEQ-3. Nothing grows: a newcomer takes the place of the longest idle sequence of its own application, or is
+ *          refused.
  */
 import type { CancelSignal } from "@tutti/client";
 import { type Tensor, TuttiError } from "@tutti/protocol";

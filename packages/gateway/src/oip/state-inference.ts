@@ -1,4 +1,6 @@
-/** One request of a sequence: the state that the one before it left is filled in, and the one that it leaves is kept. */
+/**
+ * One request of a sequence: the state that the one before it left is filled in, and the one that it leaves is kept.
+ */
 import { type AudioInput, initialState, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import type { InferCall, InferOutcome, Inference } from "./inference.ts";

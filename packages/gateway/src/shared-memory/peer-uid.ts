@@ -13,7 +13,10 @@ export interface Connection {
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
 const ESTABLISHED = "01";
 
-/** @returns undefined where the client's socket isn't one of this network namespace, or is closed already, and where this is no Linux */
+/**
+ * @returns undefined where the client's socket isn't one of this network namespace, or is closed already, and where
+ *   this is no Linux
+ */
 export async function peerUid(connection: Connection): Promise<number | undefined> {
   for (const table of TABLES) {
     const text = await readFile(table, "latin1").catch(() => "");

@@ -1,7 +1,7 @@
 /**
- * Tensors in the shared memory of this machine, as Triton's extension has them: a client registers a file below /dev/shm
- * and names it in its requests instead of sending bytes. Bytes are copied in and out with the file's descriptor; nothing
- * is mapped, so that a file that its owner cuts short is a short read and no fault.
+ * Tensors in the shared memory of this machine, as Triton's extension has them: a client registers a file below
+ * /dev/shm and names it in its requests instead of sending bytes. Bytes are copied in and out with the file's
+ * descriptor; nothing is mapped, so that a file that its owner cuts short is a short read and no fault.
  *
  *   SHM-1. A region is a plain file directly below the folder, of the very user who registers it: the gateway opens
  *          nothing for anybody that is another's.

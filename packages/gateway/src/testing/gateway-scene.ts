@@ -1,4 +1,7 @@
-/** A gateway among actors that only say that they are there, and one that answers requests as a test says. In memory, but for HTTP and gRPC. */
+/**
+ * A gateway among actors that only say that they are there, and one that answers requests as a test says. In memory,
+ * but for HTTP and gRPC.
+ */
 import { type Actor, type ActorConfig, type ActorPorts, Station } from "@tutti/actors";
 import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
 import { type DesiredModel, ModelRegistry } from "@tutti/client";

@@ -25,13 +25,16 @@ export interface CommonPrefix {
 }
 
 export interface PrefixOptions {
-  /** Names in the first graph of values that can't be handed over because their rows can't be told apart: their nodes run again behind the cut. */
+  /**
+   * Names in the first graph of values that can't be handed over because their rows can't be told apart: their nodes
+   * run again behind the cut.
+   */
   readonly uncuttable?: ReadonlySet<string>;
 }
 
 /**
- * The longest common prefix: every node that occurs in all graphs with all that it depends on. It is closed under predecessors because a node's hash contains
- * theirs.
+ * The longest common prefix: every node that occurs in all graphs with all that it depends on. It is closed under
+ * predecessors because a node's hash contains theirs.
  *
  * @returns why there is none
  */

@@ -1,4 +1,7 @@
-/** The way back from a family to its models: a prefix and one suffix as one file again, which computes what both did one after the other. */
+/**
+ * The way back from a family to its models: a prefix and one suffix as one file again, which computes what both did one
+ * after the other.
+ */
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { GraphProto, NodeProto } from "onnx-buf";
 import { GraphProtoSchema, ModelProtoSchema } from "onnx-buf";
@@ -6,7 +9,8 @@ import { decodeModel } from "../model-description.ts";
 import type { SplitSuffix } from "./family-split.ts";
 
 /**
- * Names of the prefix may be other values' names in the suffix, since it is one model's for all: there they get new ones.
+ * Names of the prefix may be other values' names in the suffix, since it is one model's for all: there they get new
+ * ones.
  *
  * @throws {ModelFileError} one of both is no model
  */

@@ -1,5 +1,6 @@
 /**
- * Models that begin alike, as files that are served together: the common prefix, and what each variant does with what comes out of it.
+ * Models that begin alike, as files that are served together: the common prefix, and what each variant does with what
+ * comes out of it.
  *
  * What is decoded are views of the given bytes; nothing is changed in place.
  */
@@ -78,7 +79,10 @@ export class Family {
   }
 }
 
-/** What tells quickly how much two models have in common: the hashes of their nodes, under their operator sets. @throws {ModelFileError} */
+/**
+ * What tells quickly how much two models have in common: the hashes of their nodes, under their operator sets. @throws
+ * {ModelFileError}
+ */
 export function nodeHashes(
   bytes: Uint8Array,
   salt: string,
@@ -105,7 +109,8 @@ function prefixBytes(first: HashedGraph, prefix: CommonPrefix): Uint8Array {
 function suffixOf(graph: HashedGraph, { nodes, feeds, inputs }: Remainder): SplitSuffix {
   const taken = graph.graph.input.filter(({ name }) => inputs.includes(name));
   const given = feeds.map(({ to }) => to);
-  // No file may give out what it takes in: an output that the prefix has made already goes through a node of its own, under a new name within.
+  // No file may give out what it takes in: an output that the prefix has made already goes through a node of its own,
+  // under a new name within.
   const through = graph.graph.output.map(({ name }) => name).filter((name) => given.includes(name));
   const inner = (name: string): string => (through.includes(name) ? `${name}/given` : name);
   const extra = through.map((name) =>

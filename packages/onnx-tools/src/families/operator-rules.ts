@@ -1,6 +1,6 @@
 /**
- * What is known of ONNX operators when two graphs are compared: which attributes mean nothing because they say the default, whose inputs may be swapped,
- * which are drawn anew at each run, and what type comes out.
+ * What is known of ONNX operators when two graphs are compared: which attributes mean nothing because they say the
+ * default, whose inputs may be swapped, which are drawn anew at each run, and what type comes out.
  */
 import type { AttributeProto, NodeProto } from "onnx-buf";
 import { AttributeProto_AttributeType as AttributeType, TensorProto_DataType as Type } from "onnx-buf";
@@ -13,7 +13,10 @@ const SOFTMAX_LAST_AXIS = 13;
 
 type Default = number | string | "ones" | "zeros";
 
-/** Only what every version of the operator agrees on: a default that is missing here makes equal nodes look different, a wrong one different nodes equal. */
+/**
+ * Only what every version of the operator agrees on: a default that is missing here makes equal nodes look different, a
+ * wrong one different nodes equal.
+ */
 const DEFAULTS: ReadonlyMap<string, Readonly<Record<string, Default>>> = new Map<
   string,
   Readonly<Record<string, Default>>

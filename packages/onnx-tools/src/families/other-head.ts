@@ -6,8 +6,8 @@ import { decodeModel } from "../model-description.ts";
 import { tensorBytes } from "./tensor-bytes.ts";
 
 /**
- * The same model with other weights in its last layer, as fine-tuning of the head alone leaves it: for tests and measurements of families. Equal seeds give
- * equal bytes.
+ * The same model with other weights in its last layer, as fine-tuning of the head alone leaves it: for tests and
+ * measurements of families. Equal seeds give equal bytes.
  */
 export function withOtherHead(bytes: Uint8Array, seed: number): Uint8Array {
   const model: ModelProto = create(ModelProtoSchema, decodeModel(bytes));

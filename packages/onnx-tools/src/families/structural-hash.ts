@@ -1,9 +1,11 @@
 /**
- * What a graph computes, node by node, whatever its names are: the hash of a value is that of the operator which makes it, its attributes and the hashes of
- * its inputs, down to the inputs of the graph and the bytes of the weights.
+ * What a graph computes, node by node, whatever its names are: the hash of a value is that of the operator which makes
+ * it, its attributes and the hashes of its inputs, down to the inputs of the graph and the bytes of the weights.
  *
- *   H1. Equal hashes mean equal values for equal inputs, under equal operator sets: the converse need not hold, and costs only what could have been shared.
- *   H2. What can't be known (another file's weights, operators of a model's own, numbers that are drawn) hashes like nothing else, so that nobody shares it.
+ *   H1. Equal hashes mean equal values for equal inputs, under equal operator sets: the converse need not hold, and
+ *       costs only what could have been shared.
+ *   H2. What can't be known (another file's weights, operators of a model's own, numbers that are drawn) hashes like
+ *       nothing else, so that nobody shares it.
  */
 import { createHash } from "node:crypto";
 import type { AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto } from "onnx-buf";

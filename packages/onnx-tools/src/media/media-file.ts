@@ -7,7 +7,8 @@ import { parseWav } from "../wav.ts";
 import { pictureTensor } from "./picture-file.ts";
 
 /**
- * A file as the tensors of one request, or of several one after the other where the model takes sound frame by frame (`input.kind` is audio).
+ * A file as the tensors of one request, or of several one after the other where the model takes sound frame by frame
+ * (`input.kind` is audio).
  *
  * @param framesMax - more frames are refused before they are made
  * @throws {TuttiError} INVALID_INPUT, TOO_LARGE saying what to do

@@ -7,12 +7,18 @@ import type { ImageInput } from "../presentation.ts";
 
 /** 40 megapixels, as a good telephone takes; a few KB of PNG can claim to be billions. */
 export const PICTURE_PIXELS_MAX = 40_000_000;
-/** Of either side: a picture one pixel wide and 39 million high takes 10 s, since each of its rows is filtered and resized by itself. */
+/**
+ * Of either side: a picture one pixel wide and 39 million high takes 10 s, since each of its rows is filtered and
+ * resized by itself.
+ */
 export const PICTURE_SIDE_MAX = 16_384;
 /** YOLO's, which letterboxes were made for. */
 const LETTERBOX_GREY = { r: 114, g: 114, b: 114 };
 
-/** Loaded with the first picture: a command line mostly has none. libvips would use a thread a core for one picture, which whoever decodes shares with requests that wait. */
+/**
+ * Loaded with the first picture: a command line mostly has none. libvips would use a thread a core for one picture,
+ * which whoever decodes shares with requests that wait.
+ */
 async function libvips(): Promise<SharpConstructor> {
   const { default: sharp } = await import("sharp");
   sharp.concurrency(1);
@@ -30,7 +36,8 @@ export interface OpenPicture {
  * A JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
  *
  * @param decode - what is done with it; what libvips throws there becomes INVALID_INPUT
- * @throws {TuttiError} TOO_LARGE for too many pixels, in all or of a side; INVALID_INPUT for anything else than a whole JPEG, PNG or WebP
+ * @throws {TuttiError} TOO_LARGE for too many pixels, in all or of a side; INVALID_INPUT for anything else than a whole
+ *   JPEG, PNG or WebP
  */
 export async function withPicture<Result>(
   bytes: Uint8Array,

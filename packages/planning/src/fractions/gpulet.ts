@@ -1,5 +1,6 @@
 /**
- * What runs on one part of an accelerator, and whether it still fits beside a new neighbour (docs/algorithms.md, D3, steps 2 and 4).
+ * What runs on one part of an accelerator, and whether it still fits beside a new neighbour (docs/algorithms.md, D3,
+ * steps 2 and 4).
  *
  *   GP1. A plan passes C10 with L·f, where f is the largest factor of any item of the other part.
  *   GP2. Plans are values: a trial that fails leaves no trace.

@@ -1,4 +1,7 @@
-/** The baseline of gpulet: the least part that serves a model, where least room is left; nothing is shared in time (docs/algorithms.md, D8). */
+/**
+ * The baseline of gpulet: the least part that serves a model, where least room is left; nothing is shared in time
+ * (docs/algorithms.md, D8).
+ */
 import { type FractionModel, SIZES, WHOLE, requiredSize, throughputAt } from "./model.ts";
 
 /** D1: an executor is whole, or split in two. */

@@ -1,6 +1,6 @@
 /**
- * How much longer a model takes beside another on the same accelerator (gpulet §4.4; docs/algorithms.md, D2): a line in what both use of the shared
- * cache and of the memory bandwidth, times their sizes, fitted by ordinary least squares.
+ * How much longer a model takes beside another on the same accelerator (gpulet §4.4; docs/algorithms.md, D2): a line in
+ * what both use of the shared cache and of the memory bandwidth, times their sizes, fitted by ordinary least squares.
  */
 import { assert } from "@tutti/units";
 import type { FractionModel } from "./model.ts";
@@ -38,7 +38,10 @@ export interface InterferenceFit {
   readonly residualNorm: number;
 }
 
-/** By Householder's QR; normal equations would square the condition number. @throws AssertionError for fewer than five independent samples */
+/**
+ * By Householder's QR; normal equations would square the condition number. @throws AssertionError for fewer than five
+ * independent samples
+ */
 export function fitInterference(samples: readonly InterferenceSample[]): InterferenceFit {
   const columns = 5;
   assert(samples.length >= columns, `${samples.length} samples for ${columns} coefficients`);

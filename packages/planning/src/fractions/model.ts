@@ -1,4 +1,7 @@
-/** What a model does on a part of an accelerator (gpulet §3; docs/algorithms.md, D1). Times in ms, rates in requests per ms, sizes in percent. */
+/**
+ * What a model does on a part of an accelerator (gpulet §3; docs/algorithms.md, D1). Times in ms, rates in requests per
+ * ms, sizes in percent.
+ */
 import { atMost } from "../packing/stream.ts";
 
 export interface FractionModel {

@@ -1,6 +1,6 @@
 /**
- * Elastic partitioning: models onto parts of accelerators, split where that is efficient, shared in time where parts are left (gpulet, algorithm 1;
- * docs/algorithms.md, D3).
+ * Elastic partitioning: models onto parts of accelerators, split where that is efficient, shared in time where parts
+ * are left (gpulet, algorithm 1; docs/algorithms.md, D3).
  *
  *   EP1. The parts of an executor sum to 100 and are at most two. On success what is served sums to each model's rate.
  *   EP2. A trial that fails leaves no trace.
@@ -24,8 +24,8 @@ export interface PartitionAttempt {
   /** Splits that are given and stay: the first part's size for each executor. */
   readonly splits?: readonly number[];
   /**
-   * What a part that one model fills may carry while nothing is beside it. Default: as much as it can then, so that hardly any neighbour is bearable
-   * later. `expected`: as much as it could beside any other of these models.
+   * What a part that one model fills may carry while nothing is beside it. Default: as much as it can then, so that
+   * hardly any neighbour is bearable later. `expected`: as much as it could beside any other of these models.
    */
   readonly neighbours?: "as-they-are" | "expected";
   /** In which order models are placed: by rate · SLO, ascending (default, gpulet's) or descending. */
@@ -38,7 +38,10 @@ export interface PartitionOptions extends PartitionAttempt {
   readonly interference?: Interference;
   /** P. Default: 20, 40, 50, 60, 80, 100. */
   readonly sizes?: readonly number[];
-  /** Hears why each model has the part that it has. Of a portfolio: of every attempt, one after the other; see `Partition.attempt`. */
+  /**
+   * Hears why each model has the part that it has. Of a portfolio: of every attempt, one after the other; see
+   * `Partition.attempt`.
+   */
   readonly onStep?: OnPartitionStep;
 }
 
@@ -97,8 +100,8 @@ const AGAIN: readonly PartitionAttempt[] = [
 ];
 
 /**
- * On failure the portfolio again with room for neighbours, and in the other order. At rates that fill accelerators a part of gpulet's algorithm runs at its
- * SLO's edge, so that hardly any neighbour is bearable later.
+ * On failure the portfolio again with room for neighbours, and in the other order. At rates that fill accelerators a
+ * part of gpulet's algorithm runs at its SLO's edge, so that hardly any neighbour is bearable later.
  */
 export function partitionThoroughly(
   models: readonly FractionModel[],
@@ -231,7 +234,10 @@ class Pool {
     return { model, executor, place, size, plan: plan!, factor: this.#factorOf(parts, place)(model), hasRefitted };
   }
 
-  /** Empty parts: those large enough, the smallest first, then the others, the largest first. A whole executor is tried at each split. */
+  /**
+   * Empty parts: those large enough, the smallest first, then the others, the largest first. A whole executor is tried
+   * at each split.
+   */
   *#candidates(ideal: number): Generator<{ executor: number; parts: Parts; place: number }> {
     const empty = this.executors.flatMap((parts, executor) =>
       parts.flatMap(({ size, plan }, place) => (plan === undefined ? [{ executor, parts, place, size }] : [])),

@@ -28,7 +28,8 @@ export class QueryShapeError extends Error {
 /**
  * Trees, and graphs in which whatever forks joins again in one stage, nested as deep as one likes.
  *
- * @throws {QueryShapeError} for graphs with several roots, cycles, unknown stages, or branches that meet other than by joining all in one stage
+ * @throws {QueryShapeError} for graphs with several roots, cycles, unknown stages, or branches that meet other than by
+ *   joining all in one stage
  */
 export function structureOf({ stages, edges }: Pick<Query, "stages" | "edges">): Structure {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));

@@ -1,6 +1,7 @@
 /**
- * How much of a query's latency each stage may take, so that all stages together need the fewest executors (Nexus §6.2; docs/algorithms.md, C5). Dynamic
- * programming over a grid of budgets along the series–parallel structure, O(stages · K²).
+ * How much of a query's latency each stage may take, so that all stages together need the fewest executors (Nexus §6.2;
+ * docs/algorithms.md, C5). Dynamic programming over a grid of budgets along the series–parallel structure, O(stages ·
+ * K²).
  */
 import { ceilE, floorE } from "@tutti/profile";
 import { SLACK_MS } from "../packing/stream.ts";
@@ -10,11 +11,14 @@ export interface SplitOptions {
   /** ε in ms. Default: the bound's 200th part, at least 1 ms. */
   readonly step?: number;
   /**
-   * φ: how many times a batch's latency must fit into its stage's budget. 2 agrees with packing, where a request may wait for a whole batch; 1 is
-   * the paper's formula. Default 2.
+   * φ: how many times a batch's latency must fit into its stage's budget. 2 agrees with packing, where a request may
+   * wait for a whole batch; 1 is the paper's formula. Default 2.
    */
   readonly fits?: number;
-  /** What every stage has beside that, in ms: for batches of others on the accelerators that it shares with them. Default 0. */
+  /**
+   * What every stage has beside that, in ms: for batches of others on the accelerators that it shares with them.
+   * Default 0.
+   */
   readonly room?: number;
 }
 
@@ -40,7 +44,9 @@ interface Curve {
   assign(steps: number, out: Map<QueryStage, number>): void;
 }
 
-/** @returns undefined where no split keeps the bound. @throws {QueryShapeError} for a graph that is not series–parallel */
+/**
+ * @returns undefined where no split keeps the bound. @throws {QueryShapeError} for a graph that is not series–parallel
+ */
 export function splitLatency(query: Query, options: SplitOptions = {}): LatencySplit | undefined {
   const step = options.step ?? Math.max(1, query.bound / 200);
   const fits = options.fits ?? 2;
@@ -60,11 +66,13 @@ export interface RoomySplit extends LatencySplit {
 }
 
 /**
- * Not in the paper, whose stages have executors of their own. Where all stages share them, a request waits for batches of other stages too, and each stage's wait is that
- * of the same executors. The optimum gives a stage that hardly gains by it ever larger batches, down to the last hundredth, and leaves the others no room for that wait.
+ * Not in the paper, whose stages have executors of their own. Where all stages share them, a request waits for batches
+ * of other stages too, and each stage's wait is that of the same executors. The optimum gives a stage that hardly gains
+ * by it ever larger batches, down to the last hundredth, and leaves the others no room for that wait.
  *
  * @param tolerance - how much more than the fewest executors is as good as the fewest: 0.02 is 2 %
- * @returns of the splits within it, the one with the most room for every stage alike; undefined where no split keeps the bound
+ * @returns of the splits within it, the one with the most room for every stage alike; undefined where no split keeps
+ *   the bound
  */
 export function splitWithRoom(
   query: Query,
@@ -86,14 +94,20 @@ export function splitWithRoom(
   return best;
 }
 
-/** Of the even split, in ms, whether or not a batch fits into them. @throws {QueryShapeError} for a graph that is not series–parallel */
+/**
+ * Of the even split, in ms, whether or not a batch fits into them. @throws {QueryShapeError} for a graph that is not
+ * series–parallel
+ */
 export function evenBudgets(query: Pick<Query, "stages" | "edges" | "bound">): ReadonlyMap<string, number> {
   const parts = new Map<QueryStage, number>();
   evenly(structureOf(query), query.bound, parts);
   return new Map([...parts].map(([{ name }, budget]) => [name, budget]));
 }
 
-/** The baseline: the bound in equal parts over the stages of the longest path, each stage with the part of its own longest path. */
+/**
+ * The baseline: the bound in equal parts over the stages of the longest path, each stage with the part of its own
+ * longest path.
+ */
 export function splitEvenly(query: Query, options: Pick<SplitOptions, "fits"> = {}): LatencySplit | undefined {
   const parts = new Map<QueryStage, number>();
   evenly(structureOf(query), query.bound, parts);

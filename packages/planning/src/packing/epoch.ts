@@ -1,5 +1,6 @@
 /**
- * The next epoch's plan from this one's: as few loads and unloads as the new rates allow (Nexus §6.1; docs/algorithms.md, C4).
+ * The next epoch's plan from this one's: as few loads and unloads as the new rates allow (Nexus §6.1;
+ * docs/algorithms.md, C4).
  *
  *   E1. Equal rates move nothing; a stream whose rate changed by less than 3 % on nodes that can bear it stays.
  */
@@ -18,7 +19,10 @@ export interface EpochPlan extends PackingPlan {
 }
 
 const STILL = 0.03;
-/** An early epoch begins when a measured rate leaves this band of its assigned throughput, no sooner than so long after the last. */
+/**
+ * An early epoch begins when a measured rate leaves this band of its assigned throughput, no sooner than so long after
+ * the last.
+ */
 export const RATE_BAND = { low: 0.8, high: 1.1 } as const;
 export const EPOCH = { everyMs: 30_000, earliestMs: 10_000 } as const;
 
@@ -54,7 +58,8 @@ export function nextEpoch(before: PackingPlan, streams: readonly Stream[], optio
   consolidate(nodes, options);
   const nextId = before.nodes.reduce((most, { id }) => Math.max(most, id), -1) + 1;
   const placed = place(unplaced, nodes, options, nextId);
-  // Once more: what was placed changed the nodes, and what can be released now would be released, and moved, by an epoch of equal rates (E1).
+  // Once more: what was placed changed the nodes, and what can be released now would be released, and moved, by an
+  // epoch of equal rates (E1).
   const settled = [...placed.nodes];
   consolidate(settled, options);
   const plan = { ...placed, nodes: settled };

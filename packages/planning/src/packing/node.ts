@@ -33,7 +33,8 @@ export function dedicated(id: number, { stream, rate }: Share): PackedNode | und
 }
 
 /**
- * A node of these shares, by Merge's tests: the duty cycle is the least of what each would have alone, and everything must still fit.
+ * A node of these shares, by Merge's tests: the duty cycle is the least of what each would have alone, and everything
+ * must still fit.
  *
  * @param memory - of the node, in the streams' unit
  */

@@ -1,4 +1,7 @@
-/** Variants of one model as one stream: a common prefix over the whole batch, then each variant's suffix over its rows (docs/algorithms.md, C7). */
+/**
+ * Variants of one model as one stream: a common prefix over the whole batch, then each variant's suffix over its rows
+ * (docs/algorithms.md, C7).
+ */
 import { ceilE } from "@tutti/profile";
 import { assert } from "@tutti/units";
 import type { BatchLatency } from "./stream.ts";
@@ -12,7 +15,8 @@ export interface SharedPrefix {
 }
 
 /**
- * l(b) = l_pre(b) + Σ l_suf,j(b_j), with b_j in proportion to the rates, rounded up: no batch of b costs more, since it has no more variants than all.
+ * l(b) = l_pre(b) + Σ l_suf,j(b_j), with b_j in proportion to the rates, rounded up: no batch of b costs more, since it
+ * has no more variants than all.
  *
  * Batch sizes are the prefix'.
  */

@@ -1,6 +1,6 @@
 /**
- * One model at one latency bound and rate, and what it takes of a node alone (Nexus §6.1; docs/algorithms.md, C1 and C2). Times in ms, rates in requests
- * per ms.
+ * One model at one latency bound and rate, and what it takes of a node alone (Nexus §6.1; docs/algorithms.md, C1 and
+ * C2). Times in ms, rates in requests per ms.
  */
 import { ceilE } from "@tutti/profile";
 
@@ -34,7 +34,10 @@ export interface Alone {
   readonly occupancy: number;
 }
 
-/** B and T: the batch of a node that runs nothing else, and its throughput; undefined where not even one request fits twice into the SLO. */
+/**
+ * B and T: the batch of a node that runs nothing else, and its throughput; undefined where not even one request fits
+ * twice into the SLO.
+ */
 export function saturated({
   latency,
   slo,
@@ -62,7 +65,10 @@ export function residual(stream: Pick<Stream, "latency" | "slo">, rate: number):
 /** The batch that gathers in a duty cycle. */
 export const batchIn = (dutyCycle: number, rate: number): number => Math.max(1, ceilE(dutyCycle * rate));
 
-/** The admissible size of largest throughput, the larger on a tie (section 0): the largest one, where throughput never falls. */
+/**
+ * The admissible size of largest throughput, the larger on a tie (section 0): the largest one, where throughput never
+ * falls.
+ */
 function bestBatch(latency: BatchLatency, isAdmissible: (l: number, b: number) => boolean): number | undefined {
   let best: number | undefined;
   let most = 0;

@@ -1,10 +1,13 @@
 /**
- * Which sub-cluster has which executor: in proportion to the work of its models (docs/architecture.md, 1; requests/s × l(b*)/b*).
+ * Which sub-cluster has which executor: in proportion to the work of its models (docs/architecture.md, 1; requests/s ×
+ * l(b*)/b*).
  *
  *   EP1. An executor is only where its memory holds all models, those on their way included.
- *   EP2. What an executor serves where it is, another that stays there serves too, or it isn't taken; a sub-cluster with models that has none is given one
- *        before anything else. Where only those hold its models that are needed where they are, one of them is relieved first, and goes once it can.
- *   EP3. One moves only to balance when that brings both closer to what they ought to have, by as much as it drives itself: halves don't wander.
+ *   EP2. What an executor serves where it is, another that stays there serves too, or it isn't taken; a sub-cluster
+ *        with models that has none is given one before anything else. Where only those hold its models that are needed
+ *        where they are, one of them is relieved first, and goes once it can.
+ *   EP3. One moves only to balance when that brings both closer to what they ought to have, by as much as it drives
+ *        itself: halves don't wander.
  */
 import { type PlacementDraft } from "./placement-draft.ts";
 import type { ExecutorMove, ExecutorToPlace, SubClusterLoad } from "./placement-problem.ts";
@@ -95,7 +98,10 @@ class Dealing {
     }
   }
 
-  /** EP2: sends somebody to where an executor is needed that could serve this sub-cluster. @returns whether one is on its way, or there already */
+  /**
+   * EP2: sends somebody to where an executor is needed that could serve this sub-cluster. @returns whether one is on
+   * its way, or there already
+   */
   #relieve(subCluster: string): boolean {
     for (const needed of this.#executors) {
       const from = this.#draft.places.get(needed.key);

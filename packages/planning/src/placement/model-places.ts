@@ -1,11 +1,14 @@
 /**
  * Which sub-cluster serves which model.
  *
- *   MP1. What is served stays where it is, unless it must go (its leader is gone, or nothing there holds it) or balance is worth the move (MP4).
+ *   MP1. What is served stays where it is, unless it must go (its leader is gone, or nothing there holds it) or balance
+ *        is worth the move (MP4).
  *   MP2. A model goes where an executor can hold it with all that is there, or nowhere.
- *   MP3. A move has two steps: it is over when every executor of the target has the model, and taken back when the target is gone or takes too long.
- *   MP4. Moves that only balance loads cost no more than is left of the budget, are made only where the loads differ by more than a tolerance, and only
- *        where they make that clearly better: so with nothing new nothing moves for ever.
+ *   MP3. A move has two steps: it is over when every executor of the target has the model, and taken back when the
+ *        target is gone or takes too long.
+ *   MP4. Moves that only balance loads cost no more than is left of the budget, are made only where the loads differ by
+ *        more than a tolerance, and only where they make that clearly better: so with nothing new nothing moves for
+ *        ever.
  */
 import { placeModels } from "../sub-clusters/local-search.ts";
 import { type SubClusterProblem, judge, meansOf } from "../sub-clusters/problem.ts";
@@ -70,7 +73,9 @@ function finishMoves(draft: PlacementDraft): number[] {
   return arrived;
 }
 
-/** What no executor can hold any longer gives way: what comes before what is there, and of that what is asked for least. */
+/**
+ * What no executor can hold any longer gives way: what comes before what is there, and of that what is asked for least.
+ */
 function evict(draft: PlacementDraft): void {
   if (draft.problem.executors.length === 0) return;
   for (let misfit = draft.misfit(); misfit !== undefined; misfit = draft.misfit()) {

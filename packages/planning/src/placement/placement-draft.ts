@@ -87,7 +87,10 @@ export class PlacementDraft {
     return this.#executors.get(subCluster) ?? [];
   }
 
-  /** Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one model more in one of them. */
+  /**
+   * Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one model more
+   * in one of them.
+   */
   couldHold(more?: { readonly subCluster: string; readonly memoryBytes: number }): boolean {
     return this.misfit(more) === undefined;
   }

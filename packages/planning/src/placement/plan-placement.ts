@@ -1,4 +1,7 @@
-/** The next placement of a cluster, from what is measured and what stands; docs/algorithms.md, E, and PL1 to PL4 of the protocol's placement. */
+/**
+ * The next placement of a cluster, from what is measured and what stands; docs/algorithms.md, E, and PL1 to PL4 of the
+ * protocol's placement.
+ */
 import { PlacementDraft } from "./placement-draft.ts";
 import { placeExecutorsOf } from "./executor-places.ts";
 import { placeModelsOf } from "./model-places.ts";

@@ -1,8 +1,11 @@
 /**
- * A rollout step by step: when the next share is due, and when everything goes back. Pure; whoever keeps routes asks once a second.
+ * A rollout step by step: when the next share is due, and when everything goes back. Pure; whoever keeps routes asks
+ * once a second.
  *
- *   RA1. A step is taken only after the one before it was in force, and watched, for its part of the time: whoever was away catches up one by one.
- *   RA2. Only what came since the step in force began is judged: the many good ones of a small share would hide the first bad ones of a large one.
+ *   RA1. A step is taken only after the one before it was in force, and watched, for its part of the time: whoever was
+ *        away catches up one by one.
+ *   RA2. Only what came since the step in force began is judged: the many good ones of a small share would hide the
+ *        first bad ones of a large one.
  *   RA3. Two bad requests are chance, whatever share of few they are.
  */
 import { type Instant, type Micros, formatDuration, micros } from "@tutti/units";
@@ -40,7 +43,10 @@ export type RampVerdict =
 const BAD_LEAST = 3;
 const UP = [1, 2, 5, 10, 25, 50, 75] as const;
 
-/** Shares from `from` (excluded) to `to`, small ones first, since the first requests tell most; downwards the same in reverse. */
+/**
+ * Shares from `from` (excluded) to `to`, small ones first, since the first requests tell most; downwards the same in
+ * reverse.
+ */
 export function rampSteps(from: number, to: number): number[] {
   const between = UP.filter((percent) => percent > Math.min(from, to) && percent < Math.max(from, to));
   return [...(to >= from ? between : between.toReversed()), to];

@@ -1,13 +1,14 @@
 /**
  * How many executors measured rates need (docs/algorithms.md, A7 and A8): the work that comes, and room for its swings.
  *
- * Work W = Σ rate · (executor time per request). Requests come at random, and one can wait for at most its SLO: what comes within so long
- * has a variance, and room of z of its standard deviations keeps what is late rare:
+ * Work W = Σ rate · (executor time per request). Requests come at random, and one can wait for at most its SLO: what
+ * comes within so long has a variance, and room of z of its standard deviations keeps what is late rare:
  *
  *   executors = W + z·√(Σ rate · work² · dispersion / SLO)
  *
- * So small clusters get much room for their size and large ones little, as square-root staffing has it (Halfin and Whitt 1981). Dispersion is
- * variance over mean of the counts: 1 for Poisson arrivals. Times in ms, rates in requests per ms.
+ * So small clusters get much room for their size and large ones little, as square-root staffing has it (Halfin and
+ * Whitt 1981). Dispersion is variance over mean of the counts: 1 for Poisson arrivals. Times in ms, rates in requests
+ * per ms.
  */
 import { assert } from "@tutti/units";
 
@@ -45,8 +46,8 @@ export function needOf(demands: readonly Demand[], room = ROOM): Need {
 const MEDIAN_OF_SQUARE = 0.4549;
 
 /**
- * Variance over mean of counts in equal times, at least 1. From the median of squared differences of neighbours, so that neither a trend nor a
- * step counts as swings.
+ * Variance over mean of counts in equal times, at least 1. From the median of squared differences of neighbours, so
+ * that neither a trend nor a step counts as swings.
  */
 export function dispersionOf(counts: readonly number[]): number {
   const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;

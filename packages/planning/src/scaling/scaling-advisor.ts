@@ -1,5 +1,6 @@
 /**
- * Advice on scaling that doesn't swing (docs/algorithms.md, A8): more at once, fewer only after windows in a row that all offered some.
+ * Advice on scaling that doesn't swing (docs/algorithms.md, A8): more at once, fewer only after windows in a row that
+ * all offered some.
  *
  *   SA1. It never asks for more and offers some in one breath, and never offers the last.
  *   SA2. What it releases is the least that any window of the row had to spare.

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { ScalingPlanner, dispersionOf, needOf } from "../index.ts";
 
 test("the need is the work that comes and the square root of what it varies within an SLO", () => {
-  // 5 requests per ms of 1.4 ms: 7 executors; within 25 ms 125 requests come, give or take 11, which take 15.65 ms: 0.626 executors.
+  // 5 requests per ms of 1.4 ms: 7 executors; within 25 ms 125 requests come, give or take 11, which take 15.65 ms:
+  // 0.626 executors.
   const { work, room } = needOf([{ rate: 5, work: 1.4, slo: 25 }], 2);
   expect(work).toBeCloseTo(7, 12);
   expect(room).toBeCloseTo(2 * ((1.4 * Math.sqrt(125)) / 25), 12);

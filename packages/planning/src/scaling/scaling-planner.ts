@@ -1,12 +1,14 @@
 /**
- * The number of executors, epoch after epoch, from what can be measured: arrivals, executor time, requests that were refused or late, idle
- * time. A8 with hysteresis (scaling-advisor.ts) never goes below what the measured work needs (demand.ts), and asks for it before requests suffer.
+ * The number of executors, epoch after epoch, from what can be measured: arrivals, executor time, requests that were
+ * refused or late, idle time. A8 with hysteresis (scaling-advisor.ts) never goes below what the measured work needs
+ * (demand.ts), and asks for it before requests suffer.
  *
- *   SP1. Between epochs it steps only for a rate that left its band: work of the last look, less three standard deviations, that the executors
- *        don't have.
- *   SP2. Bad requests ask for more (A8) only where executors were as many all the time: what is bad while others start has its remedy on the way.
- *   SP3. Where the need was met and A8 asks for more all the same, the workload needs more than its work says: that factor is kept, at most 2,
- *        and forgotten slowly.
+ *   SP1. Between epochs it steps only for a rate that left its band: work of the last look, less three standard
+ *        deviations, that the executors don't have.
+ *   SP2. Bad requests ask for more (A8) only where executors were as many all the time: what is bad while others start
+ *        has its remedy on the way.
+ *   SP3. Where the need was met and A8 asks for more all the same, the workload needs more than its work says: that
+ *        factor is kept, at most 2, and forgotten slowly.
  */
 import { assert } from "@tutti/units";
 import { type Demand, type Need, ROOM, dispersionOf, needOf } from "./demand.ts";
@@ -94,7 +96,10 @@ export class ScalingPlanner {
     this.#work = Float64Array.from(models, ({ work }) => work);
   }
 
-  /** @returns whether a rate left its band, so that `step` is to be called now. @param executors - that serve, or are about to */
+  /**
+   * @returns whether a rate left its band, so that `step` is to be called now. @param executors - that serve, or are
+   *   about to
+   */
   look({ millis, arrivals, served, busy }: Look, executors: number): boolean {
     this.#looks.push({ millis, arrivals: Float64Array.from(arrivals) });
     if (this.#looks.length > LOOKS_KEPT_MAX) this.#looks.shift();

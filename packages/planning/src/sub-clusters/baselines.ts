@@ -1,10 +1,13 @@
-/** What the local search is measured against: greedy, uniform assignments, and every assignment there is. docs/algorithms.md, E3 and E4. */
+/**
+ * What the local search is measured against: greedy, uniform assignments, and every assignment there is.
+ * docs/algorithms.md, E3 and E4.
+ */
 import { Prng } from "@tutti/units";
 import { type Means, type SubClusterPlan, type SubClusterProblem, hasMoved, judge, meansOf, over } from "./problem.ts";
 
 /**
- * Models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄); where no cluster is feasible,
- * into the least of all.
+ * Models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄); where no
+ * cluster is feasible, into the least of all.
  */
 export function greedyAssignment(problem: SubClusterProblem): Int32Array {
   return greedyAround(problem, new Int32Array(problem.models.length).fill(-1));
@@ -67,8 +70,8 @@ export function randomAssignment(problem: SubClusterProblem, tries: number, seed
 export const assignmentsOf = ({ models, clusters }: SubClusterProblem): number => clusters ** models.length;
 
 /**
- * Looks at every assignment, as far as bounds that only more models can break allow: the best feasible one, the first of equal ones; undefined
- * where none is feasible.
+ * Looks at every assignment, as far as bounds that only more models can break allow: the best feasible one, the first
+ * of equal ones; undefined where none is feasible.
  */
 export function bestAssignment(problem: SubClusterProblem): SubClusterPlan | undefined {
   const found = new Enumeration(problem).best();

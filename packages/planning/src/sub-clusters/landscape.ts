@@ -1,5 +1,6 @@
 /**
- * An assignment under change: sums by cluster, what one proposal would make of them, and what that costs. O(1) a proposal, O(l) an objective.
+ * An assignment under change: sums by cluster, what one proposal would make of them, and what that costs. O(1) a
+ * proposal, O(l) an objective.
  *
  *   LA1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
  *   LA2. `away` are exactly the models that aren't where they were before, in any order.
@@ -127,7 +128,8 @@ export class Landscape {
     if (second < 0) return;
     const secondFrom = this.clusters[second]!;
     this.change += this.#changeOf(second, secondFrom, secondTo);
-    // φ is quadratic: two moves together change it by both changes and twice the product of what they do to the same clusters.
+    // φ is quadratic: two moves together change it by both changes and twice the product of what they do to the same
+    // clusters.
     const shared =
       (firstTo === secondTo ? 1 : 0) -
       (firstTo === secondFrom ? 1 : 0) -

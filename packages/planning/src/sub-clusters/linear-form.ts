@@ -19,8 +19,8 @@ interface LinearRow {
 }
 
 /**
- * Columns: x_ij at i·l + j, then ΔR, ΔS, then D_j, then z_jq. The largest dynamic memory is in the compact form: a cluster that has any of the
- * models of one distinct dynamic memory needs that much.
+ * Columns: x_ij at i·l + j, then ΔR, ΔS, then D_j, then z_jq. The largest dynamic memory is in the compact form: a
+ * cluster that has any of the models of one distinct dynamic memory needs that much.
  */
 export function linearForm(problem: SubClusterProblem): LinearForm {
   const { models, clusters, disruption } = problem;

@@ -1,7 +1,9 @@
 /**
- * Annealing over moves and swaps: the production solver (docs/algorithms.md, E4; exact solvers find less in ten times the time, E3).
+ * Annealing over moves and swaps: the production solver (docs/algorithms.md, E4; exact solvers find less in ten times
+ * the time, E3).
  *
- *   LS1. After every accepted proposal the true objective is evaluated, and the best feasible plan kept: now and then isn't enough.
+ *   LS1. After every accepted proposal the true objective is evaluated, and the best feasible plan kept: now and then
+ *        isn't enough.
  *   LS2. The budget of moves is never exceeded.
  *   LS3. A seed and a number of proposals determine the result.
  */
@@ -32,8 +34,8 @@ const HOPELESS = 40;
 const SAMPLES = 200;
 
 /**
- * @returns the best feasible plan found. Where there is none within the budget: the previous plan, infeasible, with new models placed
- *   greedily; without one, the plan that violates its bounds least
+ * @returns the best feasible plan found. Where there is none within the budget: the previous plan, infeasible, with new
+ *   models placed greedily; without one, the plan that violates its bounds least
  */
 export function placeModels(problem: SubClusterProblem, options: LocalSearchOptions): SubClusterPlan {
   const { disruption } = problem;
@@ -106,9 +108,9 @@ const moveProposer =
   };
 
 /**
- * Once a budget is spent, moves and swaps of models that are at home all exceed it: of 800 models with 100 away nine of ten proposals would be
- * refused unseen. So most proposals are about those that are away, which cost nothing more: one goes home and another leaves instead, one
- * goes elsewhere, two change places.
+ * Once a budget is spent, moves and swaps of models that are at home all exceed it: of 800 models with 100 away nine of
+ * ten proposals would be refused unseen. So most proposals are about those that are away, which cost nothing more: one
+ * goes home and another leaves instead, one goes elsewhere, two change places.
  */
 function proposerWithin(land: Landscape, prng: Prng, { previous }: Disruption): Propose {
   const swap = swapProposer(land, prng);

@@ -1,6 +1,6 @@
 /**
- * Models over sub-clusters, so that each carries the same load and keeps the same memory (Symphony v2 §4.4 and appendix A; docs/algorithms.md, E1).
- * Rates and memory are in any unit; only their proportions count.
+ * Models over sub-clusters, so that each carries the same load and keeps the same memory (Symphony v2 §4.4 and appendix
+ * A; docs/algorithms.md, E1). Rates and memory are in any unit; only their proportions count.
  */
 import { assert } from "@tutti/units";
 
@@ -17,7 +17,10 @@ export interface Disruption {
   readonly previous: ArrayLike<number>;
   /** Of loading, and of unloading, a model; one that moves pays both. */
   readonly moveCost: ArrayLike<number>;
-  /** All moves together cost at most so much, up to rounding ({@link over}); Infinity: prefer few moves, but bound nothing. */
+  /**
+   * All moves together cost at most so much, up to rounding ({@link over}); Infinity: prefer few moves, but bound
+   * nothing.
+   */
   readonly costMax: number;
 }
 

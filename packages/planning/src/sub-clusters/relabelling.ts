@@ -1,6 +1,6 @@
 /**
- * Which new cluster is called what, so that as much as possible stays where it is: a maximum-weight assignment (Kuhn and Munkres, with
- * potentials, O(l³)). docs/algorithms.md, E2.
+ * Which new cluster is called what, so that as much as possible stays where it is: a maximum-weight assignment (Kuhn
+ * and Munkres, with potentials, O(l³)). docs/algorithms.md, E2.
  */
 import type { SubClusterProblem } from "./problem.ts";
 

@@ -1,11 +1,11 @@
 /**
- * Two levels, for more load than one scheduler carries: models over clusters, each with a scheduler of its own, then those of a cluster over its
- * sub-clusters, by the same search (Symphony v1 §4.7; docs/algorithms.md, E1).
+ * Two levels, for more load than one scheduler carries: models over clusters, each with a scheduler of its own, then
+ * those of a cluster over its sub-clusters, by the same search (Symphony v1 §4.7; docs/algorithms.md, E1).
  *
- *   TL1. Sub-clusters are numbered through: number n is sub-cluster n mod k of cluster ⌊n/k⌋. A plan on two levels is a plan over all of
- *        them, and judged as one.
- *   TL2. Both levels spend one budget. The first has half of it; what that leaves is the second's, shared out by what the clusters' models
- *        cost to move, and handed on where a cluster needs less.
+ *   TL1. Sub-clusters are numbered through: number n is sub-cluster n mod k of cluster ⌊n/k⌋. A plan on two levels is a
+ *        plan over all of them, and judged as one.
+ *   TL2. Both levels spend one budget. The first has half of it; what that leaves is the second's, shared out by what
+ *        the clusters' models cost to move, and handed on where a cluster needs less.
  *   TL3. Models that change cluster have paid already: to their new cluster they are new.
  */
 import { type LocalSearchOptions, placeModels } from "./local-search.ts";
@@ -38,8 +38,9 @@ const TIME_FIRST = 0.3;
 const AGAIN_PROPOSALS = 200_000;
 
 /**
- * @returns the best feasible plan found, never worse than the previous one where that is feasible still. Where a level finds nothing within its bounds
- *   and leaving every model in its cluster doesn't help: the previous plan, infeasible, with new models placed greedily; without one, what was found
+ * @returns the best feasible plan found, never worse than the previous one where that is feasible still. Where a level
+ *   finds nothing within its bounds and leaving every model in its cluster doesn't help: the previous plan, infeasible,
+ *   with new models placed greedily; without one, what was found
  */
 export function placeOnTwoLevels(problem: TwoLevelProblem, options: TwoLevelOptions): TwoLevelPlan {
   const { disruption, clusters, subClusters } = problem;

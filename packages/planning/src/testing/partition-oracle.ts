@@ -1,9 +1,12 @@
 /**
- * The fewest executors that any partition needs: every split of an executor, every assignment of shares of models to parts, every duty cycle
- * that could make a part fit. The ideal scheduler of gpulet's Figures 15 and 16, and more: theirs tries every split, but places greedily.
+ * The fewest executors that any partition needs: every split of an executor, every assignment of shares of models to
+ * parts, every duty cycle that could make a part fit. The ideal scheduler of gpulet's Figures 15 and 16, and more:
+ * theirs tries every split, but places greedily.
  *
- *   PO1. What fits without one of its shares only may fit with it; what doesn't fit never does with more (so that most mixes are never looked at).
- *   PO2. A part fits if one model runs on it batch after batch, or if in some duty cycle all its models pass C10 with L·f.
+ *   PO1. What fits without one of its shares only may fit with it; what doesn't fit never does with more (so that most
+ *        mixes are never looked at).
+ *   PO2. A part fits if one model runs on it batch after batch, or if in some duty cycle all its models pass C10 with
+ *        L·f.
  */
 import { assert } from "@tutti/units";
 import { type FractionModel, type Interference, SIZES, WHOLE, factorBeside } from "../index.ts";

@@ -1,24 +1,35 @@
 /**
  * How many requests a second one ModelThread should let in while more come than can be served. docs/algorithms.md, A12.
  *
- * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the signal: above 1 % the rate is lowered to what was really served,
- * below it is raised. So the model serves at least its goodput, since that is the rate at which 1 % is lost. Idle accelerators tell losses of another cause.
+ * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the signal: above 1 %
+ * the rate is lowered to what was really served, below it is raised. So the model serves at least its goodput, since
+ * that is the rate at which 1 % is lost. Idle accelerators tell losses of another cause.
  *
- *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the best of the last seconds, so that
- *        it finds back at once after an outage.
- *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an executor may have died.
- *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed to the rate before. Where most is lost the end of the capacity has
- *        been overrun, not found.
- *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator), and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the rate rises then by what would fill them, if that is more. To let in less only helps where much comes to nothing (over LOSS_MAX_IDLE), and after
- *        UNFOUND_AFTER such samples in a row the capacity that was found is none.
- *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let in nothing once there is one.
- *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside
- *        idle accelerators a flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the capacity again.
- *   CC8. Who stood still sees a period of nothing at all though much was coming, period after period, and then all of it at once and too late. Neither tells of the capacity: the sample begins
- *        anew behind them, and what comes too late begins an overload only if it goes on. Where nobody asks any more it looks the same, so overload ends in it as ever.
- *   CC9. Accelerators that by their real runs had nothing to do for more than half of the time are not what lacks, whatever is lost: requests come late, from a
- *        host whose processors are short. Refusing then loses what could be served, and saves that host little.
+ *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the
+ *        best of the last seconds, so that it finds back at once after an outage.
+ *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an
+ *        executor may have died.
+ *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed
+ *        to the rate before. Where most is lost the end of the capacity has been overrun, not found.
+ *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator),
+ *        and are borne.
+ *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the
+ *        rate rises then by what would fill them, if that is more. To let in less only helps where much comes to
+ *        nothing (over LOSS_MAX_IDLE), and after UNFOUND_AFTER such samples in a row the capacity that was found is
+ *        none.
+ *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let
+ *        in nothing once there is one.
+ *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an
+ *        executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside idle accelerators a
+ *        flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the
+ *        capacity again.
+ *   CC8. Who stood still sees a period of nothing at all though much was coming, period after period, and then all of
+ *        it at once and too late. Neither tells of the capacity: the sample begins anew behind them, and what comes too
+ *        late begins an overload only if it goes on. Where nobody asks any more it looks the same, so overload ends in
+ *        it as ever.
+ *   CC9. Accelerators that by their real runs had nothing to do for more than half of the time are not what lacks,
+ *        whatever is lost: requests come late, from a host whose processors are short. Refusing then loses what could
+ *        be served, and saves that host little.
  */
 
 const ENTRY_PERIODS = 4;
@@ -28,14 +39,19 @@ const ENTRY_LOSS = 0.08;
 /** µs, longer than it takes to find a leader that hangs. */
 const OUTAGE_MAX = 2_000_000;
 const LOSS_MAX = 0.01;
-/** CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then. */
+/**
+ * CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then.
+ */
 const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
 const UNFOUND_AFTER = 3;
 const UNUSED_PERIODS = 3;
 /** What is left after the rate was lowered. */
 const LOSS_AIM = 0.005;
-/** CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each decision. */
+/**
+ * CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each
+ * decision.
+ */
 const CUTS_MAX = 3;
 const TOLERANCE_MAX = 0.5;
 const TOLERANCE_FADE = 0.05;
@@ -48,7 +64,10 @@ const PERIODS_MAX = 6;
 /** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
 const KNOWN = 0.85;
 const RISE_FAST = 0.25;
-/** CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most for want of requests. */
+/**
+ * CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most for want of
+ * requests.
+ */
 const FULL = 0.85;
 const RISE_IDLE_MAX = 1;
 /** Else by so much, and after so many rises in a row by twice as much with each. */
@@ -94,8 +113,8 @@ export class CapacityControl {
   /** Dispatched lately, requests per µs. */
   served = 0;
   /**
-   * What comes lately while overloaded, requests per µs. Of a slow model a period brings two requests or three: by each alone, a rate that lies between would
-   * stay too low for one and be cut down to the other, for good.
+   * What comes lately while overloaded, requests per µs. Of a slow model a period brings two requests or three: by each
+   * alone, a rate that lies between would stay too low for one and be cut down to the other, for good.
    */
   #offered = 0;
   #best = 0;
@@ -218,7 +237,8 @@ export class CapacityControl {
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
-    // What nobody asks for can't be tried: from far above, the rate would have a long way down. It keeps the best of the last seconds, for a flood that only pauses.
+    // What nobody asks for can't be tried: from far above, the rate would have a long way down. It keeps the best of
+    // the last seconds, for a flood that only pauses.
     if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(Math.max(2 * this.#offered, this.#best), length));
     return true;
   }

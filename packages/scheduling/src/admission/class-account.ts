@@ -1,7 +1,12 @@
-/** What is known of applications and their priorities while a ModelThread's requests are shared out (fair-shares.ts). */
+/**
+ * What is known of applications and their priorities while a ModelThread's requests are shared out (fair-shares.ts).
+ */
 import type { Instant } from "@tutti/units";
 
-/** µs of its rate that a class may let in at once after a pause: arrivals come in bursts, and shares are judged over longer. */
+/**
+ * µs of its rate that a class may let in at once after a pause: arrivals come in bursts, and shares are judged over
+ * longer.
+ */
 const BURST = 250_000;
 const BURST_MIN = 8;
 
@@ -11,7 +16,10 @@ export interface AppAccount {
   usual: number;
   /** How long it has been known in calm, µs. */
   calm: number;
-  /** Its requests in the last period of calm, which `usual` doesn't know of yet; undefined: none, or it isn't certain that that was calm. */
+  /**
+   * Its requests in the last period of calm, which `usual` doesn't know of yet; undefined: none, or it isn't certain
+   * that that was calm.
+   */
   unsure: number | undefined;
   readonly classes: ClassAccount[];
 }

@@ -1,12 +1,15 @@
 /**
- * Who is let into a ModelThread's queue while more requests come than can be served: fair shares by application, and within an application its higher
- * priorities first. docs/algorithms.md, A12; docs/architecture.md, section 4.
+ * Who is let into a ModelThread's queue while more requests come than can be served: fair shares by application, and
+ * within an application its higher priorities first. docs/algorithms.md, A12; docs/architecture.md, section 4.
  *
- *   F1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides, as it would without this file.
- *   F2. While overloaded an application has the rate min(demand, level · weight), weighted max-min; so none gets less because another sends more.
+ *   F1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides, as it
+ *       would without this file.
+ *   F2. While overloaded an application has the rate min(demand, level · weight), weighted max-min; so none gets less
+ *       because another sends more.
  *   F3. A priority takes from lower ones of its own application alone, and leaves them the floor.
- *   F4. What could not have been served when it came neither counts as demand nor as a loss; and the losses that steer are those of the classes that lose
- *       least, since others may ask for what can't be (deadlines too short for a busy system), at no cost to anybody.
+ *   F4. What could not have been served when it came neither counts as demand nor as a loss; and the losses that steer
+ *       are those of the classes that lose least, since others may ask for what can't be (deadlines too short for a
+ *       busy system), at no cost to anybody.
  *   F5. At most CLASSES_MAX (application, priority) pairs are told apart; what comes beyond them shares one account.
  *
  * O(1) for a request, and O(k log k) a period for k classes.
@@ -50,8 +53,9 @@ const OTHERS = -1;
 /** Of no class: a small integer, so that the key of the last one lies in its object. */
 const NO_KEY = -1_000_000;
 /**
- * Of a lone class so many times its share comes through: which of it is served A2 decides alone (F1). And a capacity that was measured far too low, after an
- * outage, say, is put right within a few periods, since all that comes through is served, and C is never below what is served (CC1).
+ * Of a lone class so many times its share comes through: which of it is served A2 decides alone (F1). And a capacity
+ * that was measured far too low, after an outage, say, is put right within a few periods, since all that comes through
+ * is served, and C is never below what is served (CC1).
  */
 const ALONE = 2;
 /** How fast a demand follows from period to period. */
@@ -64,7 +68,10 @@ const STEERING = 1 / 4;
 interface Classed {
   readonly app: number;
   readonly priority?: number;
-  /** A request of the system's own, to warm something up: that it is lost says nothing of overload, and it is no loss. Let in in calm only. */
+  /**
+   * A request of the system's own, to warm something up: that it is lost says nothing of overload, and it is no loss.
+   * Let in in calm only.
+   */
   readonly isOwn?: boolean;
 }
 
@@ -133,7 +140,10 @@ export class FairShares {
     this.#isShed = true;
   }
 
-  /** @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes @param run - µs for which it has now */
+  /**
+   * @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes @param run - µs
+   *   for which it has now
+   */
   dispatched(requests: readonly Classed[], idleFor = 0, run = 0): void {
     this.#dispatched += requests.length;
     if (idleFor > 0) this.#idle += requests.length;
@@ -175,8 +185,10 @@ export class FairShares {
   }
 
   /**
-   * F1. Where the system asks too (which no application has to share with: under overload nothing of that comes in), an application's share is kept here as long as it
-   * is the accelerators that lack; so a flood is refused when it comes, and the capacity isn't taken for less by losses of another cause.
+   * F1. Where the system asks too (which no application has to share with: under overload nothing of that comes in), an
+   *     application's share is kept here as long as it
+   * is the accelerators that lack; so a flood is refused when it comes, and the capacity isn't taken for less by losses
+   * of another cause.
    */
   get #isAlone(): boolean {
     return this.#asking < 2 && (this.#accounts.length < 2 || this.control.haveStoodIdle);
@@ -234,7 +246,10 @@ export class FairShares {
     }
   }
 
-  /** In calm there is little to look at: periods are long, until something is dropped. What came in this one may be a flood, and is not learnt. */
+  /**
+   * In calm there is little to look at: periods are long, until something is dropped. What came in this one may be a
+   * flood, and is not learnt.
+   */
   #cutShort(at: Instant): void {
     this.#length = Math.max(this.#period, this.#length - Math.max(0, this.#periodEnd - at));
     for (const account of this.#accounts) {
@@ -316,7 +331,10 @@ export class FairShares {
     return sum;
   }
 
-  /** Of the last period but one: of a flood nothing is lost yet while its first requests wait, so what came in a period is usual only if there is calm after it. */
+  /**
+   * Of the last period but one: of a flood nothing is lost yet while its first requests wait, so what came in a period
+   * is usual only if there is calm after it.
+   */
   #learn(): void {
     const periods = this.#length / this.#period;
     const fade = Math.min(1, FADE * periods);

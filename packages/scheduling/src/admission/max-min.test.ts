@@ -80,7 +80,8 @@ test("worked example: 900 r/s for applications that ask for 200, 600 and 5,000 w
   ];
   // 200 is below 900/4, so it has all it asks for; the other 700 are dealt 2 : 1.
   expect(waterLevel(900, claims)).toBeCloseTo(700 / 3, 9);
-  // 466.7 of the second for priorities that ask for 400, 150 and 50: a tenth is for the lower ones, the rest for the highest first.
+  // 466.7 of the second for priorities that ask for 400, 150 and 50: a tenth is for the lower ones, the rest for the
+  // highest first.
   expect(dealByPriority(1_400 / 3, [400, 150, 50], 0.1).map((part) => Math.round(part * 10) / 10)).toEqual([
     400, 43.3, 23.3,
   ]);

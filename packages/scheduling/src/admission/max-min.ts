@@ -1,5 +1,6 @@
 /**
- * Weighted max-min fairness: nobody can get more without taking it from one who has less per weight. docs/algorithms.md, A12.
+ * Weighted max-min fairness: nobody can get more without taking it from one who has less per weight.
+ * docs/algorithms.md, A12.
  */
 
 /** What a claimant wants and how much it counts; rates in any one unit. */
@@ -28,8 +29,9 @@ export function waterLevel(capacity: number, claims: readonly Claim[]): number {
 }
 
 /**
- * Deals one application's share among its priorities: the floor to all but the highest, max-min; the rest, and what of the floor nobody took, to the highest
- * first. So a priority has what higher ones leave, and the lower ones together never less than the floor while they ask for it.
+ * Deals one application's share among its priorities: the floor to all but the highest, max-min; the rest, and what of
+ * the floor nobody took, to the highest first. So a priority has what higher ones leave, and the lower ones together
+ * never less than the floor while they ask for it.
  *
  * @param demands - highest priority first
  * @param floor - of the share, 0 … 1

@@ -1,7 +1,9 @@
 /**
- * What a ModelThread knows of a model whose running time depends on its input: docs/algorithms.md, B, and its package's README.
+ * What a ModelThread knows of a model whose running time depends on its input: docs/algorithms.md, B, and its package's
+ * README.
  *
- *   DP1. Requests are told apart by class: an application, or a range of size hints of one. An application that nobody has measured counts as the mixture of all.
+ *   DP1. Requests are told apart by class: an application, or a range of size hints of one. An application that nobody
+ *        has measured counts as the mixture of all.
  *   DP2. At most CLASSES classes: beyond, those of like mean times are taken together.
  */
 import {
@@ -45,9 +47,11 @@ export interface DynamicProfile {
 }
 
 /**
- * How much of a request's worth is lost in each SLO that it could still wait: the greater, the more the urgent go first. Where classes say how long a request takes, urgency is served best by a
- * batch that fits; where they don't, all that it does is to make batches smaller than is best: whoever would join last has time left. Chosen on 1 to 8 modes and SLOs of 1.5 to 5 × P99, hinted or not
- * (dynamic-modes.yaml), and on tasks of which nothing is known (dynamic-tasks.yaml); the package's README has figures.
+ * How much of a request's worth is lost in each SLO that it could still wait: the greater, the more the urgent go
+ * first. Where classes say how long a request takes, urgency is served best by a batch that fits; where they don't, all
+ * that it does is to make batches smaller than is best: whoever would join last has time left. Chosen on 1 to 8 modes
+ * and SLOs of 1.5 to 5 × P99, hinted or not (dynamic-modes.yaml), and on tasks of which nothing is known
+ * (dynamic-tasks.yaml); the package's README has figures.
  */
 const CHANCES_PER_SLO = 0.03;
 const CHANCES_PER_SLO_KNOWN = 0.97;
@@ -56,7 +60,9 @@ const CLASSES = 16;
 /** All sizes up to this; beyond, each an eighth larger than the one before. */
 const DENSE = 16;
 
-/** @returns undefined for a model whose requests all take equally long: a latency table says all there is to know of it */
+/**
+ * @returns undefined for a model whose requests all take equally long: a latency table says all there is to know of it
+ */
 export function dynamicProfile(options: DynamicProfileOptions): DynamicProfile | undefined {
   const { apps, costs, slo } = options;
   const known = apps.flatMap(({ app, share, alone, byUnits }) =>
@@ -101,7 +107,10 @@ function areAllEqual([first, ...others]: readonly ClassLatency[]): boolean {
 const chancesPerSlo = (known: readonly ClassLatency[]): number =>
   CHANCES_PER_SLO + CHANCES_PER_SLO_KNOWN * knownShare(known);
 
-/** Of the variance of running times the share that classes explain: 0 where all requests look alike, 1 where each class always takes as long. */
+/**
+ * Of the variance of running times the share that classes explain: 0 where all requests look alike, 1 where each class
+ * always takes as long.
+ */
 function knownShare(known: readonly ClassLatency[]): number {
   const total = known.reduce((sum, { share }) => sum + share, 0);
   const mean = known.reduce((sum, { share, alone }) => sum + (share / total) * meanOf(alone), 0);

@@ -237,7 +237,8 @@ test("a lone request waits for the next where two take less than one, and starts
     expect(nextWakeAt(model)).toBeGreaterThan(execAt - delay + model.ctrl);
     return between(longs.at(-1)!.arrivedAt, execAt);
   };
-  // Two of 500 ms take 225, one takes 500: (100 + 225) / 2 ms each at 10 requests a second, and 1,000 + 225 at one in two seconds.
+  // Two of 500 ms take 225, one takes 500: (100 + 225) / 2 ms each at 10 requests a second, and 1,000 + 225 at one in
+  // two seconds.
   expect(waits(costsFromOne(COSTS), 10)).toBeGreaterThan(0.6 * SLO);
   expect(waits(costsFromOne(COSTS), 0.5)).toBeLessThan(0.4 * SLO);
   // (100 + 225) / 2 ms each beside 125.

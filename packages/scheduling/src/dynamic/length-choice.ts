@@ -1,6 +1,6 @@
 /**
- * The choice of a batch where running times depend on the input: which requests together are worth most per unit of accelerator time, instead of the largest run in
- * deadline order (batch-choice.ts).
+ * The choice of a batch where running times depend on the input: which requests together are worth most per unit of
+ * accelerator time, instead of the largest run in deadline order (batch-choice.ts).
  *
  *   LC1. Only who can't be expected in time even alone is refused: who does not fit this batch waits for another.
  *   LC2. While more requests wait than the batch has, none is waited for: what limits it is its length.
@@ -15,20 +15,23 @@ import { awaitedStart, withPatience } from "../policy.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
 /**
- * Of the SLO: how much earlier than frontrun the adaptive policy starts. Who will come next, and how long that takes, is less certain than with static models, and an
- * accelerator that waits is lost to them: of 0 to 0.8, 0.5 has most of the finish rate of starting at once and most of the accelerator time that waiting saves.
+ * Of the SLO: how much earlier than frontrun the adaptive policy starts. Who will come next, and how long that takes,
+ * is less certain than with static models, and an accelerator that waits is lost to them: of 0 to 0.8, 0.5 has most of
+ * the finish rate of starting at once and most of the accelerator time that waiting saves.
  */
 const EARLY = 0.5;
 
 /**
- * A batch that is expected to do better with the next request than as it is, by so much, does not start early. It matters most where one of two takes less than one alone: whoever starts a single long request then keeps the
+ * A batch that is expected to do better with the next request than as it is, by so much, does not start early. It
+ * matters most where one of two takes less than one alone: whoever starts a single long request then keeps the
  * accelerator for so long that the next ones can't be paired any more, and that goes on.
  */
 const GAIN = 1.25;
 
 /**
- * Requests are timed alone, on accelerators and processors that are idle then, and few batches are timed at all, so what batches take under load may be far off. All times are scaled so that one
- * run in ten takes longer than it was said to with a certainty of 0.9: each that does adds 4.5 %, each other takes off 0.5 %.
+ * Requests are timed alone, on accelerators and processors that are idle then, and few batches are timed at all, so
+ * what batches take under load may be far off. All times are scaled so that one run in ten takes longer than it was
+ * said to with a certainty of 0.9: each that does adds 4.5 %, each other takes off 0.5 %.
  */
 const SCALE_UP = 1.045;
 const SCALE_DOWN = SCALE_UP ** (-1 / 9);
@@ -90,14 +93,16 @@ export function chooseByLength(
   model.batchSize = size;
   model.isGrowable = size === queue.size && place + 1 < sizes.length;
   if (size === 0) return;
-  // LC3: an accelerator that is granted again too soon has batches waiting behind one that runs on. Who ends earlier says so.
+  // LC3: an accelerator that is granted again too soon has batches waiting behind one that runs on. Who ends earlier
+  // says so.
   model.expectedRun = Math.ceil(certain) as Micros;
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;
   if (model.isGrowable) {
     const isCertain = needed > queue.scale * profile.likely.needed(level, place);
     const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
-    // Where more take less time, the batch as it is comes to be late first; the grant must be here before its own timer is.
+    // Where more take less time, the batch as it is comes to be late first; the grant must be here before its own timer
+    // is.
     const grown = deadline - next - model.perItem - model.guard;
     const asItIs = deadline - needed - model.perItem - model.guard - model.ctrl;
     model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;

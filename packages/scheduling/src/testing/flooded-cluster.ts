@@ -30,7 +30,10 @@ export interface FloodOptions {
   readonly policy?: Policy;
   readonly seed?: number;
   readonly ctrl?: Micros;
-  /** How long the whole way to the thread stands still that begins at a moment (both in seconds), as on a machine whose processors are wanted elsewhere. */
+  /**
+   * How long the whole way to the thread stands still that begins at a moment (both in seconds), as on a machine whose
+   * processors are wanted elsewhere.
+   */
   readonly pauses?: readonly Pause[];
 }
 
@@ -41,7 +44,9 @@ export interface Pause {
 
 const SLO = millis(25);
 
-/** l(b) = 1.053·b + 5.072 ms on `gpus` accelerators with an SLO of 25 ms: eight of them carry 5,400 r/s, one about 450. */
+/**
+ * l(b) = 1.053·b + 5.072 ms on `gpus` accelerators with an SLO of 25 ms: eight of them carry 5,400 r/s, one about 450.
+ */
 export class Flood {
   readonly sent: Sent[] = [];
   readonly seconds: number;

@@ -1,6 +1,6 @@
 /**
- * The script inside a page: draws the charts that the document's data describe. Plain JavaScript for browsers, put into the page as it stands
- * (src/html.ts), after the plotting library and the data.
+ * The script inside a page: draws the charts that the document's data describe. Plain JavaScript for browsers, put into
+ * the page as it stands (src/html.ts), after the plotting library and the data.
  */
 (() => {
   const { echarts, document, addEventListener } = /** @type {any} */ (globalThis);
@@ -124,7 +124,10 @@
     ];
   }
 
-  /** A batch from its begin to its end, with its size in it where there is room. @param {any} params @param {any} api @param {any} look */
+  /**
+   * A batch from its begin to its end, with its size in it where there is room. @param {any} params @param {any} api
+   * @param {any} look
+   */
   function bar(params, api, { style, text, ink }) {
     const [x, y] = api.coord([api.value(0), api.value(2)]);
     const right = api.coord([api.value(1), api.value(2)])[0];

@@ -81,7 +81,10 @@ function legendRows(names: readonly string[]): number {
   return rows;
 }
 
-/** In pixels, rather too wide than too narrow: there is no font to ask where SVG is drawn. The library measures a Chinese character for line heights. */
+/**
+ * In pixels, rather too wide than too narrow: there is no font to ask where SVG is drawn. The library measures a
+ * Chinese character for line heights.
+ */
 export const textWidth = (text: string, fontSize: number): number =>
   [...text].reduce((width, character) => width + fontSize * (character >= "\u2e80" ? 1 : 0.6), 0);
 

@@ -43,7 +43,10 @@ export interface BenchOptions {
 
 /** Recordings stay on this thread, and only their tallies are drawn. */
 const RECORDED = { batchesMax: 0, refusalsMax: 0 };
-/** So many searches go on at a time: enough to keep every core busy, few enough to have their bounds computed when they are due. */
+/**
+ * So many searches go on at a time: enough to keep every core busy, few enough to have their bounds computed when they
+ * are due.
+ */
 const SEARCHES = 32;
 
 const HERE: Pool = {

@@ -1,4 +1,7 @@
-/** Tutti's default policy beside the best of all others: on every shipped scenario, and on members spread over each family. */
+/**
+ * Tutti's default policy beside the best of all others: on every shipped scenario, and on members spread over each
+ * family.
+ */
 import type { Goodput } from "@tutti/simulator";
 import { chart, line } from "../charts/axes.ts";
 import { NEUTRAL, colourOf } from "../palette.ts";
@@ -53,7 +56,10 @@ export function rivalWorkloads(gridPoints: number): readonly Workload[] {
   ];
 }
 
-/** Of 6 s with one seed the best two of nearly equal policies differ by up to 3 % either way, and of 6 s with three a model of 120 r/s may have 7 bad requests in all. */
+/**
+ * Of 6 s with one seed the best two of nearly equal policies differ by up to 3 % either way, and of 6 s with three a
+ * model of 120 r/s may have 7 bad requests in all.
+ */
 const SEEDS = 3;
 
 interface Compared {

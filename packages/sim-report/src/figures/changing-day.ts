@@ -1,4 +1,7 @@
-/** A day with a planner in the loop: what came and was good, accelerators, advice and bad rate over time. Symphony v2, Figure 15; Nexus, Figure 12. */
+/**
+ * A day with a planner in the loop: what came and was good, accelerators, advice and bad rate over time. Symphony v2,
+ * Figure 15; Nexus, Figure 12.
+ */
 import type { PlannerWindow } from "@tutti/simulator";
 import { type LineOptions, line } from "../charts/axes.ts";
 import { panelChart } from "../charts/panels.ts";

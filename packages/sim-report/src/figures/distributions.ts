@@ -1,4 +1,6 @@
-/** Batch sizes and queueing delays of single models at the goodput of each system: Figures 1 and 12, from the same runs. */
+/**
+ * Batch sizes and queueing delays of single models at the goodput of each system: Figures 1 and 12, from the same runs.
+ */
 import { batchSizeCurves, queueDelayCurves } from "../charts/recording-charts.ts";
 import type { TimelineRecording } from "../timeline-recorder.ts";
 import { type Bench, type Drawing, type Figure, type Point, type Row, rivals } from "./figure.ts";

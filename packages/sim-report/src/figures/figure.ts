@@ -1,6 +1,6 @@
 /**
- * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader can run every one of them
- * by hand: `commandOf` is what stands beside each result.
+ * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader
+ * can run every one of them by hand: `commandOf` is what stands beside each result.
  */
 import { type Goodput, type LeastOfPhase, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
 import type { EChartsCoreOption } from "echarts/core";
@@ -39,7 +39,9 @@ export interface PlannedRun {
   readonly gpusMax: number;
 }
 
-/** Runs points, as many at a time as there are cores; equal points only once. Answers are in the order of the points. */
+/**
+ * Runs points, as many at a time as there are cores; equal points only once. Answers are in the order of the points.
+ */
 export interface Bench {
   simulate(points: readonly Point[]): Promise<readonly SimulationResult[]>;
   goodput(points: readonly Point[]): Promise<readonly Goodput[]>;

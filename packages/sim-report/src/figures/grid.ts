@@ -16,7 +16,9 @@ interface GridPoint extends Point {
   readonly kind: string;
 }
 
-/** Different members of the grid, the same ones every time; one in seven is a mix, as one in seven kinds of model is. */
+/**
+ * Different members of the grid, the same ones every time; one in seven is a mix, as one in seven kinds of model is.
+ */
 export function gridSample(count: number): readonly GridPoint[] {
   const prng = new Prng(7);
   const any = (values: readonly number[]): string => String(values[prng.nextInt(values.length)]!);

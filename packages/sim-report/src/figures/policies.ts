@@ -1,4 +1,7 @@
-/** Static packing, dynamic scheduling in sub-clusters, and parts of accelerators, each on the same workloads: which carries most, when. */
+/**
+ * Static packing, dynamic scheduling in sub-clusters, and parts of accelerators, each on the same workloads: which
+ * carries most, when.
+ */
 import { type Figure, type Point, type Row, pick } from "./figure.ts";
 import { barChart } from "./searches.ts";
 

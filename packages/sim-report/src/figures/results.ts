@@ -1,4 +1,7 @@
-/** Draws figures into a folder: an SVG for each picture, results.json, results.md, and results.html with the pictures in it. */
+/**
+ * Draws figures into a folder: an SVG for each picture, results.json, results.md, and results.html with the pictures in
+ * it.
+ */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { escapeHtml, htmlPage, htmlTable, number } from "../html.ts";
@@ -34,7 +37,8 @@ interface Results {
 }
 
 /**
- * Results are written anew after every figure, so that a run that is stopped leaves what it has, and another can go on with it.
+ * Results are written anew after every figure, so that a run that is stopped leaves what it has, and another can go on
+ * with it.
  *
  * @throws Error when it should go on with results of another scale
  */

@@ -1,6 +1,6 @@
 /**
- * What makes a model of a scenario dynamic: its applications with the lengths of their requests, and what a batch takes of its longest member.
- * All of it is data. docs/algorithms.md, B1 and B3.
+ * What makes a model of a scenario dynamic: its applications with the lengths of their requests, and what a batch takes
+ * of its longest member. All of it is data. docs/algorithms.md, B1 and B3.
  */
 import { type BatchCosts, type Histogram, affineCosts, costsFromOne, histogramOf } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
@@ -81,7 +81,10 @@ export function meanProfile(load: Omit<DynamicLoad, "hints">): LatencyTable {
   return LatencyTable.fromPoints(points);
 }
 
-/** What planners by a high percentile see: the time that 99 % of the batches of each size don't exceed, as production measures it of whole runs. */
+/**
+ * What planners by a high percentile see: the time that 99 % of the batches of each size don't exceed, as production
+ * measures it of whole runs.
+ */
 export function percentileProfile(load: Omit<DynamicLoad, "hints">): LatencyTable {
   const points = Array.from({ length: load.sizes.at(-1)! }, (_, i) => {
     const longest = mixtureQuantile(load.apps, 0.99 ** (1 / (i + 1)));

@@ -1,5 +1,6 @@
 /**
- * How long the requests of an application take alone, as a distribution to draw from. Times are in µs, and data: they go to other threads as they are.
+ * How long the requests of an application take alone, as a distribution to draw from. Times are in µs, and data: they
+ * go to other threads as they are.
  *
  * Draws are whole µs and at least 1.
  */
@@ -25,7 +26,10 @@ export type Lengths =
 /** Of the standard normal distribution, of 99 %. */
 const NORMAL_P99 = 2.3263478740408408;
 
-/** A lognormal distribution by mean and 99th percentile; undefined where there is none (P99 ≤ mean, or beyond 14.9 times the mean). */
+/**
+ * A lognormal distribution by mean and 99th percentile; undefined where there is none (P99 ≤ mean, or beyond 14.9 times
+ * the mean).
+ */
 export function lognormalLengths(mean: number, p99: number): Lengths | undefined {
   // p99/mean = e^{z·σ − σ²/2}: of the two solutions the narrower one.
   const root = NORMAL_P99 ** 2 - 2 * Math.log(p99 / mean);

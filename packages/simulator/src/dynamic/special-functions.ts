@@ -6,7 +6,10 @@ export function normalCdf(z: number): number {
   return z < 0 ? tail : 1 - tail;
 }
 
-/** Of the Gamma distribution of scale 1: the regularised incomplete gamma function P(shape, x), by its series or continued fraction. */
+/**
+ * Of the Gamma distribution of scale 1: the regularised incomplete gamma function P(shape, x), by its series or
+ * continued fraction.
+ */
 export function gammaCdf(shape: number, x: number): number {
   if (x <= 0) return 0;
   const front = Math.exp(shape * Math.log(x) - x - logGamma(shape));

@@ -1,4 +1,7 @@
-/** What became of the requests to each pipeline, as the judge of models does it (J1): good if all of it was answered by its deadline. */
+/**
+ * What became of the requests to each pipeline, as the judge of models does it (J1): good if all of it was answered by
+ * its deadline.
+ */
 import type { Instant } from "@tutti/units";
 import type { PipelineResult } from "../result.ts";
 import type { Scenario, ScenarioPipeline } from "../scenario.ts";

@@ -18,7 +18,10 @@ export interface PipelinePlan {
   readonly requests: ReadonlyMap<string, number>;
 }
 
-/** Divided as production's ingresses divide it, with the profiles and fan-outs of the scenario in place of measured ones. */
+/**
+ * Divided as production's ingresses divide it, with the profiles and fan-outs of the scenario in place of measured
+ * ones.
+ */
 export function planPipeline(pipeline: ScenarioPipeline, models: readonly ScenarioModel[]): PipelinePlan {
   const spec = specOf(pipeline, models);
   const requests = meanRequests(pipeline);
@@ -44,8 +47,8 @@ export function planPipeline(pipeline: ScenarioPipeline, models: readonly Scenar
 }
 
 /**
- * The scenario's models as a scheduler sees them while pipelines use them: their share of all requests, and the longest that a stage gives them as SLO where nobody
- * asks them directly.
+ * The scenario's models as a scheduler sees them while pipelines use them: their share of all requests, and the longest
+ * that a stage gives them as SLO where nobody asks them directly.
  */
 export function modelsUnderPipelines({ models }: Scenario, plans: readonly PipelinePlan[]): readonly ScenarioModel[] {
   const load = models.map(({ share }) => share);
@@ -65,8 +68,8 @@ export function modelsUnderPipelines({ models }: Scenario, plans: readonly Pipel
 }
 
 /**
- * Rates of publishers' requests: what all batches at their cheapest would allow (clairvoyant), and the splits of docs/algorithms.md, C5, in which a batch fits
- * once (staggered) or twice (uncoordinated) into its stage's budget.
+ * Rates of publishers' requests: what all batches at their cheapest would allow (clairvoyant), and the splits of
+ * docs/algorithms.md, C5, in which a batch fits once (staggered) or twice (uncoordinated) into its stage's budget.
  */
 export function pipelineBound(scenario: Scenario): GoodputBound {
   const { models, pipelines = [], gpus } = scenario;
@@ -124,7 +127,10 @@ function specOf({ name, slo, split, stages }: ScenarioPipeline, models: readonly
   };
 }
 
-/** A stage after one other has its fan-out for each of that one's requests; one that joins several, for each of the pipeline's. */
+/**
+ * A stage after one other has its fan-out for each of that one's requests; one that joins several, for each of the
+ * pipeline's.
+ */
 function meanRequests({ stages }: ScenarioPipeline): ReadonlyMap<string, number> {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));
   const known = new Map<string, number>();

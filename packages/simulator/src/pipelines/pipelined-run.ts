@@ -1,9 +1,12 @@
 /**
- * A run with pipelines: production's own course of an instance (`@tutti/pipelines`) over any scheduler of the simulator.
+ * A run with pipelines: production's own course of an instance (`@tutti/pipelines`) over any scheduler of the
+ * simulator.
  *
- *   PR1. A stage's requests have the pipeline's deadline for that stage, counted from its arrival: what one stage saves is the next one's.
+ *   PR1. A stage's requests have the pipeline's deadline for that stage, counted from its arrival: what one stage saves
+ *        is the next one's.
  *   PR2. A stage begins when the answers of those before it have reached the ingress, and its function has run.
- *   PR3. When a request of a stage is refused, the whole is; what still waits in a queue is withdrawn, what is in a batch runs.
+ *   PR3. When a request of a stage is refused, the whole is; what still waits in a queue is withdrawn, what is in a
+ *        batch runs.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { Instance, type StageSpec } from "@tutti/pipelines";
@@ -100,7 +103,8 @@ class PipelinedRun implements SimListener {
     if (!isStepped(cluster))
       throw new Error(`policy '${scenario.policy}' can't be stopped between two events, as pipelines need it`);
     this.#cluster = cluster;
-    // Of their own, so that policies see the same fan-outs only where the order of preparations is the same: one generator for each pipeline.
+    // Of their own, so that policies see the same fan-outs only where the order of preparations is the same: one
+    // generator for each pipeline.
     const root = new Prng(seed ^ 0x70697065);
     this.#fanOuts = pipelines.map(() => root.fork());
   }
@@ -219,7 +223,10 @@ class PipelinedRun implements SimListener {
     this.#listener?.refused(request, "withdrawn", this.#now);
   }
 
-  /** How many requests a stage has: so many as the fan-out says on average, a whole number for each request of the stage before. */
+  /**
+   * How many requests a stage has: so many as the fan-out says on average, a whole number for each request of the stage
+   * before.
+   */
   #draw(pipeline: number, name: string, course: Course): number {
     const { after, fanOut } = this.#plans[pipeline]!.pipeline.stages.find((stage) => stage.name === name)!;
     const sources = after.length === 1 ? course.out.get(after[0]!)!.length : 1;

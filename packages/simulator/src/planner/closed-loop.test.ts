@@ -1,4 +1,7 @@
-/** A8's flat-top and load-proportional tests of the whole loop: real schedulers, real arrivals, accelerators that come and go. */
+/**
+ * A8's flat-top and load-proportional tests of the whole loop: real schedulers, real arrivals, accelerators that come
+ * and go.
+ */
 import { type Instant, type Micros, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { leastBusy } from "../bounds.ts";

@@ -1,9 +1,11 @@
 /**
- * The closed loop: accelerators come and go as the planner's core asks, which knows what a planner can measure and nothing else.
+ * The closed loop: accelerators come and go as the planner's core asks, which knows what a planner can measure and
+ * nothing else.
  *
- *   CL1. Ten looks an epoch. What is measured at one has happened before it: requests by when they ended, busy time as far as it has passed.
- *   CL2. An accelerator that is asked for serves after `startup`. Released are first those that still start, then the highest; they end
- *        the batches they have.
+ *   CL1. Ten looks an epoch. What is measured at one has happened before it: requests by when they ended, busy time as
+ *        far as it has passed.
+ *   CL2. An accelerator that is asked for serves after `startup`. Released are first those that still start, then the
+ *        highest; they end the batches they have.
  *   CL3. An accelerator is paid for from when it is asked for until it is released and has ended its last batch.
  */
 import { ScalingPlanner } from "@tutti/planning";

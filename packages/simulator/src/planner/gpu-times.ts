@@ -1,6 +1,6 @@
 /**
- * How long accelerators were paid for and busy, from look to look: batches that run count up to now, as executors report them, and those of
- * accelerators that were released count as paid.
+ * How long accelerators were paid for and busy, from look to look: batches that run count up to now, as executors
+ * report them, and those of accelerators that were released count as paid.
  */
 export class GpuTimes {
   /** By accelerator: planned begins of batches that have not ended, in order. */

@@ -1,18 +1,20 @@
 /**
  * Clipper-like: a batch size per model container that is felt for, additive increase, multiplicative decrease.
  *
- * Source: Crankshaw et al., NSDI '17 (adaptive batching; replicas adapt independently), as Nexus, §4.3 and §7.2, uses it as
+ * Source: Crankshaw et al., NSDI '17 (adaptive batching; replicas adapt independently), as Nexus, §4.3 and §7.2, uses
+ * it as
  *   a baseline: lazy dropping, models placed by a batch-oblivious scheduler (static-share.ts; docs/algorithms.md, C8),
  *   several containers on an accelerator where there are more models than accelerators.
- * Same: no profile is used to choose a size: a container runs what waits, at most its present limit, as soon as it is free;
- *   the limit grows additively after a full batch in time and shrinks multiplicatively after one that missed the objective;
- *   queues are FIFO.
+ * Same: no profile is used to choose a size: a container runs what waits, at most its present limit, as soon as it is
+ * free;
+ *   the limit grows additively after a full batch in time and shrinks multiplicatively after one that missed the
+ *   objective; queues are FIFO.
  * Chosen: the steps, +1 and a small ×0.9. A batch misses the objective if one of its requests is answered after its
- *   deadline (waiting counts, as for the application that set the SLO; by running time alone the limit would settle at an
- *   l(b) as long as the whole SLO). Nexus, §4.3, and Symphony v1 have a Clipper that sizes batches by the budget of the
- *   oldest request; that would be `eager:head`, and AIMD would never come into it. Dropped lazily is what can't be met even
- *   alone. The replicas of a model pull from one queue, the one of smallest id first. The containers of one accelerator
- *   take turns; in reality they interfere. Model selection and caching have no counterpart here.
+ *   deadline (waiting counts, as for the application that set the SLO; by running time alone the limit would settle at
+ *   an l(b) as long as the whole SLO). Nexus, §4.3, and Symphony v1 have a Clipper that sizes batches by the budget of
+ *   the oldest request; that would be `eager:head`, and AIMD would never come into it. Dropped lazily is what can't be
+ *   met even alone. The replicas of a model pull from one queue, the one of smallest id first. The containers of one
+ *   accelerator take turns; in reality they interfere. Model selection and caching have no counterpart here.
  */
 import { BoundedDeque, MinTree } from "@tutti/collections";
 import type { SimBatch, SimClusterFactory, SimRequest } from "../simulated-cluster.ts";

@@ -3,16 +3,20 @@
  *
  * Source: Gujarati et al., OSDI '20, as Symphony v2, §2.2, describes it: a candidate for every batch size; a free
  * accelerator runs the one "whose latest executable moment is the earliest". docs/algorithms.md, A6 (deadline-first).
- * Same: one central controller; eager; sizes 1, 2, 4, … compete, each full and still on time, by d − l(size), d being the
- *   deadline of the first request in it; the winner grows to the largest size of any kind that is full and on time, as the
- *   authors of Symphony extended it (§5); a request is dropped only when it can't run even alone.
- * Chosen: of accelerators that are free at once the one of smallest id. Every model is loaded everywhere. The description
- *   above commits a batch when an accelerator *is* free, so that is the default; `clockwork:5ms` commits up to 5 ms ahead
- *   of it, as its controller does to keep executors fed. Where the network has delays, work is always committed so far
- *   ahead that pulling overlaps with running.
- * Dynamic models, as Orloj, §2.3, saw it fail: a batch is predicted to take the mean of the last ten of its size; the one after it is sent for that
- *   moment, and dropped with all its requests where it is 3 ms behind because the one before ran on. (Predicting by the longest of ten, as its source
- *   has it, would end 0.81 in time where this ends 0.65; in the paper it ends 0.51 to 0.62.)
+ * Same: one central controller; eager; sizes 1, 2, 4, … compete, each full and still on time, by d − l(size), d being
+ * the
+ *   deadline of the first request in it; the winner grows to the largest size of any kind that is full and on time, as
+ *   the authors of Symphony extended it (§5); a request is dropped only when it can't run even alone.
+ * Chosen: of accelerators that are free at once the one of smallest id. Every model is loaded everywhere. The
+ * description
+ *   above commits a batch when an accelerator *is* free, so that is the default; `clockwork:5ms` commits up to 5 ms
+ *   ahead of it, as its controller does to keep executors fed. Where the network has delays, work is always committed
+ *   so far ahead that pulling overlaps with running.
+ * Dynamic models, as Orloj, §2.3, saw it fail: a batch is predicted to take the mean of the last ten of its size; the
+ * one after it is sent for that
+ *   moment, and dropped with all its requests where it is 3 ms behind because the one before ran on. (Predicting by the
+ *   longest of ten, as its source has it, would end 0.81 in time where this ends 0.65; in the paper it ends 0.51 to
+ *   0.62.)
  */
 import type { SimClusterFactory } from "../simulated-cluster.ts";
 import { RivalEngine } from "./engine.ts";

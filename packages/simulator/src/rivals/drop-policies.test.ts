@@ -1,4 +1,7 @@
-/** docs/algorithms.md, C9.8; Nexus, Figure 9: early drop against lazy drop on one accelerator, SLO 100 ms, at best 500 r/s. */
+/**
+ * docs/algorithms.md, C9.8; Nexus, Figure 9: early drop against lazy drop on one accelerator, SLO 100 ms, at best 500
+ * r/s.
+ */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -54,6 +57,7 @@ test.each([
     return sum / 3;
   };
   expect(Math.abs((await meanRate("nexus")) / early - 1)).toBeLessThan(0.03);
-  // What lazy drop carries hangs on the one largest burst of a minute: draws differ by more than the ± 2 % that are given.
+  // What lazy drop carries hangs on the one largest burst of a minute: draws differ by more than the ± 2 % that are
+  // given.
   expect(Math.abs((await meanRate("nexus:lazy")) / lazy - 1)).toBeLessThan(0.07);
 });

@@ -2,10 +2,11 @@
  * Eager dispatch with least-latest matching: Symphony's own gathering and matchmaking without its waiting.
  *
  * Source: docs/algorithms.md: A2 (early drop by the target batch), A4 (of waiting candidates the one of least latest
- * start), A6 (eager), A7 (target batch b*). Symphony v2, §3.4, has eager batching as its baseline.
- * Same: a free accelerator, that of smallest id, runs at once the candidate of least d − l(b); heads that can't wait for
+ * start), A6 (eager), A7 (target batch b*). Symphony v2, §3.4, has eager batching as its baseline. Same: a free
+ * accelerator, that of smallest id, runs at once the candidate of least d − l(b); heads that can't wait for
  *   a target batch are dropped; rates are measured, b* is computed anew every 50 ms, for the SLO of each head.
- * Chosen: 0.7 b*, the whole of which is too greedy on mixes; `eager-least-latest:1` is A7 as written. Where the scenario gathers
+ * Chosen: 0.7 b*, the whole of which is too greedy on mixes; `eager-least-latest:1` is A7 as written. Where the
+ * scenario gathers
  *   by head, so does this.
  */
 import { ArrivalRate, type LatencyTable, targetBatch } from "@tutti/profile";

@@ -1,11 +1,12 @@
 /**
- * What every rival stands on: accelerators, deliveries and timers in virtual time. A rival only keeps queues and decides.
+ * What every rival stands on: accelerators, deliveries and timers in virtual time. A rival only keeps queues and
+ * decides.
  *
  *   E1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then the rival
  *       decides, once, having heard of all of them.
  *   E2. One batch at a time runs on an accelerator; what is dispatched to a busy one starts when it is free.
- *   E3. Every delay is at its upper end, jitter included, as Tutti plans too: rivals know their delays and are never late
- *       because of them.
+ *   E3. Every delay is at its upper end, jitter included, as Tutti plans too: rivals know their delays and are never
+ *       late because of them.
  */
 import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
@@ -19,9 +20,14 @@ export const WAITING_MAX = 65_536;
 
 /** Where a request's input is when its batch is decided on. */
 export type InputPath =
-  /** With the one who decides centrally; the accelerator pulls it: a batch of b starts ctrl + data·b after the decision. */
+  /**
+   * With the one who decides centrally; the accelerator pulls it: a batch of b starts ctrl + data·b after the decision.
+   */
   | "pulled"
-  /** On its way to the accelerator's host since its arrival: it joins a queue ctrl + data later, and its batch starts at once. */
+  /**
+   * On its way to the accelerator's host since its arrival: it joins a queue ctrl + data later, and its batch starts at
+   * once.
+   */
   | "pushed";
 
 /** A scheduler, as the engine sees it. */

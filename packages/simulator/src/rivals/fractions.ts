@@ -1,14 +1,17 @@
 /**
  * gpulet-like: accelerators split in at most two parts each, models placed on parts by elastic partitioning.
  *
- * Source: gpulet (ATC '22), §4; docs/algorithms.md, D1 to D3 (packages/planning, `partition`).
- * Same: a batch of b on p percent takes L(b,p)·f, f the largest factor of interference of any model on the other part (D2), and the plan knows it;
+ * Source: gpulet (ATC '22), §4; docs/algorithms.md, D1 to D3 (packages/planning, `partition`). Same: a batch of b on p
+ * percent takes L(b,p)·f, f the largest factor of interference of any model on the other part (D2), and the plan knows
+ * it;
  *   sizes 20, 40, 50, 60, 80, 100; on a part models share time in a duty cycle.
- * Chosen: as for Nexus the accelerators are given, so the plan is that of the largest total rate they carry, in the scenario's proportions (with up to
- *   four accelerators the portfolio of splits is tried too); spare ones repeat the fullest. Requests are spread and parts run as Nexus' nodes do
- *   (planned-nodes.ts). A new plan takes effect at once: starting processes of another size, 10 to 15 s in the paper, costs nothing here. Models
- *   that can't gather a batch while one runs (2·L(1) > SLO) have whole accelerators to themselves; where accelerators are too few for any split, all is
- *   packed onto whole ones, as Nexus does.
+ * Chosen: as for Nexus the accelerators are given, so the plan is that of the largest total rate they carry, in the
+ * scenario's proportions (with up to
+ *   four accelerators the portfolio of splits is tried too); spare ones repeat the fullest. Requests are spread and
+ *   parts run as Nexus' nodes do (planned-nodes.ts). A new plan takes effect at once: starting processes of another
+ *   size, 10 to 15 s in the paper, costs nothing here. Models that can't gather a batch while one runs (2·L(1) > SLO)
+ *   have whole accelerators to themselves; where accelerators are too few for any split, all is packed onto whole ones,
+ *   as Nexus does.
  */
 import {
   type FractionModel,

@@ -5,7 +5,10 @@ import { plannedDelays } from "../tutti-cluster.ts";
 import type { DeadlineRun } from "./deadline-run.ts";
 import type { RivalEngine } from "./engine.ts";
 
-/** What a batch of each size is planned to take, in µs; never falling with the size. A `LatencyTable`, or what is learnt. */
+/**
+ * What a batch of each size is planned to take, in µs; never falling with the size. A `LatencyTable`, or what is
+ * learnt.
+ */
 export type PlannedLatencies = Pick<LatencyTable, "byBatchSize" | "batchSizeMax">;
 
 export interface GatherOptions {
@@ -47,7 +50,9 @@ export function gather({ engine, queue, profile, freeAt = -Infinity, targetFor, 
   return 0;
 }
 
-/** The largest size from `fits`, which is known to, up to `largest` that ends in time: finish never falls with the size. */
+/**
+ * The largest size from `fits`, which is known to, up to `largest` that ends in time: finish never falls with the size.
+ */
 function largestBy(finish: (size: number) => number, head: SimRequest, fits: number, largest: number): number {
   if (finish(largest) <= head.deadline) return largest;
   let fails = largest;
@@ -72,8 +77,8 @@ export function largestWithin({ byBatchSize, batchSizeMax }: LatencyTable, limit
 }
 
 /**
- * How long before an accelerator is free a central scheduler decides (µs), so that pulling overlaps with the run before:
- * what the largest batch of which an SLO allows two takes to be pulled.
+ * How long before an accelerator is free a central scheduler decides (µs), so that pulling overlaps with the run
+ * before: what the largest batch of which an SLO allows two takes to be pulled.
  */
 export function pullingLead({ models, network }: SimClusterOptions): number {
   const { ctrl, perItem } = plannedDelays(network);

@@ -10,7 +10,10 @@ import { orloj } from "./orloj.ts";
 import { shepherd } from "./shepherd.ts";
 import { triton } from "./triton.ts";
 
-/** From the text after the colon (`nexus:8` gives `8`) to a cluster; each throws an Error that says what its parameter may be. */
+/**
+ * From the text after the colon (`nexus:8` gives `8`) to a cluster; each throws an Error that says what its parameter
+ * may be.
+ */
 export const rivals: Readonly<Record<string, (parameter: string | undefined) => SimClusterFactory>> = {
   clockwork,
   nexus,

@@ -112,7 +112,9 @@ function fates({ refusals, ended }: Recorder): [number, number][] {
   return [...ends].toSorted(([a], [b]) => a - b);
 }
 
-/** On each accelerator, or on each of its parts, which together are no more than it; and runs take what they take there. */
+/**
+ * On each accelerator, or on each of its parts, which together are no more than it; and runs take what they take there.
+ */
 function expectOneAtATime({ ended }: Recorder, { gpus, models }: Scenario): void {
   const busyUntil = new Float64Array(2 * gpus).fill(-Infinity);
   const shares = new Float64Array(2 * gpus);

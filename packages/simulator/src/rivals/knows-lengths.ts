@@ -1,11 +1,13 @@
 /**
- * A greedy scheduler that knows how long each request takes alone: a reference for those that know distributions, and no bound.
+ * A greedy scheduler that knows how long each request takes alone: a reference for those that know distributions, and
+ * no bound.
  *
- * Source: none; the costs of batches are those of Orloj, §4.2 (docs/algorithms.md, B3), with the true lengths.
- * Rule: eager. The waiting request of earliest deadline leads; with it go as many others, in order of deadline, as end by then; the
- *   largest supported size of those runs. `knows-lengths:similar` takes only others that aren't longer than the leader, the longest first:
- *   they cost it no padding. `knows-lengths:throughput` has no leader: of all (size, longest member) that end by the deadlines of enough members
- *   it runs the one of most requests per time.
+ * Source: none; the costs of batches are those of Orloj, §4.2 (docs/algorithms.md, B3), with the true lengths. Rule:
+ * eager. The waiting request of earliest deadline leads; with it go as many others, in order of deadline, as end by
+ * then; the
+ *   largest supported size of those runs. `knows-lengths:similar` takes only others that aren't longer than the leader,
+ *   the longest first: they cost it no padding. `knows-lengths:throughput` has no leader: of all (size, longest member)
+ *   that end by the deadlines of enough members it runs the one of most requests per time.
  * Chosen: of several models the one whose leader is due first; static ones have their profile.
  */
 import type { ScenarioModel } from "../scenario.ts";

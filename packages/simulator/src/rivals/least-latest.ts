@@ -2,8 +2,9 @@
  * Central, eager, earliest latest start first: each accelerator that comes free takes the model whose batch must start
  * soonest. What clockwork-like and eager-least-latest have in common.
  *
- *   L1. What the heap says of a model is at most its true latest start: with time a batch only shrinks, and starts later.
- *       A model that has changed says −Infinity; so only the top needs to be looked at, when an accelerator is free.
+ *   L1. What the heap says of a model is at most its true latest start: with time a batch only shrinks, and starts
+ *       later. A model that has changed says −Infinity; so only the top needs to be looked at, when an accelerator is
+ *       free.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { Instant } from "@tutti/units";
@@ -20,8 +21,8 @@ export interface LeastLatestRule {
   readonly judgedBy: (batchSize: number) => number;
   readonly noted?: (request: SimRequest) => void;
   /**
-   * Of dynamic models: actions are sent for the end that is predicted of what runs, and dropped when they are this far behind it (µs). Where left out,
-   * means of batches' times are planned with, and what runs is waited for.
+   * Of dynamic models: actions are sent for the end that is predicted of what runs, and dropped when they are this far
+   * behind it (µs). Where left out, means of batches' times are planned with, and what runs is waited for.
    */
   readonly dropAfter?: number;
 }

@@ -1,6 +1,6 @@
 /**
- * Squishy bin packing: which streams share an accelerator, in batches of what size. docs/algorithms.md, C1 to C3; Nexus,
- * §6.1, algorithm 1. Times in µs, rates in requests per µs.
+ * Squishy bin packing: which streams share an accelerator, in batches of what size. docs/algorithms.md, C1 to C3;
+ * Nexus, §6.1, algorithm 1. Times in µs, rates in requests per µs.
  */
 import { type LatencyTable, ceilE, floorE } from "@tutti/profile";
 import { largestWithin } from "./gathering.ts";
@@ -56,7 +56,9 @@ export function packSquishy(loads: readonly Load[]): PlannedNode[] {
   return [...dedicated, ...shared];
 }
 
-/** A node that gathers as large batches of one load as its limit allows; undefined where it takes a whole accelerator. */
+/**
+ * A node that gathers as large batches of one load as its limit allows; undefined where it takes a whole accelerator.
+ */
 function residueNode(load: number, { profile, limit }: Load, rate: number): PlannedNode | undefined {
   let batchSize = 0;
   for (let b = 1; b <= profile.batchSizeMax && profile.byBatchSize[b]! + b / rate <= limit + SLACK; b++) batchSize = b;
@@ -98,8 +100,8 @@ export function mergeNodes(a: PlannedNode, b: PlannedNode, loads: readonly Load[
 }
 
 /**
- * The plan of the largest total rate that fits `nodes` accelerators, in the proportions of `loads`. Accelerators that are
- * left over repeat the fullest nodes; nodes too many (loads that can't share so few accelerators) double up.
+ * The plan of the largest total rate that fits `nodes` accelerators, in the proportions of `loads`. Accelerators that
+ * are left over repeat the fullest nodes; nodes too many (loads that can't share so few accelerators) double up.
  *
  * @param loads - rates in any unit: only their proportions count
  */

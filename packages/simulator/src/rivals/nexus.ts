@@ -1,17 +1,18 @@
 /**
  * Nexus-like: a plan per epoch, frontends that spread requests without a word to one another, nodes that drop early.
  *
- * Source: Shen et al., SOSP '19: §6.1 (squishy bin packing, here nexus-plan.ts), §6.3 (batch-aware dispatch, early drop);
- * docs/algorithms.md, C1 to C3 and C6; Symphony v2, §2.2 (epochs of 10 s; a node runs its models round robin, eagerly; "either
- * runs with the actual smaller batch size or drops excess requests"), §5.1 (one and eight frontends).
+ * Source: Shen et al., SOSP '19: §6.1 (squishy bin packing, here nexus-plan.ts), §6.3 (batch-aware dispatch, early
+ * drop); docs/algorithms.md, C1 to C3 and C6; Symphony v2, §2.2 (epochs of 10 s; a node runs its models round robin,
+ * eagerly; "either runs with the actual smaller batch size or drops excess requests"), §5.1 (one and eight frontends).
  * Same: a session is a (model, SLO); a frontend looks its sessions' accelerators up in the plan and goes round them in
- *   proportion to their planned rates; a node takes its sessions in turn, an empty one costs nothing, drops heads that can't
- *   wait for a batch of the planned size, and never runs a larger one.
+ *   proportion to their planned rates; a node takes its sessions in turn, an empty one costs nothing, drops heads that
+ *   can't wait for a batch of the planned size, and never runs a larger one.
  * Chosen: the accelerators are given, so the plan is that of the largest total rate that they carry, in the proportions
- *   of the scenario; spare accelerators repeat the fullest nodes. A new plan (planned-nodes.ts says when) is made from nothing:
- *   C4's incremental form only saves loading times, which are not simulated. A load balancer gives each request to a frontend at random; each starts its rounds somewhere else.
- *   `nexus:8` has eight frontends, `nexus` one; `nexus:lazy` and `nexus:8,lazy` drop only what can't run even alone; `nexus:oblivious` and
- *   `nexus:8,oblivious,lazy` give models whole accelerators in place of squishy packing (whole-accelerators.ts).
+ *   of the scenario; spare accelerators repeat the fullest nodes. A new plan (planned-nodes.ts says when) is made from
+ *   nothing: C4's incremental form only saves loading times, which are not simulated. A load balancer gives each
+ *   request to a frontend at random; each starts its rounds somewhere else. `nexus:8` has eight frontends, `nexus` one;
+ *   `nexus:lazy` and `nexus:8,lazy` drop only what can't run even alone; `nexus:oblivious` and `nexus:8,oblivious,lazy`
+ *   give models whole accelerators in place of squishy packing (whole-accelerators.ts).
  */
 import type { SimClusterFactory } from "../simulated-cluster.ts";
 import { RivalEngine } from "./engine.ts";

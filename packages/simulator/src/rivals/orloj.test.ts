@@ -67,7 +67,8 @@ test("decisions hang on distributions alone: other lengths, the same first batch
 });
 
 test("who knows lengths leads with the earliest deadline and adds whoever still fits", () => {
-  // r1 alone ends after 11.5 ms; with one more of A after 19 ms, which r1 allows; with two more after 26.5, which it doesn't.
+  // r1 alone ends after 11.5 ms; with one more of A after 19 ms, which r1 allows; with two more after 26.5, which it
+  // doesn't.
   expect(firstBatch(play(rivals["knows-lengths"]!(undefined), [15, 50]))).toEqual([1, 3]);
   expect(firstBatch(play(rivals["knows-lengths"]!("throughput"), [15, 50]))).toEqual([1, 3]);
 });

@@ -1,14 +1,20 @@
 /**
  * Orloj: batches by distributions of running times, as its paper has it.
  *
- * Source: Yu et al., "Orloj: Predictably Serving Unpredictable DNNs", algorithm 1 and §4; docs/algorithms.md, B2 to B6, on the queues of
- *   @tutti/dynamic. The scheduler knows the application of each request and the distributions of their lengths, never a length.
- * Same: eager; a request can be in batches of each size until now + est(app, size) passes its deadline; the largest size with enough requests
- *   ("descending (D_k, k)" in the listing; `orloj:urgent` is the prose, earliest deadline first); in it those of highest score. b_τ is 1e-4 per ms.
- * Chosen: distributions are those of 2,000 requests profiled beforehand, and stay. A batch's latency is F_a · F_mix^{k−1} (`orloj:mixture`: the paper's
- *   F_mix^k, whatever the request's own application). The paper has one model and one accelerator: of several models the one of which a request times
- *   out first is served first, by the free accelerator of least id. A static model is a dynamic one whose requests take as long, in batches of 1, 2, 4 ….
- *   A number is b_τ per ms: `orloj:1e-6`, `orloj:urgent,1e-6`.
+ * Source: Yu et al., "Orloj: Predictably Serving Unpredictable DNNs", algorithm 1 and §4; docs/algorithms.md, B2 to B6,
+ * on the queues of
+ *   @tutti/dynamic. The scheduler knows the application of each request and the distributions of their lengths, never a
+ *   length.
+ * Same: eager; a request can be in batches of each size until now + est(app, size) passes its deadline; the largest
+ * size with enough requests
+ *   ("descending (D_k, k)" in the listing; `orloj:urgent` is the prose, earliest deadline first); in it those of
+ *   highest score. b_τ is 1e-4 per ms.
+ * Chosen: distributions are those of 2,000 requests profiled beforehand, and stay. A batch's latency is F_a ·
+ * F_mix^{k−1} (`orloj:mixture`: the paper's
+ *   F_mix^k, whatever the request's own application). The paper has one model and one accelerator: of several models
+ *   the one of which a request times out first is served first, by the free accelerator of least id. A static model is
+ *   a dynamic one whose requests take as long, in batches of 1, 2, 4 …. A number is b_τ per ms: `orloj:1e-6`,
+ *   `orloj:urgent,1e-6`.
  */
 import { FeasibleQueues, LatencyModel, pointHistogram } from "@tutti/dynamic";
 import type { Instant } from "@tutti/units";

@@ -1,9 +1,10 @@
 /**
- * Static plans: frontends spread requests over the plan's places without a word to one another, nodes drop early. Nexus-like and gpulet-like
- * schedulers differ in the plan alone.
+ * Static plans: frontends spread requests over the plan's places without a word to one another, nodes drop early.
+ * Nexus-like and gpulet-like schedulers differ in the plan alone.
  *
- * Source: Nexus (SOSP '19), §6.3 and docs/algorithms.md, C6. A new plan is made at the end of an epoch of 10 s in which a stream's share left 0.8
- * to 1.1 times the planned one by more than three standard deviations of a Poisson count; queued requests go where it says.
+ * Source: Nexus (SOSP '19), §6.3 and docs/algorithms.md, C6. A new plan is made at the end of an epoch of 10 s in which
+ * a stream's share left 0.8 to 1.1 times the planned one by more than three standard deviations of a Poisson count;
+ * queued requests go where it says.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
@@ -39,7 +40,10 @@ interface Placement extends PlannedPlace {
 export interface NodeOptions {
   /** Default 1. */
   readonly frontends?: number;
-  /** Early (default): a head that can't wait for a batch of the planned size goes. Lazy: only one that can't run even alone (Nexus, §6.3). */
+  /**
+   * Early (default): a head that can't wait for a batch of the planned size goes. Lazy: only one that can't run even
+   * alone (Nexus, §6.3).
+   */
   readonly drop?: "early" | "lazy";
 }
 

@@ -2,7 +2,10 @@
 import type { DynamicLoad } from "../dynamic/dynamic-load.ts";
 import type { PlannedLatencies } from "./gathering.ts";
 
-/** As its scheduler's constants say. There the longest of them counts; Orloj, §2.2 and §2.3, found it to predict by the average. */
+/**
+ * As its scheduler's constants say. There the longest of them counts; Orloj, §2.2 and §2.3, found it to predict by the
+ * average.
+ */
 const WINDOW = 10;
 
 export class RecentRuns implements PlannedLatencies {

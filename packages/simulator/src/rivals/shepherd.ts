@@ -1,16 +1,18 @@
 /**
  * Shepherd-like: the largest feasible batch first, and preemption when a much larger one turns up.
  *
- * Source: Zhang et al., NSDI '23, its online algorithm Flex, as Symphony v2, §2.2, describes it (and §5 re-implements it):
- * "only maintains one outstanding batch candidate for each model and dispatches the candidate with the biggest batch size
- * when a GPU becomes free"; a running batch is preempted by one at least three times as large.
- * Same: central, eager; a model's candidate is its largest feasible batch: requests next to one another in deadline order
+ * Source: Zhang et al., NSDI '23, its online algorithm Flex, as Symphony v2, §2.2, describes it (and §5 re-implements
+ * it): "only maintains one outstanding batch candidate for each model and dispatches the candidate with the biggest
+ * batch size when a GPU becomes free"; a running batch is preempted by one at least three times as large. Same:
+ * central, eager; a model's candidate is its largest feasible batch: requests next to one another in deadline order
  *   that all end in time, not necessarily from the head; what a preempted batch has done is lost.
- * Chosen: the victim is the smallest running batch (then the smallest id). Its requests go back into their queue and may join
+ * Chosen: the victim is the smallest running batch (then the smallest id). Its requests go back into their queue and
+ * may join
  *   the very batch that takes their place; those that can't be met any more are refused as preempted. Heads that the
- *   largest batch passes over stay queued until they can't run even alone. One group of accelerators, every model loaded on
- *   each: Shepherd's planning into groups has nothing to divide here. `shepherd:4` preempts from four times as large. Batches
- *   are decided on when an accelerator is free, so pulling over a network with delays doesn't overlap with running.
+ *   largest batch passes over stay queued until they can't run even alone. One group of accelerators, every model
+ *   loaded on each: Shepherd's planning into groups has nothing to divide here. `shepherd:4` preempts from four times
+ *   as large. Batches are decided on when an accelerator is free, so pulling over a network with delays doesn't overlap
+ *   with running.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
@@ -119,8 +121,8 @@ class Shepherd implements Rival {
 /**
  * The longest run in deadline order that ends by the deadline of its first request; of equal ones the earliest.
  *
- * The later a run begins, the more its deadline allows (cap) and the fewer requests are left (rest): the best is where they
- * meet, or one place before.
+ * The later a run begins, the more its deadline allows (cap) and the fewer requests are left (rest): the best is where
+ * they meet, or one place before.
  */
 function largestRun(engine: RivalEngine, queue: DeadlineRun, profile: LatencyTable, out: Candidate): void {
   const waiting = queue.size;

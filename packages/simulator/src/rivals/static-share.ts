@@ -19,7 +19,10 @@ export function staticShares(models: readonly ScenarioModel[], gpus: number): nu
   return place(counts, ideal, gpus);
 }
 
-/** Adds and takes one at a time where a replica carries most and least, until there are as many replicas as accelerators. */
+/**
+ * Adds and takes one at a time where a replica carries most and least, until there are as many replicas as
+ * accelerators.
+ */
 export function balance(counts: number[], ideal: readonly number[], gpus: number): void {
   const placed = () => counts.reduce((sum, count) => sum + count, 0);
   for (let missing = gpus - placed(); missing > 0; missing--) {

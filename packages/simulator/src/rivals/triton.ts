@@ -2,14 +2,16 @@
  * Triton-like: NVIDIA Triton's dynamic batcher, with a preferred batch size and a maximum queue delay per model.
  *
  * Source: Triton Inference Server, user guide, "Dynamic Batcher" and "Instance Groups" (no paper of ours describes it).
- * Same: one FIFO queue per model, one instance of every model on every accelerator; when an instance is available a batch of
- *   the preferred size is sent at once; if fewer wait, all of them are sent once the oldest has waited for the maximum queue
- *   delay. `triton:5ms` sets that delay; `triton` has Triton's own default, 0: whatever waits is sent at once.
- * Chosen: what a careful operator would configure. The preferred (and largest) size of a model is the largest of which its
- *   SLO allows two in a row, 2·l(b) ≤ SLO; a request times out (`timeout_action: REJECT`, each with its own SLO) once a batch
- *   of that size can't answer it in time any more, looked at when its batch is formed: without a time-out an overloaded FIFO
- *   is late for ever. Instances on one accelerator run one after the other, the model whose oldest request has waited longest
- *   first (really they share the device and slow one another).
+ * Same: one FIFO queue per model, one instance of every model on every accelerator; when an instance is available a
+ * batch of
+ *   the preferred size is sent at once; if fewer wait, all of them are sent once the oldest has waited for the maximum
+ *   queue delay. `triton:5ms` sets that delay; `triton` has Triton's own default, 0: whatever waits is sent at once.
+ * Chosen: what a careful operator would configure. The preferred (and largest) size of a model is the largest of which
+ * its
+ *   SLO allows two in a row, 2·l(b) ≤ SLO; a request times out (`timeout_action: REJECT`, each with its own SLO) once a
+ *   batch of that size can't answer it in time any more, looked at when its batch is formed: without a time-out an
+ *   overloaded FIFO is late for ever. Instances on one accelerator run one after the other, the model whose oldest
+ *   request has waited longest first (really they share the device and slow one another).
  */
 import { BoundedDeque, IndexedHeap } from "@tutti/collections";
 import type { Micros } from "@tutti/units";

@@ -1,7 +1,7 @@
 /**
- * Batch-oblivious placement: accelerators in proportion to rate over best throughput on one, none shared that needn't be, whatever the duty cycles.
- * docs/algorithms.md, C8; Nexus, §7.2 and §7.3.1, turns squishy packing off for it. More loads than accelerators: those below one accelerator
- * have some in common, each of them again on one.
+ * Batch-oblivious placement: accelerators in proportion to rate over best throughput on one, none shared that needn't
+ * be, whatever the duty cycles. docs/algorithms.md, C8; Nexus, §7.2 and §7.3.1, turns squishy packing off for it. More
+ * loads than accelerators: those below one accelerator have some in common, each of them again on one.
  */
 import type { Load } from "./nexus-plan.ts";
 import { largestWithin } from "./gathering.ts";

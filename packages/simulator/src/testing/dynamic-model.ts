@@ -1,4 +1,6 @@
-/** A dynamic model for the tests of this package: applications of normally distributed lengths, costs of Orloj's form. */
+/**
+ * A dynamic model for the tests of this package: applications of normally distributed lengths, costs of Orloj's form.
+ */
 import { type Micros, millis } from "@tutti/units";
 import { type DynamicLoad, meanProfile, profiledHistogram, soloQuantile } from "../dynamic/dynamic-load.ts";
 import type { Lengths } from "../dynamic/lengths.ts";

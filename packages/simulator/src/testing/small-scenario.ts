@@ -1,4 +1,7 @@
-/** A scenario for the tests of this package: the first model of the paper's table 2 on 8 accelerators, 2 s after 0.2 s of warm-up. */
+/**
+ * A scenario for the tests of this package: the first model of the paper's table 2 on 8 accelerators, 2 s after 0.2 s
+ * of warm-up.
+ */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros, millis } from "@tutti/units";
 import type { Scenario, ScenarioModel } from "../scenario.ts";

@@ -1,4 +1,7 @@
-/** The largest rate that a planner's plan carries with at most 1 % of requests dropped or late, as papers measure throughput. */
+/**
+ * The largest rate that a planner's plan carries with at most 1 % of requests dropped or late, as papers measure
+ * throughput.
+ */
 import { type RunExecutor, type TrueFactor, runPlan } from "./node-runtime.ts";
 
 /** A plan for a total rate, in requests per second; undefined where the planner says it can't be. */
@@ -8,7 +11,10 @@ export interface MeasureOptions {
   readonly seconds: number;
   readonly seeds: readonly number[];
   readonly factor?: TrueFactor;
-  /** Whose bad rate must be at most 1 %: that of all requests (gpulet, Nexus), or that of the worst model (docs/algorithms.md, A7). */
+  /**
+   * Whose bad rate must be at most 1 %: that of all requests (gpulet, Nexus), or that of the worst model
+   * (docs/algorithms.md, A7).
+   */
   readonly judged: "all" | "worst";
 }
 export interface Measured {

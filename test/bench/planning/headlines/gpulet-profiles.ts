@@ -1,10 +1,12 @@
 /**
- * Synthetic profiles for gpulet's headlines. SLOs are the paper's (Table 4: twice what a batch of 32 takes alone, so that too is known); the
- * numbers are those of docs/algorithms.md, D6, with one more: `full`, the part of an accelerator that even a batch of 32 can fill. The paper's
- * throughputs leave no doubt that small models fill little (32 images of MNIST in 2.5 ms), and its Figure 5 says by how much, on average: two
- * accelerators in parts carry 51 % more than whole ones by greedy best-fit, and 23 % more than that by the best fixed split.
+ * Synthetic profiles for gpulet's headlines. SLOs are the paper's (Table 4: twice what a batch of 32 takes alone, so
+ * that too is known); the numbers are those of docs/algorithms.md, D6, with one more: `full`, the part of an
+ * accelerator that even a batch of 32 can fill. The paper's throughputs leave no doubt that small models fill little
+ * (32 images of MNIST in 2.5 ms), and its Figure 5 says by how much, on average: two accelerators in parts carry 51 %
+ * more than whole ones by greedy best-fit, and 23 % more than that by the best fixed split.
  *
- *   L(b, p) = β + α·b·full/min(p, full·min(1, σ·b)), so that a batch takes on `full` what D6 says of a whole accelerator, and no more helps.
+ *   L(b, p) = β + α·b·full/min(p, full·min(1, σ·b)), so that a batch takes on `full` what D6 says of a whole
+ *   accelerator, and no more helps.
  */
 import { type FractionModel, type InterferenceSample, SIZES, WHOLE, factorBeside, splitLatency } from "@tutti/planning";
 import { D6_BATCH_MAX, D6_INTERFERENCE, D6_PROFILES } from "@tutti/planning/testing";
@@ -133,7 +135,10 @@ const SAMPLED = ["goo", "le", "res", "ssd", "vgg"];
 const BATCHES = [2, 4, 8, 16, 32];
 const SPLITS = [20, 40, 50, 60, 80];
 
-/** §3.4 and §4.4: pairs of five models, five sizes of batches each, five splits: 1,250 pairs, 2,500 measurements. Smaller batches use less. */
+/**
+ * §3.4 and §4.4: pairs of five models, five sizes of batches each, five splits: 1,250 pairs, 2,500 measurements.
+ * Smaller batches use less.
+ */
 export function interferenceSamples(seed: number): InterferenceSample[] {
   const prng = new Prng(seed);
   const used = (model: FractionModel, batchSize: number): FractionModel => {

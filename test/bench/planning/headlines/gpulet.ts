@@ -1,4 +1,6 @@
-/** gpulet's headlines: its Figures 10, 12, 13 and 16 on synthetic profiles (`gpulet-profiles.ts`), four accelerators. */
+/**
+ * gpulet's headlines: its Figures 10, 12, 13 and 16 on synthetic profiles (`gpulet-profiles.ts`), four accelerators.
+ */
 import {
   type FractionModel,
   type Interference,
@@ -25,14 +27,20 @@ export interface GpuletOptions {
 export interface GpuletWorkload {
   readonly workload: string;
   readonly text: string;
-  /** Whole accelerators by squishy packing; greedy best-fit; fractions that know nothing of interference; fractions that do. */
+  /**
+   * Whole accelerators by squishy packing; greedy best-fit; fractions that know nothing of interference; fractions that
+   * do.
+   */
   readonly whole: Measured;
   readonly greedy: Measured;
   readonly blind: Measured;
   readonly fractions: Measured;
   /** The largest rate that the exhaustive search or the planner finds possible. */
   readonly ideal: number;
-  /** At the rate that `fractions` carries: bad rates of its plan, and of a plan for the same rate that knows nothing of interference. */
+  /**
+   * At the rate that `fractions` carries: bad rates of its plan, and of a plan for the same rate that knows nothing of
+   * interference.
+   */
   readonly badRate: number;
   readonly blindBadRate: number;
 }
@@ -43,7 +51,10 @@ export interface GpuletHeadlines {
   readonly testedOn: number;
   readonly error: { readonly p90: number; readonly p95: number };
   readonly workloads: readonly GpuletWorkload[];
-  /** Means over the workloads: `fractions` over whole and greedy, and of the ideal's largest rate; the median over blind, which may carry next to nothing. */
+  /**
+   * Means over the workloads: `fractions` over whole and greedy, and of the ideal's largest rate; the median over
+   * blind, which may carry next to nothing.
+   */
   readonly overWhole: number;
   readonly overGreedy: number;
   readonly overBlind: number;
@@ -152,7 +163,10 @@ export interface GpuletPair {
   readonly fractions: number;
 }
 
-/** Figure 5: four pairs of models on two accelerators, by planning alone. It is what `full` of the profiles is held against. */
+/**
+ * Figure 5: four pairs of models on two accelerators, by planning alone. It is what `full` of the profiles is held
+ * against.
+ */
 export function gpuletPairs(): GpuletPair[] {
   return PAIRS.map((names): GpuletPair => {
     const at = (rate: number): FractionModel[] =>
@@ -174,7 +188,10 @@ const PAIRS = [
 ] as const;
 const PAIR_EXECUTORS = 2;
 
-/** Into how many shares models may be cut by the exhaustive search, by how many models there are: mixes of more are too many. */
+/**
+ * Into how many shares models may be cut by the exhaustive search, by how many models there are: mixes of more are too
+ * many.
+ */
 const sharesOf = (models: number): number => (models > 5 ? 2 : models > 3 ? 5 : models > 2 ? 12 : 24);
 
 function idealRate(at: (rate: number) => FractionModel[], count: number, interference: Interference): number {

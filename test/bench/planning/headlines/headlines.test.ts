@@ -1,4 +1,7 @@
-/** What papers' headlines are made of: the runtime that judges plans, the profiles, and the searches for the largest rate. */
+/**
+ * What papers' headlines are made of: the runtime that judges plans, the profiles, and the searches for the largest
+ * rate.
+ */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";

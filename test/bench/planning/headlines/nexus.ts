@@ -1,6 +1,7 @@
 /**
- * Nexus' Figure 15: squishy packing against batch-oblivious scheduling, 16 sessions on 8 accelerators, five mixes. Profiles are those of Symphony's
- * zoo on a 1080Ti; where the paper leaves something open it stands with the mix. Both run on the same nodes with the same early drop.
+ * Nexus' Figure 15: squishy packing against batch-oblivious scheduling, 16 sessions on 8 accelerators, five mixes.
+ * Profiles are those of Symphony's zoo on a 1080Ti; where the paper leaves something open it stands with the mix. Both
+ * run on the same nodes with the same early drop.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -107,8 +108,9 @@ const squishyPlan = (streams: readonly Stream[]): ReturnType<Planner> => {
 };
 
 /**
- * §7.1: each session has a share of the cluster by its rate over its largest throughput on an accelerator; shares go, the largest first, to the
- * accelerator with most left. Batches are the largest that fit twice into the SLO, whoever else is there.
+ * §7.1: each session has a share of the cluster by its rate over its largest throughput on an accelerator; shares go,
+ * the largest first, to the accelerator with most left. Batches are the largest that fit twice into the SLO, whoever
+ * else is there.
  */
 export function obliviousPlan(streams: readonly Stream[]): RunExecutor[] {
   const needs = streams.map((stream) => {

@@ -1,6 +1,7 @@
 /**
- * What a plan does under Poisson arrivals: each part serves its models in turn, in batches as planned or smaller, and drops early (Nexus §6.3;
- * docs/algorithms.md, C6 and A2). Two parts of an executor slow one another while both run. Times in ms, rates in requests per ms.
+ * What a plan does under Poisson arrivals: each part serves its models in turn, in batches as planned or smaller, and
+ * drops early (Nexus §6.3; docs/algorithms.md, C6 and A2). Two parts of an executor slow one another while both run.
+ * Times in ms, rates in requests per ms.
  */
 import { Prng } from "@tutti/units";
 

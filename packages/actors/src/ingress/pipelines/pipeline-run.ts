@@ -40,7 +40,10 @@ export interface RunPorts {
   readonly withdraw: (held: Held) => void;
   /** Its publisher may take it back until the end. @returns ends that */
   readonly whileCancellable: (request: PipelineRequest, cancel: () => void) => () => void;
-  /** What becomes of a stage's requests: so many are asked; one is answered, by its stage's end or later; one is what the whole is refused for. */
+  /**
+   * What becomes of a stage's requests: so many are asked; one is answered, by its stage's end or later; one is what
+   * the whole is refused for.
+   */
   readonly onAsked: (stage: string, requests: number) => void;
   readonly onAnswered: (stage: string, late: boolean) => void;
   readonly onRefused: (stage: string, error: TuttiError) => void;

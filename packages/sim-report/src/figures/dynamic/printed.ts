@@ -1,6 +1,7 @@
 /**
- * What Orloj's paper prints of itself and of the others: its Tables 2 to 5. Finish rates in percent, for SLOs of 1.5, 2, 3, 4 and 5 times the 99th
- * percentile; the load and what batches cost there are not given, so they say who is ahead, not what we should get.
+ * What Orloj's paper prints of itself and of the others: its Tables 2 to 5. Finish rates in percent, for SLOs of 1.5,
+ * 2, 3, 4 and 5 times the 99th percentile; the load and what batches cost there are not given, so they say who is
+ * ahead, not what we should get.
  */
 /** In the order of `PRINTED_SLOS`. */
 interface Printed {

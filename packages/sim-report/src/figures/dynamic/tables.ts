@@ -1,4 +1,7 @@
-/** Finish rate against SLO, as Orloj's Tables 2 to 5 have it: kinds of distributions, real tasks and static models, at two settings of load and costs. */
+/**
+ * Finish rate against SLO, as Orloj's Tables 2 to 5 have it: kinds of distributions, real tasks and static models, at
+ * two settings of load and costs.
+ */
 import { type Drawing, type Figure, type Scale, type System, pick, systems } from "../figure.ts";
 import { type Case, type Rate, byCase, bySlo, finishRates, picture, rateRow, slosOf } from "./finish-rates.ts";
 
