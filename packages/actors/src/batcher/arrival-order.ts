@@ -11,6 +11,9 @@ const ASKINGS_MAX = 4;
  */
 const ASK_AGAIN_AFTER = millis(5);
 
+/** By how much less clocks of two hosts differ. */
+const CLOCKS_DIFFER = millis(20);
+
 interface Gap {
   readonly from: number;
   readonly to: number;
@@ -20,14 +23,22 @@ interface Gap {
 interface Lane {
   term: number;
   next: number;
-  /** As it was at the last heartbeat. */
+  /** As it was when a heartbeat came that counted, and when that was. */
   nextAtBeat: number;
+  beatAt: Instant;
   /** Half-open ranges that have not come. */
   gaps: Gap[];
 }
 export interface MissedRange {
   readonly from: number;
   readonly to: number;
+}
+/** `last`: the greatest number that was sent of a thread under that term. */
+export interface SentUntil {
+  readonly thread: ThreadId;
+  readonly term: number;
+  readonly last: number;
+  readonly sentAt: Instant;
 }
 export type ArrivalVerdict = "fresh" | "repeated" | MissedRange;
 
@@ -55,13 +66,14 @@ export class ArrivalOrder {
     return missed;
   }
 
-  /** A heartbeat says that arrivals up to `last` were sent: what to ask for now, the oldest gap first. */
-  missing(ingress: ActorKey, thread: ThreadId, term: number, last: number, now: Instant): MissedRange | undefined {
+  /** A heartbeat says what was sent until then: what to ask for now, the oldest gap first. */
+  missing(ingress: ActorKey, { thread, term, last, sentAt }: SentUntil, now: Instant): MissedRange | undefined {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return undefined;
-    // What came before the last heartbeat was sent before this one: numbers beyond it are nobody's, and would pass for
-    // what is still to come.
-    if (last + 1 < lane.nextAtBeat) {
+    // What had come when an earlier heartbeat came was sent before this one, if this one was sent after that: numbers
+    // beyond it are nobody's, and would pass for what is still to come. Heartbeats may come late, and not in order.
+    const isLater = sentAt > after(lane.beatAt, CLOCKS_DIFFER);
+    if (isLater && last + 1 < lane.nextAtBeat) {
       lane.next = last + 1;
       lane.gaps = lane.gaps.filter(({ from }) => from < lane.next);
     }
@@ -69,7 +81,7 @@ export class ArrivalOrder {
       addGap(lane, { from: lane.next, to: last + 1 });
       lane.next = last + 1;
     }
-    lane.nextAtBeat = lane.next;
+    if (isLater) [lane.nextAtBeat, lane.beatAt] = [lane.next, now];
     // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would
     // pass for a repetition.
     const isOver = ({ askings, askedAt }: Gap): boolean =>
@@ -93,7 +105,8 @@ export class ArrivalOrder {
     let lanes = this.#lanes.get(ingress);
     if (lanes === undefined) this.#lanes.set(ingress, (lanes = new Map()));
     let lane = lanes.get(thread);
-    if (lane === undefined || term > lane.term) lanes.set(thread, (lane = { term, next: 1, nextAtBeat: 1, gaps: [] }));
+    if (lane === undefined || term > lane.term)
+      lanes.set(thread, (lane = { term, next: 1, nextAtBeat: 1, beatAt: ALWAYS, gaps: [] }));
     return lane;
   }
 }

@@ -296,7 +296,7 @@ class Batcher implements Actor {
     if (peer.role === "batcher") this.#holdings.onBeat(peer);
     for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
       if (this.#threads.get(thread)?.term !== term) continue;
-      const range = this.#order.missing(peer.key, thread, term, arrivalSeq, this.#now());
+      const range = this.#order.missing(peer.key, { thread, term, last: arrivalSeq, sentAt: peer.sentAt }, this.#now());
       if (range !== undefined) this.#askAgain(peer.key, thread, term, range);
     }
   }
