@@ -180,7 +180,7 @@ class Trial {
    */
   #isServed(asked: readonly Asked[], orElse: (one: Asked) => boolean = () => false): boolean {
     return (
-      asked.every(isDecided) &&
+      asked.every((one) => isDecided(one) || isWithItsIngress(one)) &&
       this.#plan.models.every(({ name }) => asked.some((one) => one.model === name && (isOk(one) || orElse(one))))
     );
   }
@@ -276,6 +276,9 @@ class Trial {
 
 const DECIDED = ["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE"];
 const isDecided = ({ outcomes }: Asked): boolean => DECIDED.includes(outcomes[0]?.status ?? "");
+/** A run that hung while there were faults may end its process, and an ingress in it, after them. */
+const isWithItsIngress = ({ acceptedBy, outcomes }: Asked): boolean =>
+  outcomes.length === 0 && acceptedBy?.alive === false;
 const isOk = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "ok";
 const summary = (asked: readonly Asked[]): string =>
   asked.map(({ id, model, outcomes }) => `request ${id} of ${model}: ${outcomes[0]?.status ?? "nothing"}`).join(", ");

@@ -28,7 +28,7 @@ export function carrierOf(
     readonly desk: DataDesk;
     readonly served: ServedData;
     readonly randomBytes: (count: number) => Uint8Array;
-    /** Told of each request that was sent so. */
+    /** Told of each request that is sent so, before it is. */
     readonly onCarried: (seq: number) => void;
   },
 ): BatchCarrier {
@@ -50,9 +50,9 @@ export function carrierOf(
       const { executor, gpu, thread, batchId } = batch;
       const seqs = batch.requests.map(({ seq }) => seq);
       const rows = desk.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
-      if (!served.pushBatch(batch, batcher, rows)) return false;
+      // Also where they can't be sent: until the executor has pulled them, nobody knows whether it accepts the batch.
       for (const { seq, row } of rows) if (row !== undefined) onCarried(seq);
-      return true;
+      return served.pushBatch(batch, batcher, rows);
     },
   };
 }

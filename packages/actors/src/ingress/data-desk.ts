@@ -114,6 +114,7 @@ const mayPullAgain = (held: Held, pull: PullRequest): boolean => isSamePull(held
 function notePulled(held: Held, pull: PullRequest, executor: ActorKey): boolean {
   const isNew = !isSamePull(held, pull);
   held.pulls = isNew ? 1 : held.pulls + 1;
+  held.isCarried = false;
   if (!isNew) return false;
   held.earlierBatch = held.batch;
   held.earlierExecutor = held.executor;
@@ -121,7 +122,6 @@ function notePulled(held: Held, pull: PullRequest, executor: ActorKey): boolean 
   held.batch = pull.batchId;
   held.executor = executor;
   held.token = pull.token;
-  held.isCarried = false;
   return true;
 }
 /** The token is the proof: batches and executors can be guessed or overheard. */
