@@ -156,7 +156,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "the server's word that a peer is gone is not believed",
     file: "actors/src/peer-probes.ts",
     find: `if (this.#options.directory.wasHeardHere(key)) this.#options.directory.lose(key);`,
-    replace: ``,
+    replace: `if (this.#options.directory.wasHeardHere(key)) return;`,
     from: 54,
   },
   {
