@@ -64,7 +64,10 @@ export class InlineModels {
   async run(batch: EngineBatch): Promise<RunOutcome> {
     const model = this.#models.get(batch.model);
     if (model === undefined)
-      return { kind: "failed", reason: `model '${batch.model}' isn't loaded on this executor`, fault: false };
+      return {
+        ...{ kind: "failed", reason: `model '${batch.model}' isn't loaded on this executor` },
+        ...{ fault: false, isUnloaded: true },
+      };
     if (this.#noteOptions !== undefined) this.#note ??= new NoteWriter(this.#noteOptions);
     this.#note?.begin(model.spec, "run");
     Atomics.add(this.#runs, 0, 1);

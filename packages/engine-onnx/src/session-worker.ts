@@ -120,7 +120,7 @@ async function problemWithProvider(): Promise<string | undefined> {
 }
 
 function notLoaded(name: string): RunOutcome {
-  return { kind: "failed", reason: `model '${name}' isn't loaded on this executor`, fault: false };
+  return { kind: "failed", reason: `model '${name}' isn't loaded on this executor`, fault: false, isUnloaded: true };
 }
 
 function buffersOf(outcome: RunOutcome): ArrayBuffer[] {

@@ -72,4 +72,10 @@ export type RunOutcome =
       readonly failedRows: readonly { readonly row: number; readonly reason: string }[];
     }
   /** The whole batch failed (`fault`: the engine is unusable, so the executor must exit and be started again). */
-  | { readonly kind: "failed"; readonly reason: string; readonly fault: boolean };
+  | {
+      readonly kind: "failed";
+      readonly reason: string;
+      readonly fault: boolean;
+      /** It was unloaded before its turn came: nothing is wrong with the batch. */
+      readonly isUnloaded?: boolean;
+    };

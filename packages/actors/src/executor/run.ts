@@ -126,6 +126,7 @@ export class Run {
   ): ResultItem {
     const batchSize = part.rows.length;
     if (outcome?.kind !== "ran") {
+      if (outcome?.kind === "failed" && outcome.isUnloaded === true) return notRun(seq);
       // Alone in its batch, an item that can't be computed is all that failed: the model is as good as before.
       if (outcome?.kind === "failed" && !outcome.fault && batchSize === 1) return invalid(seq, outcome.reason);
       const text = outcome === undefined ? "the batch did not run" : `running the batch failed: ${outcome.reason}`;
@@ -153,7 +154,7 @@ const notRun = (seq: number): ResultItem => ({
   seq,
   outputs: undefined,
   code: codeNumber("TUTTI_UNAVAILABLE"),
-  text: "its row came too late for its batch",
+  text: "its batch ran without it",
 });
 
 interface RowAnswer {

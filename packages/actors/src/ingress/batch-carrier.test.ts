@@ -25,13 +25,13 @@ function carrying(isSent: boolean) {
     desk,
     served: { pushBatch: () => isSent, close: () => undefined, address: () => undefined },
     randomBytes: (count) => new Uint8Array(count),
-    onCarried: (seq) => (held.get(seq as RequestSeq)!.isCarried = true),
+    onCarried: (seq) => (held.get(seq)!.isCarried = true),
   });
   const claim = { batcher: BATCHER, batchId: 4 as BatchId, executor: EXECUTOR, seqs: [1] };
   const token = signToken(SECRET, claim);
   const batch = { ...claim, gpu: 0, thread: own.thread, requests: [{ seq: 1 }], ingresses: [{ token }] };
   const wasSent = carrier.carry(batch as unknown as BatchDispatched, BATCHER);
-  const pull = (): void => desk.onPull({ ...batch, token } as never, () => undefined);
+  const pull = (): void => desk.onPull({ ...batch, token }, () => undefined);
   return { request, wasSent, pull };
 }
 

@@ -278,7 +278,7 @@ class Ingress implements Actor {
       figures: this.#figures,
       onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
       onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
-      onNotRun: (held) => this.#lanes.notRun(held),
+      onNotRun: (held) => void (this.#unserved.givenBack(held) || this.#lanes.notRun(held)),
       settle: (held, outcome, results) => this.#settle(held, outcome, results),
       onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
     });

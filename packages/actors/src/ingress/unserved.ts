@@ -19,7 +19,7 @@ export interface UnservedOptions {
  * ended, so no batcher answers for it.
  *
  *   U1. What no living executor has is refused at once.
- *   U2. What one has is answered by it, and refused at once when it dies.
+ *   U2. What one has is answered by it, and refused at once when it dies or gives it back.
  */
 export class Unserved {
   readonly #options: UnservedOptions;
@@ -45,6 +45,13 @@ export class Unserved {
       const error = this.#reason(held);
       if (error !== undefined) settle(held, error);
     }
+  }
+
+  /** An executor gave it back without having run it. @returns whether its model is served no more, and it is refused */
+  givenBack(held: Held): boolean {
+    const error = this.#reason(held);
+    if (error !== undefined) this.#options.settle(held, error);
+    return error !== undefined;
   }
 
   /** A copy: who is settled takes the siblings of its pipeline with it. */
