@@ -19,55 +19,36 @@ test("versions are compared number by number", () => {
   ]);
 });
 
-test("a server older than 2.9.10 is refused with its version and the one that is needed", async () => {
-  const info = {
-    server_id: "X",
-    version: "2.8.4",
-    go: "go1",
-    host: "127.0.0.1",
-    port: 1,
-    headers: true,
-    max_payload: 1e6,
-    proto: 1,
-  };
+/** What says that it is a server of this version, and answers while `answers` says so. */
+async function pretending(version: string, answers: () => boolean = () => true) {
+  const at = { host: "127.0.0.1", port: 1 };
+  const info = { server_id: "X", version, go: "go1", ...at, headers: true, max_payload: 1e6, proto: 1 };
   const server = createServer((socket) => {
     socket.write(`INFO ${JSON.stringify(info)}\r\n`);
-    socket.on("data", (data) => void (data.includes("PING") && socket.write("PONG\r\n")));
+    socket.on("data", (data) => void (answers() && data.includes("PING") && socket.write("PONG\r\n")));
     socket.on("error", () => {});
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const error = await connectNats({ servers: `nats://127.0.0.1:${port}`, name: "test" }).catch(
-    (caught: unknown) => caught,
-  );
+  return { url: `nats://127.0.0.1:${port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+test("a server older than 2.9.10 is refused with its version and the one that is needed", async () => {
+  const { url, close } = await pretending("2.8.4");
+  const error = await connectNats({ servers: url, name: "test" }).catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(TuttiError);
   expect(error).toMatchObject({ code: "TUTTI_UNAVAILABLE", retryable: false });
   expect((error as Error).message).toMatch(/2\.9\.10 or newer is needed; .* runs 2\.8\.4/);
-  await new Promise((resolve) => server.close(resolve));
+  await close();
 });
 
 test("closing ends also where the server answers nothing any more", async () => {
   let answers = true;
-  const info = {
-    server_id: "X",
-    version: "2.10.0",
-    host: "127.0.0.1",
-    port: 1,
-    headers: true,
-    max_payload: 1e6,
-    proto: 1,
-  };
-  const server = createServer((socket) => {
-    socket.write(`INFO ${JSON.stringify(info)}\r\n`);
-    socket.on("data", (data) => void (answers && data.includes("PING") && socket.write("PONG\r\n")));
-    socket.on("error", () => {});
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const connection = await connectNats({ servers: `nats://127.0.0.1:${port}`, name: "test" });
+  const { url, close } = await pretending("2.10.0", () => answers);
+  const connection = await connectNats({ servers: url, name: "test" });
   answers = false;
   await connection.close();
-  await new Promise((resolve) => server.close(resolve));
+  await close();
 });
 
 test("a credentials file names the inbox prefix that goes with it; others name none", () => {
