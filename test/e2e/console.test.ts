@@ -223,13 +223,13 @@ test.each(LOOKS)("views are accessible, fit, and complain of nothing (%s)", asyn
   await page.context().close();
 });
 
-/** Drawn like the present. */
+/** Drawn like the present, once the page has laid out the canvas: its label may be there before its bars. */
 async function replay(page: Page): Promise<void> {
   await page.getByLabel("Accelerators").fill("2");
   await page.getByRole("button", { name: "Replay" }).click();
   await page.getByRole("button", { name: /^2 accelerators, default$/ }).waitFor(PATIENT);
   await page.getByRole("img", { name: /^Accelerator timeline: \d+ batches of/ }).waitFor(PATIENT);
-  expect(await colouredPoints(page)).toBeGreaterThan(100);
+  await expect.poll(() => colouredPoints(page), PATIENT).toBeGreaterThan(100);
 }
 
 /** By axe, injected by the debugger: the page's own policy lets no script in. */
