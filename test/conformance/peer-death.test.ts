@@ -1,8 +1,8 @@
 /**
- * Deaths of peers on a real server, with the permissions of roles: what probes and the leader's vigil rest on
- * (docs/architecture.md, 4).
+ * Deaths of peers on a real server, with the permissions of roles: what probes and the detection of a failed leader
+ * rest on (docs/architecture.md, 4).
  */
-import { Station } from "@tutti/actors";
+import { ActorRuntime } from "@tutti/actors";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
 import { NodeClock } from "@tutti/clock-node";
 import type { Role } from "@tutti/protocol";
@@ -47,7 +47,7 @@ async function actor(role: Role, options: { readonly key: number; readonly probe
     probeEvery: millis(20),
   };
   const ports = { bus, bulk, store, clock, telemetry: noTelemetry, randomBytes: () => new Uint8Array(32) };
-  const station = new Station(ports, config, {
+  const runtime = new ActorRuntime(ports, config, {
     role,
     listensTo: options.probes === undefined ? [] : [options.probes],
     ...(options.probes !== undefined && { probes: () => true }),
@@ -55,8 +55,8 @@ async function actor(role: Role, options: { readonly key: number; readonly probe
     onBeat: ({ key }) => heard.push(key),
     onLost: ({ key }) => lost.push(key),
   });
-  station.open();
-  closing.push(() => new Promise<void>((resolve) => station.close(resolve)));
+  runtime.open();
+  closing.push(() => new Promise<void>((resolve) => runtime.close(resolve)));
   return { bus, lost, denied, heard };
 }
 

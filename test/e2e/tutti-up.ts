@@ -55,7 +55,7 @@ export class TuttiUp {
   ): Promise<TuttiUp> {
     const directory = runDirectory ?? (await mkdtemp(join(tmpdir(), "tutti-e2e-")));
     const port = args.includes("--nats") ? [] : ["--port", "0"];
-    const command = [process.execPath, MAIN, "up", "--json", ...port, "--rehearsal", "0", ...args];
+    const command = [process.execPath, MAIN, "up", "--json", ...port, "--warmup", "0", ...args];
     const [program = "", ...rest] = [...wrapper, ...command];
     const child = spawn(program, rest, {
       stdio: ["ignore", "pipe", "pipe"],

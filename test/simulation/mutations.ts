@@ -52,13 +52,13 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a batcher shows a model the grants of a leader that it has left",
     file: "actors/src/batcher/batcher.ts",
-    find: `if (this.#allegiance.isForeign(entry, grant, sender)) return`,
+    find: `if (this.#router.isForeign(entry, grant, sender)) return`,
     replace: `if (at < 0) return`,
     from: 456,
   },
   {
     name: "a batcher obeys a grant that was repeated on the way",
-    file: "scheduling/src/obeyed-grants.ts",
+    file: "scheduling/src/accepted-grants.ts",
     find: `if (entries[i + 1] === epoch && grantSeq <= entries[i + 2]!) return false;`,
     replace: `if (entries[i + 1] === epoch && grantSeq < entries[i + 2]!) return false;`,
     from: 26,
@@ -73,8 +73,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "lost put-back: the requests of a refused batch are forgotten",
     file: "scheduling/src/model-thread.ts",
-    find: `for (const request of model.held.takeBack(batchId) ?? []) {`,
-    replace: `for (const request of (model.held.takeBack(batchId) ?? []).slice(0, 0)) {`,
+    find: `for (const request of model.inFlightBatches.takeBack(batchId) ?? []) {`,
+    replace: `for (const request of (model.inFlightBatches.takeBack(batchId) ?? []).slice(0, 0)) {`,
     from: 4,
   },
   {
@@ -111,14 +111,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "what was to be answered while the connection was away is not sent when it is back",
-    file: "actors/src/ingress/kept-answers.ts",
+    file: "actors/src/ingress/unacked-replies.ts",
     find: `const again = [...this.#passing, ...this.#confirming, ...this.#open];`,
     replace: `const again = [...this.#passing, ...this.#confirming];`,
     from: 36,
   },
   {
     name: "requests are not sent again when a lease moves",
-    file: "actors/src/ingress/lanes.ts",
+    file: "actors/src/ingress/arrival-streams.ts",
     find: `if (held.executor === 0 || held.isCarried || !isAlive(held.executor)) this.arrive(held, lease);`,
     replace: `if (held.executor !== 0 && !isAlive(held.executor)) this.arrive(held, lease);`,
     from: 14,
@@ -132,10 +132,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a lease that moves has the requests told twice that come under its new term",
-    file: "actors/src/ingress/lanes.ts",
-    find: `    for (const held of this.#held.values()) {
+    file: "actors/src/ingress/arrival-streams.ts",
+    find: `    for (const held of this.#pending.values()) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
-    replace: `    for (const held of [...this.#held.values(), ...this.#held.values()]) {
+    replace: `    for (const held of [...this.#pending.values(), ...this.#pending.values()]) {
       if (modelNumberOf(held.thread) !== model.spec.number) continue;`,
     from: 23,
   },
@@ -155,8 +155,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "the server's word that a peer is gone is not believed",
     file: "actors/src/peer-probes.ts",
-    find: `if (this.#options.directory.wasHeardHere(key)) this.#options.directory.lose(key);`,
-    replace: `if (this.#options.directory.wasHeardHere(key)) return;`,
+    find: `if (this.#options.registry.wasHeardHere(key)) this.#options.registry.lose(key);`,
+    replace: `if (this.#options.registry.wasHeardHere(key)) return;`,
     from: 54,
   },
   {
@@ -205,8 +205,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a full accelerator is offered again at once",
     file: "actors/src/executor/executor.ts",
-    find: `return desk.turnAway(now, between(grantedAt, startAt), expectedRun);`,
-    replace: `return desk.freeAt(now);`,
+    find: `return slot.turnAway(now, between(grantedAt, startAt), expectedRun);`,
+    replace: `return slot.freeAt(now);`,
     from: 1_251,
   },
 ];

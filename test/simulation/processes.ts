@@ -7,7 +7,7 @@ import {
   type Actor,
   type ActorConfig,
   type ActorPorts,
-  BusPulse,
+  BrokerStallDetector,
   type IngressPorts,
 } from "@tutti/actors";
 import type { LocalActors } from "@tutti/actors";
@@ -70,7 +70,7 @@ interface Shared {
   readonly process: Process;
   readonly buses: { readonly control: HostBus; readonly bulk: HostBus };
   readonly local: LocalActors;
-  readonly pulse: BusPulse;
+  readonly stallDetector: BrokerStallDetector;
   readonly links: NonNullable<ActorPorts["links"]>;
   readonly timing: Timing;
   readonly closing: (() => void)[];
@@ -98,9 +98,14 @@ export function startProcess(plan: ProcessPlan, pid: number, world: ProcessWorld
     (connection) => new HostBus({ under: connectionOf(connection, process), barrierMs: BARRIER_MS, ...timing }),
   ) as [HostBus, HostBus];
   const buses = { control, bulk };
-  const pulse = new BusPulse(control.under, new ActorClock(clock, incarnations[0]!), AWAKE_WITHIN, PULSE_EVERY);
+  const stallDetector = new BrokerStallDetector(
+    control.under,
+    new ActorClock(clock, incarnations[0]!),
+    AWAKE_WITHIN,
+    PULSE_EVERY,
+  );
   const closing: (() => void)[] = [];
-  const shared = { process, buses, local: {}, pulse, links: world.links.join(process, buses), timing, closing };
+  const shared = { process, buses, local: {}, stallDetector, links: world.links.join(process, buses), timing, closing };
   const actors = incarnations.map((incarnation) => {
     world.onStarted(incarnation);
     return { incarnation, actor: startActor(incarnation, shared, world) };
@@ -126,7 +131,7 @@ function timingOf(process: Process, clock: VirtualClock): Timing {
 }
 
 function startActor(actor: Incarnation, shared: Shared, world: ProcessWorld): Actor {
-  const { process, buses, local, pulse, links } = shared;
+  const { process, buses, local, stallDetector, links } = shared;
   const { watcher, prng } = world;
   const ports: ActorPorts = {
     bus: watchedBus(buses.control.actor(), "control", actor, watcher),
@@ -136,7 +141,7 @@ function startActor(actor: Incarnation, shared: Shared, world: ProcessWorld): Ac
     telemetry: telemetryOf(actor, watcher),
     randomBytes: (count) => Uint8Array.from({ length: count }, () => prng.nextInt(256)),
     processLives: (pid) => world.lives(process.host, pid),
-    ...{ local, pulse, links },
+    ...{ local, stallDetector, links },
   };
   const config: ActorConfig = {
     key: actor.key,

@@ -6,7 +6,7 @@ import { type ActorKey, actorKey, instant, millis, threadId } from "@tutti/units
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { ArrivalOrder } from "./batcher/arrival-order.ts";
-import { Directory } from "./directory.ts";
+import { PeerRegistry } from "./peer-registry.ts";
 import { Outbox } from "./outbox.ts";
 
 const PEERS_MAX = 16_384;
@@ -22,27 +22,27 @@ const beatOf = (key: number): Heartbeat => {
 test("so many peers are known and no more; a newcomer is heard when there is room again", () => {
   const clock = new VirtualClock({ startAt: instant(1_000_000) });
   let joined = 0;
-  const directory = new Directory(clock, millis(100), { onJoin: () => joined++ });
-  for (let key = 1; key <= PEERS_MAX + 100; key++) directory.hear(beatOf(key));
+  const registry = new PeerRegistry(clock, millis(100), { onJoin: () => joined++ });
+  for (let key = 1; key <= PEERS_MAX + 100; key++) registry.hear(beatOf(key));
   expect(joined).toBe(PEERS_MAX);
-  expect(directory.get(actorKey(PEERS_MAX + 1))).toBeUndefined();
-  directory.lose(actorKey(7));
-  directory.hear(beatOf(PEERS_MAX + 1));
-  expect(directory.get(actorKey(PEERS_MAX + 1))).toBeDefined();
-  directory.stop();
+  expect(registry.get(actorKey(PEERS_MAX + 1))).toBeUndefined();
+  registry.lose(actorKey(7));
+  registry.hear(beatOf(PEERS_MAX + 1));
+  expect(registry.get(actorKey(PEERS_MAX + 1))).toBeDefined();
+  registry.stop();
 });
 
 test("of those that are gone the last so many are remembered, and older ones are only unknown", () => {
   const clock = new VirtualClock({ startAt: instant(1_000_000) });
-  const directory = new Directory(clock, millis(100), {});
+  const registry = new PeerRegistry(clock, millis(100), {});
   for (let key = 1; key <= GONE_MAX + 50; key++) {
-    directory.hear(beatOf(key));
-    directory.lose(actorKey(key));
+    registry.hear(beatOf(key));
+    registry.lose(actorKey(key));
   }
-  expect(directory.isGone(actorKey(GONE_MAX + 50))).toBe(true);
-  expect(directory.isGone(actorKey(51))).toBe(true);
-  expect(directory.isGone(actorKey(50))).toBe(false);
-  directory.stop();
+  expect(registry.isGone(actorKey(GONE_MAX + 50))).toBe(true);
+  expect(registry.isGone(actorKey(51))).toBe(true);
+  expect(registry.isGone(actorKey(50))).toBe(false);
+  registry.stop();
 });
 
 function outboxScene() {

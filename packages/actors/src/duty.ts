@@ -1,17 +1,17 @@
 import type { Role } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
-import type { Station } from "./station.ts";
+import type { ActorRuntime } from "./actor-runtime.ts";
 
 /**
  * Whether this actor does the work of its role, where that is done once in a cluster: of the living ones it has run
  * longest. The others hear what it hears, so that any of them can go on from there. Where two do not hear each other
  * both work: whatever they write is written by compare-and-set, or the same.
  *
- * @param station - listens to the heartbeats of its own role
+ * @param runtime - listens to the heartbeats of its own role
  */
-export function isOnDuty(station: Pick<Station, "directory" | "startedAt">, role: Role, self: ActorKey): boolean {
-  const { directory, startedAt } = station;
-  return !directory.some(
+export function isOnDuty(runtime: Pick<ActorRuntime, "registry" | "startedAt">, role: Role, self: ActorKey): boolean {
+  const { registry, startedAt } = runtime;
+  return !registry.some(
     role,
     (peer) => peer.startedAt < startedAt || (peer.startedAt === startedAt && peer.key < self),
   );

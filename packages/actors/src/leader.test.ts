@@ -5,23 +5,23 @@ import { type ActorKey, actorKey, after, instant, micros, seconds } from "@tutti
 import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type Leader, LeaderWatch } from "./leader.ts";
-import type { Station } from "./station.ts";
+import type { ActorRuntime } from "./actor-runtime.ts";
 
 const LEADERS_MAX = 1_024;
 
 function watch() {
   const handlers = new Map<unknown, (told: never, sender: ActorKey) => void>();
-  const station = {
+  const runtime = {
     onPacked: (type: unknown, _: unknown, handler: (told: never, sender: ActorKey) => void) =>
       handlers.set(type, handler),
-  } as unknown as Station;
+  } as unknown as ActorRuntime;
   const clock = new VirtualClock();
   const heard: Leader[] = [];
   const expected: [number, string][] = [];
   const store = new InMemoryStore({ deliver: (run) => run() });
   const disproved: [string, Leader | undefined][] = [];
   const leaders = new LeaderWatch({
-    ...{ station, store, clock, onChange: (leader) => heard.push(leader) },
+    ...{ runtime, store, clock, onChange: (leader) => heard.push(leader) },
     onDisproved: (subCluster, leader) => disproved.push([subCluster, leader]),
     onExpected: (successor, subCluster) => expected.push([successor, subCluster]),
   });

@@ -11,7 +11,7 @@ import {
 import { type Store, isStoreFailure } from "@tutti/store";
 import { type ActorKey, type Instant, after, millis } from "@tutti/units";
 import { rankerIn } from "./ranker-lease.ts";
-import type { Station } from "./station.ts";
+import type { ActorRuntime } from "./actor-runtime.ts";
 import { wellFormed } from "./well-formed.ts";
 
 export interface Leader {
@@ -30,7 +30,7 @@ const LEADERS_MAX = 1_024;
 const CHECKED_AFTER = millis(500);
 
 export interface LeaderWatchOptions {
-  readonly station: Station;
+  readonly runtime: ActorRuntime;
   readonly store: Store;
   readonly clock: Clock;
   readonly onChange: (leader: Leader) => void;
@@ -55,10 +55,10 @@ export class LeaderWatch {
 
   constructor(options: LeaderWatchOptions) {
     this.#options = options;
-    options.station.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, (leader, sender) => {
+    options.runtime.onPacked(RankerAnnounced, wellFormed.rankerAnnounced, (leader, sender) => {
       if (sender === leader.key) this.hear(leader);
     });
-    options.station.onPacked(LeadExpected, wellFormed.leadExpected, (expected, sender) => {
+    options.runtime.onPacked(LeadExpected, wellFormed.leadExpected, (expected, sender) => {
       if (sender === expected.key) this.#expect(expected);
     });
   }

@@ -14,7 +14,7 @@ const IDLE_TICKS = 32;
 /**
  * `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only
  * together with others. `upkeep`: as `now`, but repeated whether or not there is work, so that it does not count as
- * work (Station).
+ * work (ActorRuntime).
  */
 export type Urgency = "now" | "soon" | "upkeep";
 

@@ -3,7 +3,7 @@ import { VirtualClock } from "@tutti/clock";
 import type { Heartbeat, Role } from "@tutti/protocol";
 import { type ActorKey, actorKey, instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import { Directory } from "./directory.ts";
+import { PeerRegistry } from "./peer-registry.ts";
 import { PeerProbes } from "./peer-probes.ts";
 
 const subjectOf = (key: ActorKey): string => `to.${key.toString(36)}`;
@@ -15,17 +15,17 @@ function probing() {
   const network = new InMemoryNetwork({ deliver: later, later });
   const bus = network.connect({ name: "observer" });
   const heard: string[] = [];
-  const directory: Directory = new Directory(clock, millis(1_000), {
+  const registry: PeerRegistry = new PeerRegistry(clock, millis(1_000), {
     onJoin: ({ key }) => heard.push(`join ${key}`),
     onLost: ({ key }) => heard.push(`lost ${key}`),
   });
-  bus.onStatus(({ kind }) => kind === "reconnected" && directory.reconnected());
+  bus.onStatus(({ kind }) => kind === "reconnected" && registry.reconnected());
   const matters = ({ role }: Heartbeat): boolean => role === "executor";
-  const probes = new PeerProbes({ bus, clock, every: millis(20), directory, subjectOf, matters });
+  const probes = new PeerProbes({ bus, clock, every: millis(20), registry, subjectOf, matters });
   const run = (duration = millis(100)): void => clock.advanceTo(instant(clock.now() + duration));
   const beat = (key: number, role: Role = "executor"): void => {
     const at = clock.now();
-    directory.hear({ key: actorKey(key), role, host: "h", pid: 1, sentAt: at, startedAt: at, leaving: false });
+    registry.hear({ key: actorKey(key), role, host: "h", pid: 1, sentAt: at, startedAt: at, leaving: false });
   };
   /** A peer as others see it: its subject, and a first heartbeat. */
   const start = (key: number, role?: Role) => {
@@ -35,7 +35,7 @@ function probing() {
     beat(key, role);
     return { peer, probed: () => probed };
   };
-  return { clock, bus, directory, heard, probes, run, beat, start };
+  return { clock, bus, directory: registry, heard, probes, run, beat, start };
 }
 
 test("a peer whose connection is gone is lost within one round of probes, whatever the time-out", () => {
@@ -109,10 +109,10 @@ test("nothing but the server's own word is proof: other messages to the inbox lo
 });
 
 test("a stranger is gone if nobody is there for 100 ms, and one that is there, or is heard, is not", () => {
-  const { directory, probes, run, start, beat } = probing();
+  const { directory: registry, probes, run, start, beat } = probing();
   const gone: number[] = [];
   const { peer } = start(2, "batcher");
-  directory.lose(actorKey(2));
+  registry.lose(actorKey(2));
   beat(2, "batcher");
   for (const key of [1, 2, 3]) probes.askAfter(actorKey(key), () => gone.push(key));
   run(millis(50));
@@ -121,8 +121,8 @@ test("a stranger is gone if nobody is there for 100 ms, and one that is there, o
   expect(gone).toEqual([]);
   run(millis(30));
   expect(gone).toEqual([1]);
-  expect(directory.isGone(actorKey(1))).toBe(true);
-  expect([directory.isGone(actorKey(2)), directory.isGone(actorKey(3))]).toEqual([false, false]);
+  expect(registry.isGone(actorKey(1))).toBe(true);
+  expect([registry.isGone(actorKey(2)), registry.isGone(actorKey(3))]).toEqual([false, false]);
   peer.close(() => undefined);
 });
 

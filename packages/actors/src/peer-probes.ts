@@ -2,7 +2,7 @@ import type { Bus, Delivery, Subscription } from "@tutti/bus";
 import type { Clock, Stop } from "@tutti/clock";
 import type { Heartbeat } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, actorToken, after, millis } from "@tutti/units";
-import type { Directory } from "./directory.ts";
+import type { PeerRegistry } from "./peer-registry.ts";
 
 /** How often each peer is probed that somebody must know of at once. */
 export const PROBE_EVERY: Micros = millis(20);
@@ -21,7 +21,7 @@ export interface PeerProbesOptions {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly every: Micros;
-  readonly directory: Directory;
+  readonly registry: PeerRegistry;
   readonly subjectOf: (peer: ActorKey) => string;
   /** Whose death this actor must know of before a time-out says so. */
   readonly matters: (peer: Heartbeat) => boolean;
@@ -75,17 +75,17 @@ export class PeerProbes {
   }
 
   #round(): void {
-    const { bus, directory, subjectOf, matters } = this.#options;
+    const { bus, registry, subjectOf, matters } = this.#options;
     const peers: ActorKey[] = [];
-    for (const peer of directory.peers()) if (matters(peer)) peers.push(peer.key);
+    for (const peer of registry.peers()) if (matters(peer)) peers.push(peer.key);
     const count = Math.min(PROBES_MAX, peers.length);
     for (let i = 0; i < count; i++) {
       const key = peers[(this.#turn + i) % peers.length]!;
       // A process of this host that dies takes its link with it: it is probed from then on.
-      if (directory.wasHeardHere(key) && bus.isNear?.(subjectOf(key)) !== true) this.#probe(key);
+      if (registry.wasHeardHere(key) && bus.isNear?.(subjectOf(key)) !== true) this.#probe(key);
     }
     for (const key of this.#strangers.keys())
-      if (directory.get(key) === undefined) this.#probe(key);
+      if (registry.get(key) === undefined) this.#probe(key);
       else this.#strangers.delete(key);
     this.#turn = peers.length === 0 ? 0 : (this.#turn + count) % peers.length;
   }
@@ -99,7 +99,7 @@ export class PeerProbes {
   #onReply(delivery: Delivery): void {
     if (delivery.payload.length > 0 || delivery.header("Status") !== "503") return;
     const key = parseInt(delivery.subject.slice(this.#inbox.length + 1), 36) as ActorKey;
-    if (this.#options.directory.wasHeardHere(key)) this.#options.directory.lose(key);
+    if (this.#options.registry.wasHeardHere(key)) this.#options.registry.lose(key);
     else this.#onNobody(key);
   }
 
@@ -110,7 +110,7 @@ export class PeerProbes {
     stranger.nobodySince ??= now;
     if (now < after(stranger.nobodySince, STRANGER_GONE_AFTER)) return;
     this.#strangers.delete(key);
-    this.#options.directory.lose(key);
+    this.#options.registry.lose(key);
     stranger.onGone();
   }
 }

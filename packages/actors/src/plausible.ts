@@ -27,7 +27,7 @@ const GRANT_VALID_FOR = seconds(4);
 const isNear = (at: Instant, now: Instant): boolean => at - now <= HORIZON && now - at <= HORIZON;
 const isShort = (time: Micros): boolean => time <= HORIZON;
 
-/** Checks for `Station.onPacked`. */
+/** Checks for `ActorRuntime.onPacked`. */
 export const plausible = (clock: () => Instant) => ({
   arrival({ arrivedAt, deadline, slo }: RequestArrived): boolean {
     const now = clock();

@@ -3,7 +3,7 @@ import type { Clock } from "@tutti/clock";
 import type { Heartbeat, LinkAddress, Role } from "@tutti/protocol";
 import type { Store } from "@tutti/store";
 import type { Telemetry } from "@tutti/telemetry";
-import type { BusPulse } from "./bus-pulse.ts";
+import type { BrokerStallDetector } from "./broker-stall-detector.ts";
 import type { BatchCarrier } from "./ingress/batch-carrier.ts";
 import type { LocalIngress } from "./ingress/local-ingress.ts";
 import type { ActorKey, Micros } from "@tutti/units";
@@ -41,7 +41,7 @@ export interface ActorPorts {
    */
   readonly vitals?: () => Readonly<Record<string, number>>;
   /** Whether the server is awake, asked once for all actors of a process. Default: each asks for itself. */
-  readonly pulse?: BusPulse;
+  readonly stallDetector?: BrokerStallDetector;
   /** What the actors of one process offer each other besides messages. */
   readonly local?: LocalActors;
   /**

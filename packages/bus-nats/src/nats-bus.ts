@@ -15,7 +15,7 @@ import {
   isPattern,
 } from "@tutti/bus";
 import { type NatsConnection as Connection, type Msg, type Status, errors } from "@nats-io/transport-node";
-import { LagProbe, SLOW_MS } from "./lag-probe.ts";
+import { EventLoopLag, SLOW_MS } from "./event-loop-lag.ts";
 import { NatsDelivery, OutgoingHeaders, isNoResponders } from "./nats-delivery.ts";
 
 type LibraryOptions = NonNullable<Parameters<Connection["publish"]>[2]>;
@@ -39,7 +39,7 @@ export class NatsBus implements Bus {
   readonly #requests = new Map<number, PendingRequest>();
   readonly #closed: Promise<void>;
   readonly #writeNow: (() => void) | undefined;
-  readonly #lag: LagProbe;
+  readonly #lag: EventLoopLag;
   #payloadMax: number;
   #connected = true;
   #closing = false;
@@ -60,7 +60,7 @@ export class NatsBus implements Bus {
     });
     this.#writeNow = writerOf(connection);
     this.#closed = connection.closed().then((error) => this.#onClosed(error instanceof Error ? error : undefined));
-    this.#lag = new LagProbe({ flush: () => connection.flush(), onSlow: (lagMs) => this.#onSlow(lagMs) });
+    this.#lag = new EventLoopLag({ flush: () => connection.flush(), onSlow: (lagMs) => this.#onSlow(lagMs) });
     void this.#followStatus();
   }
 

@@ -1,11 +1,12 @@
 /** The `tutti` command. */
 import { EXIT, report } from "./failure.ts";
 import { createProgram } from "./program.ts";
+import { withCurrentNames } from "./renamed-flags.ts";
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = createProgram();
   try {
-    await program.parseAsync([...argv], { from: "user" });
+    await program.parseAsync(withCurrentNames(argv), { from: "user" });
   } catch (error) {
     // commander has printed its own errors (and help) already; they are wrong usage.
     if (isUsage(error)) process.exitCode = error.exitCode === 0 ? 0 : 2;

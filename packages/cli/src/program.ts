@@ -143,7 +143,7 @@ function addUp(program: Command): void {
     .option("--grpc-port <port>", "port of gRPC (default: 8001 where it is free, else any)")
     .option("--metrics-port <port>", "loopback port of /metrics (default: 8002 where it is free, else any)")
     .option("--repository-token <file>", "who sends this token over HTTP or gRPC may load and unload models")
-    .option("--rehearsal <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")
+    .option("--warmup <duration>", "how long to warm up with requests of its own before it is ready (default: 4s)")
     .option("--otlp <url>", "export traces, such as to http://127.0.0.1:4318")
     .option("--jaeger", "run a Jaeger beside it, export traces to that, and print its address")
     .option("--log-level <level>", "of the log files: debug, info, warn, error", "info")

@@ -5,8 +5,8 @@ import {
   type ActorPorts,
   Catalog,
   type CatalogModel,
-  RouteBook,
-  Station,
+  RouteWatcher,
+  ActorRuntime,
   wellFormed,
 } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
@@ -19,7 +19,7 @@ import { Access, type AccessConfig } from "./auth/access.ts";
 import { GatewayTls, type TlsFiles } from "./auth/tls-pair.ts";
 import { Console } from "./console/console.ts";
 import type { OperatorPorts } from "./console/restarts.ts";
-import { FrontDoor } from "./front-door.ts";
+import { InferenceService } from "./inference-service.ts";
 import { GrpcFront } from "./grpc/grpc-front.ts";
 import { missingParts, unservedModels } from "./health.ts";
 import { BodyReader } from "./http/body-reader.ts";
@@ -106,9 +106,9 @@ export function createGateway(ports: GatewayPorts, config: GatewayConfig, ready:
 class Gateway {
   readonly #ports: GatewayPorts;
   readonly #config: GatewayConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
-  readonly #routes: RouteBook;
+  readonly #routes: RouteWatcher;
   readonly #clients: AppClients;
   readonly #longBodies = new LongBodies();
   readonly #mediaBodies = new MediaBodies();
@@ -120,7 +120,7 @@ class Gateway {
   readonly #access: Access | undefined;
   readonly #tls: GatewayTls | undefined;
   readonly #memory: SharedMemory;
-  readonly #door: FrontDoor;
+  readonly #inferenceService: InferenceService;
   readonly #console: Console;
   readonly #http: HttpFront;
   readonly #grpc: GrpcFront;
@@ -133,62 +133,69 @@ class Gateway {
     this.#ports = ports;
     this.#config = config;
     this.#figures = new ClusterFigures(ports.clock.now());
-    this.#station = new Station(ports, config, {
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "gateway",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
       stats: () => ({ figures: this.#ownFigures() }),
       onBeat: (peer) => this.#takeovers.hear(peer),
     });
-    this.#catalog = new Catalog(ports.store, this.#station.log, {
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: ({ spec }) => {
         if (presentationOf(spec.presentation).input !== undefined) this.#mediaBodies.warm();
       },
       onGone: ({ spec }) => this.#forget(spec.name),
     });
-    this.#routes = new RouteBook(ports.store, this.#station.log);
+    this.#routes = new RouteWatcher(ports.store, this.#runtime.log);
     this.#clients = new AppClients(ports.bulk, ports.telemetry, Buffer.from(ports.randomBytes(12)).toString("hex"));
-    const { log } = this.#station;
+    const { log } = this.#runtime;
     this.#access = config.access && new Access(config.access, config.repositoryToken, log);
     this.#tls = config.tls && new GatewayTls(config.tls, log);
     const { httpHost = LOOPBACK, metricsHost = LOOPBACK, allowedHosts = [] } = config;
     this.#memory = new SharedMemory({ isOpen: config.systemSharedMemory === true && isLoopback(httpHost) });
-    this.#door = this.#openDoor();
+    this.#inferenceService = this.#openDoor();
     this.#console = this.#openConsole();
     const guard = pageGuard({ listensOn: httpHost, allowedHosts });
-    this.#http = new HttpFront(this.#door, this.#bodies, this.#console.desk, { guard, tls: this.#tls?.pair });
+    this.#http = new HttpFront(this.#inferenceService, this.#bodies, this.#console.api, {
+      guard,
+      tls: this.#tls?.pair,
+    });
     this.#tls?.onRenewed((pair) => (this.#http.server as TlsServer).setSecureContext(pair));
-    this.#grpc = new GrpcFront(this.#door, this.#bodies, this.#tls?.credentials);
+    this.#grpc = new GrpcFront(this.#inferenceService, this.#bodies, this.#tls?.credentials);
     const registry = new Registry();
     this.#ownMetrics = this.#measure(registry);
-    this.#metrics = new MetricsFront(registry, this.#door, pageGuard({ listensOn: metricsHost, allowedHosts }));
+    this.#metrics = new MetricsFront(
+      registry,
+      this.#inferenceService,
+      pageGuard({ listensOn: metricsHost, allowedHosts }),
+    );
   }
 
   open(ready: () => void): void {
     const { bus } = this.#ports;
-    const { subjects } = this.#station;
+    const { subjects } = this.#runtime;
     const reader = new FrameReader()
       .on(ScalingAdvised, (told) => {
         if (wellFormed.scalingAdvised(told)) this.#advised = told;
-        else this.#station.faults++;
+        else this.#runtime.faults++;
       })
       .on(StatsReported, (stats) => {
         const isHeard = this.#figures.hear(stats, this.#ports.clock.now()) && this.#console.hear(stats);
-        if (!isHeard) this.#station.faults++;
+        if (!isHeard) this.#runtime.faults++;
       });
     for (const subject of [subjects.advice, subjects.stats("*")])
       this.#listening.push(
         bus.subscribe(subject, ({ payload }) => {
-          if (reader.read(payload) !== undefined) this.#station.faults++;
+          if (reader.read(payload) !== undefined) this.#runtime.faults++;
         }),
       );
-    this.#station.open();
+    this.#runtime.open();
     this.#routes.open(() => this.#catalog.open(() => void this.#listen(ready)));
   }
 
   drain(done: () => void): void {
     for (const subscription of this.#listening) subscription.stop();
     const { server } = this.#http;
-    this.#console.desk.close(); // Its streams would never end by themselves.
+    this.#console.api.close(); // Its streams would never end by themselves.
     // Who waits for an answer gets it; what is idle ends.
     const closed = [
       new Promise<void>((resolve) => server.close(() => resolve())),
@@ -212,12 +219,12 @@ class Gateway {
       void this.#longBodies.close();
       void this.#mediaBodies.close();
       void this.#memory.close();
-      this.#station.close(done);
+      this.#runtime.close(done);
     });
   }
 
   #ownFigures(): Record<string, number> {
-    const { inFlight } = this.#door.inference;
+    const { inFlight } = this.#inferenceService.inference;
     return { asked: this.#http.asked + this.#grpc.asked, inFlight, apps: this.#clients.size };
   }
 
@@ -230,7 +237,7 @@ class Gateway {
       const metricsHost = this.#config.metricsHost ?? LOOPBACK;
       const metrics = urlOf(metricsHost, await listen(this.#metrics.server, metricsHost, this.#config.metrics));
       if (this.#access !== undefined && this.#tls === undefined && !isLoopback(host))
-        this.#station.log.warn({ host }, "keys come in plain text, unless a proxy speaks TLS: --http-tls-cert");
+        this.#runtime.log.warn({ host }, "keys come in plain text, unless a proxy speaks TLS: --http-tls-cert");
       this.#ports.onListening({ http, grpc, metrics });
     } catch (error) {
       return this.#ports.onListening(error instanceof Error ? error : new Error(String(error)));
@@ -238,7 +245,7 @@ class Gateway {
     ready();
   }
 
-  #openDoor(): FrontDoor {
+  #openDoor(): InferenceService {
     const { store, repositoryStore, clock } = this.#ports;
     const modelOf = (name: string, version = this.#defaultOf(name)): CatalogModel | undefined => {
       const first = this.#catalog.target(name);
@@ -253,12 +260,12 @@ class Gateway {
       local: this.#ports.local,
     });
     const media = new MediaInference(inference, this.#mediaBodies);
-    return new FrontDoor({
-      log: this.#station.log,
+    return new InferenceService({
+      log: this.#runtime.log,
       modelOf,
       versionsOf: (name) => this.#versionsOf(name),
       models: () => [...this.#catalog.targets()].sort((a, b) => (a.spec.name < b.spec.name ? -1 : 1)),
-      missing: () => missingParts((role) => this.#station.directory.ofRole(role)),
+      missing: () => missingParts((role) => this.#runtime.registry.ofRole(role)),
       unserved: () => this.#unserved(),
       scaling: (path) => scalingAnswer(path, this.#advised, clock.now()),
       statistics: ({ spec }) => modelStatistics(spec, this.#figures.models.get(spec.name), this.#own.of(spec.name)),
@@ -303,16 +310,16 @@ class Gateway {
     const { cluster, repositoryToken, consoleFolder, traceQuery } = this.#config;
     return new Console({
       ...{ bus, store, cluster, operator },
-      log: this.#station.log,
+      log: this.#runtime.log,
       now: () => clock.now(),
-      models: () => this.#door.models(),
-      missing: () => this.#door.missing(),
+      models: () => this.#inferenceService.models(),
+      missing: () => this.#inferenceService.missing(),
       batchers: () => this.#figures.ofRole("batcher", clock.now()),
       bodies: this.#bodies,
       mayRead: async (authorization) => {
-        if (this.#access !== undefined) await this.#door.administrator(authorization);
+        if (this.#access !== undefined) await this.#inferenceService.administrator(authorization);
       },
-      administer: (act, run) => this.#door.administer(act, run),
+      administer: (act, run) => this.#inferenceService.administer(act, run),
       isOpen: repositoryToken !== undefined || this.#access !== undefined,
       folder: consoleFolder,
       traceQuery,
@@ -335,7 +342,7 @@ class Gateway {
       gpus: () => figures.gpus,
       routes: () => [...this.#routes.known()].map(({ route }) => route),
       living: () => figures.living(clock.now()),
-      peersOf: (role) => this.#station.directory.ofRole(role),
+      peersOf: (role) => this.#runtime.registry.ofRole(role),
       takeovers: () => this.#takeovers.counts,
       advised: () =>
         this.#advised !== undefined && between(this.#advised.at, clock.now()) <= ADVICE_LASTS
@@ -343,7 +350,7 @@ class Gateway {
           : undefined,
     });
     return new OwnMetrics(registry, {
-      inFlight: () => this.#door.inference.inFlight,
+      inFlight: () => this.#inferenceService.inference.inFlight,
       apps: () => this.#clients.size,
       bodyBytes: () => this.#bodies.bytes,
     });

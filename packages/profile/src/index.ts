@@ -7,5 +7,5 @@ export * from "./latency-table.ts";
 export * from "./length-curve.ts";
 export * from "./log-histogram.ts";
 export * from "./rounding.ts";
-export * from "./run-time-book.ts";
+export * from "./run-time-stats.ts";
 export * from "./sample-window.ts";

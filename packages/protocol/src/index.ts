@@ -18,6 +18,6 @@ export * from "./shares.ts";
 export * from "./stored-values.ts";
 export * from "./subjects.ts";
 export * from "./tensor.ts";
-export * from "./told.ts";
+export * from "./reports.ts";
 export * from "./variable-axes.ts";
 export * from "./versions.ts";

@@ -2,7 +2,7 @@ import { type ActorKey, type GpuId, type Instant, type Micros, type ThreadId, mi
 import { type MessageOf, packed } from "./fields.ts";
 import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
-import type { ToldArrivals, ToldBatches, ToldRefusal } from "./told.ts";
+import type { ArrivalReports, BatchReports, RefusalReport } from "./reports.ts";
 
 /** How an executor reaches an ingress' data plane besides NATS; checked by connecting. */
 export interface DataAddress {
@@ -221,9 +221,9 @@ export const StatsReported = packed<{
     readonly figures: Readonly<Record<string, number>>;
   }[];
   /** What happened since the last one, for people who look (told.ts): of batchers; of ingresses. */
-  readonly batches?: ToldBatches;
-  readonly arrivals?: ToldArrivals;
-  readonly refusals?: readonly ToldRefusal[];
+  readonly batches?: BatchReports;
+  readonly arrivals?: ArrivalReports;
+  readonly refusals?: readonly RefusalReport[];
 }>({ tag: 72, name: "stats-reported", from: "every actor", to: "whoever listens", repair: "the next one" });
 export type StatsReported = MessageOf<typeof StatsReported>;
 

@@ -79,7 +79,7 @@ export const NO_ADAPTATION: Adaptation = { early: 0, target: 1, span: Infinity }
 
 /**
  * @param dispersion - index of dispersion of the arrivals (ArrivalRate); NaN while it isn't known @param isOverloaded -
- *   for seconds already (LastingLoss)
+ *   for seconds already (SustainedLoss)
  */
 export function adaptationTo(dispersion: number, isOverloaded = false): Adaptation {
   const rare = (dispersion - DISPERSION_RARE.from) / (DISPERSION_RARE.to - DISPERSION_RARE.from);

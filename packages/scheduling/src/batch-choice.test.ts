@@ -4,7 +4,7 @@ import type { ActorKey, Instant, Micros, RequestSeq } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Request, chooseBatch } from "./index.ts";
-import { TargetBook } from "./target-book.ts";
+import { BatchTargets } from "./batch-targets.ts";
 
 /** docs/algorithms.md, A2, as printed: no bisection, no queue. */
 function naiveGetBatch(
@@ -64,7 +64,7 @@ test("GetBatch drops and takes what the printed algorithm does, on any rising pr
         const sorted = unsorted.toSorted((a, b) => a - b);
         const finish = (b: number) => Math.max(base + perItem * b, gpuFree) + profile.latency(b);
         const expected = naiveGetBatch(sorted, target, profile.batchSizeMax, finish);
-        const targets = new TargetBook(target, { profile, ctrl: zero, perItem: zero, respond: zero });
+        const targets = new BatchTargets(target, { profile, ctrl: zero, perItem: zero, respond: zero });
         const refused: { deadline: number; cause: string; feasible: number }[] = [];
         const size = chooseBatch(
           {

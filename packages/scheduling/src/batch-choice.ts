@@ -10,7 +10,7 @@
 import type { DeadlineQueue } from "@tutti/collections";
 import type { Instant, Micros } from "@tutti/units";
 import type { ModelEffects, Request } from "./messages.ts";
-import type { TargetBook } from "./target-book.ts";
+import type { BatchTargets } from "./batch-targets.ts";
 
 /** What the choice looks at; a ModelThread is one. */
 export interface Gathering {
@@ -22,7 +22,7 @@ export interface Gathering {
   readonly perItem: Micros;
   /** d_resp. */
   readonly respond: Micros;
-  readonly targets: TargetBook;
+  readonly targets: BatchTargets;
   /** A head that isn't dropped for the sake of the target, only when it can't run even alone. */
   readonly keptHead: Request | undefined;
 }

@@ -29,7 +29,7 @@ export function update(model: ModelThread, out: ModelEffects): void {
   choose(model, (model.now + model.ctrl) as Instant, ALWAYS, out);
   const b = model.batchSize;
   model.wakeAt = b === 0 ? NEVER : ((model.latest - delay(model, b) + 1) as Instant);
-  offer(model, model.held.isFull(model.now) ? 0 : b, out);
+  offer(model, model.inFlightBatches.isFull(model.now) ? 0 : b, out);
 }
 
 /**

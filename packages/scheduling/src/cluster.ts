@@ -276,7 +276,7 @@ export class Cluster {
     // A completion tells a model whether its batches run as planned, and one whose batches in flight are too many that
     // it may offer again.
     const isAsPlanned = this.#runTime === undefined && model.dynamic === undefined;
-    const mayGoAhead = isAsPlanned && !this.#tellsAll && !model.held.isFull(this.now);
+    const mayGoAhead = isAsPlanned && !this.#tellsAll && !model.inFlightBatches.isFull(this.now);
     let place = this.#nextOf[index]!;
     let at = this.#lookahead.comesAt(index);
     do {

@@ -1,6 +1,6 @@
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
 import type { FairShares } from "./admission/fair-shares.ts";
-import type { LastingLoss } from "./lasting-loss.ts";
+import type { SustainedLoss } from "./sustained-loss.ts";
 import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
 
 /**
@@ -8,7 +8,7 @@ import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
  */
 export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #shares: FairShares;
-  readonly #loss: LastingLoss;
+  readonly #loss: SustainedLoss;
   #to: Pick<ModelEffects, "refuse"> | undefined;
   #at: Instant = ALWAYS;
   /** The request that has just come; A2 refuses it at once if it can't be met any more. */
@@ -17,7 +17,7 @@ export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   /** That it could not be met whenever it had come. */
   #isHopeless = false;
 
-  constructor(shares: FairShares, loss: LastingLoss) {
+  constructor(shares: FairShares, loss: SustainedLoss) {
     this.#shares = shares;
     this.#loss = loss;
   }

@@ -210,10 +210,10 @@ class FaultyCluster {
   }
   /** What the model must queue again when it hears that these batches will not run. */
   #comesBack(m: number, isGone: (batch: DispatchedBatch) => boolean): void {
-    const { held } = this.models[m]!;
+    const { inFlightBatches } = this.models[m]!;
     for (const [seq, batch] of this.#batchOf) {
       if (this.fates.get(seq) !== "out" || batch.thread !== this.models[m]!.thread || !isGone(batch)) continue;
-      if (!held.ofExecutor(batch.grant.executor).includes(batch.batchId)) continue;
+      if (!inFlightBatches.ofExecutor(batch.grant.executor).includes(batch.batchId)) continue;
       this.fates.set(seq, "queued");
       this.putBacks++;
     }

@@ -7,5 +7,5 @@ export * from "./messages.ts";
 export * from "./model-thread.ts";
 export * from "./policy.ts";
 export * from "./rank-thread.ts";
-export { sloClass } from "./target-book.ts";
+export { sloClass } from "./batch-targets.ts";
 export * from "./dynamic/dynamic-profile.ts";

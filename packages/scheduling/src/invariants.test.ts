@@ -96,7 +96,7 @@ function runSeed(seed: number): Recorded {
   expect([...outcomes.values()].filter((outcome) => outcome === "pending")).toEqual([]);
   expect(nextRankWakeAt(cluster.rank)).toBe(NEVER);
   for (const model of cluster.models)
-    expect([nextWakeAt(model), model.queue.size, model.held.size]).toEqual([NEVER, 0, 0]);
+    expect([nextWakeAt(model), model.queue.size, model.inFlightBatches.size]).toEqual([NEVER, 0, 0]);
   return { log, served, requests: outcomes.size };
 }
 

@@ -3,9 +3,9 @@
  * it (docs/algorithms.md, A4), so nobody sees or touches the model meanwhile: its offers are kept, mostly replaced
  * before anybody would have acted on them, and requests of which it is known when they come may be handed to it before
  * their moment. That is the lookahead of conservative discrete-event simulation (Chandy and Misra, CACM 24(4), 1981):
- * what the ranker decides is the same as if it had heard of every offer at once. In production the batchers' OfferGate
- * keeps offers too, but tells the first at once, for the idle time that a ranker may give away: this one's ranker
- * can't.
+ * what the ranker decides is the same as if it had heard of every offer at once. In production the batchers'
+ * OfferCoalescer keeps offers too, but tells the first at once, for the idle time that a ranker may give away: this
+ * one's ranker can't.
  *
  *   LA1. What is due has been told. What the ranker has is not due while anything newer is kept: it would act on what
  *        has been replaced.

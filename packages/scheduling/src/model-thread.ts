@@ -27,14 +27,14 @@ import { choose, delay, update } from "./candidate.ts";
 import { CountedRefusals } from "./counted-refusals.ts";
 import type { DynamicProfile } from "./dynamic/dynamic-profile.ts";
 import { DynamicPart } from "./dynamic/length-choice.ts";
-import { HeldBatches } from "./held-batches.ts";
-import { LastingLoss } from "./lasting-loss.ts";
+import { InFlightBatches } from "./in-flight-batches.ts";
+import { SustainedLoss } from "./sustained-loss.ts";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, ModelEvent, Request } from "./messages.ts";
-import { ObeyedGrants } from "./obeyed-grants.ts";
+import { AcceptedGrants } from "./accepted-grants.ts";
 import { Margin } from "./margin.ts";
 import type { Policy, Preference } from "./policy.ts";
 import { Scarcity } from "./scarcity.ts";
-import { TargetBook } from "./target-book.ts";
+import { BatchTargets } from "./batch-targets.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
@@ -79,14 +79,14 @@ export class ModelThread {
   readonly patience: number;
   readonly queue: DeadlineQueue<Request>;
   readonly rate = new ArrivalRate();
-  readonly targets: TargetBook;
-  readonly held: HeldBatches;
+  readonly targets: BatchTargets;
+  readonly inFlightBatches: InFlightBatches;
   readonly shares: FairShares;
   readonly refusals: CountedRefusals;
-  readonly loss = new LastingLoss();
+  readonly loss = new SustainedLoss();
   readonly scarcity = new Scarcity();
   readonly margin = new Margin();
-  readonly obeyed = new ObeyedGrants();
+  readonly accepted = new AcceptedGrants();
   readonly offered: Candidate;
 
   profile: LatencyTable;
@@ -142,8 +142,8 @@ export class ModelThread {
     this.patience = config.patience;
     this.queue = new DeadlineQueue(config.queueMax);
     const fixed = config.gather === "head" ? 1 : (config.targetBatch ?? 0);
-    this.targets = new TargetBook(fixed, { profile, ctrl, perItem, respond });
-    this.held = new HeldBatches(config.batchesInFlightMax);
+    this.targets = new BatchTargets(fixed, { profile, ctrl, perItem, respond });
+    this.inFlightBatches = new InFlightBatches(config.batchesInFlightMax);
     this.shares = new FairShares(config.shares ?? {}, config.slo);
     this.refusals = new CountedRefusals(this.shares, this.loss);
     this.profile = profile;
@@ -170,7 +170,7 @@ export function createModelThread(config: ModelThreadConfig): ModelThread {
 export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
 export const queueLength = (model: ModelThread): number => model.queue.size;
 /** Batches sent out and not reported done. */
-export const inFlight = (model: ModelThread): number => model.held.size;
+export const inFlight = (model: ModelThread): number => model.inFlightBatches.size;
 /** Measured arrivals, requests per µs. */
 export const arrivalRate = (model: ModelThread, at: Instant): number => model.rate.perMicro(at);
 /** The target batch at the rate last measured, for the model's own SLO. */
@@ -248,7 +248,7 @@ export function requestWithdrawn(
   advance(model, at);
   const removed = model.queue.remove(ingress, seq);
   if (removed === undefined) {
-    model.held.withdraw(ingress, seq);
+    model.inFlightBatches.withdraw(ingress, seq);
     return false;
   }
   model.dynamic?.queue.remove(removed);
@@ -258,7 +258,7 @@ export function requestWithdrawn(
 
 export function ingressLost(model: ModelThread, at: Instant, ingress: ActorKey, out: ModelEffects): void {
   advance(model, at);
-  model.held.withdrawIngress(ingress);
+  model.inFlightBatches.withdrawIngress(ingress);
   if (model.queue.removeIngress(ingress) === 0) return;
   model.dynamic?.queue.removeWhere((request) => request.ingress === ingress);
   update(model, out);
@@ -279,7 +279,7 @@ export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: M
   const base = Math.max(at, Math.min(grant.sentAt, at) + model.ctrl) as Instant;
   const isPlanned = headBefore === model.offeredHead && grant.offerSeq >= model.headOfferSeq;
   model.keptHead = isPlanned ? headBefore : undefined; // M7
-  if (!model.held.isFull(at)) choose(model, base, grant.freeAt, out);
+  if (!model.inFlightBatches.isFull(at)) choose(model, base, grant.freeAt, out);
   else model.batchSize = 0;
 
   const b = model.batchSize;
@@ -323,16 +323,16 @@ export function batchFinished(
   advance(model, at);
   if (model.dynamic === undefined) noteLate(model, batchId, end);
   else if (run !== undefined) {
-    const planned = model.held.find(batchId)?.expectedRun;
+    const planned = model.inFlightBatches.find(batchId)?.expectedRun;
     if (planned !== undefined) model.dynamic.ran(planned, run);
   }
   if (run !== undefined) model.shares.ran(run);
-  const wasFull = model.held.isFull(at);
-  if (model.held.release(batchId) && wasFull) update(model, out);
+  const wasFull = model.inFlightBatches.isFull(at);
+  if (model.inFlightBatches.release(batchId) && wasFull) update(model, out);
 }
 
-function noteLate({ margin, slo, held }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
-  const requests = end === undefined ? undefined : held.find(batchId)?.requests;
+function noteLate({ margin, slo, inFlightBatches }: ModelThread, batchId: BatchId, end: Instant | undefined): void {
+  const requests = end === undefined ? undefined : inFlightBatches.find(batchId)?.requests;
   if (requests === undefined) return;
   let late = 0;
   while (late < requests.length && requests[late]!.deadline < end!) late++; // in deadline order
@@ -347,7 +347,7 @@ export function batchRefused(model: ModelThread, at: Instant, batchId: BatchId, 
 
 export function executorLost(model: ModelThread, at: Instant, executor: ActorKey, out: ModelEffects): void {
   advance(model, at);
-  for (const batchId of model.held.ofExecutor(executor)) putBack(model, batchId, out);
+  for (const batchId of model.inFlightBatches.ofExecutor(executor)) putBack(model, batchId, out);
   update(model, out);
 }
 
@@ -428,7 +428,7 @@ function obey(model: ModelThread, grant: Grant): boolean {
   if (grant.thread !== model.thread || grant.term !== model.term) return false;
   if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;
   model.epoch = grant.epoch;
-  return model.obeyed.obey(model.now, grant);
+  return model.accepted.obey(model.now, grant);
 }
 
 /** M2: what was offered is void from here. */
@@ -449,7 +449,7 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     frontrun: model.frontrun,
     expectedRun,
   };
-  model.held.hold(batch);
+  model.inFlightBatches.hold(batch);
   // One that ends earlier than planned is granted a hop after it said so, however many wait: that is no idleness. A hop
   // is a small part of d_ctrl.
   const idleFor = grant.sentAt - grant.freeAt;
@@ -466,7 +466,7 @@ function takeChosen(model: ModelThread): Request[] {
 
 /** T4: the requests of a batch that will not run queue again; `update` then refuses what can't be met. */
 function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
-  for (const request of model.held.takeBack(batchId) ?? []) {
+  for (const request of model.inFlightBatches.takeBack(batchId) ?? []) {
     const added = model.queue.add(request);
     if (added === "full") out.refuse(request, "overloaded", Infinity as Micros);
     else if (added === "added") model.dynamic?.add(request);

@@ -28,7 +28,7 @@ import {
   requestArrived,
   stepRank,
 } from "./index.ts";
-import { TargetBook } from "./target-book.ts";
+import { BatchTargets } from "./batch-targets.ts";
 
 const MODEL = 64 as ThreadId;
 const profile = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 32 });
@@ -193,7 +193,7 @@ test.for([
     for (const [i, ms] of [6.5, 8.2, 9, 12, 13, 14, 15].entries())
       queue.add({ ...request(1), seq: i as RequestSeq, deadline: millis(ms) as number as Instant });
     const zero = micros(0);
-    const targets = new TargetBook(target, { profile, ctrl: zero, perItem: zero, respond: zero });
+    const targets = new BatchTargets(target, { profile, ctrl: zero, perItem: zero, respond: zero });
     const dropped: Request[] = [];
     const from = {
       queue,

@@ -241,8 +241,8 @@ function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
 }
 
 /**
- * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since rivals hear
- * of requests at once.
+ * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since baselines
+ * hear of requests at once.
  */
 function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
   const factor = Math.max(0, 1 - jitter);

@@ -14,7 +14,7 @@ export { type PipelinePlan, planPipeline } from "./pipelines/pipeline-plan.ts";
 export * from "./policies.ts";
 export * from "./run.ts";
 export * from "./story.ts";
-export { type AcceleratorGroup, wholeAccelerators } from "./rivals/whole-accelerators.ts";
+export { type AcceleratorGroup, wholeAccelerators } from "./baselines/whole-accelerators.ts";
 export { type SubClusterSplit, inSubClusters, splitOf } from "./sub-clusters.ts";
 export * from "./tutti-cluster.ts";
 export * from "./workload.ts";

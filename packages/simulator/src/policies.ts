@@ -1,7 +1,7 @@
-/** Policies by name: Tutti's own cores under each rule of docs/algorithms.md, A6, and the rivals. */
+/** Policies by name: Tutti's own cores under each rule of docs/algorithms.md, A6, and the baselines. */
 import type { Policy } from "@tutti/scheduling";
 import { type Micros, micros, parseDuration } from "@tutti/units";
-import { rivals } from "./rivals/index.ts";
+import { baselines } from "./baselines/index.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimClusterFactory } from "./simulated-cluster.ts";
 import { inSubClusters, splitOf } from "./sub-clusters.ts";
@@ -56,7 +56,7 @@ function gathering(policy: Policy): FromParameter {
 
 /** What `policyNamed` knows, without parameters. */
 export function policyNames(): string[] {
-  return [...Object.keys(own), ...Object.keys(rivals)];
+  return [...Object.keys(own), ...Object.keys(baselines)];
 }
 
 /** Who schedules a scenario: its policy, once or in each sub-cluster. */
@@ -66,7 +66,7 @@ export function clusterOf(scenario: Scenario): SimClusterFactory {
   return subClusters === 1 ? create : inSubClusters(splitOf(scenario, subClusters), create);
 }
 
-/** Those whose accelerators can come and go: Tutti's own. The rivals plan for a given number once. */
+/** Those whose accelerators can come and go: Tutti's own. The baselines plan for a given number once. */
 export function elasticPolicyNames(): string[] {
   return Object.keys(own);
 }
@@ -79,7 +79,7 @@ export const isElasticPolicy = (text: string): boolean => Object.hasOwn(own, tex
 export function policyNamed(text: string): SimClusterFactory {
   const [name, ...rest] = text.split(":");
   const parameter = rest.length === 0 ? undefined : rest.join(":");
-  const known = [own, rivals].find((policies) => Object.hasOwn(policies, name!));
+  const known = [own, baselines].find((policies) => Object.hasOwn(policies, name!));
   if (known === undefined) throw new Error(`there is no policy '${name}'; there are ${policyNames().join(", ")}`);
   return known[name!]!(parameter);
 }

@@ -154,7 +154,7 @@ export interface Phase {
 export interface Network {
   /**
    * From the publisher until the scheduler knows of a request, which is so much of its SLO: 0 where it is left out.
-   * Rivals hear at once.
+   * Baselines hear at once.
    */
   readonly arrive?: Micros;
   readonly ctrl: Micros;

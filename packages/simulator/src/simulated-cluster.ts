@@ -1,6 +1,6 @@
 /**
- * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each rival implement it,
- * so that all of them see the same arrivals, the same accelerators and the same judge.
+ * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each baseline implement
+ * it, so that all of them see the same arrivals, the same accelerators and the same judge.
  */
 import type { Interference } from "@tutti/planning";
 import type { Preference } from "@tutti/scheduling";
@@ -129,5 +129,5 @@ export const isSliced = (cluster: SimCluster): cluster is SlicedCluster => "runS
 export const isStepped = (cluster: SimCluster): cluster is SteppedCluster => "runUntil" in cluster;
 export const isElastic = (cluster: SimCluster): cluster is ElasticCluster => "resize" in cluster;
 
-/** A policy by name: our own and the rivals. */
+/** A policy by name: our own and the baselines. */
 export type SimClusterFactory = (options: SimClusterOptions) => SimCluster;

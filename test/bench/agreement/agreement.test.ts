@@ -29,7 +29,7 @@ test("the simulator says of a recorded load what serving it did: batches and bus
   let agreement: Agreement | undefined;
   for (const slowdown of SLOWDOWNS) {
     const seconds = slowdown === 1 ? 6 : slowdown === 8 ? 12 : 20;
-    const settings = { rate: 1_000, gpus: 8, policy: "adaptive", prefer: "accelerators", rehearsal: "4s" } as const;
+    const settings = { rate: 1_000, gpus: 8, policy: "adaptive", prefer: "accelerators", warmup: "4s" } as const;
     agreement = await measureAgreement({ ...settings, slowdown, seconds });
     process.stdout.write(renderAgreement(agreement));
     if (!isDisturbed(agreement)) break;

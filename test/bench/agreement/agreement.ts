@@ -44,7 +44,7 @@ export interface AgreementOptions {
    */
   readonly slowdown: number;
   /** How long the system sends itself requests before it is ready, such as `10s`. */
-  readonly rehearsal: string;
+  readonly warmup: string;
 }
 
 export interface Seen {
@@ -92,7 +92,7 @@ export async function measureAgreement(options: AgreementOptions): Promise<Agree
 }
 
 async function measureIn(folder: string, options: AgreementOptions): Promise<Agreement> {
-  const { gpus, policy, prefer, rehearsal, slowdown } = options;
+  const { gpus, policy, prefer, warmup, slowdown } = options;
   const rate = options.rate / slowdown;
   const model = modelOf(slowdown);
   const profiles = join(folder, "profiles.yaml");
@@ -107,8 +107,8 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
     policy,
     "--prefer",
     prefer,
-    "--rehearsal",
-    rehearsal,
+    "--warmup",
+    warmup,
   ]);
   try {
     const recording = await startRecording(system.url, trace);

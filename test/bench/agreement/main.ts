@@ -1,7 +1,7 @@
 /**
  * Does the simulator say what a running system does?
  *
- *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy
+ *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policy
  *   adaptive|deferred|eager]
  *                               [--prefer accelerators|latency] [--slowdown 1] [--json]
  *
@@ -12,13 +12,13 @@ import { renderAgreement } from "./agreement-text.ts";
 import { readArguments } from "../arguments.ts";
 
 const USAGE =
-  "npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policy adaptive|deferred|eager] [--prefer accelerators|latency] [--slowdown 1] [--json]\n";
+  "npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policy adaptive|deferred|eager] [--prefer accelerators|latency] [--slowdown 1] [--json]\n";
 
 const values = readArguments(USAGE, {
   rate: { type: "string", default: "1000" },
   seconds: { type: "string", default: "20" },
   gpus: { type: "string", default: "8" },
-  rehearsal: { type: "string", default: "10s" },
+  warmup: { type: "string", default: "10s" },
   policy: { type: "string", default: "adaptive" },
   prefer: { type: "string", default: "accelerators" },
   slowdown: { type: "string", default: "1" },
@@ -34,7 +34,7 @@ const options: AgreementOptions = {
   rate: Number(values.rate),
   seconds: Number(values.seconds),
   gpus: Number(values.gpus),
-  rehearsal: values.rehearsal,
+  warmup: values.warmup,
   policy,
   prefer,
   slowdown: Number(values.slowdown),

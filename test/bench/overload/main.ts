@@ -77,7 +77,7 @@ try {
 async function measure(): Promise<OverloadResult> {
   const profiles = join(folder, "profiles.yaml");
   writeFileSync(profiles, PROFILES);
-  const system = await RunningSystem.start(["--emulate", profiles, "--gpus", values.gpus, "--rehearsal", "3s"]);
+  const system = await RunningSystem.start(["--emulate", profiles, "--gpus", values.gpus, "--warmup", "3s"]);
   try {
     const goodput = values.goodput === undefined ? await search(system) : Number(values.goodput);
     const steady = { app: "steady", rates: [STEADY, STEADY, STEADY].map((part) => part * goodput) };

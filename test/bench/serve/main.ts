@@ -2,7 +2,7 @@
  * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside what the
  * scheduler's own arithmetic predicts.
  *
- *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies
+ *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policies
  *   adaptive,deferred,eager] [--json]
  *
  * The model is ResNet50 of Symphony's Table 2: l(b) = 1.053·b + 5.072 ms, SLO 25 ms.
@@ -35,12 +35,12 @@ interface Measured {
 }
 
 const USAGE =
-  "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--rehearsal 10s] [--policies adaptive,deferred,eager] [--json]\n";
+  "npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policies adaptive,deferred,eager] [--json]\n";
 const values = readArguments(USAGE, {
   rate: { type: "string", default: "2000" },
   seconds: { type: "string", default: "20" },
   gpus: { type: "string", default: "8" },
-  rehearsal: { type: "string", default: "10s" },
+  warmup: { type: "string", default: "10s" },
   policies: { type: "string", default: "adaptive,deferred,eager" },
   json: { type: "boolean", default: false },
 });
@@ -68,8 +68,8 @@ async function measure(policy: PolicyName): Promise<Measured> {
       policy,
       "--prefer",
       "accelerators",
-      "--rehearsal",
-      values.rehearsal,
+      "--warmup",
+      values.warmup,
     ],
   ]);
   try {

@@ -25,20 +25,20 @@ import { Catalog, type CatalogModel } from "../catalog.ts";
 import { plausible } from "../plausible.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { OWN_APP_NUMBER } from "../ingress/own-request.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
-import { Allegiance } from "./allegiance.ts";
+import { RankerRouter } from "./ranker-router.ts";
 import { ArrivalOrder } from "./arrival-order.ts";
 import { batcherFigures } from "./batcher-figures.ts";
 import { ASKINGS_MAX, Dispatcher, type Outstanding, type QueuedRequest } from "./dispatcher.ts";
 import { EndedBatches } from "./ended-batches.ts";
-import { Holdings } from "./holdings.ts";
+import { ModelOwnership } from "./model-ownership.ts";
 import { ModelLoads } from "./model-loads.ts";
 import type { DelayFloors } from "./pull-cost.ts";
-import { SampleMarks } from "./sample-marks.ts";
-import { ShareNotices } from "./share-notices.ts";
+import { SampleSelector } from "./sample-selector.ts";
+import { QuotaPublisher } from "./quota-publisher.ts";
 import { StallDetector } from "./stall-detector.ts";
-import { ThreadKeeper, profileOf } from "./thread-keeper.ts";
+import { ModelThreads, profileOf } from "./model-threads.ts";
 import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
@@ -74,18 +74,18 @@ class Batcher implements Actor {
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: BatcherConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
-  readonly #holdings: Holdings;
-  readonly #keeper: ThreadKeeper;
+  readonly #ownership: ModelOwnership;
+  readonly #modelThreads: ModelThreads;
   readonly #threads = new ThreadTable();
   readonly #loads = new ModelLoads();
   readonly #order = new ArrivalOrder();
-  readonly #marks = new SampleMarks();
+  readonly #selector = new SampleSelector();
   readonly #ended = new EndedBatches();
-  readonly #allegiance: Allegiance;
+  readonly #router: RankerRouter;
   readonly #dispatcher: Dispatcher;
-  readonly #shares: ShareNotices;
+  readonly #shares: QuotaPublisher;
   readonly #stalls: StallDetector;
   readonly #alarm: Alarm;
   readonly #timers: Stop[];
@@ -98,7 +98,7 @@ class Batcher implements Actor {
     this.#ports = ports;
     this.#config = config;
     this.#takesHints = (config.latency ?? "hints") === "hints";
-    this.#station = new Station(ports, config, {
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
       // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what
@@ -108,11 +108,11 @@ class Batcher implements Actor {
       stats: () => this.#stats(),
       told: (at) => this.#ended.told(at),
       onBeat: (peer) => this.#onBeat(peer),
-      onJoin: (peer) => peer.role === "batcher" && this.#holdings.leases.changed(),
+      onJoin: (peer) => peer.role === "batcher" && this.#ownership.leases.changed(),
       onLost: (peer) => this.#onLost(peer),
     });
-    this.#allegiance = new Allegiance({
-      station: this.#station,
+    this.#router = new RankerRouter({
+      runtime: this.#runtime,
       store: ports.store,
       clock: ports.clock,
       threads: this.#threads,
@@ -120,46 +120,46 @@ class Batcher implements Actor {
       step: (entry, event) => this.#step(entry, event),
     });
     this.#dispatcher = new Dispatcher({
-      station: this.#station,
-      allegiance: this.#allegiance,
+      runtime: this.#runtime,
+      router: this.#router,
       threads: this.#threads,
-      marks: this.#marks,
+      selector: this.#selector,
       self: config.key,
       clock: ports.clock,
       local: ports.local,
     });
-    this.#catalog = new Catalog(ports.store, this.#station.log, {
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
-    this.#holdings = new Holdings({
+    this.#ownership = new ModelOwnership({
       ports,
       config,
-      station: this.#station,
-      allegiance: this.#allegiance,
+      runtime: this.#runtime,
+      router: this.#router,
       dispatcher: this.#dispatcher,
       catalog: () => this.#catalog,
-      keeper: () => this.#keeper,
+      threads: () => this.#modelThreads,
       loads: this.#loads,
     });
-    this.#keeper = this.#createKeeper();
-    this.#shares = new ShareNotices({ station: this.#station, threads: this.#threads, clock: ports.clock });
+    this.#modelThreads = this.#createKeeper();
+    this.#shares = new QuotaPublisher({ runtime: this.#runtime, threads: this.#threads, clock: ports.clock });
     this.#stalls = this.#createStalls();
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
     this.#listen();
     this.#timers = [
       ports.clock.every(millis(20), () => this.#tick()),
-      ports.clock.every(millis(250), () => this.#keeper.retuneAll()),
+      ports.clock.every(millis(250), () => this.#modelThreads.retuneAll()),
       ports.clock.every(millis(500), () => this.#catchUp()),
       ports.clock.every(seconds(1), () => {
         this.#loads.read(this.#threads, this.#now());
-        this.#marks.tell(this.#station, this.#now());
+        this.#selector.tell(this.#runtime, this.#now());
       }),
     ];
-    this.#allegiance.book.open(() =>
+    this.#router.placement.open(() =>
       this.#catalog.open(() => {
-        this.#station.open();
-        this.#holdings.open();
+        this.#runtime.open();
+        this.#ownership.open();
         ports.bus.flush(() => ready());
       }),
     );
@@ -167,80 +167,80 @@ class Batcher implements Actor {
 
   /** T9: others take the models while they are served here; only then it goes. */
   drain(done: () => void): void {
-    if (this.#holdings.leaving) return;
+    if (this.#ownership.leaving) return;
     this.#leave = () => {
       this.#leave = undefined;
       this.#alarm.clear();
       this.#dispatcher.close();
-      this.#holdings.close();
+      this.#ownership.close();
       this.#shares.close();
       this.#stalls.close();
       for (const timer of this.#timers) timer.stop();
       this.#catalog.close();
-      this.#allegiance.book.close();
-      this.#station.close(done);
+      this.#router.placement.close();
+      this.#runtime.close(done);
     };
-    this.#holdings.leave();
+    this.#ownership.leave();
     this.#tick();
   }
 
-  #createKeeper(): ThreadKeeper {
-    return new ThreadKeeper({
+  #createKeeper(): ModelThreads {
+    return new ModelThreads({
       clock: this.#ports.clock,
       config: this.#config,
       threads: this.#threads,
       order: this.#order,
       dispatcher: this.#dispatcher,
-      marks: this.#marks,
-      allegiance: this.#allegiance,
+      selector: this.#selector,
+      router: this.#router,
       step: (entry, event) => this.#step(entry, event),
-      isPassing: (modelNumber) => this.#holdings.isPassing(modelNumber),
-      onStarted: (model, term) => this.#station.log.info({ model, term }, "took a ModelThread"),
+      isPassing: (modelNumber) => this.#ownership.isPassing(modelNumber),
+      onStarted: (model, term) => this.#runtime.log.info({ model, term }, "took a ModelThread"),
     });
   }
 
   #createStalls(): StallDetector {
     const { clock } = this.#ports;
     return new StallDetector({
-      ...{ clock, log: this.#station.log, threads: this.#threads },
+      ...{ clock, log: this.#runtime.log, threads: this.#threads },
       hasIdle: (subCluster) =>
-        this.#station.directory.some("executor", ({ gpus = [] }) =>
+        this.#runtime.registry.some("executor", ({ gpus = [] }) =>
           gpus.some((gpu) => gpu.serving && gpu.idle && gpu.subCluster === subCluster),
         ),
-      renew: (modelNumber) => this.#holdings.renew(modelNumber),
-      tell: () => this.#station.beat(),
+      renew: (modelNumber) => this.#ownership.renew(modelNumber),
+      tell: () => this.#runtime.beat(),
     });
   }
 
   #listen(): void {
-    const { reader } = this.#station;
+    const { reader } = this.#runtime;
     const { arrival: isArrival, grant: isGrant, finished: isFinished } = plausible(() => this.#now());
-    this.#station.onPacked(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
+    this.#runtime.onPacked(RequestArrived, isArrival, (arrival, sender) => this.#onArrival(arrival, sender));
     reader.on(RequestWithdrawn, ({ thread, seq }, sender) => {
       const entry = this.#threads.get(thread);
       if (entry === undefined) return;
       this.#stalls.withdrawn(entry);
       this.#step(entry, { kind: "request-withdrawn", at: this.#now(), ingress: sender, seq });
     });
-    this.#station.onPacked(GpuGranted, isGrant, (grant, sender) => {
+    this.#runtime.onPacked(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
       // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it
       // expires.
       if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
       if (grant.term > entry.term) return;
-      if (this.#allegiance.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
-      this.#allegiance.noteGrant(entry, grant, sender);
+      if (this.#router.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
+      this.#router.noteGrant(entry, grant, sender);
       entry.grants++;
       entry.grantLagUs += between(this.#dispatcher.dueAt(grant), at);
       this.#step(entry, { kind: "gpu-granted", at, grant });
     });
-    this.#station.onPacked(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
+    this.#runtime.onPacked(BatchFinished, isFinished, (finished, sender) => this.#onFinished(finished, sender));
     reader.on(BatchRefused, ({ batchId, thread }, sender) => {
       if (this.#release(batchId, sender) !== undefined)
         this.#stepById(thread, (at) => ({ kind: "batch-refused", at, batchId }));
     });
-    this.#station.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
+    this.#runtime.onPacked(ExecutorLost, wellFormed.executorLost, ({ executor }) => this.#onExecutorLost(executor));
   }
 
   #now(): Instant {
@@ -249,7 +249,7 @@ class Batcher implements Actor {
 
   #onArrival(arrival: RequestArrived, sender: ActorKey): void {
     // What is repeated of an ingress that has left: nobody has its inputs.
-    if (this.#station.directory.isGone(sender)) return;
+    if (this.#runtime.registry.isGone(sender)) return;
     const entry = this.#threads.get(arrival.thread);
     if (entry === undefined || arrival.term > entry.term) {
       if (this.#early.length >= EARLY_MAX) this.#forgetEarly();
@@ -262,7 +262,7 @@ class Batcher implements Actor {
     if (verdict === "repeated") return this.#stalls.arrived(entry, arrival.deadline, now);
     if (verdict !== "fresh") this.#askAgain(sender, arrival.thread, arrival.term, verdict);
     entry.arrivals++;
-    this.#marks.arrived(entry.id, arrival.app);
+    this.#selector.arrived(entry.id, arrival.app);
     entry.arrivalLagUs += between(arrival.arrivedAt, now);
     const request: QueuedRequest = {
       ingress: sender,
@@ -288,12 +288,12 @@ class Batcher implements Actor {
     term: number,
     range: { from: number; to: number },
   ): void {
-    this.#station.send(ingress, ArrivalsMissed, { thread, term, fromSeq: range.from, toSeq: range.to });
+    this.#runtime.send(ingress, ArrivalsMissed, { thread, term, fromSeq: range.from, toSeq: range.to });
   }
 
   #onBeat(peer: Heartbeat): void {
-    this.#allegiance.leaders.hearBeat(peer);
-    if (peer.role === "batcher") this.#holdings.onBeat(peer);
+    this.#router.leaders.hearBeat(peer);
+    if (peer.role === "batcher") this.#ownership.onBeat(peer);
     for (const { thread, term, arrivalSeq } of peer.arrivals ?? []) {
       if (this.#threads.get(thread)?.term !== term) continue;
       const range = this.#order.missing(peer.key, { thread, term, last: arrivalSeq, sentAt: peer.sentAt }, this.#now());
@@ -303,7 +303,7 @@ class Batcher implements Actor {
 
   #onLost(peer: Heartbeat): void {
     if (peer.role === "executor") this.#onExecutorLost(peer.key);
-    else if (peer.role === "batcher") this.#holdings.onLost(peer.key);
+    else if (peer.role === "batcher") this.#ownership.onLost(peer.key);
     else if (peer.role === "ingress") {
       this.#order.forgetIngress(peer.key);
       this.#dispatcher.forgetIngress(peer.key);
@@ -350,8 +350,8 @@ class Batcher implements Actor {
 
   #tick(): void {
     this.#askForOverdue();
-    this.#holdings.tick();
-    if (this.#threads.size === 0 || !this.#holdings.hasHeirs) this.#leave?.();
+    this.#ownership.tick();
+    if (this.#threads.size === 0 || !this.#ownership.hasHeirs) this.#leave?.();
   }
 
   #askForOverdue(): void {
@@ -360,13 +360,13 @@ class Batcher implements Actor {
       if (batch.askAt > now) continue;
       // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that is
       // gone answers nothing.
-      const { directory } = this.#station;
-      const mayRun = now <= batch.lastDeadline && directory.get(batch.executor) !== undefined;
-      const mayAnswer = batch.askings < ASKINGS_MAX && !directory.isGone(batch.executor);
+      const { registry } = this.#runtime;
+      const mayRun = now <= batch.lastDeadline && registry.get(batch.executor) !== undefined;
+      const mayAnswer = batch.askings < ASKINGS_MAX && !registry.isGone(batch.executor);
       if (mayRun || mayAnswer) this.#dispatcher.ask(batch, now);
       else {
         this.#dispatcher.outstanding.delete(batch.batchId);
-        this.#station.log.warn(
+        this.#runtime.log.warn(
           { batch: batch.batchId, gpu: batch.gpu },
           "an executor never reported a batch; its requests go back",
         );
@@ -382,16 +382,17 @@ class Batcher implements Actor {
       model.spec.version !== before?.spec.version ||
       model.status?.state !== before?.status?.state;
     if (changed) {
-      this.#keeper.end(before ?? model);
+      this.#modelThreads.end(before ?? model);
       if (held && model.status?.state === "ready") this.#begin(model);
     } else if (held && (model.status !== before?.status || model.times !== before?.times))
-      this.#keeper.reprofile(model);
-    this.#holdings.leases.changed();
+      this.#modelThreads.reprofile(model);
+    this.#ownership.leases.changed();
   }
 
   #begin(model: CatalogModel): void {
-    if (this.#keeper.hasRunUnder(model.spec.number, model.lease?.term ?? 0)) return this.#holdings.leases.renew(model);
-    this.#keeper.start(model);
+    if (this.#modelThreads.hasRunUnder(model.spec.number, model.lease?.term ?? 0))
+      return this.#ownership.leases.renew(model);
+    this.#modelThreads.start(model);
     const early = this.#early;
     this.#early = [];
     for (const { arrival, sender } of early) this.#onArrival(arrival, sender);
@@ -401,7 +402,7 @@ class Batcher implements Actor {
   /** What a store that did not answer has left undone. */
   #catchUp(): void {
     this.#forgetEarly();
-    this.#holdings.leases.claimAll();
+    this.#ownership.leases.claimAll();
     for (const model of this.#catalog.models()) {
       if (model.lease?.batcher !== this.key || model.status?.state !== "ready") continue;
       if (this.#threads.get(threadOf(model.spec, 0)) === undefined && profileOf(model, 0) !== undefined)
@@ -416,11 +417,11 @@ class Batcher implements Actor {
   }
 
   #onModelGone(model: CatalogModel): void {
-    this.#keeper.end(model);
-    this.#keeper.forget(model.spec.number);
-    this.#holdings.leases.forget(model.spec.number);
+    this.#modelThreads.end(model);
+    this.#modelThreads.forget(model.spec.number);
+    this.#ownership.leases.forget(model.spec.number);
     // Numbers are never given again, so nobody will miss it.
-    if (model.lease?.batcher === this.key && !this.#holdings.leaving)
+    if (model.lease?.batcher === this.key && !this.#ownership.leaving)
       this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
   }
 
@@ -458,7 +459,7 @@ class Batcher implements Actor {
 
   #beat(): Partial<Heartbeat> {
     const load = Math.round(this.#loads.total);
-    return { offers: this.#dispatcher.currentOffers(), takes: this.#holdings.takes, load, ...this.#stalls.news() };
+    return { offers: this.#dispatcher.currentOffers(), takes: this.#ownership.takes, load, ...this.#stalls.news() };
   }
   #stats() {
     const { size: outstanding } = this.#dispatcher.outstanding;

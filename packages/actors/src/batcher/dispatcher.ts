@@ -24,11 +24,11 @@ import {
 } from "@tutti/units";
 import type { BatchCarrier } from "../ingress/batch-carrier.ts";
 import type { LocalActors } from "../ports.ts";
-import type { Station } from "../station.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
-import type { Allegiance } from "./allegiance.ts";
-import { OfferGate } from "./offer-gate.ts";
-import type { SampleMarks } from "./sample-marks.ts";
+import type { RankerRouter } from "./ranker-router.ts";
+import { OfferCoalescer } from "./offer-coalescer.ts";
+import type { SampleSelector } from "./sample-selector.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
 /** A batch that was dispatched and not yet reported done. */
@@ -60,43 +60,43 @@ export const ASKINGS_MAX = 4;
 /** Turns what ModelThreads decide into messages. */
 export class Dispatcher implements ModelEffects {
   readonly outstanding = new Map<BatchId, Outstanding>();
-  readonly #station: Station;
-  readonly #allegiance: Allegiance;
+  readonly #runtime: ActorRuntime;
+  readonly #router: RankerRouter;
   readonly #threads: ThreadTable;
-  readonly #marks: SampleMarks;
+  readonly #selector: SampleSelector;
   readonly #self: ActorKey;
   readonly #now: () => Instant;
-  readonly #gate: OfferGate;
+  readonly #coalescer: OfferCoalescer;
   readonly #local: LocalActors | undefined;
   readonly #responds = new Map<ActorKey, Micros>();
   readonly #secrets = new Map<ActorKey, Uint8Array>();
 
   constructor(options: {
-    readonly station: Station;
-    readonly allegiance: Allegiance;
+    readonly runtime: ActorRuntime;
+    readonly router: RankerRouter;
     readonly threads: ThreadTable;
-    readonly marks: SampleMarks;
+    readonly selector: SampleSelector;
     readonly self: ActorKey;
     readonly clock: Clock;
     readonly local: LocalActors | undefined;
   }) {
     this.#local = options.local;
-    this.#station = options.station;
-    this.#allegiance = options.allegiance;
+    this.#runtime = options.runtime;
+    this.#router = options.router;
     this.#threads = options.threads;
-    this.#marks = options.marks;
+    this.#selector = options.selector;
     this.#self = options.self;
     this.#now = () => options.clock.now();
-    this.#gate = new OfferGate(options.clock, (candidate) => {
+    this.#coalescer = new OfferCoalescer(options.clock, (candidate) => {
       const entry = this.#threads.get(candidate.thread);
-      const leader = this.#allegiance.leaderOf(entry);
+      const leader = this.#router.leaderOf(entry);
       // Without a leader nobody listens; the next one is told by "ranker-changed".
       if (leader === undefined) return;
-      this.#station.send(leader.key, CandidateOffered, candidate);
-      const successor = this.#allegiance.successorOf(entry);
-      if (successor !== undefined) this.#station.send(successor, CandidateOffered, candidate);
+      this.#runtime.send(leader.key, CandidateOffered, candidate);
+      const successor = this.#router.successorOf(entry);
+      if (successor !== undefined) this.#runtime.send(successor, CandidateOffered, candidate);
     });
-    options.station.onPacked(
+    options.runtime.onPacked(
       IngressIntroduced,
       wellFormed.ingressIntroduced,
       ({ ingress, secret, respond }, sender) => {
@@ -114,22 +114,22 @@ export class Dispatcher implements ModelEffects {
 
   /** The thread's leader is a new one: it has seen no offer of it. */
   unseen(thread: ThreadId): void {
-    this.#gate.voided(thread);
+    this.#coalescer.voided(thread);
   }
   /** The thread is about to offer to another leader. */
   withdraw(thread: ThreadId): void {
-    this.#gate.withdraw(thread);
+    this.#coalescer.withdraw(thread);
   }
   close(): void {
-    this.#gate.close();
+    this.#coalescer.close();
   }
   /** For heartbeats: what each thread offers now, so that a lost offer is repaired. */
   currentOffers(): Candidate[] {
-    return this.#gate.sent();
+    return this.#coalescer.sent();
   }
   forgetThread(thread: ThreadId): void {
-    this.#gate.forget(thread);
-    this.#marks.forget(thread);
+    this.#coalescer.forget(thread);
+    this.#selector.forget(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
   /** d_resp as the slowest ingress measures it. */
@@ -143,12 +143,12 @@ export class Dispatcher implements ModelEffects {
   }
 
   offer(candidate: Candidate): void {
-    this.#gate.offer(candidate);
+    this.#coalescer.offer(candidate);
   }
 
   /** When a grant that has come should have been sent. */
   dueAt(grant: Grant): Instant {
-    return this.#gate.dueAt(grant);
+    return this.#coalescer.dueAt(grant);
   }
 
   /** Whether batches may pull from it. */
@@ -158,10 +158,10 @@ export class Dispatcher implements ModelEffects {
 
   /** Gives back an accelerator that was granted to a thread which is no longer here, or no longer the leader's. */
   decline(grant: Grant, now: Instant): void {
-    const leader = this.#allegiance.leaders.withEpoch(grant.epoch);
+    const leader = this.#router.leaders.withEpoch(grant.epoch);
     if (leader === undefined || now > grant.validUntil) return;
     const { thread, gpu, term, offerSeq, epoch, grantSeq, freeAt } = grant;
-    this.#station.send(leader.key, GrantAnswered, {
+    this.#runtime.send(leader.key, GrantAnswered, {
       thread,
       gpu,
       term,
@@ -174,10 +174,10 @@ export class Dispatcher implements ModelEffects {
   }
 
   answerGrant(grant: Grant, used: boolean, freeAt: Instant, offerSeq: number): void {
-    this.#gate.voided(grant.thread);
-    const leader = this.#allegiance.leaders.withEpoch(grant.epoch);
+    this.#coalescer.voided(grant.thread);
+    const leader = this.#router.leaders.withEpoch(grant.epoch);
     if (leader === undefined) return;
-    this.#station.send(leader.key, GrantAnswered, {
+    this.#runtime.send(leader.key, GrantAnswered, {
       thread: grant.thread,
       gpu: grant.gpu,
       term: grant.term,
@@ -203,8 +203,8 @@ export class Dispatcher implements ModelEffects {
       token: carrier?.newToken() ?? this.#sign(ingress, batch, requests),
       count: requests.length,
     }));
-    const wanted = this.#marks.mark(batch, grant.sentAt);
-    if (wanted !== undefined) this.#station.send(grant.executor, SamplesWanted, wanted);
+    const wanted = this.#selector.mark(batch, grant.sentAt);
+    if (wanted !== undefined) this.#runtime.send(grant.executor, SamplesWanted, wanted);
     const message: BatchDispatched = {
       batchId: batch.batchId,
       thread: batch.thread,
@@ -213,7 +213,7 @@ export class Dispatcher implements ModelEffects {
       epoch: grant.epoch,
       grantSeq: grant.grantSeq,
       executor: grant.executor,
-      ranker: this.#allegiance.leaders.withEpoch(grant.epoch)?.key ?? this.#self,
+      ranker: this.#router.leaders.withEpoch(grant.epoch)?.key ?? this.#self,
       validUntil: grant.validUntil,
       grantedAt: grant.sentAt,
       sentAt: this.#now(),
@@ -225,7 +225,7 @@ export class Dispatcher implements ModelEffects {
       ingresses,
       requests: groups.flatMap((group) => group.requests),
     };
-    if (carrier?.carry(message, this.#self) !== true) this.#station.send(grant.executor, BatchDispatched, message);
+    if (carrier?.carry(message, this.#self) !== true) this.#runtime.send(grant.executor, BatchDispatched, message);
     const askAt = after(after(batch.startAt, batch.expectedRun), OVERDUE);
     this.outstanding.set(batch.batchId, {
       batchId: batch.batchId,
@@ -252,7 +252,7 @@ export class Dispatcher implements ModelEffects {
     if (entry !== undefined) entry[cause]++;
     // Less than nothing where a request says that it came later than it did.
     const refused = { thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) };
-    this.#station.send(request.ingress, RequestRefused, refused, "soon");
+    this.#runtime.send(request.ingress, RequestRefused, refused, "soon");
   }
 
   /** Asks what became of a batch that should have been reported long ago. */
@@ -260,7 +260,7 @@ export class Dispatcher implements ModelEffects {
     batch.askings++;
     batch.askAt = after(now, OVERDUE);
     const { batchId, thread, gpu, executor } = batch;
-    this.#station.send(executor, BatchAsked, { batchId, thread, gpu, executor });
+    this.#runtime.send(executor, BatchAsked, { batchId, thread, gpu, executor });
   }
 
   #sign(ingress: ActorKey, batch: DispatchedBatch, requests: readonly Request[]): Uint8Array {

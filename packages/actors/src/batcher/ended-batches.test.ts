@@ -1,4 +1,4 @@
-import { type BatchFinished, TOLD_BATCHES_MAX, readBatches } from "@tutti/protocol";
+import { type BatchFinished, REPORTED_BATCHES_MAX, readBatches } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { EndedBatches } from "./ended-batches.ts";
@@ -32,7 +32,7 @@ test("a batch that ended is told once, with the time since which its first reque
 
 test("no more batches are told than a report holds, and the others are counted", () => {
   const ended = new EndedBatches();
-  for (let i = 0; i < TOLD_BATCHES_MAX + 7; i++) ended.note(finished(5_000 + i), at(1_000));
+  for (let i = 0; i < REPORTED_BATCHES_MAX + 7; i++) ended.note(finished(5_000 + i), at(1_000));
   const read = readBatches(ended.told(at(99_000)).batches, at(99_000))!;
-  expect([read.batches.length, read.left]).toEqual([TOLD_BATCHES_MAX, 7]);
+  expect([read.batches.length, read.left]).toEqual([REPORTED_BATCHES_MAX, 7]);
 });

@@ -1,20 +1,26 @@
 /** Batches that ended since the last report, for people who look: the first so many, and how many besides. */
-import { type BatchFinished, TOLD_BATCHES_MAX, type ToldBatch, type ToldBatches, batchRow } from "@tutti/protocol";
+import {
+  type BatchFinished,
+  REPORTED_BATCHES_MAX,
+  type BatchReport,
+  type BatchReports,
+  batchRow,
+} from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
 
 export class EndedBatches {
-  #batches: ToldBatch[] = [];
+  #batches: BatchReport[] = [];
   #left = 0;
 
   /** @param firstAt - when the first of its requests came */
   note(finished: BatchFinished, firstAt: Instant): void {
-    if (this.#batches.length >= TOLD_BATCHES_MAX) return void this.#left++;
+    if (this.#batches.length >= REPORTED_BATCHES_MAX) return void this.#left++;
     const { thread, gpu, batchSize: size, failed, grantedAt, startedAt, finishedAt } = finished;
     this.#batches.push({ thread, gpu, size, failed, firstAt, grantedAt, startedAt, finishedAt });
   }
 
   /** What was noted since this was last asked. @param at - of the report */
-  told(at: Instant): { readonly batches?: ToldBatches } {
+  told(at: Instant): { readonly batches?: BatchReports } {
     if (this.#batches.length === 0) return {};
     const batches = { left: this.#left, rows: this.#batches.flatMap((batch) => batchRow(batch, at)) };
     this.#batches = [];

@@ -27,8 +27,8 @@ export interface ThreadEntry {
   /** Of those finished, the ones that could start only after more than was set aside for it. */
   lateStarts: number;
   /**
-   * Grants, and the total of what passed from when each was due (OfferGate.dueAt) until it was here: meanwhile more
-   * requests joined than were planned with.
+   * Grants, and the total of what passed from when each was due (OfferCoalescer.dueAt) until it was here: meanwhile
+   * more requests joined than were planned with.
    */
   grants: number;
   grantLagUs: number;
@@ -42,7 +42,7 @@ export interface ThreadEntry {
   unanswered: number;
   answerDueAt: Instant;
   askedAt: Instant;
-  /** Whether it was overloaded when ShareNotices last looked. */
+  /** Whether it was overloaded when QuotaPublisher last looked. */
   wasOverloaded: boolean;
 }
 

@@ -21,11 +21,11 @@ import {
   modelNumberOf,
 } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
-import type { Station } from "../station.ts";
-import type { AloneRuns } from "./alone-runs.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
+import type { IsolatedRuns } from "./isolated-runs.ts";
 import { endBatchSpan, startBatchSpan, traceTextOf } from "./batch-spans.ts";
-import { ComputeBook } from "./compute-book.ts";
-import type { GpuDesk } from "./gpu-desk.ts";
+import { ComputeStats } from "./compute-stats.ts";
+import type { GpuSlot } from "./gpu-slot.ts";
 import { Run } from "./run.ts";
 import type { ShadowRuns } from "./shadow-runs.ts";
 
@@ -34,13 +34,13 @@ export interface BatchRunnerOptions {
   readonly clock: Clock;
   readonly data: DataClient;
   readonly tracer: Tracer;
-  readonly station: Station;
+  readonly runtime: ActorRuntime;
   /** Sees what is run again alone. */
-  readonly alone: Pick<AloneRuns, "pulled" | "starts" | "ended">;
+  readonly isolatedRuns: Pick<IsolatedRuns, "pulled" | "starts" | "ended">;
   /** Sees what another version is asked too. */
   readonly shadows: Pick<ShadowRuns, "pulled" | "answered" | "ended">;
   /** The ranker should know that the accelerator is free at another time than planned. */
-  readonly onFreeAt: (desk: GpuDesk, freeAt: Instant) => void;
+  readonly onFreeAt: (slot: GpuSlot, freeAt: Instant) => void;
   /** It ran and was reported. */
   readonly onRan: (run: Run, startedAt: Instant) => void;
   /** Nothing is accepted any more. */
@@ -64,7 +64,7 @@ export class BatchRunner {
   /** By batcher and batch: each batcher counts its own. */
   readonly #runs = new Map<string, Run>();
   readonly #observed: BatchFinished[] = [];
-  readonly #computed = new ComputeBook();
+  readonly #computed = new ComputeStats();
   #abandoned = false;
 
   constructor(options: BatchRunnerOptions) {
@@ -75,7 +75,7 @@ export class BatchRunner {
     return this.#runs.size;
   }
   /** For reports: where the time of each thread's batches went. */
-  get computed(): ComputeBook {
+  get computed(): ComputeStats {
     return this.#computed;
   }
   has(batcher: ActorKey, batchId: BatchId): boolean {
@@ -90,12 +90,12 @@ export class BatchRunner {
   }
 
   /** @param accepted - with the rows, where they came with the batch */
-  accept({ batch, batcher, desk, model, rows }: AcceptedBatch): void {
+  accept({ batch, batcher, slot, model, rows }: AcceptedBatch): void {
     const now = this.#now();
-    const run = new Run({ batch, batcher, desk, model, at: now });
+    const run = new Run({ batch, batcher, slot, model, at: now });
     this.#runs.set(runKey(batcher, batch.batchId), run);
-    const news = desk.accept(batch.startAt, batch.expectedRun, now);
-    if (news !== undefined) this.#options.onFreeAt(desk, news);
+    const news = slot.accept(batch.startAt, batch.expectedRun, now);
+    if (news !== undefined) this.#options.onFreeAt(slot, news);
     if (rows === undefined || !isWhole(batch, rows)) return this.#pull(run);
     run.waiting = 0;
     this.#take(run, 0, rows);
@@ -105,7 +105,7 @@ export class BatchRunner {
   #take(run: Run, ingress: number, items: readonly PulledItem[]): void {
     const key = run.batch.ingresses[ingress]!.ingress;
     run.take(ingress, items);
-    this.#options.alone.pulled(run, key, items);
+    this.#options.isolatedRuns.pulled(run, key, items);
     this.#options.shadows.pulled(run, key, items);
   }
 
@@ -118,7 +118,7 @@ export class BatchRunner {
   /** Nobody waits for observations, so they travel together. */
   tellObserved(): void {
     for (const finished of this.#observed.splice(0))
-      this.#options.station.broadcast("profiler", BatchFinished, finished);
+      this.#options.runtime.broadcast("profiler", BatchFinished, finished);
   }
 
   #now(): Instant {
@@ -128,7 +128,7 @@ export class BatchRunner {
   /** X2: all ingresses at once; whoever does not answer in time costs only its own rows. */
   #pull(run: Run): void {
     const { batch } = run;
-    const { station, data, self, clock } = this.#options;
+    const { runtime, data, self, clock } = this.#options;
     const timeoutMs = Math.min(PULL_MS_MAX, Math.max(20, Math.ceil((batch.latest - run.receivedAt) / 1000) + 20));
     if (run.waiting === 0) return this.#start(run);
     if (run.waiting > 1) {
@@ -137,7 +137,7 @@ export class BatchRunner {
       run.cutOff.set(later(batch.latest, after(run.receivedAt, PULL_GRACE)));
     }
     batch.ingresses.forEach(({ ingress, token }, i) => {
-      const peer = { key: ingress, address: station.directory.get(ingress)?.address };
+      const peer = { key: ingress, address: runtime.registry.get(ingress)?.address };
       const seqs = run.seqsOf(i);
       const pull = {
         executor: self,
@@ -152,7 +152,7 @@ export class BatchRunner {
         if (run.started || this.#abandoned) return; // Too late: the batch runs without these rows.
         if ("items" in outcome) this.#take(run, i, outcome.items);
         else
-          station.log.warn(
+          runtime.log.warn(
             { batch: batch.batchId, failure: outcome.failure, items: seqs.length },
             "inputs could not be pulled",
           );
@@ -169,14 +169,14 @@ export class BatchRunner {
     if (run.rows === 0) return this.#finish(run, []);
     const model = run.model.spec.name;
     const bucket = run.batch.thread % 64;
-    this.#options.alone.starts(run);
+    this.#options.isolatedRuns.starts(run);
     const parts = run.parts();
     const outcomes: RunOutcome[] = [];
     let left = parts.length;
     // All at once: another batch must not come between the parts of one (T4).
     parts.forEach(({ rows, inputs, units }, i) => {
       const batch = { model, bucket, batchSize: rows.length, inputs, ...(units !== undefined && { units }) };
-      run.desk.engine.run(batch, (outcome) => {
+      run.slot.engine.run(batch, (outcome) => {
         outcomes[i] = outcome;
         if (--left === 0 && !this.#abandoned) this.#finish(run, outcomes);
       });
@@ -185,7 +185,7 @@ export class BatchRunner {
 
   /** @param outcomes - of the batch's parts, one for most models; none when no row was there */
   #finish(run: Run, outcomes: readonly RunOutcome[]): void {
-    const { batch, desk } = run;
+    const { batch, slot } = run;
     const finishedAt = this.#now();
     const took = micros(outcomes.reduce((sum, outcome) => sum + (outcome.kind === "ran" ? outcome.run : 0), 0));
     const startedAt = before(finishedAt, took);
@@ -197,14 +197,14 @@ export class BatchRunner {
     const pushedAt = this.#now();
     if (span !== undefined) endBatchSpan(this.#options.tracer, span, run, { ...ran, pushedAt });
     this.#computed.note(run, took, between(finishedAt, pushedAt));
-    desk.batches++;
-    desk.items += run.rows;
-    desk.failedItems += failed;
+    slot.batches++;
+    slot.items += run.rows;
+    slot.failedItems += failed;
     this.#runs.delete(runKey(run.batcher, batch.batchId));
-    const news = desk.finish(batch.expectedRun, took, finishedAt);
-    if (news !== undefined) this.#options.onFreeAt(desk, news);
+    const news = slot.finish(batch.expectedRun, took, finishedAt);
+    if (news !== undefined) this.#options.onFreeAt(slot, news);
     this.#reportFinished(run, { startedAt, finishedAt, took, failed });
-    this.#options.alone.ended(run, outcomes);
+    this.#options.isolatedRuns.ended(run, outcomes);
     this.#options.shadows.ended(run);
     if (outcomes.some(({ kind }) => kind === "ran")) this.#options.onRan(run, startedAt);
     if (this.#runs.size === 0) this.#options.onIdle();
@@ -217,7 +217,7 @@ export class BatchRunner {
     ran: Pick<Ran, "startedAt" | "finishedAt" | "took"> & { readonly trace: string | undefined },
   ): number {
     const { batch } = run;
-    const { data, self, station } = this.#options;
+    const { data, self, runtime } = this.#options;
     let failed = 0;
     batch.ingresses.forEach(({ ingress, token }, i) => {
       const items = run.results(i, outcomes);
@@ -226,7 +226,7 @@ export class BatchRunner {
         for (const item of items) if (item.outputs === undefined) failed++;
         this.#options.shadows.answered(run, ingress, items);
       }
-      const address = station.directory.get(ingress)?.address;
+      const address = runtime.registry.get(ingress)?.address;
       data.push(
         { key: ingress, address },
         {
@@ -264,7 +264,7 @@ export class BatchRunner {
       finishedAt: ran.finishedAt,
       run: ran.took,
     };
-    this.#options.station.send(run.batcher, BatchFinished, finished, "soon");
+    this.#options.runtime.send(run.batcher, BatchFinished, finished, "soon");
     if (run.rows > 0 && ran.took > 0 && this.#observed.length < OBSERVED_MAX) this.#observed.push(finished);
   }
 }
@@ -279,7 +279,7 @@ interface Ran {
 export interface AcceptedBatch {
   readonly batch: BatchDispatched;
   readonly batcher: ActorKey;
-  readonly desk: GpuDesk;
+  readonly slot: GpuSlot;
   readonly model: CatalogModel;
   readonly rows: readonly PulledItem[] | undefined;
 }

@@ -1,11 +1,11 @@
 import type { StatsReported } from "@tutti/protocol";
-import type { GpuDesk } from "./gpu-desk.ts";
+import type { GpuSlot } from "./gpu-slot.ts";
 
 type PerThread = NonNullable<StatsReported["perThread"]>;
 
 /** @param threads - whoever compares reports finds a thread once, so rows of the same one are joined */
 export function executorFigures(
-  desks: Iterable<GpuDesk>,
+  desks: Iterable<GpuSlot>,
   models: number,
   epoch: number,
   more: Readonly<Record<string, number>>,
@@ -14,12 +14,12 @@ export function executorFigures(
   let batches = 0;
   let items = 0;
   let failedItems = 0;
-  const perGpu = [...desks].map((desk) => {
-    batches += desk.batches;
-    items += desk.items;
-    failedItems += desk.failedItems;
-    const { busyUs, accepted, refusedBatches: refused } = desk;
-    return { gpu: desk.gpu, figures: { busyUs, batches: desk.batches, items: desk.items, accepted, refused } };
+  const perGpu = [...desks].map((slot) => {
+    batches += slot.batches;
+    items += slot.items;
+    failedItems += slot.failedItems;
+    const { busyUs, accepted, refusedBatches: refused } = slot;
+    return { gpu: slot.gpu, figures: { busyUs, batches: slot.batches, items: slot.items, accepted, refused } };
   });
   const perThread = threads.length === 0 ? {} : { perThread: joined(threads) };
   return { figures: { batches, items, failedItems, models, epoch, ...more }, perGpu, ...perThread };

@@ -5,7 +5,7 @@ import { type GpuId, type Instant, type ThreadId, actorKey, between, instant, mi
 import type { Engine } from "@tutti/engine";
 import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
 import { Fence } from "./fence.ts";
-import { GpuDesk } from "./gpu-desk.ts";
+import { GpuSlot } from "./gpu-slot.ts";
 
 const spec: ModelSpec = {
   name: "vad",
@@ -100,22 +100,22 @@ test("one batch per grant, and nothing of an older epoch, term or sequence, nor 
 });
 
 test("the ranker is told when an accelerator will be free at another time than planned, and only then", () => {
-  const desk = new GpuDesk(0 as GpuId, {} as Engine);
+  const slot = new GpuSlot(0 as GpuId, {} as Engine);
   const at = (us: number): Instant => instant(1_000_000 + us);
-  expect(desk.accept(at(100), micros(5_000), at(0))).toBeUndefined();
-  expect(desk.accept(at(5_100), micros(5_000), at(4_000))).toBeUndefined();
-  expect(desk.finish(micros(5_000), micros(4_990), at(5_050))).toBeUndefined();
-  expect(desk.finish(micros(5_000), micros(3_000), at(8_050))).toBe(at(8_050));
-  expect(desk.accept(at(8_000), micros(5_000), at(9_000))).toBe(at(14_000));
-  expect(desk.freeAt(at(9_500))).toBe(at(14_000));
+  expect(slot.accept(at(100), micros(5_000), at(0))).toBeUndefined();
+  expect(slot.accept(at(5_100), micros(5_000), at(4_000))).toBeUndefined();
+  expect(slot.finish(micros(5_000), micros(4_990), at(5_050))).toBeUndefined();
+  expect(slot.finish(micros(5_000), micros(3_000), at(8_050))).toBe(at(8_050));
+  expect(slot.accept(at(8_000), micros(5_000), at(9_000))).toBe(at(14_000));
+  expect(slot.freeAt(at(9_500))).toBe(at(14_000));
 });
 
 test("an accelerator whose runs are overdue and that takes no more is free for nobody before a run could have passed, or one ends", () => {
-  const desk = new GpuDesk(0 as GpuId, {} as Engine);
+  const slot = new GpuSlot(0 as GpuId, {} as Engine);
   const at = (us: number): Instant => instant(1_000_000 + us);
-  for (let i = 0; i < 4; i++) desk.accept(at(0), micros(300), at(0));
+  for (let i = 0; i < 4; i++) slot.accept(at(0), micros(300), at(0));
   const [now, lead] = [at(1_300), micros(1_000)];
-  expect(between(now, desk.freeAt(now))).toBeLessThan(lead); // It would be granted at once.
-  expect(desk.turnAway(now, lead, micros(300))).toBe(at(2_600));
-  expect(desk.finish(micros(300), micros(1_350), at(1_350))).toBe(at(2_250));
+  expect(between(now, slot.freeAt(now))).toBeLessThan(lead); // It would be granted at once.
+  expect(slot.turnAway(now, lead, micros(300))).toBe(at(2_600));
+  expect(slot.finish(micros(300), micros(1_350), at(1_350))).toBe(at(2_250));
 });

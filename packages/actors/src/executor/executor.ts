@@ -42,24 +42,24 @@ import {
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import { plausible } from "../plausible.ts";
 import type { Actor } from "../ports.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
-import { AloneRuns } from "./alone-runs.ts";
+import { IsolatedRuns } from "./isolated-runs.ts";
 import { BatchRunner } from "./batch-runner.ts";
 import { executorFigures } from "./executor-figures.ts";
 import type { ExecutorConfig, ExecutorPorts } from "./executor-ports.ts";
 import { Fence } from "./fence.ts";
-import { GpuDesk } from "./gpu-desk.ts";
-import { HoldGate } from "./hold-gate.ts";
+import { GpuSlot } from "./gpu-slot.ts";
+import { StandbyGate } from "./standby-gate.ts";
 import { inventoryOf } from "./inventory.ts";
-import { Membership } from "./membership.ts";
-import { ModelKeeper, type ModelReport } from "./model-keeper.ts";
+import { RankerLink } from "./ranker-link.ts";
+import { ModelLoader, type ModelReport } from "./model-loader.ts";
 import { Prober } from "./prober.ts";
-import { Residence } from "./residence.ts";
+import { ModelResidency } from "./model-residency.ts";
 import type { Run } from "./run.ts";
 import { SampleRows } from "./sample-rows.ts";
 import { ShadowRuns } from "./shadow-runs.ts";
-import { StrikeBook } from "./strike-book.ts";
+import { ModelFaultLog } from "./model-fault-log.ts";
 import {
   type EngineDeath,
   RUN_LIMIT_UNKNOWN,
@@ -89,21 +89,21 @@ class Executor implements Actor {
   readonly key: ActorKey;
   readonly #ports: ExecutorPorts;
   readonly #config: ExecutorConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
-  readonly #keeper: ModelKeeper;
+  readonly #loader: ModelLoader;
   readonly #prober: Prober;
   readonly #samples: SampleRows;
-  readonly #membership: Membership;
-  readonly #residence: Residence;
+  readonly #rankerLink: RankerLink;
+  readonly #residency: ModelResidency;
   readonly #fence: Fence;
-  readonly #desks = new Map<GpuId, GpuDesk>();
-  readonly #alone: AloneRuns;
+  readonly #slots = new Map<GpuId, GpuSlot>();
+  readonly #isolatedRuns: IsolatedRuns;
   readonly #shadows: ShadowRuns;
   readonly #runner: BatchRunner;
-  readonly #strikes: StrikeBook;
+  readonly #faultLog: ModelFaultLog;
   readonly #reporting: Stop;
-  #gate: HoldGate | undefined;
+  #standbyGate: StandbyGate | undefined;
   /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
   #starting = true;
   #loading = false;
@@ -119,118 +119,118 @@ class Executor implements Actor {
       config.key,
       ports.engines.map(({ gpu }) => gpu),
     );
-    this.#station = new Station(ports, config, {
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "executor",
       listensTo: ["ingress", "ranker"],
-      beat: () => ({ gpus: this.#membership.states() }),
+      beat: () => ({ gpus: this.#rankerLink.states() }),
       stats: () => this.#stats(),
-      onBeat: (peer) => this.#membership.hearBeat(peer),
+      onBeat: (peer) => this.#rankerLink.hearBeat(peer),
       onLost: (peer) => peer.role === "ingress" && ports.data.forget(peer.key),
     });
-    for (const { gpu, engine } of ports.engines) this.#desks.set(gpu, new GpuDesk(gpu, this.#watched(gpu, engine)));
-    this.#membership = new Membership({
+    for (const { gpu, engine } of ports.engines) this.#slots.set(gpu, new GpuSlot(gpu, this.#watched(gpu, engine)));
+    this.#rankerLink = new RankerLink({
       self: config.key,
-      station: this.#station,
+      runtime: this.#runtime,
       store: ports.store,
       clock: ports.clock,
       fence: this.#fence,
-      desks: this.#desks,
+      slots: this.#slots,
       subCluster: config.subCluster ?? DEFAULT_SUB_CLUSTER,
       serving: () => this.#serving,
     });
-    this.#strikes = new StrikeBook({ store: ports.store, clock: ports.clock, log: this.#station.log });
-    this.#samples = new SampleRows(ports.store, this.#station.log);
-    this.#keeper = new ModelKeeper({
+    this.#faultLog = new ModelFaultLog({ store: ports.store, clock: ports.clock, log: this.#runtime.log });
+    this.#samples = new SampleRows(ports.store, this.#runtime.log);
+    this.#loader = new ModelLoader({
       store: ports.store,
       clock: ports.clock,
-      engines: [...this.#desks.values()].map(({ engine }) => engine),
-      log: this.#station.log,
+      engines: [...this.#slots.values()].map(({ engine }) => engine),
+      log: this.#runtime.log,
       samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
       report: (report) => this.#report(report),
       onBusy: (busy) => this.#onLoading(busy),
     });
     this.#prober = this.#createProber();
-    this.#alone = this.#createAloneRuns();
+    this.#isolatedRuns = this.#createIsolatedRuns();
     this.#shadows = this.#createShadowRuns();
     this.#runner = new BatchRunner({
       self: config.key,
       clock: ports.clock,
       data: ports.data,
       tracer: ports.telemetry.tracer,
-      station: this.#station,
-      ...{ alone: this.#alone, shadows: this.#shadows },
-      onFreeAt: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
+      runtime: this.#runtime,
+      ...{ isolatedRuns: this.#isolatedRuns, shadows: this.#shadows },
+      onFreeAt: (slot, freeAt) => this.#rankerLink.tellFree(slot, freeAt),
       onRan: (run, startedAt) => this.#onRan(run, startedAt),
       onIdle: () => this.#endIfDrained(),
     });
-    this.#catalog = new Catalog(ports.store, this.#station.log, {
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model) => this.#onModel(model),
-      onGone: (model) => this.#residence.onGone(model),
+      onGone: (model) => this.#residency.onGone(model),
     });
-    this.#residence = this.#createResidence();
+    this.#residency = this.#createModelResidency();
     this.#listen();
     this.#reporting = ports.clock.every(seconds(1), () => {
       this.#reportUnready();
       this.#checkTerms();
       this.#tellInventory();
       this.#runner.tellObserved();
-      this.#alone.tell();
-      this.#keeper.retry();
+      this.#isolatedRuns.tell();
+      this.#loader.retry();
     });
     // Before anything is loaded: one of the models may end this one too.
-    this.#strikes.confess(ports.lastRuns ?? [], config.host, () => this.#open(ready));
+    this.#faultLog.confess(ports.lastRuns ?? [], config.host, () => this.#open(ready));
   }
 
   #open(ready: () => void): void {
-    this.#residence.open(() =>
+    this.#residency.open(() =>
       this.#catalog.open(() => {
-        this.#station.open();
+        this.#runtime.open();
         this.#shadows.open();
         for (const { spec } of this.#catalog.models()) this.#samples.want(spec);
-        this.#residence.begin();
-        this.#keeper.whenIdle(() => {
+        this.#residency.begin();
+        this.#loader.whenIdle(() => {
           this.#starting = false;
-          this.#gate = this.#createGate(ready);
-          this.#membership.open();
+          this.#standbyGate = this.#createGate(ready);
+          this.#rankerLink.open();
           this.#tellInventory();
-          if (this.#gate === undefined) this.#ports.bus.flush(() => ready());
-          else this.#gate.look(this.#couldServe);
+          if (this.#standbyGate === undefined) this.#ports.bus.flush(() => ready());
+          else this.#standbyGate.look(this.#couldServe);
         });
       }),
     );
   }
 
-  #createGate(ready: () => void): HoldGate | undefined {
+  #createGate(ready: () => void): StandbyGate | undefined {
     const { held, bus } = this.#ports;
     if (held === undefined) return undefined;
-    const gate = new HoldGate({
+    const standbyGate = new StandbyGate({
       onLoaded: () => bus.flush(() => ready()),
-      onReleased: () => this.#membership.changed(),
+      onReleased: () => this.#rankerLink.changed(),
     });
-    held(() => gate.release());
-    return gate;
+    held(() => standbyGate.release());
+    return standbyGate;
   }
 
   #createProber(): Prober {
     return new Prober({
       clock: this.#ports.clock,
-      specOf: (name) => this.#keeper.get(name)?.spec,
+      specOf: (name) => this.#loader.get(name)?.spec,
       samplesOf: (name, bucket) => this.#samples.rows(name, bucket),
-      done: (measured) => this.#station.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
-      onOccupied: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
+      done: (measured) => this.#runtime.broadcast("profiler", ProfileMeasured, { ...measured, executor: this.key }),
+      onOccupied: (slot, freeAt) => this.#rankerLink.tellFree(slot, freeAt),
     });
   }
 
-  #createResidence(): Residence {
+  #createModelResidency(): ModelResidency {
     const { clock, store, engines } = this.#ports;
     const { subCluster, memoryBytesMax, lingerFor, keptFor } = this.#config;
-    return new Residence({
+    return new ModelResidency({
       clock,
       store,
-      log: this.#station.log,
+      log: this.#runtime.log,
       catalog: () => this.#catalog,
-      keeper: this.#keeper,
-      membership: this.#membership,
+      loader: this.#loader,
+      rankerLink: this.#rankerLink,
       gpus: engines.map(({ gpu }) => gpu),
       home: subCluster ?? DEFAULT_SUB_CLUSTER,
       memoryBytesMax: memoryBytesMax ?? MEMORY_UNBOUNDED,
@@ -238,44 +238,44 @@ class Executor implements Actor {
       lingerFor: lingerFor ?? LINGER_FOR,
       keptFor: keptFor ?? KEPT_FOR,
       onChange: () => {
-        this.#membership.changed();
+        this.#rankerLink.changed();
         this.#tellInventory();
-        this.#gate?.look(this.#couldServe);
+        this.#standbyGate?.look(this.#couldServe);
       },
     });
   }
 
-  #createAloneRuns(): AloneRuns {
-    return new AloneRuns({
+  #createIsolatedRuns(): IsolatedRuns {
+    return new IsolatedRuns({
       self: this.key,
-      station: this.#station,
+      runtime: this.#runtime,
       clock: this.#ports.clock,
-      leader: () => this.#membership.leader,
-      desks: this.#desks,
+      leader: () => this.#rankerLink.leader,
+      slots: this.#slots,
       sequence: (gpu) => this.#fence.sequence(gpu),
       modelOf: (thread) => {
         const model = this.#catalog.ofThread(thread);
-        return model === undefined || this.#keeper.get(model.spec.name) === undefined ? undefined : model;
+        return model === undefined || this.#loader.get(model.spec.name) === undefined ? undefined : model;
       },
       mayAsk: () => this.#serving,
       share: this.#config.aloneShare ?? ALONE_SHARE,
-      onOccupied: (desk, freeAt) => this.#membership.tellFree(desk, freeAt),
+      onOccupied: (slot, freeAt) => this.#rankerLink.tellFree(slot, freeAt),
     });
   }
 
   #createShadowRuns(): ShadowRuns {
     return new ShadowRuns({
-      ...{ store: this.#ports.store, log: this.#station.log, catalog: () => this.#catalog },
-      isLoaded: ({ spec }) => this.#keeper.get(spec.name)?.spec.number === spec.number,
+      ...{ store: this.#ports.store, log: this.#runtime.log, catalog: () => this.#catalog },
+      isLoaded: ({ spec }) => this.#loader.get(spec.name)?.spec.number === spec.number,
       now: () => this.#now(),
-      shelve: (row) => this.#alone.shelveCopy(row),
+      shelve: (row) => this.#isolatedRuns.shelveCopy(row),
     });
   }
 
   #stats(): ReturnType<typeof executorFigures> {
-    const [models, more] = [this.#keeper.reports().length, this.#alone.figures()];
+    const [models, more] = [this.#loader.reports().length, this.#isolatedRuns.figures()];
     const threads = [...this.#runner.computed.perThread(), ...this.#shadows.perThread()];
-    return executorFigures(this.#desks.values(), models, this.#fence.epoch, more, threads);
+    return executorFigures(this.#slots.values(), models, this.#fence.epoch, more, threads);
   }
 
   #watched(gpu: GpuId, engine: Engine): WatchedEngine {
@@ -300,17 +300,17 @@ class Executor implements Actor {
   drain(done: () => void): void {
     this.#draining = "lingering";
     this.#prober.stop();
-    this.#alone.stop();
-    this.#residence.stop();
-    this.#station.beat(); // The ranker grants us nothing more; what it has granted still comes, and runs (T9).
+    this.#isolatedRuns.stop();
+    this.#residency.stop();
+    this.#runtime.beat(); // The ranker grants us nothing more; what it has granted still comes, and runs (T9).
     this.#drained = () => {
       this.#drained = undefined;
-      let left = this.#desks.size;
+      let left = this.#slots.size;
       const stopped = (): void => {
         left--;
         if (left === 0) this.#ports.data.close(() => this.#stop(done));
       };
-      for (const desk of this.#desks.values()) desk.engine.stop(stopped);
+      for (const slot of this.#slots.values()) slot.engine.stop(stopped);
     };
     const lingering = this.#ports.clock.alarm(() => {
       if (this.#draining === "lingering") this.#draining = "done";
@@ -325,93 +325,93 @@ class Executor implements Actor {
     this.#reporting.stop();
     this.#shadows.close();
     this.#catalog.close();
-    this.#station.close(done);
+    this.#runtime.close(done);
   }
 
   #now(): Instant {
     return this.#ports.clock.now();
   }
   get #couldServe(): boolean {
-    return !this.#starting && !this.#loading && this.#residence.serves && this.#draining === "no";
+    return !this.#starting && !this.#loading && this.#residency.serves && this.#draining === "no";
   }
   get #serving(): boolean {
-    return this.#couldServe && this.#gate?.isHeld !== true;
+    return this.#couldServe && this.#standbyGate?.isHeld !== true;
   }
 
   #listen(): void {
-    const { reader } = this.#station;
+    const { reader } = this.#runtime;
     const { batch: isPlausible } = plausible(() => this.#now());
-    this.#station.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
+    this.#runtime.onPacked(BatchDispatched, isPlausible, (batch, sender) => this.#onBatch(batch, sender));
     this.#ports.data.onBatch?.((batch, sender, rows) => isPlausible(batch) && this.#onBatch(batch, sender, rows));
     reader.on(BatchAsked, ({ batchId, thread, gpu }, sender) => {
       // Unknown: refused, lost, or finished with the report lost. Putting its requests back is right for the first two
       // and harmless for the third.
       if (!this.#runner.has(sender, batchId)) this.#refuse({ batchId, thread, gpu }, "expired", sender);
     });
-    this.#station.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
-      const desk = this.#desks.get(wanted.gpu);
-      if (desk !== undefined && this.#draining === "no") this.#prober.want(wanted, desk);
+    this.#runtime.onPacked(ProfileWanted, wellFormed.profileWanted, (wanted) => {
+      const slot = this.#slots.get(wanted.gpu);
+      if (slot !== undefined && this.#draining === "no") this.#prober.want(wanted, slot);
     });
   }
 
   #onRan({ model: { spec } }: Run, startedAt: Instant): void {
     const { faults } = this.#catalog.get(spec.name) ?? {};
-    if (faults?.number === spec.number && faults.strikes.length > 0) this.#strikes.clear(spec, startedAt);
+    if (faults?.number === spec.number && faults.strikes.length > 0) this.#faultLog.clear(spec, startedAt);
   }
 
   /** @param rows - where they came with it */
   #onBatch(batch: BatchDispatched, sender: ActorKey, rows?: readonly PulledItem[]): void {
     const now = this.#now();
-    const desk = this.#desks.get(batch.gpu);
+    const slot = this.#slots.get(batch.gpu);
     const model = this.#catalog.ofThread(batch.thread);
-    const loaded = model === undefined ? undefined : this.#keeper.get(model.spec.name);
-    if (desk === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
-    if (this.#draining === "done") return this.#turnAway(batch, desk, "draining", sender);
+    const loaded = model === undefined ? undefined : this.#loader.get(model.spec.name);
+    if (slot === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
+    if (this.#draining === "done") return this.#turnAway(batch, slot, "draining", sender);
     if (this.#runner.has(sender, batch.batchId)) return; // Repeated on the way.
     // Also for another version of it, with other buckets or smaller batches.
     if (loaded === undefined || !fits(batch, loaded.spec))
-      return this.#turnAway(batch, desk, "model-not-loaded", sender);
-    if (desk.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, desk, "full", sender);
+      return this.#turnAway(batch, slot, "model-not-loaded", sender);
+    if (slot.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, slot, "full", sender);
     const refusal = this.#fence.admit(batch, now);
-    if (refusal !== undefined) return this.#turnAway(batch, desk, refusal, sender);
-    this.#runner.accept({ batch, batcher: sender, desk, model: loaded, rows });
+    if (refusal !== undefined) return this.#turnAway(batch, slot, refusal, sender);
+    this.#runner.accept({ batch, batcher: sender, slot, model: loaded, rows });
   }
 
   /** Refuses a batch whose grant is used up by that: the ranker counts on the time that it would have taken. */
-  #turnAway(batch: BatchDispatched, desk: GpuDesk, reason: BatchRefusal, to: ActorKey): void {
-    desk.refusedBatches++;
+  #turnAway(batch: BatchDispatched, slot: GpuSlot, reason: BatchRefusal, to: ActorKey): void {
+    slot.refusedBatches++;
     this.#refuse(batch, reason, to);
     if (batch.executor !== this.key || batch.epoch !== this.#fence.epoch) return;
     if (batch.grantSeq <= this.#fence.sequence(batch.gpu)) return;
     this.#fence.raiseSequence(batch.gpu, batch.grantSeq);
-    this.#membership.tellFree(desk, this.#freeAfter(batch, desk, reason));
+    this.#rankerLink.tellFree(slot, this.#freeAfter(batch, slot, reason));
   }
 
   /** What is refused for the executor's own state would be granted again at once, and refused again. */
-  #freeAfter({ grantedAt, startAt, expectedRun }: BatchDispatched, desk: GpuDesk, reason: BatchRefusal): Instant {
+  #freeAfter({ grantedAt, startAt, expectedRun }: BatchDispatched, slot: GpuSlot, reason: BatchRefusal): Instant {
     const now = this.#now();
-    if (reason !== "full" && reason !== "model-not-loaded") return desk.freeAt(now);
-    return desk.turnAway(now, between(grantedAt, startAt), expectedRun);
+    if (reason !== "full" && reason !== "model-not-loaded") return slot.freeAt(now);
+    return slot.turnAway(now, between(grantedAt, startAt), expectedRun);
   }
 
   #refuse(batch: Pick<BatchDispatched, "batchId" | "thread" | "gpu">, reason: BatchRefusal, to: ActorKey): void {
     const { batchId, thread, gpu } = batch;
-    this.#station.send(to, BatchRefused, { batchId, thread, gpu, reason: BATCH_REFUSALS.indexOf(reason) });
+    this.#runtime.send(to, BatchRefused, { batchId, thread, gpu, reason: BATCH_REFUSALS.indexOf(reason) });
   }
 
   #onLoading(loading: boolean): void {
     if (this.#loading === loading) return;
     this.#loading = loading;
-    if (!loading) this.#residence.onIdle();
-    this.#membership.changed();
+    if (!loading) this.#residency.onIdle();
+    this.#rankerLink.changed();
     if (!loading) this.#tellInventory();
-    this.#gate?.look(this.#couldServe);
+    this.#standbyGate?.look(this.#couldServe);
   }
 
   #onModel(model: CatalogModel): void {
     if (this.#catalog.ready) {
       this.#samples.want(model.spec);
-      this.#residence.onModel(model);
+      this.#residency.onModel(model);
     }
     const { spec, lease } = model;
     for (let bucket = 0; lease !== undefined && bucket < spec.buckets.length; bucket++)
@@ -433,7 +433,7 @@ class Executor implements Actor {
     this.#dead = true;
     this.#draining = "done";
     this.#runner.abandon();
-    this.#station.log.error({ model: name, gpu, doing, how, reason }, "the engine is unusable; this executor ends");
+    this.#runtime.log.error({ model: name, gpu, doing, how, reason }, "the engine is unusable; this executor ends");
     const model = this.#catalog.get(name)?.spec;
     let left = 2;
     let ended = false;
@@ -445,41 +445,41 @@ class Executor implements Actor {
     const ready = (): void => void (--left === 0 && end());
     this.#ports.clock.alarm(end).set(after(this.#now(), LAST_WORDS));
     this.#prober.stop();
-    this.#alone.stop();
+    this.#isolatedRuns.stop();
     this.#stop(ready);
     const strike = { executor: this.key, host: this.#config.host, gpu, doing, how, startedAt };
     if (model === undefined) ready();
-    else this.#strikes.record(model, strike, ready);
+    else this.#faultLog.record(model, strike, ready);
   }
 
   /** For whoever places models, and whoever waits for them. */
   #tellInventory(): void {
     if (this.#starting || this.#dead) return;
-    const { subCluster } = this.#membership;
+    const { subCluster } = this.#rankerLink;
     const { memoryBytesMax } = this.#config;
     const inventory = inventoryOf({
       key: this.key,
-      desks: this.#desks,
+      slots: this.#slots,
       subCluster,
       memoryBytesMax,
-      keeper: this.#keeper,
+      loader: this.#loader,
     });
-    this.#station.broadcast("planner", ExecutorInventory, inventory, "upkeep");
-    this.#station.broadcast("profiler", ExecutorInventory, inventory, "upkeep");
+    this.#runtime.broadcast("planner", ExecutorInventory, inventory, "upkeep");
+    this.#runtime.broadcast("profiler", ExecutorInventory, inventory, "upkeep");
   }
 
   #report(report: ModelReport): void {
     const type = this.#ports.engines[0]?.engine.type ?? "none";
-    this.#station.broadcast("profiler", ModelReported, {
+    this.#runtime.broadcast("profiler", ModelReported, {
       ...report,
       executor: this.key,
-      gpus: [...this.#desks.keys()],
+      gpus: [...this.#slots.keys()],
       type,
     });
   }
   /** A profiler that started after us, or missed a report, hears it again until it has made up its mind. */
   #reportUnready(): void {
-    for (const report of this.#keeper.reports()) {
+    for (const report of this.#loader.reports()) {
       const state = this.#catalog.get(report.model)?.status?.state;
       const isDecided = state === "refused" || state === "failed" || state === "quarantined";
       if (!isDecided && (state !== "ready" || report.state === "failed")) this.#report(report);

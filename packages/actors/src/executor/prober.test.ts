@@ -3,7 +3,7 @@ import { VirtualClock } from "@tutti/clock";
 import type { Engine } from "@tutti/engine";
 import type { ModelSpec, ProfileMeasured } from "@tutti/protocol";
 import { type GpuId, after, actorKey, micros, millis, seconds } from "@tutti/units";
-import { GpuDesk } from "./gpu-desk.ts";
+import { GpuSlot } from "./gpu-slot.ts";
 import { Prober } from "./prober.ts";
 
 const spec: ModelSpec = {
@@ -36,7 +36,7 @@ function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs
         .alarm(() => done({ kind: "ran", run: millis(runMs), outputs: [], failedRows: [] }))
         .set(after(clock.now(), millis(runMs))),
   };
-  const desk = new GpuDesk(0 as GpuId, engine as Engine);
+  const slot = new GpuSlot(0 as GpuId, engine as Engine);
   let measured: Omit<ProfileMeasured, "executor"> | undefined;
   const start = clock.now();
   let end = start;
@@ -51,8 +51,8 @@ function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs
     },
   });
   if (isServing) {
-    desk.accept(clock.now(), micros(1), clock.now());
-    desk.finish(micros(1), micros(1), clock.now());
+    slot.accept(clock.now(), micros(1), clock.now());
+    slot.finish(micros(1), micros(1), clock.now());
   }
   prober.want(
     {
@@ -65,7 +65,7 @@ function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs
       runs: 20,
       budget: BUDGET,
     },
-    desk,
+    slot,
   );
   clock.advanceTo(after(start, seconds(8)));
   return { tookMs: (end - start) / 1_000, runs: measured?.samples.map((sample) => sample.runs.length) ?? [] };

@@ -1,7 +1,7 @@
 import type { Alarm, Clock } from "@tutti/clock";
 import type { ModelSpec, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, before, micros, millis, seconds } from "@tutti/units";
-import type { GpuDesk } from "./gpu-desk.ts";
+import type { GpuSlot } from "./gpu-slot.ts";
 import { someInputs } from "./warm-runs.ts";
 
 export interface ProberOptions {
@@ -11,7 +11,7 @@ export interface ProberOptions {
   readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
   readonly done: (measured: Omit<ProfileMeasured, "executor">) => void;
   /** The accelerator is taken until then without a grant, so that the ranker grants nothing meanwhile. */
-  readonly onOccupied: (desk: GpuDesk, freeAt: Instant) => void;
+  readonly onOccupied: (slot: GpuSlot, freeAt: Instant) => void;
 }
 
 /** Probes that wait; beyond, new ones are turned away and asked for again (T7). */
@@ -35,14 +35,14 @@ export class Prober {
     this.#alarm = options.clock.alarm(() => this.#next());
   }
 
-  want(wanted: ProfileWanted, desk: GpuDesk): void {
+  want(wanted: ProfileWanted, slot: GpuSlot): void {
     const known = this.#queue.some(
-      ({ wanted: other, desk: at }) => at === desk && other.number === wanted.number && other.bucket === wanted.bucket,
+      ({ wanted: other, slot: at }) => at === slot && other.number === wanted.number && other.bucket === wanted.bucket,
     );
     if (known || this.#queue.length >= PROBES_MAX) return;
     this.#queue.push({
       wanted,
-      desk,
+      slot,
       samples: [],
       sizeIndex: 0,
       spentUs: 0,
@@ -68,11 +68,11 @@ export class Prober {
     const batchSize = probe.wanted.batchSizes[probe.sizeIndex];
     if (batchSize === undefined) return this.#finish(probe, "");
     const now = this.#options.clock.now();
-    if (probe.desk.accepted > 0) return this.#alarm.set(after(now, millis(2)));
+    if (probe.slot.accepted > 0) return this.#alarm.set(after(now, millis(2)));
     this.#running = true;
     const until = after(now, micros(Math.round(probe.lastUs * 1.5)));
-    probe.desk.occupy(until);
-    this.#options.onOccupied(probe.desk, until);
+    probe.slot.occupy(until);
+    this.#options.onOccupied(probe.slot, until);
     const rows = this.#options.samplesOf(spec.name, probe.wanted.bucket);
     const { inputs, units } = someInputs(spec, {
       bucket: probe.wanted.bucket,
@@ -82,16 +82,16 @@ export class Prober {
     });
     const { bucket } = probe.wanted;
     const batch = { model: spec.name, bucket, batchSize, inputs, ...(units && { units }) };
-    probe.desk.engine.run(batch, (outcome) => {
+    probe.slot.engine.run(batch, (outcome) => {
       this.#running = false;
       const at = this.#options.clock.now();
-      probe.desk.vacate(at);
-      this.#options.onOccupied(probe.desk, probe.desk.freeAt(at));
+      probe.slot.vacate(at);
+      this.#options.onOccupied(probe.slot, probe.slot.freeAt(at));
       if (outcome.kind === "failed") return this.#finish(probe, outcome.reason);
       note(probe, batchSize, outcome.run);
       // The first run of a size warms the engine up and tells nothing.
       const isWarmUp = probe.samples.at(-1)?.runs.length === 0;
-      const isServing = probe.desk.isUsedSince(before(at, SERVES));
+      const isServing = probe.slot.isUsedSince(before(at, SERVES));
       this.#alarm.set(after(at, isServing && !isWarmUp ? outcome.run : micros(0)));
     });
   }
@@ -99,7 +99,7 @@ export class Prober {
   #finish(probe: Probe, failure: string): void {
     this.#queue.shift();
     const { gpu, model, number, bucket } = probe.wanted;
-    this.#options.done({ gpu, type: probe.desk.engine.type, model, number, bucket, samples: probe.samples, failure });
+    this.#options.done({ gpu, type: probe.slot.engine.type, model, number, bucket, samples: probe.samples, failure });
     this.#next();
   }
 }
@@ -110,7 +110,7 @@ const RUNS_LEAST_OF_LONG = 3;
 
 interface Probe {
   readonly wanted: ProfileWanted;
-  readonly desk: GpuDesk;
+  readonly slot: GpuSlot;
   readonly samples: { batchSize: number; runs: number[] }[];
   sizeIndex: number;
   spentUs: number;

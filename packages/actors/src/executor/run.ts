@@ -13,7 +13,7 @@ import type { CatalogModel } from "../catalog.ts";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { rowOfOutput } from "./batch-buffer.ts";
-import type { GpuDesk } from "./gpu-desk.ts";
+import type { GpuSlot } from "./gpu-slot.ts";
 import { type BatchPart, type RowBuffer, rowBuffer } from "./padded-buffer.ts";
 
 /** Whose row it is. */
@@ -26,7 +26,7 @@ interface RowOwner {
 export class Run {
   readonly batch: BatchDispatched;
   readonly batcher: ActorKey;
-  readonly desk: GpuDesk;
+  readonly slot: GpuSlot;
   readonly model: CatalogModel;
   readonly receivedAt: Instant;
   readyAt: Instant;
@@ -45,10 +45,10 @@ export class Run {
   /** Items answered without running: a row that can't belong to this model. */
   readonly #refused: (RowOwner & { readonly text: string })[] = [];
 
-  constructor(options: { batch: BatchDispatched; batcher: ActorKey; desk: GpuDesk; model: CatalogModel; at: Instant }) {
+  constructor(options: { batch: BatchDispatched; batcher: ActorKey; slot: GpuSlot; model: CatalogModel; at: Instant }) {
     this.batch = options.batch;
     this.batcher = options.batcher;
-    this.desk = options.desk;
+    this.slot = options.slot;
     this.model = options.model;
     this.receivedAt = options.at;
     this.readyAt = options.at;

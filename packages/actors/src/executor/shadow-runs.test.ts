@@ -15,7 +15,7 @@ import { encodeTensors, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "../catalog.ts";
 import type { Run } from "./run.ts";
-import type { ShelfRow } from "./sample-shelf.ts";
+import type { ShelfRow } from "./sample-buffer.ts";
 import { ShadowRuns } from "./shadow-runs.ts";
 
 const spec = (name: string, number: number, version: string, width = 1): ModelSpec => ({

@@ -24,11 +24,11 @@ import type { Logger } from "@tutti/telemetry";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";
-import { RouteBook } from "../route-book.ts";
+import { RouteWatcher } from "../route-watcher.ts";
 import { rowOfOutput } from "./batch-buffer.ts";
 import { compareOutputs } from "./compare-outputs.ts";
 import type { Run } from "./run.ts";
-import type { ShelfRow } from "./sample-shelf.ts";
+import type { ShelfRow } from "./sample-buffer.ts";
 
 export interface ShadowRunsOptions {
   readonly store: Store;
@@ -65,14 +65,14 @@ interface Tally {
 
 export class ShadowRuns {
   readonly #options: ShadowRunsOptions;
-  readonly #routes: RouteBook;
+  readonly #routes: RouteWatcher;
   readonly #tallies = new Map<string, Tally>();
   readonly #picked = new Map<Run, Map<string, Uint8Array>>();
   #pickedRows = 0;
 
   constructor(options: ShadowRunsOptions) {
     this.#options = options;
-    this.#routes = new RouteBook(options.store, options.log, () => this.#forgetGone());
+    this.#routes = new RouteWatcher(options.store, options.log, () => this.#forgetGone());
   }
 
   open(): void {

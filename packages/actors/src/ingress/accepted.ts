@@ -4,7 +4,7 @@ import { ALWAYS, type Instant, type RequestSeq } from "@tutti/units";
 import { type Form, fnv1a } from "@tutti/wire";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
 import type { Timing } from "./admission.ts";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 
 /** What is known of a request before its body is read. */
@@ -29,14 +29,14 @@ export interface Arrival {
 }
 
 /** A request on the threshold: read, feasible, and about to be held. */
-export interface Accepted extends Pick<Held, "publisherId" | "wanted" | "row" | "units"> {
+export interface Accepted extends Pick<PendingRequest, "publisherId" | "wanted" | "row" | "units"> {
   readonly arrival: Arrival;
   readonly lease: ModelLease;
   readonly bucket: number;
 }
 
 /** A request as it is held, told to nobody yet. Field by field: spreading takes three times as long. */
-export function heldOf(accepted: Accepted, place: { readonly seq: RequestSeq; readonly slot: number }): Held {
+export function pendingRequestOf(accepted: Accepted, place: { readonly seq: RequestSeq; readonly slot: number }): PendingRequest {
   const { arrival } = accepted;
   const { model, timing, span } = arrival;
   return {

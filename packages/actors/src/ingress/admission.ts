@@ -18,7 +18,7 @@ import {
 import { type Instant, type Micros, formatDuration, instant, micros, parseDuration } from "@tutti/units";
 import { type Form, fnv1a, formOf } from "@tutti/wire";
 import type { CatalogModel } from "../catalog.ts";
-import type { HeldRequests } from "./held-requests.ts";
+import type { PendingRequests } from "./pending-requests.ts";
 
 /** `infer.<target>.<app>` taken apart; undefined for anything else. The names are not checked yet. */
 export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
@@ -39,12 +39,12 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
  * @throws {TuttiError} OVERLOADED naming the limit: once before the body is read, and once with what it came to, since
  *   others may have come meanwhile
  */
-export function checkRoom(held: HeldRequests, app: string, bytes: number): void {
-  const limit = held.limitReached(fnv1a(app), bytes);
+export function checkRoom(pending: PendingRequests, app: string, bytes: number): void {
+  const limit = pending.limitReached(fnv1a(app), bytes);
   if (limit === undefined) return;
   const text = {
-    requestsMax: `this ingress holds ${held.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
-    bytesMax: `this ingress holds ${held.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
+    requestsMax: `this ingress holds ${pending.size} requests and takes no more for now (INGRESS_REQUESTS_MAX)`,
+    bytesMax: `this ingress holds ${pending.bytes} bytes of inputs and takes no more for now (INGRESS_BYTES_MAX)`,
     appRequestsMax: `this ingress holds as many requests of "${app}" as it takes of one application (APP_REQUESTS_MAX)`,
     appBytesMax: `this ingress holds as many bytes of inputs of "${app}" as it takes of one application (APP_BYTES_MAX)`,
   }[limit];

@@ -2,7 +2,7 @@ import type { Bus } from "@tutti/bus";
 import type { Clock } from "@tutti/clock";
 import { CONTENT, HEADER, TuttiError, errorBody, publicNameOf } from "@tutti/protocol";
 import { type Form, encodeAnswer, toJson } from "@tutti/wire";
-import { KeptAnswers } from "./kept-answers.ts";
+import { UnackedReplies } from "./unacked-replies.ts";
 import { NOBODY } from "./own-request.ts";
 
 /** Whose outputs they are, and how its publisher wants them. */
@@ -30,7 +30,7 @@ const ENVELOPE_BYTES = 1_024;
  */
 export class Answers {
   readonly #bus: Bus;
-  readonly #kept: KeptAnswers;
+  readonly #unackedReplies: UnackedReplies;
   /** Refusals that many get, as they are sent. */
   readonly #alike = new WeakMap<
     TuttiError,
@@ -39,17 +39,17 @@ export class Answers {
 
   constructor(bus: Bus, clock: Clock) {
     this.#bus = bus;
-    this.#kept = new KeptAnswers({ bus, clock });
+    this.#unackedReplies = new UnackedReplies({ bus, clock });
   }
 
   get figures(): { readonly answersKept: number; readonly answersRepeated: number; readonly answersLost: number } {
-    const { size, repeated, lost } = this.#kept;
+    const { size, repeated, lost } = this.#unackedReplies;
     return { answersKept: size, answersRepeated: repeated, answersLost: lost };
   }
 
   /** Calls back when all have left. */
   drain(done: () => void): void {
-    this.#kept.drain(done);
+    this.#unackedReplies.drain(done);
   }
 
   /** @returns the error that went out instead, when the answer would not fit into one message */
@@ -109,7 +109,7 @@ export class Answers {
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {
     // What needs no server is not lost with the connection to it.
-    if (reply !== NOBODY && this.#bus.isNear?.(reply) !== true) this.#kept.send(reply, payload, headers);
+    if (reply !== NOBODY && this.#bus.isNear?.(reply) !== true) this.#unackedReplies.send(reply, payload, headers);
     else this.#bus.publish(reply, payload, headers === undefined ? { owned: true } : { headers, owned: true });
   }
 }

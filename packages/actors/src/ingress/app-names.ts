@@ -1,16 +1,16 @@
 import { APPS_TOLD_MAX, AppsNamed } from "@tutti/protocol";
-import type { Station } from "../station.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
 
 /**
  * Names of the applications that asked for something since they were told last: everywhere behind an ingress they are
  * numbers.
  */
 export class AppNames {
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #asked = new Set<string>();
 
-  constructor(station: Station) {
-    this.#station = station;
+  constructor(runtime: ActorRuntime) {
+    this.#runtime = runtime;
   }
 
   note(app: string): void {
@@ -19,7 +19,7 @@ export class AppNames {
 
   tell(): void {
     if (this.#asked.size === 0) return;
-    this.#station.broadcast("profiler", AppsNamed, { apps: [...this.#asked] });
+    this.#runtime.broadcast("profiler", AppsNamed, { apps: [...this.#asked] });
     this.#asked.clear();
   }
 }

@@ -3,8 +3,8 @@ import { signToken } from "@tutti/pull";
 import { type BatchId, type RequestSeq, type ThreadId, actorKey, instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { carrierOf } from "./batch-carrier.ts";
-import { createDataDesk } from "./data-desk.ts";
-import { type Held, HeldRequests } from "./held-requests.ts";
+import { createTensorServer } from "./tensor-server.ts";
+import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 
 const [INGRESS, BATCHER, EXECUTOR] = [actorKey(5), actorKey(7), actorKey(9)];
@@ -12,26 +12,26 @@ const SECRET = new Uint8Array(32).fill(3);
 
 /** One request that is held, in a batch that is sent with its row where that can be sent. */
 function carrying(isSent: boolean) {
-  const held = new HeldRequests({ requestsMax: 8, bytesMax: 1_000, appRequestsMax: 8, appBytesMax: 1_000 });
-  const own = { seq: 1 as RequestSeq, slot: held.nextSlot(), appId: 1, thread: 64 as ThreadId, traceparent: "" };
-  const request = { ...own, row: new Uint8Array([1]), batch: 0, executor: 0, pulls: 0 } as unknown as Held;
-  held.add(request, instant(1));
-  const desk = createDataDesk({
-    ...{ held, secret: SECRET, figures: new IngressFigures() },
+  const pending = new PendingRequests({ requestsMax: 8, bytesMax: 1_000, appRequestsMax: 8, appBytesMax: 1_000 });
+  const own = { seq: 1 as RequestSeq, slot: pending.nextSlot(), appId: 1, thread: 64 as ThreadId, traceparent: "" };
+  const request = { ...own, row: new Uint8Array([1]), batch: 0, executor: 0, pulls: 0 } as unknown as PendingRequest;
+  pending.add(request, instant(1));
+  const tensorServer = createTensorServer({
+    ...{ pending, secret: SECRET, figures: new IngressFigures() },
     ...{ onPulled: () => undefined, onRefused: () => undefined, onNotRun: () => undefined },
     ...{ settle: () => undefined, onResponded: () => undefined },
   });
   const carrier = carrierOf(INGRESS, {
-    desk,
+    tensorServer,
     served: { pushBatch: () => isSent, close: () => undefined, address: () => undefined },
     randomBytes: (count) => new Uint8Array(count),
-    onCarried: (seq) => (held.get(seq)!.isCarried = true),
+    onCarried: (seq) => (pending.get(seq)!.isCarried = true),
   });
   const claim = { batcher: BATCHER, batchId: 4 as BatchId, executor: EXECUTOR, seqs: [1] };
   const token = signToken(SECRET, claim);
   const batch = { ...claim, gpu: 0, thread: own.thread, requests: [{ seq: 1 }], ingresses: [{ token }] };
   const wasSent = carrier.carry(batch as unknown as BatchDispatched, BATCHER);
-  const pull = (): void => desk.onPull({ ...batch, token }, () => undefined);
+  const pull = (): void => tensorServer.onPull({ ...batch, token }, () => undefined);
   return { request, wasSent, pull };
 }
 

@@ -1,7 +1,7 @@
 import { type BatchDispatched, type DataAddress, TOKEN_BYTES } from "@tutti/protocol";
 import type { DataServer } from "@tutti/pull";
 import type { ActorKey } from "@tutti/units";
-import type { DataDesk } from "./data-desk.ts";
+import type { TensorServer } from "./tensor-server.ts";
 
 /** An ingress' data plane as it is served. */
 export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
@@ -25,14 +25,14 @@ const TOKENS = 256;
 export function carrierOf(
   ingress: ActorKey,
   parts: {
-    readonly desk: DataDesk;
+    readonly tensorServer: TensorServer;
     readonly served: ServedData;
     readonly randomBytes: (count: number) => Uint8Array;
     /** Told of each request that is sent so, before it is. */
     readonly onCarried: (seq: number) => void;
   },
 ): BatchCarrier {
-  const { desk, served, randomBytes, onCarried } = parts;
+  const { tensorServer, served, randomBytes, onCarried } = parts;
   let random: Uint8Array = new Uint8Array(0);
   let at = 0;
   return {
@@ -49,7 +49,7 @@ export function carrierOf(
       if (served.pushBatch === undefined || group === undefined) return false;
       const { executor, gpu, thread, batchId } = batch;
       const seqs = batch.requests.map(({ seq }) => seq);
-      const rows = desk.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
+      const rows = tensorServer.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
       // Also where they can't be sent: until the executor has pulled them, nobody knows whether it accepts the batch.
       for (const { seq, row } of rows) if (row !== undefined) onCarried(seq);
       return served.pushBatch(batch, batcher, rows);

@@ -1,13 +1,13 @@
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { type Instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
 
 const at = (ms: number): Instant => (1_000_000 + millis(ms)) as Instant;
 const spec = (name: string, number: number): ModelSpec => ({ name, number, buckets: [{}] }) as unknown as ModelSpec;
-const held = (model: ModelSpec, arrivedAt: Instant, deadline: Instant): Held =>
-  ({ model: { spec: model }, arrivedAt, deadline }) as unknown as Held;
+const held = (model: ModelSpec, arrivedAt: Instant, deadline: Instant): PendingRequest =>
+  ({ model: { spec: model }, arrivedAt, deadline }) as unknown as PendingRequest;
 const NOW = {
   held: 0,
   bytes: 0,

@@ -8,9 +8,9 @@ import {
 } from "@tutti/protocol";
 import { SlidingHistogram } from "@tutti/profile";
 import { type Instant, type ThreadId, between, seconds } from "@tutti/units";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 import { PartFigures, type PartId } from "./part-figures.ts";
-import { ToldRequests } from "./told-requests.ts";
+import { RequestSampler } from "./request-sampler.ts";
 
 /** Of the latencies of a model's answers: the last five to ten seconds. */
 const LATENCY_WINDOW = seconds(5);
@@ -46,7 +46,7 @@ export class IngressFigures {
   /** Sum over ok answers of the time from arrival to answer. */
   latencyUs = 0;
   batched = 0;
-  readonly told = new ToldRequests();
+  readonly sampler = new RequestSampler();
   /** Of variants, pipelines and stages. */
   readonly parts = new PartFigures();
   readonly #models = new Map<ThreadId, { readonly name: string; readonly figures: ModelFigures }>();
@@ -90,7 +90,7 @@ export class IngressFigures {
   /** @param spec - where the model is known */
   refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
     const { code } = error;
-    this.told.refused(error, spec, now);
+    this.sampler.refused(error, spec, now);
     count(this.refused, code);
     if (spec !== undefined) this.#refuseVariant(code, spec);
     const model = spec === undefined ? undefined : this.#of(spec);
@@ -106,7 +106,7 @@ export class IngressFigures {
     this.parts.refused(variantOf(name, variant), code);
   }
 
-  settle(held: Held, error: TuttiError | undefined, now: Instant): void {
+  settle(held: PendingRequest, error: TuttiError | undefined, now: Instant): void {
     const { name, variant } = held.model.spec;
     if (variant !== undefined) {
       if (error !== undefined) this.parts.refused(variantOf(name, variant), error.code);
@@ -114,7 +114,7 @@ export class IngressFigures {
     }
     const model = this.#models.get(threadOf(held.model.spec, 0))?.figures;
     if (error !== undefined) {
-      this.told.refused(error, held.model.spec, now);
+      this.sampler.refused(error, held.model.spec, now);
       if (held.ticket?.isStage !== true) count(this.refused, error.code);
       if (model !== undefined) count(model.refused, error.code);
       return;

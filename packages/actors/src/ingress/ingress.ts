@@ -39,26 +39,26 @@ import {
 } from "@tutti/units";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { unservedError } from "./admission.ts";
 import { AppNames } from "./app-names.ts";
 import { Answers } from "./answers.ts";
-import { type Accepted, heldOf } from "./accepted.ts";
-import { CancelDesk, cancelledError } from "./cancel-desk.ts";
+import { type Accepted, pendingRequestOf } from "./accepted.ts";
+import { CancellationHandler, cancelledError } from "./cancellation-handler.ts";
 import { type ServedData, carrierOf } from "./batch-carrier.ts";
-import { createDataDesk } from "./data-desk.ts";
-import { FrontDoor } from "./front-door.ts";
-import { type Held, HeldRequests } from "./held-requests.ts";
+import { createTensorServer } from "./tensor-server.ts";
+import { RequestIntake } from "./request-intake.ts";
+import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
 import { IngressFigures } from "./ingress-figures.ts";
-import { Lanes } from "./lanes.ts";
+import { ArrivalStreams } from "./arrival-streams.ts";
 import { localIngress } from "./local-ingress.ts";
-import { PipelineDesk, type ServedPipelines } from "./pipelines/pipeline-desk.ts";
+import { PipelineRunner, type ServedPipelines } from "./pipelines/pipeline-runner.ts";
 import { refusalError } from "./refusal-error.ts";
 import { Shedding } from "./shedding.ts";
 import { endRequestSpan, traceAccepted } from "./request-spans.ts";
-import { Unserved, replacedError, unloadedError } from "./unserved.ts";
+import { ModelRemoval, replacedError, unloadedError } from "./model-removal.ts";
 import { VersionRouter } from "./version-router.ts";
-import { type Rehearsal, WarmUp } from "./warm-up.ts";
+import { type Warmup, WarmUp } from "./warm-up.ts";
 
 export interface IngressConfig extends ActorConfig {
   /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
@@ -66,7 +66,7 @@ export interface IngressConfig extends ActorConfig {
   /** Lower bound of d_resp, what an answer takes after its batch has run. */
   readonly respondFloor: Micros;
   /** Requests of its own that it may send when it starts: WarmUp. */
-  readonly rehearsal?: Rehearsal;
+  readonly warmup?: Warmup;
   readonly requestsMax?: number;
   readonly bytesMax?: number;
   readonly appRequestsMax?: number;
@@ -92,19 +92,19 @@ const USED_WITHIN = seconds(1);
  * them.
  */
 const ANSWERED_WITHIN = millis(50);
-const NO_REHEARSAL: Rehearsal = { perSecond: 0, time: micros(0) };
+const NO_WARMUP: Warmup = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
   readonly role = "ingress" as const;
   readonly key: ActorKey;
   readonly #ports: IngressPorts;
   readonly #config: IngressConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
   readonly #versions: VersionRouter;
-  readonly #held: HeldRequests;
-  readonly #lanes: Lanes;
-  readonly #unserved: Unserved;
+  readonly #pending: PendingRequests;
+  readonly #arrivalStreams: ArrivalStreams;
+  readonly #removal: ModelRemoval;
   readonly #answers: Answers;
   readonly #figures = new IngressFigures();
   readonly #warmUp: WarmUp;
@@ -114,11 +114,11 @@ class Ingress implements Actor {
   readonly #appNames: AppNames;
   readonly #naming: Stop;
   readonly #data: ServedData;
-  readonly #pipelines: PipelineDesk | undefined;
-  readonly #door: FrontDoor;
+  readonly #pipelines: PipelineRunner | undefined;
+  readonly #requestIntake: RequestIntake;
   readonly #shedding: Shedding;
   #timerAt: Instant = Infinity as Instant;
-  readonly #cancels: CancelDesk;
+  readonly #cancels: CancellationHandler;
   #requests: DeliverySubscription | undefined;
   #cancelling: Subscription | undefined;
   #nextSeq = 1;
@@ -129,7 +129,7 @@ class Ingress implements Actor {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
-    this.#held = new HeldRequests({
+    this.#pending = new PendingRequests({
       requestsMax: config.requestsMax ?? INGRESS_REQUESTS_MAX,
       bytesMax: config.bytesMax ?? INGRESS_BYTES_MAX,
       appRequestsMax: config.appRequestsMax ?? APP_REQUESTS_MAX,
@@ -142,27 +142,27 @@ class Ingress implements Actor {
       window: seconds(10),
       capTimes: 5,
     });
-    this.#cancels = new CancelDesk(config.replyScope, (held) => this.#cancel(held));
+    this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);
-    this.#station = this.#createStation();
-    this.#lanes = new Lanes({
-      station: this.#station,
-      held: this.#held,
+    this.#runtime = this.#createActorRuntime();
+    this.#arrivalStreams = new ArrivalStreams({
+      runtime: this.#runtime,
+      pending: this.#pending,
       secret,
       self: config.key,
       respond: () => this.#respondNow(),
       newSeq: () => this.#nextSeq++ as RequestSeq,
       now: () => ports.clock.now(),
     });
-    this.#catalog = new Catalog(ports.store, this.#station.log, {
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => this.#onModel(model, before),
       onGone: (model) => this.#onModelGone(model),
     });
-    this.#unserved = this.#createUnserved();
-    this.#versions = new VersionRouter({ store: ports.store, log: this.#station.log, catalog: () => this.#catalog });
+    this.#removal = this.#createModelRemoval();
+    this.#versions = new VersionRouter({ store: ports.store, log: this.#runtime.log, catalog: () => this.#catalog });
     this.#shedding = new Shedding({
-      station: this.#station,
+      runtime: this.#runtime,
       clock: ports.clock,
       holds: (thread, batcher, term) => {
         const lease = this.#catalog.ofThread(thread)?.lease;
@@ -170,21 +170,23 @@ class Ingress implements Actor {
       },
     });
     this.#pipelines = this.#createPipelines();
-    this.#door = this.#createDoor();
-    this.#station.reader.on(RequestRefused, (refusal, sender) => {
-      const held = this.#held.get(refusal.seq);
-      if (held !== undefined && held.thread === refusal.thread && this.#lanes.holds(held.thread, sender))
+    this.#requestIntake = this.#createRequestIntake();
+    this.#runtime.reader.on(RequestRefused, (refusal, sender) => {
+      const held = this.#pending.get(refusal.seq);
+      if (held !== undefined && held.thread === refusal.thread && this.#arrivalStreams.holds(held.thread, sender))
         this.#settle(held, this.#refusalError(held, refusal));
     });
     this.#timer = ports.clock.alarm(() => this.#onTimer());
-    this.#introducing = ports.clock.every(seconds(1), () => this.#lanes.introduceAgain(this.#ports.clock.now()));
-    this.#appNames = new AppNames(this.#station);
+    this.#introducing = ports.clock.every(seconds(1), () =>
+      this.#arrivalStreams.introduceAgain(this.#ports.clock.now()),
+    );
+    this.#appNames = new AppNames(this.#runtime);
     this.#naming = ports.clock.every(seconds(5), () => this.#appNames.tell());
     this.#data = this.#serveData(secret);
     const open = (): void => {
       for (const name of this.#pipelines?.clashes() ?? [])
-        this.#station.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
-      this.#station.open();
+        this.#runtime.log.error({ pipeline: name }, "a model is called like this pipeline, which hides it: rename one");
+      this.#runtime.open();
       this.#requests = ports.bulk.subscribe(INFER_SUBJECT, (delivery) => this.#onRequest(delivery), {
         queue: INFER_QUEUE,
       });
@@ -196,49 +198,49 @@ class Ingress implements Actor {
     this.#versions.open(() => this.#catalog.open(open));
   }
 
-  #createStation(): Station {
-    return new Station(this.#ports, this.#config, {
+  #createActorRuntime(): ActorRuntime {
+    return new ActorRuntime(this.#ports, this.#config, {
       role: "ingress",
       listensTo: ["batcher", "executor"],
       beat: () => {
         const address = this.#data.address();
-        return { arrivals: this.#lanes.lastArrivals(), ...(address === undefined ? {} : { address }) };
+        return { arrivals: this.#arrivalStreams.lastArrivals(), ...(address === undefined ? {} : { address }) };
       },
       stats: () => this.#stats(),
-      told: (at) => this.#figures.told.told(at),
+      told: (at) => this.#figures.sampler.told(at),
       // A batcher that starts again, or that falsely lost us, needs the secret anew.
-      onJoin: (peer) => peer.role === "batcher" && this.#lanes.introduce(peer.key),
+      onJoin: (peer) => peer.role === "batcher" && this.#arrivalStreams.introduce(peer.key),
       // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice
       // ourselves.
-      probes: (peer) => peer.role === "executor" && this.#lanes.watches(peer.key),
+      probes: (peer) => peer.role === "executor" && this.#arrivalStreams.watches(peer.key),
       onLost: (peer) => {
-        if (peer.role === "batcher") this.#lanes.forget(peer.key);
+        if (peer.role === "batcher") this.#arrivalStreams.forget(peer.key);
         else {
-          this.#unserved.executorLost(peer.key);
-          this.#lanes.executorLost(peer.key);
+          this.#removal.executorLost(peer.key);
+          this.#arrivalStreams.executorLost(peer.key);
         }
       },
     });
   }
 
-  #createUnserved(): Unserved {
-    const [held, lanes, { directory }] = [this.#held, this.#lanes, this.#station];
-    const settle = (one: Held, error: TuttiError): void => this.#settle(one, error);
-    return new Unserved({ held, lanes, directory, catalog: this.#catalog, settle });
+  #createModelRemoval(): ModelRemoval {
+    const [pending, arrivalStreams, { registry }] = [this.#pending, this.#arrivalStreams, this.#runtime];
+    const settle = (one: PendingRequest, error: TuttiError): void => this.#settle(one, error);
+    return new ModelRemoval({ pending, lanes: arrivalStreams, directory: registry, catalog: this.#catalog, settle });
   }
 
-  #createDoor(): FrontDoor {
+  #createRequestIntake(): RequestIntake {
     const { clock, telemetry, decoder } = this.#ports;
-    return new FrontDoor({
+    return new RequestIntake({
       shedding: this.#shedding,
       clock,
       tracer: telemetry.tracer,
-      log: this.#station.log,
+      log: this.#runtime.log,
       replyScope: this.#config.replyScope,
       decoder: decoder ?? inlineDecoder,
       catalog: this.#catalog,
       versions: this.#versions,
-      held: this.#held,
+      pending: this.#pending,
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
@@ -249,22 +251,22 @@ class Ingress implements Actor {
     });
   }
 
-  #createPipelines(): PipelineDesk | undefined {
+  #createPipelines(): PipelineRunner | undefined {
     const { clock, telemetry, pipelines } = this.#ports;
     if (pipelines === undefined) return undefined;
-    return new PipelineDesk({
+    return new PipelineRunner({
       pipelines,
       clock,
       tracer: telemetry.tracer,
-      log: this.#station.log,
+      log: this.#runtime.log,
       catalog: this.#catalog,
       versions: this.#versions,
-      held: this.#held,
+      pending: this.#pending,
       cancels: this.#cancels,
       answers: this.#answers,
       figures: this.#figures,
       respond: () => this.#timerLate(),
-      submit: (request) => this.#door.submit(request),
+      submit: (request) => this.#requestIntake.submit(request),
       withdraw: (held) => this.#cancel(held),
       onEnded: () => this.#endIfDrained(),
     });
@@ -272,22 +274,22 @@ class Ingress implements Actor {
 
   #serveData(secret: Uint8Array): ServedData {
     const { clock, local, randomBytes } = this.#ports;
-    const desk = createDataDesk({
-      held: this.#held,
+    const tensorServer = createTensorServer({
+      pending: this.#pending,
       secret,
       figures: this.#figures,
-      onPulled: (held, batcher) => this.#lanes.pulled(held, batcher),
-      onRefused: (held, batcher) => this.#lanes.refused(held, batcher),
-      onNotRun: (held) => void (this.#unserved.givenBack(held) || this.#lanes.notRun(held)),
+      onPulled: (held, batcher) => this.#arrivalStreams.pulled(held, batcher),
+      onRefused: (held, batcher) => this.#arrivalStreams.refused(held, batcher),
+      onNotRun: (held) => void (this.#removal.givenBack(held) || this.#arrivalStreams.notRun(held)),
       settle: (held, outcome, results) => this.#settle(held, outcome, results),
       onResponded: (results) => this.#respond.note(clock.now(), between(results.finishedAt, clock.now())),
     });
     const onCarried = (seq: number): void => {
-      const held = this.#held.get(seq);
+      const held = this.#pending.get(seq);
       if (held !== undefined) held.isCarried = true;
     };
-    const served = this.#ports.serveData(desk);
-    if (local !== undefined) local.rows = carrierOf(this.key, { desk, served, randomBytes, onCarried });
+    const served = this.#ports.serveData(tensorServer);
+    if (local !== undefined) local.rows = carrierOf(this.key, { tensorServer, served, randomBytes, onCarried });
     return served;
   }
 
@@ -299,7 +301,7 @@ class Ingress implements Actor {
       serves: (target) => this.#pipelines?.has(target) !== true,
       submit: (request, ticket) => {
         if (this.#figures.requests++ === 0) this.#warmUp.end();
-        this.#door.ask(request, ticket);
+        this.#requestIntake.ask(request, ticket);
       },
       cancel: (held) => this.#cancel(held),
     });
@@ -308,10 +310,10 @@ class Ingress implements Actor {
   #createWarmUp(): WarmUp {
     return new WarmUp({
       clock: this.#ports.clock,
-      rehearsal: this.#config.rehearsal ?? NO_REHEARSAL,
+      warmup: this.#config.warmup ?? NO_WARMUP,
       gpus: () => this.#gpus(),
-      send: (request, done) => (!this.#leaving ? this.#door.receive(request, done) : undefined),
-      onWarm: () => this.#station.report(),
+      send: (request, done) => (!this.#leaving ? this.#requestIntake.receive(request, done) : undefined),
+      onWarm: () => this.#runtime.report(),
     });
   }
 
@@ -332,7 +334,7 @@ class Ingress implements Actor {
       this.#versions.close();
       this.#catalog.close();
       if (this.#ports.local !== undefined) this.#ports.local.rows = undefined;
-      this.#data.close(() => this.#answers.drain(() => this.#station.close(done)));
+      this.#data.close(() => this.#answers.drain(() => this.#runtime.close(done)));
     };
     const wait = (): void => {
       this.#drained = finish;
@@ -343,7 +345,7 @@ class Ingress implements Actor {
   }
 
   #endIfDrained(): void {
-    const underway = this.#held.size + this.#door.decoding + (this.#pipelines?.size ?? 0);
+    const underway = this.#pending.size + this.#requestIntake.decoding + (this.#pipelines?.size ?? 0);
     if (underway === 0) this.#drained?.();
   }
 
@@ -360,8 +362,8 @@ class Ingress implements Actor {
   #stats() {
     return this.#figures.report({
       at: this.#ports.clock.now(),
-      held: this.#held.size,
-      bytes: this.#held.bytes,
+      held: this.#pending.size,
+      bytes: this.#pending.bytes,
       respondUs: this.#respondNow(),
       ...this.#answers.figures,
       ...this.#versions.figures,
@@ -372,36 +374,36 @@ class Ingress implements Actor {
 
   #gpus(): number {
     let count = 0;
-    for (const { gpus } of this.#station.directory.ofRole("executor")) count += gpus?.length ?? 0;
+    for (const { gpus } of this.#runtime.registry.ofRole("executor")) count += gpus?.length ?? 0;
     return count;
   }
 
   #onRequest(delivery: Delivery): void {
     if (this.#figures.requests++ === 0) this.#warmUp.end();
-    this.#door.receive(delivery);
+    this.#requestIntake.receive(delivery);
   }
 
   #accept(accepted: Accepted): void {
     const { arrival, lease } = accepted;
     const { model, timing } = arrival;
-    const held = heldOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#held.nextSlot() });
+    const held = pendingRequestOf(accepted, { seq: this.#nextSeq++ as RequestSeq, slot: this.#pending.nextSlot() });
     if (held.onSettled === undefined) this.#figures.accept(model.spec);
     if (held.onSettled === undefined) this.#appNames.note(arrival.app);
     if (held.ticket !== undefined) held.ticket.held = held;
-    this.#held.add(held, after(timing.deadline, this.#timerLate()));
+    this.#pending.add(held, after(timing.deadline, this.#timerLate()));
     this.#cancels.hold(held);
     this.#armTimer();
     const holder = this.#catalog.leaseOf(model.spec.number) ?? lease;
     if (held.span !== undefined) traceAccepted(held, holder, this.#ports.clock.now());
-    this.#lanes.arrive(held, holder);
+    this.#arrivalStreams.arrive(held, holder);
   }
 
   /** The one place where a held request gets its answer (I2). */
-  #settle(held: Held, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
+  #settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
     // One that was settled takes the siblings of its pipeline with it, perhaps before their turn.
-    if (this.#held.get(held.seq) !== held) return;
+    if (this.#pending.get(held.seq) !== held) return;
     const now = this.#ports.clock.now();
-    this.#held.remove(held);
+    this.#pending.remove(held);
     this.#cancels.release(held);
     const error = this.#answer(held, outcome);
     if (held.onSettled === undefined) this.#figures.settle(held, error, now);
@@ -413,13 +415,13 @@ class Ingress implements Actor {
     this.#endIfDrained();
   }
 
-  #refusalError(held: Held, { code, feasible }: RequestRefused): TuttiError {
+  #refusalError(held: PendingRequest, { code, feasible }: RequestRefused): TuttiError {
     const keep = this.#shedding.keepOf(held.thread, { app: held.appId, priority: held.priority });
     return refusalError(held, codeOfNumber(code), { feasible, keep });
   }
 
   /** @returns the error that went out */
-  #answer(held: Held, outcome: Uint8Array | TuttiError): TuttiError | undefined {
+  #answer(held: PendingRequest, outcome: Uint8Array | TuttiError): TuttiError | undefined {
     if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
     if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
     this.#answers.refuse(held.reply, outcome);
@@ -427,7 +429,7 @@ class Ingress implements Actor {
   }
 
   #armTimer(): void {
-    const next = this.#held.nextTimerAt;
+    const next = this.#pending.nextTimerAt;
     // One that fires for a request answered meanwhile costs less than a re-arming for each answer.
     if (next >= this.#timerAt) return;
     this.#timerAt = next;
@@ -437,8 +439,8 @@ class Ingress implements Actor {
   /** I1: the anchor of T1. */
   #onTimer(): void {
     const now = this.#ports.clock.now();
-    for (let held = this.#held.due(now); held !== undefined; held = this.#held.due(now)) {
-      if (held.batch === 0) this.#lanes.withdraw(held);
+    for (let held = this.#pending.due(now); held !== undefined; held = this.#pending.due(now)) {
+      if (held.batch === 0) this.#arrivalStreams.withdraw(held);
       this.#settle(
         held,
         new TuttiError(
@@ -452,8 +454,8 @@ class Ingress implements Actor {
   }
 
   /** One that runs can't be stopped; its result finds nothing (I2). */
-  #cancel(held: Held): void {
-    if (held.executor === 0) this.#lanes.withdraw(held);
+  #cancel(held: PendingRequest): void {
+    if (held.executor === 0) this.#arrivalStreams.withdraw(held);
     this.#settle(held, cancelledError());
   }
 
@@ -464,13 +466,13 @@ class Ingress implements Actor {
     // What is still held is of the replaced model's layout, and nobody serves that any more.
     if (before !== undefined && !isSame) this.#onModelEnded(before, replacedError(model.spec.name));
     const hasMoved = model.lease !== undefined && model.lease.term !== before?.lease?.term;
-    if (hasMoved) this.#lanes.moved(model);
+    if (hasMoved) this.#arrivalStreams.moved(model);
     const unserved = unservedError(model);
-    if (unserved !== undefined) this.#unserved.refuse(model, unserved);
+    if (unserved !== undefined) this.#removal.refuse(model, unserved);
     if (model.lease === undefined || model.status?.state !== "ready") return;
     // Afterwards: what is told under the new term already must not be told again under another number.
     const wasServed = isSame && before.lease !== undefined && before.spec.version === model.spec.version;
-    const isUsed = wasServed && this.#lanes.isUsed(number, earlierBy(this.#ports.clock.now(), USED_WITHIN));
+    const isUsed = wasServed && this.#arrivalStreams.isUsed(number, earlierBy(this.#ports.clock.now(), USED_WITHIN));
     if (hasMoved && isUsed) this.#warmUp.skip(model);
     else this.#warmUp.begin(model);
   }
@@ -482,7 +484,7 @@ class Ingress implements Actor {
   #onModelEnded(model: CatalogModel, error: TuttiError): void {
     this.#warmUp.forget(model);
     this.#figures.forget(model.spec);
-    this.#unserved.refuse(model, error);
-    this.#lanes.forgetModel(model.spec.number);
+    this.#removal.refuse(model, error);
+    this.#arrivalStreams.forgetModel(model.spec.number);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeTensors } from "@tutti/wire";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 import type { LocalRequest } from "./request-source.ts";
 
@@ -31,7 +31,7 @@ export interface LocalIngressOptions {
   /** Whether it takes requests for a target without a message. */
   readonly serves: (target: string) => boolean;
   readonly submit: (request: LocalRequest, ticket: OutcomeTicket) => void;
-  readonly cancel: (held: Held) => void;
+  readonly cancel: (held: PendingRequest) => void;
 }
 
 export function localIngress({ serves, submit, cancel }: LocalIngressOptions): LocalIngress {

@@ -1,5 +1,5 @@
 import type { TuttiError } from "@tutti/protocol";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 
 /**
  * Ties a held request to an asker in this process, who hears its outcome instead of a reply subject: a pipeline's
@@ -9,7 +9,7 @@ export interface OutcomeTicket {
   /** A stage counts for its model alone; any other request is a publisher's. */
   readonly isStage: boolean;
   /** Where it is held, once it is. */
-  held: Held | undefined;
+  held: PendingRequest | undefined;
   /** Nobody wants it any more: what is still being read is not held. */
   isGone: boolean;
   /** Called once. @param outcome - outputs are borrowed */

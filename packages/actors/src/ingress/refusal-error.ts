@@ -1,6 +1,6 @@
 import { TuttiError, type codeOfNumber } from "@tutti/protocol";
 import { type Micros, formatDuration } from "@tutti/units";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 import { retryAfterMs } from "./shedding.ts";
 
 export interface Refusal {
@@ -15,7 +15,7 @@ export interface Refusal {
  * in its way, and it may come again.
  */
 export function refusalError(
-  held: Held,
+  held: PendingRequest,
   code: ReturnType<typeof codeOfNumber>,
   { feasible, keep }: Refusal,
 ): TuttiError {

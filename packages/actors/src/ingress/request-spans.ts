@@ -4,7 +4,7 @@ import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tut
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
 import { type BatchTrace, parseBatchTrace } from "../batch-trace.ts";
 import type { ModelLease } from "../catalog.ts";
-import type { Held } from "./held-requests.ts";
+import type { PendingRequest } from "./pending-requests.ts";
 
 /** The ingress's span of a request, a child of the publisher's where there is one; undefined where nobody traces. */
 export function startRequestSpan(
@@ -38,7 +38,7 @@ export function startRequestSpan(
 }
 
 /** Its body is read and it can be met: its batcher is told. */
-export function traceAccepted(held: Held, lease: ModelLease, now: Instant): void {
+export function traceAccepted(held: PendingRequest, lease: ModelLease, now: Instant): void {
   held.span?.event("accepted", now, {
     "tutti.batcher": actorToken(lease.batcher),
     "tutti.term": lease.term,
@@ -52,7 +52,7 @@ export function traceAccepted(held: Held, lease: ModelLease, now: Instant): void
  * A failover, seen by one request: somebody else has it now, or has it again. It is worth a record of what came of
  * that.
  */
-export function traceFailover(held: Held, now: Instant, what: string, reason: string): void {
+export function traceFailover(held: PendingRequest, now: Instant, what: string, reason: string): void {
   if (held.span === undefined) return;
   held.span.event(what, now, { reason });
   held.span.keep();
@@ -85,7 +85,7 @@ export interface RequestEnd {
   readonly results: ResultBatch | undefined;
 }
 
-export function endRequestSpan(tracer: Tracer, held: Held, { error, heardAt, now, results }: RequestEnd): void {
+export function endRequestSpan(tracer: Tracer, held: PendingRequest, { error, heardAt, now, results }: RequestEnd): void {
   const { span } = held;
   if (span === undefined) return;
   const late = now > held.deadline;
@@ -103,7 +103,7 @@ export function endRequestSpan(tracer: Tracer, held: Held, { error, heardAt, now
  * One span after the other, from arrival to answer. Times of an executor whose clock differs a little may overlap those
  * of ours.
  */
-function tracePhases(tracer: Tracer, span: Span, held: Held, { heardAt, now, results }: RequestEnd): void {
+function tracePhases(tracer: Tracer, span: Span, held: PendingRequest, { heardAt, now, results }: RequestEnd): void {
   const phase = (name: string, from: Instant, to: Instant, more: Partial<SpanOptions> = {}): void =>
     tracer.start(name, { kind: "internal", at: from, parent: span.context, ...more }).end(to);
   const trace = parseBatchTrace(results?.trace);
@@ -129,7 +129,7 @@ function tracePhases(tracer: Tracer, span: Span, held: Held, { heardAt, now, res
 type Phase = (name: string, from: Instant, to: Instant, more?: Partial<SpanOptions>) => void;
 
 /** To the accelerator. */
-function traceWay(phase: Phase, held: Held, trace: BatchTrace, links: SpanOptions["links"] & object): void {
+function traceWay(phase: Phase, held: PendingRequest, trace: BatchTrace, links: SpanOptions["links"] & object): void {
   phase("wait", held.arrivedAt, trace.grantedAt);
   phase("grant", trace.grantedAt, trace.receivedAt, { links });
   phase("pull", trace.receivedAt, trace.readyAt);

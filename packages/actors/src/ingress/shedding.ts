@@ -1,7 +1,7 @@
 import type { Alarm, Clock } from "@tutti/clock";
 import { RequestsShed, SHARE_CLASSES_MAX, SharesTold, TuttiError } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
-import type { Station } from "../station.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
 
 /** Shares hold for so long; a batcher tells them anew several times meanwhile. */
 const HOLD_FOR = millis(250);
@@ -56,7 +56,7 @@ export const areShares = ({ thread, term, classes }: Told): boolean =>
  *   S2. What is refused here is told to the batcher, which would otherwise take the rest for all that is asked for.
  */
 export class Shedding {
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #clock: Clock;
   readonly #holds: (thread: ThreadId, batcher: ActorKey, term: number) => boolean;
   readonly #lanes = new Map<ThreadId, Lane>();
@@ -64,16 +64,16 @@ export class Shedding {
   #isReporting = false;
 
   constructor(options: {
-    readonly station: Station;
+    readonly runtime: ActorRuntime;
     readonly clock: Clock;
     /** Whether that batcher holds the thread's model under that term. */
     readonly holds: (thread: ThreadId, batcher: ActorKey, term: number) => boolean;
   }) {
-    this.#station = options.station;
+    this.#runtime = options.runtime;
     this.#clock = options.clock;
     this.#holds = options.holds;
     this.#reporting = options.clock.alarm(() => this.#report());
-    this.#station.onPacked(SharesTold, areShares, (told, sender) => this.#onTold(told, sender));
+    this.#runtime.onPacked(SharesTold, areShares, (told, sender) => this.#onTold(told, sender));
   }
 
   /** Threads for which something is refused now. */
@@ -158,7 +158,7 @@ export class Shedding {
   }
 
   #tell(thread: ThreadId, { batcher, term }: Lane, classes: readonly Class[]): void {
-    this.#station.send(batcher, RequestsShed, {
+    this.#runtime.send(batcher, RequestsShed, {
       thread,
       term,
       classes: classes.map(({ app, priority, shed }) => ({ app, priority, count: shed })),

@@ -14,7 +14,7 @@ import {
 import type { Store } from "@tutti/store";
 import type { Logger } from "@tutti/telemetry";
 import type { Catalog, CatalogModel } from "../catalog.ts";
-import { RouteBook } from "../route-book.ts";
+import { RouteWatcher } from "../route-watcher.ts";
 import { quarantineError, servingModel } from "./admission.ts";
 
 export interface RouterOptions {
@@ -49,14 +49,14 @@ export interface Resolved {
  */
 export class VersionRouter {
   readonly #options: RouterOptions;
-  readonly #routes: RouteBook;
+  readonly #routes: RouteWatcher;
   /** Versions that have a share and don't serve, as they were reported. */
   readonly #fallen = new Set<string>();
   #fellBack = 0;
 
   constructor(options: RouterOptions) {
     this.#options = options;
-    this.#routes = new RouteBook(options.store, options.log, (name) => this.look(name));
+    this.#routes = new RouteWatcher(options.store, options.log, (name) => this.look(name));
   }
 
   /** `ready`: every route that there is is known. */

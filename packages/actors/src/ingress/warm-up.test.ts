@@ -31,7 +31,7 @@ function warming(gpus: number, time = seconds(2)) {
   let warmings = 0;
   const warmUp = new WarmUp({
     clock,
-    rehearsal: { perSecond: 1_000, time },
+    warmup: { perSecond: 1_000, time },
     gpus: () => gpus,
     send: (request, done) => {
       sent.push(request);
@@ -43,7 +43,7 @@ function warming(gpus: number, time = seconds(2)) {
   return { warmUp, sent, run, warmings: () => warmings };
 }
 
-test("a model gets its rounds one after another, then the rehearsal at the rate that its accelerators leave room for", () => {
+test("a model gets its rounds one after another, then the warmup at the rate that its accelerators leave room for", () => {
   const { warmUp, sent, run } = warming(1);
   warmUp.begin(model(1, 1));
   run(millis(45));
@@ -64,7 +64,7 @@ test("a lease that moves often has one warm-up under way, not one for each move"
   expect(sent.length).toBeLessThanOrEqual(20);
 });
 
-test("a request from outside ends the rehearsal at once", () => {
+test("a request from outside ends the warmup at once", () => {
   const { warmUp, sent, run, warmings } = warming(8);
   warmUp.begin(model(1, 1));
   run(millis(500));
@@ -75,13 +75,13 @@ test("a request from outside ends the rehearsal at once", () => {
   expect(sent.length).toBe(before);
   expect(warmUp.warmModels).toBe(1);
   expect(warmings()).toBe(1);
-  warmUp.begin(model(2, 1)); // a model that comes later has its rounds, and no rehearsal
+  warmUp.begin(model(2, 1)); // a model that comes later has its rounds, and no warmup
   run(seconds(1));
   expect(sent.length).toBe(before + 40);
   expect(warmUp.warmModels).toBe(2);
 });
 
-test("a slow model is not rehearsed, and its rounds end after a tenth of a second of runs", () => {
+test("a slow model is not warmed up further, and its rounds end after a tenth of a second of runs", () => {
   const { warmUp, sent, run } = warming(2);
   warmUp.begin(model(1, 30));
   run(seconds(1));
@@ -89,7 +89,7 @@ test("a slow model is not rehearsed, and its rounds end after a tenth of a secon
   expect(warmUp.warmModels).toBe(1);
 });
 
-test("models in rehearsal share its rate, and the same version and term is warmed once", () => {
+test("models in warmup share its rate, and the same version and term is warmed once", () => {
   const { warmUp, sent, run } = warming(8);
   warmUp.begin(model(1, 1));
   warmUp.begin(model(2, 1));

@@ -5,25 +5,25 @@ import { OwnRequest } from "./own-request.ts";
 
 /** Enough for every connection on the way to be made and every delay to be measured. */
 const ROUNDS = 40;
-/** Of the rehearsal: how often it sends, and how many wait for their outcome at most. */
+/** Of the warmup: how often it sends, and how many wait for their outcome at most. */
 const TICK = millis(2);
 const IN_FLIGHT_MAX = 64;
 /** Of what a model's accelerators could carry at most. */
 const LOAD_SHARE = 0.4;
 /**
- * A model that carries fewer requests a second rehearses little in the time there is, and would keep a real machine
+ * A model that carries fewer requests a second warms up little in the time there is, and would keep a real machine
  * busy.
  */
 const RATE_MIN = 200;
 
-/** Bounds of the rehearsal, over all models of this ingress. */
-export interface Rehearsal {
+/** Bounds of the warmup, over all models of this ingress. */
+export interface Warmup {
   readonly perSecond: number;
   readonly time: Micros;
 }
 export interface WarmUpOptions {
   readonly clock: Clock;
-  readonly rehearsal: Rehearsal;
+  readonly warmup: Warmup;
   /** Accelerators there are now. */
   readonly gpus: () => number;
   /**
@@ -46,16 +46,16 @@ interface Rounds {
 /**
  * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch
  * does not have. So a model that becomes ready gets a few requests of ours first, one after another per bucket; and an
- * ingress that starts rehearses: V8 optimises a function after hundreds to thousands of calls, and until then every
+ * ingress that starts warms up: V8 optimises a function after hundreds to thousands of calls, and until then every
  * actor on the way takes two to three times the processor time for each message (seen: 1,000 r/s on two cores filled
- * both of them in the first seconds and one after half a minute). A request from outside ends the rehearsal: it is the
+ * both of them in the first seconds and one after half a minute). A request from outside ends the warmup: it is the
  * real thing.
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
   readonly #begun = new Set<string>();
   readonly #warm = new Set<number>();
-  readonly #rehearsing: { readonly model: CatalogModel; readonly request: OwnRequest }[] = [];
+  readonly #warming: { readonly model: CatalogModel; readonly request: OwnRequest }[] = [];
   #ticking: Stop | undefined;
   #endAt: Instant | undefined;
   #left: number;
@@ -65,7 +65,7 @@ export class WarmUp {
 
   constructor(options: WarmUpOptions) {
     this.#options = options;
-    const { perSecond, time } = options.rehearsal;
+    const { perSecond, time } = options.warmup;
     this.#left = Math.floor((perSecond * time) / 1e6);
   }
 
@@ -83,7 +83,7 @@ export class WarmUp {
     this.#begun.add(id);
     let cold = spec.buckets.length;
     const bucketDone = (): void => {
-      if (--cold === 0) this.#rehearse(model);
+      if (--cold === 0) this.#warmUp(model);
     };
     const isCurrent = (): boolean => this.#begun.has(id);
     for (let bucket = 0; bucket < spec.buckets.length; bucket++)
@@ -114,21 +114,21 @@ export class WarmUp {
     for (const known of this.#begun) if (known.startsWith(`${number}/`)) this.#begun.delete(known);
   }
 
-  /** Ends the rehearsal for good. */
+  /** Ends the warmup for good. */
   end(): void {
-    if (this.#left === 0 && this.#rehearsing.length === 0) return;
+    if (this.#left === 0 && this.#warming.length === 0) return;
     this.#left = 0;
     this.#ticking?.stop();
     this.#ticking = undefined;
-    for (const { model } of this.#rehearsing) this.#warm.add(model.spec.number);
-    this.#rehearsing.length = 0;
+    for (const { model } of this.#warming) this.#warm.add(model.spec.number);
+    this.#warming.length = 0;
     this.#options.onWarm();
   }
 
-  /** Rehearsals of an earlier version or term of the model end. */
+  /** JitWarmups of an earlier version or term of the model end. */
   #drop(number: number): void {
-    const at = this.#rehearsing.findIndex(({ model }) => model.spec.number === number);
-    if (at >= 0) this.#rehearsing.splice(at, 1);
+    const at = this.#warming.findIndex(({ model }) => model.spec.number === number);
+    if (at >= 0) this.#warming.splice(at, 1);
   }
 
   #round(rounds: Rounds, round: number): void {
@@ -144,25 +144,25 @@ export class WarmUp {
     this.#options.send(new OwnRequest(model.spec, bucket, slo), () => this.#round(rounds, round + 1));
   }
 
-  #rehearse(model: CatalogModel): void {
+  #warmUp(model: CatalogModel): void {
     if (this.#left === 0 || this.#rateOf(model) < RATE_MIN) {
       this.#warm.add(model.spec.number);
       this.#options.onWarm();
       return;
     }
     this.#drop(model.spec.number);
-    this.#rehearsing.push({ model, request: new OwnRequest(model.spec, 0, model.spec.slo) });
-    const { clock, rehearsal } = this.#options;
-    this.#endAt ??= after(clock.now(), rehearsal.time);
+    this.#warming.push({ model, request: new OwnRequest(model.spec, 0, model.spec.slo) });
+    const { clock, warmup } = this.#options;
+    this.#endAt ??= after(clock.now(), warmup.time);
     this.#ticking ??= clock.every(TICK, () => this.#tick());
   }
 
-  /** Every rehearsing model in turn, so that those that came early and late share what there is. */
+  /** Every model that warms up in turn, so that those that came early and late share what there is. */
   #tick(): void {
     if (this.#left <= 0 || this.#options.clock.now() >= this.#endAt!) return this.end();
-    const next = this.#rehearsing.shift();
+    const next = this.#warming.shift();
     if (next === undefined) return;
-    this.#rehearsing.push(next);
+    this.#warming.push(next);
     const { model, request } = next;
     this.#due += (this.#rateOf(model) * TICK) / 1e6;
     for (; this.#due >= 1 && this.#left > 0 && this.#inFlight < IN_FLIGHT_MAX; this.#due--) {
@@ -173,11 +173,11 @@ export class WarmUp {
     this.#due = Math.min(this.#due, IN_FLIGHT_MAX);
   }
 
-  /** Requests per second of a rehearsal. */
+  /** Requests per second of a warmup. */
   #rateOf(model: CatalogModel): number {
     const points = model.status?.profiles[0] ?? [];
     const perGpu = points.reduce((best, { batchSize, latency }) => Math.max(best, (batchSize * 1e6) / latency), 0);
-    return Math.min(this.#options.rehearsal.perSecond, LOAD_SHARE * perGpu * this.#options.gpus());
+    return Math.min(this.#options.warmup.perSecond, LOAD_SHARE * perGpu * this.#options.gpus());
   }
 }
 

@@ -3,8 +3,8 @@ import { LatencyTable } from "@tutti/profile";
 import { type ProfilePoints, memoryOf } from "@tutti/protocol";
 import type { Instant } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
-import type { ClusterBook } from "./cluster-book.ts";
-import { type LoadBook, type ModelLoad, bucketShares } from "./load-book.ts";
+import type { ClusterState } from "./cluster-state.ts";
+import { type LoadStats, type ModelLoad, bucketShares } from "./load-stats.ts";
 
 /** What is known of a model that is wanted: as the pure planner takes it, and what advice on scaling needs besides. */
 export interface MeasuredModel {
@@ -25,8 +25,8 @@ const NO_LOAD: ModelLoad = { rate: 0, latestRate: 0, ok: 0, bad: 0, infeasible: 
 /** In the order of their numbers. */
 export function measureModels(
   models: Iterable<CatalogModel>,
-  cluster: ClusterBook,
-  loads: LoadBook,
+  cluster: ClusterState,
+  loads: LoadStats,
   now: Instant,
 ): MeasuredModel[] {
   const byModel = loads.models(now);

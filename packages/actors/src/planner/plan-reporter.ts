@@ -13,7 +13,7 @@ import type { MeasuredModel } from "./measured-models.ts";
 const REASONS_KEPT = 256;
 
 /** Why things are where they are: said once, when they went there. */
-export class ReasonBook {
+export class ReasonLog {
   readonly #reasons = new Map<string, PlanReport["reasons"][number]>();
 
   note({ reasons }: Pick<PlacementPlan, "reasons">, at: Instant): void {
@@ -40,7 +40,7 @@ export function reportOf(seen: {
   readonly plan: PlacementPlan;
   readonly models: readonly MeasuredModel[];
   readonly inventories: Iterable<ExecutorInventory>;
-  readonly reasons: ReasonBook;
+  readonly reasons: ReasonLog;
   readonly advised: ScalingAdvised | undefined;
 }): PlanReport {
   const { at, epoch, plan, models, inventories, reasons, advised } = seen;

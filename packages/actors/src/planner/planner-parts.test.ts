@@ -2,47 +2,47 @@ import type { StatsReported } from "@tutti/protocol";
 import { type Instant, actorKey, gpuId, instant, micros, seconds, threadId } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { LoadBook, bucketShares, isOutOfBand, isStats } from "./load-book.ts";
-import { MoveBook } from "./move-book.ts";
-import { ReasonBook } from "./plan-reporter.ts";
-import { TotalsBook } from "./totals-book.ts";
+import { LoadStats, bucketShares, isOutOfBand, isStats } from "./load-stats.ts";
+import { PendingMoves } from "./pending-moves.ts";
+import { ReasonLog } from "./plan-reporter.ts";
+import { RateMeter } from "./rate-meter.ts";
 
 const at = (s: number): Instant => instant(Math.round(s * 1e6));
-const totals = (): TotalsBook => new TotalsBook({ window: seconds(5), silence: seconds(3) });
+const totals = (): RateMeter => new RateMeter({ window: seconds(5), silence: seconds(3) });
 const row = (id: number, count: number) => [{ id, figures: { count } }];
 
 test("totals become rates over the window, added up over actors, whatever the moments at which they report", () => {
-  const book = totals();
+  const meter = totals();
   for (let s = 0; s <= 20; s++) {
-    book.note({ key: actorKey(1), at: at(s) }, row(7, 10 * s), at(s));
-    book.note({ key: actorKey(2), at: at(s + 0.4) }, row(7, 500 + 5 * s), at(s + 0.4));
+    meter.note({ key: actorKey(1), at: at(s) }, row(7, 10 * s), at(s));
+    meter.note({ key: actorKey(2), at: at(s + 0.4) }, row(7, 500 + 5 * s), at(s + 0.4));
   }
-  expect(book.rates(at(20.5), "count").get(7)).toBeCloseTo(15, 9);
+  expect(meter.rates(at(20.5), "count").get(7)).toBeCloseTo(15, 9);
   // A step shows at once between the last two reports, and within the window in the rate.
-  book.note({ key: actorKey(1), at: at(21) }, row(7, 300), at(21));
-  expect(book.latest(at(21), "count").get(7)).toBeCloseTo(105, 9);
-  expect(book.rates(at(21), "count").get(7)).toBeCloseTo(5 + (300 - 160) / 5, 9);
+  meter.note({ key: actorKey(1), at: at(21) }, row(7, 300), at(21));
+  expect(meter.latest(at(21), "count").get(7)).toBeCloseTo(105, 9);
+  expect(meter.rates(at(21), "count").get(7)).toBeCloseTo(5 + (300 - 160) / 5, 9);
 });
 
 test("an actor that starts counts from its second report, one that begins anew counts nothing, one that is silent is forgotten", () => {
-  const book = totals();
-  book.note({ key: actorKey(1), at: at(0) }, row(7, 1_000), at(0));
-  expect(book.rates(at(0), "count").get(7)).toBeUndefined();
-  book.note({ key: actorKey(1), at: at(1) }, row(7, 3), at(1));
-  expect(book.rates(at(1), "count").get(7)).toBe(0);
-  expect(book.rates(at(5), "count").size).toBe(0);
+  const meter = totals();
+  meter.note({ key: actorKey(1), at: at(0) }, row(7, 1_000), at(0));
+  expect(meter.rates(at(0), "count").get(7)).toBeUndefined();
+  meter.note({ key: actorKey(1), at: at(1) }, row(7, 3), at(1));
+  expect(meter.rates(at(1), "count").get(7)).toBe(0);
+  expect(meter.rates(at(5), "count").size).toBe(0);
 });
 
 test("of more actors than are kept the newcomers wait until one is silent", () => {
-  const book = totals();
+  const meter = totals();
   for (let key = 1; key <= 4_097; key++) {
-    book.note({ key: actorKey(key), at: at(0) }, row(key, 0), at(0));
-    book.note({ key: actorKey(key), at: at(1) }, row(key, 1), at(0));
+    meter.note({ key: actorKey(key), at: at(0) }, row(key, 0), at(0));
+    meter.note({ key: actorKey(key), at: at(1) }, row(key, 1), at(0));
   }
-  expect(book.rates(at(0), "count").size).toBe(4_096);
-  book.note({ key: actorKey(4_097), at: at(9) }, row(4_097, 0), at(9));
-  book.note({ key: actorKey(4_097), at: at(10) }, row(4_097, 1), at(10));
-  expect([...book.rates(at(10), "count").keys()]).toEqual([4_097]);
+  expect(meter.rates(at(0), "count").size).toBe(4_096);
+  meter.note({ key: actorKey(4_097), at: at(9) }, row(4_097, 0), at(9));
+  meter.note({ key: actorKey(4_097), at: at(10) }, row(4_097, 1), at(10));
+  expect([...meter.rates(at(10), "count").keys()]).toEqual([4_097]);
 });
 
 const stats = (role: StatsReported["role"], s: number, rest: Partial<StatsReported>): StatsReported => ({
@@ -51,24 +51,24 @@ const stats = (role: StatsReported["role"], s: number, rest: Partial<StatsReport
 });
 
 test("requests that more accelerators could have spared count as bad, and those of their publisher's making apart", () => {
-  const book = new LoadBook();
+  const loadStats = new LoadStats();
   const figures = { offered: 0, ok: 0, late: 0 };
   const thread = threadId(3, 0);
-  book.note(stats("ingress", 0, { perThread: [{ thread, name: "m", figures }] }), at(0));
+  loadStats.note(stats("ingress", 0, { perThread: [{ thread, name: "m", figures }] }), at(0));
   const later = {
     ...{ offered: 100, ok: 80, late: 5, "refused.TUTTI_OVERLOADED": 4, "refused.TUTTI_DEADLINE_EXCEEDED": 1 },
     ...{ "refused.TUTTI_DEADLINE_INFEASIBLE": 6, "refused.TUTTI_INVALID_INPUT": 9 },
   };
-  book.note(stats("ingress", 1, { perThread: [{ thread, name: "m", figures: later }] }), at(1));
-  expect(book.models(at(1)).get(3)).toEqual({ rate: 100, latestRate: 100, ok: 75, bad: 10, infeasible: 6 });
+  loadStats.note(stats("ingress", 1, { perThread: [{ thread, name: "m", figures: later }] }), at(1));
+  expect(loadStats.models(at(1)).get(3)).toEqual({ rate: 100, latestRate: 100, ok: 75, bad: 10, infeasible: 6 });
 });
 
 test("accelerators are as busy as their executors say, each at most all of its time", () => {
-  const book = new LoadBook();
+  const loadStats = new LoadStats();
   const gpus = (a: number, b: number) => [a, b].map((busyUs, gpu) => ({ gpu: gpuId(gpu), figures: { busyUs } }));
-  book.note(stats("executor", 0, { perGpu: gpus(0, 0) }), at(0));
-  book.note(stats("executor", 1, { perGpu: gpus(250_000, 3_000_000) }), at(1));
-  expect(book.busy(at(1))).toEqual({ gpus: 2, busy: 1.25 });
+  loadStats.note(stats("executor", 0, { perGpu: gpus(0, 0) }), at(0));
+  loadStats.note(stats("executor", 1, { perGpu: gpus(250_000, 3_000_000) }), at(1));
+  expect(loadStats.busy(at(1))).toEqual({ gpus: 2, busy: 1.25 });
 });
 
 test("a model's requests are split over its buckets as batchers saw them, or evenly", () => {
@@ -100,38 +100,38 @@ test("figures that make no sense are no figures (T8)", () => {
 });
 
 test("an epoch's budget is used up by moves that balance, and there again an epoch later", () => {
-  const book = new MoveBook(seconds(30));
+  const pendingMoves = new PendingMoves(seconds(30));
   const models = [{ memoryBytes: 100 }, { memoryBytes: 900 }];
-  expect(book.budget(models, 0.1, at(0))).toBe(1_800);
+  expect(pendingMoves.budget(models, 0.1, at(0))).toBe(1_800);
   const move = { number: 1, from: "a", to: "b", cost: 200, isForced: false };
-  book.note([move, { ...move, cost: 5_000, isForced: true }], at(0));
-  expect(book.budget(models, 0.1, at(29))).toBe(1_600);
-  expect(book.budget(models, 0.1, at(30))).toBe(1_800);
+  pendingMoves.note([move, { ...move, cost: 5_000, isForced: true }], at(0));
+  expect(pendingMoves.budget(models, 0.1, at(29))).toBe(1_600);
+  expect(pendingMoves.budget(models, 0.1, at(30))).toBe(1_800);
 });
 
 test("a move that isn't over after two epochs is stuck, and its model stays for a while", () => {
-  const book = new MoveBook(seconds(30));
+  const pendingMoves = new PendingMoves(seconds(30));
   const moving = { epoch: 1, madeAt: at(0), models: [{ number: 1, subCluster: "a", next: "b" }], gpus: [] };
-  expect([book.lookAt(moving, at(0)), book.lookAt(moving, at(60))]).toEqual([false, false]);
-  expect(book.marksOf(1)).toEqual({ isPinned: false, isStuck: false });
-  expect([book.lookAt(moving, at(61)), book.lookAt(moving, at(62))]).toEqual([true, false]);
-  expect(book.marksOf(1)).toEqual({ isPinned: true, isStuck: true });
+  expect([pendingMoves.lookAt(moving, at(0)), pendingMoves.lookAt(moving, at(60))]).toEqual([false, false]);
+  expect(pendingMoves.marksOf(1)).toEqual({ isPinned: false, isStuck: false });
+  expect([pendingMoves.lookAt(moving, at(61)), pendingMoves.lookAt(moving, at(62))]).toEqual([true, false]);
+  expect(pendingMoves.marksOf(1)).toEqual({ isPinned: true, isStuck: true });
   const back = { ...moving, models: [{ number: 1, subCluster: "a" }] };
-  book.lookAt(back, at(63));
-  expect(book.marksOf(1)).toEqual({ isPinned: true, isStuck: false });
-  book.lookAt(back, at(400));
-  expect(book.marksOf(1)).toEqual({ isPinned: false, isStuck: false });
+  pendingMoves.lookAt(back, at(63));
+  expect(pendingMoves.marksOf(1)).toEqual({ isPinned: true, isStuck: false });
+  pendingMoves.lookAt(back, at(400));
+  expect(pendingMoves.marksOf(1)).toEqual({ isPinned: false, isStuck: false });
 });
 
 test("a reason stays as long as it is the last of its kind, and the oldest of many are forgotten", () => {
-  const book = new ReasonBook();
-  book.note({ reasons: [{ about: "m", text: "is placed in a" }] }, at(1));
-  book.note({ reasons: [{ about: "m", text: "is placed in a" }] }, at(2));
-  expect(book.list()).toEqual([{ at: at(1), about: "m", text: "is placed in a" }]);
-  for (let i = 0; i < 300; i++) book.note({ reasons: [{ about: `m${i}`, text: "x".repeat(5_000) }] }, at(3));
-  expect(book.list()).toHaveLength(256);
-  expect(book.list()[0]?.about).toBe("m44");
-  expect(book.list()[0]?.text).toHaveLength(1_000);
+  const reasonLog = new ReasonLog();
+  reasonLog.note({ reasons: [{ about: "m", text: "is placed in a" }] }, at(1));
+  reasonLog.note({ reasons: [{ about: "m", text: "is placed in a" }] }, at(2));
+  expect(reasonLog.list()).toEqual([{ at: at(1), about: "m", text: "is placed in a" }]);
+  for (let i = 0; i < 300; i++) reasonLog.note({ reasons: [{ about: `m${i}`, text: "x".repeat(5_000) }] }, at(3));
+  expect(reasonLog.list()).toHaveLength(256);
+  expect(reasonLog.list()[0]?.about).toBe("m44");
+  expect(reasonLog.list()[0]?.text).toHaveLength(1_000);
 });
 
 test("the window of a rate is what the band reckons chance by", () => {

@@ -19,16 +19,16 @@ import { FrameReader, FrameWriter } from "@tutti/wire";
 import { Catalog } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { isOnDuty } from "../duty.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
-import { AdviceKeeper } from "./advice-keeper.ts";
-import { ClusterBook } from "./cluster-book.ts";
-import { LoadBook, isOutOfBand, isStats } from "./load-book.ts";
+import { ScalingAdvice } from "./scaling-advice.ts";
+import { ClusterState } from "./cluster-state.ts";
+import { LoadStats, isOutOfBand, isStats } from "./load-stats.ts";
 import { type MeasuredModel, measureModels } from "./measured-models.ts";
-import { MoveBook } from "./move-book.ts";
-import { PlanKeeper } from "./plan-keeper.ts";
-import { ReasonBook, reportOf } from "./plan-reporter.ts";
-import { RolloutKeeper } from "./rollout-keeper.ts";
+import { PendingMoves } from "./pending-moves.ts";
+import { PlacementStore } from "./placement-store.ts";
+import { ReasonLog, reportOf } from "./plan-reporter.ts";
+import { RolloutController } from "./rollout-controller.ts";
 
 export interface PlannerConfig extends ActorConfig {
   /** How often loads are balanced, if no rate leaves its band before. */
@@ -58,15 +58,15 @@ class Planner implements Actor {
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: PlannerConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
-  readonly #keeper: PlanKeeper;
-  readonly #rollouts: RolloutKeeper;
-  readonly #cluster: ClusterBook;
-  readonly #loads = new LoadBook();
-  readonly #moves: MoveBook;
-  readonly #reasons = new ReasonBook();
-  readonly #adviser: AdviceKeeper;
+  readonly #placementStore: PlacementStore;
+  readonly #rollouts: RolloutController;
+  readonly #cluster: ClusterState;
+  readonly #loads = new LoadStats();
+  readonly #moves: PendingMoves;
+  readonly #reasons = new ReasonLog();
+  readonly #adviser: ScalingAdvice;
   readonly #advice: FrameWriter;
   readonly #stats: DeliverySubscription[] = [];
   readonly #timers: Stop[] = [];
@@ -88,11 +88,11 @@ class Planner implements Actor {
     this.#config = config;
     this.#startedAt = this.#reportedAt = ports.clock.now();
     this.#balancedAt = this.#startedAt;
-    this.#cluster = new ClusterBook(this.#startedAt);
-    this.#moves = new MoveBook(config.epoch);
-    this.#adviser = new AdviceKeeper(config.window ?? (Math.max(1, Math.round(config.epoch / 3)) as Micros));
+    this.#cluster = new ClusterState(this.#startedAt);
+    this.#moves = new PendingMoves(config.epoch);
+    this.#adviser = new ScalingAdvice(config.window ?? (Math.max(1, Math.round(config.epoch / 3)) as Micros));
     this.#advice = new FrameWriter(config.key);
-    this.#station = new Station(ports, config, {
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "planner",
       listensTo: ["executor", "ranker", "planner"],
       stats: () => ({ figures: this.#figures() }),
@@ -105,18 +105,18 @@ class Planner implements Actor {
         this.#isNews = true;
       },
     });
-    const { log } = this.#station;
-    this.#keeper = new PlanKeeper({ store: ports.store, log, onChange: () => (this.#isNews = true) });
+    const { log } = this.#runtime;
+    this.#placementStore = new PlacementStore({ store: ports.store, log, onChange: () => (this.#isNews = true) });
     this.#catalog = new Catalog(ports.store, log, {
       onChange: ({ spec, status }, before) => {
         if (before?.spec.version !== spec.version || before.status?.state !== status?.state) this.#isNews = true;
       },
       onGone: () => (this.#isNews = true),
     });
-    this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+    this.#runtime.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
       if (sender === inventory.executor && this.#cluster.hearInventory(inventory)) this.#isNews = true;
     });
-    this.#rollouts = new RolloutKeeper({
+    this.#rollouts = new RolloutController({
       ...{ store: ports.store, log, catalog: this.#catalog },
       onNews: (about, text) => this.#reasons.note({ reasons: [{ about, text }] }, this.#now()),
     });
@@ -126,23 +126,23 @@ class Planner implements Actor {
   drain(done: () => void): void {
     for (const timer of this.#timers) timer.stop();
     for (const subscription of this.#stats) subscription.stop();
-    this.#keeper.close();
+    this.#placementStore.close();
     this.#rollouts.close();
     this.#catalog.close();
-    this.#station.close(done);
+    this.#runtime.close(done);
   }
 
   #open(ready: () => void): void {
     const { bus, clock } = this.#ports;
     const reader = new FrameReader().on(StatsReported, (stats) => {
-      if (!isStats(stats)) return void this.#station.faults++;
+      if (!isStats(stats)) return void this.#runtime.faults++;
       this.#loads.note(stats, this.#now());
       this.#rollouts.hear(stats);
     });
     for (const role of ["ingress", "batcher", "executor"] as const)
       this.#stats.push(
-        bus.subscribe(this.#station.subjects.stats(role), ({ payload }) => {
-          if (reader.read(payload) !== undefined) this.#station.faults++;
+        bus.subscribe(this.#runtime.subjects.stats(role), ({ payload }) => {
+          if (reader.read(payload) !== undefined) this.#runtime.faults++;
         }),
       );
     this.#timers.push(
@@ -152,21 +152,21 @@ class Planner implements Actor {
         if (this.#isOnDuty) this.#rollouts.look(this.#now());
       }),
     );
-    this.#station.open();
+    this.#runtime.open();
     bus.flush(() => ready());
   }
 
   /** PN5. */
   get #isOnDuty(): boolean {
-    return isOnDuty(this.#station, "planner", this.key);
+    return isOnDuty(this.#runtime, "planner", this.key);
   }
 
   /** PN3, PN4. */
   #tick(): void {
     const now = this.#now();
     if (this.#cluster.forget(now)) this.#isNews = true;
-    if (between(this.#startedAt, now) < HEARD_AFTER || !this.#keeper.isReady || !this.#isOnDuty) return;
-    if (this.#moves.lookAt(this.#keeper.placement, now)) this.#isNews = true;
+    if (between(this.#startedAt, now) < HEARD_AFTER || !this.#placementStore.isReady || !this.#isOnDuty) return;
+    if (this.#moves.lookAt(this.#placementStore.placement, now)) this.#isNews = true;
     const sinceBalance = between(this.#balancedAt, now);
     const isDue = this.#isNews || this.#hasLeftBand || sinceBalance >= this.#config.epoch;
     const mayBalance = isDue && sinceBalance >= BALANCE_AGAIN && between(this.#startedAt, now) >= RATES_AFTER;
@@ -182,9 +182,9 @@ class Planner implements Actor {
   }
 
   #replan(models: readonly MeasuredModel[], now: Instant, mayBalance: boolean): void {
-    const { placement } = this.#keeper;
+    const { placement } = this.#placementStore;
     const subClusters = this.#cluster.subClusters();
-    const executors = this.#cluster.executors(this.#station.directory);
+    const executors = this.#cluster.executors(this.#runtime.registry);
     this.#isNews = false;
     if (mayBalance) {
       this.#balancedAt = now;
@@ -202,7 +202,7 @@ class Planner implements Actor {
       awaited: this.#cluster.awaited(placement, now, this.#config.epoch),
       costMax: this.#moves.budget(models, this.#config.budgetShare ?? BUDGET_SHARE, now),
       mayBalance,
-      seed: this.#keeper.nextEpoch,
+      seed: this.#placementStore.nextEpoch,
     });
     this.#plan = plan;
     this.#moves.note(plan.modelMoves, now);
@@ -215,9 +215,9 @@ class Planner implements Actor {
         gpus: executorMoves.length,
         leftOut: leftOut.length,
       };
-      const epoch = this.#keeper.nextEpoch;
-      this.#station.log.info({ epoch, ...counts }, "plans");
-      this.#keeper.write({ epoch, madeAt: now, models: plan.models, gpus: plan.gpus });
+      const epoch = this.#placementStore.nextEpoch;
+      this.#runtime.log.info({ epoch, ...counts }, "plans");
+      this.#placementStore.write({ epoch, madeAt: now, models: plan.models, gpus: plan.gpus });
     }
     this.#report(models, now);
   }
@@ -225,10 +225,10 @@ class Planner implements Actor {
   #report(models: readonly MeasuredModel[], now: Instant): void {
     if (this.#plan === undefined) return;
     this.#reportedAt = now;
-    this.#keeper.writeReport(
+    this.#placementStore.writeReport(
       reportOf({
         at: now,
-        epoch: this.#keeper.placement?.epoch ?? 0,
+        epoch: this.#placementStore.placement?.epoch ?? 0,
         plan: this.#plan,
         models,
         inventories: this.#cluster.inventories(),
@@ -244,33 +244,33 @@ class Planner implements Actor {
     const models = this.#measure(now);
     this.#hasLeftBand ||= models.some(({ number, rate }) => isOutOfBand(this.#plannedRates.get(number) ?? 0, rate));
     let gpus = 0;
-    for (const peer of this.#station.directory.ofRole("executor")) gpus += peer.gpus?.length ?? 0;
+    for (const peer of this.#runtime.registry.ofRole("executor")) gpus += peer.gpus?.length ?? 0;
     this.#advised = this.#adviser.hear(
       {
         gpus,
-        subClusters: new Set(this.#keeper.placement?.models.map(({ subCluster }) => subCluster)).size,
+        subClusters: new Set(this.#placementStore.placement?.models.map(({ subCluster }) => subCluster)).size,
         measured: this.#loads.busy(now),
         models: models.map(({ number, sloMs, workMs, load }) => ({ ...load, number, sloMs, work: workMs })),
       },
       now,
     );
     this.#advice.add(ScalingAdvised, this.#advised);
-    this.#ports.bus.publish(this.#station.subjects.advice, this.#advice.take());
+    this.#ports.bus.publish(this.#runtime.subjects.advice, this.#advice.take());
   }
 
   #figures(): Record<string, number> {
-    const placement = this.#keeper.placement;
+    const placement = this.#placementStore.placement;
     const { advice = 0, gpus = 0, badRate = 0, idleShare = 0 } = this.#advised ?? {};
     return {
-      executors: this.#cluster.executors(this.#station.directory).length,
+      executors: this.#cluster.executors(this.#runtime.registry).length,
       subClusters: this.#cluster.subClusters().length,
       epoch: placement?.epoch ?? 0,
       placed: placement?.models.length ?? 0,
       moving: placement?.models.filter(({ next }) => next !== undefined).length ?? 0,
       leftOut: this.#plan?.leftOut.length ?? 0,
       plans: this.#plans,
-      written: this.#keeper.written,
-      conflicts: this.#keeper.conflicts,
+      written: this.#placementStore.written,
+      conflicts: this.#placementStore.conflicts,
       // How many accelerators there ought to be: `tutti_advice_accelerators`.
       adviceAccelerators: gpus + advice,
       gpus,

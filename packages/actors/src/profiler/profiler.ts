@@ -27,15 +27,15 @@ import {
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { PlacementBook } from "../placement-book.ts";
+import { PlacementWatcher } from "../placement-watcher.ts";
 import { plausible } from "../plausible.ts";
 import { isOnDuty } from "../duty.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
 import { LiveProfiles } from "./live-profiles.ts";
 import { ModelWork } from "./model-work.ts";
 import { batchSizesOf } from "./profile-plan.ts";
-import { RunTimesKeeper } from "./run-times-keeper.ts";
+import { RunTimePublisher } from "./run-time-publisher.ts";
 
 export interface ProfilerConfig extends ActorConfig {
   /** Of l(b) for planning, so that a real model meets its deadlines while its neighbours are busy. */
@@ -70,13 +70,13 @@ class Profiler implements Actor {
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: ProfilerConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #catalog: Catalog;
-  readonly #book: PlacementBook;
+  readonly #placement: PlacementWatcher;
   readonly #works = new Map<string, ModelWork & { askedAt?: Instant }>();
   readonly #live = new Map<number, LiveProfiles>();
   readonly #timers: Stop[];
-  readonly #times: RunTimesKeeper;
+  readonly #times: RunTimePublisher;
   /** Of ready models: executors that could not load them, and why. */
   readonly #lacking = new Map<string, Map<ActorKey, string>>();
   /** Of models that failed: the sub-cluster that they had then, or the last one since. */
@@ -88,7 +88,7 @@ class Profiler implements Actor {
     this.key = config.key;
     this.#ports = ports;
     this.#config = config;
-    this.#station = new Station(ports, config, {
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "profiler",
       listensTo: ["executor", "profiler"],
       stats: () => ({ figures: this.#figures() }),
@@ -97,15 +97,15 @@ class Profiler implements Actor {
         for (const lacking of this.#lacking.values()) lacking.delete(peer.key);
       },
     });
-    this.#times = new RunTimesKeeper({
-      station: this.#station,
+    this.#times = new RunTimePublisher({
+      runtime: this.#runtime,
       store: ports.store,
       clock: ports.clock,
       window: config.timesWindow ?? TIMES_WINDOW,
       isOnDuty: () => this.#isOnDuty,
     });
-    this.#book = new PlacementBook(ports.store, this.#station.log, () => this.#retryPlaced());
-    this.#catalog = new Catalog(ports.store, this.#station.log, {
+    this.#placement = new PlacementWatcher(ports.store, this.#runtime.log, () => this.#retryPlaced());
+    this.#catalog = new Catalog(ports.store, this.#runtime.log, {
       onChange: (model, before) => {
         this.#onModel(model);
         if (before !== undefined && before.spec.number !== model.spec.number) this.#times.onGone(before.spec.number);
@@ -120,17 +120,17 @@ class Profiler implements Actor {
         ports.store.delete(BUCKET.profiles, model.spec.name, () => undefined);
       },
     });
-    this.#station.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
-    this.#station.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
+    this.#runtime.onPacked(ModelReported, wellFormed.modelReported, (report) => this.#onReport(report));
+    this.#runtime.onPacked(ExecutorInventory, wellFormed.executorInventory, (inventory, sender) => {
       if (sender === inventory.executor) this.#onInventory(inventory);
     });
-    this.#station.onPacked(ProfileMeasured, wellFormed.profileMeasured, (measured) => {
+    this.#runtime.onPacked(ProfileMeasured, wellFormed.profileMeasured, (measured) => {
       const work = this.#works.get(measured.model);
       if (work === undefined || work.spec.number !== measured.number) return;
       work.note(measured);
       this.#advance(work);
     });
-    this.#station.onPacked(BatchFinished, plausible(() => ports.clock.now()).finished, ({ thread, batchSize, run }) => {
+    this.#runtime.onPacked(BatchFinished, plausible(() => ports.clock.now()).finished, ({ thread, batchSize, run }) => {
       this.#runsSeen++;
       this.#live.get(modelNumberOf(thread))?.note(ports.clock.now(), bucketOf(thread), batchSize, run);
     });
@@ -138,10 +138,10 @@ class Profiler implements Actor {
       ports.clock.every(seconds(2), () => this.#refine()),
       ports.clock.every(millis(500), () => this.#advanceAll()),
     ];
-    this.#book.open(() =>
+    this.#placement.open(() =>
       this.#catalog.open(() => {
         this.#times.open(this.#catalog.models());
-        this.#station.open();
+        this.#runtime.open();
         ports.bus.flush(() => ready());
       }),
     );
@@ -151,8 +151,8 @@ class Profiler implements Actor {
     for (const timer of this.#timers) timer.stop();
     this.#times.stop();
     this.#catalog.close();
-    this.#book.close();
-    this.#station.close(done);
+    this.#placement.close();
+    this.#runtime.close(done);
   }
 
   #onModel(model: CatalogModel): void {
@@ -171,7 +171,7 @@ class Profiler implements Actor {
       return;
     }
     if (status?.state === "refused" || status?.state === "failed") {
-      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#book.subClusterOf(spec.number));
+      if (!this.#failedIn.has(spec.number)) this.#failedIn.set(spec.number, this.#placement.subClusterOf(spec.number));
       return;
     }
     this.#failedIn.delete(spec.number);
@@ -186,7 +186,7 @@ class Profiler implements Actor {
   #retryPlaced(): void {
     for (const { spec, status } of this.#catalog.models()) {
       if (status?.state !== "failed") continue;
-      const [before, now] = [this.#failedIn.get(spec.number), this.#book.subClusterOf(spec.number)];
+      const [before, now] = [this.#failedIn.get(spec.number), this.#placement.subClusterOf(spec.number)];
       this.#failedIn.set(spec.number, now);
       if (now !== undefined && now !== before && !this.#works.has(spec.name))
         this.#works.set(spec.name, new ModelWork(spec));
@@ -230,18 +230,18 @@ class Profiler implements Actor {
 
   /** The living executors of the model's sub-cluster: they are who it takes to be ready. */
   #executorsOf(modelNumber: number): ActorKey[] {
-    return [...this.#station.directory.ofRole("executor")]
+    return [...this.#runtime.registry.ofRole("executor")]
       .map(({ key }) => key)
       .filter((executor) => this.#isOf(modelNumber, executor));
   }
   /** Whether an executor counts for a model; one that has not been heard yet does as long as nobody has planned. */
   #isOf(modelNumber: number, executor: ActorKey): boolean {
-    const subCluster = this.#book.subClusterOf(modelNumber);
-    const gpus = this.#station.directory.get(executor)?.gpus;
-    if (gpus === undefined) return this.#book.placement === undefined;
+    const subCluster = this.#placement.subClusterOf(modelNumber);
+    const gpus = this.#runtime.registry.get(executor)?.gpus;
+    if (gpus === undefined) return this.#placement.placement === undefined;
     // One that is on its way here comes with all that is ready.
     const isHere = subCluster !== undefined && gpus.some((gpu) => gpu.subCluster === subCluster);
-    return isHere && this.#book.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
+    return isHere && this.#placement.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
   }
 
   /** Says of several models at once what `ModelReported` says of one, of which some were lost. */
@@ -276,7 +276,7 @@ class Profiler implements Actor {
     if (work.measurements.length === 0) {
       work.planMeasurements(gpusMax, executors);
       delete work.askedAt;
-      this.#station.log.info(
+      this.#runtime.log.info(
         { model: work.spec.name, accelerators: work.measurements.length / work.spec.buckets.length },
         "measures",
       );
@@ -291,7 +291,7 @@ class Profiler implements Actor {
     if (work.askedAt !== undefined && now - work.askedAt < ASK_AGAIN) return;
     work.askedAt = now;
     for (const { executor, gpu, bucket } of work.missing) {
-      this.#station.send(executor, ProfileWanted, {
+      this.#runtime.send(executor, ProfileWanted, {
         profiler: this.key,
         gpu,
         model: work.spec.name,
@@ -314,7 +314,7 @@ class Profiler implements Actor {
   }
 
   get #isOnDuty(): boolean {
-    return isOnDuty(this.#station, "profiler", this.key);
+    return isOnDuty(this.#runtime, "profiler", this.key);
   }
 
   #figures(): Record<string, number> {
@@ -332,7 +332,7 @@ class Profiler implements Actor {
     this.#published++;
     this.#ports.store.put(BUCKET.profiles, status.name, toJson(status), (result) => {
       if (!isStoreFailure(result)) return;
-      this.#station.log.warn(
+      this.#runtime.log.warn(
         { model: status.name, failure: result.failure },
         "a profile can't be stored; it is tried again",
       );

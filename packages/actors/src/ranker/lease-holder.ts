@@ -5,7 +5,7 @@ import type { Logger, Tracer } from "@tutti/telemetry";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { rankerIn } from "../ranker-lease.ts";
-import type { Watched } from "./leader-vigil.ts";
+import type { Watched } from "./leader-failure-detector.ts";
 
 export interface LeaseHolderOptions {
   readonly store: Store;
@@ -191,7 +191,7 @@ export class LeaseHolder {
    * Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it
    * took up to 10 ms.
    */
-  rehearse(): void {
+  warmUp(): void {
     if (this.#isOpen && this.#epoch === 0) this.#ask(NO_REVISION, () => undefined);
   }
 

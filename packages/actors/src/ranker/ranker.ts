@@ -6,7 +6,7 @@
  *       one that asked for a successor grants until that is heard, whom executors hear in the same moment and obey from
  *       then on (T5).
  *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say, from the moment at
- *       which it asks for the lease (canvass.ts).
+ *       which it asks for the lease (standby-state.ts).
  *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before
  *       that, a successor's announcement too, it has then seen. A leader that was stopped and wakes finds out first
  *       (docs/architecture.md, 8).
@@ -55,20 +55,20 @@ import {
   seconds,
 } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
-import { PlacementBook } from "../placement-book.ts";
+import { PlacementWatcher } from "../placement-watcher.ts";
 import { plausible } from "../plausible.ts";
-import { Station } from "../station.ts";
+import { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
-import { Canvass } from "./canvass.ts";
-import { HandOver } from "./hand-over.ts";
-import { IdleDesk } from "./idle-desk.ts";
-import { LeaderVigil } from "./leader-vigil.ts";
-import { LeaderWork } from "./leader-work.ts";
+import { StandbyState } from "./standby-state.ts";
+import { LeaderStepDown } from "./leader-step-down.ts";
+import { IdleTimeBroker } from "./idle-time-broker.ts";
+import { LeaderFailureDetector } from "./leader-failure-detector.ts";
+import { LeaderActivity } from "./leader-activity.ts";
 import { LeaseHolder } from "./lease-holder.ts";
-import { Offerers } from "./offerers.ts";
-import { OwnPeers } from "./own-peers.ts";
-import { PROVE_AGAIN, Proof } from "./proof.ts";
-import { Rehearsals } from "./rehearsals.ts";
+import { CandidateOwners } from "./candidate-owners.ts";
+import { SubClusterPeers } from "./sub-cluster-peers.ts";
+import { PROVE_AGAIN, LeadershipCheck } from "./leadership-check.ts";
+import { JitWarmups } from "./jit-warmups.ts";
 import { StaleReports } from "./stale-reports.ts";
 
 export interface RankerConfig extends ActorConfig {
@@ -77,8 +77,8 @@ export interface RankerConfig extends ActorConfig {
   readonly pingEvery: Micros;
   /** Lower bound of d_ctrl, from which a grant's validity is reckoned. */
   readonly ctrlFloor: Micros;
-  /** How often a spare rehearses the lead (rehearsal.ts). Default: never, as where time is virtual. */
-  readonly rehearseEvery?: Micros | undefined;
+  /** How often a spare practises the lead (warmup.ts). Default: never, as where time is virtual. */
+  readonly warmUpEvery?: Micros | undefined;
 }
 
 export function createRanker(ports: ActorPorts, config: RankerConfig, ready: () => void): Actor {
@@ -92,27 +92,29 @@ class Ranker implements Actor, RankEffects {
   readonly key: ActorKey;
   readonly #ports: ActorPorts;
   readonly #config: RankerConfig;
-  readonly #station: Station;
+  readonly #runtime: ActorRuntime;
   readonly #lease: LeaseHolder;
-  readonly #own: OwnPeers;
-  readonly #vigil: LeaderVigil;
-  readonly #idle: IdleDesk;
-  readonly #canvass: Canvass;
-  readonly #handOver: HandOver;
-  readonly #book: PlacementBook;
+  readonly #own: SubClusterPeers;
+  readonly #detector: LeaderFailureDetector;
+  readonly #idle: IdleTimeBroker;
+  readonly #standbyState: StandbyState;
+  readonly #stepDown: LeaderStepDown;
+  readonly #placement: PlacementWatcher;
   readonly #reconnecting: Subscription;
   readonly #alarm: Alarm;
   readonly #retuning: Stop;
-  readonly #rehearsals: Rehearsals;
+  readonly #warmups: JitWarmups;
   readonly #roundTrip: DelayEstimator;
-  readonly #proof = new Proof((now) => this.#station.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }));
+  readonly #leadershipCheck = new LeadershipCheck((now) =>
+    this.#runtime.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
+  );
   /** Who drives each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
-  readonly #offerers = new Offerers();
+  readonly #candidateOwners = new CandidateOwners();
   readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
   #rank: RankThread | undefined;
   /** As a spare. */
-  readonly #work: LeaderWork;
+  readonly #work: LeaderActivity;
   readonly #stale = new StaleReports();
   readonly #plausible = plausible(() => this.#now());
   #armedFor: Instant = NEVER;
@@ -125,9 +127,9 @@ class Ranker implements Actor, RankEffects {
     this.#ports = ports;
     this.#config = config;
     this.#roundTrip = new DelayEstimator({ floor: config.ctrlFloor, quantile: 0.99, window: seconds(10), capTimes: 5 });
-    this.#work = new LeaderWork(ports.clock.now());
-    this.#handOver = this.#createHandOver();
-    this.#station = new Station(ports, config, {
+    this.#work = new LeaderActivity(ports.clock.now());
+    this.#stepDown = this.#createLeaderStepDown();
+    this.#runtime = new ActorRuntime(ports, config, {
       role: "ranker",
       listensTo: ["executor", "batcher", "ranker"],
       // The leader tells the batchers of lost executors.
@@ -136,60 +138,59 @@ class Ranker implements Actor, RankEffects {
         epoch: this.#lease.epoch,
         subCluster: config.subCluster,
         grants: this.#grants,
-        ...(this.#handOver.yields && { yields: true }),
+        ...(this.#stepDown.yields && { yields: true }),
       }),
       stats: () => this.#stats(),
       onBeat: (peer) => this.#onBeat(peer),
       onLost: (peer) => this.#onLost(peer),
     });
-    this.#own = new OwnPeers(this.#station, config);
-    this.#canvass = new Canvass({ ...config, own: this.#own, station: this.#station, clock: ports.clock });
-    this.#book = new PlacementBook(ports.store, this.#station.log);
+    this.#own = new SubClusterPeers(this.#runtime, config);
+    this.#standbyState = new StandbyState({ ...config, own: this.#own, runtime: this.#runtime, clock: ports.clock });
+    this.#placement = new PlacementWatcher(ports.store, this.#runtime.log);
     this.#lease = this.#createLease();
-    this.#vigil = this.#watchLeader();
+    this.#detector = this.#watchLeader();
     this.#reconnecting = ports.bus.onStatus(({ kind }) => {
       if (kind !== "reconnected") return;
-      this.#vigil.reconnected();
+      this.#detector.reconnected();
       this.#lease.reconnected();
     });
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
-    this.#idle = new IdleDesk({
-      station: this.#station,
+    this.#idle = new IdleTimeBroker({
+      runtime: this.#runtime,
       clock: ports.clock,
       leading: () =>
-        this.#rank === undefined || this.#handOver.isOver ? undefined : { rank: this.#rank, gpus: this.#gpus },
+        this.#rank === undefined || this.#stepDown.isOver ? undefined : { rank: this.#rank, gpus: this.#gpus },
       onGiven: () => this.#rearm(),
     });
     this.#listen();
     this.#retuning = ports.clock.every(millis(250), () =>
       this.#step({ kind: "ctrl-delay-changed", at: this.#now(), ctrl: this.#roundTrip.value(this.#now()) }),
     );
-    this.#rehearsals = new Rehearsals(ports.clock, config.rehearseEvery, {
+    this.#warmups = new JitWarmups(ports.clock, config.warmUpEvery, {
       subCluster: config.subCluster,
       isDue: () => this.#rank === undefined,
-      create: (rehearsed, actor, done) =>
-        new Ranker(rehearsed, { ...config, ...actor, rehearseEvery: undefined }, done),
-      ask: () => this.#lease.rehearse(),
-      echo: () => this.#station.send(this.key, LeaderAsked, { epoch: 0, sentAt: this.#now() }),
+      create: (ports, actor, done) => new Ranker(ports, { ...config, ...actor, warmUpEvery: undefined }, done),
+      ask: () => this.#lease.warmUp(),
+      echo: () => this.#runtime.send(this.key, LeaderAsked, { epoch: 0, sentAt: this.#now() }),
     });
-    this.#station.open();
-    this.#book.open(() =>
+    this.#runtime.open();
+    this.#placement.open(() =>
       this.#lease.open(() => {
-        this.#rehearsals.opened(() => ports.bus.flush(() => ready()));
+        this.#warmups.opened(() => ports.bus.flush(() => ready()));
       }),
     );
   }
 
   drain(done: () => void): void {
-    this.#handOver.begin(done);
+    this.#stepDown.begin(done);
   }
 
-  #createHandOver(): HandOver {
-    return new HandOver({
+  #createLeaderStepDown(): LeaderStepDown {
+    return new LeaderStepDown({
       clock: this.#ports.clock,
       leads: () => this.#rank !== undefined,
       hasSpare: () => this.#own.hasRankers,
-      onYield: () => this.#station.beat(),
+      onYield: () => this.#runtime.beat(),
       onOver: () => this.#alarm.clear(),
       isOwed: () => (this.#rank?.accelerators.timers.size ?? 0) > 0,
       leave: (left) => this.#close(left),
@@ -201,53 +202,53 @@ class Ranker implements Actor, RankEffects {
     const { key, subCluster } = this.#config;
     return new LeaseHolder({
       ...{ store, clock, subCluster },
-      log: this.#station.log,
+      log: this.#runtime.log,
       tracer: telemetry.tracer,
       self: key,
       retryEvery: LEASE_RETRY_EVERY,
       isFirst: () => this.#own.isFirstSpare(this.#lease.leader?.key),
-      onAsk: (epoch) => this.#canvass.begin(epoch),
-      prepare: (epoch, prepared) => this.#canvass.begin(epoch, prepared),
+      onAsk: (epoch) => this.#standbyState.begin(epoch),
+      prepare: (epoch, prepared) => this.#standbyState.begin(epoch, prepared),
       onLead: (epoch) => this.#lead(epoch),
       onDeposed: () => {
-        if (!this.#handOver.yields) this.#rest();
-        this.#handOver.deposed();
+        if (!this.#stepDown.yields) this.#rest();
+        this.#stepDown.deposed();
       },
     });
   }
 
-  #watchLeader(): LeaderVigil {
+  #watchLeader(): LeaderFailureDetector {
     const { bus, clock, processLives } = this.#ports;
     const { pingEvery, heartbeatEvery, idleHeartbeatEvery = heartbeatEvery, peerTimeout } = this.#config;
-    return new LeaderVigil({
+    return new LeaderFailureDetector({
       ...{ bus, clock, pingEvery },
       heardWithin: micros(2 * idleHeartbeatEvery),
       hangsAfter: peerTimeout,
-      subjectOf: (key) => this.#station.subjects.alive(key),
+      subjectOf: (key) => this.#runtime.subjects.alive(key),
       leader: () => this.#lease.leader,
-      wasHeard: (key) => this.#station.directory.wasHeardHere(key),
-      stalledUs: () => this.#station.pulse.stalledUs,
+      wasHeard: (key) => this.#runtime.registry.wasHeardHere(key),
+      stalledUs: () => this.#runtime.stallDetector.stalledUs,
       isUrgent: () => this.#work.isThere(this.#now()) && this.#own.isFirstSpare(this.#lease.leader?.key),
       ...(processLives !== undefined && { lives: ({ key }) => this.#livesHere(key, processLives) }),
-      ask: ({ key, epoch }) => this.#station.send(key, LeaderAsked, { epoch, sentAt: this.#now() }, "upkeep"),
+      ask: ({ key, epoch }) => this.#runtime.send(key, LeaderAsked, { epoch, sentAt: this.#now() }, "upkeep"),
       onGone: ({ key }, how) => this.#lease.suspect(key, how),
     });
   }
 
   #livesHere(leader: ActorKey, lives: (pid: number) => boolean | undefined): boolean | undefined {
-    const peer = this.#station.directory.get(leader);
+    const peer = this.#runtime.registry.get(leader);
     return peer?.host === this.#config.host ? lives(peer.pid) : undefined;
   }
 
   #close(done: () => void): void {
-    this.#rehearsals.stop();
+    this.#warmups.stop();
     this.#lease.close();
-    this.#book.close();
-    this.#vigil.stop();
+    this.#placement.close();
+    this.#detector.stop();
     this.#reconnecting.stop();
     this.#retuning.stop();
     this.#rest();
-    this.#station.close(done);
+    this.#runtime.close(done);
   }
 
   #now(): Instant {
@@ -255,40 +256,40 @@ class Ranker implements Actor, RankEffects {
   }
 
   #listen(): void {
-    const { reader } = this.#station;
-    this.#station.onPacked(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
+    const { reader } = this.#runtime;
+    this.#runtime.onPacked(CandidateOffered, this.#plausible.candidate, (candidate, sender) =>
       this.#offer(candidate, sender),
     );
-    this.#station.onPacked(GrantAnswered, this.#plausible.answer, (answer) => {
+    this.#runtime.onPacked(GrantAnswered, this.#plausible.answer, (answer) => {
       if (answer.epoch !== this.#epoch) return;
       const at = this.#now();
       const granted = this.#granted.get(answer.gpu);
       if (granted?.grantSeq === answer.grantSeq) {
         this.#roundTrip.note(at, between(granted.sentAt, at));
-        this.#proof.cameBack(granted.sentAt);
+        this.#leadershipCheck.cameBack(granted.sentAt);
       }
       this.#step({ kind: "grant-answered", at, ...answer });
     });
     reader.on(LeaderAsked, (asked, sender) => this.#onAsked(asked, sender));
     reader.on(LeaderAnswered, ({ epoch }, sender) => {
-      if (sender === this.#lease.leader?.key) this.#vigil.answered(epoch);
+      if (sender === this.#lease.leader?.key) this.#detector.answered(epoch);
     });
-    this.#station.onPacked(GpuFreed, this.#plausible.freed, (freed, sender) => {
+    this.#runtime.onPacked(GpuFreed, this.#plausible.freed, (freed, sender) => {
       if (!this.#isForUs(freed.epoch)) return;
-      if (this.#rank === undefined) this.#canvass.freed(freed, sender);
+      if (this.#rank === undefined) this.#standbyState.freed(freed, sender);
       else if (this.#gpus.get(freed.gpu) === sender) this.#step({ kind: "gpu-freed", at: this.#now(), ...freed });
     });
-    this.#station.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
+    this.#runtime.onPacked(GpuJoined, wellFormed.gpuJoined, ({ executor, epoch, gpus }, sender) => {
       if (sender !== executor || !this.#isForUs(epoch)) return;
-      if (this.#rank === undefined) return this.#canvass.joined(executor, gpus);
+      if (this.#rank === undefined) return this.#standbyState.joined(executor, gpus);
       for (const gpu of gpus) if (gpu.subCluster === this.#config.subCluster) this.#onGpu(executor, gpu);
     });
   }
 
   /** Said to the leader with that epoch: to us, or to us too, because we ask to succeed it. */
   #isForUs(epoch: number): boolean {
-    if (this.#rank === undefined) return this.#canvass.holds(epoch);
-    return epoch === this.#epoch || (this.#epoch === this.#lease.epoch && this.#canvass.holds(epoch));
+    if (this.#rank === undefined) return this.#standbyState.holds(epoch);
+    return epoch === this.#epoch || (this.#epoch === this.#lease.epoch && this.#standbyState.holds(epoch));
   }
 
   /**
@@ -301,9 +302,9 @@ class Ranker implements Actor, RankEffects {
 
   #onAsked({ epoch, sentAt }: LeaderAsked, sender: ActorKey): void {
     if (epoch !== this.#epoch) return;
-    if (sender !== this.key) return this.#station.send(sender, LeaderAnswered, { epoch, sentAt }, "upkeep");
-    if (this.#rank === undefined) return this.#rehearsals.echoed();
-    this.#proof.cameBack(earlier(sentAt, this.#now()));
+    if (sender !== this.key) return this.#runtime.send(sender, LeaderAnswered, { epoch, sentAt }, "upkeep");
+    if (this.#rank === undefined) return this.#warmups.echoed();
+    this.#leadershipCheck.cameBack(earlier(sentAt, this.#now()));
     this.#onAlarm();
   }
 
@@ -312,29 +313,29 @@ class Ranker implements Actor, RankEffects {
     this.#armedFor = NEVER;
     if (this.#rank === undefined) return;
     const now = this.#now();
-    if (this.#proof.holds(now)) return this.#step({ kind: "clock-reached", at: now });
-    this.#proof.ask(now);
+    if (this.#leadershipCheck.holds(now)) return this.#step({ kind: "clock-reached", at: now });
+    this.#leadershipCheck.ask(now);
     this.#alarm.set(after(now, PROVE_AGAIN));
   }
 
   #offer(candidate: CandidateOffered, batcher: ActorKey): void {
-    if (this.#rank === undefined) return this.#canvass.offered(candidate, batcher);
+    if (this.#rank === undefined) return this.#standbyState.offered(candidate, batcher);
     const now = this.#now();
-    this.#proof.refresh(now); // the answer is here by the time that this candidate is due
-    if (this.#offerers.note(candidate, batcher)) this.#step({ kind: "candidate-offered", at: now, candidate });
+    this.#leadershipCheck.refresh(now); // the answer is here by the time that this candidate is due
+    if (this.#candidateOwners.note(candidate, batcher)) this.#step({ kind: "candidate-offered", at: now, candidate });
   }
 
   #lead(epoch: number): void {
     this.#takeovers++;
     this.#rest();
-    this.#proof.begin(this.#now());
+    this.#leadershipCheck.begin(this.#now());
     this.#rank = createRankThread({ epoch, ctrl: this.#roundTrip.value(this.#now()), gpusMax: GPUS_MAX });
     const announcement = { key: this.key, epoch, subCluster: this.#config.subCluster };
-    this.#station.broadcast("executor", RankerAnnounced, announcement);
-    this.#station.broadcast("batcher", RankerAnnounced, announcement);
-    this.#station.beat();
+    this.#runtime.broadcast("executor", RankerAnnounced, announcement);
+    this.#runtime.broadcast("batcher", RankerAnnounced, announcement);
+    this.#runtime.beat();
     // After the announcement, so that whoever is granted something knows by whom.
-    this.#canvass.read({
+    this.#standbyState.read({
       onGpu: (executor, gpu) => this.#onGpu(executor, gpu),
       onOffer: (candidate, batcher) => this.#offer(candidate, batcher),
     });
@@ -351,12 +352,12 @@ class Ranker implements Actor, RankEffects {
   #onBeat(peer: Heartbeat): void {
     if (peer.role === "ranker") this.#onRankerBeat(peer);
     if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
-    for (const number of peer.stalled ?? []) this.#forgetOffers(this.#offerers.forget(number));
+    for (const number of peer.stalled ?? []) this.#forgetOffers(this.#candidateOwners.forget(number));
     // Said to every leader; what is sent to us is for us, even if we have not been shown the placement yet.
     for (const candidate of peer.offers ?? [])
       if (
         this.#plausible.candidate(candidate) &&
-        this.#book.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster
+        this.#placement.subClusterOf(modelNumberOf(candidate.thread)) === this.#config.subCluster
       )
         this.#offer(candidate, peer.key);
     if (peer.role !== "executor") return;
@@ -370,7 +371,7 @@ class Ranker implements Actor, RankEffects {
       const epoch = this.#epoch;
       if (gpu.epoch > epoch) return this.#lease.outranked(gpu.epoch);
       if (gpu.epoch < epoch)
-        this.#station.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
+        this.#runtime.send(peer.key, RankerAnnounced, { key: this.key, epoch, subCluster: this.#config.subCluster });
       else this.#onGpu(peer.key, gpu);
     }
   }
@@ -381,7 +382,8 @@ class Ranker implements Actor, RankEffects {
 
   /** What changes between an executor's answer and our lead, so that it is not only repaired afterwards. */
   #onBeatOfSpare({ key, gpus = [] }: Heartbeat): void {
-    if (gpus.length > 0 && gpus.every(({ epoch }) => this.#canvass.holds(epoch))) this.#canvass.joined(key, gpus);
+    if (gpus.length > 0 && gpus.every(({ epoch }) => this.#standbyState.holds(epoch)))
+      this.#standbyState.joined(key, gpus);
   }
 
   #onRankerBeat({ key, epoch, grants, yields }: Heartbeat): void {
@@ -389,7 +391,7 @@ class Ranker implements Actor, RankEffects {
     if (key !== leader?.key || epoch !== leader.epoch) return;
     if (yields) return this.#lease.suspect(key, "yields");
     this.#lease.heard(key);
-    this.#handOver.successorLeads();
+    this.#stepDown.successorLeads();
     this.#work.heard(grants ?? 0, this.#now());
   }
 
@@ -425,20 +427,20 @@ class Ranker implements Actor, RankEffects {
   }
 
   #onLost(peer: Heartbeat): void {
-    this.#canvass.forget(peer.key);
+    this.#standbyState.forget(peer.key);
     if (peer.role === "ranker") this.#lease.suspect(peer.key, "lost");
     else if (peer.role === "executor") {
       const lost = [...this.#gpus].filter(([, executor]) => executor === peer.key).map(([gpu]) => gpu);
       for (const gpu of lost) this.#leave(gpu, peer.key);
       if (this.#rank !== undefined && (lost.length > 0 || this.#own.has(peer)))
-        this.#station.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
-    } else if (peer.role === "batcher") this.#forgetOffers(this.#offerers.left(peer.key));
+        this.#runtime.broadcast("batcher", ExecutorLost, { executor: peer.key, gpus: lost, epoch: this.#epoch });
+    } else if (peer.role === "batcher") this.#forgetOffers(this.#candidateOwners.left(peer.key));
   }
 
   #step(event: RankEvent): void {
-    if (this.#rank === undefined || (this.#handOver.isOver && event.kind === "clock-reached")) return;
+    if (this.#rank === undefined || (this.#stepDown.isOver && event.kind === "clock-reached")) return;
     stepRank(this.#rank, event, this);
-    if (this.#handOver.isOver) return this.#handOver.leaveIfUnowed();
+    if (this.#stepDown.isOver) return this.#stepDown.leaveIfUnowed();
     this.#rearm();
   }
   #rearm(): void {
@@ -463,16 +465,16 @@ class Ranker implements Actor, RankEffects {
   }
 
   grant(grant: Grant): void {
-    const batcher = this.#offerers.of(grant.thread);
+    const batcher = this.#candidateOwners.of(grant.thread);
     if (batcher === undefined) return; // Its batcher died in between: validUntil gives the accelerator back.
     this.#grants++;
     this.#granted.set(grant.gpu, { grantSeq: grant.grantSeq, sentAt: grant.sentAt });
     if (this.#rank !== undefined) this.#idle.granted(this.#rank, grant);
-    this.#station.send(batcher, GpuGranted, grant);
+    this.#runtime.send(batcher, GpuGranted, grant);
   }
 
   askGpu(gpu: GpuId, executor: ActorKey, grantSeq: number): void {
     this.#expired++;
-    this.#station.send(executor, GpuAsked, { gpu, epoch: this.#epoch, grantSeq });
+    this.#runtime.send(executor, GpuAsked, { gpu, epoch: this.#epoch, grantSeq });
   }
 }

@@ -6,8 +6,8 @@ import fc from "fast-check";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { OperatorLink } from "../operator/operator-link.ts";
 import { HostAgent } from "./host-agent.ts";
-import { LogBook } from "./log-book.ts";
-import type { OrderOptions, ProcessKeeper } from "./process-keeper.ts";
+import { ProcessLog } from "./process-log.ts";
+import type { OrderOptions, ProcessManager } from "./process-manager.ts";
 
 const KEY = actorKey(77);
 const PROCESS: ProcessState = {
@@ -20,8 +20,8 @@ const PROCESS: ProcessState = {
 };
 
 /** Performs what the test tells it to. */
-class Keeper implements ProcessKeeper {
-  readonly logs = new LogBook();
+class FakeProcesses implements ProcessManager {
+  readonly logs = new ProcessLog();
   readonly performed: string[] = [];
   working: (options: OrderOptions) => Promise<void> = () => Promise.resolve();
 
@@ -36,14 +36,14 @@ class Keeper implements ProcessKeeper {
 
 let network: InMemoryNetwork;
 let bus: Bus;
-let keeper: Keeper;
+let processManager: FakeProcesses;
 let agent: HostAgent;
 let link: OperatorLink;
 beforeEach(() => {
   network = new InMemoryNetwork();
-  keeper = new Keeper();
+  processManager = new FakeProcesses();
   bus = network.connect({ name: "agent" });
-  const host = { bus, cluster: "c", key: KEY, host: "h", pid: 1, keeper };
+  const host = { bus, cluster: "c", key: KEY, host: "h", pid: 1, processManager };
   agent = new HostAgent({ ...host, beatMs: 10, followMs: 5, forgetMs: 100 });
   link = new OperatorLink(network.connect({ name: "operator" }), "c", { repeatMs: 20, silenceMs: 200, renewMs: 20 });
 });
@@ -57,17 +57,17 @@ const order = (process: string, texts: string[] = []): Promise<void> =>
 
 test("an order to split says into which parts; one without, or with a part of nothing, is malformed and nothing happens", async () => {
   let size: number | undefined;
-  keeper.working = (options) => Promise.resolve(void (size = options.size));
+  processManager.working = (options) => Promise.resolve(void (size = options.size));
   const split = { agent: KEY, host: "h", order: "split", process: "ranker-0", withinMs: 5_000 } as const;
   await link.order({ ...split, size: 60, onText: () => undefined });
-  expect([keeper.performed, size]).toEqual([["split ranker-0"], 60]);
+  expect([processManager.performed, size]).toEqual([["split ranker-0"], 60]);
   for (const wrong of [undefined, 0, 101, 50.5]) {
     const before = agent.faults;
     const asked = link.order({ ...split, ...(wrong !== undefined && { size: wrong }), onText: () => undefined });
     await expect(asked).rejects.toThrow("silent");
     expect(agent.faults).toBeGreaterThan(before);
   }
-  expect(keeper.performed).toHaveLength(1);
+  expect(processManager.performed).toHaveLength(1);
 });
 
 test("an operator hears of every process that an agent keeps", async () => {
@@ -77,7 +77,7 @@ test("an operator hears of every process that an agent keeps", async () => {
 
 test("an order is performed once, however often it is repeated, and its progress and end are told (G1, G2)", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
-  keeper.working = async ({ report }) => {
+  processManager.working = async ({ report }) => {
     report("starts");
     await held;
     report("is ready");
@@ -86,29 +86,29 @@ test("an order is performed once, however often it is repeated, and its progress
   const done = order("ranker-0", texts);
   setTimeout(letGo, 150); // longer than several repetitions of the order
   await done;
-  expect(keeper.performed).toEqual(["restart ranker-0"]);
+  expect(processManager.performed).toEqual(["restart ranker-0"]);
   expect(texts).toEqual(["starts", "is ready"]);
 });
 
 test("a second order is refused while the first is worked on, and taken afterwards (G1)", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
-  keeper.working = () => held;
+  processManager.working = () => held;
   const first = order("ranker-0");
   await expect(order("ranker-1")).rejects.toThrow("the agent is busy: restart ranker-0");
   letGo();
   await first;
   await order("ranker-1");
-  expect(keeper.performed).toEqual(["restart ranker-0", "restart ranker-1"]);
+  expect(processManager.performed).toEqual(["restart ranker-0", "restart ranker-1"]);
 });
 
 test("what can't be done, and what isn't there, is told with the reason", async () => {
-  keeper.working = () => Promise.reject(new Error("dies at every start"));
+  processManager.working = () => Promise.reject(new Error("dies at every start"));
   await expect(order("ranker-0")).rejects.toThrow("dies at every start");
   await expect(order("conductor")).rejects.toThrow("there is no process conductor");
 });
 
 test("an agent that dies in the middle of an order is noticed by its silence", async () => {
-  keeper.working = ({ report }) => {
+  processManager.working = ({ report }) => {
     report("starts");
     return new Promise(() => undefined);
   };
@@ -118,26 +118,26 @@ test("an agent that dies in the middle of an order is noticed by its silence", a
 });
 
 test("kept lines and those to come reach whoever follows, and stop when nobody asks any more", async () => {
-  keeper.logs.add("ranker-0", "before");
-  keeper.logs.add("ranker-1", "of another");
+  processManager.logs.add("ranker-0", "before");
+  processManager.logs.add("ranker-1", "of another");
   const told: LogsTold[] = [];
   const hear = Promise.withResolvers<void>();
   const stream = link.logs({ agent: KEY, process: "ranker-0", backMs: 60_000, follow: true }, (message) => {
     told.push(message);
-    if (told.flatMap(({ lines }) => lines).length === 1) keeper.logs.add("ranker-0", "after");
+    if (told.flatMap(({ lines }) => lines).length === 1) processManager.logs.add("ranker-0", "after");
     else hear.resolve();
   });
   await hear.promise;
   stream.stop();
   expect(told.flatMap(({ lines }) => lines.map(({ text }) => text))).toEqual(["before", "after"]);
   const count = told.length;
-  for (let i = 0; i < 300; i++) keeper.logs.add("ranker-0", "unheard");
+  for (let i = 0; i < 300; i++) processManager.logs.add("ranker-0", "unheard");
   await new Promise((resolve) => setTimeout(resolve, 150)); // beyond forgetMs: what it waits for makes no event
   expect(told.length).toBe(count);
 });
 
 test("without following, a log ends by itself, in as many messages as it takes", async () => {
-  for (let i = 0; i < 700; i++) keeper.logs.add("ranker-0", `line ${i}`);
+  for (let i = 0; i < 700; i++) processManager.logs.add("ranker-0", `line ${i}`);
   const told: LogsTold[] = [];
   await link.logs({ agent: KEY, process: "ranker-0", backMs: 60_000, follow: false }, (message) => told.push(message))
     .ended;
@@ -182,7 +182,7 @@ test("nothing that can be sent stops an agent: it answers afterwards as before (
   );
   expect(await link.agents(5_000, (known) => known.length === 1)).toHaveLength(1);
   expect(agent.faults).toBeGreaterThan(100);
-  expect(keeper.performed).toEqual([]);
+  expect(processManager.performed).toEqual([]);
 });
 
 test("followers are bounded: one too many gets the kept lines and an end", async () => {

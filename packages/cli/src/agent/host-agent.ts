@@ -23,7 +23,7 @@ import {
 } from "@tutti/protocol";
 import type { ActorKey, Instant } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
-import type { ProcessKeeper } from "./process-keeper.ts";
+import type { ProcessManager } from "./process-manager.ts";
 
 export interface HostAgentOptions {
   readonly bus: Bus;
@@ -31,7 +31,7 @@ export interface HostAgentOptions {
   readonly key: ActorKey;
   readonly host: string;
   readonly pid: number;
-  readonly keeper: ProcessKeeper;
+  readonly processManager: ProcessManager;
   /** How often an order that goes on is told of. */
   readonly beatMs?: number;
   /** How often lines are sent to those who follow. */
@@ -88,7 +88,7 @@ export class HostAgent {
         if (reader.read(delivery.payload) !== undefined) this.faults++;
       }),
     );
-    this.#following = options.keeper.logs.listen((process, line) => this.#onLine(process, line));
+    this.#following = options.processManager.logs.listen((process, line) => this.#onLine(process, line));
     this.#timers = [
       setInterval(() => this.#beat(), options.beatMs ?? 1_000).unref(),
       setInterval(() => this.#tellFollowers(), options.followMs ?? 100).unref(),
@@ -129,8 +129,8 @@ export class HostAgent {
   }
 
   #present(ask: number, operator: ActorKey): void {
-    const { key: agent, host, pid, keeper } = this.#options;
-    this.#send(operator, AgentAnswered, { ask, agent, host, pid, processes: keeper.processes() });
+    const { key: agent, host, pid, processManager } = this.#options;
+    this.#send(operator, AgentAnswered, { ask, agent, host, pid, processes: processManager.processes() });
   }
 
   #onOrder({ ask, order, process, size, within }: ProcessOrdered, operator: ActorKey): void {
@@ -138,8 +138,8 @@ export class HostAgent {
     const tell = (progress: Progress): void => this.#send(operator, OrderProgressed, { ask, ...progress });
     const known = this.#working?.id === id ? this.#working.last : this.#ends.get(id);
     if (known !== undefined) return tell(known);
-    const { keeper } = this.#options;
-    if (!keeper.processes().some(({ name }) => name === process))
+    const { processManager } = this.#options;
+    if (!processManager.processes().some(({ name }) => name === process))
       return tell({ text: `there is no process ${process} at this agent`, end: "unknown" });
     if (this.#working !== undefined) return tell({ text: `the agent is busy: ${this.#working.what}`, end: "busy" });
     const working: Working = { id, operator, ask, what: `${order} ${process}`, last: { text: "", end: "" } };
@@ -149,7 +149,7 @@ export class HostAgent {
       tell(progress);
     };
     const readyMs = Math.min(READY_MS_MAX, Math.max(READY_MS_MIN, within / 1_000));
-    void keeper
+    void processManager
       .perform(order, process, { readyMs, size, report: (text) => say({ text: text.slice(0, 2_000), end: "" }) })
       .then(
         () => ({ text: "", end: "done" }) as const,
@@ -178,7 +178,8 @@ export class HostAgent {
       return;
     }
     const from = (Date.now() * 1_000 - back) as Instant;
-    const { lines, left } = back === 0 ? { lines: [], left: 0 } : this.#options.keeper.logs.since(process, from);
+    const { lines, left } =
+      back === 0 ? { lines: [], left: 0 } : this.#options.processManager.logs.since(process, from);
     const mayFollow = follow && this.#followers.size < FOLLOWERS_MAX;
     this.#tell(operator, { ask, process, left, end: !mayFollow }, lines);
     if (mayFollow)

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { connectNats, readCredentials } from "@tutti/bus-nats";
 import { ACTOR_KEY_MAX, actorKey } from "@tutti/units";
 import { HostAgent } from "./host-agent.ts";
-import type { ProcessKeeper } from "./process-keeper.ts";
+import type { ProcessManager } from "./process-manager.ts";
 
 export interface AgentOptions {
   readonly servers: string | readonly string[];
@@ -13,7 +13,7 @@ export interface AgentOptions {
   readonly tlsCa?: string | undefined;
   readonly cluster: string;
   readonly host?: string | undefined;
-  readonly keeper: ProcessKeeper;
+  readonly processManager: ProcessManager;
   /** Operators can't reach this host, and why. Serving goes on without. */
   readonly onTrouble: (text: string) => void;
 }
@@ -39,10 +39,13 @@ export function startAgent(options: AgentOptions): RunningAgent {
         if (status.kind === "permission-denied" && !stopped)
           options.onTrouble(`operators can't reach the processes of this host: NATS does not allow ${status.subject}`);
       });
-      const { cluster, keeper } = options;
+      const { cluster, processManager } = options;
       const key = actorKey(randomInt(1, ACTOR_KEY_MAX - 1));
       const host = options.host ?? hostname();
-      return { nats, agent: new HostAgent({ bus: nats.control, cluster, key, host, pid: process.pid, keeper }) };
+      return {
+        nats,
+        agent: new HostAgent({ bus: nats.control, cluster, key, host, pid: process.pid, processManager }),
+      };
     })
     .catch((error: unknown) => {
       options.onTrouble(`operators can't reach the processes of this host: ${(error as Error).message}`);

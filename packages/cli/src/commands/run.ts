@@ -1,7 +1,7 @@
 import { execPath } from "node:process";
 import { ROLES, type ProcessRole, type Role, isRole } from "@tutti/protocol";
-import { LogBook } from "../agent/log-book.ts";
-import { keeperOf } from "../agent/process-keeper.ts";
+import { ProcessLog } from "../agent/process-log.ts";
+import { keeperOf } from "../agent/process-manager.ts";
 import { type RunningAgent, startAgent } from "../agent/start-agent.ts";
 import { EXIT, usageError } from "../failure.ts";
 import { didYouMean } from "../nearest.ts";
@@ -31,7 +31,7 @@ export async function run(list: string, argv: readonly string[]): Promise<void> 
   }
   const { flags, agentCreds } = splitFlags(argv);
   const options = parseRoleOptions(roles, flags);
-  const logs = new LogBook();
+  const logs = new ProcessLog();
   const { promise: over, resolve: end } = Promise.withResolvers<number>();
   const supervisor = new Supervisor(
     {
@@ -74,7 +74,7 @@ function startRoleAgent(
     agentCreds,
   }: {
     readonly supervisor: Supervisor;
-    readonly logs: LogBook;
+    readonly logs: ProcessLog;
     readonly options: ReturnType<typeof parseRoleOptions>;
     readonly agentCreds: string | undefined;
   },
@@ -87,7 +87,7 @@ function startRoleAgent(
     tlsCa: options.tlsCa,
     cluster: options.cluster,
     host: options.host,
-    keeper: keeperOf({ supervisor, logs, roleOf: () => role }),
+    processManager: keeperOf({ supervisor, logs, roleOf: () => role }),
     onTrouble: (text) => process.stderr.write(`tutti run ${role}: ${text}\n`),
   });
 }

@@ -110,14 +110,14 @@ async function provideJaeger(directory: RunDirectory, announcer: Announcer): Pro
 const agentOptions = (
   { tls }: UpOptions,
   nats: ServingNats,
-  { keeper }: Deployment,
+  { processManager }: Deployment,
   announcer: Announcer,
 ): AgentOptions => ({
   servers: nats.url,
   credentials: nats.credentials["agent"],
   tlsCa: tls?.ca,
   cluster: CLUSTER,
-  keeper,
+  processManager,
   onTrouble: (text) => announcer.say("agent-trouble", text, { text }),
 });
 
@@ -162,7 +162,7 @@ async function serve(serving: Serving): Promise<void> {
     const listed = await loadAll(connections, loadable.splice(0), serving);
     if (stop.signal.aborted) return;
     announcer.say("warming", "Everything is loaded; warming up.");
-    await warm.until(listed.length, options.rehearsal, stop.signal);
+    await warm.until(listed.length, options.warmup, stop.signal);
     warm.stop();
     if (stop.signal.aborted) return;
     announcer.models(listed);

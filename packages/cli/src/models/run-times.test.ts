@@ -1,4 +1,4 @@
-import { RunTimeBook } from "@tutti/profile";
+import { RunTimeStats } from "@tutti/profile";
 import type { ModelRunTimes, ModelSpec } from "@tutti/protocol";
 import { instant, micros, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -26,15 +26,15 @@ const spec: ModelSpec = {
  * has named.
  */
 function known(): ModelRunTimes {
-  const book = new RunTimeBook({ window: seconds(60), table: (b) => 10_000 * b, sizes: [1, 2, 4] });
+  const runTimeStats = new RunTimeStats({ window: seconds(60), table: (b) => 10_000 * b, sizes: [1, 2, 4] });
   for (let i = 0; i < 80; i++) {
-    book.note(AT, { app: 1, units: 0, alone: 8_000 + 50 * i });
-    book.note(AT, { app: 0xabc, units: i < 40 ? 10 : 20, alone: i < 40 ? 50_000 : 90_000 });
+    runTimeStats.note(AT, { app: 1, units: 0, alone: 8_000 + 50 * i });
+    runTimeStats.note(AT, { app: 0xabc, units: i < 40 ? 10 : 20, alone: i < 40 ? 50_000 : 90_000 });
   }
-  book.count(AT, 1, 30);
-  book.count(AT, 0xabc, 10);
-  book.name(1, "short");
-  return { name: "loop", number: 7, version: "1", buckets: [book.times(AT)] };
+  runTimeStats.count(AT, 1, 30);
+  runTimeStats.count(AT, 0xabc, 10);
+  runTimeStats.name(1, "short");
+  return { name: "loop", number: 7, version: "1", buckets: [runTimeStats.times(AT)] };
 }
 
 test("a row for each application and each class of its size hints, most arrivals first", () => {
@@ -68,8 +68,8 @@ test("what batches take is told with where that is known from", () => {
 });
 
 test("of a model of which little is known that is said, and nothing breaks", () => {
-  const book = new RunTimeBook({ window: seconds(60), table: () => 10_000, sizes: [1] });
-  const times = { name: "loop", number: 7, version: "1", buckets: [book.times(AT)] };
+  const runTimeStats = new RunTimeStats({ window: seconds(60), table: () => 10_000, sizes: [1] });
+  const times = { name: "loop", number: 7, version: "1", buckets: [runTimeStats.times(AT)] };
   expect(renderRunTimes(spec, times)).toBe(
     "loop: too few samples to tell whether its times vary: scheduled by its latency table",
   );

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
-import { LogBook } from "../agent/log-book.ts";
-import { keeperOf } from "../agent/process-keeper.ts";
+import { ProcessLog } from "../agent/process-log.ts";
+import { keeperOf } from "../agent/process-manager.ts";
 import { HeardSupervisor, PROCESS_TIMES } from "../testing/heard-supervisor.ts";
 import type { ChildSpec } from "../up/supervisor.ts";
 import { PartSwitch } from "./part-switch.ts";
@@ -129,14 +129,19 @@ test("while an accelerator is split nobody starts its whole executor beside the 
   host = new Host();
   await host.start();
   const { supervisor } = host;
-  const keeper = keeperOf({ supervisor, logs: new LogBook(), roleOf: () => "executor", parts: () => host.switch });
-  await keeper.perform("split", "executor-0", { ...options, size: 50 });
+  const processManager = keeperOf({
+    supervisor,
+    logs: new ProcessLog(),
+    roleOf: () => "executor",
+    parts: () => host.switch,
+  });
+  await processManager.perform("split", "executor-0", { ...options, size: 50 });
   for (const order of ["undrain", "drain"] as const)
-    await expect(keeper.perform(order, "executor-0", options)).rejects.toThrow("its parts run instead");
+    await expect(processManager.perform(order, "executor-0", options)).rejects.toThrow("its parts run instead");
   const said: string[] = [];
-  await keeper.perform("restart", "executor-0", { ...options, report: (text) => said.push(text) });
+  await processManager.perform("restart", "executor-0", { ...options, report: (text) => said.push(text) });
   expect(said).toEqual([expect.stringContaining("its parts run instead")]);
   expect(host.running).toEqual(["executor-0-a50", "executor-0-b50"]);
-  const bare = keeperOf({ supervisor, logs: new LogBook(), roleOf: () => "executor" });
+  const bare = keeperOf({ supervisor, logs: new ProcessLog(), roleOf: () => "executor" });
   await expect(bare.perform("split", "executor-0", { ...options, size: 50 })).rejects.toThrow("can't be split here");
 });

@@ -3,7 +3,7 @@ import { isIPv4 } from "node:net";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
 import { usageError } from "../failure.ts";
-import { BUDGET_SHARE, EPOCH, EPOCH_LEAST, REHEARSAL_TIME, REHEARSAL_TIME_MAX } from "./role-defaults.ts";
+import { BUDGET_SHARE, EPOCH, EPOCH_LEAST, WARMUP_TIME, WARMUP_TIME_MAX } from "./role-defaults.ts";
 
 export type PolicyChoice =
   | { readonly kind: "adaptive" | "deferred" | "eager" | "latest" | "beta-lambda" }
@@ -75,10 +75,10 @@ export function wholeNumber(flag: string, text: string, max: number): number {
   throw usageError(`--${flag} ${text}: a number from 1 to ${max}`);
 }
 
-export function parseRehearsal(text: string | undefined): Micros {
-  const time = text === undefined ? REHEARSAL_TIME : parseDuration(text);
-  if (time !== undefined && time <= REHEARSAL_TIME_MAX) return time;
-  throw usageError(`--rehearsal ${text}: a duration up to ${formatDuration(REHEARSAL_TIME_MAX)}, such as 4s, or 0`);
+export function parseWarmup(text: string | undefined): Micros {
+  const time = text === undefined ? WARMUP_TIME : parseDuration(text);
+  if (time !== undefined && time <= WARMUP_TIME_MAX) return time;
+  throw usageError(`--warmup ${text}: a duration up to ${formatDuration(WARMUP_TIME_MAX)}, such as 4s, or 0`);
 }
 
 export function parseBudgetShare(text: string | undefined): number {

@@ -28,8 +28,8 @@ export const RESPOND_FLOOR = micros(300);
  * less than a killed process takes to give up its socket.
  */
 export const PING_EVERY = millis(5);
-/** How often spares rehearse the lead, some 10 ms of CPU each time: V8 throws away what has not run for long. */
-export const REHEARSE_EVERY = seconds(10);
+/** How often spares practise the lead, some 10 ms of CPU each time: V8 throws away what has not run for long. */
+export const PRACTISE_EVERY = seconds(10);
 
 export const PROFILING = {
   quantile: 0.99,
@@ -44,9 +44,9 @@ export const PROFILING = {
  * What an ingress sends itself when it starts, so that everything on the way is compiled before the first request of a
  * publisher.
  */
-export const REHEARSALS_PER_SECOND = 1_000;
-export const REHEARSAL_TIME = seconds(4);
-export const REHEARSAL_TIME_MAX = seconds(60);
+export const WARMUP_PER_SECOND = 1_000;
+export const WARMUP_TIME = seconds(4);
+export const WARMUP_TIME_MAX = seconds(60);
 
 /** How often the planner balances loads; rates are of the last 5 s, and a model takes seconds to load. */
 export const EPOCH = seconds(30);

@@ -133,7 +133,7 @@ export const FLAGS: readonly Flag[] = [
     text: "answers go below _INBOX.<app> only, or for development below any _INBOX (default: app)",
   },
   {
-    name: "rehearsal",
+    name: "warmup",
     value: "duration",
     roles: ["ingress"],
     text: "how long to warm up with requests of its own at the start, or until the first of a publisher; 0 for none (default: 4s)",

@@ -25,7 +25,7 @@ import {
   parseMemory,
   parsePatience,
   parsePolicy,
-  parseRehearsal,
+  parseWarmup,
   wholeNumber,
 } from "./option-values.ts";
 import {
@@ -41,6 +41,7 @@ import {
   REPLY_SCOPES,
   roleHelp,
 } from "./role-flags.ts";
+import { withCurrentNames } from "../renamed-flags.ts";
 
 export interface RoleOptions {
   readonly nats: readonly string[];
@@ -84,7 +85,7 @@ export interface RoleOptions {
   /** ingress: folder of the pipelines that it serves, and of their functions. */
   readonly pipelines: string | undefined;
   /** ingress: how long it may send itself requests when it starts; 0: not at all. */
-  readonly rehearsal: Micros;
+  readonly warmup: Micros;
   /** gateway: models that will be asked for; until each is served or has failed, it is not ready. */
   readonly awaitModels: readonly string[];
   /** gateway: where it is reached; port 0 takes a free one, undefined the usual one where that is free. */
@@ -156,7 +157,7 @@ export function parseRoleOptions(
     dataHost: flag("data-host") ?? "127.0.0.1",
     replyScope: oneOf("reply-scope", REPLY_SCOPES, flag("reply-scope") ?? "app"),
     pipelines: flag("pipelines"),
-    rehearsal: parseRehearsal(flag("rehearsal")),
+    warmup: parseWarmup(flag("warmup")),
     awaitModels: namesOf("await-models", flag("await-models")),
     httpHost: flag("http-host") ?? LOOPBACK,
     httpPort: optionalPort("http-port", flag("http-port")),
@@ -226,7 +227,7 @@ function parseFlags(
         { type: value === undefined ? ("boolean" as const) : ("string" as const) },
       ]),
     );
-    const { values } = parseArgs({ args: [...argv], options, strict: true, allowPositionals: false });
+    const { values } = parseArgs({ args: withCurrentNames(argv), options, strict: true, allowPositionals: false });
     return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
   } catch (error) {
     throw usageError(`${(error as Error).message}\nA ${roles.join(",")} takes:\n${roleHelp(roles)}`);

@@ -5,7 +5,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
-import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BusPulse } from "@tutti/actors";
+import { AWAKE_WITHIN, type Actor, type ActorConfig, type ActorPorts, BrokerStallDetector } from "@tutti/actors";
 import { type LocalActors, drainInOrder } from "@tutti/actors";
 import { type Bus, type BusStatus, HostBus } from "@tutti/bus";
 import { type NatsConnection, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
@@ -192,14 +192,14 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
   const onFault = (text: string): void => telemetry.log.warn({ fault: text }, "links");
   const links = await openLinks(roles, { buses: { control, bulk }, onFault });
   const local: LocalActors = {};
-  const pulse = new BusPulse(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
+  const stallDetector = new BrokerStallDetector(nats.control, clock, AWAKE_WITHIN, PULSE_EVERY);
   const vitals = watchVitals(() => ({
     ...nats.traffic(),
     ...{ linkMessagesOut: control.links.traffic.messages + bulk.links.traffic.messages },
     ...{ linkBytesOut: control.links.traffic.bytes + bulk.links.traffic.bytes },
     clockErrorUs: clockErrorUs(),
   }));
-  const common = { store: nats.store, clock, telemetry, randomBytes, processLives, local, pulse };
+  const common = { store: nats.store, clock, telemetry, randomBytes, processLives, local, pulse: stallDetector };
   return {
     portsOf: (index: number): ActorPorts => ({
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },

@@ -135,7 +135,7 @@ const splitsWrong: readonly (readonly [what: string, text: string, expected: str
   ["more than accelerators", "gpus: 1\nsubClusters: 2\n", "subClusters: 2 for 1 accelerators"],
   ["a planner", "subClusters: 2\nplanner: { epochS: 2 }\n", "subClusters: doesn't go with a planner"],
   [
-    "a rival",
+    "a baseline",
     "subClusters: 2\npolicy: clockwork\n",
     "policy: 'clockwork' is for the whole cluster; in subClusters use default",
   ],

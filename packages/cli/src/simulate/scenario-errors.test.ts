@@ -129,7 +129,7 @@ const complaints: readonly (readonly [what: string, text: string, expected: stri
     "s.yaml:5:52: noise.stalls.p99Ms: 2 is below the median of 3",
   ],
   [
-    "noise for a rival",
+    "noise for a baseline",
     small("policy: clockwork\nnoise: { slow: { share: 0.1, factor: 2 } }\n"),
     "s.yaml:5:9: policy: 'clockwork' runs without noise only",
   ],

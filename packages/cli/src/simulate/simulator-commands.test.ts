@@ -129,7 +129,7 @@ test(
     const path = join(folder, "planner.yaml");
     const models = "models: [{ name: a, count: 2, alphaMs: 1, betaMs: 5, sloMs: 30 }]";
     writeFileSync(path, `durationS: 3\ngpus: 4\nrate: 500\nplanner: { epochS: 0.5 }\n${models}\n`);
-    const [text, json, rival] = await Promise.all([
+    const [text, json, baseline] = await Promise.all([
       tutti("simulate", path),
       tutti("simulate", path, "--json"),
       tutti("compare", path, "--policies", "default,nexus"),
@@ -142,7 +142,7 @@ test(
     expect(Object.keys(planner.windows[0]!)).toEqual(
       "fromS untilS offeredRps goodRps badRate gpus busy advice".split(" "),
     );
-    expect(rival).toMatchObject({ code: 2, stdout: "" });
-    expect(rival.stderr).toContain("'nexus' can't take or give back accelerators during a run");
+    expect(baseline).toMatchObject({ code: 2, stdout: "" });
+    expect(baseline.stderr).toContain("'nexus' can't take or give back accelerators during a run");
   },
 );

@@ -108,7 +108,7 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
     ingress: [
       ...["--reply-scope", replyScopeOf(options)],
       ...(answers === undefined ? [] : ["--answers-creds", answers]),
-      ...["--rehearsal", `${options.rehearsal}us`],
+      ...["--warmup", `${options.warmup}us`],
       ...dataPlane,
       ...(options.pipelines === undefined ? [] : ["--pipelines", options.pipelines]),
     ],

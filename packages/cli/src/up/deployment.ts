@@ -1,8 +1,8 @@
 /** The processes of one `tutti up`: all of them started, watched and stopped together. */
 import { execPath } from "node:process";
 import type { ProcessRole } from "@tutti/protocol";
-import { LogBook } from "../agent/log-book.ts";
-import { type ProcessKeeper, keeperOf } from "../agent/process-keeper.ts";
+import { ProcessLog } from "../agent/process-log.ts";
+import { type ProcessManager, keeperOf } from "../agent/process-manager.ts";
 import { CommandError } from "../failure.ts";
 import { processArguments } from "../role/process-arguments.ts";
 import type { Announcer } from "./announcer.ts";
@@ -22,7 +22,7 @@ export class Deployment {
   readonly #directory: RunDirectory;
   readonly #supervisor: Supervisor;
   readonly #logs = new Map<string, LogFile>();
-  readonly #book = new LogBook();
+  readonly #processLog = new ProcessLog();
   readonly #waiting = new Set<string>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #broken = Promise.withResolvers<never>();
@@ -61,11 +61,11 @@ export class Deployment {
   }
 
   /** For the agent of this host, through which operators reach the processes. */
-  get keeper(): ProcessKeeper {
+  get processManager(): ProcessManager {
     const parts = (): PartSwitch | undefined => this.#parts;
     const roleOf = (name: string): ProcessRole | undefined =>
       this.#partNames.has(name) ? "executor" : this.#planned.find((planned) => planned.name === name)?.role;
-    return keeperOf({ supervisor: this.#supervisor, logs: this.#book, roleOf, parts });
+    return keeperOf({ supervisor: this.#supervisor, logs: this.#processLog, roleOf, parts });
   }
 
   /** Rejects when a process could not be kept alive. */
@@ -130,7 +130,7 @@ export class Deployment {
       this.#logs.set(name, log);
     }
     log.write(line);
-    this.#book.add(name, line);
+    this.#processLog.add(name, line);
     this.#announcer.childLine(name, line);
   }
 

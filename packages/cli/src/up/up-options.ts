@@ -11,7 +11,7 @@ import {
   parseEpoch,
   parseMemory,
   parsePatience,
-  parseRehearsal,
+  parseWarmup,
   parsePolicy,
   parsePort,
 } from "../role/option-values.ts";
@@ -65,7 +65,7 @@ export interface UpFlags {
   readonly systemSharedMemory?: boolean;
   readonly repositoryToken?: string;
   readonly apps?: string;
-  readonly rehearsal?: string;
+  readonly warmup?: string;
   readonly otlp?: string;
   readonly jaeger?: boolean;
   readonly logLevel: string;
@@ -132,7 +132,7 @@ export interface UpOptions {
   readonly gateway: readonly string[];
   readonly gatewayAccess: readonly string[];
   readonly repositoryToken: string | undefined;
-  readonly rehearsal: Micros;
+  readonly warmup: Micros;
   readonly otlp: string | undefined;
   /** Of the Jaeger that runs beside it. */
   readonly traceQuery?: string;
@@ -201,7 +201,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     gateway: gatewayPorts(flags),
     gatewayAccess: gatewayAccess(flags),
     repositoryToken: flags.repositoryToken === undefined ? undefined : resolve(flags.repositoryToken),
-    rehearsal: parseRehearsal(flags.rehearsal),
+    warmup: parseWarmup(flags.warmup),
     otlp: flags.otlp,
     jaeger: flags.jaeger === true,
     logLevel: oneOf("log-level", LOG_LEVELS, flags.logLevel),

@@ -4,7 +4,7 @@ import type { ActorKey, Micros } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { CLUSTER } from "./nats.ts";
 
-/** Beyond the rehearsal. A system that is slower serves all the same, only not at its best yet. */
+/** Beyond the warmup. A system that is slower serves all the same, only not at its best yet. */
 const PATIENCE_MS = 10_000;
 
 /** Hears from the ingresses how many models had their warm-up. */
@@ -28,12 +28,12 @@ export class WarmWatch {
    * Resolves once every ingress that was heard of has warmed so many models, when `signal` aborts, or when patience
    * ends.
    */
-  async until(models: number, rehearsal: Micros, signal: AbortSignal): Promise<void> {
+  async until(models: number, warmup: Micros, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const check = (): void => {
       if (this.#warm.size > 0 && [...this.#warm.values()].every((warm) => warm >= models)) resolve();
     };
-    const timer = setTimeout(resolve, PATIENCE_MS + rehearsal / 1_000);
+    const timer = setTimeout(resolve, PATIENCE_MS + warmup / 1_000);
     const onAbort = (): void => resolve();
     signal.addEventListener("abort", onAbort, { once: true });
     this.#hearers.push(check);

@@ -1,4 +1,4 @@
-import { type ToldArrivals, type ToldStream } from "@tutti/protocol";
+import { type ArrivalReports, type StreamArrivals } from "@tutti/protocol";
 import { type Instant, micros } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -6,12 +6,12 @@ import { ArrivalRecord, RECORD_LASTS, STREAMS_KEPT_MAX } from "./arrival-record.
 
 const SECOND = 1_000_000;
 const at = (s: number): Instant => (1e15 + s * SECOND) as Instant;
-const stream = (model: string, app = "shop"): ToldStream => ({ model, app, slo: micros(25_000) });
+const stream = (model: string, app = "shop"): StreamArrivals => ({ model, app, slo: micros(25_000) });
 /** @param agos - µs before the report, and of which stream */
 const told = (
-  streams: readonly ToldStream[],
+  streams: readonly StreamArrivals[],
   agos: readonly (readonly [stream: number, ago: number])[],
-): ToldArrivals => ({
+): ArrivalReports => ({
   every: 1,
   left: 0,
   streams,

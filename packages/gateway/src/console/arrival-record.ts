@@ -5,7 +5,7 @@
  *   AR1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX` (model,
  *        application, SLO); the oldest arrivals go first, and what finds no stream is counted.
  */
-import { type StatsReported, type ToldStream, readArrivals } from "@tutti/protocol";
+import { type StatsReported, type StreamArrivals, readArrivals } from "@tutti/protocol";
 import { type Instant, type Micros, before, between, seconds } from "@tutti/units";
 
 export const RECORD_LASTS: Micros = seconds(600);
@@ -14,7 +14,7 @@ export const ARRIVALS_KEPT_MAX = 500_000;
 export const STREAMS_KEPT_MAX = 4_096;
 
 export interface RecordedArrivals {
-  readonly streams: readonly ToldStream[];
+  readonly streams: readonly StreamArrivals[];
   /** In the order of time. */
   readonly stream: Uint16Array;
   readonly at: Float64Array;
@@ -24,7 +24,7 @@ export interface RecordedArrivals {
 
 export class ArrivalRecord {
   readonly #max: number;
-  readonly #streams: ToldStream[] = [];
+  readonly #streams: StreamArrivals[] = [];
   readonly #numbers = new Map<string, number>();
   #stream: Uint16Array;
   #at: Float64Array;
@@ -130,7 +130,7 @@ export class ArrivalRecord {
     else this.#left.push(left);
   }
 
-  #numberOf({ model, app, slo }: ToldStream): number | undefined {
+  #numberOf({ model, app, slo }: StreamArrivals): number | undefined {
     const key = `${model} ${app} ${slo}`;
     const known = this.#numbers.get(key);
     if (known !== undefined || this.#streams.length >= STREAMS_KEPT_MAX) return known;

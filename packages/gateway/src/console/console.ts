@@ -12,7 +12,7 @@ import type { Instant } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { BodyReader } from "../http/body-reader.ts";
 import { ArrivalRecord } from "./arrival-record.ts";
-import { ConsoleDesk, type ConsoleParts } from "./console-desk.ts";
+import { ConsoleApi, type ConsoleParts } from "./console-api.ts";
 import { EndedBatches } from "./ended-batches.ts";
 import { feedPlan, feedState } from "./feed-state.ts";
 import { LiveFeed } from "./live-feed.ts";
@@ -46,7 +46,7 @@ export interface ConsoleOptions {
 const SLOWLY_MS = 2_000;
 
 export class Console {
-  readonly desk: ConsoleDesk;
+  readonly api: ConsoleApi;
   readonly record = new ArrivalRecord();
   readonly #options: ConsoleOptions;
   readonly #refusals: RecentRefusals;
@@ -63,7 +63,7 @@ export class Console {
     this.#refusals = new RecentRefusals((fresh) => this.#feed.tell("refusals", fresh));
     this.#feed = this.#createFeed();
     this.#restarts = this.#createRestarts();
-    this.desk = new ConsoleDesk({
+    this.api = new ConsoleApi({
       files: new ConsoleFiles(options.folder),
       feed: this.#feed,
       replays: new Replays({ record: this.record, models, batchers, now }),

@@ -21,9 +21,9 @@ export class RecentRefusals {
   /** @returns false when the report's refusals are none (T8) */
   hear({ refusals: value }: Pick<StatsReported, "refusals">): boolean {
     if (value === undefined) return true;
-    const told = readRefusals(value);
-    if (told === undefined) return false;
-    const fresh = told.map(({ at, model, code, text }) => ({ at: at / 1_000, model, code, text }));
+    const refusalReports = readRefusals(value);
+    if (refusalReports === undefined) return false;
+    const fresh = refusalReports.map(({ at, model, code, text }) => ({ at: at / 1_000, model, code, text }));
     this.#kept.push(...fresh);
     this.#kept.splice(0, Math.max(0, this.#kept.length - REFUSALS_KEPT_MAX));
     this.#onNew(fresh);

@@ -17,7 +17,7 @@ import { loadSync } from "@grpc/proto-loader";
 import { SLO_US_MAX, TuttiError } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 import type { Act } from "../auth/administration.ts";
-import type { FrontDoor } from "../front-door.ts";
+import type { InferenceService } from "../inference-service.ts";
 import { type BodyReader, BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { type PortWish, listen } from "../listening.ts";
 import { modelConfig } from "../oip/model-descriptions.ts";
@@ -78,16 +78,23 @@ export class GrpcFront {
   readonly #server: Server;
   readonly #listener: GrpcListener;
   readonly #calls: IncomingCalls;
-  readonly #door: FrontDoor;
+  readonly #inferenceService: InferenceService;
   asked = 0;
 
   /** @param credentials - default: plain text */
-  constructor(door: FrontDoor, bodies: BodyReader, credentials = ServerCredentials.createInsecure()) {
-    this.#door = door;
+  constructor(
+    inferenceService: InferenceService,
+    bodies: BodyReader,
+    credentials = ServerCredentials.createInsecure(),
+  ) {
+    this.#inferenceService = inferenceService;
     this.#calls = new IncomingCalls(bodies, (session) => this.#listener.callsOf(session));
     this.#server = new Server({
       // The first one must get the call as the server made it.
-      interceptors: [this.#calls.interceptor, ...(door.access === undefined ? [] : [keysFirst(door.access)])],
+      interceptors: [
+        this.#calls.interceptor,
+        ...(inferenceService.access === undefined ? [] : [keysFirst(inferenceService.access)]),
+      ],
       "grpc.max_receive_message_length": BODY_BYTES_MAX,
       "grpc.max_send_message_length": BODY_BYTES_MAX,
       "grpc.max_concurrent_streams": GRPC_STREAMS_MAX,
@@ -115,53 +122,55 @@ export class GrpcFront {
   }
 
   #handlers(): Record<string, UntypedHandleCall> {
-    const door = this.#door;
-    const named = ({ name, version }: Named) => door.modelNamed(name, version);
+    const inferenceService = this.#inferenceService;
+    const named = ({ name, version }: Named) => inferenceService.modelNamed(name, version);
     const unary = <Request, Response>(answer: (request: Request, asked: Asked) => Response | Promise<Response>) =>
       this.#unary(answer);
     return {
       ServerLive: unary(() => ({ live: true })),
-      ServerReady: unary(() => ({ ready: door.unready().length === 0 })),
-      ModelReady: unary(({ name, version }: Named) => ({ ready: door.isReady(name, version) })),
-      ServerMetadata: unary(() => door.serverMetadata()),
-      ModelMetadata: unary((request: Named) => door.metadata(named(request))),
+      ServerReady: unary(() => ({ ready: inferenceService.unready().length === 0 })),
+      ModelReady: unary(({ name, version }: Named) => ({ ready: inferenceService.isReady(name, version) })),
+      ServerMetadata: unary(() => inferenceService.serverMetadata()),
+      ModelMetadata: unary((request: Named) => inferenceService.metadata(named(request))),
       ModelConfig: unary((request: Named) => ({ config: modelConfig(named(request)) })),
       ModelStatistics: unary((request: Named) => {
-        const models = request.name === "" ? door.models() : [named(request)];
-        return { model_stats: models.map((model) => door.statistics(model)) };
+        const models = request.name === "" ? inferenceService.models() : [named(request)];
+        return { model_stats: models.map((model) => inferenceService.statistics(model)) };
       }),
       ModelInfer: unary((request: WireInferRequest, asked) => this.#infer(request, asked)),
       ModelStreamInfer: ((call: InferStream) => this.#stream(call)) as UntypedHandleCall,
       RepositoryIndex: unary(async ({ ready }: Repositories, { metadata }) => {
-        await door.administrator(textOf(metadata, "authorization"));
-        return { models: door.index().filter(({ state }) => !ready || state === "READY") };
+        await inferenceService.administrator(textOf(metadata, "authorization"));
+        return { models: inferenceService.index().filter(({ state }) => !ready || state === "READY") };
       }),
       RepositoryModelLoad: unary(async ({ model_name: name, parameters }: Repositories, asked) => {
         const { signal } = asked;
-        const load = () => door.repository().load({ name, parameters: loadParameters(parameters), signal });
-        await door.administer(actOf(`load ${name}`, asked), load);
+        const load = () => inferenceService.repository().load({ name, parameters: loadParameters(parameters), signal });
+        await inferenceService.administer(actOf(`load ${name}`, asked), load);
         return {};
       }),
       RepositoryModelUnload: unary(async ({ model_name: name }: Repositories, asked) => {
-        await door.administer(actOf(`unload ${name}`, asked), () => door.repository().unload(name));
+        await inferenceService.administer(actOf(`unload ${name}`, asked), () =>
+          inferenceService.repository().unload(name),
+        );
         return {};
       }),
       SystemSharedMemoryStatus: unary(async (region: WireRegion, asked) =>
-        memoryStatus(door.memory, await this.#ownerOf(asked), region),
+        memoryStatus(inferenceService.memory, await this.#ownerOf(asked), region),
       ),
       SystemSharedMemoryRegister: unary(async (region: WireRegion, asked) => {
         const connection = connectionOf(asked.peer(), this.#listener.server.address());
-        return registerMemory(door.memory, await this.#ownerOf(asked), region, connection);
+        return registerMemory(inferenceService.memory, await this.#ownerOf(asked), region, connection);
       }),
       SystemSharedMemoryUnregister: unary(async (region: WireRegion, asked) =>
-        unregisterMemory(door.memory, await this.#ownerOf(asked), region),
+        unregisterMemory(inferenceService.memory, await this.#ownerOf(asked), region),
       ),
     };
   }
 
   /** The application of the key that came with it. */
   async #ownerOf({ metadata }: Asked): Promise<string | undefined> {
-    const { access } = this.#door;
+    const { access } = this.#inferenceService;
     return access && (await access.identify(textOf(metadata, "authorization"))).app;
   }
 
@@ -186,7 +195,7 @@ export class GrpcFront {
 
   async #infer(asked: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
     const request = readable(asked);
-    const { access } = this.#door;
+    const { access } = this.#inferenceService;
     // Known by now; within a stream, keys may have been revoked meanwhile.
     const asker = access && (await access.identify(textOf(metadata, "authorization")));
     const owner = asker?.app;
@@ -199,7 +208,7 @@ export class GrpcFront {
     const call = { model, version, id: idOfRequest(id), inputs, outputs, owner, client, terms, signal };
     const giveBack = asker && access?.take(asker, bytesOf(inputs));
     try {
-      const outcome = await this.#door.protocol.infer(call);
+      const outcome = await this.#inferenceService.protocol.infer(call);
       const full = this.#calls.addAnswer(metadata, bytesOf(outcome.outputs));
       if (full !== undefined) throw full;
       return responseOf(id, outcome);
@@ -243,7 +252,8 @@ export class GrpcFront {
   }
 
   #failed(error: unknown): ReturnType<typeof grpcFailure> {
-    if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over gRPC failed");
+    if (!(error instanceof TuttiError))
+      this.#inferenceService.log.error({ error: String(error) }, "a request over gRPC failed");
     return grpcFailure(asTuttiError(error));
   }
 }

@@ -2,7 +2,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { once } from "node:events";
 import { status } from "@grpc/grpc-js";
 import { afterEach, expect, test } from "vitest";
-import type { FrontDoor } from "../front-door.ts";
+import type { InferenceService } from "../inference-service.ts";
 import { BODY_BYTES_MAX, BodyReader } from "../http/body-reader.ts";
 import { GrpcFront } from "./grpc-front.ts";
 import { MessageMeter } from "./message-meter.ts";
@@ -18,7 +18,7 @@ afterEach(() => {
 });
 async function serving(): Promise<BodyReader> {
   const bodies = new BodyReader(BODY_BYTES_MAX, ROOM);
-  front = new GrpcFront({ unready: () => [], log: { error: () => undefined } } as unknown as FrontDoor, bodies);
+  front = new GrpcFront({ unready: () => [], log: { error: () => undefined } } as unknown as InferenceService, bodies);
   const address = await front.listen("127.0.0.1", { port: 0 });
   session = connect(`http://${address}`);
   session.on("error", () => undefined);

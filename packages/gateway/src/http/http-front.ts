@@ -4,9 +4,9 @@ import { mediaInputOf, mediaKindOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError } from "@tutti/protocol";
 import { bodyBytesOf } from "../auth/access.ts";
 import type { TlsPair } from "../auth/tls-pair.ts";
-import { type ConsoleDesk, isConsolePath } from "../console/console-desk.ts";
+import { type ConsoleApi, isConsolePath } from "../console/console-api.ts";
 import { modelConfig } from "../oip/model-descriptions.ts";
-import type { FrontDoor } from "../front-door.ts";
+import type { InferenceService } from "../inference-service.ts";
 import { type HttpAnswer, failureAnswer, heldUntilSent, send } from "./answers.ts";
 import { boundedServer } from "./bounded-server.ts";
 import { ClientGone } from "./client-gone.ts";
@@ -39,17 +39,22 @@ const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
 export class HttpFront {
   readonly server: Server;
-  readonly #door: FrontDoor;
+  readonly #inferenceService: InferenceService;
   readonly #bodies: BodyReader;
-  readonly #console: ConsoleDesk;
+  readonly #console: ConsoleApi;
   readonly #guard: PageGuard;
   readonly #handlers: Readonly<Record<Operation, Handler>>;
   asked = 0;
 
-  constructor(door: FrontDoor, bodies: BodyReader, desk: ConsoleDesk, { guard, tls }: HttpFrontOptions) {
-    this.#door = door;
+  constructor(
+    inferenceService: InferenceService,
+    bodies: BodyReader,
+    api: ConsoleApi,
+    { guard, tls }: HttpFrontOptions,
+  ) {
+    this.#inferenceService = inferenceService;
     this.#bodies = bodies;
-    this.#console = desk;
+    this.#console = api;
     this.#guard = guard;
     this.#handlers = this.#operations();
     this.server = boundedServer((request, response) => void this.#serve(request, response), { tls });
@@ -65,7 +70,8 @@ export class HttpFront {
       answer = await this.#answer(request, response, gone);
     } catch (error) {
       answer = failureAnswer(error);
-      if (!(error instanceof TuttiError)) this.#door.log.error({ error: String(error) }, "a request over HTTP failed");
+      if (!(error instanceof TuttiError))
+        this.#inferenceService.log.error({ error: String(error) }, "a request over HTTP failed");
     }
     if (answer === undefined) return; // A stream has begun.
     answer = heldUntilSent(answer, response, this.#bodies);
@@ -94,13 +100,14 @@ export class HttpFront {
       return { status: 405, headers: { allow }, body };
     }
     const call = { request, params: match.params, path, gone };
-    if (this.#door.access === undefined || KEYLESS.has(match.operation)) return this.#handlers[match.operation](call);
+    if (this.#inferenceService.access === undefined || KEYLESS.has(match.operation))
+      return this.#handlers[match.operation](call);
     return this.#withKey(match.operation, call);
   }
 
   /** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, QUOTA_EXCEEDED as a rejection */
   async #withKey(operation: Operation, call: Call): Promise<HttpAnswer> {
-    const access = this.#door.access!;
+    const access = this.#inferenceService.access!;
     const { headers, socket } = call.request;
     const asker = await access.admit(headers.authorization, () => socket.remoteAddress ?? "?");
     if (operation !== "infer") return this.#handlers[operation]({ ...call, app: asker.app });
@@ -113,47 +120,56 @@ export class HttpFront {
   }
 
   #operations(): Readonly<Record<Operation, Handler>> {
-    const door = this.#door;
-    const model = ({ params }: Call) => door.modelNamed(params["model"] ?? "", params["version"]);
-    const advice: Handler = ({ path }) => door.scaling(path) ?? failureAnswer(new TuttiError("TUTTI_NOT_FOUND", "?"));
+    const inferenceService = this.#inferenceService;
+    const model = ({ params }: Call) => inferenceService.modelNamed(params["model"] ?? "", params["version"]);
+    const advice: Handler = ({ path }) =>
+      inferenceService.scaling(path) ?? failureAnswer(new TuttiError("TUTTI_NOT_FOUND", "?"));
     return {
       live: () => ({ status: 200, body: { live: true } }),
       ready: () => {
-        const missing = door.unready();
+        const missing = inferenceService.unready();
         const ready = missing.length === 0;
         // Names of models are nobody's business who has no key.
-        return { status: ready ? 200 : 503, body: { ready, missing: door.access === undefined ? missing : [] } };
+        return {
+          status: ready ? 200 : 503,
+          body: { ready, missing: inferenceService.access === undefined ? missing : [] },
+        };
       },
-      serverMetadata: () => ({ status: 200, body: door.serverMetadata() }),
-      modelMetadata: (call) => ({ status: 200, body: door.metadata(model(call)) }),
+      serverMetadata: () => ({ status: 200, body: inferenceService.serverMetadata() }),
+      modelMetadata: (call) => ({ status: 200, body: inferenceService.metadata(model(call)) }),
       modelReady: (call) => {
-        const ready = door.isReady(call.params["model"] ?? "", call.params["version"]);
+        const ready = inferenceService.isReady(call.params["model"] ?? "", call.params["version"]);
         return { status: ready ? 200 : 503, body: { name: call.params["model"], ready } };
       },
       modelConfig: (call) => ({ status: 200, body: modelConfig(model(call)) }),
-      modelStatistics: (call) => ({ status: 200, body: { model_stats: [door.statistics(model(call))] } }),
-      allStatistics: () => ({ status: 200, body: { model_stats: door.models().map((one) => door.statistics(one)) } }),
+      modelStatistics: (call) => ({ status: 200, body: { model_stats: [inferenceService.statistics(model(call))] } }),
+      allStatistics: () => ({
+        status: 200,
+        body: { model_stats: inferenceService.models().map((one) => inferenceService.statistics(one)) },
+      }),
       infer: (call) => this.#infer(call),
       repositoryIndex: async ({ request }) => {
-        await door.administrator(request.headers.authorization);
-        return { status: 200, body: door.index() };
+        await inferenceService.administrator(request.headers.authorization);
+        return { status: 200, body: inferenceService.index() };
       },
       repositoryLoad: (call) =>
         this.#administer(call, "load", async () => {
           const parameters = await this.#bodies.withBody(call.request, (body) => Promise.resolve(parametersOf(body)));
-          await door.repository().load({ name: call.params["model"] ?? "", parameters, signal: call.gone.asSignal() });
+          await inferenceService
+            .repository()
+            .load({ name: call.params["model"] ?? "", parameters, signal: call.gone.asSignal() });
           return {};
         }),
       repositoryUnload: (call) =>
         this.#administer(call, "unload", async () => {
-          await door.repository().unload(call.params["model"] ?? "");
+          await inferenceService.repository().unload(call.params["model"] ?? "");
           return {};
         }),
-      memoryStatus: (call) => memoryStatus(door.memory, memoryCall(call)),
-      memoryRegion: (call) => memoryStatus(door.memory, memoryCall(call)),
-      memoryRegister: (call) => registerMemory(door.memory, this.#bodies, memoryCall(call)),
-      memoryUnregister: (call) => unregisterMemory(door.memory, memoryCall(call)),
-      memoryUnregisterAll: (call) => unregisterMemory(door.memory, memoryCall(call)),
+      memoryStatus: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
+      memoryRegion: (call) => memoryStatus(inferenceService.memory, memoryCall(call)),
+      memoryRegister: (call) => registerMemory(inferenceService.memory, this.#bodies, memoryCall(call)),
+      memoryUnregister: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
+      memoryUnregisterAll: (call) => unregisterMemory(inferenceService.memory, memoryCall(call)),
       openapi: () => ({ status: 200, body: openApi() }),
       scaling: advice,
       externalMetrics: advice,
@@ -165,21 +181,23 @@ export class HttpFront {
     const { headers } = request;
     const { model = "", version } = params;
     // What can be refused without the body is, before it is read for nothing.
-    const served = this.#door.modelOrPipeline(model, version);
+    const served = this.#inferenceService.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
     const client = this.#bodies.clientOf(request.socket);
     const call = { model, version, app, client, headers, signal: gone, slo: served?.spec.slo };
     if (kind === undefined)
-      return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#door));
+      return this.#bodies.withBody(request, (body) => inferOverHttp({ ...call, body }, this.#inferenceService));
     const input = served && mediaInputOf({ name: model, input: inputOf(served.spec) }, kind);
-    return this.#bodies.withBody(request, (body) => inferMediaOverHttp({ ...call, body, kind, input }, this.#door));
+    return this.#bodies.withBody(request, (body) =>
+      inferMediaOverHttp({ ...call, body, kind, input }, this.#inferenceService),
+    );
   }
 
   async #administer({ request, params }: Call, verb: string, run: () => Promise<object>): Promise<HttpAnswer> {
     const what = `${verb} ${(params["model"] ?? "").slice(0, 80)}`;
     const from = request.socket.remoteAddress ?? "?";
     const { authorization } = request.headers;
-    return { status: 200, body: await this.#door.administer({ what, from, authorization }, run) };
+    return { status: 200, body: await this.#inferenceService.administer({ what, from, authorization }, run) };
   }
 }
 

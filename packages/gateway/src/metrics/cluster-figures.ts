@@ -5,7 +5,7 @@
 import { isStats } from "@tutti/actors";
 import { ERROR_STATUS, MODELS_MAX, type Role, type StatsReported, isModelName } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
-import { PartBook, keyOf } from "./part-totals.ts";
+import { PartCounters, keyOf } from "./part-totals.ts";
 
 /** An actor that has been silent for so long says nothing of now; what it counted stays. */
 const SILENT_AFTER: Micros = seconds(5);
@@ -48,7 +48,7 @@ export class ClusterFigures {
   readonly #actors = new Map<ActorKey, Known>();
   readonly #models = new Map<string, ModelTotals>();
   readonly #gpus = new Map<GpuId, GpuTotals>();
-  readonly parts = new PartBook();
+  readonly parts = new PartCounters();
   readonly #openedAt: Instant;
 
   constructor(openedAt: Instant) {

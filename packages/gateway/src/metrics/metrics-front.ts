@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { TuttiError, errorBody } from "@tutti/protocol";
 import type { Registry } from "prom-client";
-import type { FrontDoor } from "../front-door.ts";
+import type { InferenceService } from "../inference-service.ts";
 import { type HttpAnswer, failureAnswer, send } from "../http/answers.ts";
 import { boundedServer } from "../http/bounded-server.ts";
 import type { PageGuard } from "../http/page-guard.ts";
@@ -10,13 +10,13 @@ import type { PageGuard } from "../http/page-guard.ts";
 export class MetricsFront {
   readonly server: Server;
   readonly #registry: Registry;
-  readonly #door: FrontDoor;
+  readonly #inferenceService: InferenceService;
   readonly #guard: PageGuard;
   #reading: Promise<string> | undefined;
 
-  constructor(registry: Registry, door: FrontDoor, guard: PageGuard) {
+  constructor(registry: Registry, inferenceService: InferenceService, guard: PageGuard) {
     this.#registry = registry;
-    this.#door = door;
+    this.#inferenceService = inferenceService;
     this.#guard = guard;
     this.server = boundedServer((request, response) => void this.#serve(request, response));
   }
@@ -39,7 +39,7 @@ export class MetricsFront {
     }
     if (path === "/metrics") return this.#metrics();
     if (path === "/v2/health/live") return { status: 200, body: { live: true } };
-    const advice = this.#door.scaling(path);
+    const advice = this.#inferenceService.scaling(path);
     if (advice !== undefined) return advice;
     throw new TuttiError("TUTTI_NOT_FOUND", "there are /metrics, /scaling and /v2/health/live here");
   }

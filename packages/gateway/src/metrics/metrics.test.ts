@@ -73,7 +73,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
     perThread: [{ thread, name: "twice", figures: compute() }],
     perGpu: [{ gpu: gpuId(3), figures: { busyUs, batches, items: 6, refused: 0 } }],
   }));
-  const report = (): void => [ingress, batcher, executor].forEach((station) => station.report());
+  const report = (): void => [ingress, batcher, executor].forEach((runtime) => runtime.report());
   report();
   let samples = await scrape();
   while (samples.every(({ name }) => name !== "tutti_requests_total")) {

@@ -16,7 +16,7 @@ export interface PartTotals {
   readonly refused: Map<string, number>;
 }
 
-export class PartBook {
+export class PartCounters {
   readonly #parts = new Map<string, PartTotals>();
 
   /** @param last - of the same part, from the same actor, the time before */

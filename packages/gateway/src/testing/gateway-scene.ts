@@ -2,7 +2,7 @@
  * A gateway among actors that only say that they are there, and one that answers requests as a test says. In memory,
  * but for HTTP and gRPC.
  */
-import { type Actor, type ActorConfig, type ActorPorts, Station } from "@tutti/actors";
+import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime } from "@tutti/actors";
 import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
 import { type DesiredModel, ModelRegistry } from "@tutti/client";
 import type { Clock } from "@tutti/clock";
@@ -80,7 +80,7 @@ export class GatewayScene {
   readonly registry = new ModelRegistry(this.store);
   readonly #network = new InMemoryNetwork();
   readonly #clock = realClock();
-  readonly #stations: Station[] = [];
+  readonly #runtimes: ActorRuntime[] = [];
   readonly #served = new Set<string>();
   #telemetry: Telemetry = noTelemetry;
   #gateway!: Actor;
@@ -105,17 +105,17 @@ export class GatewayScene {
   }
 
   /** @param stats - what it reports */
-  join(role: Role, beat: Partial<Heartbeat> = {}, stats: () => Partial<StatsReported> = () => ({})): Station {
+  join(role: Role, beat: Partial<Heartbeat> = {}, stats: () => Partial<StatsReported> = () => ({})): ActorRuntime {
     const { ports, config } = this.#member(role);
-    const station = new Station(ports, config, {
+    const runtime = new ActorRuntime(ports, config, {
       role,
       listensTo: [],
       beat: () => beat,
       stats: () => ({ figures: {}, ...stats() }),
     });
-    station.open();
-    this.#stations.push(station);
-    return station;
+    runtime.open();
+    this.#runtimes.push(runtime);
+    return runtime;
   }
 
   now(): Instant {
@@ -144,7 +144,7 @@ export class GatewayScene {
 
   async close(): Promise<void> {
     await new Promise<void>((resolve) => this.#gateway.drain(resolve));
-    for (const station of this.#stations) await new Promise<void>((resolve) => station.close(resolve));
+    for (const runtime of this.#runtimes) await new Promise<void>((resolve) => runtime.close(resolve));
   }
 
   /** Resolves once `fits`, looked at after every request that comes in. */

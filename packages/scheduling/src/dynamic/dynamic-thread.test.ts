@@ -130,7 +130,7 @@ function run(
   expect(open.size).toBe(0);
   expect(nextRankWakeAt(cluster.rank)).toBe(NEVER);
   for (const model of cluster.models) {
-    expect([nextWakeAt(model), model.queue.size, model.held.size]).toEqual([NEVER, 0, 0]);
+    expect([nextWakeAt(model), model.queue.size, model.inFlightBatches.size]).toEqual([NEVER, 0, 0]);
     expect(model.dynamic?.queue.size ?? 0).toBe(0);
   }
   return { log, inTime: inTime / requests.length, cluster };

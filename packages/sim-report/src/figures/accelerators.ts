@@ -1,5 +1,5 @@
 /** Goodput against the number of accelerators (Figure 13, right), and the fewest for a given rate (Figure 10). */
-import { type Figure, type Point, type Row, pick, rivals, systems } from "./figure.ts";
+import { type Figure, type Point, type Row, pick, baselines, systems } from "./figure.ts";
 import { barChart, goodputCurves, goodputRow, searchAll } from "./searches.ts";
 
 export const accelerators: Figure = {
@@ -51,7 +51,7 @@ export const fewestAccelerators: Figure = {
   draw: async (bench, scale) => {
     const rate = pick(scale, RATE, 3000);
     const asked = WORKLOADS.flatMap((workload) =>
-      rivals().map((system) => {
+      baselines().map((system) => {
         const point: Point = { file: workload.file, policy: system.policy, rate };
         return { workload, system, point };
       }),

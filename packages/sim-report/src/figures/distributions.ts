@@ -3,7 +3,7 @@
  */
 import { batchSizeCurves, queueDelayCurves } from "../charts/recording-charts.ts";
 import type { TimelineRecording } from "../timeline-recorder.ts";
-import { type Bench, type Drawing, type Figure, type Point, type Row, rivals } from "./figure.ts";
+import { type Bench, type Drawing, type Figure, type Point, type Row, baselines } from "./figure.ts";
 
 interface Model {
   readonly name: string;
@@ -25,7 +25,7 @@ interface AtGoodput {
 /** Every system at 99 % of its own goodput, where it is as loaded as it bears. */
 async function runs(bench: Bench): Promise<readonly AtGoodput[]> {
   const asked = MODELS.flatMap((model) =>
-    rivals().map(({ policy, label }) => ({ model, label, point: { file: model.file, policy } })),
+    baselines().map(({ policy, label }) => ({ model, label, point: { file: model.file, policy } })),
   );
   const found = await bench.goodput(asked.map(({ point }) => point));
   const loaded = asked

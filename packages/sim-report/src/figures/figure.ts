@@ -152,7 +152,7 @@ export function systems(...policies: readonly string[]): readonly System[] {
 }
 
 /** The systems of most of the paper's figures. */
-export const rivals = (): readonly System[] =>
+export const baselines = (): readonly System[] =>
   systems("default", "deferred", "eager", "clockwork", "nexus", "shepherd");
 
 export interface Series {

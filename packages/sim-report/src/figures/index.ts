@@ -1,6 +1,6 @@
 import { accelerators, fewestAccelerators } from "./accelerators.ts";
 import { batchingEffect } from "./batching-effect.ts";
-import { bestRival } from "./best-rival.ts";
+import { bestBaseline } from "./best-baseline.ts";
 import { changingDay } from "./changing-day.ts";
 import { batchSizes, queueDelays } from "./distributions.ts";
 import type { Figure } from "./figure.ts";
@@ -16,7 +16,7 @@ import { frontends, zoos } from "./zoos.ts";
 /** In the order of a results page, the cheap ones first. */
 export const FIGURES: readonly Figure[] = [
   ...[goals, batchSizes, queueDelays, goodByLoad, busyByLoad, changingDay, batchingEffect, timeouts],
-  ...[zoos, frontends, policies, fewestAccelerators, network, slo, bestRival, accelerators, grid],
+  ...[zoos, frontends, policies, fewestAccelerators, network, slo, bestBaseline, accelerators, grid],
 ];
 
 export { DYNAMIC_FIGURES } from "./dynamic/index.ts";

@@ -2,7 +2,16 @@
 import type { SimulationResult } from "@tutti/simulator";
 import { chart, line } from "../charts/axes.ts";
 import { NEUTRAL, colourOf } from "../palette.ts";
-import { type Bench, type Drawing, type Figure, type Point, type Scale, type System, pick, rivals } from "./figure.ts";
+import {
+  type Bench,
+  type Drawing,
+  type Figure,
+  type Point,
+  type Scale,
+  type System,
+  pick,
+  baselines,
+} from "./figure.ts";
 
 const GPUS = 24;
 const NOTE = `10 models like ResNet50, SLO 100 ms, ${GPUS} accelerators, Poisson arrivals`;
@@ -16,7 +25,7 @@ interface Loaded {
 async function runs(bench: Bench, scale: Scale): Promise<readonly (readonly Loaded[])[]> {
   const rates = pick(scale, { from: 1500, to: 30_000, step: 1500 }, { from: 6000, to: 30_000, step: 12_000 });
   const loads = Array.from({ length: 1 + (rates.to - rates.from) / rates.step }, (_, i) => rates.from + i * rates.step);
-  const asked = rivals().map((system) =>
+  const asked = baselines().map((system) =>
     loads.map((rate) => ({ system, point: { file: "figure2", policy: system.policy, rate } })),
   );
   const results = await bench.simulate(asked.flat().map(({ point }) => point));

@@ -1,5 +1,5 @@
 /** Goodput against SLO, popularity and burstiness: Figure 11's four panels. */
-import { type Figure, pick, rivals } from "./figure.ts";
+import { type Figure, pick, baselines } from "./figure.ts";
 import { goodputCurves, goodputRow, searchAll } from "./searches.ts";
 
 const PANELS = [
@@ -23,7 +23,7 @@ export const slo: Figure = {
     const drawn = await Promise.all(
       PANELS.map(async ({ name, text, set }) => {
         const places = slos.map((sloMs) => ({ x: sloMs, set: { sloMs: String(sloMs), ...set } }));
-        const series = await searchAll(bench, { file: "figure11", places, systems: rivals(), durationS });
+        const series = await searchAll(bench, { file: "figure11", places, systems: baselines(), durationS });
         const note = `20 models like ResNet50, 32 accelerators; ${text}`;
         const x = { name: "SLO (ms)", min: 0 };
         const rows = series.flat().map((found) => goodputRow(found, `${text}, SLO ${found.x} ms`));

@@ -1,6 +1,6 @@
 import { type ServedPipelines, createIngress } from "@tutti/actors";
 import { functionsOf, readPipelines } from "@tutti/cli/pipelines";
-import { REHEARSALS_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/cli/role";
+import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/cli/role";
 import { WorkerDecoder } from "@tutti/decode-worker";
 import { WorkerSteps } from "@tutti/pipeline-worker";
 
@@ -20,7 +20,7 @@ export const start: StartRole = async (context, ready) => {
       ...config,
       replyScope: options.replyScope,
       respondFloor: RESPOND_FLOOR,
-      rehearsal: { perSecond: REHEARSALS_PER_SECOND, time: options.rehearsal },
+      warmup: { perSecond: WARMUP_PER_SECOND, time: options.warmup },
     },
     ready,
   );

@@ -1,5 +1,5 @@
 import { createRanker } from "@tutti/actors";
-import { GRANT_CTRL_FLOOR, PING_EVERY, REHEARSE_EVERY, type StartRole } from "@tutti/cli/role";
+import { GRANT_CTRL_FLOOR, PING_EVERY, PRACTISE_EVERY, type StartRole } from "@tutti/cli/role";
 
 export const start: StartRole = ({ ports, config, options }, ready) =>
   createRanker(
@@ -9,7 +9,7 @@ export const start: StartRole = ({ ports, config, options }, ready) =>
       subCluster: options.subCluster,
       pingEvery: PING_EVERY,
       ctrlFloor: GRANT_CTRL_FLOOR,
-      rehearseEvery: REHEARSE_EVERY,
+      warmUpEvery: PRACTISE_EVERY,
     },
     ready,
   );

@@ -7,8 +7,8 @@ import { type Instant, type Micros, after, between, formatDuration, instant, mic
 import { type Form, decodeTensors, fnv1a } from "@tutti/wire";
 import type { CatalogModel } from "../../catalog.ts";
 import { checkRoom, type Timing } from "../admission.ts";
-import { cancelledError } from "../cancel-desk.ts";
-import type { Held, HeldRequests } from "../held-requests.ts";
+import { cancelledError } from "../cancellation-handler.ts";
+import type { PendingRequest, PendingRequests } from "../pending-requests.ts";
 import type { PipelineMeasures } from "./pipeline-measures.ts";
 import type { OutcomeTicket } from "../outcome-ticket.ts";
 import type { StageRequest } from "./stage-request.ts";
@@ -32,12 +32,12 @@ export interface RunPorts {
   readonly clock: Clock;
   readonly tracer: Tracer;
   readonly steps: Steps;
-  readonly held: HeldRequests;
+  readonly pending: PendingRequests;
   readonly respond: () => Micros;
   /** @throws {TuttiError} the model that a stage needs does not serve now */
   readonly modelOf: (stage: StageSpec) => CatalogModel;
   readonly submit: (request: StageRequest) => void;
-  readonly withdraw: (held: Held) => void;
+  readonly withdraw: (held: PendingRequest) => void;
   /** Its publisher may take it back until the end. @returns ends that */
   readonly whileCancellable: (request: PipelineRequest, cancel: () => void) => () => void;
   /**
@@ -208,7 +208,7 @@ export class PipelineRun implements InstanceEffects {
   #makeRoom(stage: string, bytes: number): boolean {
     if (bytes === 0) return true;
     try {
-      checkRoom(this.#ports.held, this.request.app, bytes);
+      checkRoom(this.#ports.pending, this.request.app, bytes);
     } catch (error) {
       this.#failed(stage, error as TuttiError);
       return false;
@@ -217,7 +217,7 @@ export class PipelineRun implements InstanceEffects {
     return true;
   }
   #reserve(bytes: number): void {
-    this.#ports.held.reserve(this.#appId, bytes);
+    this.#ports.pending.reserve(this.#appId, bytes);
     this.#reserved.push(bytes);
   }
 
@@ -232,7 +232,7 @@ export class PipelineRun implements InstanceEffects {
     this.#endCancelling();
     for (const { giveUp } of this.#callsUnderway) giveUp();
     this.#callsUnderway.clear();
-    for (const bytes of this.#reserved) this.#ports.held.release(this.#appId, bytes);
+    for (const bytes of this.#reserved) this.#ports.pending.release(this.#appId, bytes);
     this.#reserved.length = 0;
     this.#ports.onEnd(this, outcome);
   }

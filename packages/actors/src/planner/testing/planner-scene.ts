@@ -30,11 +30,11 @@ import {
 } from "@tutti/units";
 import { FrameReader, fromJson, toJson } from "@tutti/wire";
 import type { Actor, ActorPorts } from "../../ports.ts";
-import { Station } from "../../station.ts";
+import { ActorRuntime } from "../../actor-runtime.ts";
 import { type PlannerConfig, createPlanner } from "../planner.ts";
 
 interface FakeExecutor {
-  station: Station;
+  runtime: ActorRuntime;
   key: ActorKey;
   readonly gpu: number;
   subCluster: string;
@@ -108,13 +108,13 @@ export class PlannerScene {
   }
 
   ranker(subCluster: string): { kill(): void } {
-    return this.#station("ranker", () => ({ beat: { epoch: 1, subCluster } }));
+    return this.#runtime("ranker", () => ({ beat: { epoch: 1, subCluster } }));
   }
 
   /** Loads of all models, told once a second. */
   ingress(): void {
     const totals = new Map<number, { offered: number; ok: number; refused: number }>();
-    this.#station("ingress", () => ({
+    this.#runtime("ingress", () => ({
       perThread: [...this.rates].map(([number, { rate, badPercent }]) => {
         const total = totals.get(number) ?? { offered: 0, ok: 0, refused: 0 };
         totals.set(number, total);
@@ -130,24 +130,24 @@ export class PlannerScene {
   executor(gpu: number, subCluster = "main"): void {
     const fake: FakeExecutor = {
       ...{ gpu, subCluster, loaded: new Set<number>(), busy: 0, busyUs: 0 },
-      station: undefined as unknown as Station,
+      runtime: undefined as unknown as ActorRuntime,
       key: actorKey(this.#keys),
     };
     const state = { gpu: gpuId(gpu), freeAt: instant(0), epoch: 1, grantSeq: 0, serving: true, type: "fake" };
-    const { station } = this.#station("executor", () => {
+    const { runtime } = this.#runtime("executor", () => {
       return {
         beat: { gpus: [{ ...state, subCluster: fake.subCluster }] },
         perGpu: [{ gpu: gpuId(gpu), figures: { busyUs: (fake.busyUs += 1e6 * fake.busy) } }],
       };
     });
-    fake.station = station;
+    fake.runtime = runtime;
     this.executors.set(gpu, fake);
     this.clock.every(seconds(1), () => this.#tell(fake));
     this.#follow(fake, this.placement);
     this.#tell(fake);
   }
   killExecutor(gpu: number): void {
-    this.executors.get(gpu)?.station.close(() => undefined);
+    this.executors.get(gpu)?.runtime.close(() => undefined);
     this.executors.delete(gpu);
   }
 
@@ -200,7 +200,7 @@ export class PlannerScene {
       version: "1",
       memoryBytes: this.#sizes.get(number) ?? 0,
     }));
-    fake.station.broadcast("planner", ExecutorInventory, {
+    fake.runtime.broadcast("planner", ExecutorInventory, {
       executor: fake.key,
       gpus: [gpuId(fake.gpu)],
       type: "fake",
@@ -211,13 +211,13 @@ export class PlannerScene {
     });
   }
 
-  #station(
+  #runtime(
     role: Role,
     say: () => { readonly beat?: object; readonly perThread?: object; readonly perGpu?: object },
-  ): { readonly station: Station; kill(): void } {
+  ): { readonly runtime: ActorRuntime; kill(): void } {
     let said: ReturnType<typeof say> = {};
     const ports = this.#ports();
-    const station = new Station(ports, this.#config(), {
+    const runtime = new ActorRuntime(ports, this.#config(), {
       ...{ role, listensTo: [] },
       beat: () => (said = Object.keys(said).length === 0 ? say() : said).beat ?? {},
       stats: () => {
@@ -230,8 +230,8 @@ export class PlannerScene {
         } as never;
       },
     });
-    station.open();
-    return { station, kill: () => void [ports.bus, ports.bulk].map((bus) => bus.close(() => undefined)) };
+    runtime.open();
+    return { runtime, kill: () => void [ports.bus, ports.bulk].map((bus) => bus.close(() => undefined)) };
   }
   #ports(): ActorPorts {
     const name = String(this.#keys);

@@ -1,0 +1,257 @@
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
+import type { Stop } from "@tutti/clock";
+import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
+import type { Logger } from "@tutti/telemetry";
+import { ALWAYS, type ActorKey, type Instant, actorToken, after, seconds } from "@tutti/units";
+import { FrameReader } from "@tutti/wire";
+import { BeatPace } from "./beat-pace.ts";
+import { AWAKE_WITHIN, BrokerStallDetector } from "./broker-stall-detector.ts";
+import { PeerRegistry, type PeerWatcher } from "./peer-registry.ts";
+import { Outbox, type Urgency } from "./outbox.ts";
+import { PROBE_EVERY, PeerProbes } from "./peer-probes.ts";
+import type { ActorConfig, ActorPorts } from "./ports.ts";
+import { wellFormed } from "./well-formed.ts";
+
+export interface ActorRuntimeOptions extends PeerWatcher {
+  readonly role: Role;
+  /** Whose heartbeats matter to this actor. */
+  readonly listensTo: readonly Role[];
+  /**
+   * Whose death it must know of at once, not only after a time-out (peer-probes.ts says what that costs). Default:
+   * nobody's.
+   */
+  readonly probes?: (peer: Heartbeat) => boolean;
+  /** What its own heartbeats carry besides who it is. */
+  readonly beat?: () => Partial<Heartbeat>;
+  readonly stats: () => Omit<StatsReported, "key" | "role" | "at">;
+  /** What happened since the last report, once. */
+  readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
+}
+
+/** How often a heartbeat says where links connect to: a third of what such a beat costs. */
+const LINK_TOLD_EVERY = seconds(1);
+
+/**
+ * What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services
+ * protocol.
+ */
+export class ActorRuntime {
+  readonly subjects: Subjects;
+  readonly reader = new FrameReader();
+  readonly registry: PeerRegistry;
+  /** Whether the server is awake, as the directory asks it several times a second. */
+  readonly stallDetector: BrokerStallDetector;
+  readonly log: Logger;
+  /** Frames that could not be read: malformed input never stops an actor (T8). */
+  faults = 0;
+  readonly #ports: ActorPorts;
+  readonly #config: ActorConfig;
+  readonly #options: ActorRuntimeOptions;
+  readonly #outbox: Outbox;
+  readonly #subscriptions: DeliverySubscription[] = [];
+  readonly #announced: Subscription[] = [];
+  readonly #timers: Stop[] = [];
+  readonly #pace: BeatPace;
+  readonly startedAt: Instant;
+  #probes: PeerProbes | undefined;
+  #leaving = false;
+  #linkToldAt: Instant = ALWAYS;
+  #slowConsumers = 0;
+
+  constructor(ports: ActorPorts, config: ActorConfig, options: ActorRuntimeOptions) {
+    this.#ports = ports;
+    this.#config = config;
+    this.#options = options;
+    this.startedAt = ports.clock.now();
+    this.subjects = subjectsOf(config.cluster);
+    this.log = ports.telemetry.log.child({ role: options.role, actor: actorToken(config.key) });
+    this.#pace = new BeatPace(config);
+    this.#outbox = new Outbox(ports.bus, ports.clock, config.key, config.gatherFor);
+    this.stallDetector = ports.stallDetector ?? new BrokerStallDetector(ports.bus, ports.clock, AWAKE_WITHIN);
+    this.registry = new PeerRegistry(ports.clock, config.peerTimeout, options, this.stallDetector);
+    this.onPacked(Heartbeat, wellFormed.heartbeat, (beat, sender) => {
+      if (sender !== beat.key || sender === config.key) return;
+      if (beat.link !== undefined && beat.host === config.host) ports.links?.hear(beat);
+      this.registry.hear(beat);
+    });
+  }
+
+  /** As `reader.on`, for messages that can carry any value: a malformed one is counted and dropped (T8). */
+  onPacked<T extends object>(
+    type: MessageType<T>,
+    isWellFormed: (value: T) => boolean,
+    handler: (value: T, sender: ActorKey) => void,
+  ): void {
+    this.reader.on(type, (value, sender) => {
+      if (isWellFormed(value)) return handler(value, sender);
+      this.faults++;
+      this.log.warn({ message: type.name, sender: actorToken(sender) }, "dropped a malformed message");
+    });
+  }
+
+  /** Starts to listen and to beat; call it when every handler is registered. */
+  open(): void {
+    const { bus, clock } = this.#ports;
+    const { key } = this.#config;
+    const read = (delivery: Delivery): void => this.#read(delivery);
+    this.#subscriptions.push(
+      bus.subscribe(this.subjects.actor(key), read, { exclusive: true }),
+      bus.subscribe(this.subjects.alive(key), () => undefined, { exclusive: true }),
+      bus.subscribe(this.subjects.role(this.#options.role), read),
+      ...this.#options.listensTo.map((role) => bus.subscribe(this.subjects.beat(role), read)),
+    );
+    this.#announced.push(
+      bus.announce({
+        name: this.#options.role,
+        id: actorToken(key),
+        version: "0.1.0",
+        description: `Tutti ${this.#options.role}`,
+        metadata: { cluster: this.#config.cluster, host: this.#config.host, pid: String(this.#config.pid) },
+        stats: () => this.#options.stats().figures,
+      }),
+      bus.onStatus((status) => {
+        if (status.kind === "slow-consumer") return this.#onSlow("control", status.text);
+        if (status.kind === "disconnected") this.registry.disconnected();
+        if (status.kind === "reconnected") this.#onReconnected();
+        this.log.info({ bus: status.kind, text: "text" in status ? status.text : undefined }, `bus ${status.kind}`);
+      }),
+      this.#ports.bulk.onStatus((status) => {
+        if (status.kind === "slow-consumer") this.#onSlow("bulk", status.text);
+      }),
+    );
+    this.beat();
+    if (this.#options.probes !== undefined) this.#startProbes(this.#options.probes);
+    this.#timers.push(
+      clock.every(this.#config.heartbeatEvery, () => this.#beatInTime()),
+      clock.every(seconds(1), () => {
+        // Whoever listens learns of an idle actor with its first report.
+        if (this.#pace.isIdle) this.beat();
+        this.report();
+      }),
+    );
+  }
+
+  send<T>(to: ActorKey, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
+    if (urgency !== "upkeep") this.#wake();
+    this.#outbox.add(this.subjects.actor(to), type, value, urgency);
+  }
+
+  broadcast<T>(role: Role, type: MessageType<T>, value: T, urgency: Urgency = "now"): void {
+    if (urgency !== "upkeep") this.#wake();
+    this.#outbox.add(this.subjects.role(role), type, value, urgency);
+  }
+
+  /** Whoever begins to work again says so at once: until then its peers expect it at long intervals. */
+  #wake(): void {
+    if (this.#pace.works(this.#ports.clock.now())) this.beat();
+  }
+
+  #beatInTime(): void {
+    if (this.#pace.isDue(this.#ports.clock.now(), this.registry.size)) this.beat();
+  }
+
+  /** @param to - who hears it; default: whoever listens to the role */
+  beat(to?: ActorKey): void {
+    const { key, host, pid } = this.#config;
+    const now = this.#ports.clock.now();
+    if (to === undefined) this.#pace.beats(now);
+    const subject = to === undefined ? this.subjects.beat(this.#options.role) : this.subjects.actor(to);
+    const { every } = this.#pace;
+    this.#outbox.add(subject, Heartbeat, {
+      key,
+      role: this.#options.role,
+      host,
+      pid,
+      sentAt: now,
+      startedAt: this.startedAt,
+      leaving: this.#leaving,
+      ...(every !== undefined && { every }),
+      ...this.#linkFor(to, now),
+      ...this.#options.beat?.(),
+    });
+  }
+
+  #linkFor(to: ActorKey | undefined, now: Instant): Pick<Heartbeat, "link"> | undefined {
+    const { links } = this.#ports;
+    if (links === undefined || (to === undefined && now < after(this.#linkToldAt, LINK_TOLD_EVERY))) return undefined;
+    if (to === undefined) this.#linkToldAt = now;
+    return { link: links.own };
+  }
+
+  get framesLost(): number {
+    return this.#outbox.lost;
+  }
+
+  /** Says goodbye, so that nobody has to wait for a time-out, and stops. */
+  close(done: () => void): void {
+    this.#leaving = true;
+    for (const timer of this.#timers) timer.stop();
+    this.registry.stop();
+    this.#probes?.stop();
+    this.beat();
+    this.#outbox.close();
+    this.#announced.forEach((subscription) => subscription.stop());
+    // What peers sent before they heard the goodbye is still read (T9).
+    this.#ports.bus.flush(() => this.#drainSubscriptions(() => this.#ports.bus.flush(done)));
+  }
+
+  #drainSubscriptions(done: () => void): void {
+    let left = this.#subscriptions.length;
+    if (left === 0) return done();
+    const onDrained = (): void => {
+      if (--left > 0) return;
+      this.#outbox.close();
+      done();
+    };
+    for (const subscription of this.#subscriptions) subscription.drain(onDrained);
+  }
+
+  /** Finds out whether one that was never heard, and holds something, is gone (PeerProbes). */
+  askAfter(stranger: ActorKey, onGone: () => void): void {
+    this.#probes?.askAfter(stranger, onGone);
+  }
+
+  #startProbes(matters: (peer: Heartbeat) => boolean): void {
+    const { bus, clock } = this.#ports;
+    const every = this.#config.probeEvery ?? PROBE_EVERY;
+    const subjectOf = (peer: ActorKey): string => this.subjects.alive(peer);
+    this.#probes = new PeerProbes({ bus, clock, every, registry: this.registry, subjectOf, matters });
+  }
+
+  /** This process reads more slowly than others send to it: they are held up, and in the end the server cuts it off. */
+  #onSlow(connection: "control" | "bulk", text: string): void {
+    this.#slowConsumers++;
+    this.log.warn({ connection, slowConsumers: this.#slowConsumers }, text);
+  }
+
+  #onReconnected(): void {
+    this.registry.reconnected();
+    this.#probes?.reconnected();
+    this.beat();
+  }
+
+  #read(delivery: Delivery): void {
+    // A probe: that it came here is all it wanted.
+    if (delivery.payload.length === 0 && delivery.reply !== undefined) return;
+    const fault = this.reader.read(delivery.payload);
+    if (fault === undefined) return;
+    this.faults++;
+    this.log.warn({ subject: delivery.subject, fault: fault.fault }, "dropped a malformed frame");
+  }
+
+  /** Figures, which otherwise go once a second. */
+  report(): void {
+    const stats = this.#options.stats();
+    const at = this.#ports.clock.now();
+    const own = { frameFaults: this.faults, framesLost: this.#outbox.lost, slowConsumers: this.#slowConsumers };
+    const figures = { ...stats.figures, ...own, ...this.#ports.vitals?.() };
+    this.#outbox.add(this.subjects.stats(this.#options.role), StatsReported, {
+      key: this.#config.key,
+      role: this.#options.role,
+      at,
+      ...stats,
+      ...this.#options.told?.(at),
+      figures,
+    });
+  }
+}

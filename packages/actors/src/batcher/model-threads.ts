@@ -1,0 +1,219 @@
+import type { Clock } from "@tutti/clock";
+import {
+  type ModelOffered,
+  type ModelSpec,
+  THREAD_BATCHES_MAX,
+  THREAD_REQUESTS_MAX,
+  rowLayout,
+  typicalLengths,
+  threadName,
+  threadOf,
+} from "@tutti/protocol";
+import { LatencyTable } from "@tutti/profile";
+import { type DynamicProfile, type ModelEvent, createModelThread } from "@tutti/scheduling";
+import { type Instant, type Micros, micros } from "@tutti/units";
+import type { CatalogModel } from "../catalog.ts";
+import { reserve } from "../reserve.ts";
+import type { RankerRouter } from "./ranker-router.ts";
+import type { ArrivalOrder } from "./arrival-order.ts";
+import type { BatcherConfig } from "./batcher.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import { dynamicOf, variationOf } from "./dynamic-models.ts";
+import type { SampleSelector } from "./sample-selector.ts";
+import { shareRulesOf } from "./quota-publisher.ts";
+import { PASSING_TAKES } from "./model-migration.ts";
+import { type MeasuredDelays, PullCost } from "./pull-cost.ts";
+import { AT_FIRST, type ThreadEntry, type ThreadTable } from "./thread-table.ts";
+
+/** Room for 2^34 batches per thread, so that ids stay unique in a batcher and below 2^53. */
+const BATCH_IDS = 2 ** 34;
+
+export interface ModelThreadsOptions {
+  readonly clock: Clock;
+  readonly config: Pick<
+    BatcherConfig,
+    "policy" | "prefer" | "gather" | "patience" | "delayFloors" | "marginShare" | "latency"
+  >;
+  readonly threads: ThreadTable;
+  readonly order: ArrivalOrder;
+  readonly dispatcher: Dispatcher;
+  readonly selector: SampleSelector;
+  readonly router: RankerRouter;
+  readonly step: (entry: ThreadEntry, event: ModelEvent) => void;
+  /** About to be handed to another batcher. */
+  readonly isPassing: (modelNumber: number) => boolean;
+  readonly onStarted: (name: string, term: number) => void;
+}
+
+/** Starts and ends the ModelThreads of a batcher, and keeps what they plan with. */
+export class ModelThreads {
+  readonly #options: ModelThreadsOptions;
+  #threadsStarted = 0;
+  /** The term under which each model's threads were started last: B1. */
+  readonly #startedUnder = new Map<number, number>();
+  /** What earlier holders of models have measured, until the threads start. */
+  readonly #handedOn = new Map<number, ModelOffered>();
+
+  constructor(options: ModelThreadsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be
+   * taken for old ones.
+   */
+  hasRunUnder(modelNumber: number, term: number): boolean {
+    return this.#startedUnder.get(modelNumber) === term;
+  }
+  forget(modelNumber: number): void {
+    this.#startedUnder.delete(modelNumber);
+    this.#handedOn.delete(modelNumber);
+  }
+  expect(offered: ModelOffered): void {
+    this.#handedOn.set(offered.number, offered);
+  }
+
+  start(model: CatalogModel): void {
+    const { spec } = model;
+    const term = model.lease?.term ?? 0;
+    this.#startedUnder.set(spec.number, term);
+    const handedOn = this.#handedOn.get(spec.number);
+    this.#handedOn.delete(spec.number);
+    for (let bucket = 0; bucket < spec.buckets.length; bucket++) {
+      const profile = this.#profileOf(model, bucket);
+      const delays = handedOn?.delays[bucket];
+      const seed = delays === undefined ? this.#neighbours() : { ctrl: delays.ctrl, perItem: delays.perItemNs / 1_000 };
+      const dynamic = this.#dynamicOf(model, bucket);
+      if (profile === undefined) continue;
+      this.#startThread({ spec, bucket, profile, dynamic, term, seed });
+      this.#options.selector.setVariation(threadOf(spec, bucket), variationOf(model, bucket));
+    }
+  }
+
+  /** The model's threads are no longer ours, or start again. */
+  end(model: CatalogModel): void {
+    const { threads, order, dispatcher } = this.#options;
+    for (const entry of this.#entriesOf(model)) {
+      dispatcher.forgetThread(entry.id); // Its leader is known by its entry.
+      threads.remove(entry);
+      order.forgetThread(entry.id);
+    }
+  }
+
+  reprofile(model: CatalogModel): void {
+    const at = this.#options.clock.now();
+    for (const entry of this.#entriesOf(model)) {
+      const profile = this.#profileOf(model, entry.bucket);
+      const dynamic = this.#dynamicOf(model, entry.bucket);
+      this.#options.selector.setVariation(entry.id, variationOf(model, entry.bucket));
+      if (profile !== undefined) this.#options.step(entry, { kind: "profile-changed", at, profile, dynamic });
+    }
+  }
+
+  /** What threads plan with, as measured now. */
+  retuneAll(): void {
+    for (const entry of this.#options.threads.values()) this.#retune(entry);
+  }
+  retune(modelNumber: number): void {
+    for (const entry of this.#options.threads.values()) if (entry.spec.number === modelNumber) this.#retune(entry);
+  }
+
+  /** For whoever takes the model over. */
+  delaysOf(model: CatalogModel): ModelOffered["delays"] {
+    const at = this.#options.clock.now();
+    return this.#entriesOf(model).map(({ pullCost }) => {
+      const { ctrl, perItem } = pullCost.measured(at);
+      return { ctrl, perItemNs: Math.round(perItem * 1_000) };
+    });
+  }
+
+  #dynamicOf(model: CatalogModel, bucket: number): DynamicProfile | undefined {
+    return this.#options.config.latency === "means" ? undefined : dynamicOf(model, bucket);
+  }
+  #profileOf(model: CatalogModel, bucket: number): LatencyTable | undefined {
+    const means = this.#options.config.latency === "means" ? model.status?.means[bucket] : undefined;
+    return means === undefined || means.length === 0
+      ? profileOf(model, bucket)
+      : LatencyTable.fromPoints(means, { batchSizeMax: model.spec.batchSizeMax });
+  }
+
+  #entriesOf(model: CatalogModel): ThreadEntry[] {
+    return model.spec.buckets
+      .map((_, bucket) => this.#options.threads.get(threadOf(model.spec, bucket)))
+      .filter((entry) => entry !== undefined);
+  }
+
+  /**
+   * A thread that begins without a predecessor's word: the way to rankers and executors is that of our other threads.
+   */
+  #neighbours(): MeasuredDelays | undefined {
+    const at = this.#options.clock.now();
+    let slowest: MeasuredDelays | undefined;
+    for (const { pullCost } of this.#options.threads.values()) {
+      const measured = pullCost.measured(at);
+      if (slowest === undefined || measured.ctrl > slowest.ctrl) slowest = { ctrl: measured.ctrl, perItem: 0 };
+    }
+    return slowest;
+  }
+
+  #startThread(begin: {
+    readonly spec: ModelSpec;
+    readonly bucket: number;
+    readonly profile: LatencyTable;
+    readonly dynamic: DynamicProfile | undefined;
+    readonly term: number;
+    readonly seed: MeasuredDelays | undefined;
+  }): void {
+    const { spec, bucket, profile, dynamic, term, seed } = begin;
+    const { config, clock, dispatcher, threads, router } = this.#options;
+    const subCluster = router.placement.subClusterOf(spec.number);
+    const pullCost = new PullCost(config.delayFloors, rowLayout(spec, bucket, typicalLengths(spec)).byteLength, seed);
+    const id = threadOf(spec, bucket);
+    const core = createModelThread({
+      thread: id,
+      term,
+      epoch: router.leaders.of(subCluster)?.epoch ?? 0,
+      profile,
+      dynamic,
+      slo: spec.slo,
+      policy: config.policy,
+      ...(config.prefer !== undefined && { prefer: config.prefer }),
+      patience: config.patience ?? spec.patience,
+      gather: config.gather,
+      guard: this.#guardOf(spec),
+      ctrl: reserve(pullCost.ctrl(clock.now()), spec.slo),
+      perItem: Math.round(pullCost.perItem()) as Micros,
+      respond: reserve(dispatcher.respond, spec.slo),
+      queueMax: THREAD_REQUESTS_MAX,
+      batchesInFlightMax: THREAD_BATCHES_MAX,
+      batchIdBase: this.#threadsStarted++ * BATCH_IDS + 1,
+      since: clock.now(),
+      shares: shareRulesOf(spec),
+    });
+    threads.add({ index: threads.nextIndex(), id, spec, bucket, term, core, pullCost, subCluster, ...AT_FIRST });
+    this.#options.onStarted(threadName(spec, bucket), term);
+  }
+
+  #retune(entry: ThreadEntry): void {
+    const at: Instant = this.#options.clock.now();
+    const { slo } = entry.spec;
+    const perItem = micros(Math.round(entry.pullCost.perItem()));
+    const ctrl = reserve(entry.pullCost.ctrl(at), slo);
+    const respond = reserve(this.#options.dispatcher.respond, slo);
+    this.#options.step(entry, { kind: "delays-changed", at, ctrl, perItem, respond, guard: this.#guardOf(entry.spec) });
+  }
+
+  #guardOf(spec: ModelSpec): Micros {
+    const { config, clock } = this.#options;
+    // The adaptive policy starts earlier than that already.
+    const marginShare = config.policy.kind === "adaptive" ? 0 : config.marginShare;
+    const passing = this.#options.isPassing(spec.number) ? reserve(PASSING_TAKES, spec.slo) : 0;
+    return micros(reserve(clock.lateness(), spec.slo) + Math.round(marginShare * spec.slo) + passing);
+  }
+}
+
+export function profileOf(model: CatalogModel, bucket: number): LatencyTable | undefined {
+  const points = model.status?.profiles[bucket];
+  if (points === undefined || points.length === 0) return undefined;
+  return LatencyTable.fromPoints(points, { batchSizeMax: model.spec.batchSizeMax });
+}

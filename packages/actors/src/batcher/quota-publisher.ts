@@ -1,0 +1,117 @@
+import type { Clock, Stop } from "@tutti/clock";
+import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold, sharesProblem } from "@tutti/protocol";
+import type { ShareRules } from "@tutti/scheduling";
+import { type ActorKey, type ThreadId, millis } from "@tutti/units";
+import { fnv1a } from "@tutti/wire";
+import type { ActorRuntime } from "../actor-runtime.ts";
+import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
+
+/** How often shares are told while a thread is overloaded: as often as they are dealt anew. */
+const TELL_EVERY = millis(50);
+
+/** Requests that one message may speak of: what an ingress can refuse between two. */
+const COUNT_MAX = 10_000_000;
+
+type Shed = { readonly [K in keyof RequestsShed]?: unknown };
+
+const isWord = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+function isShedClass(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { app, priority, count } = value as Record<string, unknown>;
+  return (
+    isWord(app) &&
+    app < 2 ** 32 &&
+    isWord(priority) &&
+    priority < 256 &&
+    isWord(count) &&
+    count > 0 &&
+    count <= COUNT_MAX
+  );
+}
+export const isShedReport = ({ thread, term, classes }: Shed): boolean =>
+  isWord(thread) &&
+  isWord(term) &&
+  Array.isArray(classes) &&
+  classes.length <= SHARE_CLASSES_MAX &&
+  classes.every(isShedClass);
+
+/**
+ * Tells ingresses how much of what an overloaded thread is sent they should refuse themselves, and hears how much they
+ * did.
+ */
+export class QuotaPublisher {
+  readonly #runtime: ActorRuntime;
+  readonly #threads: ThreadTable;
+  readonly #clock: Clock;
+  readonly #timer: Stop;
+  /** Threads of which something was said last. */
+  readonly #told = new Set<ThreadId>();
+
+  constructor(options: { readonly runtime: ActorRuntime; readonly threads: ThreadTable; readonly clock: Clock }) {
+    this.#runtime = options.runtime;
+    this.#threads = options.threads;
+    this.#clock = options.clock;
+    this.#timer = options.clock.every(TELL_EVERY, () => this.#tell());
+    this.#runtime.onPacked(RequestsShed, isShedReport, (shed) => this.#onShed(shed));
+  }
+
+  close(): void {
+    this.#timer.stop();
+  }
+
+  /** That overload begins or ends is told at once: until ingresses know of it a flood comes in whole. */
+  stepped(entry: ThreadEntry): void {
+    if (entry.core.shares.isOverloaded !== entry.wasOverloaded) this.#tellOf(entry);
+  }
+
+  #onShed({ thread, term, classes }: RequestsShed): void {
+    const entry = this.#threads.get(thread);
+    if (entry === undefined || entry.term !== term) return;
+    const at = this.#clock.now();
+    for (const one of classes) entry.core.shares.shed(at, one, one.count);
+    this.stepped(entry);
+  }
+
+  #tell(): void {
+    const at = this.#clock.now();
+    for (const entry of this.#threads.values()) {
+      entry.core.shares.advance(at);
+      this.#tellOf(entry);
+    }
+  }
+
+  #tellOf(entry: ThreadEntry): void {
+    entry.wasOverloaded = entry.core.shares.isOverloaded;
+    const classes = entry.core.shares.shares();
+    if (classes.length > 0) this.#told.add(entry.id);
+    else if (!this.#told.delete(entry.id)) return;
+    this.#send(entry, { thread: entry.id, term: entry.term, classes });
+  }
+
+  #send(entry: ThreadEntry, told: SharesTold): void {
+    const ingresses: ActorKey[] = [...this.#runtime.registry.ofRole("ingress")].map(({ key }) => key);
+    for (const ingress of ingresses) this.#runtime.send(ingress, SharesTold, told);
+    if (told.classes.length === 0) this.#runtime.log.info({ thread: entry.id }, "no longer overloaded");
+  }
+}
+
+/**
+ * What the model's operator says of who counts how much. What is no weights is as good as nothing said: the store can
+ * hold anything (T8).
+ */
+export function shareRulesOf({
+  shares: given,
+  priorityFloor,
+}: Pick<ModelSpec, "shares" | "priorityFloor">): ShareRules {
+  const shares = given !== undefined && sharesProblem(given) === undefined ? given : undefined;
+  const { "*": otherWeight, ...named } = shares ?? {};
+  return {
+    ...(shares !== undefined && {
+      weights: new Map(Object.entries(named).map(([app, weight]) => [fnv1a(app), weight])),
+    }),
+    ...(otherWeight !== undefined && { otherWeight }),
+    ...(isShare(priorityFloor) && { priorityFloor }),
+  };
+}
+
+const isShare = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= 1;

@@ -1,0 +1,110 @@
+import type { Clock } from "@tutti/clock";
+import {
+  BUCKET,
+  type ModelFaults,
+  type ModelSpec,
+  STRIKES_MAX,
+  type Strike,
+  faultKeys,
+  withStrike,
+} from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import { type Instant, after, millis } from "@tutti/units";
+import { fromJson, toJson } from "@tutti/wire";
+import type { LastRun } from "./executor.ts";
+
+type ModelId = Pick<ModelSpec, "name" | "number">;
+
+/** Of a write that others were faster with, or that the store did not take. */
+const ATTEMPTS_MAX = 20;
+const TRY_AGAIN = millis(100);
+
+/** Writes down what models do to their executors, by compare-and-set, so that executors on many hosts count alike. */
+export class ModelFaultLog {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #clearing = new Set<number>();
+
+  constructor(options: { readonly store: Store; readonly clock: Clock; readonly log: Logger }) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#log = options.log;
+  }
+
+  /** `done` is called once, also when it could not be written. */
+  record(model: ModelId, strike: Omit<Strike, "at">, done: () => void): void {
+    const change = (faults: ModelFaults | undefined): ModelFaults | undefined =>
+      withStrike(model, faults, { ...strike, at: this.#clock.now() });
+    this.#change(model.number, change, (outcome) => {
+      const { doing, how, gpu } = strike;
+      const about = { model: model.name, doing, how, gpu };
+      if (outcome === "failed") this.#log.warn(about, "a model ended its executor, and that can't be written down");
+      else if (outcome === undefined) this.#log.warn(about, "a model ended its executor, which changes nothing");
+      else if (outcome.quarantined !== "") this.#log.error({ ...about, reason: outcome.quarantined }, "quarantined");
+      else this.#log.warn({ ...about, times: outcome.strikes.length, of: STRIKES_MAX }, "a model ended its executor");
+      done();
+    });
+  }
+
+  /** What earlier incarnations did not live to tell is written down, one after the other. */
+  confess(left: readonly LastRun[], host: string, then: () => void): void {
+    const [last, ...rest] = left;
+    if (last === undefined) return then();
+    const { model, executor, gpu, doing, how, startedAt } = last;
+    this.record(model, { executor, host, gpu, doing, how, startedAt }, () => {
+      last.forget();
+      this.confess(rest, host, then);
+    });
+  }
+
+  /** A run that began after them ended well: they are not in a row any more. */
+  clear(model: ModelId, startedAt: Instant): void {
+    if (this.#clearing.has(model.number)) return;
+    this.#clearing.add(model.number);
+    const change = (faults: ModelFaults | undefined): ModelFaults | undefined => {
+      if (faults === undefined || faults.quarantined !== "") return undefined;
+      const strikes = faults.strikes.filter(({ at }) => at > startedAt);
+      return strikes.length === faults.strikes.length ? undefined : { ...faults, strikes };
+    };
+    this.#change(model.number, change, () => this.#clearing.delete(model.number));
+  }
+
+  #change(
+    number: number,
+    change: (faults: ModelFaults | undefined) => ModelFaults | undefined,
+    done: (outcome: ModelFaults | undefined | "failed") => void,
+    attempt = 1,
+  ): void {
+    const key = faultKeys.model(number);
+    const again = (delayed: boolean): void => {
+      if (attempt >= ATTEMPTS_MAX) return done("failed");
+      const next = (): void => this.#change(number, change, done, attempt + 1);
+      if (!delayed) return next();
+      this.#clock.alarm(next).set(after(this.#clock.now(), TRY_AGAIN));
+    };
+    this.#store.get(BUCKET.profiles, key, (entry) => {
+      if (isStoreFailure(entry)) return again(true);
+      const faults = entry === "absent" ? undefined : readFaults(entry.value);
+      const changed = change(faults);
+      if (changed === undefined) return done(undefined);
+      const revision = entry === "absent" ? 0 : entry.revision;
+      this.#store.update(BUCKET.profiles, key, toJson(changed), revision, (result) => {
+        if (result === "conflict") again(false);
+        else if (isStoreFailure(result)) again(true);
+        else done(changed);
+      });
+    });
+  }
+}
+
+/** What can't be read counts for nothing, and is written anew. */
+function readFaults(value: Uint8Array): ModelFaults | undefined {
+  try {
+    const faults = fromJson(value) as ModelFaults;
+    return Array.isArray(faults.strikes) && typeof faults.quarantined === "string" ? faults : undefined;
+  } catch {
+    return undefined;
+  }
+}

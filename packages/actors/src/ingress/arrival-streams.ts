@@ -1,0 +1,277 @@
+import { ArrivalsMissed, IngressIntroduced, RequestArrived, RequestWithdrawn } from "@tutti/protocol";
+import {
+  type ActorKey,
+  type Instant,
+  type Micros,
+  type RequestSeq,
+  type ThreadId,
+  actorToken,
+  before,
+  bucketOf,
+  later,
+  millis,
+  modelNumberOf,
+} from "@tutti/units";
+import type { CatalogModel, ModelLease } from "../catalog.ts";
+import { reserve } from "../reserve.ts";
+import type { Urgency } from "../outbox.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
+import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
+import { traceFailover } from "./request-spans.ts";
+
+/** So long may a second question for the same arrivals be under way. */
+const CROSSES_WITHIN = millis(20);
+
+/** The way to one ModelThread: who has it, under which term, and how many arrivals it was told. */
+interface Lane {
+  readonly thread: ThreadId;
+  lease: ModelLease;
+  arrivalSeq: number;
+  /** The last arrival that came from outside. */
+  usedAt: Instant;
+}
+
+export interface ArrivalStreamsOptions {
+  readonly runtime: ActorRuntime;
+  readonly pending: PendingRequests;
+  readonly secret: Uint8Array;
+  readonly self: ActorKey;
+  /** d_resp: what an answer needs after its batch has run. */
+  readonly respond: () => Micros;
+  /** The next number for a request. */
+  readonly newSeq: () => RequestSeq;
+  readonly now: () => Instant;
+}
+
+/**
+ * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed
+ * and asked for. When a model's lease moves, the new holder is sent what nobody has pulled yet.
+ *
+ *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice. One that was
+ *       sent to it with its batch is: nobody knows whether it has accepted that, and a batcher that has lost the model
+ *       puts nothing back.
+ *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody
+ *       but us sends it again.
+ */
+export class ArrivalStreams {
+  readonly #runtime: ActorRuntime;
+  readonly #pending: PendingRequests;
+  readonly #secret: Uint8Array;
+  readonly #self: ActorKey;
+  readonly #respond: () => Micros;
+  readonly #newSeq: () => RequestSeq;
+  readonly #now: () => Instant;
+  readonly #lanes = new Map<ThreadId, Lane>();
+  readonly #introducedTo = new Set<ActorKey>();
+  /** Executors that have orphans, and until when at most. */
+  readonly #orphansOf = new Map<ActorKey, Instant>();
+
+  constructor(options: ArrivalStreamsOptions) {
+    this.#runtime = options.runtime;
+    this.#pending = options.pending;
+    this.#secret = options.secret;
+    this.#self = options.self;
+    this.#respond = options.respond;
+    this.#newSeq = options.newSeq;
+    this.#now = options.now;
+    options.runtime.reader.on(ArrivalsMissed, (missed, sender) => this.#sendAgain(missed, sender));
+  }
+
+  get size(): number {
+    return this.#lanes.size;
+  }
+
+  arrive(held: PendingRequest, lease: ModelLease): void {
+    let lane = this.#lanes.get(held.thread);
+    if (lane === undefined) {
+      lane = { thread: held.thread, lease, arrivalSeq: 0, usedAt: -Infinity as Instant };
+      this.#lanes.set(held.thread, lane);
+    } else if (lease.term > lane.lease.term) {
+      lane.lease = lease;
+      lane.arrivalSeq = 0;
+    }
+    if (held.onSettled === undefined) lane.usedAt = held.arrivedAt;
+    held.arrivalSeq = ++lane.arrivalSeq;
+    held.toldTerm = lane.lease.term;
+    this.#tell(lane, held);
+  }
+
+  withdraw(held: PendingRequest): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane !== undefined)
+      this.#runtime.send(lane.lease.batcher, RequestWithdrawn, { thread: held.thread, seq: held.seq });
+  }
+
+  /** Whether `sender` has the right to refuse this thread's requests. */
+  holds(thread: ThreadId, sender: ActorKey): boolean {
+    return this.#lanes.get(thread)?.lease.batcher === sender;
+  }
+
+  /** Whether requests from outside came for the model since `since`. */
+  isUsed(modelNumber: number, since: Instant): boolean {
+    for (const { thread, usedAt } of this.#lanes.values())
+      if (usedAt > since && modelNumberOf(thread) === modelNumber) return true;
+    return false;
+  }
+
+  /**
+   * The lease of a model moved: everything that no living executor has pulled is sent to the new holder under its term
+   * (L1).
+   */
+  moved(model: CatalogModel): void {
+    if (model.lease === undefined) return;
+    const lease = model.lease;
+    for (const lane of this.#lanes.values()) {
+      if (modelNumberOf(lane.thread) !== model.spec.number || lane.lease.term >= lease.term) continue;
+      lane.lease = lease;
+      lane.arrivalSeq = 0;
+    }
+    const isAlive = (executor: ActorKey): boolean => this.#isAlive(executor);
+    for (const held of this.#pending.values()) {
+      if (modelNumberOf(held.thread) !== model.spec.number) continue;
+      traceFailover(held, this.#now(), "batcher replaced", "another batcher holds the lease of its model");
+      if (held.executor === 0 || held.isCarried || !isAlive(held.executor)) this.arrive(held, lease);
+      else this.orphan(held);
+    }
+  }
+
+  /** The model is no more; what is still held of it is nobody's. */
+  forgetModel(modelNumber: number): void {
+    for (const { thread } of this.#lanes.values())
+      if (modelNumberOf(thread) === modelNumber) this.#lanes.delete(thread);
+  }
+
+  /**
+   * An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before:
+   * then its successor need not run it too.
+   */
+  pulled(held: PendingRequest, batcher: ActorKey): void {
+    if (held.span !== undefined && held.earlierExecutor !== 0) {
+      const reason = `executor ${actorToken(held.earlierExecutor)} had pulled it, and died or left its batch undone`;
+      traceFailover(held, this.#now(), "run again", reason);
+    }
+    const lane = this.#lanes.get(held.thread);
+    if (lane === undefined || lane.lease.batcher === batcher || held.toldTerm !== lane.lease.term) return;
+    this.withdraw(held);
+    this.orphan(held);
+  }
+
+  /**
+   * A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is
+   * told again, once.
+   */
+  refused(held: PendingRequest, batcher: ActorKey): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane?.lease.batcher !== batcher || held.executor !== 0 || held.isToldAgain) return;
+    traceFailover(held, this.#now(), "told again", "its batcher did not know this ingress, and its pull was refused");
+    this.introduce(batcher);
+    this.#tellAnew(held, lane);
+  }
+
+  /** Its row came too late for its batch, which ran without it: it is told again, once. */
+  notRun(held: PendingRequest): void {
+    const lane = this.#lanes.get(held.thread);
+    if (lane === undefined || held.isToldAgain) return;
+    traceFailover(held, this.#now(), "told again", "its row came too late for its batch, which ran without it");
+    this.#tellAnew(held, lane);
+  }
+
+  /**
+   * That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one
+   * that comes late must not hit what is told now.
+   */
+  #tellAnew(held: PendingRequest, lane: Lane): void {
+    held.isToldAgain = true;
+    this.withdraw(held);
+    this.#pending.renumber(held, this.#newSeq());
+    this.arrive(held, lane.lease);
+  }
+
+  /** L2. */
+  orphan(held: PendingRequest): void {
+    held.toldTerm = 0;
+    const executor = held.executor as ActorKey;
+    this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
+  }
+
+  /** Whether the death of an executor is ours to notice (L2). */
+  watches(executor: ActorKey): boolean {
+    return this.#orphansOf.has(executor);
+  }
+  executorLost(executor: ActorKey): void {
+    if (!this.#orphansOf.delete(executor)) return;
+    for (const held of this.#pending.values()) {
+      const lane = this.#lanes.get(held.thread);
+      if (held.executor !== executor || lane === undefined || held.toldTerm === lane.lease.term) continue;
+      traceFailover(held, this.#now(), "told again", "its executor died, and its batcher was replaced");
+      this.arrive(held, lane.lease);
+    }
+  }
+
+  /** Batchers need the secret to sign the tokens of batches that pull from here. */
+  introduce(batcher: ActorKey, urgency: Urgency = "now"): void {
+    this.#introducedTo.add(batcher);
+    const introduced = { ingress: this.#self, secret: this.#secret, respond: this.#respond() };
+    this.#runtime.send(batcher, IngressIntroduced, introduced, urgency);
+  }
+  /**
+   * Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here
+   * forbidden.
+   */
+  introduceAgain(now: Instant): void {
+    for (const batcher of this.#introducedTo) {
+      if (this.#runtime.registry.get(batcher) === undefined) this.#introducedTo.delete(batcher);
+      else this.introduce(batcher, "upkeep");
+    }
+    for (const [executor, until] of this.#orphansOf) if (now > until) this.#orphansOf.delete(executor);
+  }
+  forget(batcher: ActorKey): void {
+    this.#introducedTo.delete(batcher);
+  }
+
+  /** For heartbeats: the last arrival of each lane, so that a lost last one is noticed too. */
+  lastArrivals(): { thread: ThreadId; term: number; arrivalSeq: number }[] {
+    return [...this.#lanes.values()].map(({ thread, lease, arrivalSeq }) => ({ thread, term: lease.term, arrivalSeq }));
+  }
+
+  #isAlive(executor: ActorKey): boolean {
+    return this.#runtime.registry.get(executor) !== undefined;
+  }
+
+  #tell(lane: Lane, held: PendingRequest): void {
+    const { batcher, term } = lane.lease;
+    if (!this.#introducedTo.has(batcher)) this.introduce(batcher);
+    const arrival = {
+      thread: held.thread,
+      app: held.appId,
+      term,
+      arrivalSeq: held.arrivalSeq,
+      seq: held.seq,
+      arrivedAt: held.arrivedAt,
+      deadline: before(held.deadline, reserve(this.#respond(), held.slo)),
+      slo: held.slo,
+      size: bucketOf(held.thread),
+      priority: held.priority,
+      units: held.units,
+    };
+    this.#runtime.send(batcher, RequestArrived, arrival, "soon");
+  }
+
+  #sendAgain(missed: { thread: ThreadId; term: number; fromSeq: number; toSeq: number }, sender: ActorKey): void {
+    const lane = this.#lanes.get(missed.thread);
+    if (lane === undefined || lane.lease.batcher !== sender || lane.lease.term !== missed.term) return;
+    for (const held of this.#pending.values()) {
+      if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
+        continue;
+      if (held.executor !== 0 && this.#isAlive(held.executor)) {
+        // It had it once, and has forgotten what it had of us: it took us for dead. Or it asked twice, and has had our
+        // answer since.
+        if (held.repairedAt < before(this.#now(), CROSSES_WITHIN)) this.orphan(held);
+      } else {
+        held.repairedAt = this.#now();
+        traceFailover(held, this.#now(), "told again", "its batcher missed it");
+        this.#tell(lane, held);
+      }
+    }
+  }
+}

@@ -1,0 +1,84 @@
+import { type Instant, instant } from "@tutti/units";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type PendingRequest, PendingRequests } from "./pending-requests.ts";
+
+const limits = { requestsMax: 4, bytesMax: 100, appRequestsMax: 4, appBytesMax: 100 };
+let seq = 0;
+const request = (pending: PendingRequests, bytes: number): PendingRequest =>
+  ({ seq: ++seq, slot: pending.nextSlot(), appId: 1, row: new Uint8Array(bytes) }) as unknown as PendingRequest;
+
+test("bodies that are being read count against every limit, until what they became does", () => {
+  const pending = new PendingRequests({ ...limits, appRequestsMax: 3, appBytesMax: 60 });
+  pending.reserve(1, 30);
+  pending.reserve(1, 30);
+  expect(pending.limitReached(1, 1)).toBe("appBytesMax");
+  expect(pending.limitReached(2, 41)).toBe("bytesMax");
+  expect(pending.limitReached(2, 40)).toBeUndefined();
+  pending.reserve(2, 40);
+  pending.reserve(1, 0);
+  expect(pending.limitReached(2, 0)).toBe("requestsMax");
+  pending.release(1, 30);
+  expect(pending.limitReached(1, 0)).toBeUndefined();
+  pending.add(request(pending, 30), instant(5));
+  expect(pending.limitReached(1, 0)).toBe("requestsMax");
+  expect(pending.bytes).toBe(100);
+});
+
+test("a request that there is no room for leaves nothing behind", () => {
+  const pending = new PendingRequests(limits);
+  const all = Array.from({ length: 4 }, () => {
+    const one = request(pending, 1);
+    pending.add(one, instant(10));
+    return one;
+  });
+  expect(() => pending.add(request(pending, 1), instant(1))).toThrow("no room");
+  expect([pending.size, pending.bytes, pending.nextTimerAt]).toEqual([4, 4, 10]);
+  for (const one of all) pending.remove(one);
+  expect([pending.size, pending.bytes, pending.nextTimerAt, pending.limitReached(1, 100)]).toEqual([
+    0,
+    0,
+    Infinity,
+    undefined,
+  ]);
+  expect(pending.due(100 as Instant)).toBeUndefined();
+});
+
+test("what is held is what a Map would hold, whatever comes, goes and gets another number", () => {
+  const step = fc.record({ what: fc.constantFrom("add", "add", "remove", "renumber"), at: fc.nat() });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const most = 5_000;
+      const pending = new PendingRequests({
+        requestsMax: most,
+        bytesMax: most,
+        appRequestsMax: most,
+        appBytesMax: most,
+      });
+      const map = new Map<number, PendingRequest>();
+      const add = (): void => {
+        const one = request(pending, 1);
+        pending.add(one, instant(one.seq));
+        map.set(one.seq, one);
+      };
+      for (let i = 0; i < 1_020; i++) add(); // Just below the size at which the index grows.
+      for (const { what, at } of steps) {
+        const one = [...map.values()][at % map.size]!;
+        if (what === "add") add();
+        else {
+          map.delete(one.seq);
+          if (what === "remove") pending.remove(one);
+          else {
+            pending.renumber(one, ++seq as PendingRequest["seq"]);
+            map.set(one.seq, one);
+          }
+        }
+      }
+      expect(pending.values()).toEqual([...map.values()]);
+      expect(pending.size).toBe(map.size);
+      for (const one of map.values()) expect(pending.get(one.seq)).toBe(one);
+      expect(pending.get(seq + 1)).toBeUndefined();
+    }),
+    { numRuns: 50 },
+  );
+});

@@ -1,0 +1,98 @@
+import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, isPlacement } from "@tutti/protocol";
+import type { Entry, Store } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import type { GpuId } from "@tutti/units";
+import { fromJson } from "@tutti/wire";
+
+/**
+ * Where models are scheduled and accelerators belong, kept current from the bucket of plans. An entry that can't be
+ * read, or is older than what is known, is reported and ignored (T8). Where nobody has ever planned, and once the entry
+ * is deleted, everything belongs to the default.
+ */
+export class PlacementWatcher {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #onChange: () => void;
+  readonly #models = new Map<number, { readonly subCluster: string; readonly next?: string }>();
+  readonly #gpus = new Map<GpuId, string>();
+  #watch: { stop(): void } | undefined;
+  #placement: Placement | undefined;
+  #ready = false;
+
+  /** @param onChange - not called for what is there when the book is opened */
+  constructor(store: Store, log: Logger, onChange: () => void = () => undefined) {
+    this.#store = store;
+    this.#log = log;
+    this.#onChange = onChange;
+  }
+
+  /** `ready` is called once what was there has been delivered. */
+  open(ready: () => void): void {
+    this.#watch = this.#store.watch(BUCKET.plan, PLACEMENT_KEY, {
+      onEntry: (entry) => entry.key === PLACEMENT_KEY && this.#onEntry(entry),
+      onDelete: (key) => key === PLACEMENT_KEY && this.#take(undefined),
+      onReady: () => {
+        if (this.#ready) return;
+        this.#ready = true;
+        ready();
+      },
+      onFailure: ({ failure }) =>
+        this.#log.warn({ bucket: BUCKET.plan, failure }, "watching the store failed; it is tried again"),
+    });
+  }
+  close(): void {
+    this.#watch?.stop();
+  }
+
+  /** Undefined: nobody has ever planned. */
+  get placement(): Placement | undefined {
+    return this.#placement;
+  }
+  /** Where the model is scheduled; undefined: nowhere yet. */
+  subClusterOf(modelNumber: number): string | undefined {
+    return this.#placement === undefined ? DEFAULT_SUB_CLUSTER : this.#models.get(modelNumber)?.subCluster;
+  }
+  /** Where it goes (PL3). */
+  nextOf(modelNumber: number): string | undefined {
+    return this.#models.get(modelNumber)?.next;
+  }
+  /** PL1. */
+  belongs(modelNumber: number, subCluster: string | undefined): boolean {
+    if (subCluster === undefined) return false;
+    return this.subClusterOf(modelNumber) === subCluster || this.nextOf(modelNumber) === subCluster;
+  }
+  /**
+   * PL5.
+   *
+   * @param byDefault - where it belongs as long as nobody has planned
+   * @returns undefined: it waits to be placed
+   */
+  subClusterOfExecutor(gpus: readonly GpuId[], byDefault: string = DEFAULT_SUB_CLUSTER): string | undefined {
+    if (this.#placement === undefined) return byDefault;
+    return this.#gpus.get(Math.min(...gpus) as GpuId);
+  }
+
+  #onEntry(entry: Entry): void {
+    const { key, revision } = entry;
+    let value: unknown;
+    try {
+      value = fromJson(entry.value);
+    } catch {
+      value = undefined;
+    }
+    if (!isPlacement(value)) return this.#log.warn({ key, revision }, "ignored a placement that can't be read");
+    const known = this.#placement?.epoch ?? -1;
+    if (value.epoch < known)
+      this.#log.warn({ key, revision, epoch: value.epoch, known }, "ignored a placement that is older than another");
+    if (value.epoch > known) this.#take(value);
+  }
+
+  #take(placement: Placement | undefined): void {
+    this.#placement = placement;
+    this.#models.clear();
+    this.#gpus.clear();
+    for (const model of placement?.models ?? []) this.#models.set(model.number, model);
+    for (const { gpu, subCluster } of placement?.gpus ?? []) this.#gpus.set(gpu, subCluster);
+    if (this.#ready) this.#onChange();
+  }
+}

@@ -1,0 +1,115 @@
+import {
+  DEFAULT_SUB_CLUSTER,
+  type ExecutorInventory,
+  type Heartbeat,
+  MEMORY_UNBOUNDED,
+  type Placement,
+} from "@tutti/protocol";
+import type { ExecutorToPlace } from "@tutti/planning/live";
+import { type ActorKey, type GpuId, type Instant, type Micros, seconds } from "@tutti/units";
+import type { PeerRegistry } from "../peer-registry.ts";
+
+/**
+ * A leader may be away for so long, while a spare takes over or its supervisor starts it again, before its sub-cluster
+ * is given up.
+ */
+const LEADERLESS = seconds(3);
+/** Sizes of models that were loaded once are remembered: at most so many (T7). */
+const SIZES_KEPT = 16_384;
+
+/** Who is there to plan with: sub-clusters that are led, and executors with what they hold. */
+export class ClusterState {
+  readonly #inventories = new Map<ActorKey, ExecutorInventory>();
+  readonly #ledAt = new Map<string, Instant>();
+  /** Accelerators whose executor is gone, and since when. */
+  readonly #goneAt = new Map<GpuId, Instant>();
+  readonly #sizes = new Map<number, number>();
+  readonly #startedAt: Instant;
+
+  constructor(startedAt: Instant) {
+    this.#startedAt = startedAt;
+  }
+
+  /** @returns whether that is news: a sub-cluster that nobody led */
+  hearRanker({ epoch = 0, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat, now: Instant): boolean {
+    if (epoch === 0) return false;
+    const isNew = !this.#ledAt.has(subCluster);
+    this.#ledAt.set(subCluster, now);
+    return isNew;
+  }
+
+  /** @returns whether that is news: an executor, or that one has something else than before */
+  hearInventory(inventory: ExecutorInventory): boolean {
+    const before = this.#inventories.get(inventory.executor);
+    this.#inventories.set(inventory.executor, inventory);
+    for (const gpu of inventory.gpus) this.#goneAt.delete(gpu);
+    for (const { number, memoryBytes } of inventory.models) {
+      this.#sizes.delete(number); // The newest come last.
+      this.#sizes.set(number, memoryBytes);
+    }
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#sizes.size <= SIZES_KEPT) break;
+      this.#sizes.delete(oldest);
+    }
+    return before === undefined || textOf(before) !== textOf(inventory);
+  }
+
+  lose(executor: ActorKey, now: Instant): void {
+    for (const gpu of this.#inventories.get(executor)?.gpus ?? []) this.#goneAt.set(gpu, now);
+    this.#inventories.delete(executor);
+  }
+
+  /** @returns whether sub-clusters were given up */
+  forget(now: Instant): boolean {
+    let isNews = false;
+    for (const [subCluster, ledAt] of this.#ledAt)
+      if (now - ledAt > LEADERLESS) isNews = this.#ledAt.delete(subCluster) || isNews;
+    return isNews;
+  }
+
+  /** The default one first, then by name. */
+  subClusters(): string[] {
+    const rank = (name: string): number => (name === DEFAULT_SUB_CLUSTER ? 0 : 1);
+    return [...this.#ledAt.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  }
+
+  /** Those that live and have said what they hold. */
+  executors(registry: PeerRegistry): ExecutorToPlace[] {
+    return [...this.#inventories.values()]
+      .filter(({ executor }) => registry.get(executor) !== undefined)
+      .map(({ executor, gpus, memoryBytesMax, subCluster, models }) => ({
+        key: executor,
+        gpus,
+        memoryBytesMax: memoryBytesMax >= MEMORY_UNBOUNDED ? Infinity : memoryBytesMax,
+        subCluster,
+        loaded: new Set(models.map(({ number }) => number)),
+      }))
+      .sort((a, b) => a.key - b.key);
+  }
+  inventories(): Iterable<ExecutorInventory> {
+    return this.#inventories.values();
+  }
+
+  /** Bytes of a model's weights, where an executor has said so. */
+  sizeOf(modelNumber: number): number | undefined {
+    return this.#sizes.get(modelNumber);
+  }
+
+  /** Accelerators that were placed and whose executor may be back soon. */
+  awaited(placement: Placement | undefined, now: Instant, patience: Micros): Set<GpuId> {
+    const present = new Set([...this.#inventories.values()].flatMap(({ gpus }) => gpus));
+    for (const [gpu, goneAt] of this.#goneAt)
+      if (now - goneAt > patience && placement?.gpus.some((placed) => placed.gpu === gpu) !== true)
+        this.#goneAt.delete(gpu);
+    return new Set(
+      (placement?.gpus ?? [])
+        .map(({ gpu }) => gpu)
+        .filter((gpu) => !present.has(gpu) && now - (this.#goneAt.get(gpu) ?? this.#startedAt) <= patience),
+    );
+  }
+}
+
+const textOf = ({ gpus, subCluster, memoryBytesMax, models }: ExecutorInventory): string =>
+  [gpus.join(), subCluster, memoryBytesMax, models.map(({ number, version }) => `${number}:${version}`).join()].join(
+    " ",
+  );

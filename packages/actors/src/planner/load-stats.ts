@@ -1,0 +1,139 @@
+import { type StatsReported, isRole } from "@tutti/protocol";
+import { ACTOR_KEY_MAX, type Instant, type Micros, modelNumberOf, seconds, threadId } from "@tutti/units";
+import type { ThreadId } from "@tutti/units";
+import { RateMeter } from "./rate-meter.ts";
+
+/** Rates are of the last so many seconds: long enough to be steady, short enough that a step shows in half an epoch. */
+const WINDOW = seconds(5);
+/** Actors report once a second. */
+const SILENCE = seconds(3);
+
+/** Refusals that more accelerators could have spared. */
+const REFUSALS = ["refused.TUTTI_OVERLOADED", "refused.TUTTI_DEADLINE_EXCEEDED"] as const;
+/** A request may have waited until it was so; or its publisher asked for what nobody can do. */
+const INFEASIBLE = "refused.TUTTI_DEADLINE_INFEASIBLE";
+
+export interface ModelLoad {
+  /** Requests per second, also those that were refused. */
+  readonly rate: number;
+  /** Between the last two reports alone: for what must be seen at once. */
+  readonly latestRate: number;
+  /** Per second, between the last two reports. */
+  readonly ok: number;
+  /** Refused or late for lack of accelerators. */
+  readonly bad: number;
+  /** Refused because they couldn't be run in time even alone, by the time that they were looked at. */
+  readonly infeasible: number;
+}
+
+/**
+ * What is asked for and what became of it, and how busy accelerators are, from the figures that actors report once a
+ * second.
+ */
+export class LoadStats {
+  readonly #ingresses = new RateMeter({ window: WINDOW, silence: SILENCE });
+  readonly #batchers = new RateMeter({ window: WINDOW, silence: SILENCE });
+  readonly #executors = new RateMeter({ window: WINDOW, silence: SILENCE });
+
+  note(stats: StatsReported, now: Instant): void {
+    const byThread = (): { id: number; figures: Readonly<Record<string, number>> }[] =>
+      (stats.perThread ?? []).map(({ thread, figures }) => ({ id: thread, figures }));
+    if (stats.role === "ingress") this.#ingresses.note(stats, byThread(), now);
+    if (stats.role === "batcher") this.#batchers.note(stats, byThread(), now);
+    if (stats.role === "executor")
+      this.#executors.note(
+        stats,
+        (stats.perGpu ?? []).map(({ gpu, figures }) => ({ id: gpu, figures })),
+        now,
+      );
+  }
+
+  /** By number. */
+  models(now: Instant): Map<number, ModelLoad> {
+    const of = (name: string): Map<number, number> => this.#ingresses.latest(now, name);
+    const [latest, ok, late, infeasible] = [of("offered"), of("ok"), of("late"), of(INFEASIBLE)];
+    const refused = REFUSALS.map(of);
+    const loads = new Map<number, ModelLoad>();
+    for (const [thread, rate] of this.#ingresses.rates(now, "offered")) {
+      const lateHere = late.get(thread) ?? 0;
+      loads.set(modelNumberOf(thread as ThreadId), {
+        rate,
+        latestRate: latest.get(thread) ?? 0,
+        ok: Math.max(0, (ok.get(thread) ?? 0) - lateHere),
+        bad: refused.reduce((sum, one) => sum + (one.get(thread) ?? 0), lateHere),
+        infeasible: infeasible.get(thread) ?? 0,
+      });
+    }
+    return loads;
+  }
+
+  /** Requests per second that reach each thread: what part of a model's requests goes to each of its buckets. */
+  threads(now: Instant): ReadonlyMap<number, number> {
+    return this.#batchers.rates(now, "arrivals");
+  }
+
+  /**
+   * Share of the time of all accelerators between their last two reports in which they ran something; 0 … 1 each, added
+   * up.
+   */
+  busy(now: Instant): { readonly gpus: number; readonly busy: number } {
+    const shares = [...this.#executors.latest(now, "busyUs").values()];
+    return { gpus: shares.length, busy: shares.reduce((sum, rate) => sum + Math.min(1, rate / 1e6), 0) };
+  }
+}
+
+/** Evenly, where nothing is known. */
+export function bucketShares(threads: ReadonlyMap<number, number>, modelNumber: number, buckets: number): number[] {
+  const counts = Array.from({ length: buckets }, (_, bucket) => threads.get(threadId(modelNumber, bucket)) ?? 0);
+  const sum = counts.reduce((total, count) => total + count, 0);
+  return counts.map((count) => (sum > 0 ? count / sum : 1 / buckets));
+}
+
+const isNumber = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value);
+const isWhole = (value: unknown, below: number): boolean =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) < below;
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+const isFigures = (value: unknown): boolean => isMap(value) && Object.values(value).every(isNumber);
+const isRows = (value: unknown, id: string, below: number): boolean =>
+  value === undefined ||
+  (Array.isArray(value) &&
+    value.every((row: unknown) => isMap(row) && isWhole(row[id], below) && isFigures(row["figures"])));
+
+const PART_KINDS: readonly unknown[] = ["variant", "pipeline", "stage"];
+const isParts = (value: unknown): boolean =>
+  value === undefined ||
+  (Array.isArray(value) &&
+    value.every(
+      (part: unknown) =>
+        isMap(part) &&
+        PART_KINDS.includes(part["kind"]) &&
+        typeof part["of"] === "string" &&
+        typeof part["name"] === "string" &&
+        isFigures(part["figures"]),
+    ));
+
+/** What the book relies on (T8). */
+export function isStats(value: unknown): value is StatsReported {
+  if (!isMap(value)) return false;
+  const { key, role, at, perThread, perGpu, perPart } = value;
+  return (
+    isWhole(key, ACTOR_KEY_MAX) &&
+    typeof role === "string" &&
+    isRole(role) &&
+    isWhole(at, Number.MAX_SAFE_INTEGER) &&
+    isRows(perThread, "thread", 2 ** 32) &&
+    isRows(perGpu, "gpu", 65_536) &&
+    isParts(perPart)
+  );
+}
+
+/** Whether a rate differs from the planned one by more than a fifth, and more than chance makes of it in a window. */
+export function isOutOfBand(planned: number, measured: number, window: Micros = WINDOW): boolean {
+  const difference = Math.abs(measured - planned);
+  const chance = Math.sqrt(Math.max(planned, measured, 1) / (window / 1e6));
+  return difference > BAND * planned && difference > SURE * chance;
+}
+const BAND = 0.2;
+/** Standard deviations. */
+const SURE = 3;

@@ -1,0 +1,110 @@
+import { BUCKET, PLACEMENT_KEY, type PlanReport, type Placement, REPORT_KEY, isPlacement } from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import { fromJson, toJson } from "@tutti/wire";
+
+export interface PlacementStoreOptions {
+  readonly store: Store;
+  readonly log: Logger;
+  /** What stands is another than before, whoever wrote it; or it could not be written. */
+  readonly onChange: () => void;
+}
+
+/**
+ * The placement in the store. Written by compare-and-set alone: of two planners one at a time succeeds, and the other
+ * goes on from what that one wrote. An entry that can't be read counts as none, and is overwritten.
+ */
+export class PlacementStore {
+  readonly #options: PlacementStoreOptions;
+  readonly #watch: { stop(): void };
+  #placement: Placement | undefined;
+  #revision = 0;
+  #isRead = false;
+  #isWriting = false;
+  /** The last write failed. */
+  #isFailing = false;
+  #isReporting = false;
+  written = 0;
+  conflicts = 0;
+  failures = 0;
+
+  constructor(options: PlacementStoreOptions) {
+    this.#options = options;
+    const { store, log } = options;
+    this.#watch = store.watch(BUCKET.plan, PLACEMENT_KEY, {
+      onEntry: ({ key, value, revision }) => this.#onEntry(key, value, revision),
+      onDelete: (key, revision) => this.#onEntry(key, undefined, revision),
+      onReady: () => {
+        if (this.#isRead) return;
+        this.#isRead = true;
+        options.onChange();
+      },
+      onFailure: ({ failure }) => log.warn({ failure }, "watching the plan failed; it is tried again"),
+    });
+  }
+
+  /** What stands; undefined: nobody has ever planned. */
+  get placement(): Placement | undefined {
+    return this.#placement;
+  }
+  /** Of the next placement: above any that was ever written, also where that can't be read, since readers know it. */
+  get nextEpoch(): number {
+    return (this.#placement?.epoch ?? this.#revision) + 1;
+  }
+  /** Whether what stands is known, and nothing else is being written. */
+  get isReady(): boolean {
+    return this.#isRead && !this.#isWriting;
+  }
+
+  write(placement: Placement): void {
+    this.#isWriting = true;
+    const { store, log, onChange } = this.#options;
+    store.update(BUCKET.plan, PLACEMENT_KEY, toJson(placement), this.#revision, (result) => {
+      this.#isWriting = false;
+      if (result === "conflict") this.conflicts++;
+      else if (isStoreFailure(result)) {
+        this.failures++;
+        // It is tried with every heartbeat, perhaps for as long as a disk is full.
+        if (!this.#isFailing) log.warn({ failure: result.failure }, "the plan can't be written; it is made anew");
+        this.#isFailing = true;
+      } else {
+        this.#isFailing = false;
+        this.written++;
+        if (result.revision > this.#revision) {
+          this.#revision = result.revision;
+          this.#placement = placement;
+        }
+      }
+      onChange();
+    });
+  }
+
+  /** For people: the last one counts, and one that can't be written is missed by nobody. */
+  writeReport(report: PlanReport): void {
+    if (this.#isReporting) return;
+    this.#isReporting = true;
+    this.#options.store.put(BUCKET.plan, REPORT_KEY, toJson(report), () => (this.#isReporting = false));
+  }
+
+  close(): void {
+    this.#watch.stop();
+  }
+
+  #onEntry(key: string, value: Uint8Array | undefined, revision: number): void {
+    if (key !== PLACEMENT_KEY || revision <= this.#revision) return;
+    this.#revision = revision;
+    this.#placement = value === undefined ? undefined : this.#read(value);
+    this.#options.onChange();
+  }
+
+  #read(value: Uint8Array): Placement | undefined {
+    try {
+      const placement: unknown = fromJson(value);
+      if (isPlacement(placement)) return placement;
+    } catch {
+      // Said below.
+    }
+    this.#options.log.warn({ key: PLACEMENT_KEY }, "the plan in the store can't be read, and is made anew");
+    return undefined;
+  }
+}

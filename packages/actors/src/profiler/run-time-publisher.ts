@@ -1,0 +1,201 @@
+import type { Clock, Stop } from "@tutti/clock";
+import { LatencyTable, RunTimeStats, isNews } from "@tutti/profile";
+import {
+  AloneMeasured,
+  AppsCounted,
+  AppsNamed,
+  BUCKET,
+  type BucketRunTimes,
+  type ModelRunTimes,
+  runTimesKeys,
+} from "@tutti/protocol";
+import { type Store, isStoreFailure } from "@tutti/store";
+import {
+  type Instant,
+  type Micros,
+  type ThreadId,
+  after,
+  bucketOf,
+  micros,
+  millis,
+  modelNumberOf,
+  seconds,
+} from "@tutti/units";
+import { fnv1a, toJson } from "@tutti/wire";
+import type { CatalogModel } from "../catalog.ts";
+import type { ActorRuntime } from "../actor-runtime.ts";
+import { wellFormed } from "../well-formed.ts";
+import { batchSizesOf } from "./profile-plan.ts";
+
+export interface RunTimePublisherOptions {
+  readonly runtime: ActorRuntime;
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Samples count for one to two of them. */
+  readonly window: Micros;
+  /** Whether anything is stored from here. */
+  readonly isOnDuty: () => boolean;
+}
+
+/** How often what is new of a model is told (B9). */
+const PUBLISH_EVERY = seconds(5);
+/** Models have their turns one after the other: reckoning all of many at once would hold the profiler up. */
+const TURN_EVERY = millis(250);
+const TURNS = Math.round(PUBLISH_EVERY / TURN_EVERY);
+/** What changes nothing that is decided is told too, but not so often: how many samples there are. */
+const RETELL_AFTER = seconds(60);
+const NAMES_KEPT = 4_096;
+
+interface Kept {
+  model: CatalogModel;
+  readonly runTimeStats: readonly RunTimeStats[];
+  published: readonly BucketRunTimes[] | undefined;
+  publishedAt: Instant;
+  /** Something was noted since the last turn. */
+  isTouched: boolean;
+}
+
+/**
+ * How long requests take alone, by model and application: kept from what executors measure, published in the store,
+ * taken up again from there.
+ */
+export class RunTimePublisher {
+  readonly #options: RunTimePublisherOptions;
+  readonly #kept = new Map<number, Kept>();
+  readonly #names = new Map<number, string>();
+  readonly #timer: Stop;
+  #opened = false;
+  #turn = 0;
+  #samples = 0;
+  #published = 0;
+
+  constructor(options: RunTimePublisherOptions) {
+    this.#options = options;
+    const { runtime, clock } = options;
+    runtime.onPacked(AloneMeasured, wellFormed.aloneMeasured, ({ thread, samples, batches, pairs = [] }) =>
+      this.#note(thread, (runTimeStats, now) => {
+        this.#samples += samples.length;
+        for (const sample of samples) runTimeStats.note(now, sample);
+        for (const batch of batches) runTimeStats.noteBatch(now, batch);
+        for (const { once, again } of pairs) runTimeStats.notePair(now, once, again);
+      }),
+    );
+    runtime.onPacked(AppsCounted, wellFormed.appsCounted, ({ thread, apps }) =>
+      this.#note(thread, (runTimeStats, now) => {
+        for (const { app, count } of apps) runTimeStats.count(now, app, count);
+      }),
+    );
+    runtime.onPacked(AppsNamed, wellFormed.appsNamed, ({ apps }) => this.#hear(apps));
+    this.#timer = clock.every(TURN_EVERY, () => this.#onTurn());
+  }
+
+  /** All that is stored has been read: what an earlier profiler has found out is known. */
+  open(models: Iterable<CatalogModel>): void {
+    this.#opened = true;
+    for (const model of models) this.onModel(model);
+  }
+  stop(): void {
+    this.#timer.stop();
+  }
+
+  onModel(model: CatalogModel): void {
+    const { number, version } = model.spec;
+    const known = this.#kept.get(number);
+    if (known !== undefined && known.model.spec.version === version) known.model = model;
+    else if (this.#opened && model.status?.state === "ready") this.#kept.set(number, this.#begin(model));
+  }
+  onGone(modelNumber: number): void {
+    this.#kept.delete(modelNumber);
+    this.#options.store.delete(BUCKET.profiles, runTimesKeys.model(modelNumber), () => undefined);
+  }
+
+  figures(): Record<string, number> {
+    return { timed: this.#kept.size, aloneSamples: this.#samples, timesPublished: this.#published };
+  }
+
+  #begin(model: CatalogModel): Kept {
+    const now = this.#options.clock.now();
+    const { spec, times } = model;
+    const variesBySpec = Object.values(spec.axes).some(({ mode }) => mode === "pad");
+    const kept: Kept = {
+      model,
+      runTimeStats: spec.buckets.map((_, bucket) => {
+        const restored = times?.buckets[bucket];
+        const table = seedOf(model, bucket);
+        return new RunTimeStats({
+          window: this.#options.window,
+          table: (batchSize) => table.latency(batchSize),
+          sizes: batchSizesOf(spec.batchSizeMax),
+          variesBySpec,
+          ...(restored !== undefined && { restored: { at: now, times: restored } }),
+        });
+      }),
+      published: times?.buckets,
+      publishedAt: now,
+      isTouched: variesBySpec,
+    };
+    return kept;
+  }
+
+  #note(thread: ThreadId, note: (runTimeStats: RunTimeStats, now: Instant) => void): void {
+    const kept = this.#kept.get(modelNumberOf(thread));
+    const runTimeStats = kept?.runTimeStats[bucketOf(thread)];
+    if (kept === undefined || runTimeStats === undefined) return;
+    note(runTimeStats, this.#options.clock.now());
+    kept.isTouched = true;
+  }
+
+  #hear(apps: readonly string[]): void {
+    for (const name of apps) {
+      const number = fnv1a(name);
+      this.#names.delete(number); // The newest come last.
+      this.#names.set(number, name);
+    }
+    for (const oldest of this.#names.keys()) {
+      if (this.#names.size <= NAMES_KEPT) break;
+      this.#names.delete(oldest);
+    }
+  }
+
+  #onTurn(): void {
+    this.#turn = (this.#turn + 1) % TURNS;
+    if (!this.#options.isOnDuty()) return;
+    const now = this.#options.clock.now();
+    for (const [number, kept] of this.#kept)
+      if (kept.isTouched && number % TURNS === this.#turn && kept.model.status?.state === "ready")
+        this.#tell(kept, now);
+  }
+
+  #tell(kept: Kept, now: Instant): void {
+    kept.isTouched = false;
+    const buckets = kept.runTimeStats.map((runTimeStats) => this.#named(runTimeStats.times(now)));
+    const isDue = now >= after(kept.publishedAt, RETELL_AFTER) && kept.published !== undefined;
+    if (!isDue && !buckets.some((times, bucket) => isNews(kept.published?.[bucket], times))) return;
+    const { name, number, version } = kept.model.spec;
+    const value: ModelRunTimes = { name, number, version, buckets };
+    kept.published = buckets;
+    kept.publishedAt = now;
+    this.#published++;
+    this.#options.store.put(BUCKET.profiles, runTimesKeys.model(number), toJson(value), (result) => {
+      if (!isStoreFailure(result)) return;
+      kept.published = undefined;
+      kept.isTouched = true;
+      const { log } = this.#options.runtime;
+      log.warn({ model: name, failure: result.failure }, "running times can't be stored; they are tried again");
+    });
+  }
+
+  #named(times: BucketRunTimes): BucketRunTimes {
+    return { ...times, apps: times.apps.map((app) => ({ ...app, name: this.#names.get(app.app) ?? app.name })) };
+  }
+}
+
+/**
+ * As given or first measured, with inputs of one length. What live runs have made of it since says which requests came
+ * alone and which together, and that two take five times as long as one: among two a long one is likelier.
+ */
+function seedOf({ spec, status }: CatalogModel, bucket: number): LatencyTable {
+  const points = spec.profile?.[bucket] ?? status?.means[bucket] ?? [];
+  const known = points.length > 0 ? points : [{ batchSize: 1, latency: micros(spec.slo / 2) }];
+  return LatencyTable.fromPoints(known, { batchSizeMax: spec.batchSizeMax });
+}

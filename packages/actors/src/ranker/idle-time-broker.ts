@@ -1,0 +1,72 @@
+import type { Clock } from "@tutti/clock";
+import { IdleAsked, IdleGiven } from "@tutti/protocol";
+import { type Grant, type RankThread, giveIdleTime, idleDelayOf } from "@tutti/scheduling";
+import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/units";
+import type { ActorRuntime } from "../actor-runtime.ts";
+import { wellFormed } from "../well-formed.ts";
+
+/**
+ * Gives executors idle time for runs of their own (docs/algorithms.md, B9), and counts what that has cost those who
+ * came meanwhile.
+ */
+export class IdleTimeBroker {
+  readonly #until = new Map<GpuId, Instant>();
+  #asked = 0;
+  #given = 0;
+  #delayed = 0;
+  #delayUs = 0;
+  #delayUsMost = 0;
+
+  constructor(options: {
+    readonly runtime: ActorRuntime;
+    readonly clock: Clock;
+    /** What the leader grants with; undefined: we don't lead. */
+    readonly leading: () => { readonly rank: RankThread; readonly gpus: ReadonlyMap<GpuId, ActorKey> } | undefined;
+    readonly onGiven: () => void;
+  }) {
+    const { runtime, clock } = options;
+    runtime.onPacked(IdleAsked, wellFormed.idleAsked, (asked, sender) => {
+      const lead = options.leading();
+      if (lead === undefined || asked.executor !== sender || asked.epoch !== lead.rank.epoch) return;
+      this.#asked++;
+      const now = clock.now();
+      const { gpu, epoch, grantSeq } = asked;
+      const until = giveIdleTime(lead.rank, now, { ...asked, gpus: lead.gpus.keys() });
+      if (until === undefined) return;
+      this.#given++;
+      this.#until.set(gpu, until);
+      const validUntil = after(now, micros(lead.rank.validityTimes * lead.rank.ctrl));
+      runtime.send(sender, IdleGiven, { gpu, epoch, grantSeq, validUntil, until });
+      options.onGiven();
+    });
+  }
+
+  /** Of an accelerator that was given time: has its candidate waited for that? */
+  granted(rank: RankThread, grant: Grant): void {
+    const until = this.#until.get(grant.gpu);
+    if (until === undefined) return;
+    this.#until.delete(grant.gpu);
+    const delay = idleDelayOf(rank, grant, until);
+    if (delay === 0) return;
+    this.#delayed++;
+    this.#delayUs += delay;
+    this.#delayUsMost = Math.max(this.#delayUsMost, delay);
+  }
+  forget(gpu: GpuId): void {
+    this.#until.delete(gpu);
+  }
+
+  /**
+   * `idleDelayed` grants started `idleDelayUs` later in all than their candidates wanted, one of them
+   * `idleDelayUsMost`.
+   */
+  figures(): Record<string, number> {
+    return {
+      idleAsked: this.#asked,
+      idleGiven: this.#given,
+      idleDelayed: this.#delayed,
+      idleDelayUs: this.#delayUs,
+      idleDelayUsMost: this.#delayUsMost,
+    };
+  }
+}

@@ -1,0 +1,205 @@
+import type { Bus, Subscription } from "@tutti/bus";
+import type { Clock, Stop } from "@tutti/clock";
+import { type ActorKey, type Instant, type Micros, ALWAYS, after, before, micros, millis } from "@tutti/units";
+
+/** Who leads, as the lease says. */
+export interface Watched {
+  readonly key: ActorKey;
+  readonly epoch: number;
+}
+
+export interface LeaderFailureDetectorOptions {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  /** While it is urgent; otherwise a tenth as often. */
+  readonly pingEvery: Micros;
+  /**
+   * A living leader is heard of within this after our connection was made anew; before that nobody knows whether its
+   * own was.
+   */
+  readonly heardWithin: Micros;
+  /**
+   * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living
+   * one on a machine all of whose cores are busy was silent for up to half a second, several times a minute.
+   */
+  readonly hangsAfter: Micros;
+  readonly subjectOf: (key: ActorKey) => string;
+  /** undefined while nobody leads, or we do. */
+  readonly leader: () => Watched | undefined;
+  /** Whether it was heard since our connection was last made. */
+  readonly wasHeard: (key: ActorKey) => boolean;
+  /** Whether we are the spare that should notice first, of a leader that has work. */
+  readonly isUrgent: () => boolean;
+  /** Whether its process lives, where that can be seen from here; undefined: it can't. Not given: never. */
+  readonly lives?: (leader: Watched) => boolean | undefined;
+  /** Asks the leader for a sign of life: `answered` is to be called with the epoch that its answer names. */
+  readonly ask: (leader: Watched) => void;
+  /** For how long, so far, the server itself was not awake: µs. Unanswered then, nobody hangs. */
+  readonly stalledUs: () => number;
+  /** Called again and again for as long as the evidence stands. */
+  readonly onGone: (leader: Watched, how: "gone" | "hangs") => void;
+}
+
+/**
+ * A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody
+ * is there. A leader that is reached over a link is not pinged: the kernel closes the link when its process ends, and
+ * the next ping goes by the server.
+ */
+const PINGS_PER_ASK = 5;
+const RELAXED_TIMES = 10;
+/**
+ * The server of our first connection has been there longer than we, and so has whoever leads: nobody must be there for
+ * so long.
+ */
+const FIRST_HEARD_WITHIN = millis(100);
+/**
+ * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has
+ * been given back: 10 to 20 ms after SIGKILL where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a
+ * hundredth of a core.
+ */
+const LOOK_EVERY = millis(5);
+/** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
+const UNANSWERED = 4;
+const HANGS_AFTER_MAX = millis(500);
+/** What our own lateness adds to that: where we wait for a processor, so does the leader. */
+const LATENESS_TIMES = 6;
+/** Of the worst lateness, per ping: at 2 ms half of it is forgotten in 2.8 s. */
+const FADING = 0.9995;
+
+/**
+ * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it
+ * does not answer while its connection stands).
+ *
+ *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where
+ *        hosts have the same name.
+ *   LV2. Who need not look closely does not wake for it.
+ */
+export class LeaderFailureDetector {
+  readonly #options: LeaderFailureDetectorOptions;
+  readonly #inbox: string;
+  readonly #subscription: Subscription;
+  #every: Micros;
+  #ticking: Stop;
+  #looking: Stop | undefined;
+  #watched: Watched | undefined;
+  /** LV1. */
+  #wasSeen = false;
+  /** Since when it is watched on the connection that we have now. */
+  #since: Instant = ALWAYS;
+  #heardWithin: Micros;
+  #tickedAt: Instant;
+  #pings = 0;
+  #worstLateUs = 0;
+  #oldestAskedAt: Instant | undefined;
+  #stalledUs = 0;
+  #unanswered = 0;
+
+  constructor(options: LeaderFailureDetectorOptions) {
+    this.#options = options;
+    const { bus, clock, pingEvery } = options;
+    this.#every = pingEvery;
+    this.#heardWithin = micros(Math.min(FIRST_HEARD_WITHIN, options.heardWithin));
+    this.#tickedAt = clock.now();
+    this.#inbox = bus.newInbox();
+    this.#subscription = bus.subscribe(`${this.#inbox}.*`, (delivery) => {
+      if (delivery.payload.length > 0 || delivery.header("Status") !== "503") return;
+      this.#onNobody(Number(delivery.subject.slice(this.#inbox.length + 1)));
+    });
+    this.#ticking = clock.every(this.#every, () => this.#tick());
+    if (options.lives !== undefined) this.#looking = clock.every(LOOK_EVERY, () => this.#look());
+  }
+
+  /** A sign of life of whoever leads with that epoch. */
+  answered(epoch: number): void {
+    if (epoch === this.#watched?.epoch) this.#oldestAskedAt = undefined;
+  }
+
+  /** Our connection was made anew. What was asked before is lost, and what is not there yet may still come back. */
+  reconnected(): void {
+    this.#heardWithin = this.#options.heardWithin;
+    this.#begin(this.#watched);
+  }
+
+  stop(): void {
+    this.#ticking.stop();
+    this.#looking?.stop();
+    this.#subscription.stop();
+  }
+
+  #begin(leader: Watched | undefined): void {
+    this.#watched = leader;
+    this.#wasSeen = false;
+    this.#since = this.#options.clock.now();
+    this.#oldestAskedAt = undefined;
+  }
+
+  #tick(): void {
+    const { bus, clock, pingEvery, leader: leads, isUrgent } = this.#options;
+    const now = clock.now();
+    const late = now - this.#tickedAt - this.#every;
+    this.#worstLateUs = Math.max(this.#worstLateUs * FADING ** (this.#every / pingEvery), late);
+    this.#tickedAt = now;
+    const leader = leads();
+    if (leader?.epoch !== this.#watched?.epoch) this.#begin(leader);
+    if (leader === undefined) return this.#pace(false, RELAXED_TIMES);
+    const subject = this.#options.subjectOf(leader.key);
+    const isLinked = bus.isNear?.(subject) === true;
+    const isClose = isUrgent();
+    this.#pace(isClose, isClose ? (isLinked ? PINGS_PER_ASK : 1) : RELAXED_TIMES);
+    if (!bus.connected) return;
+    if (!isLinked) bus.publish(subject, NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
+    // Where nobody is pinged every tick is for a question.
+    if (this.#pings++ % (isClose && isLinked ? 1 : PINGS_PER_ASK) === 0) this.#ask(leader, now);
+    if (this.#hangs(now)) this.#options.onGone(leader, "hangs");
+  }
+
+  /** LV2. @param times - ticks come after so many times `pingEvery` */
+  #pace(looks: boolean, times: number): void {
+    const { clock, pingEvery, lives } = this.#options;
+    const every = micros(times * pingEvery);
+    if (every !== this.#every) {
+      this.#every = every;
+      this.#ticking.stop();
+      this.#ticking = clock.every(every, () => this.#tick());
+    }
+    if (looks === (this.#looking !== undefined) || lives === undefined) return;
+    this.#looking?.stop();
+    this.#looking = looks ? clock.every(LOOK_EVERY, () => this.#look()) : undefined;
+  }
+
+  #look(): void {
+    const { lives, isUrgent, onGone } = this.#options;
+    const leader = this.#watched;
+    if (leader === undefined || lives === undefined || !isUrgent()) return;
+    const state = lives(leader);
+    if (state === true) this.#wasSeen = true;
+    else if (state === false && this.#wasSeen) onGone(leader, "gone");
+  }
+
+  #ask(leader: Watched, now: Instant): void {
+    if (this.#oldestAskedAt === undefined) {
+      this.#oldestAskedAt = now;
+      this.#stalledUs = this.#options.stalledUs();
+      this.#unanswered = 0;
+    }
+    this.#unanswered++;
+    this.#options.ask(leader);
+  }
+
+  #hangs(now: Instant): boolean {
+    if (this.#oldestAskedAt === undefined || this.#unanswered <= UNANSWERED) return false;
+    const { hangsAfter, stalledUs } = this.#options;
+    const most = Math.max(HANGS_AFTER_MAX, 2 * hangsAfter);
+    const patience = Math.min(hangsAfter + LATENESS_TIMES * this.#worstLateUs, most);
+    return this.#oldestAskedAt <= before(now, micros(Math.round(patience + stalledUs() - this.#stalledUs)));
+  }
+
+  #onNobody(epoch: number): void {
+    const { leader: leads, wasHeard, clock, onGone } = this.#options;
+    const leader = leads();
+    if (leader === undefined || leader.epoch !== epoch || leader.epoch !== this.#watched?.epoch) return;
+    if (wasHeard(leader.key) || clock.now() > after(this.#since, this.#heardWithin)) onGone(leader, "gone");
+  }
+}
+
+const NOTHING = new Uint8Array(0);

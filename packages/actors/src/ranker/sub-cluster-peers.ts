@@ -1,0 +1,36 @@
+import { DEFAULT_SUB_CLUSTER, type Heartbeat } from "@tutti/protocol";
+import type { ActorKey } from "@tutti/units";
+import type { ActorRuntime } from "../actor-runtime.ts";
+
+/** R4: who belongs to a ranker's sub-cluster. Batchers are everybody's. */
+export class SubClusterPeers {
+  readonly #runtime: ActorRuntime;
+  readonly #self: ActorKey;
+  readonly #subCluster: string;
+
+  constructor(runtime: ActorRuntime, { key, subCluster }: { readonly key: ActorKey; readonly subCluster: string }) {
+    this.#runtime = runtime;
+    this.#self = key;
+    this.#subCluster = subCluster;
+  }
+
+  has({ role, gpus, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat): boolean {
+    if (role === "executor") return gpus === undefined || gpus.some((gpu) => gpu.subCluster === this.#subCluster);
+    return role !== "ranker" || subCluster === this.#subCluster;
+  }
+
+  get hasRankers(): boolean {
+    return this.#runtime.registry.some("ranker", (peer) => this.has(peer));
+  }
+
+  /** Of the living spares we have run longest: a process that has just started is still compiling. */
+  isFirstSpare(leader: ActorKey | undefined): boolean {
+    const isBefore = (peer: Heartbeat): boolean => this.has(peer) && peer.key !== leader && this.#isOlder(peer);
+    return !this.#runtime.registry.some("ranker", isBefore);
+  }
+
+  #isOlder({ startedAt, key }: Heartbeat): boolean {
+    const own = this.#runtime.startedAt;
+    return startedAt < own || (startedAt === own && key < this.#self);
+  }
+}

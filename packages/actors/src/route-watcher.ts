@@ -1,0 +1,81 @@
+import { BUCKET, MODELS_MAX, type Route, isRoute, routeKeys } from "@tutti/protocol";
+import type { Entry, Store } from "@tutti/store";
+import type { Logger } from "@tutti/telemetry";
+import { fromJson } from "@tutti/wire";
+
+export interface KnownRoute {
+  readonly route: Route;
+  /** What a change of it names (compare-and-set). */
+  readonly revision: number;
+}
+
+/**
+ * How requests are shared between versions of models, kept current from the bucket of plans. An entry that can't be
+ * read is reported and ignored: the last one that could be stays in force (T8).
+ */
+export class RouteWatcher {
+  readonly #store: Store;
+  readonly #log: Logger;
+  readonly #onChange: (name: string) => void;
+  readonly #routes = new Map<string, KnownRoute>();
+  #watch: { stop(): void } | undefined;
+  #isReady = false;
+
+  /** @param onChange - not called for what is there when the book is opened */
+  constructor(store: Store, log: Logger, onChange: (name: string) => void = () => undefined) {
+    this.#store = store;
+    this.#log = log;
+    this.#onChange = onChange;
+  }
+
+  /** `ready` is called once what was there has been delivered. */
+  open(ready: () => void): void {
+    this.#watch = this.#store.watch(BUCKET.plan, routeKeys.prefix, {
+      onEntry: (entry) => this.#onEntry(entry),
+      onDelete: (key) => this.#take(key.slice(routeKeys.prefix.length), undefined),
+      onReady: () => {
+        if (this.#isReady) return;
+        this.#isReady = true;
+        ready();
+      },
+      onFailure: ({ failure }) =>
+        this.#log.warn({ bucket: BUCKET.plan, failure }, "watching the store failed; it is tried again"),
+    });
+  }
+  close(): void {
+    this.#watch?.stop();
+  }
+
+  get size(): number {
+    return this.#routes.size;
+  }
+  get(name: string): Route | undefined {
+    return this.#routes.get(name)?.route;
+  }
+  known(): IterableIterator<KnownRoute> {
+    return this.#routes.values();
+  }
+
+  #onEntry({ key, value, revision }: Entry): void {
+    if (!key.startsWith(routeKeys.prefix)) return;
+    const name = key.slice(routeKeys.prefix.length);
+    let route: unknown;
+    try {
+      route = fromJson(value);
+    } catch {
+      route = undefined;
+    }
+    if (!isRoute(route) || route.name !== name)
+      return this.#log.warn({ key, revision }, "ignored a route that can't be read");
+    // As many as there may be models (T7).
+    if (!this.#routes.has(name) && this.#routes.size >= MODELS_MAX)
+      return this.#log.warn({ key }, "ignored a route: there are as many as may be models (MODELS_MAX)");
+    this.#take(name, { route, revision });
+  }
+
+  #take(name: string, known: KnownRoute | undefined): void {
+    if (known === undefined) this.#routes.delete(name);
+    else this.#routes.set(name, known);
+    if (this.#isReady) this.#onChange(name);
+  }
+}

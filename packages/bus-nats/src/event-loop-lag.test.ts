@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { EventLoopLag } from "./event-loop-lag.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function scene() {
+  const pongs: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  const slow: number[] = [];
+  const probe = new EventLoopLag({
+    everyMs: 100,
+    slowMs: 1_000,
+    now: () => Date.now(),
+    flush: () => new Promise((resolve, reject) => pongs.push({ resolve, reject })),
+    onSlow: (lagMs) => slow.push(lagMs),
+  });
+  return { pongs, slow, probe };
+}
+
+test("one PING is under way at a time, and a prompt PONG is no news", async () => {
+  const { pongs, slow, probe } = scene();
+  await vi.advanceTimersByTimeAsync(350);
+  expect([pongs.length, probe.lagMs]).toEqual([1, 250]);
+  pongs[0]!.resolve();
+  await vi.advanceTimersByTimeAsync(100);
+  expect([pongs.length, probe.lagMs, slow]).toEqual([2, 50, []]);
+  probe.stop();
+});
+
+test("a PONG that is late is told while it is awaited, once, and again only after a prompt one", async () => {
+  const { pongs, slow, probe } = scene();
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(slow).toEqual([1_000]);
+  pongs.at(-1)!.resolve();
+  await vi.advanceTimersByTimeAsync(100);
+  await vi.advanceTimersByTimeAsync(600);
+  pongs.at(-1)!.resolve();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(slow).toEqual([1_000]);
+  pongs.at(-1)!.resolve();
+  await vi.advanceTimersByTimeAsync(100);
+  pongs.at(-1)!.resolve();
+  await vi.advanceTimersByTimeAsync(1_500);
+  expect(slow.length).toBe(2);
+  probe.stop();
+});
+
+test("what a stall of our own hid is told when the PONG is read at last", async () => {
+  const { pongs, slow, probe } = scene();
+  await vi.advanceTimersByTimeAsync(100);
+  vi.setSystemTime(Date.now() + 5_000); // no timer has run meanwhile
+  pongs[0]!.resolve();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(slow).toEqual([5_000]);
+  probe.stop();
+});
+
+test("a connection that breaks is not behind", async () => {
+  const { pongs, slow, probe } = scene();
+  await vi.advanceTimersByTimeAsync(500);
+  pongs[0]!.reject(new Error("broken"));
+  await vi.advanceTimersByTimeAsync(50);
+  expect([probe.lagMs, slow]).toEqual([0, []]);
+  probe.stop();
+});

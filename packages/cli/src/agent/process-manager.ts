@@ -1,0 +1,61 @@
+import type { ProcessOrder, ProcessRole, ProcessState } from "@tutti/protocol";
+import { CommandError } from "../failure.ts";
+import type { PartSwitch } from "../parts/part-switch.ts";
+import { bringBack, drainProcess, replaceProcess, replacementOrder } from "../up/replacement.ts";
+import type { Supervisor } from "../up/supervisor.ts";
+import type { ProcessLog } from "./process-log.ts";
+
+export interface OrderOptions {
+  /** Until a replacement is ready. */
+  readonly readyMs: number;
+  /** split: of the first part, in percent. */
+  readonly size?: number | undefined;
+  readonly report: (text: string) => void;
+}
+
+/** What an agent needs of whoever keeps the processes. */
+export interface ProcessManager {
+  readonly logs: ProcessLog;
+  processes(): readonly ProcessState[];
+  /** @throws {CommandError} saying why it could not be done */
+  perform(order: ProcessOrder, process: string, options: OrderOptions): Promise<void>;
+}
+
+export interface ProcessManagerOptions {
+  readonly supervisor: Supervisor;
+  readonly logs: ProcessLog;
+  /** Of each child; undefined for one that operators have no business with. */
+  readonly roleOf: (name: string) => ProcessRole | undefined;
+  /** Where accelerators can be split. */
+  readonly parts?: () => PartSwitch | undefined;
+}
+
+export function keeperOf({ supervisor, logs, roleOf, parts }: ProcessManagerOptions): ProcessManager {
+  return {
+    logs,
+    processes: () =>
+      supervisor.list().flatMap(({ spec: { name }, pid, ready, restarts, state: phase }) => {
+        const role = roleOf(name);
+        const actor = typeof ready?.["actor"] === "string" ? ready["actor"] : "";
+        const actors = Array.isArray(ready?.["actors"]) ? { actors: ready["actors"] as string[] } : {};
+        return role === undefined ? [] : [{ name, role, pid: pid ?? 0, actor, ...actors, phase, restarts }];
+      }),
+    async perform(order, name, { size, ...options }) {
+      if (order === "split") {
+        const splits = parts?.();
+        if (splits === undefined || size === undefined) throw new CommandError(`${name} can't be split here`);
+        return splits.split(name, size, options);
+      }
+      if (parts?.()?.isSplit(name) === true) {
+        // Its parts stand on what it would stand on.
+        const text = `${name} is split: its parts run instead, until \`tutti split ${name} 100\``;
+        if (order === "restart") return options.report(text);
+        throw new CommandError(text);
+      }
+      if (order === "drain") return drainProcess(supervisor, name, { ...options, graceMs: options.readyMs });
+      if (order === "undrain") return bringBack(supervisor, name, options);
+      const role = roleOf(name) ?? "executor";
+      return replaceProcess(supervisor, { name, order: replacementOrder(role), ...options });
+    },
+  };
+}

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import { createProgram } from "./program.ts";
+import { withCurrentNames } from "./renamed-flags.ts";
+import { parseRoleOptions } from "./role/role-options.ts";
+
+test("a former name of a flag is its current one, with its value beside it or behind an equals sign", () => {
+  expect(withCurrentNames(["up", "--rehearsal", "4s"])).toEqual(["up", "--warmup", "4s"]);
+  expect(withCurrentNames(["--rehearsal=0", "--rehearsals", "rehearsal"])).toEqual([
+    "--warmup=0",
+    "--rehearsals",
+    "rehearsal",
+  ]);
+});
+
+test("both names mean the same to a role, and what is renamed is a flag that exists", () => {
+  const former = parseRoleOptions(["ingress"], ["--rehearsal", "2s"]);
+  expect(former).toEqual(parseRoleOptions(["ingress"], ["--warmup", "2s"]));
+  expect(former.warmup).toBe(2_000_000);
+  const up = createProgram().commands.find((command) => command.name() === "up");
+  expect(up?.options.map(({ long }) => long)).toContain("--warmup");
+});

@@ -1,0 +1,10 @@
+/** Flags under their former names, which are accepted for one release (CHANGELOG.md). */
+const RENAMED: ReadonlyMap<string, string> = new Map([["--rehearsal", "--warmup"]]);
+
+/** @param argv - `--flag value` and `--flag=value` alike */
+export const withCurrentNames = (argv: readonly string[]): string[] =>
+  argv.map((word) => {
+    const [flag, ...value] = word.split("=");
+    const current = RENAMED.get(flag!);
+    return current === undefined ? word : [current, ...value].join("=");
+  });

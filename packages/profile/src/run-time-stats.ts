@@ -1,0 +1,315 @@
+/**
+ * How long the requests of one model (and bucket) take alone, by application: what the profiler keeps and publishes
+ * (docs/algorithms.md, B1, B3 and B9).
+ *
+ *   RB1. What is planned with is always something: an application's own samples from 30 on, below that those of all
+ *        applications, and as long as these are fewer than 30, l(1) ± 20 % in place of what is missing.
+ *   RB2. Applications are bounded: beyond, the one of least share is let go, and is in the pool only.
+ *   RB3. A model is dynamic by what its inputs make its times vary, not by what the machine does: where its cores are
+ *        wanted by others, any times vary.
+ *   RB4. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must
+ *        not look at the length.
+ */
+import { type BatchSample, type Histogram, coldHistogram, histogramOf, quantileOf } from "@tutti/dynamic";
+import {
+  APPS_PROFILED_MAX,
+  type AppRunTimes,
+  type BucketRunTimes,
+  type RunTimes,
+  UNIT_CLASSES_MAX,
+} from "@tutti/protocol";
+import type { Instant, Micros } from "@tutti/units";
+import { batchCostPoints } from "./batch-cost-points.ts";
+import { SampleWindow } from "./sample-window.ts";
+
+export interface AloneSample {
+  readonly app: number;
+  /** Size hint; 0: none. */
+  readonly units: number;
+  /** µs. */
+  readonly alone: number;
+}
+
+export interface RunTimeStatsOptions {
+  readonly window: Micros;
+  /** l(b) in µs: for what nobody has measured yet. */
+  readonly table: (batchSize: number) => number;
+  /** Batch sizes to tell the costs of, ascending from 1. */
+  readonly sizes: readonly number[];
+  /** Run times are known to depend on the input: an axis is declared to vary. */
+  readonly variesBySpec?: boolean;
+  /** What an earlier book of the same model has published. */
+  readonly restored?: { readonly at: Instant; readonly times: BucketRunTimes };
+}
+
+/** B9. */
+export const SAMPLES_FEW = 30;
+/**
+ * A model whose times alone lie within such a share of the median, but for a twentieth on either side, is static: the
+ * latency table says all.
+ */
+const STATIC_SPREAD = 0.25;
+/** One that was dynamic must vary less than that to be static again. */
+const STATIC_AGAIN_SPREAD = 0.15;
+const APPS_KEPT = 256;
+/** Pairs of runs of the same request that say how much its time varies by itself. */
+const PAIRS_FEW = 10;
+/** A restored share counts as so many arrivals. */
+const RESTORED_ARRIVALS = 100;
+
+interface App {
+  readonly samples: SampleWindow<AloneSample>;
+  name: string;
+  /** Arrivals, fading with the window: an EWMA of the rate, up to a factor that all applications share. */
+  arrivals: number;
+  countedAt: number;
+}
+
+export class RunTimeStats {
+  readonly #options: RunTimeStatsOptions;
+  readonly #apps = new Map<number, App>();
+  readonly #pool: SampleWindow<AloneSample>;
+  readonly #batches: SampleWindow<BatchSample>;
+  /** Two times of the same request, µs. */
+  readonly #pairs: SampleWindow<readonly [number, number]>;
+  #kind: BucketRunTimes["kind"] = "unknown";
+
+  constructor(options: RunTimeStatsOptions) {
+    this.#options = options;
+    this.#pool = this.#newWindow();
+    this.#batches = this.#newWindow();
+    this.#pairs = new SampleWindow({ window: options.window, leastFew: PAIRS_FEW });
+    if (options.restored !== undefined) this.#restore(options.restored.at, options.restored.times);
+  }
+
+  note(at: Instant, sample: AloneSample): void {
+    this.#app(at, sample.app).samples.note(at, sample);
+    this.#pool.note(at, sample);
+  }
+  noteBatch(at: Instant, batch: BatchSample): void {
+    this.#batches.note(at, batch);
+  }
+  /** What one request took alone, twice. */
+  notePair(at: Instant, once: Micros, again: Micros): void {
+    this.#pairs.note(at, [once, again]);
+  }
+  /** So many requests of an application arrived since the last count. */
+  count(at: Instant, number: number, requests: number): void {
+    const app = this.#app(at, number);
+    app.arrivals = this.#faded(app, at) + requests;
+    app.countedAt = at;
+  }
+  name(number: number, name: string): void {
+    const app = this.#apps.get(number);
+    if (app !== undefined) app.name = name;
+  }
+
+  /** What is known now. */
+  times(at: Instant): BucketRunTimes {
+    const pooled = this.#pool.values(at);
+    this.#kind = this.#kindOf(at, pooled);
+    const total = [...this.#apps.values()].reduce((sum, app) => sum + this.#faded(app, at), 0);
+    const pool = this.#timesOf(pooled);
+    const apps = [...this.#apps]
+      .map(([number, app]) => ({ number, app, share: total > 0 ? this.#faded(app, at) / total : 0 }))
+      .sort((a, b) => b.share - a.share || a.number - b.number)
+      .slice(0, APPS_PROFILED_MAX)
+      .map(({ number, app, share }): AppRunTimes => {
+        const own = app.samples.values(at);
+        const known = own.length >= SAMPLES_FEW ? this.#timesOf(own) : { ...pool, samples: own.length };
+        return { app: number, name: app.name, share: rounded(share, 1e4), ...known };
+      });
+    const batches = this.#batches.values(at);
+    const { sizes, table } = this.#options;
+    return {
+      kind: this.#kind,
+      apps,
+      ...(pooled.length > 0 && { pool: { app: 0, name: "", share: 0, ...pool } }),
+      costs: batchCostPoints(sizes, batches, table).map(({ batchSize, fixed, slope }) => ({
+        batchSize,
+        fixed: rounded(fixed, 10),
+        slope: Math.max(1e-4, rounded(slope, 1e4)),
+      })),
+      costSamples: batches.length,
+    };
+  }
+
+  #newWindow<Sample>(): SampleWindow<Sample> {
+    return new SampleWindow({ window: this.#options.window, leastFew: SAMPLES_FEW });
+  }
+
+  #app(at: Instant, number: number): App {
+    let app = this.#apps.get(number);
+    if (app !== undefined) return app;
+    if (this.#apps.size >= APPS_KEPT) this.#forgetLeast(at);
+    app = { samples: this.#newWindow(), name: "", arrivals: 0, countedAt: at };
+    this.#apps.set(number, app);
+    return app;
+  }
+  /** RB2. */
+  #forgetLeast(at: Instant): void {
+    let least: [number, number] = [-1, Infinity];
+    for (const [number, app] of this.#apps) {
+      const arrivals = this.#faded(app, at);
+      if (arrivals < least[1]) least = [number, arrivals];
+    }
+    this.#apps.delete(least[0]);
+  }
+  #faded({ arrivals, countedAt }: App, at: Instant): number {
+    return arrivals * Math.exp(-Math.max(0, at - countedAt) / this.#options.window);
+  }
+
+  #kindOf(at: Instant, pooled: readonly AloneSample[]): BucketRunTimes["kind"] {
+    if (this.#options.variesBySpec === true) return "dynamic";
+    if (pooled.length < SAMPLES_FEW) return this.#kind;
+    const groups = [pooled, ...[...this.#apps.values()].map((app) => app.samples.values(at))]
+      .filter((samples) => samples.length >= SAMPLES_FEW)
+      .map((samples) => sortedTimes(samples));
+    const low = Math.min(...groups.map((times) => sampleQuantile(times, 0.05)));
+    const high = Math.max(...groups.map((times) => sampleQuantile(times, 0.95)));
+    const spread =
+      (Math.sqrt(this.#ofInputs(at, pooled)) * (high - low)) / Math.max(1, sampleQuantile(groups[0]!, 0.5));
+    return spread > (this.#kind === "dynamic" ? STATIC_AGAIN_SPREAD : STATIC_SPREAD) ? "dynamic" : "static";
+  }
+
+  /**
+   * RB3: of the variance of times, the part that another run of the same request has in common with the first, at least
+   * (two standard errors below what is seen, by Fisher's transform); the rest is not the inputs'. All of it while too
+   * little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare
+   * may be among none of them).
+   */
+  #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
+    const pairs = this.#pairs.values(at);
+    if (pairs.length < PAIRS_FEW) return 1;
+    const mean = pairs.reduce((sum, [once, again]) => sum + once + again, 0) / (2 * pairs.length);
+    let [common, all] = [0, 0];
+    for (const [once, again] of pairs) {
+      common += 2 * (once - mean) * (again - mean);
+      all += (once - mean) ** 2 + (again - mean) ** 2;
+    }
+    if (all / (2 * pairs.length) <= varianceOf(samples) / 2) return 1;
+    const seen = Math.min(0.9999, Math.max(0, common / all));
+    return Math.max(0, Math.tanh(Math.atanh(seen) - 2 / Math.sqrt(pairs.length - 3)));
+  }
+
+  /** RB1. */
+  #timesOf(samples: readonly AloneSample[]): RunTimes & Pick<AppRunTimes, "mean" | "p50" | "p99" | "byUnits"> {
+    const few = samples.length < SAMPLES_FEW;
+    const guesses = few ? this.#guesses(SAMPLES_FEW - samples.length) : [];
+    const times = Float64Array.from([...samples.map(({ alone }) => alone), ...guesses]).sort();
+    const byUnits = few ? undefined : unitClasses(samples);
+    return {
+      ...asRunTimes(samples.length, histogramOf(times)),
+      mean: rounded(times.reduce((sum, time) => sum + time, 0) / times.length, 10),
+      p50: rounded(sampleQuantile(times, 0.5), 10),
+      p99: rounded(sampleQuantile(times, 0.99), 10),
+      ...(byUnits !== undefined && { byUnits }),
+    };
+  }
+  #guesses(count: number): number[] {
+    return spreadOver(coldHistogram(this.#options.table(1)), count);
+  }
+
+  #restore(at: Instant, { kind, apps, pool, costs, costSamples }: BucketRunTimes): void {
+    this.#kind = kind;
+    const keep = (into: SampleWindow<AloneSample>, number: number, times: AppRunTimes): void =>
+      into.restore(at, restoredSamples(number, times));
+    if (pool !== undefined) keep(this.#pool, 0, pool);
+    for (const times of apps) {
+      const app = this.#app(at, times.app);
+      app.name = times.name;
+      app.arrivals = RESTORED_ARRIVALS * times.share;
+      if (times.samples >= SAMPLES_FEW) keep(app.samples, times.app, times);
+    }
+    // Lines are told by two points each; the batches that they were fitted to are gone.
+    if (costSamples === 0 || pool === undefined) return;
+    const lengths = spreadOver(asHistogram(pool), SAMPLES_FEW);
+    this.#batches.restore(
+      at,
+      costs.flatMap(({ batchSize, fixed, slope }) =>
+        batchSize === 1 ? [] : lengths.map((alone) => ({ batchSize, alone, took: fixed + slope * alone })),
+      ),
+    );
+  }
+}
+
+/** What differs by less may be the samples' chance, and batchers reckon for milliseconds on what they are told. */
+const NEWS_SHARE = 0.05;
+
+/** Whether scheduling would decide otherwise by `now` than by `before`. */
+export function isNews(before: BucketRunTimes | undefined, now: BucketRunTimes): boolean {
+  if (before === undefined) return now.kind === "dynamic" || now.apps.length > 0;
+  if (before.kind !== now.kind || before.apps.length !== now.apps.length) return true;
+  if (before.costs.length !== now.costs.length || before.costs.some((cost, i) => hasMoved(cost, now.costs[i]!)))
+    return true;
+  const known = new Map(before.apps.map((app) => [app.app, app]));
+  return now.apps.some((app) => {
+    const old = known.get(app.app);
+    if (old === undefined || old.name !== app.name || Math.abs(old.share - app.share) > NEWS_SHARE) return true;
+    if (differs(old, app) || old.byUnits?.length !== app.byUnits?.length) return true;
+    return app.byUnits?.some((one, i) => differs(one, old.byUnits![i]!)) ?? false;
+  });
+}
+
+const differs = (a: RunTimes, b: RunTimes): boolean =>
+  [0.1, 0.5, 0.9].some((q) => {
+    const [from, to] = [quantileOf(asHistogram(a), q), quantileOf(asHistogram(b), q)];
+    return Math.abs(from - to) > NEWS_SHARE * from;
+  });
+const hasMoved = (a: { fixed: number; slope: number }, b: { fixed: number; slope: number }): boolean =>
+  Math.abs(a.slope - b.slope) > NEWS_SHARE * a.slope || Math.abs(a.fixed - b.fixed) > Math.max(10, 0.1 * a.fixed);
+
+/** Stored times as a histogram: masses that were rounded sum to 1 again. */
+export function asHistogram({ edges, masses }: RunTimes): Histogram {
+  const sum = masses.reduce((total, mass) => total + mass, 0);
+  return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
+}
+
+function asRunTimes(samples: number, { edges, masses }: Histogram): RunTimes {
+  return {
+    samples,
+    edges: [...edges].map((edge) => rounded(edge, 10)),
+    masses: [...masses].map((mass) => rounded(mass, 1e7)),
+  };
+}
+
+/** Equal parts of the samples by their hints, none of fewer than 30; undefined where hints tell nothing apart. */
+function unitClasses(samples: readonly AloneSample[]): AppRunTimes["byUnits"] {
+  const hinted = samples.filter(({ units }) => units > 0).sort((a, b) => a.units - b.units);
+  // Where many come without, classes would leave those out.
+  if (hinted.length < (2 / 3) * samples.length) return undefined;
+  const count = Math.min(UNIT_CLASSES_MAX, Math.floor(hinted.length / SAMPLES_FEW));
+  const classes: (RunTimes & { upTo: number })[] = [];
+  let first = 0;
+  for (let i = 1; i <= count; i++) {
+    const upTo = hinted[Math.ceil((i * hinted.length) / count) - 1]!.units;
+    let end = first;
+    while (end < hinted.length && hinted[end]!.units <= upTo) end++;
+    if (end === first) continue; // All of it has the hint at which the last one ended.
+    const own = hinted.slice(first, end).map(({ alone }) => alone);
+    classes.push({ upTo, ...asRunTimes(own.length, histogramOf(own)) });
+    first = end;
+  }
+  return classes.length > 1 ? classes : undefined;
+}
+
+function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
+  const classes = times.byUnits ?? [{ ...times, upTo: 0 }];
+  return classes.flatMap((one) =>
+    spreadOver(asHistogram(one), one.samples).map((alone) => ({ app, units: one.upTo, alone })),
+  );
+}
+
+/** So many times that are distributed as the histogram says. */
+const spreadOver = (histogram: Histogram, count: number): number[] =>
+  Array.from({ length: Math.min(count, 2_000) }, (_, i) => quantileOf(histogram, (i + 0.5) / count));
+
+function varianceOf(samples: readonly AloneSample[]): number {
+  const mean = samples.reduce((sum, { alone }) => sum + alone, 0) / samples.length;
+  return samples.reduce((sum, { alone }) => sum + (alone - mean) ** 2, 0) / samples.length;
+}
+const sortedTimes = (samples: readonly AloneSample[]): Float64Array =>
+  Float64Array.from(samples, ({ alone }) => alone).sort();
+const sampleQuantile = (sorted: Float64Array, q: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
+const rounded = (value: number, grid: number): number => Math.round(value * grid) / grid;

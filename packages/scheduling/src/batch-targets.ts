@@ -1,0 +1,95 @@
+/**
+ * The target batch b* for the SLO of the request at the head: docs/algorithms.md, A7. Computed anew at most every 50
+ * ms, from the model's total rate; requests of several SLOs each have their own.
+ */
+import { type LatencyTable, targetBatch } from "@tutti/profile";
+import type { Instant, Micros } from "@tutti/units";
+
+const REFRESH_EVERY = 50_000;
+/**
+ * Distinct SLOs with an exact target; publishers choose SLOs freely, so beyond these the class stands for its members.
+ */
+const EXACT_MAX = 64;
+const CLASS_RATIO = 1.25;
+
+/** The class of an SLO: rounded down to a grid of ratio 1.25. Goodput is judged per (model, class). */
+export function sloClass(slo: Micros): number {
+  return slo < 1 ? 0 : Math.floor(Math.log(slo) / Math.log(CLASS_RATIO) + 1e-9);
+}
+
+export interface TargetInputs {
+  readonly profile: LatencyTable;
+  readonly ctrl: Micros;
+  readonly perItem: Micros;
+  readonly respond: Micros;
+}
+
+export class BatchTargets {
+  /** The target whatever the SLO and the rate; 0: b*. */
+  readonly #fixed: number;
+  #inputs: TargetInputs;
+  #rate = 0;
+  /** Of b*. */
+  #share = 1;
+  #refreshDue = -Infinity;
+  /** The last answer: most models have one SLO. */
+  #slo = -1;
+  #target = 1;
+  readonly #exact = new Map<number, number>();
+  readonly #byClass = new Map<number, number>();
+
+  constructor(fixed: number, inputs: TargetInputs) {
+    this.#fixed = fixed;
+    this.#inputs = inputs;
+  }
+
+  /** Is it time to tell the rate again? Never for a fixed target. */
+  isDue(now: Instant): boolean {
+    return this.#fixed === 0 && now >= this.#refreshDue;
+  }
+  /** @param share - of b*: the ideal batch is too greedy where arrivals vary */
+  refresh(now: Instant, rate: number, share: number): void {
+    this.#rate = rate;
+    this.#share = share;
+    this.#refreshDue = now + REFRESH_EVERY;
+    this.#forget();
+  }
+  change(inputs: TargetInputs): void {
+    this.#inputs = inputs;
+    this.#forget();
+  }
+
+  /** At least 1. */
+  forSlo(slo: Micros): number {
+    if (this.#fixed !== 0) return this.#fixed;
+    if (slo !== this.#slo) {
+      this.#target = this.#lookUp(slo);
+      this.#slo = slo;
+    }
+    return this.#target;
+  }
+
+  #lookUp(slo: Micros): number {
+    const known = this.#exact.get(slo);
+    if (known !== undefined) return known;
+    if (this.#exact.size < EXACT_MAX) {
+      const target = this.#compute(slo);
+      this.#exact.set(slo, target);
+      return target;
+    }
+    const sloOfClass = Math.floor(CLASS_RATIO ** sloClass(slo)) as Micros;
+    let target = this.#byClass.get(sloOfClass);
+    if (target === undefined) this.#byClass.set(sloOfClass, (target = this.#compute(sloOfClass)));
+    return target;
+  }
+  #compute(slo: Micros): number {
+    const { profile, ctrl, perItem, respond } = this.#inputs;
+    const ideal = targetBatch({ profile, slo, rate: this.#rate, ctrl, perItem, respond });
+    return this.#share === 1 ? ideal : Math.max(1, Math.round(this.#share * ideal));
+  }
+  #forget(): void {
+    if (this.#exact.size > 0) this.#exact.clear();
+    if (this.#byClass.size > 0) this.#byClass.clear();
+    this.#slo = -1;
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * Whether a good part of what comes is lost, for seconds: then it is overload that lasts, and no burst that passes.
+ *
+ * The adaptive policy aims below b* for lack of requests, since what has not come can't be counted on (Adaptation);
+ * here they are not lacking. A long queue alone is no sign of it: aiming at b* wherever 1.2 b* waited cost 5 to 20 % of
+ * the goodput of Table 2's workloads.
+ */
+import type { Instant } from "@tutti/units";
+
+const WINDOW = 2_000_000;
+/** Ten times what a workload at its goodput loses. */
+const SHARE = 0.1;
+
+export class SustainedLoss {
+  #came = 0;
+  #lost = 0;
+  #endsAt = -Infinity;
+  #lasts = false;
+
+  came(): void {
+    this.#came++;
+  }
+  lost(): void {
+    this.#lost++;
+  }
+
+  /** Of the last whole window. */
+  lasts(now: Instant): boolean {
+    if (now < this.#endsAt) return this.#lasts;
+    this.#lasts = this.#lost > SHARE * this.#came;
+    this.#came = 0;
+    this.#lost = 0;
+    this.#endsAt = now + WINDOW;
+    return this.#lasts;
+  }
+}

@@ -1,0 +1,247 @@
+/**
+ * What every baseline stands on: accelerators, deliveries and timers in virtual time. A baseline only keeps queues and
+ * decides.
+ *
+ *   E1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then the
+ *       baseline decides, once, having heard of all of them.
+ *   E2. One batch at a time runs on an accelerator; what is dispatched to a busy one starts when it is free.
+ *   E3. Every delay is at its upper end, jitter included, as Tutti plans too: baselines know their delays and are never
+ *       late because of them.
+ */
+import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
+import type { LatencyTable } from "@tutti/profile";
+import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
+import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
+import type { SimBatch, SimClusterOptions, SimRefusal, SimRequest, SteppedCluster } from "../simulated-cluster.ts";
+import { plannedDelays } from "../tutti-cluster.ts";
+
+/** Requests waiting at any one place; beyond, they are refused as overload. */
+export const WAITING_MAX = 65_536;
+
+/** Where a request's input is when its batch is decided on. */
+export type InputPath =
+  /**
+   * With the one who decides centrally; the accelerator pulls it: a batch of b starts ctrl + data·b after the decision.
+   */
+  | "pulled"
+  /**
+   * On its way to the accelerator's host since its arrival: it joins a queue ctrl + data later, and its batch starts at
+   * once.
+   */
+  | "pushed";
+
+/** A scheduler, as the engine sees it. */
+export interface Baseline {
+  /** The request is in; it must be queued or refused. */
+  arrived(request: SimRequest): void;
+  /** Everything of this moment has been heard: dispatch what should run. */
+  decide(): void;
+  /** `setTimer(key, …)` came due. */
+  timerFired?(key: number): void;
+  /** The accelerator takes a batch again: it is idle, or will be within `lead`. */
+  accepts?(gpu: number): void;
+  /** The batch is complete. */
+  finished?(batch: SimBatch, begin: Instant): void;
+}
+
+export interface EngineOptions {
+  readonly inputs: InputPath;
+  /** An accelerator takes its next batch this long before it is free (µs): pulling then overlaps with running. */
+  readonly lead?: number;
+  /** Timers are 0 … timers − 1. */
+  readonly timers?: number;
+}
+
+/** Dispatched and not yet ended, on one accelerator. */
+interface Run {
+  readonly batch: SimBatch;
+  readonly begin: Instant;
+}
+
+export class BaselineEngine implements SteppedCluster {
+  readonly options: SimClusterOptions;
+  now: Instant = ALWAYS;
+  /** To add to `now`: when a batch without inputs could start (µs). */
+  readonly ctrl: number;
+  /** What each input adds to that. */
+  readonly perItem: number;
+  /** From the end of a batch to its publishers. */
+  readonly respond: number;
+  /** From arrival to the queue, where inputs are pushed. */
+  readonly inputDelay: number;
+  /** 0 for each accelerator that takes a batch now; otherwise +Infinity. */
+  readonly accepting: MinTree;
+  /** When the last batch given to each accelerator ends. */
+  readonly freeAt: Float64Array;
+
+  readonly #lead: number;
+  readonly #baseline: Baseline;
+  readonly #runs = new Map<number, Run>();
+  readonly #ends: IndexedHeap;
+  readonly #turns: IndexedHeap;
+  readonly #timers: IndexedHeap;
+  readonly #spareSlots: number[] = [];
+  /** The newest run of each accelerator. */
+  readonly #newest: Int32Array;
+  readonly #pushed = new BoundedDeque<SimRequest>(4 * WAITING_MAX);
+  #slots = 0;
+  #batches = 0;
+  /** Something of this moment has not been decided on yet. */
+  #undecided = false;
+
+  constructor(options: SimClusterOptions, engine: EngineOptions, create: (engine: BaselineEngine) => Baseline) {
+    const { gpus, network } = options;
+    const delays = plannedDelays(network);
+    const isPulled = engine.inputs === "pulled";
+    this.options = options;
+    this.ctrl = isPulled ? delays.ctrl : 0;
+    this.perItem = isPulled ? delays.perItem : 0;
+    this.respond = delays.respond;
+    this.inputDelay = isPulled ? 0 : delays.ctrl + delays.perItem;
+    this.#lead = engine.lead ?? 0;
+    this.accepting = new MinTree(gpus);
+    for (let gpu = 0; gpu < gpus; gpu++) this.accepting.set(gpu, 0);
+    this.freeAt = new Float64Array(gpus).fill(-Infinity);
+    this.#newest = new Int32Array(gpus).fill(-1);
+    this.#ends = new IndexedHeap(Math.max(64, 64 * gpus));
+    this.#turns = new IndexedHeap(gpus);
+    this.#timers = new IndexedHeap(Math.max(1, engine.timers ?? 0));
+    this.#baseline = create(this);
+  }
+
+  arrive(request: SimRequest): void {
+    if (request.arrivedAt > this.now) this.#enter(request.arrivedAt);
+    if (this.inputDelay === 0) this.#hand(request);
+    else if (!this.#pushed.pushBack(request)) this.refuse(request, "overloaded");
+  }
+
+  runUntilIdle(): void {
+    for (let next = this.nextAt(); next < NEVER; next = this.nextAt()) this.#step(next);
+  }
+  runUntil(at: Instant): void {
+    for (let next = this.nextAt(); next <= at; next = this.nextAt()) this.#step(next);
+    if (at > this.now) this.now = at;
+  }
+
+  /**
+   * Runs `requests` on an accelerator as soon as their inputs are there and it is free, and says when that ends.
+   * @param takes - where that isn't what the model's profile says: on a part of an accelerator
+   * E4. Of a dynamic model that is known only then: the baseline may use it for nothing but waiting.
+   */
+  dispatch(gpu: number, model: number, requests: readonly SimRequest[], takes?: LatencyTable): Instant {
+    const size = requests.length;
+    const { profile, dynamic } = this.options.models[model]!;
+    const planned = (takes ?? profile).latency(size);
+    const latency = dynamic === undefined ? planned : this.#dynamicRun(model, requests, planned);
+    assert(size > 0 && planned < Infinity, `a batch of ${size}`);
+    const batch: SimBatch = { id: ++this.#batches, model, gpu, requests };
+    const begin = Math.max(this.now + this.ctrl + this.perItem * size, this.freeAt[gpu]!) as Instant;
+    const end = (begin + latency) as Instant;
+    const slot = this.#spareSlots.pop() ?? this.#slots++;
+    this.#runs.set(slot, { batch, begin });
+    this.#ends.set(slot, end, gpu);
+    this.#newest[gpu] = slot;
+    this.freeAt[gpu] = end;
+    if (end - this.#lead > this.now) {
+      this.accepting.set(gpu, Infinity);
+      this.#turns.set(gpu, end - this.#lead);
+    }
+    this.options.listener.dispatched?.(batch, this.now);
+    return end;
+  }
+
+  /** In proportion to what batches of that size take there. */
+  #dynamicRun(model: number, requests: readonly SimRequest[], planned: number): number {
+    const { profile, dynamic } = this.options.models[model]!;
+    const whole = dynamicRunTime(dynamic!, requests.length, longestOf(requests));
+    const usual = profile.latency(requests.length);
+    return planned === usual ? whole : Math.round((whole * planned) / usual);
+  }
+
+  /** Stops what runs on an accelerator for nothing, and returns its requests: each must be queued or refused. */
+  preempt(gpu: number): readonly SimRequest[] {
+    const slot = this.#newest[gpu]!;
+    const { batch, begin } = this.#runs.get(slot)!;
+    this.#ends.remove(slot);
+    this.#release(slot, gpu);
+    this.freeAt[gpu] = this.now;
+    this.#turns.remove(gpu);
+    this.accepting.set(gpu, 0);
+    const began = begin < this.now ? begin : this.now;
+    this.options.listener.finished(batch, began, this.now, false);
+    return batch.requests;
+  }
+
+  refuse(request: SimRequest, cause: SimRefusal): void {
+    this.options.listener.refused(request, cause, this.now);
+  }
+
+  /** One moment a key; a new one replaces the old one. */
+  setTimer(key: number, at: number): void {
+    this.#timers.set(key, at);
+  }
+  clearTimer(key: number): void {
+    this.#timers.remove(key);
+  }
+
+  /** Could the request be answered in time if it ran alone from now on, on an accelerator free at `freeAt`? */
+  isFeasible(request: SimRequest, freeAt = -Infinity): boolean {
+    const begin = Math.max(this.now + this.ctrl + this.perItem, freeAt);
+    return begin + this.options.models[request.model]!.profile.byBatchSize[1]! + this.respond <= request.deadline;
+  }
+
+  #hand(request: SimRequest): void {
+    this.#undecided = true;
+    this.#baseline.arrived(request);
+  }
+
+  nextAt(): Instant {
+    if (this.#undecided) return this.now;
+    const pushed = this.#pushed.at(0);
+    const delivery = pushed === undefined ? Infinity : pushed.arrivedAt + this.inputDelay;
+    const due = Math.min(this.#ends.topPriority, this.#turns.topPriority, this.#timers.topPriority, delivery);
+    return (due < this.now ? this.now : due) as Instant;
+  }
+
+  /** Everything before `at`, and the completions at it: the arrivals of that moment come next. E1. */
+  #enter(at: Instant): void {
+    for (let next = this.nextAt(); next < at; next = this.nextAt()) this.#step(next);
+    this.now = at;
+    this.#fireEnds(at);
+  }
+
+  #step(at: Instant): void {
+    this.now = at;
+    this.#fireEnds(at);
+    for (let first = this.#pushed.at(0); first !== undefined; first = this.#pushed.at(0)) {
+      if (first.arrivedAt + this.inputDelay > at) break;
+      this.#hand(this.#pushed.popFront()!);
+    }
+    while (this.#timers.topPriority <= at) this.#baseline.timerFired?.(this.#timers.pop());
+    this.#undecided = false;
+    this.#baseline.decide();
+  }
+
+  #fireEnds(at: Instant): void {
+    while (this.#ends.topPriority <= at) {
+      const slot = this.#ends.pop();
+      const { batch, begin } = this.#runs.get(slot)!;
+      this.#release(slot, batch.gpu);
+      this.options.listener.finished(batch, begin, at, true);
+      this.#baseline.finished?.(batch, begin);
+      this.#undecided = true;
+    }
+    while (this.#turns.topPriority <= at) {
+      const gpu = this.#turns.pop();
+      this.accepting.set(gpu, 0);
+      this.#baseline.accepts?.(gpu);
+      this.#undecided = true;
+    }
+  }
+
+  #release(slot: number, gpu: number): void {
+    this.#runs.delete(slot);
+    this.#spareSlots.push(slot);
+    if (this.#newest[gpu] === slot) this.#newest[gpu] = -1;
+  }
+}
