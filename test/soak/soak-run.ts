@@ -14,7 +14,9 @@ import { Striker } from "../e2e/chaos/striker.ts";
 import { Tap } from "../e2e/chaos/tap.ts";
 import { CLIENT_GRACE_MS } from "../e2e/chaos/verdict.ts";
 import { type DisturbanceCounts, Disturbances } from "./disturbances.ts";
+import { fillClosedConnections } from "./fill-closed-connections.ts";
 import { Sampler, type Series } from "./sampler.ts";
+import { warmSeconds } from "./soak-verdict.ts";
 
 export interface SoakOptions {
   readonly minutes: number;
@@ -40,6 +42,8 @@ const STRUCK_MS = 10_000;
 /** Ingresses tell their figures once a second. */
 const FIGURES_MS = 1_500;
 const CALM_MS = 1_500;
+/** The share of the warm-up in which the server's memory of closed connections is filled. */
+const FILL_SHARE = 0.7;
 
 export async function soakRun(options: SoakOptions): Promise<SoakRecord> {
   const folder = await mkdtemp(join(tmpdir(), "tutti-soak-"));
@@ -67,6 +71,10 @@ export async function soakRun(options: SoakOptions): Promise<SoakRecord> {
     closing.push(() => sampler.stop());
     const disturbances = new Disturbances({ cluster, model, isStruck });
     closing.push(() => disturbances.stop());
+    const filled = new AbortController();
+    const fillMs = 1_000 * FILL_SHARE * warmSeconds(60 * options.minutes);
+    const filling = fillClosedConnections(cluster.up.url, fillMs, filled.signal);
+    closing.push(() => (filled.abort(), filling));
     const telling = setInterval(() => {
       const minute = Math.round((performance.now() - startedMs) / 60_000);
       options.onMinute?.(minute, { requests: load.requests.length, strikes: striker.strikes.length });

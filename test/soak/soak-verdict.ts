@@ -10,9 +10,9 @@ const ALLOWED: Readonly<Record<Kind, { readonly share: number; readonly least: n
   descriptors: { share: 0, least: 3 },
   disk: { share: 0.05, least: 8_388_608 },
 };
-/** Until compilers, pools and caches have taken what they take: a quarter of the time, between these. */
-const WARM_SHARE = 0.25;
-const WARM_S = { min: 180, max: 600 };
+/** Until compilers, pools and caches have taken what they take: a third of the time, between these. */
+const WARM_SHARE = 1 / 3;
+const WARM_S = { min: 180, max: 1_200 };
 /** What grew in less says nothing of an hour: a heap alone takes that long to find its size. */
 const JUDGED_S_MIN = 300;
 
