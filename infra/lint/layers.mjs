@@ -57,8 +57,8 @@ export const purePackages = ["units", "collections", "protocol", "profile", "sch
 
 /** Packages in which text from outside is looked up: in a Map, since an object finds what it inherits. */
 export const packagesThatHear = [
-  ...["actors", "cli", "client", "decode", "decode-worker", "families", "gateway", "onnx-tools", "pipeline-worker"],
-  ...["pipelines", "protocol", "steps", "units", "wire"],
+  ...["actors", "cli", "client", "families", "gateway", "node", "onnx-tools"],
+  ...["pipelines", "ports", "protocol", "units", "wire"],
 ];
 
 /** Globals through which time, chance or the outside world reach code. */
@@ -79,7 +79,6 @@ export const ownedLibraries = [
   { group: ["@nats-io/*", "nats"], owner: "bus-nats" },
   { group: ["onnxruntime-node", "onnxruntime-node/*", "onnxruntime-common"], owner: "engine-onnx" },
   { group: ["msgpackr", "msgpackr/*"], owner: "wire" },
-  { group: ["highs", "highs/*"], owner: "solver-highs" },
 ];
 
 /** @param {string | undefined} owner - the package whose own library is allowed */

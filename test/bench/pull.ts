@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { NatsDataClient, connectNats, serveNats, startNatsServer } from "@tutti/bus-nats";
 import { type DataAddress, type PullRequest, TOKEN_BYTES } from "@tutti/protocol";
-import type { DataClient, DataHandlers, DataPeer } from "@tutti/pull";
+import type { DataClient, DataHandlers, DataPeer } from "@tutti/ports/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
 import { type ActorKey, actorKey } from "@tutti/units";
 

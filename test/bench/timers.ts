@@ -2,7 +2,7 @@
  * How precisely alarms fire on this machine, and what that costs: `node test/bench/timers.ts [--json] [--fires n]`.
  * Cases: alone; beside jobs of 60 µs, five thousand a second; setTimeout, to compare.
  */
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { after, micros } from "@tutti/units";
 import { loadavg } from "node:os";
 import { parseArgs } from "node:util";

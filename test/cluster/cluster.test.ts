@@ -1,4 +1,4 @@
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { expect, test, vi } from "vitest";
 import { micros, millis, seconds } from "@tutti/units";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";

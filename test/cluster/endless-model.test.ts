@@ -2,7 +2,7 @@
  * A model whose first run never ends: it holds one accelerator at a time, for as long as its SLO gives reason to, until
  * it is quarantined.
  */
-import type { EmulatedFault } from "@tutti/engine";
+import type { EmulatedFault } from "@tutti/ports/engine";
 import { BUCKET, type ModelFaults, faultKeys } from "@tutti/protocol";
 import { type Instant, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";

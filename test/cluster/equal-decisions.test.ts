@@ -2,7 +2,7 @@
  * Sweeps run the pure cores, fault runs run whole actors over messages. With nothing between the actors that takes
  * time, both decide the same about every request: which batch, on which accelerator, from when, or why not.
  */
-import { VIRTUAL_START } from "@tutti/clock";
+import { VIRTUAL_START } from "@tutti/ports/clock";
 import {
   BatchDispatched,
   BatchFinished,

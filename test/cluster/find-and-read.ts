@@ -1,5 +1,5 @@
 import { type PipelineSpec, parsePipeline } from "@tutti/pipelines";
-import type { Tensors } from "@tutti/steps";
+import type { Tensors } from "@tutti/ports/steps";
 
 /** One number, as virtual models take and give it. */
 export const scalar = (value: number, name = "x"): Tensors => ({

@@ -1,5 +1,5 @@
 /** Limits of what one publisher can ask, each met and passed by one. A refusal names the limit. */
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import {
   CONTENT,
   HEADER,

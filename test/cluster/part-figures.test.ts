@@ -3,7 +3,7 @@
  * may be a family's variant.
  */
 import { BUCKET, type FamilySpec, type ModelSpec, StatsReported, subjectsOf, variantInput } from "@tutti/protocol";
-import { inlineSteps } from "@tutti/steps";
+import { inlineSteps } from "@tutti/ports/steps";
 import { type ActorKey, millis, seconds } from "@tutti/units";
 import { FrameReader, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";

@@ -3,7 +3,7 @@
  * ended, in virtual time.
  */
 import type { ExecutorPorts } from "@tutti/actors";
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { gpuId, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { VirtualCluster } from "./virtual-cluster.ts";

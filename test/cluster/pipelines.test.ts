@@ -1,6 +1,6 @@
 /** Pipelines as targets, on whole clusters in virtual time. */
 import type { PipelineSpec } from "@tutti/pipelines";
-import { type StepInput, type Tensors, inlineSteps } from "@tutti/steps";
+import { type StepInput, type Tensors, inlineSteps } from "@tutti/ports/steps";
 import { type Instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { findAndRead, scalar } from "./find-and-read.ts";

@@ -1,6 +1,6 @@
 /** Versions of a model, shares of its requests, ramps and shadows, on whole clusters in virtual time. */
 import { RouteRegistry } from "@tutti/client";
-import type { EngineBatch } from "@tutti/engine";
+import type { EngineBatch } from "@tutti/ports/engine";
 import { BUCKET, StatsReported, faultKeys, percentOf, stateOf, subjectsOf } from "@tutti/protocol";
 import { type Micros, micros, millis, seconds } from "@tutti/units";
 import { FrameReader, toJson } from "@tutti/wire";

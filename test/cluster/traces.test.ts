@@ -1,5 +1,5 @@
 /** One trace tells a request's whole story (docs/observability.md), also of what was refused, lost and run again. */
-import { type RecordedSpan, RecordingTelemetry, type SpanContext } from "@tutti/telemetry";
+import { type RecordedSpan, RecordingTelemetry, type SpanContext } from "@tutti/ports/telemetry";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";

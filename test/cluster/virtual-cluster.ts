@@ -13,9 +13,9 @@ import {
   type ServedPipelines,
   type BatcherConfig,
 } from "@tutti/actors";
-import { type Bus, InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
-import { EmulatedEngine, type EmulatedFault, type Engine, type EngineBatch } from "@tutti/engine";
+import { type Bus, InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
+import { EmulatedEngine, type EmulatedFault, type Engine, type EngineBatch } from "@tutti/ports/engine";
 import {
   BUCKET,
   DEFAULT_SUB_CLUSTER,
@@ -27,10 +27,10 @@ import {
   inferSubject,
   splitModelName,
 } from "@tutti/protocol";
-import type { DataClient, DataHandlers } from "@tutti/pull";
+import type { DataClient, DataHandlers } from "@tutti/ports/pull";
 import type { Policy } from "@tutti/scheduling";
-import { InMemoryStore } from "@tutti/store";
-import type { Telemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import type { Telemetry } from "@tutti/ports/telemetry";
 import {
   type ActorKey,
   type GpuId,

@@ -1,5 +1,5 @@
-import type { Store } from "@tutti/store";
-import type { Telemetry } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Telemetry } from "@tutti/ports/telemetry";
 
 /** The store as a process sees it that may be dead: nothing it would still do happens. */
 export function gated(store: Store, alive: () => boolean): Store {

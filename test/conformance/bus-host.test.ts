@@ -6,7 +6,7 @@ import {
   type LinkHandlers,
   type LinkMessage,
   covers,
-} from "@tutti/bus";
+} from "@tutti/ports/bus";
 import { busConformance } from "./bus.suite.ts";
 
 const network = new InMemoryNetwork({ payloadMax: 1_048_576 });

@@ -1,4 +1,4 @@
-import { type InMemoryBus, InMemoryNetwork, covers } from "@tutti/bus";
+import { type InMemoryBus, InMemoryNetwork, covers } from "@tutti/ports/bus";
 import { busConformance } from "./bus.suite.ts";
 
 const network = new InMemoryNetwork({ payloadMax: 1_048_576 });

@@ -1,7 +1,7 @@
 /** What a server passes on and no client library of ours would send: written to its socket by hand. */
 import { once } from "node:events";
 import { connect } from "node:net";
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { afterAll, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";
 import { until } from "./bus.suite.ts";

@@ -1,7 +1,7 @@
-import { type BusFailure, type Delivery, isBusFailure, matches } from "@tutti/bus";
+import { type BusFailure, type Delivery, isBusFailure, matches } from "@tutti/ports/bus";
 import { LOCAL_USER, type NatsConnection, type NatsUser, connectNats, readCredentials, usersOf } from "@tutti/bus-nats";
 import { BUCKET, ROLES, type Role, inferSubject, leaseKeys, subjectsOf } from "@tutti/protocol";
-import { isStoreFailure } from "@tutti/store";
+import { isStoreFailure } from "@tutti/ports/store";
 import { actorKey } from "@tutti/units";
 import { afterEach, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect as connectSocket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BusStatus } from "@tutti/bus";
+import type { BusStatus } from "@tutti/ports/bus";
 import { type NatsConnection, type NatsServer, connectNats, startNatsServer } from "@tutti/bus-nats";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { until } from "./bus.suite.ts";

@@ -2,8 +2,8 @@
  * What every bus must do. Run by one test file per bus, so that an actor behaves the same in the simulator and over
  * NATS.
  */
-import type { Bus, BusFailure, BusStatus, Delivery, RequestOptions, ServiceInfo } from "@tutti/bus";
-import { isBusFailure } from "@tutti/bus";
+import type { Bus, BusFailure, BusStatus, Delivery, RequestOptions, ServiceInfo } from "@tutti/ports/bus";
+import { isBusFailure } from "@tutti/ports/bus";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 export interface BusNetwork {

@@ -2,7 +2,7 @@
  * What every clock must do, virtual or real (docs/architecture.md, 5). A test lets time pass only until something
  * happened, so that the real clock's run takes no longer than it must.
  */
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { ALWAYS, type Instant, NEVER, Prng, after, micros, millis, seconds } from "@tutti/units";
 import { afterEach, expect, test } from "vitest";
 

@@ -1,5 +1,5 @@
-import { VirtualClock } from "@tutti/clock";
-import { NodeClock } from "@tutti/clock-node";
+import { VirtualClock } from "@tutti/ports/clock";
+import { NodeClock } from "@tutti/node/clock";
 import { after } from "@tutti/units";
 import { type ClockUnderTest, UNTIL_MAX, clockConformance } from "./clock.suite.ts";
 

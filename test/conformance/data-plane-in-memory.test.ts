@@ -1,4 +1,4 @@
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { NatsDataClient, serveNats } from "@tutti/bus-nats";
 import {
   type DataClient,
@@ -7,7 +7,7 @@ import {
   InMemoryDataNetwork,
   bothServers,
   fallbackClient,
-} from "@tutti/pull";
+} from "@tutti/ports/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
 import { type ActorKey, actorToken } from "@tutti/units";
 import { type DataPlane, dataPlaneConformance } from "./data-plane.suite.ts";

@@ -1,5 +1,5 @@
 import { NatsDataClient, type NatsConnection, serveNats } from "@tutti/bus-nats";
-import type { DataClient, DataServer } from "@tutti/pull";
+import type { DataClient, DataServer } from "@tutti/ports/pull";
 import { withNats } from "../fixtures/nats.ts";
 import { type DataPlane, dataPlaneConformance } from "./data-plane.suite.ts";
 

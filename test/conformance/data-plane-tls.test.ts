@@ -1,6 +1,6 @@
 import { connect as connectPlain } from "node:net";
 import { createAuthority, signServer } from "@tutti/cli/auth";
-import type { DataClient, DataServer, PullOutcome } from "@tutti/pull";
+import type { DataClient, DataServer, PullOutcome } from "@tutti/ports/pull";
 import { TcpDataClient, type TcpDataServer, serveTcp } from "@tutti/pull-tcp";
 import { actorKey } from "@tutti/units";
 import { TOKEN_BYTES } from "@tutti/protocol";

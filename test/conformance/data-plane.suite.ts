@@ -1,5 +1,5 @@
 import { type PullRequest, type PulledItem, type ResultBatch, TOKEN_BYTES } from "@tutti/protocol";
-import type { DataClient, DataHandlers, DataPeer, DataServer, PullOutcome } from "@tutti/pull";
+import type { DataClient, DataHandlers, DataPeer, DataServer, PullOutcome } from "@tutti/ports/pull";
 import { type ActorKey, actorKey, instant, micros } from "@tutti/units";
 import { afterEach, describe, expect, test } from "vitest";
 

@@ -1,6 +1,6 @@
 /** The other end of engine-process.ts: one engine, asked over the process's message channel; it ends after `stop`. */
 import { type Provider, startOnnxEngine } from "@tutti/engine-onnx";
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import type { ChildReply, ChildRequest } from "./engine-process.ts";
 
 let engine: Engine | undefined;

@@ -1,6 +1,6 @@
-import { type Alarm, VirtualClock } from "@tutti/clock";
-import { NodeClock } from "@tutti/clock-node";
-import { type AlarmClock, EmulatedEngine, type EngineModel, parseEmulatedProfiles } from "@tutti/engine";
+import { type Alarm, VirtualClock } from "@tutti/ports/clock";
+import { NodeClock } from "@tutti/node/clock";
+import { type AlarmClock, EmulatedEngine, type EngineModel, parseEmulatedProfiles } from "@tutti/ports/engine";
 import type { Tensor } from "@tutti/protocol";
 import { afterAll } from "vitest";
 import { engineConformance } from "./engine.suite.ts";

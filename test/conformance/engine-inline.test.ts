@@ -1,6 +1,6 @@
 /** Which models' batches run on the executor's own thread (packages/engine-onnx/README.md). */
 import { createHash } from "node:crypto";
-import type { EngineModel } from "@tutti/engine";
+import type { EngineModel } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 import { generateEndless } from "@tutti/onnx-tools";
 import { millis } from "@tutti/units";

@@ -1,5 +1,5 @@
 /** Two small models for the conformance suite, with inputs that follow from an item's number alone. */
-import type { EngineModel } from "@tutti/engine";
+import type { EngineModel } from "@tutti/ports/engine";
 import { completeSpec, damaged, describeModel, draftModel, generateCtr, generateMlp } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import { Prng } from "@tutti/units";

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { assert } from "@tutti/units";
 
 /** `batch.inputs` and the like cross as structured clones. */

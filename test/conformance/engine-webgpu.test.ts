@@ -1,7 +1,7 @@
 /** The accelerator's code path on any machine: onnxruntime's WebGPU provider over Mesa's software Vulkan driver. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { EngineModel, LoadOutcome } from "@tutti/engine";
+import type { EngineModel, LoadOutcome } from "@tutti/ports/engine";
 import { completeSpec, describeModel, draftModel, onnxGraph } from "@tutti/onnx-tools";
 import { Prng, assert } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -2,7 +2,7 @@
  * What every engine must do, whatever it computes with. Run by one test file per engine, so that an executor behaves
  * the same over a real accelerator and an emulated one.
  */
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type Tensor, bytesOf, elementCount } from "@tutti/protocol";
 import { afterEach, expect, test } from "vitest";
 

@@ -2,7 +2,7 @@
  * Models that would read the files of their executor's process, in the real engine: none of them is loaded, whoever
  * wrote them into the store.
  */
-import type { Engine, LoadOutcome } from "@tutti/engine";
+import type { Engine, LoadOutcome } from "@tutti/ports/engine";
 import { openTrial, startOnnxEngine } from "@tutti/engine-onnx";
 import { LEAK_PLACES, completeSpec, describeModel, draftModel, generateLeak, sha256Of } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";

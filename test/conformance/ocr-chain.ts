@@ -3,7 +3,7 @@
  * a cluster around it.
  */
 import { readFileSync } from "node:fs";
-import type { Engine, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { completeSpec, demoModel, demoModelPath, describeModel, draftModel } from "@tutti/onnx-tools";
 import {
   type TextLine,
@@ -14,7 +14,7 @@ import {
   toText,
 } from "@tutti/pipeline-ocr";
 import { type ModelSpec, type Tensor, rowDims } from "@tutti/protocol";
-import type { StageFunction, StepTensor, Tensors } from "@tutti/steps";
+import type { StageFunction, StepTensor, Tensors } from "@tutti/ports/steps";
 
 const STEPS: readonly (readonly [stage: string, model: string, before: StageFunction])[] = [
   ["detect", "ocr-det", toDetectorInput],

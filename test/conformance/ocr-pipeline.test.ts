@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 import type { TextLine } from "@tutti/pipeline-ocr";
 import sharp from "sharp";

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import {
   type AudioInput,

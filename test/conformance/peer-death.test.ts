@@ -4,9 +4,9 @@
  */
 import { ActorRuntime } from "@tutti/actors";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import type { Role } from "@tutti/protocol";
-import { noTelemetry } from "@tutti/telemetry";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { type ActorKey, actorKey, millis, seconds } from "@tutti/units";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { withNats } from "../fixtures/nats.ts";

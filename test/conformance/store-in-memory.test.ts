@@ -1,4 +1,4 @@
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { storeConformance } from "./store.suite.ts";
 
 const store = new InMemoryStore();

@@ -1,8 +1,8 @@
 /**
  * What every store must do. Run by one test file per store: leases and plans rest on it (T5).
  */
-import type { Entry, Revision, Store, StoreFailure, Watcher } from "@tutti/store";
-import { isStoreFailure } from "@tutti/store";
+import type { Entry, Revision, Store, StoreFailure, Watcher } from "@tutti/ports/store";
+import { isStoreFailure } from "@tutti/ports/store";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { until } from "./bus.suite.ts";
 

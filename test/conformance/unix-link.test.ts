@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { HostBus, InMemoryNetwork, type LinkSwitch } from "@tutti/bus";
+import { HostBus, InMemoryNetwork, type LinkSwitch } from "@tutti/ports/bus";
 import { LinkAssembler, LinkListener, connectLink, decodeLinkMessage, encodeLinkMessage } from "@tutti/pull-tcp";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";

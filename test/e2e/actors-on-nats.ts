@@ -22,10 +22,10 @@ import {
   serveNats,
 } from "@tutti/bus-nats";
 import { ModelRegistry } from "@tutti/client";
-import { NodeClock } from "@tutti/clock-node";
-import { EmulatedEngine } from "@tutti/engine";
+import { NodeClock } from "@tutti/node/clock";
+import { EmulatedEngine } from "@tutti/ports/engine";
 import type { Role } from "@tutti/protocol";
-import { noTelemetry } from "@tutti/telemetry";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { ACTOR_KEY_MAX, actorKey, gpuId, micros, millis, seconds } from "@tutti/units";
 
 export interface ActorsOnNats {

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isBusFailure } from "@tutti/bus";
+import { isBusFailure } from "@tutti/ports/bus";
 import { type NatsConnection, connectNats } from "@tutti/bus-nats";
 import { type Tutti, connect } from "@tutti/client";
 import { generateAddOne } from "@tutti/onnx-tools";

@@ -11,7 +11,7 @@ import { connect as connectTls } from "node:tls";
 import { type NatsConnection, NatsDataClient, connectNats, readCredentials, roleInboxPrefix } from "@tutti/bus-nats";
 import { type Tutti, connect } from "@tutti/client";
 import { Heartbeat, type ResultBatch, TOKEN_BYTES, inferSubject, subjectsOf } from "@tutti/protocol";
-import type { PullOutcome } from "@tutti/pull";
+import type { PullOutcome } from "@tutti/ports/pull";
 import { actorKey, instant, micros } from "@tutti/units";
 import { FrameReader, encodeRequest, encodeTensors } from "@tutti/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";

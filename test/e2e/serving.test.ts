@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type NatsConnection, connectNats } from "@tutti/bus-nats";
-import { type Delivery, isBusFailure } from "@tutti/bus";
+import { type Delivery, isBusFailure } from "@tutti/ports/bus";
 import { type Tutti, connect, tensor } from "@tutti/client";
 import { damaged, generateAddOne, generateLoop } from "@tutti/onnx-tools";
 import { afterAll, beforeAll, expect, test } from "vitest";

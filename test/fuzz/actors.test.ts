@@ -3,7 +3,7 @@
  * sends concerns anybody else (T8); from inside, where a well-formed lie may be believed for a while, no actor stops,
  * nobody gets a wrong or a second answer (T1, T2), and service comes back.
  */
-import type { Bus, Delivery } from "@tutti/bus";
+import type { Bus, Delivery } from "@tutti/ports/bus";
 import { BUCKET, CONTENT, HEADER, PLACEMENT_KEY } from "@tutti/protocol";
 import { Prng, micros, millis, seconds } from "@tutti/units";
 import { encodeRequest, toJson } from "@tutti/wire";

@@ -1,9 +1,9 @@
 /** Production's actors, as a plan configures them. */
 import { type Actor, type ActorConfig, type ActorPorts, createBatcher, createExecutor } from "@tutti/actors";
 import { type IngressPorts, createIngress, createProfiler, createRanker } from "@tutti/actors";
-import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/engine";
+import { EmulatedEngine, type EmulatedFault, type Engine } from "@tutti/ports/engine";
 import { DEFAULT_SUB_CLUSTER, STRIKES_MAX } from "@tutti/protocol";
-import type { DataClient } from "@tutti/pull";
+import type { DataClient } from "@tutti/ports/pull";
 import { type Prng, gpuId, micros, millis, seconds } from "@tutti/units";
 import type { Plan } from "./plan.ts";
 import type { Incarnation } from "./process.ts";

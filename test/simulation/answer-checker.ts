@@ -4,7 +4,7 @@
  * wait.
  */
 import type { PulledItem } from "@tutti/protocol";
-import type { DataHandlers } from "@tutti/pull";
+import type { DataHandlers } from "@tutti/ports/pull";
 import type { Instant } from "@tutti/units";
 import { floatOf } from "./echo-model.ts";
 import type { Incarnation } from "./process.ts";

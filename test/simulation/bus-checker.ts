@@ -1,8 +1,8 @@
 /**
- * HOST-1 and HOST-2 of packages/bus: what one actor sends to a subject reaches another in order and at most once,
- * whichever way it takes.
+ * HOST-1 and HOST-2 of packages/ports/src/bus: what one actor sends to a subject reaches another in order and at most
+ * once, whichever way it takes.
  */
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import type { Channel } from "./link.ts";
 import type { Plan } from "./plan.ts";
 import { SENT_AS } from "./ports.ts";

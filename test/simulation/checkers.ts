@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import {
   ArrivalsMissed,
   BUCKET,
@@ -18,7 +18,7 @@ import {
   RequestRefused,
   RequestWithdrawn,
 } from "@tutti/protocol";
-import type { DataHandlers } from "@tutti/pull";
+import type { DataHandlers } from "@tutti/ports/pull";
 import { type ActorKey, type Instant, actorKey } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import { AnswerChecker } from "./answer-checker.ts";

@@ -1,9 +1,9 @@
-import { InMemoryNetwork, type InMemoryBus } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { InMemoryNetwork, type InMemoryBus } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, PLACEMENT_KEY, type Placement, inferSubject } from "@tutti/protocol";
 import { routeKeys, splitModelName, withPercent } from "@tutti/protocol";
-import { InMemoryDataNetwork } from "@tutti/pull";
-import { InMemoryStore, isStoreFailure } from "@tutti/store";
+import { InMemoryDataNetwork } from "@tutti/ports/pull";
+import { InMemoryStore, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, Prng, after, gpuId, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { EngineFaults } from "./actors.ts";

@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { CONTENT, HEADER, type ModelSpec } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";

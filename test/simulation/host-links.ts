@@ -2,7 +2,7 @@
  * Who is linked with whom: as in packages/cli, each process with every process of its host that it hears of, and again
  * once a link has broken.
  */
-import type { HostBus } from "@tutti/bus";
+import type { HostBus } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type Channel, CHANNELS, LINK_HOP_US, Link, type LinkWorld } from "./link.ts";
 import type { Process } from "./process.ts";

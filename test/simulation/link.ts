@@ -2,7 +2,7 @@
  * One link between two processes of a simulated host: in order, at times slow or full, until it breaks or an end closes
  * it.
  */
-import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/bus";
+import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/ports/bus";
 import type { Prng } from "@tutti/units";
 import type { LinkFaults } from "./groupings.ts";
 import type { Process } from "./process.ts";

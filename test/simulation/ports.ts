@@ -1,8 +1,8 @@
 /** What actors of the simulation are given: production's ports, stopped and killed with their process, and watched. */
-import type { Bus, Delivery, InMemoryBus, ServiceInfo } from "@tutti/bus";
+import type { Bus, Delivery, InMemoryBus, ServiceInfo } from "@tutti/ports/bus";
 import type { BatchDispatched, PulledItem } from "@tutti/protocol";
-import type { DataClient, DataHandlers } from "@tutti/pull";
-import type { Store } from "@tutti/store";
+import type { DataClient, DataHandlers } from "@tutti/ports/pull";
+import type { Store } from "@tutti/ports/store";
 import type { ActorKey } from "@tutti/units";
 import type { Channel } from "./link.ts";
 import type { Incarnation, Process } from "./process.ts";

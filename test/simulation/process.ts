@@ -1,4 +1,4 @@
-import type { Alarm, Clock, Stop, VirtualClock } from "@tutti/clock";
+import type { Alarm, Clock, Stop, VirtualClock } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, NEVER } from "@tutti/units";
 
 export interface CrashWatcher {

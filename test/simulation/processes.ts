@@ -11,12 +11,12 @@ import {
   type IngressPorts,
 } from "@tutti/actors";
 import type { LocalActors } from "@tutti/actors";
-import { HostBus, type InMemoryBus, type InMemoryNetwork } from "@tutti/bus";
+import { HostBus, type InMemoryBus, type InMemoryNetwork } from "@tutti/ports/bus";
 import { NatsDataClient, nearFirst, serveNats } from "@tutti/bus-nats";
-import type { VirtualClock } from "@tutti/clock";
-import { type DataClient, type InMemoryDataNetwork, type Timer, bothServers } from "@tutti/pull";
-import type { Store } from "@tutti/store";
-import type { Telemetry } from "@tutti/telemetry";
+import type { VirtualClock } from "@tutti/ports/clock";
+import { type DataClient, type InMemoryDataNetwork, type Timer, bothServers } from "@tutti/ports/pull";
+import type { Store } from "@tutti/ports/store";
+import type { Telemetry } from "@tutti/ports/telemetry";
 import { type Micros, type Prng, actorKey, after, micros, millis } from "@tutti/units";
 import { type EngineFaults, createActor } from "./actors.ts";
 import type { ProcessPlan } from "./groupings.ts";

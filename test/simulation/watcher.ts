@@ -2,7 +2,7 @@ import type { EchoAnswer } from "./echo-model.ts";
 import type { PortWatcher } from "./ports.ts";
 import type { CrashWatcher, Incarnation } from "./process.ts";
 import type { BatchDispatched, PulledItem } from "@tutti/protocol";
-import type { DataHandlers } from "@tutti/pull";
+import type { DataHandlers } from "@tutti/ports/pull";
 import type { ActorKey, Instant, Micros } from "@tutti/units";
 
 /** One request as its publisher sees it. */

@@ -1,8 +1,8 @@
-import { type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { type InMemoryBus, InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { Heartbeat, StatsReported } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { type Telemetry, noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { type Telemetry, noTelemetry } from "@tutti/ports/telemetry";
 import { actorKey, after, instant, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";

@@ -1,7 +1,7 @@
-import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
-import type { Stop } from "@tutti/clock";
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
+import type { Stop } from "@tutti/ports/clock";
 import { Heartbeat, type MessageType, type Role, StatsReported, type Subjects, subjectsOf } from "@tutti/protocol";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { ALWAYS, type ActorKey, type Instant, actorToken, after, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { BeatPace } from "./beat-pace.ts";

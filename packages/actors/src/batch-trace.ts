@@ -1,4 +1,4 @@
-import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, instant } from "@tutti/units";
 
 /**

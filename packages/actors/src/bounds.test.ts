@@ -1,6 +1,6 @@
 /** Bounds of what actors share, each reached: docs/limits.md (T7). */
-import { InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { FRAME_BYTES_MAX, type Heartbeat, RequestWithdrawn, StatsReported } from "@tutti/protocol";
 import { type ActorKey, actorKey, instant, millis, threadId } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import type { Heartbeat } from "@tutti/protocol";
 import { actorKey, millis } from "@tutti/units";
 import fc from "fast-check";

@@ -1,5 +1,5 @@
-import type { Bus } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 
 /** A server that answers within this is awake. */

@@ -13,8 +13,8 @@ import {
   statusWith,
   variantView,
 } from "@tutti/protocol";
-import type { Entry, Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Entry, Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 

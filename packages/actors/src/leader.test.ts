@@ -1,6 +1,6 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, type Heartbeat, LEAD_EXPECTED_FOR, LeadExpected, RankerAnnounced, leaseKeys } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { type ActorKey, actorKey, after, instant, micros, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";

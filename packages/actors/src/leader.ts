@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import {
   BUCKET,
   DEFAULT_SUB_CLUSTER,
@@ -8,7 +8,7 @@ import {
   RankerAnnounced,
   leaseKeys,
 } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { type ActorKey, type Instant, after, millis } from "@tutti/units";
 import { rankerIn } from "./ranker-lease.ts";
 import type { ActorRuntime } from "./actor-runtime.ts";

@@ -1,5 +1,5 @@
-import type { Bus } from "@tutti/bus";
-import type { Clock, Stop } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { FRAME_BYTES_MAX, type MessageType } from "@tutti/protocol";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { FrameWriter } from "@tutti/wire";

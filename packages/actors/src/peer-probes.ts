@@ -1,5 +1,5 @@
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
-import type { Clock, Stop } from "@tutti/clock";
+import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import type { Heartbeat } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, actorToken, after, millis } from "@tutti/units";
 import type { PeerRegistry } from "./peer-registry.ts";

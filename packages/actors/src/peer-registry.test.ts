@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import type { Heartbeat } from "@tutti/protocol";
 import { type Instant, actorKey, instant, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import type { Heartbeat, Role } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, after, before, earlier, micros, seconds } from "@tutti/units";
 import type { BrokerStallDetector } from "./broker-stall-detector.ts";

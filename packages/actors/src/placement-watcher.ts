@@ -1,6 +1,6 @@
 import { BUCKET, DEFAULT_SUB_CLUSTER, PLACEMENT_KEY, type Placement, isPlacement } from "@tutti/protocol";
-import type { Entry, Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Entry, Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import type { GpuId } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 

@@ -1,8 +1,8 @@
-import type { Bus } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import type { Heartbeat, LinkAddress, Role } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Telemetry } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Telemetry } from "@tutti/ports/telemetry";
 import type { BrokerStallDetector } from "./broker-stall-detector.ts";
 import type { BatchCarrier } from "./ingress/batch-carrier.ts";
 import type { LocalIngress } from "./ingress/local-ingress.ts";

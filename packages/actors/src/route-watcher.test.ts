@@ -1,6 +1,6 @@
 import { BUCKET, type Route, routeKeys, withPercent } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { type Logger, noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { type Logger, noTelemetry } from "@tutti/ports/telemetry";
 import { instant } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { beforeEach, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 import { BUCKET, MODELS_MAX, type Route, isRoute, routeKeys } from "@tutti/protocol";
-import type { Entry, Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Entry, Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { fromJson } from "@tutti/wire";
 
 export interface KnownRoute {

@@ -2,7 +2,7 @@
  * Load over NATS, as any publisher sends it, but encoded once: no promise, no timer and no decoding for a request, so
  * that one process offers thousands of requests a second beside the cluster that it measures.
  */
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
+import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "./target.ts";

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, micros, millis, seconds } from "@tutti/units";
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -7,7 +7,7 @@
  *       the grace.
  *   L3. Whatever waits here is bounded: beyond `inFlightMax` a request isn't sent, and says so.
  */
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, micros, millis } from "@tutti/units";
 import type { Arrivals, Due } from "./arrivals.ts";
 import type { Answer, Target } from "./target.ts";

@@ -3,7 +3,7 @@
  * watched: how late requests left, how late its event loop came round (answers are read, and their times taken, as late
  * as that), and how much of its thread was used.
  */
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, formatDuration, micros, millis } from "@tutti/units";
 import { LatencyHistogram, type Percentiles } from "./histogram.ts";
 

@@ -1,6 +1,6 @@
 import { type Server, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { millis } from "@tutti/units";
 import { afterEach, expect, test } from "vitest";
 import { HttpTarget, oipBody } from "./http-target.ts";

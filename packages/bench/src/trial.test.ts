@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { type Micros, after, millis, seconds } from "@tutti/units";
 import { decodeFromCompressedBase64 } from "hdr-histogram-js";
 import { expect, test } from "vitest";

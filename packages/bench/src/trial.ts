@@ -1,5 +1,5 @@
 /** One rate for a while: the load, what became of it, and how far the client kept its pace. */
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { BAD_RATE_MAX } from "@tutti/simulator";
 import { type Instant, type Micros, after } from "@tutti/units";
 import { type ArrivalProcess, type LoadStream, createArrivals } from "./arrivals.ts";

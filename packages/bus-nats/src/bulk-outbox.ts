@@ -1,4 +1,4 @@
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import type { ActorKey } from "@tutti/units";
 import { type DataFrame, encodeFragments, joinFrame, writeFrame } from "@tutti/wire";
 

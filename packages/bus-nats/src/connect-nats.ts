@@ -1,6 +1,6 @@
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { FILES_BUCKET, TuttiError } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { type NatsConnection as Connection, type ConnectionOptions, connect } from "@nats-io/transport-node";
 import { type Credentials, authenticatorOf, inboxPrefixOf } from "./credentials.ts";
 import { NatsBus } from "./nats-bus.ts";

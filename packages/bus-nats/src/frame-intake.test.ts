@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { type DataFrame, encodeFragments, encodeReply } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { FrameIntake } from "./frame-intake.ts";

@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { type DecodedFrame, type FragmentFrame, decodeFrame, frameBytesAt, isFrameFault } from "@tutti/wire";
 
 /** Frames that come in fragments, at once from one side; the oldest is given up for a new one. */

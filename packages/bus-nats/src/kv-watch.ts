@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Watcher } from "@tutti/store";
+import type { Watcher } from "@tutti/ports/store";
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
 import { type NatsConnection as Connection, type Msg, type Subscription, nanos } from "@nats-io/transport-node";
 

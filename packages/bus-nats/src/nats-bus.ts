@@ -13,7 +13,7 @@ import {
   type Subscription,
   answerServices,
   isPattern,
-} from "@tutti/bus";
+} from "@tutti/ports/bus";
 import { type NatsConnection as Connection, type Msg, type Status, errors } from "@nats-io/transport-node";
 import { EventLoopLag, SLOW_MS } from "./event-loop-lag.ts";
 import { NatsDelivery, OutgoingHeaders, isNoResponders } from "./nats-delivery.ts";

@@ -1,4 +1,4 @@
-import { type Delivery, isHeader } from "@tutti/bus";
+import { type Delivery, isHeader } from "@tutti/ports/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
 /**

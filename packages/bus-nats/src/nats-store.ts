@@ -1,4 +1,4 @@
-import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "@tutti/store";
+import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "@tutti/ports/store";
 import {
   type JetStreamClient,
   JetStreamApiError,

@@ -1,6 +1,6 @@
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { type PullRequest, type PulledItem, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
-import type { PullOutcome } from "@tutti/pull";
+import type { PullOutcome } from "@tutti/ports/pull";
 import { actorKey } from "@tutti/units";
 import { encodeFragments, encodePull, encodeReply, joinFrame } from "@tutti/wire";
 import fc from "fast-check";

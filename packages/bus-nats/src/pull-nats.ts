@@ -4,7 +4,7 @@
  * reply subject of the pair's own tells from whom "no responders" comes. What is larger than one message travels in
  * fragments.
  */
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
+import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { BatchDispatched, type PullRequest, type PulledItem, type ResultBatch, subjectsOf } from "@tutti/protocol";
 import {
   type DataClient,
@@ -14,7 +14,7 @@ import {
   PendingPulls,
   type PullOutcome,
   type StartTimer,
-} from "@tutti/pull";
+} from "@tutti/ports/pull";
 import { type ActorKey, actorToken } from "@tutti/units";
 import {
   type DataFrame,

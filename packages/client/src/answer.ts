@@ -1,5 +1,5 @@
 /** Reads what came back: an answer with outputs, or an error with its code. */
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeAnswer, formOf } from "@tutti/wire";
 import type { TensorValue } from "./tensors.ts";

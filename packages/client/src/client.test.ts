@@ -1,6 +1,6 @@
-import { type Delivery, InMemoryNetwork } from "@tutti/bus";
+import { type Delivery, InMemoryNetwork } from "@tutti/ports/bus";
 import { CONTENT, HEADER, type InferRequest, SIZE_HINT_MAX, TuttiError, errorBody } from "@tutti/protocol";
-import { RecordingTelemetry } from "@tutti/telemetry";
+import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { decodeRequest, encodeAnswer, encodeTensors, formOf } from "@tutti/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TuttiClient } from "./client.ts";

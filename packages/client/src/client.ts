@@ -1,4 +1,4 @@
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import {
   CONTENT,
   HEADER,
@@ -9,7 +9,7 @@ import {
   isModelName,
   isName,
 } from "@tutti/protocol";
-import { type Span, type Telemetry, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import { type Span, type Telemetry, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, type Micros, parseDuration } from "@tutti/units";
 import { type Form, encodeRequest } from "@tutti/wire";
 import type { InferResult, TensorAnswer } from "./answer.ts";

@@ -1,5 +1,5 @@
 import { type ModelSpec, TuttiError, isModelSpec, variantView } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { ListedModel, ModelRegistry } from "./model-registry.ts";
 
 /** What is asked for under a name: a model, or a variant of a family; of two the newer, as an ingress has it. */

@@ -1,5 +1,5 @@
 /** One call from its first attempt to its one outcome. */
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { type TensorAnswer, readAnswer } from "./answer.ts";

@@ -1,5 +1,5 @@
 import { BUCKET, type ModelSpec, type ModelStatus, leaseKeys } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { micros } from "@tutti/units";
 import { toJson, unpack } from "@tutti/wire";
 import { expect, test } from "vitest";

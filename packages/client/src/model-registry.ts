@@ -16,7 +16,7 @@ import {
   statusWith,
   versionName,
 } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { fromJson, pack, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 

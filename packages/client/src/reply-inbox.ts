@@ -1,4 +1,4 @@
-import type { Delivery, Subscription } from "@tutti/bus";
+import type { Delivery, Subscription } from "@tutti/ports/bus";
 import type { ClientBus } from "./client.ts";
 
 /** The one who waits for an answer. Called exactly once, in the turn in which the answer came. */

@@ -1,5 +1,5 @@
 import { BUCKET, type ModelStatus, TuttiError, percentOf, routeKeys, stateOf } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { instant, micros, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";

@@ -19,7 +19,7 @@ import {
   withPercent,
   withState,
 } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { type Instant, type Micros, instant } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
 import { type ListedModel, ModelRegistry } from "./model-registry.ts";

@@ -3,7 +3,7 @@
  * write then.
  */
 import { TuttiError } from "@tutti/protocol";
-import { type Entry, type Store, type StoreFailure, isStoreFailure } from "@tutti/store";
+import { type Entry, type Store, type StoreFailure, isStoreFailure } from "@tutti/ports/store";
 
 type Call<Result> = (done: (result: Result | StoreFailure) => void) => void;
 

@@ -6,7 +6,7 @@
  *       apart.
  *   F2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
  */
-import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/engine";
+import { type EngineBatch, type RowGroup, type RunOutcome, gatherRows, groupsOf } from "@tutti/ports/engine";
 import {
   BATCH_AXIS,
   type ModelSpec,

@@ -5,7 +5,7 @@
  *   I1. Only models whose largest batch takes QUICK_US at most: nothing else waits longer for this thread.
  *   I2. A run here can hang the thread that would notice it, so the session worker watches: see RunWatch.
  */
-import type { EngineBatch, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { LoadedModel } from "./loaded-model.ts";
 import type { SessionSettings } from "./provider.ts";

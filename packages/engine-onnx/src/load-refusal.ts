@@ -1,6 +1,6 @@
 /** What models and families have in common when they are loaded. */
 import { createHash } from "node:crypto";
-import { externalDataProblem } from "@tutti/engine";
+import { externalDataProblem } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 import type ort from "onnxruntime-node";

@@ -1,4 +1,4 @@
-import type { EngineModel, RunOutcome } from "@tutti/engine";
+import type { EngineModel, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec, Tensor } from "@tutti/protocol";
 import ort from "onnxruntime-node";
 import { afterEach, expect, test, vi } from "vitest";

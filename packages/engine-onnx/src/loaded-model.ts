@@ -5,7 +5,7 @@
  *       costs them not one run each but about two of the whole: under full deferral they have no time to spare.
  *   L2. What `run` returns has exactly one row per item of the batch, in their order.
  */
-import type { EngineBatch, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
 import ort from "onnxruntime-node";
 import { emptyBatch, putRows, rowShape, takeRows } from "./batch-rows.ts";

@@ -1,4 +1,4 @@
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import { afterEach, expect, test } from "vitest";
 import { BATCHES_QUEUED_MAX, startOnnxEngine } from "./index.ts";

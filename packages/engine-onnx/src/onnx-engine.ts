@@ -7,7 +7,7 @@
  *   E3. Batches run one at a time, in the order given, on whichever thread.
  */
 import { Worker } from "node:worker_threads";
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { MODELS_MAX, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import { assert } from "@tutti/units";
 import { InlineModels, mayRunInline } from "./inline-models.ts";

@@ -1,4 +1,4 @@
-import type { EngineBatch } from "@tutti/engine";
+import type { EngineBatch } from "@tutti/ports/engine";
 import {
   BATCH_AXIS,
   type ModelSpec,

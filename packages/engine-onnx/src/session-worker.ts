@@ -4,7 +4,7 @@
  * itself when told to stop.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { assert } from "@tutti/units";
 import ort from "onnxruntime-node";
 import { FamilyModel } from "./family-model.ts";

@@ -2,7 +2,7 @@
  * Checks made by ourselves, because onnxruntime's errors carry no codes, and some mistakes it takes in silence (inputs
  * too many). Each returns what is wrong, or undefined.
  */
-import { type EngineBatch, runSizes } from "@tutti/engine";
+import { type EngineBatch, runSizes } from "@tutti/ports/engine";
 import {
   BATCH_AXIS,
   BATCH_SIZE_MAX,

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { EngineModel } from "@tutti/engine";
+import type { EngineModel } from "@tutti/ports/engine";
 import { type ModelSpec, bucketsOf } from "@tutti/protocol";
 import { micros } from "@tutti/units";
 import { PROBE_MODEL_BASE64 } from "./provider.ts";

@@ -2,7 +2,7 @@
  * What the engine and its session worker say to each other. Every request has an id, and gets exactly one reply with
  * it.
  */
-import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { Provider } from "./provider.ts";
 import type { NoteOptions } from "./run-note.ts";

@@ -1,5 +1,5 @@
 /** Whether a family answers what its models answer one by one: both are run, on the engine that serves. */
-import { type Engine, type EngineBatch, type RunOutcome, gatherRows } from "@tutti/engine";
+import { type Engine, type EngineBatch, type RunOutcome, gatherRows } from "@tutti/ports/engine";
 import { randomBatch, relativeDifference } from "@tutti/engine-onnx";
 import { BATCH_AXIS, type ModelSpec, VARIANT_INPUT, fedInputs, variantView } from "@tutti/protocol";
 

@@ -1,6 +1,6 @@
 /** Models that begin alike → one model that serves them all, checked against each of them (docs/families.md). */
 import type { DesiredModel } from "@tutti/client";
-import { type Engine, type EngineBatch, gatherRows } from "@tutti/engine";
+import { type Engine, type EngineBatch, gatherRows } from "@tutti/ports/engine";
 import { constantTensors, openTrial, randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { Family, type FamilySplit, sha256Of } from "@tutti/onnx-tools";
 import type { BatchLatency } from "@tutti/planning";

@@ -4,7 +4,7 @@
  */
 import { relativeDifference } from "@tutti/engine-onnx";
 import type { Tensor } from "@tutti/protocol";
-import { gatherRows } from "@tutti/engine";
+import { gatherRows } from "@tutti/ports/engine";
 
 export interface RowAxes {
   /** By name of the value. */

@@ -1,10 +1,10 @@
 /**
  * What the gateway does at its bounds (T7): it refuses, forgets the oldest, or says "other"; and nothing else breaks.
  */
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { VAD_AUDIO, demoModel, presentationOf, writeWav } from "@tutti/onnx-tools";
 import { type Heartbeat, TuttiError } from "@tutti/protocol";
-import { noTelemetry } from "@tutti/telemetry";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { actorKey, instant } from "@tutti/units";
 import { readFileSync } from "node:fs";
 import { IncomingMessage } from "node:http";

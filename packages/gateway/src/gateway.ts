@@ -11,7 +11,7 @@ import {
 } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
 import { ScalingAdvised, StatsReported, publicNameOf, stateOf, versionName } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { between } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { Registry } from "prom-client";

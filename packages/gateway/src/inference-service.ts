@@ -1,7 +1,7 @@
 /** What both protocols ask for: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
 import { publicNameOf } from "@tutti/protocol";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import type { Access } from "./auth/access.ts";
 import { type Act, administer, checkAdministrator } from "./auth/administration.ts";
 import type { HttpAnswer } from "./http/answers.ts";

@@ -1,6 +1,6 @@
 import { type DescField, type DescMessage, type MessageShape, create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type GraphProto, ModelProtoSchema, TensorProtoSchema } from "onnx-buf";
-import { externalDataProblem } from "@tutti/engine";
+import { externalDataProblem } from "@tutti/ports/engine";
 import { expect, test } from "vitest";
 import { LEAK_PLACES, ModelFileError, demoModel, demoModelPath, describeModel, generateLeak } from "./index.ts";
 import { readFileSync } from "node:fs";

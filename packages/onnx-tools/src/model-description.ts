@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { fromBinary } from "@bufbuild/protobuf";
 import type { GraphProto, ModelProto, TensorProto, ValueInfoProto } from "onnx-buf";
 import { ModelProtoSchema, TensorProto_DataType } from "onnx-buf";
-import { externalDataProblem } from "@tutti/engine";
+import { externalDataProblem } from "@tutti/ports/engine";
 import { type DataType, TuttiError } from "@tutti/protocol";
 
 /** An axis of a declared shape: its size, the file's name for it, or `?` where the file gives neither. */

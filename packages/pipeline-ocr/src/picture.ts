@@ -2,7 +2,7 @@
 import { type ImageInput, type RgbImage, imageTensor } from "@tutti/onnx-tools";
 import { pixelsOf, withPicture } from "@tutti/onnx-tools/media";
 import { TuttiError } from "@tutti/protocol";
-import type { StepTensor } from "@tutti/steps";
+import type { StepTensor } from "@tutti/ports/steps";
 import sharp from "sharp";
 
 /** A file of more is no picture of text; an ingress takes no more either (REQUEST_BYTES_MAX). */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { StepInput, StepTensor, Tensors } from "@tutti/steps";
+import type { StepInput, StepTensor, Tensors } from "@tutti/ports/steps";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import * as steps from "./steps.ts";

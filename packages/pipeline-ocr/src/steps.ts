@@ -13,7 +13,7 @@ import {
   resolveAsset,
 } from "@tutti/onnx-tools";
 import { TuttiError } from "@tutti/protocol";
-import type { StepInput, StepTensor, Tensors } from "@tutti/steps";
+import type { StepInput, StepTensor, Tensors } from "@tutti/ports/steps";
 import { type Character, readCharacters } from "./ctc.ts";
 import { joined } from "./joined-boxes.ts";
 import { LINE_HEIGHT, columnsOf, cropLine, lineWidth } from "./line-crop.ts";

@@ -7,7 +7,7 @@
  *                                  bottom left as its reader sees them
  */
 import { TuttiError } from "@tutti/protocol";
-import { type Tensors, textOf, textTensor } from "@tutti/steps";
+import { type Tensors, textOf, textTensor } from "@tutti/ports/steps";
 import type { Corners, Point } from "./rectangle.ts";
 
 export interface TextLine {

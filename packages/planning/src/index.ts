@@ -1,5 +1,4 @@
 export * from "./sub-clusters/baselines.ts";
-export * from "./sub-clusters/linear-form.ts";
 export * from "./sub-clusters/local-search.ts";
 export * from "./sub-clusters/problem.ts";
 export * from "./sub-clusters/reasons.ts";

@@ -1,4 +1,4 @@
-import type { LinkMessage } from "@tutti/bus";
+import type { LinkMessage } from "@tutti/ports/bus";
 import type { DataFrame } from "@tutti/wire";
 
 /**

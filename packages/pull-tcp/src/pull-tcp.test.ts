@@ -5,7 +5,7 @@ import { type Server, type Socket, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DataAddress, type PullRequest, TOKEN_BYTES } from "@tutti/protocol";
-import type { DataHandlers, PullOutcome } from "@tutti/pull";
+import type { DataHandlers, PullOutcome } from "@tutti/ports/pull";
 import { actorKey } from "@tutti/units";
 import { type DataFrame, encodeHello, encodePull, encodeResults, encodeWelcome, joinFrame } from "@tutti/wire";
 import fc from "fast-check";

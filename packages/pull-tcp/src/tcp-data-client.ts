@@ -1,7 +1,7 @@
 import { type Socket, connect as connectTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { DataAddress, PullRequest, ResultBatch } from "@tutti/protocol";
-import { type DataPeer, type DirectClient, PendingPulls, type PullOutcome } from "@tutti/pull";
+import { type DataPeer, type DirectClient, PendingPulls, type PullOutcome } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
 import { DATA_FRAME_BYTES_MAX, decodeFrame, encodeHello, encodePull, encodeResults, isFrameFault } from "@tutti/wire";
 import { FrameAssembler } from "./frame-assembler.ts";

@@ -2,7 +2,7 @@ import { type Server, type Socket, createServer } from "node:net";
 import { hostname } from "node:os";
 import { createServer as createTlsServer } from "node:tls";
 import { type DataAddress, type PulledItem, TuttiError } from "@tutti/protocol";
-import { type DataHandlers, type DataServer, PULLS_MAX } from "@tutti/pull";
+import { type DataHandlers, type DataServer, PULLS_MAX } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
 import { type DecodedFrame, decodeFrame, encodeReply, encodeWelcome, isFrameFault } from "@tutti/wire";
 import { FrameAssembler } from "./frame-assembler.ts";

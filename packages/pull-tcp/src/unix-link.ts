@@ -10,7 +10,7 @@
  */
 import { type KeyObject, createPublicKey, randomBytes, sign, verify } from "node:crypto";
 import { type Server, type Socket, connect, createServer } from "node:net";
-import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/bus";
+import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/ports/bus";
 import { FrameSocket } from "./frame-socket.ts";
 import {
   LINK_CHANNELS,

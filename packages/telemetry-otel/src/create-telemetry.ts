@@ -1,5 +1,5 @@
 import type { SpanExporter } from "@opentelemetry/sdk-trace";
-import { type Fields, type Telemetry, passingTracer } from "@tutti/telemetry";
+import { type Fields, type Telemetry, passingTracer } from "@tutti/ports/telemetry";
 import type { Traces } from "./otlp-traces.ts";
 import { type LogLevel, type LogOptions, isLogLevel, openLog } from "./pino-logger.ts";
 

@@ -16,7 +16,7 @@ import {
   SamplingDecision,
   TraceIdRatioBasedSampler,
 } from "@opentelemetry/sdk-trace";
-import type { Fields, Span, SpanContext, SpanOptions, Tracer } from "@tutti/telemetry";
+import type { Fields, Span, SpanContext, SpanOptions, Tracer } from "@tutti/ports/telemetry";
 import type { Instant } from "@tutti/units";
 import { redactFields, redactText } from "./redaction.ts";
 

@@ -2,7 +2,7 @@ import { DiagLogLevel, diag } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AlwaysOnSampler, BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
-import type { Logger, Tracer } from "@tutti/telemetry";
+import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import type { TelemetryOptions } from "./create-telemetry.ts";
 import { ChosenIds, OtelTracer } from "./otel-tracer.ts";
 

@@ -1,4 +1,4 @@
-import type { Fields, Logger } from "@tutti/telemetry";
+import type { Fields, Logger } from "@tutti/ports/telemetry";
 import { type DestinationStream, type Logger as Pino, pino } from "pino";
 import pretty from "pino-pretty";
 import { redactFields, redactText } from "./redaction.ts";

@@ -1,4 +1,4 @@
-import type { Fields } from "@tutti/telemetry";
+import type { Fields } from "@tutti/ports/telemetry";
 
 export const CENSORED = "[redacted]";
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import { instant } from "@tutti/units";
 import { type Collector, startCollector } from "../fixtures/otlp-collector.ts";
 import { KEPT_PER_SECOND } from "./otel-tracer.ts";

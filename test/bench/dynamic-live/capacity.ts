@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rowBuffer } from "@tutti/actors";
-import type { Engine, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Engine, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
 import { completeSpec, describeModel, draftModel } from "@tutti/onnx-tools";
 import type { ModelSpec } from "@tutti/protocol";

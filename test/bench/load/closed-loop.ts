@@ -1,6 +1,6 @@
 import { LatencyHistogram } from "@tutti/bench";
-import type { Bus, Delivery } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus, Delivery } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { type Micros, Prng, after, micros } from "@tutti/units";
 

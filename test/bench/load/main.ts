@@ -10,7 +10,7 @@
  */
 import { parseArgs } from "node:util";
 import { connectNats } from "@tutti/bus-nats";
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { type Micros, parseDuration, seconds } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 import { ClosedLoop } from "./closed-loop.ts";

@@ -3,8 +3,8 @@
  * read.
  */
 import { type LoadStream, NatsTarget, runTrial } from "@tutti/bench";
-import type { Bus } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { type Micros, formatDuration, micros } from "@tutti/units";
 
 export interface LoadOptions {

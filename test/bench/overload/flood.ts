@@ -7,8 +7,8 @@ import {
   type Sent,
   createArrivals,
 } from "@tutti/bench";
-import type { Bus } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { type Instant, type Micros, assert, millis, seconds } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 

@@ -3,7 +3,7 @@
  * begins, and its report.
  */
 import { connectNats } from "@tutti/bus-nats";
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { Flood, type FloodPlan } from "./flood.ts";
 
 const [url = "", plan = "{}"] = process.argv.slice(2);

@@ -12,7 +12,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Engine, RunOutcome } from "@tutti/engine";
+import type { Engine, RunOutcome } from "@tutti/ports/engine";
 import { randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { type ModelConfig, demoModel, demoModelPath, describeModel, draftModel, generateMlp } from "@tutti/onnx-tools";
 import { LatencyTable } from "@tutti/profile";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EngineBatch, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { LatencyTable } from "@tutti/profile";
 import type { ModelSpec } from "@tutti/protocol";
 import { micros } from "@tutti/units";

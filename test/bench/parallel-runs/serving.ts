@@ -3,7 +3,7 @@
  * lane with every model is an executor as it is (docs/architecture.md, T4); a lane for each model is every model at
  * once on the same cores.
  */
-import type { Engine, RunOutcome } from "@tutti/engine";
+import type { Engine, RunOutcome } from "@tutti/ports/engine";
 import { randomBatch } from "@tutti/engine-onnx";
 import type { LatencyTable } from "@tutti/profile";
 import type { ModelSpec } from "@tutti/protocol";

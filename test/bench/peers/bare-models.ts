@@ -1,5 +1,5 @@
 /** What the bare server runs: an ONNX session, or the wait that emulates one. */
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { after, micros } from "@tutti/units";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 import type { ServedModel } from "./served-models.ts";

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { runTrial } from "@tutti/bench";
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { millis, seconds } from "@tutti/units";
 import { readArguments } from "../arguments.ts";
 import { requestOf } from "../peers/requests.ts";

@@ -73,7 +73,7 @@ export function configurationReference(): string {
       Object.entries(ENVIRONMENT).map(([name, text]) => [`\`${name}\``, text]),
     ),
     "## Elsewhere",
-    "- Pipelines: [packages/pipelines](../../packages/pipelines/README.md)\n- Emulated models and accelerators (`--emulate`): [packages/engine](../../packages/engine/README.md)\n- Scenarios of the simulator: [docs/simulator.md](../simulator.md)\n- Inputs of `tutti plan`: [docs/planning.md](../planning.md)\n- Credentials, users and TLS: [docs/security.md](../security.md)",
+    "- Pipelines: [packages/pipelines](../../packages/pipelines/README.md)\n- Emulated models and accelerators (`--emulate`): [packages/ports/src/engine](../../packages/ports/src/engine/README.md)\n- Scenarios of the simulator: [docs/simulator.md](../simulator.md)\n- Inputs of `tutti plan`: [docs/planning.md](../planning.md)\n- Credentials, users and TLS: [docs/security.md](../security.md)",
   ].join("\n\n");
 }
 

@@ -2,7 +2,7 @@
  * Open-loop load: requests leave when their time has come, whatever became of earlier ones, and every answer to each is
  * kept.
  */
-import type { Bus, Delivery } from "@tutti/bus";
+import type { Bus, Delivery } from "@tutti/ports/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";

@@ -3,7 +3,7 @@
  * which ingress told a batcher of which request (unless a link or their own process carries that), and how many each
  * has taken and answered. It says nothing to anybody.
  */
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { Heartbeat, RequestArrived, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";

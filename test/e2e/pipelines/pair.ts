@@ -1,4 +1,4 @@
-import type { StageRequestsKept, StepInput, Tensors } from "@tutti/steps";
+import type { StageRequestsKept, StepInput, Tensors } from "@tutti/ports/steps";
 
 const four = (name: string, values: ArrayLike<number>): Tensors => ({
   [name]: { type: "FP32", dims: [1, 4], data: Float32Array.from(values) },

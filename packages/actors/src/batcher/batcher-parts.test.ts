@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import type { ModelSpec, ModelStatus } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, Prng, actorKey, after, instant, micros, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { Catalog, type CatalogModel } from "../catalog.ts";

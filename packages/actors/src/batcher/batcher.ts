@@ -5,7 +5,7 @@
  *   B2. An arrival that was lost on the way is noticed by its number and asked for; a repeated one is dropped.
  *   B3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
  */
-import type { Alarm, Stop } from "@tutti/clock";
+import type { Alarm, Stop } from "@tutti/ports/clock";
 import {
   ArrivalsMissed,
   BUCKET,

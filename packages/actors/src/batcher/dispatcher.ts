@@ -8,8 +8,8 @@ import {
   SamplesWanted,
   codeNumber,
 } from "@tutti/protocol";
-import type { Clock } from "@tutti/clock";
-import { signToken } from "@tutti/pull";
+import type { Clock } from "@tutti/ports/clock";
+import { signToken } from "@tutti/ports/pull";
 import type { Candidate, DispatchedBatch, Grant, ModelEffects, Request } from "@tutti/scheduling";
 import {
   type ActorKey,

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { type ActorKey, Prng, actorKey, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { MODEL_LOAD, type OwnedModel } from "./balance.ts";

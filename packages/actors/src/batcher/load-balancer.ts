@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { ALWAYS, type ActorKey, type Instant, type Micros, NEVER, after, seconds } from "@tutti/units";
 import { type Loads, type OwnedModel, legaciesOf, moveThatPays, sharesOf } from "./balance.ts";
 

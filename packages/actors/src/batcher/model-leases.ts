@@ -1,6 +1,6 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { type ActorKey, type Instant, type Micros, NEVER, after } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";

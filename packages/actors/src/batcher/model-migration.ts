@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 

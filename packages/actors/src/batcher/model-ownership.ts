@@ -1,7 +1,7 @@
 /**
  * Which models this batcher holds: when it may be given any, what it takes, what it hands on, and when it may leave.
  */
-import type { Alarm } from "@tutti/clock";
+import type { Alarm } from "@tutti/ports/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";

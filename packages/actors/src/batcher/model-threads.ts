@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import {
   type ModelOffered,
   type ModelSpec,

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import type { Candidate } from "@tutti/scheduling";
 import { type ActorKey, type GpuId, type Instant, instant, micros, threadId } from "@tutti/units";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { IndexedHeap } from "@tutti/collections";
 import type { Candidate, Grant } from "@tutti/scheduling";
 import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";

@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { type ModelSpec, RequestsShed, SHARE_CLASSES_MAX, SharesTold, sharesProblem } from "@tutti/protocol";
 import type { ShareRules } from "@tutti/scheduling";
 import { type ActorKey, type ThreadId, millis } from "@tutti/units";

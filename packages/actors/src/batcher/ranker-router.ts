@@ -1,6 +1,6 @@
 import { CandidateOffered } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Clock } from "@tutti/clock";
+import type { Store } from "@tutti/ports/store";
+import type { Clock } from "@tutti/ports/clock";
 import type { Grant, ModelEvent } from "@tutti/scheduling";
 import type { ActorKey } from "@tutti/units";
 import { type Leader, LeaderWatch } from "../leader.ts";

@@ -1,5 +1,5 @@
-import type { Clock, Stop } from "@tutti/clock";
-import type { Logger } from "@tutti/telemetry";
+import type { Clock, Stop } from "@tutti/ports/clock";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, NEVER, after, earlier, later, millis, seconds } from "@tutti/units";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 

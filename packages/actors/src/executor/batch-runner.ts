@@ -2,11 +2,11 @@
  * Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2
  * and X3 of the executor.
  */
-import type { Clock } from "@tutti/clock";
-import type { RunOutcome } from "@tutti/engine";
+import type { Clock } from "@tutti/ports/clock";
+import type { RunOutcome } from "@tutti/ports/engine";
 import { type BatchDispatched, BatchFinished, type PulledItem } from "@tutti/protocol";
-import type { DataClient } from "@tutti/pull";
-import type { Tracer } from "@tutti/telemetry";
+import type { DataClient } from "@tutti/ports/pull";
+import type { Tracer } from "@tutti/ports/telemetry";
 import {
   type ActorKey,
   type BatchId,

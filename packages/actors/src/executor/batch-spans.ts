@@ -1,6 +1,6 @@
 /** The spans of a batch: why it started when it did, with whom, and where its time went. */
 import { type BatchDispatched, threadName } from "@tutti/protocol";
-import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/telemetry";
+import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, bucketOf } from "@tutti/units";
 import { formatBatchTrace } from "../batch-trace.ts";
 import type { Run } from "./run.ts";

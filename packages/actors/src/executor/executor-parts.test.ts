@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { BatchDispatched, ModelSpec, Tensor } from "@tutti/protocol";
 import { type GpuId, type Instant, type ThreadId, actorKey, between, instant, micros } from "@tutti/units";
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { BatchBuffer, rowOfOutput } from "./batch-buffer.ts";
 import { Fence } from "./fence.ts";
 import { GpuSlot } from "./gpu-slot.ts";

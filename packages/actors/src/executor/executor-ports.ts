@@ -1,7 +1,7 @@
 /** What an executor is given. */
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import type { ModelSpec, Strike } from "@tutti/protocol";
-import type { DataClient } from "@tutti/pull";
+import type { DataClient } from "@tutti/ports/pull";
 import type { GpuId, Micros } from "@tutti/units";
 import type { ActorConfig, ActorPorts } from "../ports.ts";
 

@@ -9,8 +9,8 @@
  *   X4. An engine that hangs or reports a fault ends this executor: goodbye first, then whose fault it was, then the
  *       process.
  */
-import type { Stop } from "@tutti/clock";
-import type { Engine } from "@tutti/engine";
+import type { Stop } from "@tutti/ports/clock";
+import type { Engine } from "@tutti/ports/engine";
 import {
   BATCH_REFUSALS,
   BatchAsked,

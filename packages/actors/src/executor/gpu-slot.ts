@@ -1,4 +1,4 @@
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later, micros, millis } from "@tutti/units";
 
 /** Differences below this are not worth a message to the ranker. */

@@ -13,8 +13,8 @@
  *   AR5. Of the samples of a model some run twice: how much the time of one request varies by itself can't be seen
  *        otherwise. One whose inputs are declared to vary is known to be dynamic, and needs none.
  */
-import type { Alarm, Clock } from "@tutti/clock";
-import type { RunOutcome } from "@tutti/engine";
+import type { Alarm, Clock } from "@tutti/ports/clock";
+import type { RunOutcome } from "@tutti/ports/engine";
 import {
   ALONE_TOLD_MAX,
   AloneMeasured,

@@ -1,7 +1,7 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, type ModelFaults, type Strike, faultKeys } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { type Micros, actorKey, after, gpuId, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import { beforeEach, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import {
   BUCKET,
   type ModelFaults,
@@ -8,8 +8,8 @@ import {
   faultKeys,
   withStrike,
 } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, after, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
 import type { LastRun } from "./executor.ts";

@@ -1,8 +1,8 @@
-import { VirtualClock } from "@tutti/clock";
-import type { Engine, LoadOutcome } from "@tutti/engine";
+import { VirtualClock } from "@tutti/ports/clock";
+import type { Engine, LoadOutcome } from "@tutti/ports/engine";
 import type { ModelSpec, ModelStatus } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { type Micros, after, millis, seconds } from "@tutti/units";
 import { beforeEach, expect, test } from "vitest";
 import type { CatalogModel } from "../catalog.ts";

@@ -1,8 +1,8 @@
-import type { Clock } from "@tutti/clock";
-import type { Engine, LoadOutcome } from "@tutti/engine";
+import type { Clock } from "@tutti/ports/clock";
+import type { Engine, LoadOutcome } from "@tutti/ports/engine";
 import { type ModelReported, type ModelSpec, memoryOf } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, NEVER, after, millis } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
 import { runWarm } from "./warm-runs.ts";

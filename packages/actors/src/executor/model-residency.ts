@@ -1,7 +1,7 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { MEMORY_UNBOUNDED, memoryOf } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type GpuId, type Instant, type Micros, after, formatBytes, micros, millis } from "@tutti/units";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 import { PlacementWatcher } from "../placement-watcher.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { VirtualClock } from "@tutti/clock";
-import type { Engine } from "@tutti/engine";
+import { VirtualClock } from "@tutti/ports/clock";
+import type { Engine } from "@tutti/ports/engine";
 import type { ModelSpec, ProfileMeasured } from "@tutti/protocol";
 import { type GpuId, after, actorKey, micros, millis, seconds } from "@tutti/units";
 import { GpuSlot } from "./gpu-slot.ts";

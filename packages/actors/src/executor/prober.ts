@@ -1,4 +1,4 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { ModelSpec, ProfileMeasured, ProfileWanted } from "@tutti/protocol";
 import { type Instant, type Micros, Prng, after, before, micros, millis, seconds } from "@tutti/units";
 import type { GpuSlot } from "./gpu-slot.ts";

@@ -1,6 +1,6 @@
 import { GpuAsked, GpuFreed, GpuJoined, type GpuState, type Heartbeat } from "@tutti/protocol";
-import type { Clock } from "@tutti/clock";
-import type { Store } from "@tutti/store";
+import type { Clock } from "@tutti/ports/clock";
+import type { Store } from "@tutti/ports/store";
 import type { ActorKey, GpuId, Instant } from "@tutti/units";
 import { type Leader, LeaderWatch } from "../leader.ts";
 import type { ActorRuntime } from "../actor-runtime.ts";

@@ -7,8 +7,8 @@ import {
   codeNumber,
   variantView,
 } from "@tutti/protocol";
-import type { Alarm } from "@tutti/clock";
-import type { RunOutcome } from "@tutti/engine";
+import type { Alarm } from "@tutti/ports/clock";
+import type { RunOutcome } from "@tutti/ports/engine";
 import type { CatalogModel } from "../catalog.ts";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";

@@ -1,4 +1,4 @@
-import type { RunOutcome } from "@tutti/engine";
+import type { RunOutcome } from "@tutti/ports/engine";
 import type { SamplesWanted } from "@tutti/protocol";
 import type { Instant, Micros, ThreadId } from "@tutti/units";
 

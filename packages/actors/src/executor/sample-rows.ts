@@ -1,6 +1,6 @@
 import { type ModelSpec, variantView } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { decodeTensors, fillRow, unpack } from "@tutti/wire";
 
 /**

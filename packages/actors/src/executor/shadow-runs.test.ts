@@ -1,4 +1,4 @@
-import type { RunOutcome } from "@tutti/engine";
+import type { RunOutcome } from "@tutti/ports/engine";
 import {
   BUCKET,
   type ModelSpec,
@@ -8,8 +8,8 @@ import {
   routeKeys,
   threadOf,
 } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { actorKey, instant, micros } from "@tutti/units";
 import { encodeTensors, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";

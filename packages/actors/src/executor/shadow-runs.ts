@@ -7,7 +7,7 @@
  *   SR2. A copy is of an answered request: the outputs that it is compared with are those that were sent.
  *   SR3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
  */
-import type { RunOutcome } from "@tutti/engine";
+import type { RunOutcome } from "@tutti/ports/engine";
 import {
   type ModelSpec,
   type PulledItem,
@@ -19,8 +19,8 @@ import {
   threadOf,
   versionName,
 } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, bucketOf } from "@tutti/units";
 import { decodeTensors } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";

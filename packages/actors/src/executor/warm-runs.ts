@@ -1,4 +1,4 @@
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { type ModelSpec, variantCount, writeVariant } from "@tutti/protocol";
 import { Prng, seconds } from "@tutti/units";
 import { batchSizesOf } from "../profiler/profile-plan.ts";

@@ -1,5 +1,5 @@
-import { VirtualClock } from "@tutti/clock";
-import type { Engine, EngineBatch, RunOutcome } from "@tutti/engine";
+import { VirtualClock } from "@tutti/ports/clock";
+import type { Engine, EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import type { ProfilePoints } from "@tutti/protocol";
 import { type Micros, after, gpuId, micros, millis, seconds } from "@tutti/units";
 import { beforeEach, expect, test } from "vitest";

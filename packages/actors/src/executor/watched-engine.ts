@@ -8,8 +8,8 @@
  *       whole deadline begins anew.
  *   W3. `onDead` is called once; from then on nobody hears of any run or load.
  */
-import type { Alarm, Clock } from "@tutti/clock";
-import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/engine";
+import type { Alarm, Clock } from "@tutti/ports/clock";
+import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec, ProfilePoints } from "@tutti/protocol";
 import {
   type GpuId,

@@ -1,5 +1,5 @@
 import { threadOf } from "@tutti/protocol";
-import { type Span, formatTraceparent } from "@tutti/telemetry";
+import { type Span, formatTraceparent } from "@tutti/ports/telemetry";
 import { ALWAYS, type Instant, type RequestSeq } from "@tutti/units";
 import { type Form, fnv1a } from "@tutti/wire";
 import type { CatalogModel, ModelLease } from "../catalog.ts";
@@ -36,7 +36,10 @@ export interface Accepted extends Pick<PendingRequest, "publisherId" | "wanted" 
 }
 
 /** A request as it is held, told to nobody yet. Field by field: spreading takes three times as long. */
-export function pendingRequestOf(accepted: Accepted, place: { readonly seq: RequestSeq; readonly slot: number }): PendingRequest {
+export function pendingRequestOf(
+  accepted: Accepted,
+  place: { readonly seq: RequestSeq; readonly slot: number },
+): PendingRequest {
   const { arrival } = accepted;
   const { model, timing, span } = arrival;
   return {

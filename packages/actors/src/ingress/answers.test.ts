@@ -1,5 +1,5 @@
-import { InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { HEADER, TuttiError } from "@tutti/protocol";
 import { after, instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";

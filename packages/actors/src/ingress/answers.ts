@@ -1,5 +1,5 @@
-import type { Bus } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Bus } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { CONTENT, HEADER, TuttiError, errorBody, publicNameOf } from "@tutti/protocol";
 import { type Form, encodeAnswer, toJson } from "@tutti/wire";
 import { UnackedReplies } from "./unacked-replies.ts";

@@ -1,5 +1,5 @@
 import type { BatchDispatched } from "@tutti/protocol";
-import { signToken } from "@tutti/pull";
+import { signToken } from "@tutti/ports/pull";
 import { type BatchId, type RequestSeq, type ThreadId, actorKey, instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { carrierOf } from "./batch-carrier.ts";

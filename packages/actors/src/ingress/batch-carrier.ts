@@ -1,5 +1,5 @@
 import { type BatchDispatched, type DataAddress, TOKEN_BYTES } from "@tutti/protocol";
-import type { DataServer } from "@tutti/pull";
+import type { DataServer } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
 import type { TensorServer } from "./tensor-server.ts";
 

@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { REPLY_BYTES_MAX, TuttiError, isName } from "@tutti/protocol";
 import { fnv1a } from "@tutti/wire";
 import { mayReply } from "./admission.ts";

@@ -6,9 +6,9 @@
  *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
  *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
  */
-import type { Delivery, DeliverySubscription, Subscription } from "@tutti/bus";
-import type { Alarm, Stop } from "@tutti/clock";
-import { type Decoder, inlineDecoder } from "@tutti/decode";
+import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
+import type { Alarm, Stop } from "@tutti/ports/clock";
+import { type Decoder, inlineDecoder } from "@tutti/ports/decode";
 import {
   APP_BYTES_MAX,
   APP_REQUESTS_MAX,
@@ -23,7 +23,7 @@ import {
   codeOfNumber,
 } from "@tutti/protocol";
 import { DelayEstimator } from "@tutti/profile";
-import type { DataHandlers } from "@tutti/pull";
+import type { DataHandlers } from "@tutti/ports/pull";
 import {
   type ActorKey,
   type Instant,
@@ -92,6 +92,9 @@ const USED_WITHIN = seconds(1);
  * them.
  */
 const ANSWERED_WITHIN = millis(50);
+/** d_resp: the delay from the end of a run to its answer. */
+const respondDelay = (floor: Micros): DelayEstimator =>
+  new DelayEstimator({ floor, quantile: 0.95, window: seconds(10), capTimes: 5 });
 const NO_WARMUP: Warmup = { perSecond: 0, time: micros(0) };
 
 class Ingress implements Actor {
@@ -136,12 +139,7 @@ class Ingress implements Actor {
       appBytesMax: config.appBytesMax ?? APP_BYTES_MAX,
     });
     this.#answers = new Answers(ports.answers ?? ports.bulk, ports.clock);
-    this.#respond = new DelayEstimator({
-      floor: config.respondFloor,
-      quantile: 0.95,
-      window: seconds(10),
-      capTimes: 5,
-    });
+    this.#respond = respondDelay(config.respondFloor);
     this.#cancels = new CancellationHandler(config.replyScope, (held) => this.#cancel(held));
     this.#warmUp = this.#createWarmUp();
     const secret = ports.randomBytes(32);

@@ -1,4 +1,4 @@
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import {
   HEADER,
   type InferRequest,

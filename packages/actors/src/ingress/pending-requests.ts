@@ -2,7 +2,7 @@ import type { CatalogModel } from "../catalog.ts";
 import { IdentityIndex, IndexedHeap } from "@tutti/collections";
 import type { Form } from "@tutti/wire";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
-import type { Span } from "@tutti/telemetry";
+import type { Span } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, assert } from "@tutti/units";
 
 /** A request that was accepted and not yet answered. The ingress is the arbiter of its fate (T1). */

@@ -1,7 +1,7 @@
-import { VirtualClock } from "@tutti/clock";
-import type { Decoder } from "@tutti/decode";
+import { VirtualClock } from "@tutti/ports/clock";
+import type { Decoder } from "@tutti/ports/decode";
 import type { TuttiError } from "@tutti/protocol";
-import { noTelemetry } from "@tutti/telemetry";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { instant, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { CatalogModel } from "../catalog.ts";

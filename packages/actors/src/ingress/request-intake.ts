@@ -1,9 +1,9 @@
 /** From what came in to a request that can be held, or to the error that says why not. */
-import type { Delivery } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
-import type { Decoded, Decoder } from "@tutti/decode";
+import type { Delivery } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
+import type { Decoded, Decoder } from "@tutti/ports/decode";
 import { HEADER, REQUEST_BYTES_MAX, TuttiError, threadOf } from "@tutti/protocol";
-import type { Logger, Tracer } from "@tutti/telemetry";
+import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import type { Micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";

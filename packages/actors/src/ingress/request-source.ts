@@ -2,8 +2,8 @@
  * What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT
  * where it can't be.
  */
-import type { Delivery } from "@tutti/bus";
-import type { DecodeJob, Decoded, Decoder } from "@tutti/decode";
+import type { Delivery } from "@tutti/ports/bus";
+import type { DecodeJob, Decoded, Decoder } from "@tutti/ports/decode";
 import { HEADER, type ModelSpec, type Tensor, type TuttiError } from "@tutti/protocol";
 import { type Instant, type Micros, instant } from "@tutti/units";
 import { type Form, fillRow } from "@tutti/wire";

@@ -1,6 +1,6 @@
 /** The trace of one request, as its ingress knows it: the whole of it, since whoever ran it told when it did what. */
 import type { ResultBatch, TuttiError } from "@tutti/protocol";
-import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/telemetry";
+import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
 import { type BatchTrace, parseBatchTrace } from "../batch-trace.ts";
 import type { ModelLease } from "../catalog.ts";
@@ -85,7 +85,11 @@ export interface RequestEnd {
   readonly results: ResultBatch | undefined;
 }
 
-export function endRequestSpan(tracer: Tracer, held: PendingRequest, { error, heardAt, now, results }: RequestEnd): void {
+export function endRequestSpan(
+  tracer: Tracer,
+  held: PendingRequest,
+  { error, heardAt, now, results }: RequestEnd,
+): void {
   const { span } = held;
   if (span === undefined) return;
   const late = now > held.deadline;

@@ -1,4 +1,4 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { RequestsShed, SHARE_CLASSES_MAX, SharesTold, TuttiError } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
 import type { ActorRuntime } from "../actor-runtime.ts";

@@ -1,5 +1,5 @@
 import { type PullRequest, type PulledItem, type ResultBatch, codeNumber } from "@tutti/protocol";
-import { signToken } from "@tutti/pull";
+import { signToken } from "@tutti/ports/pull";
 import {
   type ActorKey,
   type BatchId,
@@ -31,7 +31,10 @@ function ingress() {
       row: new Uint8Array([seq]),
       traceparent: "",
     };
-    pending.add({ ...request, batch: 0, executor: 0, pulls: 0, earlierBatch: 0 } as unknown as PendingRequest, instant(1));
+    pending.add(
+      { ...request, batch: 0, executor: 0, pulls: 0, earlierBatch: 0 } as unknown as PendingRequest,
+      instant(1),
+    );
   }
   const tensorServer = createTensorServer({
     pending,

@@ -1,6 +1,6 @@
 import type { PullRequest, PulledItem, ResultBatch, ResultItem } from "@tutti/protocol";
 import { TuttiError, codeNumber, codeOfNumber } from "@tutti/protocol";
-import { type DataHandlers, verifyToken } from "@tutti/pull";
+import { type DataHandlers, verifyToken } from "@tutti/ports/pull";
 import type { ActorKey, BatchId } from "@tutti/units";
 import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
 import type { IngressFigures } from "./ingress-figures.ts";
@@ -33,7 +33,10 @@ export interface TensorServer extends DataHandlers {
  */
 export function createTensorServer(options: TensorServerOptions): TensorServer {
   const { pending, secret, figures } = options;
-  const take = (pull: PullRequest, may: (held: PendingRequest, pull: PullRequest) => boolean): readonly PulledItem[] => {
+  const take = (
+    pull: PullRequest,
+    may: (held: PendingRequest, pull: PullRequest) => boolean,
+  ): readonly PulledItem[] => {
     const executor = pull.executor as ActorKey;
     const batcher = pull.batcher as ActorKey;
     const items = new Array<PulledItem>(pull.seqs.length);
@@ -104,7 +107,8 @@ const isSamePull = (held: PendingRequest, { batchId, executor, token }: PullRequ
 const mayPull = (held: PendingRequest, pull: PullRequest): boolean =>
   isSamePull(held, pull) ? held.pulls < PULLS_MAX : !wasPulledEarlierBy(held, pull);
 
-const mayPullAgain = (held: PendingRequest, pull: PullRequest): boolean => isSamePull(held, pull) && held.pulls < PULLS_MAX;
+const mayPullAgain = (held: PendingRequest, pull: PullRequest): boolean =>
+  isSamePull(held, pull) && held.pulls < PULLS_MAX;
 
 /**
  * A request that was put back and dispatched again may be answered by either batch: the first result wins.

@@ -1,5 +1,5 @@
-import { type Delivery, InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { type Delivery, InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { after, instant, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { AWAY_MAX, UnackedReplies } from "./unacked-replies.ts";

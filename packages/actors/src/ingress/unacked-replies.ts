@@ -1,5 +1,5 @@
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
-import type { Clock, Stop } from "@tutti/clock";
+import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { ALWAYS, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 
 /**

@@ -11,8 +11,8 @@ import {
   versionName,
   versionsOf,
 } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import type { Catalog, CatalogModel } from "../catalog.ts";
 import { RouteWatcher } from "../route-watcher.ts";
 import { quarantineError, servingModel } from "./admission.ts";

@@ -1,5 +1,5 @@
-import type { Delivery } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import type { Delivery } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { HEADER, type ModelSpec } from "@tutti/protocol";
 import { actorKey, after, micros, millis, seconds } from "@tutti/units";
 import { decodeRequest, formOf } from "@tutti/wire";

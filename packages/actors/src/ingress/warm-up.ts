@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, micros, millis } from "@tutti/units";
 import type { CatalogModel } from "../catalog.ts";
 import { OwnRequest } from "./own-request.ts";

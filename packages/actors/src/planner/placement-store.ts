@@ -1,6 +1,6 @@
 import { BUCKET, PLACEMENT_KEY, type PlanReport, type Placement, REPORT_KEY, isPlacement } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { fromJson, toJson } from "@tutti/wire";
 
 export interface PlacementStoreOptions {

@@ -10,8 +10,8 @@
  *   PN4. Nothing is decided before everybody had the time to be heard.
  *   PN5. Of several planners one decides (duty.ts). The others know what it knows.
  */
-import type { DeliverySubscription } from "@tutti/bus";
-import type { Stop } from "@tutti/clock";
+import type { DeliverySubscription } from "@tutti/ports/bus";
+import type { Stop } from "@tutti/ports/clock";
 import { type PlacementPlan, isSamePlace, planPlacement } from "@tutti/planning/live";
 import { ExecutorInventory, ScalingAdvised, StatsReported } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, between, millis, seconds } from "@tutti/units";

@@ -24,8 +24,8 @@ import {
   withPercent,
   withState,
 } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, modelNumberOf } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../catalog.ts";

@@ -3,7 +3,7 @@
  * live runs. It can be restarted at any time: everything it decided stands in the store, and serving goes on with the
  * last profile. Of several one is at work (duty.ts).
  */
-import type { Stop } from "@tutti/clock";
+import type { Stop } from "@tutti/ports/clock";
 import {
   BUCKET,
   BatchFinished,
@@ -13,7 +13,7 @@ import {
   ProfileMeasured,
   ProfileWanted,
 } from "@tutti/protocol";
-import { isStoreFailure } from "@tutti/store";
+import { isStoreFailure } from "@tutti/ports/store";
 import {
   type ActorKey,
   type Instant,

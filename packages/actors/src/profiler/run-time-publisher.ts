@@ -1,4 +1,4 @@
-import type { Clock, Stop } from "@tutti/clock";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { LatencyTable, RunTimeStats, isNews } from "@tutti/profile";
 import {
   AloneMeasured,
@@ -9,7 +9,7 @@ import {
   type ModelRunTimes,
   runTimesKeys,
 } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
 import {
   type Instant,
   type Micros,

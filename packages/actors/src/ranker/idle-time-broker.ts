@@ -1,4 +1,4 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { IdleAsked, IdleGiven } from "@tutti/protocol";
 import { type Grant, type RankThread, giveIdleTime, idleDelayOf } from "@tutti/scheduling";
 import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/units";

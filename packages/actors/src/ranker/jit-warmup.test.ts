@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { CandidateOffered, GpuFreed, Heartbeat, subjectsOf } from "@tutti/protocol";
 import { after, micros, millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

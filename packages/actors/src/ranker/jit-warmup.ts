@@ -6,11 +6,11 @@
  *   RH1. What V8 compiled for one kind of object or number it throws away when another comes, which is when it matters.
  *        So the clock is the spare's own, and keys, instants and heartbeats are such as there are in a cluster.
  */
-import { InMemoryNetwork } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { after, millis, seconds } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { after, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { createRanker } from "./ranker.ts";

@@ -1,4 +1,4 @@
-import type { Alarm, Clock, Stop } from "@tutti/clock";
+import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import { type Micros, after, millis } from "@tutti/units";
 import type { Actor, ActorConfig, ActorPorts } from "../ports.ts";
 import { warmUpLead } from "./jit-warmup.ts";

@@ -1,5 +1,5 @@
-import { InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import { type Micros, actorKey, after, between, micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import { LeaderFailureDetector } from "./leader-failure-detector.ts";

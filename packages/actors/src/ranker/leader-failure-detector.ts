@@ -1,5 +1,5 @@
-import type { Bus, Subscription } from "@tutti/bus";
-import type { Clock, Stop } from "@tutti/clock";
+import type { Bus, Subscription } from "@tutti/ports/bus";
+import type { Clock, Stop } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, ALWAYS, after, before, micros, millis } from "@tutti/units";
 
 /** Who leads, as the lease says. */

@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { micros, millis } from "@tutti/units";
 import { expect, test } from "vitest";
 import { LeaderStepDown } from "./leader-step-down.ts";

@@ -1,4 +1,4 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { after, millis } from "@tutti/units";
 
 export interface LeaderStepDownOptions {

@@ -1,7 +1,7 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
-import { InMemoryStore, type Store } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore, type Store } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { type ActorKey, type Micros, actorKey, after, micros, millis } from "@tutti/units";
 import { fromJson, toJson } from "@tutti/wire";
 import { describe, expect, test } from "vitest";

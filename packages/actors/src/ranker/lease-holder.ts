@@ -1,7 +1,7 @@
-import type { Alarm, Clock, Stop } from "@tutti/clock";
+import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import { BUCKET, leaseKeys } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger, Tracer } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { toJson } from "@tutti/wire";
 import { rankerIn } from "../ranker-lease.ts";

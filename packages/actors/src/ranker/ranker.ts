@@ -12,8 +12,8 @@
  *       (docs/architecture.md, 8).
  *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
  */
-import type { Subscription } from "@tutti/bus";
-import type { Alarm, Stop } from "@tutti/clock";
+import type { Subscription } from "@tutti/ports/bus";
+import type { Alarm, Stop } from "@tutti/ports/clock";
 import {
   CandidateOffered,
   ExecutorLost,

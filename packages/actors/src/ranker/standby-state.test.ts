@@ -1,4 +1,4 @@
-import { VirtualClock } from "@tutti/clock";
+import { VirtualClock } from "@tutti/ports/clock";
 import {
   type CandidateOffered,
   type GpuState,

@@ -1,5 +1,5 @@
 import { type CandidateOffered, type GpuFreed, type GpuState, LEAD_EXPECTED_FOR, LeadExpected } from "@tutti/protocol";
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { ALWAYS, type ActorKey, GPUS_MAX, type GpuId, type Instant, type ThreadId, after } from "@tutti/units";
 import type { ActorRuntime } from "../actor-runtime.ts";
 import { THREADS_MAX } from "./candidate-owners.ts";

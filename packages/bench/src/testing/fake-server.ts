@@ -1,5 +1,5 @@
 /** A server in virtual time, for tests: says of each request how long its answer takes, and what else becomes of it. */
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import { type Micros, after } from "@tutti/units";
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "../target.ts";
 

@@ -1,5 +1,5 @@
 /** A clock of a process that does something else for a while, for tests: what falls due meanwhile fires afterwards. */
-import type { Alarm, Clock, Stop } from "@tutti/clock";
+import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import type { Instant, Micros } from "@tutti/units";
 
 export class StallingClock implements Clock {

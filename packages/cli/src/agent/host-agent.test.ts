@@ -1,4 +1,4 @@
-import { type Bus, InMemoryNetwork } from "@tutti/bus";
+import { type Bus, InMemoryNetwork } from "@tutti/ports/bus";
 import { AgentsAsked, LogsAsked, type LogsTold, type ProcessState, ProcessOrdered, subjectsOf } from "@tutti/protocol";
 import { actorKey, micros } from "@tutti/units";
 import { FrameWriter } from "@tutti/wire";

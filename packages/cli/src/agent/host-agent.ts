@@ -7,7 +7,7 @@
  *   G3. Whatever comes, an agent goes on: malformed messages are counted, and nothing that a stranger says makes it
  *       keep more than its bounds (T7, T8).
  */
-import type { Bus, Subscription } from "@tutti/bus";
+import type { Bus, Subscription } from "@tutti/ports/bus";
 import {
   AgentAnswered,
   AgentsAsked,

@@ -9,7 +9,7 @@ import {
   reportOf,
   runTrial,
 } from "@tutti/bench";
-import { NodeClock } from "@tutti/clock-node";
+import { NodeClock } from "@tutti/node/clock";
 import { isName } from "@tutti/protocol";
 import { recordedRate } from "@tutti/simulator";
 import { type Micros, parseDuration, seconds } from "@tutti/units";

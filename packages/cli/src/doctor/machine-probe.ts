@@ -2,7 +2,7 @@ import { readFileSync, statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { type LatenessReport, NodeClock } from "@tutti/clock-node";
+import { type LatenessReport, NodeClock } from "@tutti/node/clock";
 import { after, micros } from "@tutti/units";
 import { type MachineFacts, cpuQuotaOf, memoryLimitOf } from "./machine.ts";
 

@@ -1,5 +1,5 @@
 /** What a machine must have, judged from what was read of it. */
-import type { LatenessReport } from "@tutti/clock-node";
+import type { LatenessReport } from "@tutti/node/clock";
 import { parseBytes } from "@tutti/units";
 import type { Finding } from "./finding.ts";
 

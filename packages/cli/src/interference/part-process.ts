@@ -3,7 +3,7 @@
  * it; `provider threads size` are its arguments.
  */
 import { readFileSync } from "node:fs";
-import type { EngineBatch, RunOutcome } from "@tutti/engine";
+import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { isProvider, randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
 import { sha256Of } from "@tutti/onnx-tools";
 import type { ModelSpec } from "@tutti/protocol";

@@ -1,6 +1,6 @@
 /** `--emulate profiles.yaml`: the document's schema stands in the README of @tutti/engine. */
 import type { DesiredModel } from "@tutti/client";
-import { type EmulatedProfiles, parseEmulatedProfiles } from "@tutti/engine";
+import { type EmulatedProfiles, parseEmulatedProfiles } from "@tutti/ports/engine";
 import { TuttiError } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
 import { parseYamlMap } from "./desired-model.ts";

@@ -3,7 +3,7 @@ import type { ModelSpec } from "@tutti/protocol";
 import { micros } from "@tutti/units";
 import { expect, test } from "vitest";
 import { ModelRegistry } from "@tutti/client";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { endReplaced, familyWish, planFamilies, servedMembers } from "./family-load.ts";
 import { familiesAsJson, renderFamilies } from "./family-table.ts";
 import type { LoadableModel } from "./model-repository.ts";

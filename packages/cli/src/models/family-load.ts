@@ -5,7 +5,7 @@
 import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client";
 import type { FamilyMember, MadeFamily } from "@tutti/families";
 import { NAME_LENGTH_MAX, isName } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { CommandError, usageError } from "../failure.ts";
 import type { LoadableModel } from "./model-repository.ts";
 

@@ -3,7 +3,7 @@
  * its figures of a while before.
  */
 import { wellFormed } from "@tutti/actors";
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

@@ -1,4 +1,4 @@
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { TuttiError } from "@tutti/protocol";
 
 /**

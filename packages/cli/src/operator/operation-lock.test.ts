@@ -1,5 +1,5 @@
 import { BUCKET, leaseKeys } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { toJson } from "@tutti/wire";
 import { beforeEach, expect, test } from "vitest";
 import { type LockTimes, OperationLock } from "./operation-lock.ts";

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { fromJson, toJson } from "@tutti/wire";
 import { CommandError } from "../failure.ts";
 

@@ -1,6 +1,6 @@
 /** An operator's command on the bus: asks agents, gives orders, and reads logs. */
 import { randomInt } from "node:crypto";
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import {
   AgentAnswered,
   AgentsAsked,

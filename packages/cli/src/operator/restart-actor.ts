@@ -3,7 +3,7 @@
  * again that was there before.
  */
 import type { AgentAnswered } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { CommandError } from "../failure.ts";
 import { type ClusterView, lackOf } from "./cluster-view.ts";
 import { OperationLock } from "./operation-lock.ts";

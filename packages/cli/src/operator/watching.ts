@@ -1,9 +1,9 @@
 /**
  * `tutti status`, `tutti actors` and `tutti top`: listen until everybody was heard, then show, once or again and again.
  */
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import type { AgentAnswered } from "@tutti/protocol";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";

@@ -1,5 +1,5 @@
 import { BUCKET, PLACEMENT_KEY, type PlanReport, REPORT_KEY, isPlacement, isPlanReport } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
 import { fromJson } from "@tutti/wire";
 import type { ClusterOptions } from "../cluster.ts";
 import { withCluster } from "../connection.ts";

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Delivery } from "@tutti/bus";
+import type { Delivery } from "@tutti/ports/bus";
 import { HEADER, inferSubject } from "@tutti/protocol";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { TRACE_FORMAT, type TraceHeader, readTraceFile } from "../simulate/trace-file.ts";

@@ -2,7 +2,7 @@
  * Listens to requests beside the ingresses, never in their place: a plain subscription, which takes nothing from the
  * queue group.
  */
-import type { Bus, Delivery, Subscription } from "@tutti/bus";
+import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { HEADER, INFER_SUBJECT, SLO_US_MAX, inferSubject } from "@tutti/protocol";
 import { parseDuration } from "@tutti/units";
 import type { TraceLine } from "../simulate/trace-file.ts";

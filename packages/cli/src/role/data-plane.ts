@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs";
 import type { IngressPorts } from "@tutti/actors";
 import { NatsDataClient, nearFirst, serveNats } from "@tutti/bus-nats";
-import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/pull";
+import { type DataClient, type DataServer, bothServers, fallbackClient } from "@tutti/ports/pull";
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
 import type { RoleContext } from "./run-process.ts";
 

@@ -1,11 +1,11 @@
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import {
   EmulatedEngine,
   type EmulatedEngineOptions,
   type Engine,
   type EngineModel,
   type LoadOutcome,
-} from "@tutti/engine";
+} from "@tutti/ports/engine";
 import { LatencyTable } from "@tutti/profile";
 import { latencyOnPart } from "../parts/part-latency.ts";
 

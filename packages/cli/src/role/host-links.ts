@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
-import type { HostBus, LinkSwitch } from "@tutti/bus";
+import type { HostBus, LinkSwitch } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
 import { processLives } from "./process-lives.ts";

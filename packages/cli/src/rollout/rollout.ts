@@ -2,7 +2,7 @@
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
 import { type Route, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { withCluster } from "../connection.ts";
 import { CommandError, EXIT, usageError } from "../failure.ts";
 import { ClusterView } from "../operator/cluster-view.ts";

@@ -1,5 +1,5 @@
 import { BUCKET, PLACEMENT_KEY, type Placement, type PlanReport, REPORT_KEY } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
+import { InMemoryStore } from "@tutti/ports/store";
 import { gpuId, instant } from "@tutti/units";
 import { expect, test } from "vitest";
 import { PlanWatch, isSpareIn } from "./plan-watch.ts";

@@ -7,7 +7,7 @@ import {
   isPlacement,
   isPlanReport,
 } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 import { fromJson } from "@tutti/wire";
 
 /** Accelerators of one process. */

@@ -1,4 +1,4 @@
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, Micros } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, Metadata, type ServiceError, credentials, status } from "@grpc/grpc-js";
 import { type ApiKey, type ApiKeys, createApiKey } from "@tutti/cli/api-keys";
-import { RecordingTelemetry } from "@tutti/telemetry";
+import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { inferenceService } from "../grpc/grpc-front.ts";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";

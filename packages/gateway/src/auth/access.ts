@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { TuttiError } from "@tutti/protocol";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { BODY_BYTES_MAX } from "../http/body-reader.ts";
 import { isToken } from "../http/bearer.ts";
 import { type Asker, unauthenticated } from "./asker.ts";

@@ -1,6 +1,6 @@
 /** Administrative acts: who may do them, and a line in the log for each that is tried. */
 import { TuttiError } from "@tutti/protocol";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { authorise } from "../http/bearer.ts";
 import type { Access } from "./access.ts";
 

@@ -5,7 +5,7 @@ import { type Server, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { RecordingTelemetry } from "@tutti/telemetry";
+import { RecordingTelemetry } from "@tutti/ports/telemetry";
 import { SignJWT, UnsecuredJWT } from "jose";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Access } from "./access.ts";

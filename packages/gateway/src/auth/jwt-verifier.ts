@@ -3,7 +3,7 @@
  * address.
  */
 import { TuttiError, isName } from "@tutti/protocol";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import {
   type JSONWebKeySet,
   type JWTPayload,

@@ -1,7 +1,7 @@
 /** The API keys that are good now, as the file of `tutti auth key` says it. */
 import { timingSafeEqual } from "node:crypto";
 import { type ApiKey, type Quota, apiKeyId, parseApiKeys, sha256Of } from "@tutti/cli/api-keys";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { WatchedFiles } from "./watched-files.ts";
 
 interface Keys {

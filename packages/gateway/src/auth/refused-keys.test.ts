@@ -1,4 +1,4 @@
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { expect, test } from "vitest";
 import { RefusedKeys } from "./refused-keys.ts";
 

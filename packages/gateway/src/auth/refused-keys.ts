@@ -1,4 +1,4 @@
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 
 /** Who guesses keys fills no log: one line in so long, with how many there were. */
 const TOLD_EVERY_MS = 1_000;

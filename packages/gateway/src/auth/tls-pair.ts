@@ -4,7 +4,7 @@
  */
 import { createSecureContext } from "node:tls";
 import { ServerCredentials } from "@grpc/grpc-js";
-import type { Logger } from "@tutti/telemetry";
+import type { Logger } from "@tutti/ports/telemetry";
 import { WatchedFiles } from "./watched-files.ts";
 
 /** Paths of PEM files. */

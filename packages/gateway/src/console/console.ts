@@ -2,12 +2,12 @@
  * Puts the console together: what it keeps all the time (arrivals, refusals), and what runs only while a page is open.
  */
 import type { CatalogModel } from "@tutti/actors";
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { ClusterView, livePlan } from "@tutti/cli/operators";
 import { ConsoleFiles, type FeedPlan } from "@tutti/console";
 import { BUCKET, PLACEMENT_KEY, REPORT_KEY, type StatsReported, isPlacement, isPlanReport } from "@tutti/protocol";
-import { type Store, isStoreFailure } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import { type Store, isStoreFailure } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 import type { Instant } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 import type { BodyReader } from "../http/body-reader.ts";

@@ -1,4 +1,4 @@
-import { InMemoryNetwork } from "@tutti/bus";
+import { InMemoryNetwork } from "@tutti/ports/bus";
 import { ClusterView } from "@tutti/cli/operators";
 import type { FeedOperation } from "@tutti/console";
 import {
@@ -9,8 +9,8 @@ import {
   AgentsAsked,
   subjectsOf,
 } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import { type ActorKey, actorKey, actorToken } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { expect, test } from "vitest";

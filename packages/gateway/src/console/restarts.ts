@@ -3,11 +3,11 @@
  * (`--repository-creds`): one at a time, under the operators' lock, each step told to all pages and in the log.
  */
 import { type ClusterView, OperatorLink, restartActor } from "@tutti/cli/operators";
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import type { FeedOperation } from "@tutti/console";
 import { type AgentAnswered, TuttiError } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
-import type { Logger } from "@tutti/telemetry";
+import type { Store } from "@tutti/ports/store";
+import type { Logger } from "@tutti/ports/telemetry";
 
 export interface OperatorPorts {
   /** With the rights of an operator. */

@@ -4,9 +4,9 @@
  */
 import type { CancelSignal } from "@tutti/client";
 import type { MediaInput } from "@tutti/onnx-tools";
-import { WorkerSteps } from "@tutti/pipeline-worker";
+import { WorkerSteps } from "@tutti/node/steps";
 import { type Tensor, TuttiError } from "@tutti/protocol";
-import type { StepCall } from "@tutti/steps";
+import type { StepCall } from "@tutti/ports/steps";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
 
 /** Pictures and sounds that wait for a thread; beyond, OVERLOADED. */

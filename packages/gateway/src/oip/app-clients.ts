@@ -2,10 +2,10 @@
  * A publisher for each application in whose name the gateway asks: answers of one application come below its own inbox
  * and nobody else's.
  */
-import type { Bus } from "@tutti/bus";
+import type { Bus } from "@tutti/ports/bus";
 import { TuttiClient } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
-import type { Telemetry } from "@tutti/telemetry";
+import type { Telemetry } from "@tutti/ports/telemetry";
 
 /** Names come from outside: beyond so many the one that was idle longest goes. */
 export const GATEWAY_APPS_MAX = 1_024;

@@ -2,7 +2,7 @@
 import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
-import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/telemetry";
+import { type Tracer, formatTraceparent, parseTraceparent } from "@tutti/ports/telemetry";
 import type { Instant, Micros } from "@tutti/units";
 import type { AppClients } from "./app-clients.ts";
 import { joinRows, splitRows } from "./batch-rows.ts";

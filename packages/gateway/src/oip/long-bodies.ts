@@ -2,13 +2,15 @@
  * Reads and writes JSON, long ones on threads: a body of 4 MB takes 100 ms, in which no other request would be answered
  * and no heartbeat sent.
  */
-import { FairWorkers } from "@tutti/decode-worker";
+import { FairWorkers } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
 import type { FromBodyWorker, ToBodyWorker } from "./long-body-messages.ts";
 import { type AnswerHead, writeAnswerJson } from "./infer-answer.ts";
 import type { InferHead } from "./infer-head.ts";
 
-/** Shorter ones are read where they come in, as by the ingress (decode-worker): JSON costs about 20 ns a byte. */
+/**
+ * Shorter ones are read where they come in, as by the ingress (`@tutti/node/decode`): JSON costs about 20 ns a byte.
+ */
 export const INLINE_JSON_BYTES = 65_536;
 /** Numbers of an answer, about ten bytes each. */
 export const INLINE_NUMBERS = 8_192;

@@ -1,5 +1,5 @@
 import { parentPort } from "node:worker_threads";
-import type { Failed } from "@tutti/decode-worker";
+import type { Failed } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
 import { writeAnswerJson } from "./infer-answer.ts";
 import { readInferHead } from "./infer-head.ts";

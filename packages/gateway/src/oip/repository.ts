@@ -2,7 +2,7 @@
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
 import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError, isName } from "@tutti/protocol";
-import type { Store } from "@tutti/store";
+import type { Store } from "@tutti/ports/store";
 
 /** Profiling takes seconds on a busy machine; Triton's clients wait too. */
 const SERVED_MS = 120_000;

@@ -3,9 +3,9 @@
  * but for HTTP and gRPC.
  */
 import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime } from "@tutti/actors";
-import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/bus";
+import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/ports/bus";
 import { type DesiredModel, ModelRegistry } from "@tutti/client";
-import type { Clock } from "@tutti/clock";
+import type { Clock } from "@tutti/ports/clock";
 import {
   BUCKET,
   CONTENT,
@@ -21,8 +21,8 @@ import {
   leaseKeys,
   publicNameOf,
 } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { type Telemetry, noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { type Telemetry, noTelemetry } from "@tutti/ports/telemetry";
 import { type Instant, actorKey, gpuId, instant, micros, millis } from "@tutti/units";
 import { FrameWriter, decodeRequest, encodeTensors, toJson } from "@tutti/wire";
 import { noModel } from "../oip/inference.ts";

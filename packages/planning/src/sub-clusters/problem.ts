@@ -62,7 +62,7 @@ export function meansOf({ models, clusters, weight }: SubClusterProblem): Means 
   return { rate, memory, weight: weight ?? (memory > 0 ? rate / memory : 0) };
 }
 
-/** Judges a plan from scratch (E1): whatever a solver believes of its own solution. */
+/** Judges a plan from scratch (E1), independently of the search that found it. */
 export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): SubClusterPlan {
   const { models, rateMax, memoryMax, disruption } = problem;
   const means = meansOf(problem);

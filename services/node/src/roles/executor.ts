@@ -10,7 +10,7 @@ import {
   openDataPlane,
   type StartRole,
 } from "@tutti/cli/role";
-import type { Engine } from "@tutti/engine";
+import type { Engine } from "@tutti/ports/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant } from "@tutti/units";
 

@@ -1,8 +1,8 @@
 import { type ServedPipelines, createIngress } from "@tutti/actors";
 import { functionsOf, readPipelines } from "@tutti/cli/pipelines";
 import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from "@tutti/cli/role";
-import { WorkerDecoder } from "@tutti/decode-worker";
-import { WorkerSteps } from "@tutti/pipeline-worker";
+import { WorkerDecoder } from "@tutti/node/decode";
+import { WorkerSteps } from "@tutti/node/steps";
 
 /** Their functions are loaded before the ingress serves: a mistake in them ends the start. */
 async function servedPipelines(folder: string | undefined): Promise<{ readonly pipelines?: ServedPipelines }> {

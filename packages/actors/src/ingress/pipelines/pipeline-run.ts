@@ -1,8 +1,8 @@
-import type { Alarm, Clock } from "@tutti/clock";
+import type { Alarm, Clock } from "@tutti/ports/clock";
 import { Instance, type InstanceEffects, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
 import { HEADER, TuttiError } from "@tutti/protocol";
-import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/steps";
-import type { Span, Tracer } from "@tutti/telemetry";
+import type { Kept, StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
+import type { Span, Tracer } from "@tutti/ports/telemetry";
 import { type Instant, type Micros, after, between, formatDuration, instant, micros } from "@tutti/units";
 import { type Form, decodeTensors, fnv1a } from "@tutti/wire";
 import type { CatalogModel } from "../../catalog.ts";

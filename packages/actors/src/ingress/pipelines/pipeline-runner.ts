@@ -1,9 +1,9 @@
-import type { Delivery } from "@tutti/bus";
-import type { Clock } from "@tutti/clock";
+import type { Delivery } from "@tutti/ports/bus";
+import type { Clock } from "@tutti/ports/clock";
 import { PIPELINE_INSTANCES_MAX, type PipelineSpec, type StageSpec } from "@tutti/pipelines";
 import { HEADER, TuttiError } from "@tutti/protocol";
-import type { Steps } from "@tutti/steps";
-import type { Logger, Span, Tracer } from "@tutti/telemetry";
+import type { Steps } from "@tutti/ports/steps";
+import type { Logger, Span, Tracer } from "@tutti/ports/telemetry";
 import type { Instant, Micros } from "@tutti/units";
 import { fnv1a } from "@tutti/wire";
 import type { Catalog, CatalogModel } from "../../catalog.ts";

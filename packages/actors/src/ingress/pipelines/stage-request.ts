@@ -1,4 +1,4 @@
-import type { Span } from "@tutti/telemetry";
+import type { Span } from "@tutti/ports/telemetry";
 import type { Instant } from "@tutti/units";
 import type { CatalogModel } from "../../catalog.ts";
 import type { Timing } from "../admission.ts";

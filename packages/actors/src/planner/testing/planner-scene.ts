@@ -1,6 +1,6 @@
 /** A planner among actors that only say what real ones would: for tests. */
-import { InMemoryNetwork } from "@tutti/bus";
-import { VirtualClock } from "@tutti/clock";
+import { InMemoryNetwork } from "@tutti/ports/bus";
+import { VirtualClock } from "@tutti/ports/clock";
 import {
   BUCKET,
   ExecutorInventory,
@@ -14,8 +14,8 @@ import {
   isPlacement,
   isPlanReport,
 } from "@tutti/protocol";
-import { InMemoryStore } from "@tutti/store";
-import { noTelemetry } from "@tutti/telemetry";
+import { InMemoryStore } from "@tutti/ports/store";
+import { noTelemetry } from "@tutti/ports/telemetry";
 import {
   type ActorKey,
   type Micros,

@@ -1,5 +1,0 @@
-import type { Body, Decoded } from "@tutti/decode";
-import type { Failed } from "./fair-workers.ts";
-
-export type ToWorker = Body;
-export type FromWorker = { readonly decoded: Decoded } | Failed;

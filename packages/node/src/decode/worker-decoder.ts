@@ -1,0 +1,52 @@
+import { type DecodeJob, type Decoded, type Decoder, inlineDecoder } from "@tutti/ports/decode";
+import type { Instant } from "@tutti/units";
+import { FairWorkers } from "./fair-workers.ts";
+import type { ToWorker } from "./messages.ts";
+
+/**
+ * Above these a body is decoded elsewhere: JSON costs about 20 ns a byte, the other forms are little more than a copy.
+ */
+export const INLINE_JSON_BYTES_MAX = 65_536;
+export const INLINE_BYTES_MAX = 1_048_576;
+const WAITING_MAX = 64;
+/** What a byte costs at least, in µs. */
+const JSON_BYTE_US = 0.01;
+const BYTE_US = 0.0002;
+
+/** Decodes long bodies on threads, which are started when they are needed. */
+export class WorkerDecoder implements Decoder {
+  readonly #now: () => Instant;
+  readonly #workers: FairWorkers<{ readonly decoded: Decoded }>;
+
+  /** @param now - of the clock by which deadlines are told */
+  constructor(now: () => Instant, threads?: number) {
+    this.#now = now;
+    this.#workers = new FairWorkers({
+      ...{ script: new URL("./decode-worker.ts", import.meta.url), name: "decoding", jobsMax: WAITING_MAX },
+      full: `${WAITING_MAX} long bodies wait to be decoded already: send binary tensors`,
+      ...(threads !== undefined && { threads }),
+    });
+  }
+
+  decode(job: DecodeJob, done: (outcome: Decoded | Error) => void): void {
+    const isJson = job.form === "json";
+    if (job.payload.byteLength <= (isJson ? INLINE_JSON_BYTES_MAX : INLINE_BYTES_MAX))
+      return inlineDecoder.decode(job, done);
+    const { form, spec, app, deadline } = job;
+    // The payload is borrowed, so it is copied; the copy is then handed over without another.
+    const payload = new Uint8Array(job.payload);
+    const needs = payload.byteLength * (isJson ? JSON_BYTE_US : BYTE_US);
+    this.#workers.run(
+      {
+        owner: app,
+        isTooLate: () => this.#now() + needs >= deadline,
+        message: () => [{ form, spec, payload } satisfies ToWorker, [payload.buffer]],
+      },
+      (outcome) => done(outcome instanceof Error ? outcome : outcome.decoded),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#workers.close("the ingress is stopping");
+  }
+}

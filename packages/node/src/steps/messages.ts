@@ -1,0 +1,19 @@
+import type { ErrorCode } from "@tutti/protocol";
+import type { StepCall, StepOutcome } from "@tutti/ports/steps";
+
+/** Modules by pipeline are looked for below this folder, and nowhere else. */
+export interface WorkerStart {
+  readonly folder: string;
+  /** Loaded before the first call: `./module.ts#name`. */
+  readonly functions: readonly string[];
+}
+export interface ToWorker {
+  readonly id: number;
+  readonly call: StepCall;
+}
+/** Errors cross threads as what they say: a class does not survive the journey. */
+export type FromWorker =
+  | { readonly id: number; readonly outcome: StepOutcome }
+  | { readonly id: number; readonly code: ErrorCode; readonly text: string }
+  | { readonly loaded: true }
+  | { readonly loaded: false; readonly text: string };

@@ -1,0 +1,60 @@
+/** The thread that runs functions of pipelines: one call after the other. */
+import { realpathSync } from "node:fs";
+import { join, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import { deserialize, serialize } from "node:v8";
+import { parentPort, workerData } from "node:worker_threads";
+import { TuttiError } from "@tutti/protocol";
+import { type StepCall, type StepInput, type StepOutcome, readCall, readResult, stepError } from "@tutti/ports/steps";
+import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+
+type Step = (step: StepInput) => unknown;
+
+const port = parentPort!;
+const { folder, functions } = workerData as WorkerStart;
+const loaded = new Map<string, Step>();
+const send = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer);
+
+/** @throws naming what is missing, with what to do */
+async function load(reference: string): Promise<Step> {
+  const [path = "", name = ""] = reference.split("#");
+  const root = realpathSync(folder);
+  const file = realpathSync(join(root, path));
+  if (!file.startsWith(root + sep))
+    throw new Error(`${path} lies outside of ${folder}: modules are only loaded from there`);
+  const module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  const found = module[name];
+  if (typeof found !== "function")
+    throw new Error(`${path} exports no function ${name}: export function ${name}(step) { … }`);
+  return found as Step;
+}
+
+async function run(call: StepCall): Promise<StepOutcome> {
+  const step = loaded.get(call.function);
+  if (step === undefined) throw new Error("it was not declared when this ingress started");
+  const kept = Object.fromEntries(
+    Object.entries(call.kept).map(([stage, { value }]) => [stage, deserialize(value as Uint8Array) as unknown]),
+  );
+  const { step: input, read } = readCall(call, kept);
+  const { keep, ...rest } = readResult(call, await step(input), read);
+  if (keep === undefined) return { ...rest, keep: undefined };
+  const value = new Uint8Array(serialize(keep));
+  return { ...rest, keep: { value, bytes: value.byteLength } };
+}
+
+port.on("message", ({ id, call }: ToWorker) => {
+  void run(call).then(
+    (outcome) => send({ id, outcome }),
+    (cause: unknown) => {
+      const error = cause instanceof TuttiError ? cause : stepError(call, cause);
+      send({ id, code: error.code, text: error.message });
+    },
+  );
+});
+
+try {
+  for (const reference of functions) loaded.set(reference, await load(reference));
+  send({ loaded: true });
+} catch (error) {
+  send({ loaded: false, text: error instanceof Error ? error.message : String(error) });
+}

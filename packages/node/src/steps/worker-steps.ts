@@ -1,0 +1,207 @@
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { FairQueue } from "@tutti/collections";
+import { TuttiError } from "@tutti/protocol";
+import type { StepCall, StepOutcome, Steps } from "@tutti/ports/steps";
+import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
+
+/** Calls that wait for a thread; beyond, OVERLOADED. */
+export const STEPS_WAITING_MAX = 256;
+/** A call that takes longer ends its thread: a function can't be stopped otherwise. */
+const CALL_MS_MAX = 10_000;
+const RESTART_MS = 1_000;
+/** Loading modules, which may bring whole libraries. */
+const LOAD_MS = 60_000;
+
+export interface WorkerStepsOptions {
+  /** The operator's: the only place that modules are loaded from. */
+  readonly folder: string;
+  /** All that will be called: `./module.ts#name`. */
+  readonly functions: readonly string[];
+  /** Threads. Default: half of the processors, at most 4. */
+  readonly threads?: number;
+  readonly callMsMax?: number;
+  readonly waitingMax?: number;
+}
+
+type Done = (outcome: StepOutcome | TuttiError) => void;
+interface Job {
+  readonly call: StepCall;
+  readonly done: Done;
+  isGivenUp: boolean;
+}
+
+/**
+ * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread that a call holds
+ * too long, or that dies, is ended and started anew; its call alone is refused.
+ */
+export class WorkerSteps implements Steps {
+  readonly #waitingMax: number;
+  /** Applications take turns: nobody waits for all that another has sent. */
+  readonly #waiting = new FairQueue<Job>();
+  readonly #threads: StepThread[];
+
+  /** Use `start`: threads that have not loaded their modules yet would make the first calls wait. */
+  private constructor(options: WorkerStepsOptions) {
+    this.#waitingMax = options.waitingMax ?? STEPS_WAITING_MAX;
+    const count = options.threads ?? Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)));
+    this.#threads = Array.from({ length: count }, () => new StepThread(options, () => this.#next()));
+  }
+
+  /** @throws {TuttiError} INVALID_INPUT: a module or function that is declared can't be loaded */
+  static async start(options: WorkerStepsOptions): Promise<WorkerSteps> {
+    const steps = new WorkerSteps(options);
+    try {
+      await Promise.all(steps.#threads.map((thread) => thread.start()));
+    } catch (error) {
+      await steps.close();
+      throw error;
+    }
+    return steps;
+  }
+
+  run(call: StepCall, done: Done): () => void {
+    const { app } = call;
+    if (this.#waiting.size >= this.#waitingMax) {
+      const text = `${this.#waiting.size} calls of pipelines' functions wait already (STEPS_WAITING_MAX)`;
+      const full = new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 });
+      const pushedOut = this.#waiting.makeRoom(app);
+      (pushedOut?.done ?? done)(full);
+      if (pushedOut === undefined) return () => undefined;
+    }
+    const job: Job = { call, done, isGivenUp: false };
+    this.#waiting.push(app, job);
+    this.#next();
+    return () => {
+      job.isGivenUp = true;
+      this.#waiting.remove(app, job);
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const { call, done } of this.#waiting.clear()) done(stopping(call));
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+
+  #next(): void {
+    while (this.#waiting.size > 0) {
+      const thread = this.#threads.find((one) => one.isFree);
+      if (thread === undefined) return;
+      thread.run(this.#waiting.shift()!);
+    }
+  }
+}
+
+class StepThread {
+  readonly #options: WorkerStepsOptions;
+  readonly #onFree: () => void;
+  readonly #callMsMax: number;
+  #worker: Worker | undefined;
+  #job: Job | undefined;
+  #lastId = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #isLoaded = false;
+  #isClosed = false;
+
+  constructor(options: WorkerStepsOptions, onFree: () => void) {
+    this.#options = options;
+    this.#onFree = onFree;
+    this.#callMsMax = options.callMsMax ?? CALL_MS_MAX;
+  }
+
+  get isFree(): boolean {
+    return this.#isLoaded && this.#job === undefined;
+  }
+
+  start(): Promise<void> {
+    const { folder, functions } = this.#options;
+    const workerData: WorkerStart = { folder, functions };
+    return new Promise((resolve, reject) => {
+      const worker = new Worker(new URL("./step-worker.ts", import.meta.url), { name: "pipeline", workerData });
+      this.#worker = worker;
+      const fail = (text: string): void => {
+        clearTimeout(loading);
+        reject(new TuttiError("TUTTI_INVALID_INPUT", `the functions of pipelines can't be loaded: ${text}`));
+        this.#lost(worker, text);
+      };
+      const loading = setTimeout(() => fail(`loading takes longer than ${LOAD_MS / 1000} s`), LOAD_MS);
+      worker.on("message", (message: FromWorker) => {
+        if ("id" in message) return this.#onAnswer(message);
+        if (!message.loaded) return fail(message.text);
+        clearTimeout(loading);
+        this.#isLoaded = true;
+        resolve();
+        this.#onFree();
+      });
+      worker.on("error", (error) => fail(error.message));
+      worker.on("exit", () => fail("its thread ended"));
+      worker.unref();
+    });
+  }
+
+  run(job: Job): void {
+    this.#job = job;
+    const id = ++this.#lastId;
+    this.#timer = setTimeout(() => {
+      this.#lost(this.#worker!, `it took longer than ${this.#callMsMax / 1000} s`);
+    }, this.#callMsMax);
+    try {
+      this.#worker!.postMessage({ id, call: job.call } satisfies ToWorker);
+    } catch (error) {
+      // What can't be cloned would hold the thread until its time is over.
+      this.#settle(
+        ({ call }) => new TuttiError("TUTTI_INTERNAL", `${call.function} can't be called: ${String(error)}`),
+      );
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#settle((job) => stopping(job.call));
+    const worker = this.#worker;
+    this.#worker = undefined;
+    this.#isLoaded = false;
+    worker?.removeAllListeners("exit");
+    await worker?.terminate();
+  }
+
+  #onAnswer(answer: Extract<FromWorker, { id: number }>): void {
+    if (answer.id !== this.#lastId) return;
+    this.#settle(() => ("outcome" in answer ? answer.outcome : new TuttiError(answer.code, answer.text)));
+    this.#onFree();
+  }
+
+  #settle(outcome: (job: Job) => StepOutcome | TuttiError): void {
+    clearTimeout(this.#timer);
+    const job = this.#job;
+    this.#job = undefined;
+    if (job !== undefined && !job.isGivenUp) job.done(outcome(job));
+  }
+
+  /** The thread is of no use any more: its call is refused, and another takes its place. */
+  #lost(worker: Worker, why: string): void {
+    if (this.#worker !== worker) return;
+    const wasLoaded = this.#isLoaded;
+    this.#worker = undefined;
+    this.#isLoaded = false;
+    void worker.terminate();
+    this.#settle(
+      ({ call }) =>
+        new TuttiError("TUTTI_INTERNAL", `${call.function} of pipeline "${call.pipeline}" was ended: ${why}`),
+    );
+    if (wasLoaded && !this.#isClosed) this.#restart();
+  }
+
+  /** What was loaded once is loaded again, unless its file is being changed. */
+  #restart(): void {
+    this.start().catch(() => {
+      if (!this.#isClosed) setTimeout(() => this.#restart(), RESTART_MS).unref();
+    });
+  }
+}
+
+const stopping = (call: StepCall): TuttiError =>
+  new TuttiError(
+    "TUTTI_UNAVAILABLE",
+    `${call.function} of pipeline "${call.pipeline}" was not run: the ingress is stopping`,
+  );

@@ -1,2 +1,0 @@
-export type * from "./solver.ts";
-export * from "./trying-solver.ts";
