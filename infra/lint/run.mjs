@@ -1,5 +1,8 @@
-/** Lints the whole repository in one process: `npm run lint [-- --fix] [folder or file …]`. */
-import { spawn } from "node:child_process";
+/**
+ * Lints the whole repository in one process: `npm run lint [-- --fix] [folder or file …]`. Without folders it also
+ * looks for files and exports that nothing uses (knip.json).
+ */
+import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { computeProjectGraph, root, SKIPPED } from "./project-graph.mjs";
 
@@ -22,5 +25,17 @@ child.on("close", (code) => {
   removeGraph();
   const skipped = output.includes(SKIPPED);
   if (skipped) console.log("The boundaries were not checked: nx's project graph could not be read.");
-  process.exit(skipped ? 1 : (code ?? 1)); // nx leaves handles open that would keep the process for seconds
+  // nx leaves handles open that would keep the process for seconds
+  process.exit(skipped || !isUsed() ? 1 : (code ?? 1));
 });
+
+/** Whether everything that is exported is used; knip prints what is not. */
+function isUsed() {
+  if (patterns.length > 0) return true;
+  const knip = join(root, "node_modules/knip/bin/knip.js");
+  const found = spawnSync(process.execPath, [knip, "--reporter", "compact", "--no-config-hints"], {
+    cwd: root,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  return found.status === 0;
+}

@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Below packages/. Left out are the virtual clock and the clock of a process, which bound nothing that a user can meet. */
+/**
+ * Below packages/. Left out are the virtual clock and the clock of a process, which bound nothing that a user can meet.
+ */
 const FOLDERS = [
   ...["actors/src", "bus-nats/src", "engine-onnx/src", "gateway/src", "node/src/decode", "node/src/steps"],
   ...["pipelines/src", "ports/src/bus", "ports/src/engine", "ports/src/pull", "ports/src/store"],

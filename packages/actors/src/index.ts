@@ -1,11 +1,9 @@
 export { AWAKE_WITHIN, BrokerStallDetector } from "./broker-stall-detector.ts";
 export * from "./catalog.ts";
 export { drainInOrder } from "./drain-order.ts";
-export { PlacementWatcher } from "./placement-watcher.ts";
 export * from "./ports.ts";
 export { createBatcher, type BatcherConfig } from "./batcher/batcher.ts";
 export { createExecutor, type ExecutorConfig, type ExecutorPorts, type LastRun } from "./executor/executor.ts";
-export { randomRow } from "./random-row.ts";
 export { type BatchPart, type RowBuffer, rowBuffer } from "./executor/padded-buffer.ts";
 export { type OutputPlace, rowOfOutput } from "./executor/batch-buffer.ts";
 export { createIngress, type IngressConfig, type IngressPorts } from "./ingress/ingress.ts";

@@ -24,7 +24,7 @@ export {
   NATS_SUBSCRIPTIONS_MAX,
 } from "./server/nats-limits.ts";
 export { type NatsServer, type NatsServerOptions, startNatsServer } from "./server/nats-server.ts";
-export { LOCAL_USER, type NatsUser, appInboxPrefix, roleInboxPrefix, usersOf } from "./server/users.ts";
+export { LOCAL_USER, type NatsUser, roleInboxPrefix, usersOf } from "./server/users.ts";
 export {
   NatsDataClient,
   type NatsDataFigures,

@@ -1,4 +1,4 @@
-export { DIFFERENCE_MAX, relativeDifference } from "./comparison.ts";
+export { relativeDifference } from "./comparison.ts";
 export { constantTensors } from "./constant-tensors.ts";
 export { BATCHES_QUEUED_MAX, type OnnxEngineOptions, startOnnxEngine } from "./onnx-engine.ts";
 export { PROVIDERS, type Provider, isProvider } from "./provider.ts";

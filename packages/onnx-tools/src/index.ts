@@ -1,5 +1,5 @@
 export * from "./audio-frames.ts";
-export { type AxisConfig, type CutConfig, PARTS_MAX } from "./axis-config.ts";
+export { type AxisConfig, type CutConfig } from "./axis-config.ts";
 export * from "./ctc-text.ts";
 export * from "./demo-models.ts";
 export * from "./generated-leaks.ts";
@@ -13,7 +13,6 @@ export * from "./model-description.ts";
 export * from "./npy.ts";
 export * from "./presentation.ts";
 export type { AudioConfig, ImageConfig, PreprocessConfig } from "./preprocess-config.ts";
-export { soundTensor } from "./sound-tensor.ts";
 export { floatsOf } from "./tensor-values.ts";
 export * from "./wav.ts";
 export * from "./families/family-join.ts";

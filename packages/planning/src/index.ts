@@ -24,6 +24,4 @@ export * from "./scaling/scaling-advisor.ts";
 export * from "./scaling/demand.ts";
 export * from "./scaling/scaling-planner.ts";
 export * from "./placement/placement-problem.ts";
-export { bytesText } from "./placement/placement-texts.ts";
-export { isSamePlace, planPlacement } from "./placement/plan-placement.ts";
-export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
+export { type WorkedModel } from "./placement/model-work.ts";

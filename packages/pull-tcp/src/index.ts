@@ -2,10 +2,4 @@ export * from "./tcp-data-client.ts";
 export * from "./tcp-data-server.ts";
 export { FrameAssembler } from "./frame-assembler.ts";
 export * from "./unix-link.ts";
-export {
-  LINK_MESSAGE_BYTES_MAX,
-  LinkAssembler,
-  type LinkChannel,
-  decodeLinkMessage,
-  encodeLinkMessage,
-} from "./link-codec.ts";
+export { LinkAssembler, type LinkChannel, decodeLinkMessage, encodeLinkMessage } from "./link-codec.ts";

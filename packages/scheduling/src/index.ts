@@ -1,5 +1,4 @@
-export { CLASSES_MAX, PRIORITY_FLOOR, type ClassShare, type ShareRules } from "./admission/fair-shares.ts";
-export { dealByPriority, waterLevel } from "./admission/max-min.ts";
+export { type ClassShare, type ShareRules } from "./admission/fair-shares.ts";
 export { chooseBatch, type Gathering } from "./batch-choice.ts";
 export * from "./cluster.ts";
 export * from "./idle-time.ts";

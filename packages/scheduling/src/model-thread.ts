@@ -171,8 +171,6 @@ export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
 export const queueLength = (model: ModelThread): number => model.queue.size;
 /** Batches sent out and not reported done. */
 export const inFlight = (model: ModelThread): number => model.inFlightBatches.size;
-/** Measured arrivals, requests per µs. */
-export const arrivalRate = (model: ModelThread, at: Instant): number => model.rate.perMicro(at);
 /** The target batch at the rate last measured, for the model's own SLO. */
 export const currentTarget = (model: ModelThread): number => model.targets.forSlo(model.slo);
 /** What was last offered and not voided, for heartbeats; batchSize 0: nothing. Borrowed. */

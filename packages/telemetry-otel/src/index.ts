@@ -1,3 +1,3 @@
 export { CLOSE_MS, type OtelTelemetry, type TelemetryOptions, createTelemetry } from "./create-telemetry.ts";
 export { redactText } from "./redaction.ts";
-export { LOG_LEVELS, type LogLevel } from "./pino-logger.ts";
+export { type LogLevel } from "./pino-logger.ts";

@@ -34,7 +34,6 @@ export const before = (end: Instant, delay: Micros): Instant => (end - delay) as
 export const between = (start: Instant, end: Instant): Micros => (end > start ? end - start : 0) as Micros;
 export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b);
 export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b);
-export const toMillis = (duration: number): number => duration / 1000;
 
 const DURATION = /^(\d+(?:\.\d+)?)\s*(us|µs|ms|s|m)?$/;
 const FACTOR: ReadonlyMap<string, number> = new Map(Object.entries({ us: 1, µs: 1, ms: 1000, s: 1e6, m: 6e7 }));

@@ -3,7 +3,7 @@
  * commands.
  */
 export { type ActorRow, actorRows } from "./actor-table.ts";
-export { ClusterView, latestOf, rateOf } from "./cluster-view.ts";
+export { ClusterView, latestOf } from "./cluster-view.ts";
 export { OperatorLink } from "./operator-link.ts";
 export { type RestartPorts, restartActor } from "./restart-actor.ts";
 export { type ClusterStatus, type ModelStatusRow, statusOf } from "./status-table.ts";

@@ -35,12 +35,7 @@ export interface PartLaunch {
 }
 
 /** CUDA's own name: of the multiprocessors, in percent, for the whole life of a process. */
-export const MPS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-/**
- * Processes don't find the control daemon by themselves where it runs elsewhere; they get these from our own
- * environment.
- */
-export const MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY";
+const MPS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
 /** Part of util-linux, so of nearly every Linux. */
 export const hasTaskset = (): boolean => spawnSync("taskset", ["-V"]).status === 0;

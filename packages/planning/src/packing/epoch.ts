@@ -19,12 +19,8 @@ export interface EpochPlan extends PackingPlan {
 }
 
 const STILL = 0.03;
-/**
- * An early epoch begins when a measured rate leaves this band of its assigned throughput, no sooner than so long after
- * the last.
- */
+/** An early epoch begins when a measured rate leaves this band of its assigned throughput. */
 export const RATE_BAND = { low: 0.8, high: 1.1 } as const;
-export const EPOCH = { everyMs: 30_000, earliestMs: 10_000 } as const;
 
 /** @param assigned - of what a plan serves of the stream, per ms */
 export const leavesBand = (measured: number, assigned: number): boolean =>

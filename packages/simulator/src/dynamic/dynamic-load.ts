@@ -5,7 +5,7 @@
 import { type BatchCosts, type Histogram, affineCosts, costsFromOne, histogramOf } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, Prng, assert } from "@tutti/units";
-import { type Lengths, drawLength, meanLength, meanLongest, mixtureQuantile } from "./lengths.ts";
+import { type Lengths, drawLength, meanLongest, mixtureQuantile } from "./lengths.ts";
 
 export interface DynamicApp {
   readonly name: string;
@@ -60,10 +60,6 @@ export function longestOf(requests: readonly { readonly solo: number }[]): numbe
   for (let i = 0; i < requests.length; i++) if (requests[i]!.solo > longest) longest = requests[i]!.solo;
   return longest;
 }
-
-/** The mean request alone, in µs. */
-export const meanSolo = ({ apps }: Pick<DynamicLoad, "apps">): number =>
-  apps.reduce((sum, { share, lengths }) => sum + share * meanLength(lengths), 0);
 
 /** Of the requests alone, in µs. */
 export const soloQuantile = ({ apps }: Pick<DynamicLoad, "apps">, share: number): number =>
