@@ -1,4 +1,6 @@
-/** The overview for who is on call: is it well, if not which model, and what would help. */
+/**
+ * The overview dashboard for on-call engineers: whether the cluster is well, which model isn't, and what would help.
+ */
 import { quantile, rate, share, sumBy } from "./metric-query.ts";
 
 interface Target {
@@ -11,7 +13,7 @@ interface PanelText {
   readonly unit: string;
   readonly targets: readonly Target[];
   readonly kind?: "timeseries" | "stat";
-  /** Of 24. */
+  /** Width in columns, of Grafana's 24. */
   readonly width?: number;
 }
 
@@ -174,7 +176,7 @@ const PANELS: readonly PanelText[] = [
 const COLUMNS = 24;
 const SOURCE = { type: "prometheus", uid: "${source}" };
 
-/** As Grafana imports it (schema 39, Grafana 10 and newer). */
+/** The dashboard as Grafana imports it (schema 39, Grafana 10 and newer). */
 export function dashboard(): object {
   let [x, y, id] = [0, 0, 0];
   const place = (width: number, height: number): object => {

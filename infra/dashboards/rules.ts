@@ -1,7 +1,7 @@
-/** What somebody is called for, and what is worth a look in the morning. */
+/** Prometheus rules: alerts that page somebody, and alerts that can wait for the morning. */
 import { rate, share, sumBy } from "./metric-query.ts";
 
-/** Of requests that must be answered in time; who promises more changes it here. */
+/** Share of requests that must be answered in time. Raise it here where applications are promised more. */
 const OBJECTIVE = 0.99;
 const RUNBOOK = "docs/README.md";
 
@@ -44,8 +44,8 @@ const recorded: readonly Recorded[] = WINDOWS.map((window) => ({
 }));
 
 /**
- * The error budget of 30 days is burnt so many times as fast as it may be (Google SRE workbook, chapter 5: two windows,
- * so that it ends when the trouble does).
+ * The error budget of 30 days burns `factor` times as fast as it may (Google SRE workbook, chapter 5). Two windows have
+ * to agree, so that the alert ends when the trouble does.
  */
 const burns = (factor: number, long: string, short: string): string => {
   const most = Number((factor * (1 - OBJECTIVE)).toFixed(6));
@@ -146,7 +146,7 @@ export const rules = (): object => ({
   ],
 });
 
-/** For `promtool test rules`: each alert fires when it should, and not when all is well. */
+/** Input for `promtool test rules`: each alert fires when it should, and none fires while all is well. */
 export function rulesTest(file: string): object {
   const constant = (value: number): string => `${value}x400`;
   const rising = (perStep: number): string => `0+${perStep}x400`;
@@ -172,7 +172,7 @@ export function rulesTest(file: string): object {
         .map(({ series, values }) => ({ series, values: changes[series] ?? values })),
     ],
     promql_expr_test: names.map((name) => ({
-      // Labels alone: the texts of alerts are for people, and may change.
+      // The test compares labels alone: the texts of alerts are for people, and may change.
       expr: `count by (alertname) (ALERTS{alertname="${name}", alertstate="firing"})`,
       eval_time: evalTime,
       exp_samples: fires.includes(name) ? [{ labels: `{alertname="${name}"}`, value: 1 }] : [],
@@ -188,7 +188,7 @@ export function rulesTest(file: string): object {
         "TuttiBudgetBurns",
         "TuttiBadRate",
       ]),
-      // Seven percent are bad: nobody is woken for it, and within hours the budget is felt.
+      // 7 % of requests are bad: nobody is paged, and within hours the error budget suffers.
       scene({ 'tutti_good_total{model="m"}': rising(930) }, ["TuttiBudgetBurns"], "390m"),
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': constant(0) }, ["TuttiNoLeader"]),
       scene({ 'tutti_ranker_epoch{sub_cluster="main"}': "" }, ["TuttiNoLeader"]),

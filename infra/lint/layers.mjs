@@ -13,11 +13,11 @@ const low = ["base", "contract", "core", "port", "actor"];
 const everyPackage = [...low, "sim", "adapter", "user"];
 
 /**
- * Layers whose code runs unchanged in the simulator: any npm package there is a clock or an await waiting to happen.
+ * Layers whose code runs unchanged in the simulator. They use no npm package, since one may bring a clock or an await.
  */
 const withoutNpm = new Set(["base", "core", "port", "actor", "sim"]);
 
-/** What tests of every layer may import besides. */
+/** Packages that tests of every layer may import besides. */
 const testTools = ["vitest", "vitest/*", "fast-check"];
 
 const layers = [
@@ -49,13 +49,12 @@ export function depConstraints({ tests }) {
   });
 }
 
-/**
- * Layers that decide and never act: no clock, no randomness, no I/O, no await. They are the packages that core is made
- * of.
- */
+/** Pure packages, of which the core is made: no clock, no randomness, no I/O, no await. */
 export const purePackages = ["units", "collections", "protocol", "profile", "scheduling", "dynamic", "planning"];
 
-/** Packages in which text from outside is looked up: in a Map, since an object finds what it inherits. */
+/**
+ * Packages that look up text from outside. They use a Map, since an object also finds the properties that it inherits.
+ */
 export const packagesThatHear = [
   ...["actors", "cli", "client", "families", "gateway", "node", "onnx-tools"],
   ...["pipelines", "ports", "protocol", "units", "wire"],
@@ -87,7 +86,7 @@ export const ownedBy = (owner) =>
     .filter((library) => library.owner !== owner)
     .map((library) => ({ group: library.group, message: `Only packages/${library.owner} imports this (layers).` }));
 
-/** Nothing reaches into services or suites: services only wire, suites only watch. */
+/** Folders that nothing imports from: services only wire packages together, and test suites only watch. */
 export const unreachableFolders = [
   {
     regex: "^(\\.\\./)+(services|test)(/|$)|^@tutti/(service-[^/]+|test)(/|$)",
@@ -95,7 +94,7 @@ export const unreachableFolders = [
   },
 ];
 
-/** What core code doesn't import though its layer's tags would allow it. */
+/** Modules that core code doesn't import, though its layer's tags would allow it. */
 export const impureModules = [
   {
     regex:

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** What the rule says when it skips itself. */
+/** The warning that `@nx/enforce-module-boundaries` prints when it skips itself. */
 export const SKIPPED = "No cached ProjectGraph is available";
 
 /**

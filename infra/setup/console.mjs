@@ -1,6 +1,6 @@
 /**
- * The console's built page in .tutti/console/page, and of which sources it was made. A page that can't be built keeps
- * nobody from serving.
+ * Builds the console's page into .tutti/console/page, and records from which sources it was made. A failed build
+ * doesn't stop the setup: the cluster serves without the page.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
@@ -8,7 +8,9 @@ import { join } from "node:path";
 import { lastWords, readJson } from "./host.mjs";
 import { step } from "./progress.mjs";
 
-/** What goes into it besides packages/console: the colours of models, and the versions of its libraries and of Vite. */
+/**
+ * Inputs of the build besides packages/console: the colours of models, and the versions of its libraries and of Vite.
+ */
 const BESIDES = ["packages/sim-report/src/palette.ts", "package-lock.json"];
 
 /** @param {string} root @param {string} state */

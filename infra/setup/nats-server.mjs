@@ -1,5 +1,5 @@
 /**
- * A nats-server for this machine: found, or brought by whichever way the machine allows. `TUTTI_NATS_SOURCES` (a list
+ * Finds a nats-server for this machine, or brings one by whichever way the machine allows. `TUTTI_NATS_SOURCES` (a list
  * of the names in `sources`, in the order to try) narrows the ways; `TUTTI_NATS_SERVER` names the one to use.
  */
 import { createHash } from "node:crypto";
@@ -9,10 +9,10 @@ import { dirname, join } from "node:path";
 import { compareVersions, findExecutable, lastWords, parseVersion, readJson, searchPath } from "./host.mjs";
 import { SetupError, step } from "./progress.mjs";
 
-/** Debian 12's, the oldest with the JetStream behaviour that the packages rely on. */
+/** Oldest version with the JetStream behaviour that the packages rely on: Debian 12's. */
 const VERSION_MIN = [2, 9, 10];
 
-/** What to build with a given Go, newest first: each needs at least that Go and no toolchain download. */
+/** Versions to build with a given Go, newest first. Each needs at least that Go, and no toolchain download. */
 const buildable = [
   { go: [1, 25, 0], version: "v2.14.0" },
   { go: [1, 24, 0], version: "v2.11.9" },
@@ -27,7 +27,8 @@ const RELEASE = "v2.11.9";
 /**
  * @typedef {{ path: string, version: string, source: string }} NatsServer
  * @typedef {import("./host.mjs").Host} Host
- * @typedef {(host: Host, state: string) => Promise<string>} Bring - the path of what it brought; throws with the reason
+ * @typedef {(host: Host, state: string) => Promise<string>} Bring - returns the path of the binary; throws with the
+ *   reason
  */
 
 /** @type {Record<string, { label: string, bring: Bring }>} */
@@ -53,8 +54,8 @@ function chosenSources(host) {
 }
 
 /**
- * One that is here already: the named one, on the path (or where packages put it, often outside a user's path), or
- * brought by an earlier setup.
+ * Finds an installed nats-server: the one that is named, one on the path (or where packages put it, often outside a
+ * user's path), or one that an earlier setup brought.
  *
  * @param {Host} host @param {string} state @returns {Promise<NatsServer | undefined>}
  */
@@ -101,7 +102,7 @@ const whyNot = (version) =>
     : `version ${version.join(".")} is older than ${VERSION_MIN.join(".")}`;
 
 /**
- * Brings one, trying every way that is left. Called with the setup lock held.
+ * Brings a nats-server, trying every way that is left. The caller holds the setup lock.
  *
  * @param {Host} host @param {string} state @returns {Promise<NatsServer>}
  */
@@ -127,7 +128,9 @@ export async function bringNatsServer(host, state) {
 }
 
 /**
- * Thrown by a way that this machine doesn't have: said quickly, without a progress line. @param {string} reason
+ * Thrown by a way that this machine doesn't have: the failure is quick, and prints no progress line.
+ *
+ * @param {string} reason
  * @returns {never}
  */
 function notHere(reason) {
@@ -135,9 +138,9 @@ function notHere(reason) {
 }
 
 /**
- * Debian and its kin. The package is unpacked, not installed: that needs no root, and starts no service on port 4222.
- * Where the machine has no package lists (a fresh container), they are fetched into the state folder, also without
- * root.
+ * Brings a package by apt, on Debian and its derivatives. The package is unpacked, not installed: that needs no root,
+ * and starts no service on port 4222. Where the machine has no package lists (a fresh container), they are fetched into
+ * the state folder, also without root.
  *
  * @type {Bring}
  */
@@ -176,7 +179,8 @@ async function bringByApt(host, state) {
 }
 
 /**
- * Package managers that start no service by themselves. All but brew want root, or a sudo that asks nothing.
+ * Brings a package by a package manager that starts no service by itself. All but brew want root, or a sudo that asks
+ * for no password.
  *
  * @param {Host} host @param {string} manager @param {string[]} args @returns {Promise<string>}
  */
@@ -243,8 +247,9 @@ async function bringByDownload(host, state) {
 }
 
 /**
- * The sum of one file in the text of `sha256sum`. @param {string} sums @param {string} name @returns {string |
- * undefined}
+ * The checksum of one file in the text of `sha256sum`.
+ *
+ * @param {string} sums @param {string} name @returns {string | undefined}
  */
 export const expectedSum = (sums, name) =>
   sums
@@ -253,7 +258,9 @@ export const expectedSum = (sums, name) =>
     .find((parts) => parts[1] === name)?.[0];
 
 /**
- * Moves the binary to where the next setup looks first; a rename, so nobody ever sees half a file. @param {string} path
+ * Moves the binary to where the next setup looks first. It is a rename, so that nobody ever sees half a file.
+ *
+ * @param {string} path
  * @param {string} state
  */
 function keep(path, state) {
@@ -265,7 +272,7 @@ function keep(path, state) {
 }
 
 /**
- * What an earlier setup found, if it still stands and nothing asks for another.
+ * The nats-server that an earlier setup found, if it still exists and nothing asks for another.
  *
  * @param {Host} host @param {string} state @returns {NatsServer | undefined}
  */

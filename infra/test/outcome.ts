@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { FileResult, SuiteResult } from "./reporter.ts";
 
-/** What a suite came to, and in a word why. */
+/** The result of one suite, with a note that says why. */
 export interface Outcome extends SuiteResult {
   readonly suite: string;
   readonly note?: string;
@@ -9,22 +9,24 @@ export interface Outcome extends SuiteResult {
   readonly flaky?: readonly string[];
 }
 
-/** Suites whose deadlines are of real clocks, on a machine that others share. */
+/** Suites whose deadlines are measured on real clocks, on a machine that others share. */
 const realClocks = ["e2e"];
-/** A machine that was busy for a moment spoils a file or two; more is a fault. */
+/** Most files that a busy machine spoils; more failures are a fault. */
 const SPOILT_MAX = 2;
 
 interface Run {
   readonly suite: string;
   /** Exit code of vitest. */
   readonly code: number;
-  /** What the reporter wrote; undefined when it came to no end. */
+  /** The reporter's result; undefined when vitest died before the end. */
   readonly result: SuiteResult | undefined;
   /** Was the suite narrowed to some paths, so that it may be empty? */
   readonly narrowed: "yes" | "no";
 }
 
-/** A run without a result, without a test, or that exits non-zero though no test failed, has failed. */
+/**
+ * Decides about a run. It has failed without a result, without a test, or when it exits non-zero though no test failed.
+ */
 export function judge({ suite, code, result, narrowed }: Run): Outcome {
   if (result === undefined)
     return { suite, passed: 0, failed: 1, skipped: [], files: [], note: `vitest ended (${code}) without a result` };
@@ -37,8 +39,8 @@ export function judge({ suite, code, result, narrowed }: Run): Outcome {
 }
 
 /**
- * Files that are run a second time before they count as failed: a fault fails twice. None unless failures are all in a
- * few files of real clocks.
+ * Files that are run a second time before they count as failed: a fault fails twice. There are none unless all failures
+ * are in a few files that depend on real clocks.
  */
 export function secondRun({ suite, failed, files }: Outcome): readonly FileResult[] {
   const spoilt = files.filter((file) => file.failed > 0);
@@ -46,7 +48,10 @@ export function secondRun({ suite, failed, files }: Outcome): readonly FileResul
   return realClocks.includes(suite) && inFiles === failed && spoilt.length <= SPOILT_MAX ? spoilt : [];
 }
 
-/** Both runs together: a file that ran twice counts as it did the second time, and what passed only then is told. */
+/**
+ * Merges both runs. A file that ran twice counts as it did the second time; tests that passed only then are listed as
+ * flaky.
+ */
 export function bothRuns(first: Outcome, second: Outcome): Outcome {
   const again = secondRun(first);
   const names = new Set(again.map(({ file }) => file));
@@ -74,13 +79,13 @@ export function readResult(file: string): SuiteResult | undefined {
   try {
     return JSON.parse(readFileSync(file, "utf8")) as SuiteResult;
   } catch {
-    return undefined; // it died before the end
+    return undefined; // vitest died before the end
   }
 }
 
 /**
- * The closing lines: what was skipped and why, what passed only the second time, what failed, and the sum. The sum of
- * nothing is a failure.
+ * The closing lines: skipped tests with their reasons, tests that passed only the second time, failures, and the sum. A
+ * sum of zero tests is a failure.
  */
 export function closingLines(all: readonly Outcome[]): { readonly lines: string[]; readonly exitCode: number } {
   const skips = all.flatMap((outcome) =>

@@ -2,12 +2,12 @@ import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Reporter, TestModule } from "vitest/node";
 
-/** What one vitest run came to, as the runner reads it. */
+/** The result of one vitest run, as the runner reads it. */
 export interface SuiteResult {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: readonly { readonly name: string; readonly reason: string }[];
-  /** What each file came to; what failed outside any file is only in the sum. */
+  /** Results by file; a failure outside any file is only in the sum. */
   readonly files: readonly FileResult[];
 }
 

@@ -1,7 +1,7 @@
 /**
- * Builds the page: `node packages/console/build.mjs [--if-changed]`. The result lies in .tutti/console/page beside what
- * says of which sources it was made; a build replaces the folder at once, so that a gateway that runs finds the old
- * page or the new one.
+ * Builds the page: `node packages/console/build.mjs [--if-changed]`. The result goes to .tutti/console/page with a
+ * record of its sources; a build replaces the folder at once, so that a running gateway finds the old page or the new
+ * one.
  */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -23,7 +23,7 @@ if (!process.argv.includes("--if-changed") || !isFresh()) {
     logLevel: "warn",
     publicDir: false,
     cacheDir: join(root, ".tutti/cache/vite-console"),
-    // JSX is preact's; nothing is inlined into the page, which its content security policy would refuse.
+    // JSX is preact's; no asset is inlined into the page, whose content security policy would refuse it.
     oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
     build: { outDir: fresh, emptyOutDir: true, assetsInlineLimit: 0, modulePreload: false, target: "es2022" },
   });
@@ -31,7 +31,7 @@ if (!process.argv.includes("--if-changed") || !isFresh()) {
   try {
     renameSync(folder, old);
   } catch {
-    // There was none.
+    // No earlier build exists.
   }
   renameSync(fresh, folder);
   rmSync(old, { recursive: true, force: true });

@@ -1,15 +1,15 @@
-/** What an attack is: something done to a system from outside that must not succeed, while everybody else is served. */
+/** An attack: something done to a system from outside that must not succeed, while all other clients are served. */
 import type { TuttiUp } from "../e2e/tutti-up.ts";
 import type { WitnessReport } from "./witness.ts";
 
 /**
- * `open`: on loopback, where nobody needs credentials; `descriptors`: the same with 256 of them; `credentials`:
+ * `open`: on loopback, where no credentials are needed; `descriptors`: the same with 256 of them; `credentials`:
  * applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway.
  */
 export const SYSTEMS = ["open", "descriptors", "credentials"] as const;
 export type SystemKind = (typeof SYSTEMS)[number];
 
-/** `long`: the numbers of an attacker who means it; `short`: what shows the same within seconds. */
+/** `long`: the numbers of a determined attacker; `short`: numbers that show the same within seconds. */
 export type Size = "short" | "long";
 
 export interface AttackedSystem {
@@ -21,7 +21,7 @@ export interface AttackedSystem {
   readonly nats: string;
   /** Process of the gateway, the ingress and whatever else requests pass. */
   readonly pid: number;
-  /** Who has it may load models. */
+  /** Token that permits loading models. */
   readonly repositoryToken: string;
   /** API keys of `a`, `b` and an administrator; undefined where the gateway asks for none. */
   readonly keys: ApiKeys | undefined;
@@ -45,9 +45,9 @@ export interface Attack {
   readonly name: string;
   readonly what: string;
   readonly system: SystemKind;
-  /** By so much may the process grow while it is attacked. Default: MEMORY_BYTES. */
+  /** Bytes by which the process may grow while it is attacked. Default: MEMORY_BYTES. */
   readonly memoryBytes?: number;
-  /** @returns what it did that it must not be able to do, a sentence each; none: it was withstood */
+  /** @returns the attack's successes, a sentence each; none: the system withstood it */
   readonly run: (scene: Scene) => Promise<readonly string[]>;
 }
 
@@ -55,18 +55,20 @@ export interface AttackResult {
   readonly name: string;
   readonly what: string;
   readonly system: SystemKind;
-  /** Empty: held. */
+  /** Successes of the attack; empty: the system held. */
   readonly broken: readonly string[];
   readonly seconds: number;
   readonly witness: WitnessReport | undefined;
 }
 
-/** What a gateway holds of bodies at most (512 MB), and half as much again for what the runtime has not freed yet. */
+/**
+ * Most that a gateway holds of bodies (512 MB), and half as much again for memory that the runtime has not freed yet.
+ */
 export const MEMORY_BYTES = 805_306_368;
 
 const SHOWN = 3;
 
-/** What was seen, for a line. */
+/** One line about the attack's successes, of which the first few are spelled out. */
 export function brokenText({ broken }: AttackResult): string {
   const more = broken.length > SHOWN ? [`and ${broken.length - SHOWN} more`] : [];
   return [...broken.slice(0, SHOWN), ...more].join("; ");

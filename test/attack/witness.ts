@@ -1,16 +1,16 @@
 /**
- * Everybody else, while a system is attacked: a health probe and an application, on a thread of their own, so that they
- * feel the system's delays and not the attacker's.
+ * The other clients while a system is attacked: a health probe and an application. They run on a thread of their own,
+ * so that they feel the system's delays and not the attacker's.
  */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { type AttackedSystem, MEMORY_BYTES, type Size } from "./attack.ts";
 
-/** A probe that waits longer has its orchestrator restart the process. */
-// the short form shares its machine with other tests
+/** Longest wait of a health probe: beyond it an orchestrator restarts the process. */
+// The short form shares its machine with other tests.
 export const HEALTH_MS: Readonly<Record<Size, number>> = { long: 1_000, short: 2_000 };
-/** Of the application's requests: a deadline with room for a machine that the attacker shares. */
+/** SLO of the application's requests, with room for a machine that the attacker shares. */
 export const GOOD_SLO_MS = 1_000;
 
 export interface WitnessOrders {
@@ -23,9 +23,9 @@ export interface WitnessReport {
   readonly probes: number;
   readonly healthMsMax: number;
   readonly asked: number;
-  /** What became of requests of which a second try failed too. */
+  /** Outcomes of requests whose second try failed too. */
   readonly failed: readonly string[];
-  /** Of the process, beyond what it had at the start. */
+  /** Most memory of the process beyond what it had at the start. */
   readonly grownBytesMax: number;
 }
 
@@ -36,7 +36,7 @@ export class Witness {
     this.#worker = worker;
   }
 
-  /** Resolves when it has been served once. */
+  /** Resolves once a first request has been served. */
   static async start({ http, pid, keys }: AttackedSystem): Promise<Witness> {
     const authorization = keys === undefined ? undefined : `Bearer ${keys.b}`;
     const workerData: WitnessOrders = { http, pid, authorization };
@@ -45,7 +45,7 @@ export class Witness {
     return new Witness(worker);
   }
 
-  /** Looks once more, now that the attack is over. */
+  /** Ends the witness after a last look, now that the attack is over. */
   async stop(): Promise<WitnessReport> {
     this.#worker.postMessage("stop");
     const [report] = (await once(this.#worker, "message")) as [WitnessReport];
@@ -54,7 +54,7 @@ export class Witness {
   }
 }
 
-/** What did not hold, in words. */
+/** Expectations that the report breaks, a sentence each. */
 export function breachesOf(
   { healthMsMax, failed, grownBytesMax }: WitnessReport,
   size: Size,
@@ -84,7 +84,7 @@ export function memoryOf(pid: number): number {
       const kilobytes = pattern.exec(readFileSync(`/proc/${pid}/${file}`, "utf8"))?.[1];
       if (kilobytes !== undefined) return 1_024 * Number(kilobytes);
     } catch {
-      // A kernel without the first has the second.
+      // A kernel without `smaps_rollup` has `status`.
     }
   }
   return 0;

@@ -1,13 +1,13 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 
-/** What `readArguments` gives for `options`, as `parseArgs` of Node has it. */
+/** The values that `readArguments` returns for `options`, as typed by Node's `parseArgs`. */
 type Values<Options extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ readonly options: Options }>
 >["values"];
 
 /**
- * The options of a benchmark. Where `--help` is asked for, `usage` is all that comes of the process (exit code 0); what
- * can't be read is said in a line, with `usage` (exit code 2).
+ * Reads the options of a benchmark. `--help` prints `usage` and exits with 0; an option that can't be read prints one
+ * line and `usage`, and exits with 2.
  *
  * @param options - one whose default is a number takes numbers only
  */

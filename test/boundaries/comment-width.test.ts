@@ -1,4 +1,4 @@
-/** What the lint rule on the width of comments makes of them. */
+/** Tests of the lint rule on the width of comments. */
 import { Linter } from "eslint";
 import { expect, test } from "vitest";
 import { commentWidth } from "../../infra/lint/comment-width.mjs";

@@ -1,4 +1,4 @@
-/** What anybody on the bus could send a batcher for ever, beyond its bounds: it goes on (docs/limits.md, T7). */
+/** A batcher serves on when a stranger on the bus exceeds its bounds (docs/limits.md, T7). */
 import { IngressIntroduced, RequestArrived, subjectsOf } from "@tutti/protocol";
 import { actorKey, after, millis, seconds, threadId } from "@tutti/units";
 import { FrameWriter } from "@tutti/wire";

@@ -1,6 +1,6 @@
 /**
- * A model whose first run never ends: it holds one accelerator at a time, for as long as its SLO gives reason to, until
- * it is quarantined.
+ * A model whose first run never ends holds one accelerator at a time, until its run is overdue by its SLO, and is then
+ * quarantined.
  */
 import type { EmulatedFault } from "@tutti/ports/engine";
 import { BUCKET, type ModelFaults, faultKeys } from "@tutti/protocol";
@@ -44,10 +44,10 @@ test("with another executor the other models are served all the while", () => {
   const asked = cluster.load(OTHER.name, { rate: 60, duration: seconds(18), sloMs: 50 });
   cluster.run(millis(200));
   expect(quarantineOf(cluster)).toContain("hung in a run");
-  // One after the other, and the next only when the one before is back.
+  // Runs follow one another: the next begins only when the accelerator of the one before is back.
   expect(runs.map(({ batchSize }) => batchSize)).toEqual([1, 1, 1]);
   for (const [i, { at }] of runs.entries()) if (i > 0) expect(at - runs[i - 1]!.at).toBeGreaterThan(seconds(5));
-  // What was granted to the accelerator before it was known to be overdue waits behind the run.
+  // Batches granted to the accelerator before it was known to be overdue wait behind the run.
   const lost = asked.filter(({ outcomes }) => outcomes[0]?.status !== "ok");
   expect(lost.length).toBeLessThan(asked.length / 50);
 });

@@ -1,6 +1,6 @@
 /**
- * Sweeps run the pure cores, fault runs run whole actors over messages. With nothing between the actors that takes
- * time, both decide the same about every request: which batch, on which accelerator, from when, or why not.
+ * Sweeps run the pure cores, fault runs run whole actors over messages. Where messages between the actors take no time,
+ * both decide the same about every request: its batch, accelerator and start, or why it is refused.
  */
 import { VIRTUAL_START } from "@tutti/ports/clock";
 import {
@@ -21,11 +21,13 @@ import { expect, test } from "vitest";
 import { type Asked, VirtualCluster } from "./virtual-cluster.ts";
 
 /**
- * Messages take no time but turns, so at the very microsecond of a timer an arrival comes after it between actors and
- * before it in the cores. Arrivals and SLOs of 1 and run times of 2 beyond a multiple of 16 keep most timers apart from
- * arrivals. What is left is the adaptive policy's: its earliness is measured anew every 50 ms at whatever makes a
+ * A grid that keeps timers apart from arrivals. Messages take no time but turns, so at the very microsecond of a timer
+ * an arrival comes after it between actors and before it in the cores. Arrivals and SLOs of 1 and run times of 2 beyond
+ * a multiple of 16 keep most timers apart from arrivals.
+ *
+ * The adaptive policy is the remaining difference: its earliness is measured anew every 50 ms at whatever makes a
  * thread look, and actors look more often, since they measure delays. Of 16 seeds 7 have a batch that starts a step of
- * 100 µs earlier for it; those here have none. The load is one that no ingress refuses any of.
+ * 100 µs earlier for it; the chosen seeds have none. The load is one that no ingress refuses any of.
  */
 const GRID = 16;
 const MODELS = [
@@ -38,13 +40,13 @@ type Kind = "adaptive" | "deferred" | "eager";
 
 interface Log {
   readonly asked: readonly (Asked & { readonly model: number })[];
-  /** Of these and those after them decisions are compared. */
+  /** First request from which on decisions are compared. */
   readonly first: number;
   readonly decisions: readonly Decision[];
   readonly guards: readonly Micros[];
 }
 
-/** What whole actors decide, heard on their bus. */
+/** Decisions of whole actors, recorded from their bus. */
 function live(kind: Kind, rate: number, seed: number): Log {
   const [rates, prngs] = [[rate, rate / 27], MODELS.map((_, i) => new Prng(seed + i))];
   const noDelay = { hop: NOTHING, dataHop: NOTHING, delayFloors: { ctrl: NOTHING, perItem: 0, perKilobyte: 0 } };
@@ -54,7 +56,7 @@ function live(kind: Kind, rate: number, seed: number): Log {
     ...noDelay,
     respondFloor: NOTHING,
     gatherFor: NOTHING,
-    aloneShare: 0, // the cores alone run no request a second time
+    aloneShare: 0, // the cores make no isolated runs
   });
   for (const model of MODELS) cluster.addModel(model);
   const decisions: Decision[] = [];
@@ -89,7 +91,7 @@ function tapDecisions(cluster: VirtualCluster, decisions: Decision[]): { guardOf
   const finite = (at: number): number | null => (Number.isFinite(at) ? relative(at) : null);
   let batches = 0;
   const ids = new Map<number, number>();
-  /** An ingress numbers its own warm-up requests too. */
+  /** Requests in order of arrival: an ingress numbers its own warm-up requests too. */
   const requests = new Map<number, number>();
   const requestOf = (seq: number): number => requests.get(seq) ?? 0;
   const modelOf = (thread: BatchDispatched["thread"]): number => modelNumberOf(thread) - 1;
@@ -115,7 +117,7 @@ function tapDecisions(cluster: VirtualCluster, decisions: Decision[]): { guardOf
       decisions.push({ at: relative(cluster.clock.now()), event: "refuse", request: requestOf(seq), cause });
     })
     .on(BatchFinished, ({ batchId, gpu, startedAt, finishedAt }, sender) => {
-      if (!ids.has(batchId)) return; // told to the profiler once more
+      if (!ids.has(batchId)) return; // reported to the profiler once more
       const [start, batch] = [relative(startedAt), ids.get(batchId)!];
       ids.delete(batchId);
       expect(sender).toBeGreaterThan(0);
@@ -134,7 +136,7 @@ function tapDecisions(cluster: VirtualCluster, decisions: Decision[]): { guardOf
   return { guardOf: (model) => guards[model]! };
 }
 
-/** What the cores decide about the same arrivals. */
+/** Decisions of the cores about the same arrivals. */
 function simulated(kind: Kind, { asked, guards }: Log): Decision[] {
   const scenario: Scenario = {
     ...{ seed: 1, duration: seconds(20), warmup: NOTHING, gpus: GPUS, policy: kind, gather: "target", rate: 0 },
@@ -177,7 +179,7 @@ function comparable(decisions: readonly Decision[], first: number): string[] {
       const batch = renumbered.get(decision.batch);
       if (batch === undefined) return [];
       if (decision.event === "finish") return [{ ...decision, batch }];
-      // Of an idle accelerator a heartbeat says that it is free now, and the cores remember since when.
+      // A heartbeat of an idle accelerator says that it is free now, while the cores remember since when.
       const { free, ...plan } = decision.plan!;
       return [{ ...decision, batch, plan: { ...plan, free: free !== null && free > decision.at ? free : null } }];
     })
@@ -185,7 +187,7 @@ function comparable(decisions: readonly Decision[], first: number): string[] {
     .map((decision) => JSON.stringify(decision));
 }
 
-/** Poisson, in µs from the beginning. */
+/** Poisson arrivals, in µs from the beginning. */
 function arrivals(prng: Prng, rate: number, duration: Micros): number[] {
   const times: number[] = [];
   for (let at = 0; ;) {
@@ -209,7 +211,7 @@ test.for([
     const log = live(kind, rate, seed);
     const [actors, cores] = [log.decisions, simulated(kind, log)].map((lines) => comparable(lines, log.first));
     expect(actors!.length).toBeGreaterThan(300);
-    // All of them differ from the first difference on: that one is what to look at.
+    // All lines differ after the first difference, so show its surroundings.
     const differs = actors!.findIndex((line, i) => line !== cores![i]);
     const around = (lines: readonly string[]): string[] => lines.slice(Math.max(0, differs - 3), differs + 4);
     if (differs >= 0) expect(around(actors!)).toEqual(around(cores!));

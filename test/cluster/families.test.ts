@@ -40,7 +40,7 @@ function serving(options: VirtualClusterOptions = {}): VirtualCluster {
   return cluster;
 }
 const outputOf = (outcome: Partial<EchoAnswer> | undefined): string | undefined => outcome?.output;
-/** T1 and T2: one answer each, of its own row and in the name of its own model. */
+/** T1 and T2: each request has one answer, computed from its own row in the name of its own model. */
 function checkAnswers(asked: readonly Asked[], output: string): void {
   for (const one of asked) {
     expect(one.outcomes.length, `request ${one.value} asked at ${one.at}`).toBe(1);
@@ -108,7 +108,7 @@ test("models become a family and models again under load, and no request is refu
   const before = loadAll(cluster, names, 200, seconds(1)).flat();
   put(cluster, familyOf(names));
   const during = loadAll(cluster, names, 200, seconds(3)).flat();
-  // Whoever unites models waits until what was asked of them is answered.
+  // The old models go only once the requests for them are answered.
   for (const name of names) cluster.store.delete(BUCKET.models, name, () => undefined);
   const after = loadAll(cluster, names, 200, seconds(2)).flat();
   for (const name of names) cluster.addModel({ name, sloMs: SLO_MS, alphaMs: 0.2, betaMs: 14 });

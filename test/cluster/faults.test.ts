@@ -100,7 +100,7 @@ test("an ingress that hangs costs only its own rows: who shares a batch with the
 test("an ingress that stands still has those of its requests run again that have time left, though their batch ran without them (T9)", () => {
   const cluster = serving({ gpus: 2 });
   cluster.stallData("ingress", millis(60));
-  // Together in a batch: it starts when the first of them must.
+  // Both in one batch: it starts when the earlier deadline demands it.
   const [short, long] = [cluster.ask("fast", { sloMs: 30 }), cluster.ask("fast", { sloMs: 400 })];
   cluster.run(millis(500));
   expect([short, long].map(({ outcomes }) => outcomes.map(({ status }) => status).join())).toEqual([
@@ -256,7 +256,7 @@ test("results without the token of the pull are not believed, whatever else they
   const asked = cluster.ask("fast", { sloMs: 50 });
   for (let i = 0; i < 1_000 && asked.outcomes.length === 0; i++) {
     cluster.run(micros(100));
-    // Whatever its number and its batch's are: warm-up requests come before it.
+    // Ids are guessed: warm-up requests come before the request, so its numbers are unknown.
     for (let batchId = 1; batchId <= 60; batchId++)
       cluster.dataOf("ingress")!.onResults({
         executor,

@@ -9,11 +9,11 @@ export const scalar = (value: number, name = "x"): Tensors => ({
 interface FindAndRead {
   readonly name: string;
   readonly slo: string;
-  /** Of the two stages, and with the functions that make their requests. */
+  /** Models of the two stages, and the functions that make their requests. */
   readonly models: readonly [find: string, read: string];
   readonly before: readonly [find: string, read: string];
   readonly finish: string;
-  /** Beside `read`, as declared. */
+  /** More stages beside `read`, as declared. */
   readonly more?: readonly object[];
 }
 

@@ -1,7 +1,7 @@
 /**
- * Actors that were taken over and go on under their own names: for a while they replay what they said, in any order,
- * and say it with other numbers. Meanwhile they may do harm; once they stop, service returns within five seconds, since
- * whatever was believed of them is found out or made anew.
+ * Compromised actors that go on under their own names: for a while they replay recorded messages, in any order, and
+ * with other numbers. Meanwhile they may do harm. Once they stop, service returns within five seconds, since every
+ * false belief is corrected or expires.
  */
 import type { Role } from "@tutti/protocol";
 import { type ActorKey, Prng, after, micros, millis, seconds } from "@tutti/units";
@@ -14,7 +14,7 @@ const ROLES: readonly Role[] = ["ranker", "batcher", "executor", "ingress"];
 const ATTACK = millis(600);
 const RETURNS_WITHIN = seconds(5);
 
-/** A cluster that serves two models, and what its actors of a role said meanwhile. */
+/** A cluster that serves two models, and the recorded messages of its actors of a role. */
 function recorded(role: Role, seed: number) {
   const cluster = new VirtualCluster({ seed, executors: 2, gpus: 2, batchers: 2, rankers: 2 });
   for (const name of ["m", "other"]) cluster.addModel({ name, alphaMs: 1, betaMs: 3, sloMs: 50 });
@@ -32,7 +32,7 @@ function recorded(role: Role, seed: number) {
   return { cluster, said };
 }
 
-/** Requests for both models, 20 ms apart. @returns those that were asked */
+/** Asks both models every 20 ms. @returns the requests */
 function ask(cluster: VirtualCluster, duration: number) {
   const first = cluster.asked.length;
   const end = cluster.clock.now() + duration;
@@ -46,10 +46,10 @@ function ask(cluster: VirtualCluster, duration: number) {
 const outcomesOf = (asked: ReturnType<typeof ask>): string[] =>
   asked.map(({ outcomes }) => outcomes.map(({ status }) => status).join("+"));
 
-/** What was sent is kept, to say what did it. */
+/** Publishes replayed and altered messages. @returns what was sent, to explain a failure */
 function attack(cluster: VirtualCluster, said: readonly Said[], prng: Prng): string[] {
   const enemy = cluster.network.connect({ name: "enemy" });
-  // Every kind of message is as likely: most of what is said is a few kinds.
+  // Every kind of message is equally likely, since most traffic is of a few kinds.
   const byType = Map.groupBy(said, ({ type }) => type);
   const kinds = [...byType.values()];
   const sent: string[] = [];
@@ -70,7 +70,7 @@ function attack(cluster: VirtualCluster, said: readonly Said[], prng: Prng): str
   return sent;
 }
 
-/** Each is believed by somebody, who would hold on to it for good. */
+/** Fields that some receiver believes, and would keep for good. */
 const BELIEVED: readonly (readonly [role: Role, message: string, field: string])[] = [
   ["ranker", "gpu-granted", "epoch"],
   ["ranker", "gpu-granted", "grantSeq"],

@@ -1,4 +1,4 @@
-/** Limits of what one publisher can ask, each met and passed by one. A refusal names the limit. */
+/** Limits on a publisher's requests, each met exactly and exceeded by one. A refusal names the limit. */
 import type { Bus } from "@tutti/ports/bus";
 import {
   CONTENT,
@@ -55,7 +55,7 @@ const json = (tensor: object): Ask => ({
   headers: { [HEADER.contentType]: CONTENT.json },
 });
 
-/** Each as large as it may be, and larger by one. */
+/** A request at each limit, and one beyond it. */
 const LIMITS: readonly { readonly limit: string; readonly code: string; readonly at: Ask; readonly beyond: Ask }[] = [
   {
     limit: "NAME_LENGTH_MAX",
@@ -81,7 +81,7 @@ const LIMITS: readonly { readonly limit: string; readonly code: string; readonly
     at: { headers: { [HEADER.size]: `${SIZE_HINT_MAX}` } },
     beyond: { headers: { [HEADER.size]: `${SIZE_HINT_MAX + 1}` } },
   },
-  // What is within these limits is no input of the model, and refused for that instead.
+  // Requests within these limits are no input of the model, and are refused for that instead.
   {
     limit: "TENSORS_MAX",
     code: "TUTTI_INVALID_INPUT",
@@ -117,7 +117,7 @@ const LIMITS: readonly { readonly limit: string; readonly code: string; readonly
 test("a request at each limit is taken for what it is; one beyond is refused, and told the limit", () => {
   const { cluster, ask, send } = serving();
   for (const { limit, code, at, beyond } of LIMITS) {
-    // The one whose deadline is far away waits for it; the others have their answer.
+    // The request with a distant deadline waits for it; the others have their answer.
     const taken = send(at);
     cluster.run(seconds(1));
     expect([limit, ...taken.map(({ text }) => text.includes(limit))].filter(Boolean)).toEqual([limit]);

@@ -1,4 +1,4 @@
-/** Whole actors far above what they can serve, in virtual time: docs/architecture.md, T7; docs/algorithms.md, A12. */
+/** Whole actors under overload, in virtual time: docs/architecture.md, T7; docs/algorithms.md, A12. */
 import { type Instant, Prng, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
@@ -12,14 +12,14 @@ interface Stream {
 }
 
 function serving(options: VirtualClusterOptions = {}): VirtualCluster {
-  // Shares are of what the model can do; what runs besides, to find out how long requests take, is no part of it.
+  // Shares are of the model's capacity, so isolated runs, which measure run times, are off.
   const cluster = new VirtualCluster({ gpus: 2, policy: { kind: "adaptive" }, aloneShare: 0, ...options });
   cluster.addModel(MODEL);
   cluster.run(seconds(2));
   return cluster;
 }
 
-/** Poisson arrivals of several applications for `duration` seconds; what each asked. */
+/** Poisson arrivals of several applications for `duration` seconds. @returns the requests of each */
 function send(cluster: VirtualCluster, streams: readonly Stream[], duration: number): Asked[][] {
   const prng = new Prng(streams.length);
   const begin = cluster.clock.now();
@@ -40,7 +40,7 @@ const isInTime = ({ outcomes, deadline }: Asked): boolean => outcomes[0]?.status
 const servedOf = (asked: readonly Asked[]): number => asked.filter(isInTime).length;
 const since = (asked: readonly Asked[], begin: number): Asked[] => asked.filter(({ at }) => at >= begin);
 
-/** The rate of which at most 1 % is refused. */
+/** The highest rate of which at most 1 % is refused. */
 function goodput(): number {
   for (let rate = 800; rate > 400; rate -= 20) {
     const cluster = serving();
@@ -60,7 +60,7 @@ test("at ten times its goodput a cluster keeps it, refuses within 10 ms, and is 
   const [after] = send(cluster, [{ app: "a", rate: GOODPUT / 2 }], 2);
   cluster.run(millis(200));
   for (const one of [...flood!, ...after!]) expect(one.outcomes.length).toBe(1);
-  // Of the first quarter of a second most is refused late: the flood isn't known yet.
+  // Most requests of the first quarter of a second are refused late: the flood isn't known yet.
   const steady = since(flood!, begin + 250_000);
   expect(servedOf(steady) / 3.75).toBeGreaterThan(0.95 * GOODPUT);
   const refused = flood!.filter((one) => !isInTime(one));
@@ -73,7 +73,7 @@ test("at ten times its goodput a cluster keeps it, refuses within 10 ms, and is 
     expect(outcomes[0]!.retryAfterMs).toBeGreaterThanOrEqual(1);
     expect(outcomes[0]!.retryAfterMs).toBeLessThanOrEqual(10_000);
   }
-  // Ten SLOs, or about: one in ten requests is let in.
+  // The median hint is about ten SLOs: one in ten requests is let in.
   const waits = steady.flatMap(({ outcomes }) => outcomes[0]!.retryAfterMs ?? []).sort((a, b) => a - b);
   expect(waits[waits.length >> 1]).toBeGreaterThan(5 * MODEL.sloMs);
   expect(waits[waits.length >> 1]).toBeLessThan(20 * MODEL.sloMs);

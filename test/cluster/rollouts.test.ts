@@ -10,7 +10,7 @@ import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtua
 const RATE = 400;
 const SLO_MS = 50;
 
-/** Two versions that echo their input; the second one says ten more where it is wrong. */
+/** A model with two versions that echo their input; where the second is wrong, it adds ten. */
 class Scene {
   readonly cluster: VirtualCluster;
   readonly routes: RouteRegistry;
@@ -51,7 +51,7 @@ class Scene {
     this.cluster.run(seconds(3));
   }
 
-  /** Lets the store answer until a change of a route is made. */
+  /** Runs the store until a change of a route is made. */
   async change<T>(call: Promise<T>): Promise<T> {
     let outcome: { value: T } | { error: unknown } | undefined;
     call.then(
@@ -86,7 +86,7 @@ const versionsOf = (asked: readonly Asked[]): Record<string, number> => {
   }
   return counts;
 };
-/** Each exactly once, in time, with its own output (T1, T2). */
+/** Each request is answered exactly once, in time, with its own output (T1, T2). */
 function expectAllGood(asked: readonly Asked[]): void {
   const bad = asked.filter(
     ({ outcomes, value, deadline }) =>
@@ -230,7 +230,7 @@ test("a ramp takes its steps by itself, also when the planner is replaced, and i
 });
 
 test("a ramp whose version is too slow for the SLO is rolled back by itself, with the reason in its history", async () => {
-  // Alone it would do; the profile that is believed lies, as the model's runs take ten times as long.
+  // In isolation the version meets the SLO; its profile lies, as the model's runs take ten times as long.
   const scene = new Scene({ secondMs: 40 });
   const { cluster } = scene;
   cluster.startPlanner("planner", { epoch: seconds(30) });
@@ -262,9 +262,9 @@ test("a shadow runs copies on idle time: nobody is sent its answers, and the one
   expect(figures["shadowDiffer"]).toBeGreaterThan(0);
   expect(figures["shadowDiffer"]! / figures["shadowCompared"]!).toBeLessThan(0.05);
   expect(figures["shadowDifferenceMost"]).toBe(10);
-  // What nobody asked for is in nobody's figures.
+  // Shadow requests appear in no figures of requests.
   expect(scene.figures.get("ingress/m/2")?.["offered"] ?? 0).toBe(0);
-  // The same version, growing, is stopped by it.
+  // The same wrong answers stop a growing share of the version.
   const ramp = { over: seconds(40), badMax: 0.01, mismatchMax: 0 };
   await scene.change(scene.routes.setShare("m", { version: "2", percent: 100, ramp }));
   for (let second = 0; second < 20 && (await scene.percent()) > 0; second++) scene.load(seconds(1), 60);

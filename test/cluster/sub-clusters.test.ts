@@ -14,7 +14,7 @@ const B = { name: "b", alphaMs: 1, betaMs: 3, sloMs: 60 } as const;
 /** A cluster of two sub-clusters, each accelerator in a process of its own. */
 class Stage {
   readonly cluster: VirtualCluster;
-  /** The newest of each accelerator. */
+  /** The newest inventory of each accelerator. */
   readonly inventories = new Map<GpuId, ExecutorInventory>();
   readonly reports: ModelReported[] = [];
   /** Since `restart`: which accelerators ran which models. */
@@ -35,7 +35,7 @@ class Stage {
     for (const model of options.models ?? [A, B]) this.cluster.addModel(model);
   }
 
-  /** Of each model so many requests a second, evenly, while time passes. */
+  /** Asks each model at an even rate, while time passes. */
   load(duration: Micros, { every = millis(4), sloMs = 60, models = ["a", "b"] } = {}): Asked[] {
     const asked: Asked[] = [];
     for (let at = 0; at < duration; at += every) {
@@ -47,7 +47,7 @@ class Stage {
   ranOn(model: number): number[] {
     return [...(this.#ran.get(model) ?? [])].sort();
   }
-  /** Of the accelerators that ran a model, those that should not have. */
+  /** Accelerators outside `within` that ran a model. */
   strayed(model: number, within: readonly number[]): number[] {
     expect(this.ranOn(model)).not.toEqual([]);
     return this.ranOn(model).filter((gpu) => !within.includes(gpu));
@@ -100,7 +100,7 @@ test("models and accelerators move under load: nothing is lost or refused, and e
   asked.push(...stage.load(millis(1_500)));
   expect([stage.strayed(1, [0, 1]), stage.strayed(2, [2, 3])]).toEqual([[], []]);
   expect([stage.has(0), stage.has(1)]).toEqual([[1], [1]]);
-  // And back, an accelerator to a model that comes back.
+  // The model moves back, and an accelerator moves to a model that comes back.
   cluster.place({ a: "main", b: "s1>main" }, ["main", "main", "s1", "s1"]);
   asked.push(...stage.load(millis(300)));
   cluster.place({ a: "main", b: "main" }, ["main", "main", "s1", "s1"]);
@@ -159,7 +159,7 @@ test("while nobody leads the sub-cluster that an accelerator and a model go to, 
   cluster.run(seconds(2));
   const asked = stage.load(millis(100));
   cluster.run(millis(100));
-  // Both rankers of the one that the model goes to are gone when it is told to go.
+  // Both rankers of the target sub-cluster are gone when the model is told to move.
   cluster.kill("ranker-s1-0");
   cluster.kill("ranker-s1-1");
   cluster.place({ a: "main", b: "s1" }, ["main", "main", "s1", "s1"]);

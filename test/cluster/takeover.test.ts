@@ -1,5 +1,5 @@
 /**
- * Deaths and pauses of rankers, and what is lost on the way between ranker, batcher and executor, under all checkers of
+ * Deaths and pauses of rankers, and lost messages between ranker, batcher and executor, under all checkers of
  * test/simulation (docs/architecture.md, 4).
  */
 import {
@@ -23,7 +23,7 @@ import type { Asked } from "../simulation/watcher.ts";
 
 const FAST = { name: "fast", alphaUs: 1_000, betaUs: 4_000, sloMs: 50, batchSizeMax: 16, ratePerSecond: 0 };
 
-/** A cluster without faults, in which a test does what it wants. */
+/** A cluster without faults other than those that a test injects. */
 class Stage extends Checkers {
   readonly cluster: Cluster;
   readonly #reader = new FrameReader();
@@ -60,7 +60,7 @@ class Stage extends Checkers {
     this.#sender = actor;
     this.#reader.read(payload);
   }
-  /** Calls back for each record of that type that anybody sends. */
+  /** Calls back for each sent record of that type. */
   watch<T>(type: MessageType<T>, heard: (value: T, from: string) => void): void {
     this.#reader.on(type, (value) => heard(value, this.#sender!.slot));
   }
@@ -69,7 +69,7 @@ class Stage extends Checkers {
     this.cluster.clock.advanceTo(after(this.cluster.now, duration));
     this.check();
   }
-  /** One request every so often while `duration` passes. */
+  /** Sends requests at an even rate while `duration` passes. */
   load(duration: Micros, { every = millis(2), sloMs = FAST.sloMs } = {}): Asked[] {
     const asked: Asked[] = [];
     for (let at = 0; at < duration; at += every)
@@ -85,7 +85,7 @@ class Stage extends Checkers {
     this.run(millis(60));
     return leader;
   }
-  /** From now until anybody's next grant under a newer epoch. */
+  /** Time from now until the next grant under a newer epoch. */
   nextGrant(): () => Micros | undefined {
     const since = this.cluster.now;
     let newest = 0;
@@ -183,8 +183,8 @@ test("a leader that is to stop grants until it is followed: a store that no spar
   stage.cluster.links.mend(cut);
   asked.push(...stage.load(millis(100)));
   stage.run(millis(100));
-  // A spare looks at what is due every 20 ms. The leader leaves once it is followed, before its patience ends, and its
-  // process may end 100 ms later.
+  // A standby looks at what is due every 20 ms. The leader leaves once it is followed, before its patience ends, and
+  // its process may end 100 ms later.
   expect(grants.find(({ from }) => from !== leader)!.at).toBeLessThan(millis(85));
   expect(between(since, endedAt)).toBeLessThan(millis(90 + 100));
   const gaps = grants.map(({ at }, i) => at - (grants[i - 1]?.at ?? 0));
@@ -204,7 +204,7 @@ test("a leader that is to stop grants until its successor says that it leads, no
   const since = stage.cluster.now;
   store.update = (...asked) => {
     if (!asked[1].startsWith("ranker")) return update(...asked);
-    // The lease is its own, and it hears of that only 12 ms later.
+    // The lease is the standby's own, and it hears of that only 12 ms later.
     tookAt = between(since, stage.cluster.now);
     links.cut(cut);
     stage.cluster.later(millis(12), () => {
@@ -236,8 +236,8 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
     const since = stage.cluster.now;
     const { store } = stage.cluster;
     const update = store.update.bind(store);
-    // Like a real one it takes longer than a message to somebody and back. Who follows a leader that goes on granting
-    // hears them out first, so there it may be as fast as it likes.
+    // Like a real one, the store takes longer than a message to another process and back. A standby that follows a
+    // leader which goes on granting hears it out first, so in that case the store may be as fast as it likes.
     if (signal === "SIGKILL") store.update = (...asked) => stage.cluster.later(millis(2), () => update(...asked));
     let ledAt = NaN;
     stage.watch(RankerAnnounced, () => (ledAt = between(since, stage.cluster.now)));
@@ -252,7 +252,7 @@ test.for(["SIGKILL", "SIGTERM"] as const)(
     asked.push(...stage.load(millis(60), often));
     stage.run(millis(200));
     expect(grants.find(({ from }) => from !== leader)!.at).toBe(ledAt);
-    // What the old one granted last is on its way when the new one is obeyed.
+    // The old leader's last grant may still be on its way when the new leader's grants are accepted.
     expect(refused).toBeLessThanOrEqual(signal === "SIGKILL" ? 0 : 1);
     expect(notOk(asked)).toEqual([]);
     expect(stage.violations).toEqual([]);
@@ -263,7 +263,7 @@ test("a leader that was paused wakes to find itself deposed, and does not send o
   const stage = new Stage({ rankers: 3, policy: "eager", executors: 1, gpusPerExecutor: 1 });
   const leader = stage.leader();
   const { process } = stage.cluster.running.get(leader)!.in;
-  // Stopped while a candidate waits for the accelerator, which it could be given still when the leader wakes.
+  // The leader is stopped while a candidate waits for an accelerator, which the leader could still grant when it wakes.
   let offers = 0;
   stage.watch(CandidateOffered, ({ batchSize }) => {
     if (batchSize > 1 && ++offers === 20) stage.cluster.later(100, () => (process.paused = true));
@@ -313,7 +313,7 @@ for (const { what, from, to, onSent } of [
     let lost = 0;
     const slots = (role: string): Set<string> => new Set(stage.cluster.slots.filter((slot) => slot.startsWith(role)));
     const cut = [{ from: slots(from), to: slots(to) }];
-    // Everything on that way is lost from the first such message on, for 5 ms.
+    // Every message on that way is lost for 5 ms, from the first such message on.
     onSent(stage, () => {
       if (lost++ > 0) return;
       stage.cluster.links.cut(cut);

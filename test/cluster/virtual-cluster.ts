@@ -52,39 +52,39 @@ export interface VirtualClusterOptions {
   readonly seed?: number;
   readonly gpus?: number;
   readonly executors?: number;
-  /** Of each sub-cluster. */
+  /** Rankers of each sub-cluster. */
   readonly rankers?: number;
   /** Default: `main` alone. */
   readonly subClusters?: readonly string[];
-  /** Of each accelerator, for the weights of models together. Default: unbounded. */
+  /** Memory of each accelerator for the weights of its models together. Default: unbounded. */
   readonly memoryBytesMax?: number;
   readonly batchers?: number;
   readonly policy?: Policy;
-  /** One way, each message. */
+  /** Delay of each message, one way. */
   readonly hop?: Micros;
-  /** The same on the data plane. */
+  /** Delay of each message on the data plane. */
   readonly dataHop?: Micros;
   readonly delayFloors?: BatcherConfig["delayFloors"];
   readonly respondFloor?: Micros;
-  /** Of the ingress; default: production's. */
+  /** Bounds on pending requests of the ingress. Default: production's. */
   readonly held?: { readonly requestsMax?: number; readonly appRequestsMax?: number; readonly appBytesMax?: number };
-  /** Served by every ingress. */
+  /** Pipelines that every ingress serves. */
   readonly pipelines?: ServedPipelines;
   readonly gatherFor?: Micros;
   readonly fault?: (gpu: number, runs: number, batch: EngineBatch) => EmulatedFault | undefined;
-  /** What is put between an executor and its accelerators. */
+  /** Wraps the engine between an executor and its accelerators. */
   readonly wrapEngine?: (engine: Engine, gpu: GpuId) => Engine;
-  /** An executor whose engine is unusable is started again after this. Default: never. */
+  /** Delay until an executor with an unusable engine is started again. Default: never. */
   readonly restartAfter?: Micros;
-  /** Messages that vanish: subject → true. */
+  /** Whether messages on a subject are lost. */
   readonly loses?: (subject: string) => boolean;
-  /** Of accelerators' time, for running requests again alone. Default: production's. */
+  /** Share of accelerator time for isolated runs. Default: production's. */
   readonly aloneShare?: number;
-  /** How long running times of requests alone count, once to twice. */
+  /** How long isolated run times count: once to twice this window. */
   readonly timesWindow?: Micros;
-  /** What batchers plan with. Default: production's. */
+  /** Latencies that batchers plan with. Default: production's. */
   readonly latency?: NonNullable<BatcherConfig["latency"]>;
-  /** Of each process, by its name. Default: none. */
+  /** Telemetry of each process, by its name. Default: none. */
   readonly telemetry?: (name: string) => Telemetry;
   /** Real run times as a multiple of what the profile says. */
   readonly runTimes?: () => number;
@@ -175,11 +175,11 @@ export class VirtualCluster {
     sloMs: number;
     batchSizeMax?: number;
     runDeadlineMs?: number;
-    /** A run takes what the numbers in its rows say; `alphaMs` and `betaMs` are only believed of it. */
+    /** Run times depend on the numbers in the rows; `alphaMs` and `betaMs` are only the believed latency. */
     pace?: PaceSpec;
     /** Bytes of its weights. */
     memory?: number;
-    /** Its latencies are not given: the profiler has to find them out. */
+    /** The latencies are not given: the profiler has to measure them. */
     isUnmeasured?: boolean;
   }): void {
     const batchSizeMax = model.batchSizeMax ?? 32;
@@ -207,7 +207,7 @@ export class VirtualCluster {
   }
 
   /**
-   * As the planner would.
+   * Writes a placement, as the planner would.
    *
    * @param models - by name: where each is, and perhaps where it goes: `main`, `main>s1`
    * @param gpus - where each is
@@ -267,7 +267,7 @@ export class VirtualCluster {
       ),
     );
   }
-  /** @param local - where it offers itself to a gateway of its process */
+  /** @param local - where the ingress registers for a gateway of its process */
   startIngress(name: string, local?: LocalActors): void {
     this.#start(name, (ports, config, ready) => {
       const serveData = (handlers: DataHandlers) => {
@@ -329,17 +329,17 @@ export class VirtualCluster {
     this.#data.delete(entry.actor.key);
     for (const bus of entry.buses) bus.close(() => undefined);
   }
-  /** As SIGTERM. */
+  /** Drains an actor as by SIGTERM. */
   drain(name: string): void {
     this.actors.get(name)?.actor.drain(() => this.kill(name));
   }
 
-  /** As a host that hangs: its data plane takes pulls and never answers. */
+  /** Makes an actor's data plane hang: it takes pulls and never answers. */
   hangData(name: string): void {
     const entry = this.actors.get(name);
     if (entry !== undefined) this.#data.set(entry.actor.key, { onPull: () => undefined, onResults: () => undefined });
   }
-  /** As a process that stands still for a while: what was pulled is answered when it goes on. */
+  /** Stalls an actor's data plane for a while: pulls are answered when it goes on. */
   stallData(name: string, duration: Micros): void {
     const key = this.actors.get(name)!.actor.key;
     const handlers = this.#data.get(key)!;
@@ -353,7 +353,7 @@ export class VirtualCluster {
       for (const run of missed) run();
     });
   }
-  /** What an executor would call: to see what an ingress makes of results that nobody asked for. */
+  /** An ingress' data handlers, as an executor calls them: tests deliver unrequested results. */
   dataOf(name: string): DataHandlers | undefined {
     return this.#data.get(this.actors.get(name)!.actor.key);
   }
@@ -374,7 +374,7 @@ export class VirtualCluster {
       /** Size hint. */
       readonly units?: number;
       readonly traceparent?: string;
-      /** The publisher's own. */
+      /** The publisher's own request id. */
       readonly id?: string;
       readonly version?: string;
     } = {},
@@ -401,12 +401,12 @@ export class VirtualCluster {
     return asked;
   }
 
-  /** Takes a request back, in the name of an application. */
+  /** Cancels a request, in the name of an application. */
   cancel({ reply }: Asked, app = "test"): void {
     this.#publisher.publish(cancelSubject(app), new TextEncoder().encode(reply));
   }
 
-  /** Poisson arrivals for a while; returns what was asked. */
+  /** Poisson arrivals for a while. @returns the requests */
   load(model: string, options: { readonly rate: number; readonly duration: Micros; readonly sloMs: number }): Asked[] {
     const first = this.asked.length;
     const end = after(this.clock.now(), options.duration);

@@ -14,32 +14,29 @@ import { wellFormed } from "./well-formed.ts";
 
 export interface ActorRuntimeOptions extends PeerWatcher {
   readonly role: Role;
-  /** Whose heartbeats matter to this actor. */
+  /** Roles whose heartbeats the actor subscribes to. */
   readonly listensTo: readonly Role[];
   /**
-   * Whose death it must know of at once, not only after a time-out (peer-probes.ts says what that costs). Default:
-   * nobody's.
+   * Whether the actor must learn of the peer's death at once instead of after a time-out. Default: no peer is probed.
+   * The cost of probes is documented in peer-probes.ts.
    */
   readonly probes?: (peer: Heartbeat) => boolean;
-  /** What its own heartbeats carry besides who it is. */
+  /** Further fields of the actor's own heartbeats, beside its identity. */
   readonly beat?: () => Partial<Heartbeat>;
   readonly stats: () => Omit<StatsReported, "key" | "role" | "at">;
-  /** What happened since the last report, once. */
+  /** Events since the last report; each is reported once. */
   readonly told?: (at: Instant) => Pick<StatsReported, "batches" | "arrivals" | "refusals">;
 }
 
-/** How often a heartbeat says where links connect to: a third of what such a beat costs. */
+/** How often a heartbeat carries the address for links, which is a third of the cost of such a heartbeat. */
 const LINK_TOLD_EVERY = seconds(1);
 
-/**
- * What all actors share: an inbox, an outbox, heartbeats, a directory of peers, figures, and the NATS services
- * protocol.
- */
+/** Shared parts of all actors: inbox, outbox, heartbeats, peer registry, figures and the NATS services protocol. */
 export class ActorRuntime {
   readonly subjects: Subjects;
   readonly reader = new FrameReader();
   readonly registry: PeerRegistry;
-  /** Whether the server is awake, as the directory asks it several times a second. */
+  /** Whether the server is awake; the peer registry asks several times a second. */
   readonly stallDetector: BrokerStallDetector;
   readonly log: Logger;
   /** Frames that could not be read: malformed input never stops an actor (T8). */
@@ -76,7 +73,7 @@ export class ActorRuntime {
     });
   }
 
-  /** As `reader.on`, for messages that can carry any value: a malformed one is counted and dropped (T8). */
+  /** Like `reader.on`, for messages that can carry any value. A malformed one is counted and dropped (T8). */
   onPacked<T extends object>(
     type: MessageType<T>,
     isWellFormed: (value: T) => boolean,
@@ -124,7 +121,7 @@ export class ActorRuntime {
     this.#timers.push(
       clock.every(this.#config.heartbeatEvery, () => this.#beatInTime()),
       clock.every(seconds(1), () => {
-        // Whoever listens learns of an idle actor with its first report.
+        // An idle actor beats with every report, so that a new listener learns of it within a second.
         if (this.#pace.isIdle) this.beat();
         this.report();
       }),
@@ -141,7 +138,10 @@ export class ActorRuntime {
     this.#outbox.add(this.subjects.role(role), type, value, urgency);
   }
 
-  /** Whoever begins to work again says so at once: until then its peers expect it at long intervals. */
+  /**
+   * Sends a heartbeat at once when an idle actor starts to work. Until then its peers expect heartbeats at long
+   * intervals.
+   */
   #wake(): void {
     if (this.#pace.works(this.#ports.clock.now())) this.beat();
   }
@@ -150,7 +150,7 @@ export class ActorRuntime {
     if (this.#pace.isDue(this.#ports.clock.now(), this.registry.size)) this.beat();
   }
 
-  /** @param to - who hears it; default: whoever listens to the role */
+  /** @param to - receiver of the heartbeat; default: all subscribers of the role's heartbeats */
   beat(to?: ActorKey): void {
     const { key, host, pid } = this.#config;
     const now = this.#ports.clock.now();
@@ -182,7 +182,7 @@ export class ActorRuntime {
     return this.#outbox.lost;
   }
 
-  /** Says goodbye, so that nobody has to wait for a time-out, and stops. */
+  /** Stops the actor. It says goodbye, so that no peer has to wait for a time-out. */
   close(done: () => void): void {
     this.#leaving = true;
     for (const timer of this.#timers) timer.stop();
@@ -191,7 +191,7 @@ export class ActorRuntime {
     this.beat();
     this.#outbox.close();
     this.#announced.forEach((subscription) => subscription.stop());
-    // What peers sent before they heard the goodbye is still read (T9).
+    // Messages that peers sent before they heard the goodbye are still read (T9).
     this.#ports.bus.flush(() => this.#drainSubscriptions(() => this.#ports.bus.flush(done)));
   }
 
@@ -206,7 +206,7 @@ export class ActorRuntime {
     for (const subscription of this.#subscriptions) subscription.drain(onDrained);
   }
 
-  /** Finds out whether one that was never heard, and holds something, is gone (PeerProbes). */
+  /** Finds out whether an actor that holds something, but was never heard, is gone (PeerProbes). */
   askAfter(stranger: ActorKey, onGone: () => void): void {
     this.#probes?.askAfter(stranger, onGone);
   }
@@ -218,7 +218,9 @@ export class ActorRuntime {
     this.#probes = new PeerProbes({ bus, clock, every, registry: this.registry, subjectOf, matters });
   }
 
-  /** This process reads more slowly than others send to it: they are held up, and in the end the server cuts it off. */
+  /**
+   * This process reads more slowly than its peers send. The server holds their messages up, and cuts it off in the end.
+   */
   #onSlow(connection: "control" | "bulk", text: string): void {
     this.#slowConsumers++;
     this.log.warn({ connection, slowConsumers: this.#slowConsumers }, text);
@@ -231,7 +233,7 @@ export class ActorRuntime {
   }
 
   #read(delivery: Delivery): void {
-    // A probe: that it came here is all it wanted.
+    // An empty message with a reply subject is a probe. Its delivery is all that the prober needs.
     if (delivery.payload.length === 0 && delivery.reply !== undefined) return;
     const fault = this.reader.read(delivery.payload);
     if (fault === undefined) return;
@@ -239,7 +241,7 @@ export class ActorRuntime {
     this.log.warn({ subject: delivery.subject, fault: fault.fault }, "dropped a malformed frame");
   }
 
-  /** Figures, which otherwise go once a second. */
+  /** Publishes the figures ahead of the report that goes out once a second. */
   report(): void {
     const stats = this.#options.stats();
     const at = this.#ports.clock.now();

@@ -2,25 +2,28 @@ import { type SpanContext, formatTraceparent, parseTraceparent } from "@tutti/po
 import { type Instant, instant } from "@tutti/units";
 
 /**
- * What an ingress is told of a batch beside its results, so that the trace of each request says where its time went.
+ * Metadata of a batch that the ingress gets beside the results. The trace of each request shows where its time went.
  */
 export interface BatchTrace {
-  /** Of the batch's own span; undefined where nobody records it. */
+  /** Context of the batch's own span; undefined if no span is recorded. */
   readonly context: SpanContext | undefined;
   readonly grantedAt: Instant;
-  /** Its executor had it. */
+  /** When the executor received the batch. */
   readonly receivedAt: Instant;
-  /** Its inputs were there. */
+  /** When the inputs of the batch were complete. */
   readonly readyAt: Instant;
 }
 
-/** As text, since only who traces pays for it: `traceparent grantedAt receivedAt readyAt`. */
+/** Formats a trace as text, which only tracing ingresses parse: `traceparent grantedAt receivedAt readyAt`. */
 export const formatBatchTrace = (context: SpanContext, at: Omit<BatchTrace, "context">): string =>
   `${formatTraceparent(context)} ${at.grantedAt} ${at.receivedAt} ${at.readyAt}`;
 
 const FORM = /^(\S{55}) (\d{1,16}) (\d{1,16}) (\d{1,16})$/;
 
-/** Undefined for what is none: it comes from another process, and costs a request no more than its spans. */
+/**
+ * Parses the text of a batch trace; undefined if it is malformed.
+ * The text comes from another process, and a malformed one costs a request no more than its spans.
+ */
 export function parseBatchTrace(text: string | undefined): BatchTrace | undefined {
   const match = text === undefined ? null : FORM.exec(text);
   if (match === null) return undefined;

@@ -1,4 +1,4 @@
-/** When which request is due: the simulator's workloads, for real time. */
+/** Arrival times of requests: the simulator's workloads, for real time. */
 import { type Arriving, type TraceEntry, createWorkload } from "@tutti/simulator";
 import { type Micros, assert } from "@tutti/units";
 
@@ -6,9 +6,9 @@ import { type Micros, assert } from "@tutti/units";
 export interface LoadStream {
   readonly model: string;
   readonly app: string;
-  /** Within which an answer is good, counted from the moment at which the request was meant to leave. */
+  /** Time within which an answer is good, counted from when the request was due. */
   readonly slo: Micros;
-  /** Against the other streams: its part of the rate is weight / Σ weights. */
+  /** Weight against the other streams: this stream's part of the rate is weight / Σ weights. */
   readonly weight: number;
 }
 
@@ -17,7 +17,10 @@ export const nameOf = ({ model, app }: Pick<LoadStream, "model" | "app">): strin
 export type ArrivalProcess =
   | { readonly process: "poisson" | "uniform" }
   | { readonly process: "gamma"; readonly shape: number }
-  /** Its own times, streams and SLOs; a rate above 0 stretches it. `streams` says by name which they are. */
+  /**
+   * Arrivals with their own times, streams and SLOs; a rate above 0 stretches them. `streams` gives the streams by
+   * name.
+   */
   | { readonly process: "trace"; readonly entries: readonly TraceEntry[] };
 
 /** A request that is due. */
@@ -38,7 +41,7 @@ export interface ArrivalOptions {
   /** Requests a second of all streams together. */
   readonly rate: number;
   readonly duration: Micros;
-  /** Equal seeds give equal arrivals, and a stream's depend on its name and rate alone. */
+  /** Equal seeds give equal arrivals; a stream's arrivals depend on its name and rate alone. */
   readonly seed: number;
   readonly phases?: Arriving["phases"];
 }
@@ -61,5 +64,5 @@ export function createArrivals({ streams, arrivals, rate, duration, seed, phases
   };
 }
 
-/** In the simulator a stream is a model. */
+/** Names the model of an entry after its stream: in the simulator a stream is a model. */
 const named = (entry: TraceEntry): TraceEntry => ({ ...entry, model: nameOf(entry) });

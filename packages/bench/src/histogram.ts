@@ -1,9 +1,10 @@
 /**
- * Latencies, counted: HdrHistogram with three significant digits, whose encoded form tools of other languages read too.
+ * Histograms of latencies: HdrHistogram with three significant digits, whose encoded form tools of other languages read
+ * too.
  */
 import { type Histogram, build, encodeIntoCompressedBase64 } from "hdr-histogram-js";
 
-/** Milliseconds. Null where there were none. */
+/** Milliseconds. Null where there were no values. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p90: number | null;
@@ -13,14 +14,14 @@ export interface Percentiles {
   readonly mean: number | null;
 }
 
-/** One point of a curve: so many percent took at most so long. */
+/** One point of a curve: `percent` of the values are at most `ms`. */
 export type PercentilePoint = readonly [percent: number, ms: number];
 
-/** Of the curve, denser where it is steep: up to five nines. */
+/** Percentiles of the curve, denser where it is steep: up to five nines. */
 const CURVE = [
   0, 10, 25, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.3, 99.5, 99.7, 99.9, 99.95, 99.99, 99.999,
 ];
-/** An hour: what takes longer counts as an hour. */
+/** An hour: longer values count as an hour. */
 const LONGEST_US = 3_600e6;
 
 export class LatencyHistogram {
@@ -31,7 +32,7 @@ export class LatencyHistogram {
     numberOfSignificantValueDigits: 3,
   });
   #sum = 0;
-  /** The histogram's own is rounded up within its bucket. */
+  /** Exact maximum: the histogram's own is rounded up within its bucket. */
   #max = 0;
 
   get count(): number {
@@ -46,7 +47,7 @@ export class LatencyHistogram {
     this.#max = Math.max(this.#max, value);
   }
 
-  /** Milliseconds that `percent` of all don't exceed, at most 0.1 % high; null of none. */
+  /** Milliseconds that `percent` of all values don't exceed, at most 0.1 % high; null without values. */
   at(percent: number): number | null {
     if (this.count === 0) return null;
     return millisOf(Math.min(this.#max, this.#histogram.getValueAtPercentile(percent)));
@@ -61,7 +62,7 @@ export class LatencyHistogram {
     };
   }
 
-  /** As far as there are values beyond: of 100 nothing is known above the 99th percentile. */
+  /** Percentiles with at least one value beyond them: 100 values say nothing above the 99th percentile. */
   curve(): PercentilePoint[] {
     return CURVE.filter((percent) => this.count * (1 - percent / 100) >= 1 - 1e-9).map((percent) => [
       percent,

@@ -1,4 +1,4 @@
-/** Load over HTTP: the Open Inference Protocol with binary tensors, on connections that are kept. */
+/** Load over HTTP: the Open Inference Protocol with binary tensors, on keep-alive connections. */
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Tensor } from "@tutti/protocol";
@@ -20,11 +20,11 @@ export interface HttpTargetOptions {
   /** `http://host:8000`. */
   readonly url: string;
   readonly streams: readonly HttpStream[];
-  /** At once; requests beyond wait for one, and are counted in `held`. */
+  /** Connections at once; requests beyond wait for one, and are counted in `held`. */
   readonly connections: number;
 }
 
-/** Of a refusal: the rest is read and dropped. */
+/** Bytes of a refusal's body that are kept: the rest is read and dropped. */
 const BODY_KEPT = 65_536;
 
 export class HttpTarget implements Target {
@@ -97,7 +97,7 @@ export class HttpTarget implements Target {
     response.on("error", (error) => this.#settle(token, failed(error)));
   }
 
-  /** What was forgotten, or failed twice, is no answer any more. */
+  /** Reports the first outcome of a request; a forgotten or already settled one reports nothing. */
   #settle(token: number, answer: Answer): void {
     if (this.#underWay.delete(token)) this.#onAnswer(token, answer);
   }

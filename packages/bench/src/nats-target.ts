@@ -1,6 +1,6 @@
 /**
- * Load over NATS, as any publisher sends it, but encoded once: no promise, no timer and no decoding for a request, so
- * that one process offers thousands of requests a second beside the cluster that it measures.
+ * Load over NATS. Each stream's request is encoded once, and no request needs a promise, a timer or decoding: one
+ * process offers thousands of requests a second beside the cluster that it measures.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
@@ -8,7 +8,7 @@ import type { Micros } from "@tutti/units";
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "./target.ts";
 
 export interface NatsStream {
-  /** Of its application: answers come below that one's inbox. */
+  /** Bus of the stream's application: answers come below that application's inbox. */
   readonly bus: Pick<Bus, "publish" | "subscribe" | "newInbox">;
   readonly model: string;
   readonly app: string;
@@ -58,7 +58,7 @@ export class NatsTarget implements Target {
     for (const subscription of this.#subscriptions) subscription.stop();
   }
 
-  /** Few SLOs, many requests. A trace may have many: then the oldest goes. */
+  /** Headers per SLO, cached: there are few SLOs and many requests. A trace may have many: then the oldest goes. */
   #headersFor(slo: Micros): Readonly<Record<string, string>> {
     const known = this.#headers.get(slo);
     if (known !== undefined) return known;
@@ -70,7 +70,7 @@ export class NatsTarget implements Target {
 }
 
 const SLOS_KEPT = 1_024;
-/** What a server says when nobody subscribes. */
+/** Answer when the server reports that nobody subscribes. */
 const NO_RESPONDERS: Answer = { outcome: "TUTTI_UNAVAILABLE", retryAfterMs: 0 };
 
 function answerOf(delivery: Delivery): Answer {
@@ -80,7 +80,7 @@ function answerOf(delivery: Delivery): Answer {
   return delivery.payload.byteLength === 0 ? NO_RESPONDERS : OK_ANSWER;
 }
 
-/** Of a body `{"code": "TUTTI_…", "retryAfterMs": n}`; whatever else comes has the name that is given. */
+/** Reads a body `{"code": "TUTTI_…", "retryAfterMs": n}`; with any other code the outcome is `otherwise`. */
 export function errorOf(body: Uint8Array, otherwise: string): Answer {
   try {
     const { code, retryAfterMs } = JSON.parse(new TextDecoder().decode(body)) as Record<string, unknown>;

@@ -1,18 +1,18 @@
 /**
- * OpenLoop: requests leave when they are due, whatever became of the earlier ones.
+ * OpenLoop: requests leave when they are due, whether or not earlier ones were answered.
  *
  *   L1. Latency counts from the moment at which a request was due, not from when it left: neither a server that stalls
  *       nor a client that is late hides the requests that had to wait (no coordinated omission).
  *   L2. Every request that was due has one outcome: an answer, `unsent`, or `lost` when none came within its SLO and
  *       the grace.
- *   L3. Whatever waits here is bounded: beyond `inFlightMax` a request isn't sent, and says so.
+ *   L3. All queues here are bounded: beyond `inFlightMax` a request isn't sent, and its outcome is `unsent`.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, micros, millis } from "@tutti/units";
 import type { Arrivals, Due } from "./arrivals.ts";
 import type { Answer, Target } from "./target.ts";
 
-/** One that left, or should have. */
+/** A request that was due, sent or not. */
 export interface Sent {
   readonly token: number;
   readonly stream: number;
@@ -25,7 +25,9 @@ export type Outcome = Answer | "unsent" | "lost";
 
 export interface LoadObserver {
   sent(request: Sent): void;
-  /** Once for every request that was due. @param at - when its answer came; of a lost one when it was given up */
+  /**
+   * Called once for every request that was due. @param at - when its answer came; of a lost one when it was given up
+   */
   settled(request: Sent, outcome: Outcome, at: Instant): void;
   /** An answer to a request that had one (`repeated`; T1 allows none), or that had been given up. */
   stray(kind: "repeated" | "after-loss"): void;
@@ -36,23 +38,20 @@ export interface OpenLoopOptions {
   readonly target: Target;
   readonly arrivals: Arrivals;
   readonly observer: LoadObserver;
-  /** A request is lost when it has no answer so long after its SLO was over. */
+  /** A request is lost when it has no answer for this long after its SLO. */
   readonly grace: Micros;
   readonly inFlightMax?: number;
 }
 
-/** Of one run; at 10,000 r/s that all hang, 26 s of them. */
+/** Requests in flight of one run: 26 s of them at 10,000 r/s without an answer. */
 export const IN_FLIGHT_MAX = 262_144;
-/** Remembered, so that a late answer isn't taken for a repeated one. */
+/** Lost requests that are remembered, so that a late answer isn't taken for a repeated one. */
 const LOST_KEPT_MAX = 65_536;
-/** After a stall of its own a client has a backlog; answers are read between two parts of it. */
+/** Requests sent per turn: after a stall of its own a client has a backlog, and reads answers between parts of it. */
 const SENDS_PER_TURN = 512;
-/** So soon after the call the first moment lies. */
+/** Time from the call to the start of arrivals. */
 const LEAD = millis(20);
-/**
- * The longest that arrivals wait to go out together, where there are many: an alarm for each would cost more than the
- * request.
- */
+/** Longest wait of dense arrivals to go out together: an alarm for each would cost more than the request. */
 const TICK = micros(500);
 const DENSE = micros(250);
 const SWEEP_EVERY = millis(50);
@@ -71,7 +70,7 @@ export class OpenLoop {
   #next: Due | undefined;
   #token = 0;
   #lastDueAt = 0;
-  /** Until it is known, arrivals are sparse: each has an alarm of its own. */
+  /** Mean gap between arrivals, µs; starts large, so that each of the first arrivals has an alarm of its own. */
   #meanGap = 1e6;
   #sloMax = 0;
   #done: (() => void) | undefined;
@@ -90,7 +89,9 @@ export class OpenLoop {
     return this.#inFlight.size;
   }
 
-  /** @param onStart - hears the moment at which arrivals begin. Resolves when every request has its outcome. Once. */
+  /**
+   * @param onStart - called with the moment at which arrivals begin. Resolves when every request has its outcome. Once.
+   */
   run(onStart: (at: Instant) => void = () => undefined): Promise<void> {
     this.#start = after(this.#clock.now(), LEAD);
     onStart(this.#start);
@@ -107,7 +108,7 @@ export class OpenLoop {
     });
   }
 
-  /** Nothing more leaves; what is under way is waited for. */
+  /** Stops sending, and waits for the requests in flight. */
   stop(): void {
     this.#next = undefined;
     this.#endIfOver();
@@ -163,8 +164,8 @@ export class OpenLoop {
   }
 
   /**
-   * Entries are in the order of sending, and the longest SLO of all counts: so the first that isn't over ends the
-   * search.
+   * Settles lost requests. Entries are in the order of sending and all get the longest SLO, so the first that isn't
+   * over ends the search.
    */
   #sweep(): void {
     const now = this.#clock.now();

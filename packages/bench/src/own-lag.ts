@@ -1,39 +1,41 @@
 /**
- * How far the client itself was behind: a load generator that can't keep its pace measures itself. Three things are
- * watched: how late requests left, how late its event loop came round (answers are read, and their times taken, as late
- * as that), and how much of its thread was used.
+ * Measures the client's own lag: a load generator that can't keep its pace measures itself. It records how late
+ * requests left, the delay of the event loop (which delays reading answers and timing them), and the utilization of the
+ * thread.
  */
 import type { Clock, Stop } from "@tutti/ports/clock";
 import { type Instant, type Micros, after, formatDuration, micros, millis } from "@tutti/units";
 import { LatencyHistogram, type Percentiles } from "./histogram.ts";
 
 export interface ClientReport {
-  /** From when a request was due until it left. */
+  /** Delay from when a request was due until it left. */
   readonly sendLagMs: Percentiles;
-  /** How late its event loop came round; timers of a quiet process show a millisecond. */
+  /** Delay of the event loop; timers of a quiet process show a millisecond. */
   readonly eventLoopDelayMs: Percentiles;
-  /** Share of its thread that was in use: 0 … 1. */
+  /** Share of the thread in use: 0 … 1. */
   readonly utilization: number;
   readonly unsent: number;
   /** Requests that waited for a free connection. */
   readonly held: number;
   readonly wasBottleneck: boolean;
-  /** Why, a sentence each. */
+  /** The reasons, a sentence each. */
   readonly reasons: readonly string[];
 }
 
 export interface OwnLagOptions {
   readonly clock: Clock;
-  /** Share of the thread in use since it was last asked: 0 … 1. */
+  /** Share of the thread in use since the last call: 0 … 1. */
   readonly utilization: () => number;
 }
 
 const LOOK_EVERY = millis(10);
-/** More of its SLO a request mustn't lose in the client: then the client decides what is in time. */
+/**
+ * Largest share of its SLO that a request may lose in the client: beyond, the client decides which answers are in time.
+ */
 const SLO_SHARE = 0.1;
-/** Less than this no timer promises. */
+/** Lag that timers do not rule out. */
 const LAG_LEAST = millis(2);
-/** A thread used more than this has queues of its own. */
+/** Utilization above which the thread has queues of its own. */
 const UTILIZATION_HIGH = 0.9;
 
 export class OwnLag {
@@ -50,7 +52,7 @@ export class OwnLag {
     this.#utilization = utilization;
   }
 
-  /** From now on; what was before doesn't count. */
+  /** Starts measuring; earlier values don't count. */
   begin(): void {
     this.#utilization();
     this.#lookedAt = this.#clock.now();
@@ -66,7 +68,7 @@ export class OwnLag {
     this.#sendLag.note(lag);
   }
 
-  /** The first counts. */
+  /** Ends measuring; later calls do nothing. */
   end(): void {
     if (this.#looking === undefined) return;
     this.#looking.stop();

@@ -1,4 +1,4 @@
-/** A measurement as one HTML document that needs nothing else, made of the simulator's components. */
+/** Renders a measurement as one self-contained HTML document, made of the simulator's components. */
 import {
   BAD,
   type Column,
@@ -67,7 +67,7 @@ const described = ({ startedAt, arrivals, seed, warmupSeconds, streams }: BenchR
     startedAt,
   ].join(" · ");
 
-/** What must be known before the figures are believed. */
+/** Warnings about the validity of the figures. */
 export function verdicts({ trials, interrupted, goodput }: BenchReport): string[] {
   const limited = trials.flatMap(({ client, rateRps }) =>
     client.wasBottleneck ? [`The client was the bottleneck${at(rateRps)}: ${client.reasons.join("; ")}.`] : [],
@@ -168,7 +168,7 @@ function latencyChart(trials: readonly TrialReport[]): Chart {
   });
 }
 
-/** The axis is that of HdrHistogram's plots: 1/(1 − percentile), so that each nine takes as much room. */
+/** Percentiles of latency on HdrHistogram's axis: 1/(1 − percentile), so that each nine takes as much room. */
 function percentileChart(trials: readonly TrialReport[]): Chart {
   return chart({
     x: { name: "1 of so many takes longer (10: p90, 100: p99)", scale: "log", min: 1 },

@@ -28,16 +28,16 @@ export interface BenchReport {
   }[];
   /** In the order in which they were made. */
   readonly trials: readonly TrialReport[];
-  /** Where it was searched for. */
+  /** Result of the search, where there was one. */
   readonly goodput?: GoodputFound;
-  /** In some trial: its figures are then (also) those of the client. */
+  /** The client was the bottleneck in some trial: its figures are then (also) those of the client. */
   readonly wasBottleneck: boolean;
   readonly interrupted: boolean;
 }
 export interface GoodputFound {
   /** The highest rate tried with at most 1 % bad for every model; 0 where none was. */
   readonly goodputRps: number;
-  /** The lowest that was bad; absent where none was tried. */
+  /** The lowest rate that was bad; absent where none was tried. */
   readonly badRps?: number;
   /** The search ended because the client could do no more: the cluster may carry more than `goodputRps`. */
   readonly limitedByClient: boolean;
@@ -51,14 +51,14 @@ export interface Findings {
   readonly goodput?: GoodputFound;
 }
 
-/** Each trial is a noisy measurement: closer than this says nothing. */
+/** Relative precision of the search: each trial is a noisy measurement. */
 const PRECISION = 0.05;
 const FIRST_STEP = 1.5;
 const TRIALS_MOST = 16;
-/** Of where it began: a cluster that good or that bad is another question. */
+/** Largest factor between the first rate and the searched ones: a cluster outside it needs another first rate. */
 const FAR = 1_000;
 
-/** Tries the rates one after the other, or searches; whoever calls makes the trials. An interrupted one is the last. */
+/** Tries the rates one after the other, or searches; `attempt` runs one trial. An interrupted trial is the last. */
 export async function measure(plan: Plan, attempt: (rate: number) => Promise<TrialReport>): Promise<Findings> {
   const trials: TrialReport[] = [];
   const tried = async (rate: number): Promise<TrialReport> => {
@@ -77,7 +77,7 @@ export async function measure(plan: Plan, attempt: (rate: number) => Promise<Tri
       const trial = await tried(rate);
       if (trial.interrupted) return "stop";
       if (trial.isGood || !trial.client.wasBottleneck) return { rateRps: rate, good: trial.isGood };
-      // What is bad because of the client says nothing about the cluster, at this rate or above.
+      // A rate that is bad because of the client says nothing about the cluster, at this rate or above.
       limitedByClient = true;
       return "stop";
     },

@@ -1,6 +1,4 @@
-/**
- * What became of the requests of one stream, and of the whole over time. Only what was due within the window counts.
- */
+/** Outcomes of requests, per stream and over time. Only requests due within the window count. */
 import type { Instant } from "@tutti/units";
 import { nameOf, type LoadStream } from "./arrivals.ts";
 import { LatencyHistogram, type PercentilePoint, type Percentiles } from "./histogram.ts";
@@ -9,14 +7,14 @@ import { OK } from "./target.ts";
 
 export interface Counts {
   readonly offered: number;
-  /** Outputs that came within the SLO, counted from when the request was due. */
+  /** Answers with outputs within the SLO, counted from when the request was due. */
   readonly good: number;
   readonly late: number;
   readonly lost: number;
   readonly unsent: number;
-  /** By code. */
+  /** Refusals by code. */
   readonly refused: Readonly<Record<string, number>>;
-  /** 1 − good/offered; 0 of none. */
+  /** 1 − good/offered; 0 without requests. */
   readonly badRate: number;
 }
 export interface StreamReport extends Counts {
@@ -26,13 +24,13 @@ export interface StreamReport extends Counts {
   readonly sloMs: number;
   readonly offeredRps: number;
   readonly goodRps: number;
-  /** Of outputs, in time or late; refusals have their own. */
+  /** Latency of answers with outputs, in time or late; refusals have their own. */
   readonly latencyMs: Percentiles;
   readonly refusalMs: Percentiles;
 }
-/** By when requests were due. */
+/** One slice of the timeline; a request belongs to the slice in which it was due. */
 export interface Slice extends Pick<Counts, "offered" | "good"> {
-  /** Of its beginning, since the warm-up. */
+  /** Start of the slice, in seconds since the warm-up. */
   readonly second: number;
   readonly latencyMaxMs: number;
 }
@@ -41,11 +39,11 @@ export interface Totals extends Counts {
   readonly goodRps: number;
   readonly latencyMs: Percentiles;
   readonly curve: readonly PercentilePoint[];
-  /** Of outputs, HdrHistogram V2 compressed, microseconds. */
+  /** Latencies of answers with outputs, HdrHistogram V2 compressed, microseconds. */
   readonly histogram: string;
   readonly streams: readonly StreamReport[];
   readonly slices: readonly Slice[];
-  /** Answers to requests that had theirs: there should be none. */
+  /** Second answers to a request: there should be none. */
   readonly repeated: number;
 }
 
@@ -54,9 +52,9 @@ export interface Window {
   readonly until: Instant;
 }
 
-/** Of a run's timeline. */
+/** Largest number of slices in a run's timeline. */
 const SLICES = 240;
-/** Codes come from outside. */
+/** Largest number of distinct codes: codes come from outside. */
 const CODES_KEPT = 64;
 const OTHER = "other codes";
 
@@ -78,7 +76,7 @@ export class Tally implements LoadObserver {
     const seconds = Math.ceil((window.until - window.from) / 1e6);
     this.#sliceUs = Math.max(1, Math.ceil(seconds / SLICES)) * 1e6;
   }
-  /** It ended early: what was due later never was. */
+  /** Ends the window early, where the run ended early. */
   endAt(at: Instant): void {
     if (at < this.#window.until)
       this.#window = { ...this.#window, until: at > this.#window.from ? at : this.#window.from };
@@ -106,7 +104,7 @@ export class Tally implements LoadObserver {
     if (kind === "repeated") this.#repeated++;
   }
 
-  /** For whoever watches: what is known so far. */
+  /** The figures so far, for a progress display. */
   glance(): {
     readonly settled: number;
     readonly good: number;
@@ -187,7 +185,7 @@ class StreamTally {
   }
 }
 
-/** Of streams together. */
+/** Adds up the counts of streams. */
 export function addUp(all: readonly Counts[]): Counts {
   const of = (name: "offered" | "good" | "late" | "lost" | "unsent"): number => sum(all.map((one) => one[name]));
   const refused: Record<string, number> = {};

@@ -1,7 +1,7 @@
-/** Where load goes: a NATS subject, an HTTP front door, or a test's own server. */
+/** Target of the load: a NATS subject, an HTTP front door, or a test's own server. */
 import type { Micros } from "@tutti/units";
 
-/** One request as a target needs it: everything else about its stream the target knows already. */
+/** One request as a target needs it: the target knows everything else about its stream already. */
 export interface Outgoing {
   /** 0, 1, 2 …: never given twice. */
   readonly token: number;
@@ -10,11 +10,11 @@ export interface Outgoing {
   readonly slo: Micros;
 }
 
-/** What came back, as far as load cares. */
+/** The part of an answer that load needs. */
 export interface Answer {
   /** `ok`, or the code of the refusal or error: `TUTTI_OVERLOADED`, `HTTP_502`. */
   readonly outcome: string;
-  /** When a refusal says to ask again; 0 where it doesn't. */
+  /** Time after which a refusal allows a retry; 0 where it gives none. */
   readonly retryAfterMs: number;
 }
 export const OK = "ok";
@@ -22,15 +22,15 @@ export const OK_ANSWER: Answer = { outcome: OK, retryAfterMs: 0 };
 
 export interface Target {
   /**
-   * Every answer goes there, also those to requests that had theirs, or were given up. Called once, before anything is
-   * sent.
+   * Called once, before the first request. Every answer goes to `onAnswer`, also second ones, and those of requests
+   * that were given up.
    */
   open(onAnswer: (token: number, answer: Answer) => void): void;
   /** Never blocks. @returns false when it can't leave (too large, no connection): the request counts as unsent */
   send(request: Outgoing): boolean;
-  /** Nobody waits for this one any more. */
+  /** Gives up a request: its answer is no longer needed. */
   forget(token: number): void;
-  /** How often a request had to wait here for something of this client's own, such as a free connection. */
+  /** Requests that had to wait here for something of this client's own, such as a free connection. */
   readonly held: number;
   close(): void;
 }

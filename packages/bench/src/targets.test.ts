@@ -16,7 +16,7 @@ afterEach(() => {
   }
 });
 
-/** Answers by what a request's application is called. */
+/** Serves answers that depend on the name of the request's application. */
 async function gateway(seen: object[] = []): Promise<string> {
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -90,7 +90,7 @@ test("requests beyond the connections wait, are counted, and go on when one is g
   expect(target.held).toBe(1);
   target.forget(0);
   await until(1);
-  expect([...answers.keys()]).toEqual([1]); // what was forgotten has no answer any more
+  expect([...answers.keys()]).toEqual([1]); // the forgotten request has no answer any more
   target.close();
 });
 

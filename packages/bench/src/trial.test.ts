@@ -14,7 +14,7 @@ const BATCH: LoadStream = { model: "mlp", app: "batch", slo: millis(500), weight
 
 interface Given extends Partial<TrialOptions> {
   readonly behave?: (n: number, stream: number) => Behaviour;
-  /** Of the client, since the first request is due. */
+  /** Stall of the client, counted from when the first request is due. */
   readonly stall?: { readonly from: Micros; readonly until: Micros };
 }
 
@@ -49,8 +49,7 @@ test("a server that stalls for a second shows in the percentiles with every requ
   });
   virtual.advanceBy(seconds(20));
   const report = await ended;
-  // A tenth of the requests waited for 0 to 1 s, evenly: one loop that waits for each answer would have seen a single
-  // one.
+  // A tenth of the requests waited for 0 to 1 s, evenly: a closed loop would have seen a single one.
   expect(report.offered).toBe(10_000);
   expect(report.latencyMs.p50).toBeCloseTo(10, 0);
   expect(report.latencyMs.p99! / 910).toBeCloseTo(1, 1);

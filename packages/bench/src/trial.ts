@@ -1,4 +1,4 @@
-/** One rate for a while: the load, what became of it, and how far the client kept its pace. */
+/** Runs one rate for a while: the load, the outcomes of its requests, and the client's own lag. */
 import type { Clock } from "@tutti/ports/clock";
 import { BAD_RATE_MAX } from "@tutti/simulator";
 import { type Instant, type Micros, after } from "@tutti/units";
@@ -10,11 +10,11 @@ import type { Target } from "./target.ts";
 
 export interface TrialOptions {
   readonly clock: Clock;
-  /** For this trial alone. */
+  /** The target of this trial alone. */
   readonly target: Target;
   readonly streams: readonly LoadStream[];
   readonly arrivals: ArrivalProcess;
-  /** Requests a second; of a trace 0 leaves its own pace. */
+  /** Requests a second; for a trace 0 keeps its own pace. */
   readonly rate: number;
   readonly seed: number;
   /** Sent before the measurement, and not counted. */
@@ -23,14 +23,14 @@ export interface TrialOptions {
   readonly grace: Micros;
   readonly inFlightMax?: number;
   readonly utilization: () => number;
-  /** Ends it early: what is under way is waited for. */
+  /** Ends the trial early; requests in flight are waited for. */
   readonly signal?: AbortSignal;
-  /** Hears about it some times a second. */
+  /** Called some times a second. */
   readonly onProgress?: (progress: TrialProgress) => void;
 }
 export interface TrialProgress {
   readonly rate: number;
-  /** Share of its time, warm-up included. */
+  /** Share of the trial's time, warm-up included. */
   readonly done: number;
   readonly isWarmUp: boolean;
   readonly settled: number;
@@ -41,13 +41,13 @@ export interface TrialProgress {
 }
 
 export interface TrialReport extends Totals {
-  /** That was asked for; of a trace 0 where it had its own pace. */
+  /** The rate that was asked for; 0 for a trace at its own pace. */
   readonly rateRps: number;
   readonly seed: number;
-  /** That were measured. */
+  /** Length of the measured window. */
   readonly seconds: number;
   readonly worstModel: string;
-  /** Of all models the worst: 0 … 1. */
+  /** Bad rate of the worst model: 0 … 1. */
   readonly worstModelBadRate: number;
   /** At most 1 % bad, for every model. */
   readonly isGood: boolean;
@@ -104,7 +104,7 @@ export async function runTrial(options: TrialOptions): Promise<TrialReport> {
   return reportOf({ totals: tally.totals(), lag, options, seconds, interrupted: stoppedAt !== undefined });
 }
 
-/** A fifth of a second: for people. */
+/** Interval of progress reports, a fifth of a second: people read them. */
 const WATCH_EVERY = 200_000 as Micros;
 
 function reportOf({

@@ -2,9 +2,9 @@ import type { Bus } from "@tutti/ports/bus";
 import type { ActorKey } from "@tutti/units";
 import { type DataFrame, encodeFragments, joinFrame, writeFrame } from "@tutti/wire";
 
-/** Frames up to here wait for the end of the turn and travel together. */
+/** Frames up to this size wait for the end of the turn and travel together. */
 const JOINED_BYTES_MAX = 32_768;
-/** The library queues without a bound, so it is asked now and then whether what was published has left. */
+/** The library queues without a bound: after so many bytes a flush confirms that what was published has left. */
 const CONFIRM_BYTES = 2_097_152;
 const UNCONFIRMED_BYTES_MAX = 134_217_728;
 
@@ -43,7 +43,9 @@ export class BulkOutbox {
     return Math.max(this.#bus.payloadMax >> 1, this.#bus.payloadMax - 131_072);
   }
 
-  /** @returns false if the bus takes nothing, or too much waits already: the frame is then lost */
+  /**
+   * Queues or publishes a frame. @returns false if the bus is down or too much waits already: the frame is then lost
+   */
   send(subject: string, reply: string | undefined, frame: DataFrame): boolean {
     if (!this.#bus.connected || this.#unconfirmed > UNCONFIRMED_BYTES_MAX) return false;
     if (frame.byteLength > JOINED_BYTES_MAX) {
@@ -56,7 +58,7 @@ export class BulkOutbox {
       waiting = undefined;
     }
     if (waiting === undefined) this.#waiting.set(subject, (waiting = { subject, reply, frames: [], byteLength: 0 }));
-    // A small frame is joined now: what it refers to is borrowed.
+    // A small frame is copied now: its rows are borrowed.
     waiting.frames.push(frame.body.length === 0 ? frame : owned(frame));
     waiting.byteLength += frame.byteLength;
     if (!this.#scheduled) {
@@ -97,7 +99,7 @@ export class BulkOutbox {
   }
 
   /**
-   * The bus takes its own copy, so one buffer serves all: an allocation of 150 KB each time costs more than the copy.
+   * One buffer serves all frames, as the bus takes its own copy: allocating 150 KB each time costs more than the copy.
    */
   #joined(frame: DataFrame): Uint8Array {
     if (frame.body.length === 0) return frame.head;
@@ -119,7 +121,7 @@ export class BulkOutbox {
     if (this.#sinceConfirmed >= CONFIRM_BYTES) {
       const confirmed = this.#sinceConfirmed;
       this.#sinceConfirmed = 0;
-      this.#bus.flush(() => (this.#unconfirmed -= confirmed)); // also where the connection broke: nothing waits then
+      this.#bus.flush(() => (this.#unconfirmed -= confirmed)); // also after a broken connection: nothing waits then
     }
     return true;
   }

@@ -19,7 +19,9 @@ test("versions are compared number by number", () => {
   ]);
 });
 
-/** What says that it is a server of this version, and answers while `answers` says so. */
+/**
+ * Starts a TCP server that claims to be a NATS server of this version, and answers pings while `answers` returns true.
+ */
 async function pretending(version: string, answers: () => boolean = () => true) {
   const at = { host: "127.0.0.1", port: 1 };
   const info = { server_id: "X", version, go: "go1", ...at, headers: true, max_payload: 1e6, proto: 1 };

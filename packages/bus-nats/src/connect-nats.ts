@@ -9,34 +9,36 @@ import { NatsStore } from "./nats-store.ts";
 export interface NatsOptions {
   /** `nats://host:port`, or several of one cluster, also in one text with commas between them. */
   readonly servers: string | readonly string[];
-  /** As the server's monitoring shows it; the connections add `control`, `bulk` or `answers`. */
+  /** Name in the server's monitoring; the connections add `control`, `bulk` or `answers`. */
   readonly name: string;
   /**
-   * Replies come below it, so the credentials must allow subscribing to `<inboxPrefix>.>`. Default: what the
-   * credentials file names beside the seed; without one, `_INBOX`.
+   * Subject prefix of replies; the credentials must allow subscribing to `<inboxPrefix>.>`. Default: the prefix that
+   * the credentials file names beside the seed; without one, `_INBOX`.
    */
   readonly inboxPrefix?: string;
   readonly credentials?: Credentials;
   /** Opens a third connection whose user may publish only to applications' inboxes. */
   readonly answersCredentials?: Credentials;
-  /** Connections hear nothing of what they publish: for a HostBus, which delivers that itself. Default false. */
+  /** Suppresses the echo of a connection's own messages: for a HostBus, which delivers them itself. Default false. */
   readonly noEcho?: boolean;
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
-  /** Default false: an unreachable server is an error. True: tries until there is one. */
+  /** Default false: an unreachable server is an error. True: retries until one answers. */
   readonly waitForServer?: boolean;
-  /** Default 20 ms; in a fleet of hundreds rather 100 and more. */
+  /** Default 20 ms; use 100 ms or more in a fleet of hundreds. */
   readonly reconnectMs?: number;
   /** Default 3 s: two unanswered pings end a connection that hangs. */
   readonly pingMs?: number;
-  /** Of KV buckets and files that are made here. Default: 3 where the server belongs to a cluster, else 1. */
+  /**
+   * Replicas of the KV buckets and files that are made here. Default: 3 where the server belongs to a cluster, else 1.
+   */
   readonly replicas?: number;
-  /** Behind a mapped port the addresses that servers tell of each other are of no use. Default false. */
+  /** Ignores the addresses that servers gossip of each other, which a mapped port makes useless. Default false. */
   readonly ignoreClusterUpdates?: boolean;
 }
 
 /**
- * One actor's NATS: control and bulk data travel on connections of their own, because a consumer that is slow with bulk
- * data stalls the whole connection of whoever sends it (docs/architecture.md, 8).
+ * One actor's NATS connections. Control and bulk data are separate, because a slow consumer of bulk data stalls the
+ * whole connection of its sender (docs/architecture.md, 8).
  */
 export interface NatsConnection {
   readonly control: Bus;
@@ -45,7 +47,7 @@ export interface NatsConnection {
   readonly answers?: Bus;
   readonly store: Store;
   readonly serverVersion: string;
-  /** Messages and bytes of all connections since they were made. */
+  /** Messages and bytes of all connections since they were opened. */
   traffic(): Traffic;
   /** Flushes and closes all connections. */
   close(): Promise<void>;
@@ -58,7 +60,7 @@ export interface Traffic {
   readonly bytesOut: number;
 }
 
-/** With three, any one may be lost. */
+/** Replicas in a cluster: with three, any one may be lost. */
 const CLUSTER_REPLICAS = 3;
 export const SERVER_VERSION_MIN = "2.9.10";
 
@@ -120,7 +122,7 @@ function trafficOf(connections: readonly Connection[]): Traffic {
   };
 }
 
-/** Numbers by place; what follows a `-` (a pre-release) is not compared. */
+/** Compares versions number by number; a pre-release (after a `-`) is ignored. */
 export function isAtLeast(version: string, least: string): boolean {
   const parts = (text: string) => text.split("-")[0]!.split(".").map(Number);
   const have = parts(version);
@@ -151,8 +153,8 @@ function openConnection(
     waitOnFirstConnect: options.waitForServer ?? false,
     pingInterval: options.pingMs ?? 3_000,
     maxPingOut: 2,
-    // Of one attempt: as long as a starved machine may take, and a server that hangs keeps us from the next of the
-    // list.
+    // Time limit of one attempt: as long as a starved machine may need. A server that hangs keeps the client so long
+    // from the next one of the list.
     timeout: 5_000,
     ignoreClusterUpdates: options.ignoreClusterUpdates ?? false,
     ...(credentials !== undefined && { authenticator: authenticatorOf(credentials) }),
@@ -171,7 +173,10 @@ function refusalOf(error: unknown, options: NatsOptions): TuttiError {
   return new TuttiError("TUTTI_UNAVAILABLE", `no NATS server answers at ${servers}: ${reason}`, { cause: error });
 }
 
-/** A callback that throws is a bug of its owner: the process must hear of it, but not this turn's other work. */
+/**
+ * Throws the error of a callback in a turn of its own: the process must see the bug, but this turn's other work goes
+ * on.
+ */
 function throwAside(error: unknown): void {
   queueMicrotask(() => {
     throw error;

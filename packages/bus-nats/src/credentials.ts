@@ -4,8 +4,8 @@ import { type Authenticator, tokenAuthenticator, usernamePasswordAuthenticator }
 import { nkeySigner } from "./nkey-signer.ts";
 
 /**
- * Who a connection is: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds` file
- * with a JWT), or what a foreign NATS server may want instead.
+ * Identity of a connection: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds`
+ * file with a JWT), or the password or token of a NATS server that others run.
  */
 export type Credentials =
   | { readonly kind: "file"; readonly text: string }
@@ -41,7 +41,7 @@ export function authenticatorOf(credentials: Credentials): Authenticator {
   }
 }
 
-/** The inbox prefix that our own files name beside the seed, as only below it their user may subscribe. */
+/** The inbox prefix that our own files name beside the seed: their user may subscribe only below it. */
 export const inboxPrefixOf = (credentials: Credentials | undefined): string | undefined =>
   credentials?.kind === "file" ? /^# inbox-prefix: (\S+)$/m.exec(credentials.text)?.[1] : undefined;
 

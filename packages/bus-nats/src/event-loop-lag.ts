@@ -1,6 +1,4 @@
-/**
- * How often the server is asked for a sign of life, and how late it may be before this side counts as a slow consumer.
- */
+/** Interval of the PINGs, and the delay of a PONG from which this side counts as a slow consumer. */
 const PROBE_MS = 1_000;
 export const SLOW_MS = 2_000;
 
@@ -10,14 +8,14 @@ export interface EventLoopLagOptions {
   /** Sends a PING; settles with its PONG, or when the connection breaks. */
   readonly flush: () => Promise<void>;
   readonly now?: () => number;
-  /** Once per time that it falls behind. */
+  /** Called once per period of lag. */
   readonly onSlow: (lagMs: number) => void;
 }
 
 /**
- * How far behind this side of a connection is. A PONG comes after everything that the server had for us before, so the
- * time that one takes is the time that all of that waits: in the server, in the sockets, and for our own event loop.
- * Nothing else tells a slow consumer of itself before it is cut off.
+ * Lag of this side of a connection. A PONG follows everything that the server sent before it, so its delay is the time
+ * that all of that waits: in the server, in the sockets, and for our own event loop. No other signal reaches a slow
+ * consumer before it is cut off.
  */
 export class EventLoopLag {
   readonly #options: EventLoopLagOptions;
@@ -35,7 +33,7 @@ export class EventLoopLag {
     this.#timer.unref();
   }
 
-  /** How long the PONG is awaited that is due; 0 when none is. */
+  /** Time since the PING that has no PONG yet; 0 when none is due. */
   get lagMs(): number {
     return this.#askedMs === undefined ? 0 : this.#now() - this.#askedMs;
   }

@@ -1,10 +1,10 @@
 import type { Delivery } from "@tutti/ports/bus";
 import { type DecodedFrame, type FragmentFrame, decodeFrame, frameBytesAt, isFrameFault } from "@tutti/wire";
 
-/** Frames that come in fragments, at once from one side; the oldest is given up for a new one. */
+/** Frames in fragments that one side may assemble at once; a new one displaces the oldest. */
 const ASSEMBLIES_MAX = 64;
 const ASSEMBLED_BYTES_MAX = 268_435_456;
-/** What a piece costs beside its bytes, so that a frame in the smallest pieces costs no more than another. */
+/** Overhead counted per piece, so that a frame in the smallest pieces costs no more memory than another. */
 const PIECE_BYTES = 256;
 
 interface Assembly {
@@ -14,7 +14,7 @@ interface Assembly {
 }
 
 /**
- * Cuts messages into frames, and puts those together that came in fragments. Malformed ones are told and dropped;
+ * Cuts messages into frames, and reassembles those that come in fragments. Malformed ones are reported and dropped;
  * nothing throws.
  */
 export class FrameIntake {
@@ -51,7 +51,7 @@ export class FrameIntake {
   #onFragment(fragment: FragmentFrame, delivery: Delivery): void {
     const key = `${fragment.sender}:${fragment.correlation}`;
     const known = this.#assemblies.get(key);
-    // A fragment that doesn't carry on where the last one ended belongs to a frame of which one was lost.
+    // A fragment that doesn't continue where the last one ended means that a fragment in between was lost.
     const fits = known !== undefined && fragment.offset === known.byteLength && fragment.total === known.total;
     if (known !== undefined && !fits) this.#drop(key, known);
     if (!fits && fragment.offset !== 0) return this.#onFault("a fragment whose predecessor is missing");

@@ -9,9 +9,9 @@ export interface KvWatchOptions {
   readonly bucket: string;
   readonly prefix: string;
   readonly watcher: Watcher;
-  /** Makes the bucket if there is none; `afresh`: even if there was one a moment ago. */
+  /** Opens the bucket, and makes it if there is none; `afresh`: looks again even if it was there a moment ago. */
   readonly open: (afresh: boolean) => Promise<JetStreamManager>;
-  /** Told about a watcher that threw. */
+  /** Called with the error of a watcher that threw. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -20,21 +20,21 @@ const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 2_000;
 
 /**
- * A watch on a JetStream KV bucket: a push consumer over the newest entry of each key. Whatever goes wrong (a gap in
- * the sequence, two heartbeats missed, a reconnect, a lost consumer) is repaired in one way: everything is read again,
- * and only what changed is told. The library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a
+ * A watch on a JetStream KV bucket: a push consumer over the newest entry of each key. Every fault (a gap in the
+ * sequence, two heartbeats missed, a reconnect, a lost consumer) is repaired in one way: all entries are read again,
+ * and only changes are reported. The library's ordered consumer is not used, because its heartbeat of 30 s is fixed: a
  * watch would be blind for a minute after a server of a cluster died.
  *
- *   W1. The watcher hears each change once, in order of revision, and `ready` once; a state that was overtaken while
- *       the watch was interrupted may be left out.
- *   W2. It has caught up when it has told every key that the stream held once the consumer stood, or else with the next
- *       heartbeat, which a server sends only when it has nothing to send. The server's own count of what is pending is
- *       not believed: of an entry that is overwritten while a consumer starts, it is wrong for ever, or nought before
- *       the new entry has come.
+ *   W1. The watcher gets each change once, in order of revision, and `ready` once; a state that was overtaken while the
+ *       watch was interrupted may be left out.
+ *   W2. The watch has caught up when it has reported every key that the stream held once the consumer stood, or else
+ *       with the next heartbeat, which a server sends only when it has nothing to send. The server's own count of
+ *       pending messages is not used: for an entry that is overwritten while a consumer starts, it stays wrong, or is
+ *       zero before the new entry has come.
  */
 export class KvWatch {
   readonly #options: KvWatchOptions;
-  /** Newest revision told, of present keys. As many as the bucket has below the prefix. */
+  /** Newest reported revision of each present key. As many entries as the bucket has below the prefix. */
   readonly #known = new Map<string, number>();
   #attempt: Attempt | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -47,7 +47,7 @@ export class KvWatch {
     this.restart();
   }
 
-  /** Reads everything again: after a reconnect, or when something was missed. */
+  /** Reads all entries again: after a reconnect, or when a change was missed. */
   restart(): void {
     if (this.#stopped) return;
     clearTimeout(this.#retry);
@@ -86,7 +86,7 @@ export class KvWatch {
   #onCaughtUp(attempt: Attempt): void {
     if (this.#attempt !== attempt) return;
     this.#retryMs = RETRY_MS_MIN;
-    // A key that left no delete marker: purged, or the bucket itself was lost.
+    // Remove keys that left no delete marker: purged, or the bucket itself was lost.
     for (const [key, revision] of [...this.#known]) {
       if (attempt.seen.has(key)) continue;
       this.#known.delete(key);
@@ -101,7 +101,7 @@ export class KvWatch {
   #onBroken(attempt: Attempt, reason: string): void {
     if (this.#stopped || this.#attempt !== attempt) return;
     attempt.stop();
-    // Told once per outage: the watch itself goes on trying.
+    // Reported once per outage: the watch itself keeps retrying.
     if (this.#retryMs === RETRY_MS_MIN) this.#tell((watcher) => watcher.onFailure({ failure: reason }));
     this.#retry = setTimeout(() => this.restart(), this.#retryMs);
     this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX);
@@ -125,7 +125,7 @@ interface AttemptEvents {
 
 /** One push consumer, from its creation until it is given up. */
 class Attempt {
-  /** Keys met before it caught up, of the consumer's filter. */
+  /** Keys that the consumer's filter matched before it caught up. */
   readonly seen = new Set<string>();
   readonly #options: KvWatchOptions;
   readonly #events: AttemptEvents;
@@ -136,7 +136,7 @@ class Attempt {
   #pulse: NodeJS.Timeout | undefined;
   #silentFor = 0;
   #delivered = 0;
-  /** Keys that were there when the consumer stood and have not been met yet. */
+  /** Keys that were there when the consumer stood and have not been seen yet. */
   #awaited: Set<string> | undefined;
   #caughtUp = false;
   #over = false;
@@ -150,7 +150,7 @@ class Attempt {
   async start(afresh: boolean): Promise<void> {
     const { connection, bucket, prefix } = this.#options;
     const deliverTo = `${this.#options.inboxPrefix}.${this.#name}`;
-    // Wildcards stand for whole tokens; the rest of the prefix is compared by the watch.
+    // Wildcards stand for whole tokens; the watch compares the rest of the prefix.
     const filter = `$KV.${bucket}.${prefix.slice(0, prefix.lastIndexOf(".") + 1)}>`;
     try {
       const manager = await this.#options.open(afresh);

@@ -25,7 +25,7 @@ interface PendingRequest {
   readonly timer: NodeJS.Timeout;
 }
 
-/** Copying so much costs less than a write of its own. */
+/** Payloads up to this size are copied: the copy costs less than a write of its own. */
 const COPIED_BYTES_MAX = 8_192;
 /** Longest wait for a server that no longer answers while a connection is being closed. */
 const CLOSE_FLUSH_MS = 2_000;
@@ -109,7 +109,7 @@ export class NatsBus implements Bus {
       stop: () => subscription.unsubscribe(),
       drain: (done) => {
         const finish = (): void => this.#perform(done);
-        // The library would wait for the next connection, which brings nothing of this one.
+        // The library would wait for the next connection, which brings no message of this one.
         if (!this.#connected || subscription.isClosed()) {
           subscription.unsubscribe();
           queueMicrotask(finish);
@@ -163,7 +163,8 @@ export class NatsBus implements Bus {
     if (this.#closing) return;
     this.#closing = true;
     const timer = setTimeout(() => void this.#connection.close(), CLOSE_FLUSH_MS);
-    // Of a connection that the library gives up meanwhile, as of one whose credentials have ended, it answers no flush.
+    // The library answers no flush on a connection that it gives up meanwhile, such as one whose credentials have
+    // expired.
     this.flush(() => {
       clearTimeout(timer);
       void this.#connection.close();
@@ -219,7 +220,7 @@ export class NatsBus implements Bus {
     this.#perform(() => request.done(result));
   }
 
-  /** The library would let them run into their time-outs; their answers cannot come any more. */
+  /** Fails pending requests at once. The library would let them time out, though no answer can come any more. */
   #failRequests(): void {
     for (const token of [...this.#requests.keys()]) this.#settle(token, { failure: "closed" });
   }
@@ -274,8 +275,8 @@ export class NatsBus implements Bus {
   }
 
   /**
-   * A callback of the owner threw: told to whoever listens; with nobody listening it is thrown again, out of everyone's
-   * way.
+   * Reports the error that an owner's callback threw to the listeners. Without listeners it is thrown again, in a turn
+   * of its own.
    */
   #report(thrown: unknown): void {
     if (this.#listeners.size === 0) {
@@ -286,7 +287,7 @@ export class NatsBus implements Bus {
     this.#tell({ kind: "error", text: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) });
   }
 
-  /** Never within the call that caused it: a listener may publish again. */
+  /** Reports in a later turn, never within the call that caused it: a listener may publish again. */
   #tell(status: BusStatus): void {
     queueMicrotask(() => {
       for (const listener of this.#listeners) listener(status);
@@ -295,8 +296,8 @@ export class NatsBus implements Bus {
 }
 
 /**
- * The library's own way to write what is queued, not part of its interface: where a version lacks it, payloads are
- * copied instead.
+ * The library's own way to write the queue, not part of its interface: where a version lacks it, payloads are copied
+ * instead.
  */
 function writerOf(connection: Connection): (() => void) | undefined {
   const { protocol } = connection as { readonly protocol?: { flushPending?: () => void } };

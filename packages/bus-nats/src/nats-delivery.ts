@@ -1,10 +1,7 @@
 import { type Delivery, isHeader } from "@tutti/ports/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
-/**
- * A message as the client library has it; subject, reply and headers are decoded only when asked for (each costs 0.1 to
- * 1 µs).
- */
+/** A message of the client library; subject, reply and headers are decoded only on access (each costs 0.1 to 1 µs). */
 export class NatsDelivery implements Delivery {
   readonly #message: Msg;
   #payload: Uint8Array | undefined;
@@ -16,10 +13,7 @@ export class NatsDelivery implements Delivery {
   get subject(): string {
     return this.#message.subject;
   }
-  /**
-   * Never a Buffer, whose `slice` shares memory where a Uint8Array's copies: whoever keeps `payload.slice()` must own
-   * it.
-   */
+  /** A plain Uint8Array, never a Buffer, whose `slice` shares memory: `payload.slice()` must be a copy. */
   get payload(): Uint8Array {
     return (this.#payload ??= plain(this.#message.data));
   }
@@ -30,7 +24,7 @@ export class NatsDelivery implements Delivery {
 
   get headerBytes(): number {
     const { subject, reply = "", data } = this.#message;
-    // Of the library's own class, not of its interface: a version without it says nothing, and headers are then not
+    // `size` belongs to the library's class, not to its interface: with a version that lacks it, headers are not
     // counted.
     const { size } = this.#message as { readonly size?: () => number };
     const whole = size?.call(this.#message) ?? 0;
@@ -54,7 +48,10 @@ const plain = (data: Uint8Array): Uint8Array =>
 
 const UNREADABLE = "unreadable";
 
-/** The library throws for names and values that it would not write itself, and a server passes on whatever came. */
+/**
+ * Reads the headers, or UNREADABLE: the library throws for names and values that it would not write itself, and a
+ * server passes all on.
+ */
 function headersOf(message: Msg): MsgHdrs | typeof UNREADABLE | undefined {
   try {
     return message.headers;
@@ -70,8 +67,8 @@ export function isNoResponders(message: Msg): boolean {
 }
 
 /**
- * Headers on their way out. The library's own class spends 1 µs on a canonical form of each name that nobody uses; it
- * asks of what it sends only `encode()`.
+ * Headers of an outgoing message. The library's own class spends 1 µs on a canonical form of each name that nobody
+ * uses; the library calls only `encode()` on them.
  */
 export class OutgoingHeaders {
   readonly #bytes: Uint8Array;

@@ -16,7 +16,7 @@ import { onceSettled } from "./settling.ts";
 
 export interface NatsStoreOptions {
   readonly control: { readonly bus: NatsBus; readonly connection: Connection };
-  /** Files travel here, so that they never delay control. */
+  /** The connection for files, so that they never delay control. */
   readonly bulk: { readonly bus: NatsBus; readonly connection: Connection };
   readonly inboxPrefix: string;
   readonly filesBucket: string;
@@ -29,13 +29,13 @@ interface Operation {
   fail(failure: string): void;
 }
 
-/** Operations under way at once; beyond, they fail at once. */
+/** Operations in flight at once; beyond, they fail at once. */
 const OPERATIONS_MAX = 4_096;
 const KV_TIMEOUT_MS = 2_000;
 const FILES_TIMEOUT_MS = 10_000;
-/** Model files; they are held in memory on their way. */
+/** Largest model file; a file is held in memory on its way. */
 export const FILE_BYTES_MAX = 2_147_483_647;
-/** "Wrong last sequence": somebody else wrote meanwhile. The second is newer servers' word for it in a cluster. */
+/** "Wrong last sequence": another writer was faster. Newer servers in a cluster use the second code. */
 const CONFLICT_CODES: readonly number[] = [10071, 10164];
 
 /**
@@ -53,7 +53,8 @@ export class NatsStore implements Store {
 
   constructor(options: NatsStoreOptions) {
     this.#options = options;
-    // Without the check of the account at the start: it is one more permission, and the first operation says the same.
+    // Skip the check of the account at the start: it needs one more permission, and the first operation reports the
+    // same.
     const common = { checkAPI: false, watcherPrefix: options.inboxPrefix };
     this.#kv = jetstream(options.control.connection, { ...common, timeout: KV_TIMEOUT_MS });
     const objects = jetstream(options.bulk.connection, { ...common, timeout: FILES_TIMEOUT_MS });
@@ -222,13 +223,16 @@ export class NatsStore implements Store {
     this.#underWay.add(running);
     onceSettled(operation, () => this.#underWay.has(running) && this.#hasJetStream()).then(settle, (error: unknown) => {
       const failure = this.#reasonOf(error);
-      // The bucket was removed behind our back: make it again at the next use.
+      // The bucket was removed meanwhile: make it again at the next use.
       if (failure.includes("stream not found")) this.#buckets.clear();
       settle({ failure });
     });
   }
 
-  /** The library would wait for answers that cannot come: seconds for an entry, a minute for a file. */
+  /**
+   * Fails pending operations at once. The library would wait for answers that cannot come: seconds for an entry, a
+   * minute for a file.
+   */
   #failOn(bus: NatsBus): void {
     bus.onStatus((status) => {
       if (status.kind !== "disconnected" && status.kind !== "closed") return;

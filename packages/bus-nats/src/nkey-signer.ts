@@ -9,12 +9,12 @@ const USER_PREFIX = 20 << 3;
 const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 
 /**
- * Proves an nkey (and a signed token, where there is one) with node's own Ed25519. The library's is JavaScript and
- * takes some 15 ms of CPU a signature, for every connection anew: after a server's restart a machine that is short of
- * processors would be busy with nothing else.
+ * Proves an nkey (and a signed token, where there is one) with node's own Ed25519. The library's implementation is
+ * JavaScript and takes some 15 ms of CPU per signature, for every new connection: after a server's restart it would
+ * keep a machine with few cores busy.
  *
  * @param seed - `SU` and base 32
- * @throws {TuttiError} FORBIDDEN: it is none
+ * @throws {TuttiError} FORBIDDEN: the text is no seed
  */
 export function nkeySigner(seed: string, jwt?: string): Authenticator {
   const key = privateKeyOf(seed);

@@ -108,7 +108,7 @@ test("a lost fragment costs its own frame only", async () => {
     stranger.publish(REPLY, begun[0]!);
   }
   await new Promise<boolean>((resolve) => stranger.flush(resolve));
-  expect(client.figures.faults).toBeGreaterThan(100); // the broken frame, and those that made room for newer ones
+  expect(client.figures.faults).toBeGreaterThan(100); // the broken frame, and those displaced by newer ones
   expect(await pull([2])).toEqual({ items: [itemOf(2, 8)] });
   expect(server.figures.faults).toBe(0);
 });

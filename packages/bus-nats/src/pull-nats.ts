@@ -1,7 +1,7 @@
 /**
- * The data plane over a Bus: pulls and results to the ingress' bulk subject, replies to a subject for this pair of
- * executor and ingress. One subscription and integer correlations instead of requests (docs/architecture.md, 8); a
- * reply subject of the pair's own tells from whom "no responders" comes. What is larger than one message travels in
+ * The data plane over a Bus: pulls and results go to the ingress' bulk subject, replies to a subject for this pair of
+ * executor and ingress. It uses one subscription and integer correlations instead of requests (docs/architecture.md,
+ * 8). A reply subject per pair identifies the peer that has "no responders". Payloads larger than one message travel in
  * fragments.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
@@ -35,12 +35,12 @@ export interface NatsDataOptions {
   /** The connection for bulk data, never the one for control. */
   readonly bus: Bus;
   readonly cluster: string;
-  /** The ingress', or the executor's. */
+  /** Key of the ingress, or of the executor. */
   readonly key: ActorKey;
   readonly onFault?: (text: string) => void;
   /** Runs at the end of this turn. Default: a microtask. */
   readonly later?: (run: () => void) => void;
-  /** For the time-outs of pulls. Default: setTimeout. */
+  /** Timer for the time-outs of pulls. Default: setTimeout. */
   readonly startTimer?: StartTimer;
 }
 
@@ -48,7 +48,7 @@ export interface NatsDataFigures {
   pulls: number;
   results: number;
   forbiddenPulls: number;
-  /** Messages that were no frames, or not meant for us. */
+  /** Messages that were no frames, or for another receiver. */
   faults: number;
   /** Pulls, replies and results that the bus did not take. */
   dropped: number;
@@ -59,7 +59,7 @@ export interface NatsDataServer extends DataServer {
   readonly figures: Readonly<NatsDataFigures>;
 }
 
-/** Serves an ingress' data plane over NATS; beside a TCP server with the same handlers, where there is one. */
+/** Serves an ingress' data plane over NATS, beside a TCP server with the same handlers where there is one. */
 export function serveNats(options: NatsDataOptions & { readonly handlers: DataHandlers }): NatsDataServer {
   const { bus, cluster, key, handlers } = options;
   const subjects = subjectsOf(cluster);
@@ -71,7 +71,7 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
   const outbox = new BulkOutbox(bus, key, options.later);
 
   const onPull = (correlation: number, pull: PullRequest, delivery: Delivery): void => {
-    // Only to where this executor listens: a reply subject of the sender's choosing could be anybody's.
+    // Reply only to where this executor listens: a reply subject of the sender's choosing could be anybody's.
     const subject = replySubject(subjects.bulkReply(pull.executor as ActorKey), key);
     if (delivery.reply !== subject) return fault(`a pull that wants its answer at ${delivery.reply}`);
     figures.pulls++;
@@ -112,12 +112,12 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
   };
 }
 
-/** Bytes before the batch: how long it is, and padding. */
+/** Bytes before the batch: its length, and padding. */
 const PUSHED_HEAD_BYTES = 8;
 
 /**
- * A batch and its rows in one message: the length of the batch's control frame, that frame, and a reply frame as a pull
- * would bring it.
+ * Puts a batch and its rows into one message: the length of the batch's control frame, that frame, and a reply frame as
+ * a pull would bring it.
  */
 function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame): Uint8Array {
   const writer = new FrameWriter(batcher);
@@ -130,7 +130,7 @@ function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame):
   return message;
 }
 
-/** One token more would need other permissions: `bulkreply.*` covers this. */
+/** Reply subject of a pair. One more token would need other permissions: `bulkreply.*` covers this. */
 const replySubject = (executorSubject: string, ingress: ActorKey): string =>
   `${executorSubject}-${actorToken(ingress)}`;
 
@@ -143,7 +143,7 @@ interface Peer {
   readonly subscription: Subscription;
 }
 
-/** An executor's way to the ingresses over NATS. */
+/** An executor's client of the ingresses' data planes over NATS. */
 export class NatsDataClient implements DataClient {
   readonly figures = noFigures();
   readonly #options: NatsDataOptions;
@@ -161,7 +161,7 @@ export class NatsDataClient implements DataClient {
     this.#pulls = new PendingPulls(startTimer);
     this.#outbox = new BulkOutbox(options.bus, options.key, later);
     this.#status = options.bus.onStatus((status) => {
-      // Replies that were under way are lost with the connection.
+      // Replies in flight are lost with the connection.
       if (status.kind === "disconnected" || status.kind === "closed") this.#pulls.failAll();
     });
   }
@@ -192,7 +192,7 @@ export class NatsDataClient implements DataClient {
     const subscription = this.#options.bus.subscribe(
       reply,
       (delivery) => {
-        // The server's own word that nobody subscribes there.
+        // An empty payload is the server's 503: nobody subscribes there.
         if (delivery.payload.byteLength === 0) this.#pulls.failPeer(key, "unreachable");
         else intake.take(delivery);
       },
@@ -257,9 +257,7 @@ const startTimeout: StartTimer = (delayMs, run) => {
   return { stop: () => clearTimeout(timer) };
 };
 
-/**
- * An ingress that needs no server to be reached is near: no connection is nearer. All others are reached the other way.
- */
+/** Uses `near` for an ingress that it reaches without a server, and the other client for all others. */
 export function nearFirst(
   near: NatsDataClient,
   far: DataClient,
@@ -279,7 +277,7 @@ export function nearFirst(
   };
 }
 
-/** @returns why it is none */
+/** @returns the reason why it is none */
 function rowsOfPushed(
   payload: Uint8Array,
 ): { readonly control: Uint8Array; readonly items: readonly PulledItem[] } | string {

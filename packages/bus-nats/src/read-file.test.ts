@@ -2,7 +2,7 @@ import type { ObjectResult } from "@nats-io/obj";
 import { expect, test } from "vitest";
 import { readFile } from "./read-file.ts";
 
-/** What a store says of a file of three bytes, one chunk each, of which so many come. */
+/** A store's result for a file of three bytes, one chunk each, of which `chunks` come. */
 function found(chunks: number, failure?: Error): ObjectResult {
   const data = new ReadableStream<Uint8Array>({
     start: (controller) => {
@@ -14,7 +14,7 @@ function found(chunks: number, failure?: Error): ObjectResult {
   return { info: { size: 3 }, data, error } as unknown as ObjectResult;
 }
 
-/** Answers one after the other, the last for ever; counts. */
+/** A store that returns the answers in order and repeats the last one; it counts the calls. */
 function store(...answers: readonly (() => ObjectResult | null)[]) {
   const asked = { count: 0 };
   const get = (): Promise<ObjectResult | null> =>

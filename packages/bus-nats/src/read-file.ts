@@ -1,14 +1,15 @@
 import type { ObjectResult, ObjectStore } from "@nats-io/obj";
 
-/** So long without another chunk, and the file is asked for anew. */
+/** Longest wait for the next chunk; then the file is requested anew. */
 const STALLED_MS = 2_000;
 const ATTEMPTS_MAX = 10;
 
 /**
- * A whole file of the object store. Not by the library's `getBlob`: where somebody deletes the file, or writes it anew,
- * between its description and its chunks, that one waits for ever for chunks which are no longer there.
+ * Reads a whole file of the object store. It does not use the library's `getBlob`: where the file is deleted or
+ * replaced between its description and its chunks, that one waits for ever for chunks which no longer exist.
  *
- * @returns null where there is none @throws where it goes on bringing nothing, or is not what its digest says
+ * @returns null where there is no file
+ * @throws where attempts keep stalling, or the content does not match its digest
  */
 export async function readFile(
   objects: Pick<ObjectStore, "get">,

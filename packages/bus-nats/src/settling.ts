@@ -3,15 +3,15 @@ import { RequestError } from "@nats-io/transport-node";
 
 /** "Subjects overlap with an existing stream". */
 const OVERLAP_CODE = 10065;
-/** Some 300 ms in all: a stream settles within a few. */
+/** Some 300 ms in all: a stream settles within a few milliseconds. */
 const PAUSES_MS: readonly number[] = [2, 5, 10, 20, 40, 80, 160];
 
 /**
- * Actors that start together make the same stream at once. The server tells some of them that it overlaps with a stream
- * (itself), and one that came a moment later finds a stream that nobody listens for yet (503). In both cases nothing
- * was done, so asking again is safe.
+ * Repeats an operation while its stream settles. Actors that start together make the same stream at once: the server
+ * tells some of them that it overlaps with a stream (itself), and one that came a moment later finds a stream without a
+ * listener yet (503). In both cases nothing was done, so repeating is safe.
  *
- * @param wanted whether anybody still waits for the result
+ * @param wanted - whether the result is still needed
  */
 export async function onceSettled<T>(operation: () => Promise<T>, wanted: () => boolean): Promise<T> {
   for (const pauseMs of PAUSES_MS) {

@@ -1,21 +1,21 @@
 /**
- * Finds the cluster that a command speaks to: `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on
- * this machine.
+ * Finds the cluster that a command speaks to.
+ * It is `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on this machine.
  */
 import { readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { CommandError, EXIT } from "./failure.ts";
 
-/** What `tutti up` leaves for other commands, in `<run directory>/<port>/state.json`. */
+/** The content of `<run directory>/<port>/state.json`, which `tutti up` writes for other commands. */
 export interface RunningCluster {
   readonly url: string;
   readonly cluster: string;
-  /** Of `tutti up`. */
+  /** Process id of `tutti up`. */
   readonly pid: number;
   readonly startedAt: string;
   /** Credential files by role or application, `admin` for commands; absent on a server without accounts. */
   readonly credentials?: Readonly<Record<string, string>>;
-  /** The certificate of its authority; absent where it speaks no TLS. */
+  /** The certificate of its authority; absent: it has no TLS. */
   readonly tlsCa?: string;
 }
 
@@ -31,11 +31,11 @@ export interface Cluster {
   readonly credentials: string | undefined;
   readonly tlsCa: string | undefined;
   readonly cluster: string;
-  /** Set when it was found on this machine. */
+  /** Set when the cluster was found on this machine. */
   readonly running: RunningCluster | undefined;
 }
 
-/** Where `tutti up` keeps what it needs while it runs: `.tutti/run` of the repository, or TUTTI_RUN_DIR. */
+/** The folder for what `tutti up` needs while it runs: `.tutti/run` of the repository, or TUTTI_RUN_DIR. */
 export function runRoot(env: NodeJS.ProcessEnv = process.env): string {
   return resolve(env["TUTTI_RUN_DIR"] ?? join(import.meta.dirname, "../../../.tutti/run"));
 }
@@ -62,7 +62,7 @@ export async function findCluster(options: ClusterOptions, env: NodeJS.ProcessEn
   };
 }
 
-/** Newest first; those whose process is gone are not there any more. */
+/** The clusters whose `tutti up` still runs, newest first. */
 export async function livingClusters(root: string): Promise<RunningCluster[]> {
   const names = await readdir(root).catch(() => []);
   const states = await Promise.all(names.map((name) => readState(join(root, name, "state.json"))));
@@ -77,7 +77,7 @@ async function readState(path: string): Promise<RunningCluster | undefined> {
     const state = JSON.parse(await readFile(path, "utf8")) as RunningCluster;
     return typeof state.url === "string" && Number.isInteger(state.pid) ? state : undefined;
   } catch {
-    return undefined; // none there, or half written by one that is just starting
+    return undefined; // there is none, or `tutti up` is just writing it
   }
 }
 

@@ -1,9 +1,9 @@
-/** What `--help` shows of each command beside its options. A test parses every one of them. */
+/** Examples that `--help` shows for each command after its options. A test parses every one of them. */
 import type { Command } from "commander";
 
 /**
- * By command; those whose help has examples of its own (`tutti bench`) are not here. What follows two spaces says what
- * it does.
+ * Examples by command; commands whose help has its own examples (`tutti bench`) are absent. The text after two spaces
+ * says what the example does.
  */
 const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   up: [
@@ -94,7 +94,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   completion: ["tutti completion bash"],
 };
 
-/** To be called when every command is there. */
+/** Adds the examples to the commands' help. Call it once all commands are registered. */
 export function addExamples(program: Command): void {
   for (const [path, lines] of Object.entries(EXAMPLES)) {
     const command = commandAt(program, path.split(" "));
@@ -108,7 +108,7 @@ export function addExamples(program: Command): void {
 const commandAt = (program: Command, path: readonly string[]): Command | undefined =>
   path.reduce<Command | undefined>((at, name) => at?.commands.find((child) => child.name() === name), program);
 
-/** The command lines in a text of help, without `tutti` and without what is said about them. */
+/** The command lines in a help text, without `tutti` and without their explanations. */
 export const exampleLines = (help: string): string[][] =>
   help
     .split("\n")

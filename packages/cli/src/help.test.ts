@@ -1,4 +1,4 @@
-/** What `--help` says, and what is said to somebody who mistyped: of every command, read off the program. */
+/** Tests of `--help` for every command, and of the errors for mistyped commands and options. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";

@@ -8,7 +8,7 @@ async function main(argv: readonly string[]): Promise<void> {
   try {
     await program.parseAsync(withCurrentNames(argv), { from: "user" });
   } catch (error) {
-    // commander has printed its own errors (and help) already; they are wrong usage.
+    // commander has already printed its own errors (and help); they count as wrong usage.
     if (isUsage(error)) process.exitCode = error.exitCode === 0 ? 0 : 2;
     else report(error, argv.includes("--json"));
   }
@@ -18,9 +18,9 @@ const isUsage = (error: unknown): error is { readonly exitCode: number } =>
   error instanceof Error && "code" in error && String(error.code).startsWith("commander.");
 
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // Whoever reads (`| head`) has read enough.
+  // The reader (`| head`) has closed the pipe.
   if (error.code === "EPIPE") process.exit();
-  // On a full disk a cluster goes on without what it would have said; a command whose output is not whole has failed.
+  // On a full disk a cluster goes on without this output; a command whose output is incomplete has failed.
   process.exitCode ??= EXIT.failed;
 });
 process.stderr.on("error", () => undefined);

@@ -1,6 +1,6 @@
 /**
- * The commands of `tutti` with their flags and help. Every command's own code is imported when it is called, so that
- * `tutti --help` costs nothing.
+ * The commands of `tutti` with their flags and help.
+ * A command's own code is imported when the command is called, so that `tutti --help` starts fast.
  */
 import { Command } from "commander";
 import { addAuth } from "./auth/program.ts";
@@ -16,7 +16,7 @@ const EXIT_CODES = `
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 no cluster reached.
 Commands find a cluster by --nats, else TUTTI_NATS, else the one that \`tutti up\` started last here.`;
 
-/** Throws where it would end the process: whoever parses with it catches. */
+/** Creates the program. It throws instead of ending the process: the caller of `parse` catches. */
 export function createProgram(): Command {
   const program = new Command("tutti")
     .description(
@@ -24,7 +24,7 @@ export function createProgram(): Command {
     )
     .version("0.1.0")
     .enablePositionalOptions()
-    .exitOverride() // before commands are added: they inherit it
+    .exitOverride() // before the commands are added, which inherit it
     .showHelpAfterError("(--help says more)")
     .addHelpText("after", EXIT_CODES);
   addUp(program);
@@ -48,7 +48,7 @@ export function createProgram(): Command {
   return program;
 }
 
-/** Options of every command that speaks to a cluster. */
+/** Adds the options of every command that connects to a cluster. */
 const toCluster = (command: Command): Command =>
   command
     .option("--nats <urls>", "servers of the cluster, separated by commas")
@@ -57,7 +57,7 @@ const toCluster = (command: Command): Command =>
     .option("--cluster <name>", "which cluster")
     .option("--json", "print JSON");
 
-/** Which processes there are. */
+/** Adds the options that choose the processes of a machine. */
 const withLayout = (command: Command): Command =>
   command
     .option(
@@ -305,7 +305,7 @@ function addCompare(program: Command): void {
 const SCENARIOS = `
 Scenario files are described in docs/simulator.md; test/bench/scenarios has those of the papers.`;
 
-/** What a command line may say in place of a scenario file. */
+/** Adds the options that override values of a scenario file. */
 const inScenario = (command: Command): Command =>
   command
     .option("--rate <r/s>", "requests per second of all models together")

@@ -1,4 +1,4 @@
-/** Reads what came back: an answer with outputs, or an error with its code. */
+/** Decodes a reply: an answer with outputs, or an error with its code. */
 import type { Delivery } from "@tutti/ports/bus";
 import { ERROR_STATUS, type ErrorBody, type ErrorCode, HEADER, type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeAnswer, formOf } from "@tutti/wire";
@@ -8,19 +8,22 @@ export interface InferResult extends Omit<TensorAnswer, "outputs"> {
   readonly outputs: Readonly<Record<string, TensorValue>>;
 }
 
-/** An answer as it travelled. */
+/** A decoded answer, its tensors as they travel. */
 export interface TensorAnswer {
   readonly outputs: readonly Tensor[];
   readonly model: string;
-  /** Undefined in binary form, which carries tensors alone, where there is but one. */
+  /** Undefined in binary form, which carries tensors alone. */
   readonly version: string | undefined;
-  /** How many requests ran together. */
+  /** Number of requests in the batch. */
   readonly batchSize: number | undefined;
   /** From arrival at the ingress to the start of its run, in microseconds. */
   readonly queueUs: number | undefined;
 }
 
-/** Never throws: what can't be read is an INTERNAL error. The payload may be borrowed; outputs own their memory. */
+/**
+ * Decodes a delivery and never throws: an unreadable one is an INTERNAL error. The payload may be borrowed; outputs own
+ * their memory.
+ */
 export function readAnswer(delivery: Delivery, target: string): TensorAnswer | TuttiError {
   const failure = failureOf(delivery, target);
   if (failure !== undefined) return failure;
@@ -40,7 +43,7 @@ export function readAnswer(delivery: Delivery, target: string): TensorAnswer | T
   }
 }
 
-/** A payload that spans its buffer was made for this delivery; another is a part of what was read. */
+/** A payload that spans its buffer was made for this delivery; any other is part of a read buffer and is copied. */
 const ownBytes = (payload: Uint8Array): Uint8Array =>
   payload.byteLength === payload.buffer.byteLength ? payload : new Uint8Array(payload);
 
@@ -48,7 +51,7 @@ function failureOf(delivery: Delivery, target: string): TuttiError | undefined {
   const status = delivery.header(HEADER.errorCode);
   const text = delivery.header(HEADER.error);
   if (status !== undefined || text !== undefined) return readError(delivery.payload, Number(status), text);
-  // No form of an answer is empty: this is the server saying that nobody subscribes (status 503, no responders).
+  // No form of an answer is empty: an empty payload is the server's 503, no responders (nobody subscribes).
   if (delivery.payload.byteLength > 0) return undefined;
   return new TuttiError(
     "TUTTI_UNAVAILABLE",

@@ -181,7 +181,7 @@ test("an answer that can't be read is an error, not a crash (T8)", async () => {
   await expect(client.infer("mlp", { x: [1] })).rejects.toMatchObject({ code: "TUTTI_INTERNAL" });
 });
 
-/** What the ingresses got, in order, and what was cancelled. */
+/** Records what the ingresses receive, in order, and which requests are cancelled. */
 function watching(server: Server) {
   const seen: { slo: string | undefined; id: string | undefined; delivery: Delivery }[] = [];
   const cancelled: string[] = [];
@@ -243,7 +243,7 @@ test("a refusal is tried again when it says, within the time that all attempts h
     await vi.advanceTimersByTimeAsync(30);
   }
   expect(await outcome).toBe("TUTTI_OVERLOADED");
-  // At 0 and 30 ms with the whole SLO, at 60 ms with what is left of 100; at 90 ms too little would be left.
+  // At 0 and 30 ms with the whole SLO, at 60 ms with the 40 of 100 ms that are left; at 90 ms too little is left.
   expect(seen.map(({ slo }) => slo)).toEqual(["50000us", "50000us", "40000us"]);
 });
 

@@ -18,18 +18,18 @@ import { ReplyInbox } from "./reply-inbox.ts";
 import { type TensorInput, tensorValue, toWire } from "./tensors.ts";
 
 export interface ClientOptions {
-  /** The application in whose name requests are made, unless they name another. */
+  /** Application in whose name requests are made, unless a request names another. */
   readonly app?: string;
   readonly telemetry?: Telemetry;
   /** Requests in flight at once; beyond, `infer` rejects with OVERLOADED. */
   readonly inFlightMax?: number;
-  /** How long to wait for the answer to a request that gives no SLO of its own. */
+  /** Wait for the answer to a request that gives no SLO of its own. */
   readonly timeoutMs?: number;
-  /** Of calls that say nothing else. Default 0. */
+  /** Retries of calls that give no number. Default 0. */
   readonly retries?: number;
 }
 
-/** An AbortSignal, or whatever tells once that nobody waits any more. */
+/** An AbortSignal, or any object that reports once that the caller no longer waits. */
 export type CancelSignal = Pick<AbortSignal, "aborted" | "reason"> & {
   addEventListener(type: "abort", listener: () => void, options?: { once: boolean }): void;
   removeEventListener(type: "abort", listener: () => void): void;
@@ -41,50 +41,51 @@ export interface InferOptions {
   readonly slo?: string | number;
   /** Names of the outputs wanted; all by default. */
   readonly outputs?: readonly string[];
-  /** Takes the request back: it is not run if it has not begun. */
+  /** Cancels the request: it is not run if it has not begun. */
   readonly signal?: CancelSignal;
   /**
-   * How often a request that failed with a retryable error is sent again, unchanged and with the same id. Each attempt
-   * has its SLO anew: a refusal is tried again after its `retryAfterMs`, silence (its ingress died) when the attempt's
-   * time is over. Default: the client's.
+   * Number of times that a request which failed with a retryable error is sent again, unchanged and with the same id.
+   * Each attempt has its SLO anew. A refused attempt is followed after its `retryAfterMs`; an attempt without an answer
+   * (its ingress died) when its time is over. Default: the client's.
    */
   readonly retries?: number;
   /**
-   * Bounds all attempts together: `"100ms"`, or a number of milliseconds. The last attempts have what is left as their
-   * SLO, and none is made with less than half of it. Default: what every attempt needs, (retries + 1) · (SLO + 60 ms).
+   * Bounds all attempts together: `"100ms"`, or a number of milliseconds. The last attempts have the remaining time as
+   * their SLO, and none is made with less than half of it. Default: what every attempt needs, (retries + 1) · (SLO + 60
+   * ms).
    */
   readonly within?: string | number;
   readonly form?: Form;
   /**
-   * Of the model; by default whichever has a share of its requests (docs/rollouts.md). The target `name/version` says
-   * the same.
+   * Version of the model; by default the route chooses one that has a share (docs/rollouts.md). The target
+   * `name/version` says the same.
    */
   readonly version?: string;
   readonly priority?: number;
   /**
-   * How long the request is, in its model's own unit (tokens, pixels of width): above zero. Whoever plans it then knows
-   * how long it runs. Default: what the cluster reads from the tensors, where the model declares an axis that varies.
+   * Length of the request in its model's own unit (tokens, pixels of width): above zero. The scheduler then knows its
+   * run time. Default: what the cluster reads from the tensors, where the model declares an axis that varies.
    */
   readonly size?: number;
   /**
-   * The application's own id of this request, handed back by nobody: it lets whoever reads the bus tell requests apart,
-   * and see which are the same one sent again. Default, where there are retries: a random one.
+   * The application's own id of this request; no answer returns it. A reader of the bus can tell requests apart by it,
+   * and recognise one that was sent again. Default, where there are retries: a random one.
    */
   readonly id?: string;
-  /** W3C trace context of whoever caused this call: its trace goes on here. One that can't be read is left out. */
+  /** W3C trace context of the caller, whose trace this call continues. An unreadable one is left out. */
   readonly traceparent?: string;
 }
 
-/** What a client needs of a bus. Answers come below what `newInbox` gives. */
+/** The part of a bus that a client uses. Answers arrive below the subject that `newInbox` returns. */
 export type ClientBus = Pick<Bus, "publish" | "subscribe" | "newInbox" | "payloadMax">;
 
 const IN_FLIGHT_MAX = 65_536;
 const TIMEOUT_MS = 10_000;
 
 /**
- * A publisher. Every `infer` settles exactly once: with the outputs, or with a TuttiError whose `code` and `retryable`
- * say what happened. When the answer is lost (its ingress died), that is UNAVAILABLE within the deadline plus 100 ms
- * (docs/architecture.md, T1).
+ * Sends requests and receives their answers. Every `infer` settles exactly once: with the outputs, or with a TuttiError
+ * whose `code` and `retryable` say what happened. When the answer is lost (its ingress died), that is UNAVAILABLE
+ * within the deadline plus 100 ms (docs/architecture.md, T1).
  */
 export class TuttiClient {
   readonly #bus: ClientBus;
@@ -107,7 +108,7 @@ export class TuttiClient {
     this.#inbox = new ReplyInbox(bus);
   }
 
-  /** Answers that came for nobody: after their deadline, after a cancel, or a second time. */
+  /** Answers without a waiting request: after their deadline, after a cancel, or a second time. */
   get lateAnswers(): number {
     return this.#inbox.late;
   }
@@ -133,7 +134,7 @@ export class TuttiClient {
   }
 
   /**
-   * As `infer`, with tensors as they travel: for whoever only passes them on.
+   * As `infer`, with tensors in their wire form: for callers that only pass them on.
    *
    * @throws {TuttiError} as a rejection
    */
@@ -162,7 +163,7 @@ export class TuttiClient {
     });
   }
 
-  /** Ends what is in flight with CANCELLED. The bus stays open: it belongs to whoever made it. */
+  /** Ends the requests in flight with CANCELLED. The bus stays open: it belongs to the caller that made it. */
   close(): void {
     this.#closed = true;
     for (const flight of [...this.#inFlight]) flight.cancel(new TuttiError("TUTTI_CANCELLED", "the client was closed"));

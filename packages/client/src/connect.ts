@@ -9,11 +9,11 @@ export interface ConnectOptions extends ClientOptions {
   /** File with the application's credentials: only they may subscribe below `_INBOX.<app>`, where its answers go. */
   readonly credentials?: string;
   /**
-   * TLS or nothing: the certificate of the authority that signed the servers', and, where they ask for one, the
-   * client's own. Paths of PEM files.
+   * Paths of PEM files; with them, only TLS is accepted. `caFile`: the certificate of the authority that signed the
+   * servers' certificates. `certFile` and `keyFile`: the client's own, where the servers ask for one.
    */
   readonly tls?: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
-  /** How this connection is called in the server's lists. */
+  /** Name of this connection in the server's lists. */
   readonly name?: string;
 }
 

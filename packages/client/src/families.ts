@@ -2,7 +2,7 @@ import { type ModelSpec, TuttiError, isModelSpec, variantView } from "@tutti/pro
 import { type Store, isStoreFailure } from "@tutti/ports/store";
 import type { ListedModel, ModelRegistry } from "./model-registry.ts";
 
-/** What is asked for under a name: a model, or a variant of a family; of two the newer, as an ingress has it. */
+/** Finds the spec with this name: a model's, or a family variant's. Of two the newer one wins, as in an ingress. */
 export async function askedSpec(
   registry: Pick<ModelRegistry, "get" | "list">,
   name: string,

@@ -1,4 +1,4 @@
-/** One call from its first attempt to its one outcome. */
+/** One call, from its first attempt to its single outcome. */
 import type { Delivery } from "@tutti/ports/bus";
 import { HEADER, TuttiError, cancelSubject } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
@@ -6,13 +6,13 @@ import { type TensorAnswer, readAnswer } from "./answer.ts";
 import type { ClientBus } from "./client.ts";
 import type { ReplyInbox } from "./reply-inbox.ts";
 
-/** The ingress answers at its deadline at the latest; what comes later than this is lost. T1 allows 100 ms. */
+/** Wait after the deadline before an answer counts as lost: the ingress answers by the deadline. T1 allows 100 ms. */
 export const GRACE_MS = 60;
-/** Before a second attempt that nobody has given a time for; doubled with each. */
+/** Pause before the second attempt where the error gives no time; doubled with each attempt. */
 const PAUSE_MS = 5;
 /**
- * A retry with less than this part of its SLO left would mostly be refused, and take time from requests that can be
- * met.
+ * Least remaining part of the SLO for a retry. With less, a retry would mostly be refused, and take time from feasible
+ * requests.
  */
 const SENSIBLE = 0.5;
 
@@ -27,20 +27,20 @@ export interface Call {
   /** How long an attempt waits at most, without the grace. */
   readonly waitMs: number;
   readonly retries: number;
-  /** All attempts together. */
+  /** Time for all attempts together. */
   readonly withinMs: number;
 }
 
-/** What an attempt was given, and where its answer comes. */
+/** One attempt: the inbox token of its answer, and whether the bus took the request. */
 interface Attempt {
   readonly token: number;
   readonly isSent: boolean;
 }
 
 /**
- * Attempts follow one another, and each has a reply subject of its own. What fails early is tried again after a pause;
- * silence is only known to be a loss when the attempt's time is over. Outputs count whichever attempt they answer,
- * since all asked for the same; errors of an attempt that was given up don't.
+ * Attempts follow one another, and each has a reply subject of its own. An early failure is retried after a pause;
+ * silence counts as a loss only when the attempt's time is over. Outputs of any attempt settle the call, since all
+ * attempts ask for the same; errors count only from the last one.
  */
 export class Flight {
   readonly #bus: ClientBus;
@@ -73,7 +73,7 @@ export class Flight {
     this.#attempt(this.#call.waitMs);
   }
 
-  /** Whoever has it need not run it. */
+  /** Settles the call with `error`; a CANCELLED error also tells the ingress, so that it does not run the request. */
   cancel(error: TuttiError): void {
     this.#settle(error);
   }
@@ -131,7 +131,7 @@ export class Flight {
     this.#attempts.forEach(({ token, isSent }, i) => {
       const isOpen = this.#inbox.forget(token);
       const isLast = i === this.#attempts.length - 1;
-      // The first attempt's answer may come while a second is under way.
+      // The first attempt's answer may come while the second is in flight.
       if (isOpen && isSent && isLast && (isCancelled || !(result instanceof TuttiError))) this.#tellCancelled(token);
     });
     this.#done(result);

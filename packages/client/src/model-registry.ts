@@ -20,7 +20,7 @@ import type { Store } from "@tutti/ports/store";
 import { fromJson, pack, toJson } from "@tutti/wire";
 import { deleteEntry, deleteFile, getEntry, listEntries, putEntry, putFile, updateEntry } from "./store-calls.ts";
 
-/** A model before the cluster has given it its number; without a `version` it gets the next one. */
+/** A model before the cluster assigns its number; without a `version` it gets the next one. */
 export type DesiredModel = Omit<ModelSpec, "number" | "version" | "file" | "samples"> & { readonly version?: string };
 
 export interface ModelFiles {
@@ -37,13 +37,13 @@ export interface ListedModel {
 
 export interface ServedOptions {
   readonly timeoutMs: number;
-  /** Called with each state on the way, the last one included. */
+  /** Called with each state up to and including the last one. */
   readonly onState?: (status: ModelStatus) => void;
   readonly signal?: AbortSignal;
 }
 
 const ATTEMPTS_MAX = 8;
-/** Nobody will serve it as it is. */
+/** States in which no actor serves the model. */
 const GIVEN_UP: ReadonlySet<ModelStatus["state"]> = new Set<ModelStatus["state"]>(["refused", "failed", "quarantined"]);
 
 /**
@@ -104,7 +104,7 @@ export class ModelRegistry {
     return this.publish(isFirst ? draft : { ...draft, name: versionName(name, version) }, files);
   }
 
-  /** Of a model's name: versions that are served as `name/version`. */
+  /** Versions of `name` that are served as `name/version`. */
   async #versionsBeside(name: string): Promise<ReadonlySet<string>> {
     const versions = new Set<string>();
     for (const { key } of await listEntries(this.#store, BUCKET.models)) {
@@ -115,8 +115,8 @@ export class ModelRegistry {
   }
 
   /**
-   * A route names versions: to put another in the place of one would move its share, and its requests, to what nobody
-   * has tried.
+   * Rejects a model whose route names versions: replacing one would move its share, and its requests, to an untried
+   * version.
    */
   async #checkUnrouted(name: string): Promise<void> {
     if ((await getEntry(this.#store, BUCKET.plan, routeKeys.model(name))) === undefined) return;
@@ -142,7 +142,7 @@ export class ModelRegistry {
   }
 
   /**
-   * Forgets what the model did to its executors, so that it is loaded and served again.
+   * Clears the record of the model's faults on its executors, so that it is loaded and served again.
    *
    * @returns false when it was not quarantined
    */
@@ -182,7 +182,7 @@ export class ModelRegistry {
     return entry === undefined ? undefined : readSpec(entry.value);
   }
 
-  /** How long the model's requests take alone; undefined as long as nobody has found out. */
+  /** Run times of the model's requests in isolation; undefined until they are measured. */
   async runTimes({ number, version }: ModelSpec): Promise<ModelRunTimes | undefined> {
     const entry = await getEntry(this.#store, BUCKET.profiles, runTimesKeys.model(number));
     const times = entry === undefined ? undefined : readJson<unknown>(entry.value);
@@ -250,7 +250,8 @@ export class ModelRegistry {
   async #write(model: Omit<ModelSpec, "number">, revision: number | undefined): Promise<ModelSpec | undefined> {
     const { name } = model;
     if (revision === undefined) {
-      // New: the reservation is the key's own first entry. It has no inputs yet, so that nobody takes it for a model.
+      // New: the reservation is the key's own first entry. It has no inputs yet, so that no reader takes it for a
+      // model.
       const number = await updateEntry(this.#store, BUCKET.models, name, { value: RESERVATION, revision: 0 });
       if (number === undefined) return this.#takeOver(model);
       return this.#commit({ ...model, number }, number);
@@ -262,7 +263,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Someone reserved the name and may have died before writing the model: the entry is ours if nobody else changes it.
+   * Writes over another client's reservation, whose owner may have died before writing the model: compare-and-set
+   * decides.
    */
   async #takeOver(model: Omit<ModelSpec, "number">): Promise<ModelSpec | undefined> {
     const entry = await getEntry(this.#store, BUCKET.models, model.name);

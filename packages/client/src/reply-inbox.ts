@@ -1,7 +1,7 @@
 import type { Delivery, Subscription } from "@tutti/ports/bus";
 import type { ClientBus } from "./client.ts";
 
-/** The one who waits for an answer. Called exactly once, in the turn in which the answer came. */
+/** Callback of a waiting request. Called exactly once, in the turn in which the answer comes. */
 export type OnAnswer = (answer: Delivery) => void;
 
 /**
@@ -13,7 +13,7 @@ export class ReplyInbox {
   readonly #waiting = new Map<number, OnAnswer>();
   readonly #subscription: Subscription;
   #lastToken = 0;
-  /** Answers to nobody: they came after their deadline, after a cancel, or a second time. */
+  /** Answers without a waiting request: they came after their deadline, after a cancel, or a second time. */
   late = 0;
 
   constructor(bus: ClientBus) {

@@ -29,7 +29,7 @@ class Scene {
   readonly routes = new RouteRegistry(this.store, () => instant(this.at++));
   at = 1_000_000;
 
-  /** Loads a version and says what became of it. */
+  /** Loads a version and publishes its state. */
   async load(name: string, version: string, state: ModelStatus["state"] = "ready", more: Partial<DesiredModel> = {}) {
     const files = { model: new TextEncoder().encode(`${name}/${version}`) };
     const spec = await this.models.publishVersion({ ...model(name, more), version }, files);
@@ -38,7 +38,7 @@ class Scene {
     await putEntry(this.store, BUCKET.profiles, key, toJson(status));
     return spec;
   }
-  /** Of every version that was named. */
+  /** Shares of the named versions, in percent. */
   async shares(name: string, ...versions: string[]): Promise<number[]> {
     const state = stateOf((await this.routes.get(name))!);
     return versions.map((version) => percentOf(state, version));
@@ -58,7 +58,7 @@ test("the first version has the model's own name, others are served beside it, a
   expect((await scene.load("mlp", "1", "ready", { patience: 0.5 })).name).toBe("mlp");
   expect((await scene.load("mlp", "2", "ready", { patience: 0.5 })).name).toBe("mlp/2");
   expect((await scene.routes.versions("mlp")).map(({ spec }) => spec.version)).toEqual(["1", "2"]);
-  // A model that is replaced without a word about versions skips those that are taken.
+  // A publish without a version skips the versions that are taken.
   expect((await scene.models.publish(model("mlp"))).version).toBe("3");
   expect(await refusal(scene.models.publish({ ...model("mlp"), version: "2" }))).toContain("is there already");
 });

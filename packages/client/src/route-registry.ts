@@ -29,7 +29,7 @@ export interface RolloutOptions {
   readonly version: string;
   /** 0 … 100, of all requests that name no version. */
   readonly percent: number;
-  /** Step by step, kept by the planner; at once without. */
+  /** Raises the share step by step, under the planner's control; without it the share changes at once. */
   readonly ramp?: {
     readonly over: Micros;
     /** Shares, 0 … 1: see RouteRamp. */
@@ -43,9 +43,9 @@ const ATTEMPTS_MAX = 8;
 type Change = Omit<RouteState, "at" | "by">;
 
 /**
- * Which version of a model gets which of its requests (docs/rollouts.md), changed by compare-and-set: whoever was
- * slower begins anew from what stands. Every change is checked against the versions that are there, and refused when a
- * request could be lost by it.
+ * Sets which version of a model gets which of its requests (docs/rollouts.md), by compare-and-set: the loser of a race
+ * reads again and retries. Every change is checked against the loaded versions, and refused when it could lose a
+ * request.
  */
 export class RouteRegistry {
   readonly #store: Store;
@@ -79,7 +79,7 @@ export class RouteRegistry {
     return listed;
   }
 
-  /** @throws {TuttiError} INVALID_INPUT, NOT_FOUND, NOT_READY: why the version can't have it */
+  /** @throws {TuttiError} INVALID_INPUT, NOT_FOUND, NOT_READY: why the version can't get the share */
   setShare(name: string, { version, percent, ramp }: RolloutOptions): Promise<Route> {
     return this.#change(name, (before, versions) => {
       if (!(percent >= 0 && percent <= 100)) throw invalid(`${percent} is no percentage from 0 to 100`);
@@ -94,7 +94,7 @@ export class RouteRegistry {
       const had = percentOf(before, version);
       const steps = ramp === undefined ? [percent] : rampSteps(had, percent);
       const slices = withPercent(before.slices, version, steps[0]!);
-      // The goal too: a rollout that can't end is not begun.
+      // The goal is checked too: a rollout that can't reach it does not begin.
       if (slices === undefined || withPercent(before.slices, version, percent) === undefined)
         throw invalid(
           `the default of "${name}" has ${percentOf(before, otherwise)} % to give, and version ${version} would need ${percent - had} % more`,
@@ -110,7 +110,10 @@ export class RouteRegistry {
     });
   }
 
-  /** The version that gets what no other has. Its own share becomes part of that. @throws as setShare */
+  /**
+   * Makes `version` the default, which gets the requests outside all shares. Its own share is merged. @throws as
+   * setShare
+   */
   setDefault(name: string, version: string): Promise<Route> {
     return this.#change(name, (before, versions) => {
       checkReady(versions, name, { version, like: before.default });
@@ -120,7 +123,7 @@ export class RouteRegistry {
     });
   }
 
-  /** Undefined ends it. @throws as setShare */
+  /** Sets the shadow of the route; undefined ends it. @throws as setShare */
   setShadow(name: string, shadow: RouteShadow | undefined): Promise<Route> {
     return this.#change(name, (before, versions) => {
       const { default: otherwise, slices } = before;
@@ -135,8 +138,9 @@ export class RouteRegistry {
   }
 
   /**
-   * The state before the last change is in force again, at once; a second time, the one that was left. @throws
-   * {TuttiError} NOT_FOUND
+   * Restores the state before the last change at once; a second call restores the state that the first one left.
+   *
+   * @throws {TuttiError} NOT_FOUND
    */
   back(name: string): Promise<Route> {
     return this.#change(name, (_, versions, route) => {
@@ -153,7 +157,7 @@ export class RouteRegistry {
   }
 
   /**
-   * Ends routing: everything goes to the version under the model's own name. @returns false where there was no route
+   * Ends routing: every request goes to the version under the model's own name. @returns false where there was no route
    */
   async clear(name: string): Promise<boolean> {
     if ((await this.get(name)) === undefined) return false;
@@ -215,7 +219,7 @@ export class RouteRegistry {
       const before = known === undefined ? unrouted(name, versions, this.#now()) : stateOf(known);
       const change = make(before, versions, known);
       const state: RouteState = { ...change, at: this.#now(), by: "operator" };
-      // What was there before is the first thing to go back to.
+      // The first state to go back to is the one before this change.
       const route = withState(known ?? { name, states: [before] }, state);
       if (!isRoute(route)) throw invalid(`"${name}" would get a route that nobody can read`);
       const revision = entry?.revision ?? 0;
@@ -229,7 +233,7 @@ export class RouteRegistry {
   }
 }
 
-/** As it is without a route: everything goes to the version that has the model's own name. */
+/** The state without a route: every request goes to the version that has the model's own name. */
 function unrouted(name: string, versions: readonly ListedModel[], at: Instant): RouteState {
   const first = versions.find(({ spec }) => spec.name === name) ?? versions[0]!;
   const { version } = first.spec;
@@ -240,7 +244,7 @@ function unrouted(name: string, versions: readonly ListedModel[], at: Instant): 
   return { at, by: "operator", why: "nothing is shared", default: version, slices: [] };
 }
 
-/** @throws {TuttiError} saying what keeps the version from being asked what another is asked */
+/** Checks that a version is ready and can answer the requests of version `like`. @throws {TuttiError} saying why not */
 function checkReady(
   versions: readonly ListedModel[],
   name: string,
@@ -279,7 +283,7 @@ function readRoute(value: Uint8Array): Route | undefined {
     const route: unknown = fromJson(value);
     return isRoute(route) ? route : undefined;
   } catch {
-    return undefined; // whoever changes it next makes it anew
+    return undefined; // the next change writes it anew
   }
 }
 

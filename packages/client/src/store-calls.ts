@@ -1,6 +1,6 @@
 /**
- * The store's callbacks as promises, for programs that may await. A failure is UNAVAILABLE: nothing is known about a
- * write then.
+ * Promises over the store's callbacks, for programs that may await. A failure is UNAVAILABLE: whether a write took
+ * place is then unknown.
  */
 import { TuttiError } from "@tutti/protocol";
 import { type Entry, type Store, type StoreFailure, isStoreFailure } from "@tutti/ports/store";
@@ -28,7 +28,7 @@ export const putEntry = (store: Store, bucket: string, key: string, value: Uint8
     ({ revision }) => revision,
   );
 
-/** Compare-and-set. @returns the new revision, or undefined when someone else was faster */
+/** Compare-and-set. @returns the new revision, or undefined when another writer was faster */
 export const updateEntry = (
   store: Store,
   bucket: string,
@@ -48,7 +48,7 @@ export const putFile = (store: Store, name: string, bytes: Uint8Array): Promise<
 export const deleteFile = (store: Store, name: string): Promise<unknown> =>
   called<string>(`deleting the file ${name}`, (done) => store.files.delete(name, done));
 
-/** What is in a bucket now. */
+/** Reads all entries of a bucket. */
 export function listEntries(store: Store, bucket: string): Promise<Entry[]> {
   return new Promise((resolve, reject) => {
     const entries = new Map<string, Entry>();

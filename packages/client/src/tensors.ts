@@ -1,4 +1,4 @@
-/** Tensors as JavaScript programs hold them, to and from the raw little-endian bytes that travel. */
+/** Converts tensors between JavaScript values and the raw little-endian bytes that travel. */
 import { type DataType, type Tensor, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
 
 /** FP16 values are their bits in a Uint16Array; BOOL is one byte each in a Uint8Array. */
@@ -23,10 +23,7 @@ export interface TensorValue {
 
 export type Scalar = number | bigint | boolean;
 export type NestedArray = readonly (Scalar | NestedArray)[];
-/**
- * What `infer` takes for one input: a tensor, a flat typed array (one axis), or nested arrays (their nesting is the
- * shape).
- */
+/** Input of `infer`: a tensor, a flat typed array (one axis), or nested arrays (their nesting is the shape). */
 export type TensorInput = TensorValue | TensorData | NestedArray;
 
 /**

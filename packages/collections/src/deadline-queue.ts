@@ -1,18 +1,19 @@
 /**
  * The pending requests of one model, ordered by (deadline, ingress, seq): docs/algorithms.md, A1 and A5.
  *
- * Requests of one SLO arrive in deadline order, so most of them append to a ring in O(1); one that comes before the
- * ring's end (another SLO, a batch put back) goes into a heap beside it in O(log n). The head is the lesser of the two.
+ * Requests of one SLO arrive in deadline order, so most of them append to a ring in O(1). A request that comes before
+ * the ring's end (another SLO, a batch put back) goes into a heap beside it in O(log n). The head is the lesser of the
+ * two.
  *
  *   Q1. Ring and heap together hold each request once; the ring is in order, and its first entry is alive.
  *   Q2. A request taken out of the middle of the ring leaves a dead entry, reclaimed when the head passes it or when
  *       the ring would have to grow; so there are never more than 4·capacity entries.
  *   Q3. At `capacity` requests an addition is refused, and nothing else changes.
- *   Q4. Identities are indexed only once they are asked for: while all requests are of one ingress, each newer than
- *       those before, none can be a repetition. The index is given up when the queue is empty.
+ *   Q4. The index of identities is built only when a lookup needs it. While all requests come from one ingress, each
+ *       newer than those before, none can be a repetition. The index is dropped when the queue is empty.
  *
- * Of many queues each is touched so seldom that its memory has left the processor's cache; so an addition in the usual
- * case touches the queue, its ring's end, and nothing else.
+ * With many queues, each is touched so seldom that its memory has left the processor's cache. So the usual addition
+ * touches only the queue and its ring's end.
  */
 import { assert } from "@tutti/units";
 import { DeadlineHeap, precedes } from "./deadline-heap.ts";
@@ -28,21 +29,23 @@ const ROOM = 32;
 
 export class DeadlineQueue<T extends Queued> {
   readonly capacity: number;
-  /** By place: the entries from head to tail, which only count up, in order. */
+  /** Entries from head to tail, each at its place modulo the ring's length. Head and tail only count up. */
   #ring: (T | undefined)[] = new Array<T | undefined>(ROOM).fill(undefined);
   #mask = ROOM - 1;
   #head = 0;
   #tail = 0;
   #size = 0;
-  /** Of the ring's last entry, which may be dead: its deadline still bounds the order. */
+  /** Deadline of the ring's last entry; it bounds the order even when that entry is dead. */
   #lastDeadline = 0;
-  /** Q4: whose requests are queued, and the newest of them. */
+  /** Q4: the ingress whose requests are queued, and the newest seq among them. */
   #ingress = 0;
   #newest = 0;
-  /** What came out of order; undefined until something has. */
+  /** Requests that came out of order; undefined until the first one. */
   #heap: DeadlineHeap<T> | undefined = undefined;
   #heapSize = 0;
-  /** Q4. Of places in the ring 2·place, of slots of the heap 2·slot + 1. Empty while it isn't in use. */
+  /**
+   * Q4: index by identity; 2·place for a place in the ring, 2·slot + 1 for a slot of the heap. Empty while not in use.
+   */
   #index: IdentityIndex | undefined = undefined;
   #isIndexed = false;
 
@@ -55,12 +58,12 @@ export class DeadlineQueue<T extends Queued> {
     return this.#size;
   }
 
-  /** The request of least (deadline, ingress, seq). */
+  /** The request with the least (deadline, ingress, seq). */
   head(): T | undefined {
     if (this.#heapSize > 0 && this.#isHeapFirst()) return this.#heap!.at(this.#heap!.topSlot);
     return this.#ring[this.#head & this.#mask];
   }
-  /** Its deadline; +Infinity when empty. */
+  /** Deadline of the head; +Infinity when the queue is empty. */
   headDeadline(): number {
     return this.head()?.deadline ?? Infinity;
   }
@@ -68,7 +71,7 @@ export class DeadlineQueue<T extends Queued> {
     return this.#find(ingress, seq) >= 0;
   }
 
-  /** "full" at the bound; "repeated" if a request of this identity is queued already. */
+  /** Adds a request. @returns "full" at the bound; "repeated" if a request of this identity is queued already */
   add(item: T): "added" | "repeated" | "full" {
     const { ingress, seq } = item;
     if (this.#isIndexed || !this.#isNewest(ingress, seq)) {
@@ -89,7 +92,7 @@ export class DeadlineQueue<T extends Queued> {
     return "added";
   }
 
-  /** In no order. */
+  /** Visits every request, in no particular order. */
   forEach(visit: (item: T) => void): void {
     for (let place = this.#head; place < this.#tail; place++) {
       const item = this.#ring[place & this.#mask];
@@ -103,7 +106,7 @@ export class DeadlineQueue<T extends Queued> {
     }
   }
 
-  /** Takes the head out. */
+  /** Removes and returns the head. */
   shift(): T | undefined {
     if (this.#size === 0) return undefined;
     if (this.#heapSize > 0 && this.#isHeapFirst()) return this.#leaveHeap(this.#heap!.topSlot);
@@ -113,7 +116,7 @@ export class DeadlineQueue<T extends Queued> {
     return item;
   }
 
-  /** Takes the first `count` requests out, in order. */
+  /** Removes and returns the first `count` requests, in order. */
   take(count: number): T[] {
     assert(count <= this.#size, `${count} of ${this.#size} requests`);
     const taken: T[] = [];
@@ -121,7 +124,7 @@ export class DeadlineQueue<T extends Queued> {
     return taken;
   }
 
-  /** Takes the request of this identity out; undefined if it is not queued. */
+  /** Removes and returns the request of this identity; undefined if it is not queued. */
   remove(ingress: number, seq: number): T | undefined {
     const code = this.#find(ingress, seq);
     if (code < 0) return undefined;
@@ -131,7 +134,7 @@ export class DeadlineQueue<T extends Queued> {
     return item;
   }
 
-  /** Takes every request of one ingress out and says how many there were. O(n): for the death of an ingress. */
+  /** Removes every request of an ingress that has died, and returns their count. O(n). */
   removeIngress(ingress: number): number {
     const its: T[] = [];
     this.forEach((item) => {
@@ -141,12 +144,12 @@ export class DeadlineQueue<T extends Queued> {
     return its.length;
   }
 
-  /** Q4: certainly not queued. */
+  /** Q4: true if a request of this identity is certainly not queued. */
   #isNewest(ingress: number, seq: number): boolean {
     return this.#size === 0 || (ingress === this.#ingress && seq > this.#newest);
   }
 
-  /** As the index names it; −1: not queued. */
+  /** Code of a request's position, as in `#index`; −1: not queued. */
   #find(ingress: number, seq: number): number {
     if (!this.#isIndexed) {
       if (this.#isNewest(ingress, seq) || ingress !== this.#ingress) return -1;
@@ -169,7 +172,7 @@ export class DeadlineQueue<T extends Queued> {
       if (item !== undefined) index.put(item.ingress, item.seq, 2 * slot + 1);
     }
   }
-  /** Places have changed, or there are more than the index has room for. */
+  /** Rebuilds the index after places have changed or outgrown it. */
   #indexAnew(): void {
     if (!this.#isIndexed) return;
     this.#isIndexed = false;
@@ -214,7 +217,7 @@ export class DeadlineQueue<T extends Queued> {
     if (this.#size === 0) this.#isIndexed = false;
   }
 
-  /** The ring is full: dead entries are swept if they are a half, otherwise it doubles. */
+  /** Makes room in a full ring: sweeps dead entries if they are at least half of it, otherwise doubles the ring. */
   #makeRoom(): void {
     const entries = this.#tail - this.#head;
     const living: (T | undefined)[] = [];

@@ -1,4 +1,4 @@
-/** Who is there, how they fare, and the button that has one restarted. */
+/** The actors, their state, and the button that restarts one. */
 import { useState } from "preact/hooks";
 import type { FeedActor } from "../src/feed.ts";
 import { clockTime, duration, figure } from "./format.ts";

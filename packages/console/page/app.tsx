@@ -1,4 +1,4 @@
-/** The frame: how the cluster is, in one line, and the views below it. */
+/** The frame: the state of the cluster in one line, and the views below it. */
 import { useEffect, useState } from "preact/hooks";
 import type { FeedState } from "../src/feed.ts";
 import { ActorsView } from "./actors-view.tsx";
@@ -25,7 +25,7 @@ export function App({ store }: { store: LiveStore }) {
   const [, redraw] = useState(0);
   useEffect(() => {
     const draw = (): void => redraw((count) => count + 1);
-    draw(); // What came before this was called: a gateway that wants a key says nothing after that.
+    draw(); // Draw changes made before this effect ran: a gateway that wants a key sends nothing after that.
     return onceAFrame((listener) => store.subscribe(listener), draw);
   }, [store]);
   const hash = useHash();
@@ -64,7 +64,7 @@ export function App({ store }: { store: LiveStore }) {
   );
 }
 
-/** Asks for the key that the gateway wants, and is there again where that is not good. */
+/** Asks for the key that the gateway wants, and appears again where the key is refused. */
 function KeyForm() {
   const [key, setKey] = useState("");
   const send = (event: Event): void => {
@@ -143,7 +143,7 @@ function Troubles({ state }: { state: FeedState | undefined }) {
   );
 }
 
-/** However often something changes, it is drawn once a frame. */
+/** Draws at most once a frame, however often something changes. */
 function onceAFrame(subscribe: (listener: () => void) => () => void, draw: () => void): () => void {
   let due = 0;
   const stop = subscribe(() => {

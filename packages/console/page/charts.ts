@@ -1,4 +1,4 @@
-/** Which lines the charts have, from the history. Pure. */
+/** Builds the lines of the charts from the history. Pure. */
 import type { Colours } from "./colours.ts";
 import type { History, ModelHistory } from "./live-store.ts";
 
@@ -11,7 +11,7 @@ export interface Line {
 export interface Chart {
   readonly title: string;
   readonly unit: string;
-  /** Where the axis ends at least, and where a line is drawn that should not be crossed. */
+  /** Least upper end of the axis, and the value of a line that should not be crossed. */
   readonly least: number;
   readonly mark: number | undefined;
   readonly lines: readonly Line[];

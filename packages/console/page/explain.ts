@@ -1,4 +1,4 @@
-/** What an on-call engineer may make of a refusal: the codes of docs/messages.md in other words. */
+/** Explanations of refusals for an on-call engineer: the codes of docs/messages.md in other words. */
 import type { FeedRefusal } from "../src/feed.ts";
 
 const WORDS: Readonly<Record<string, { readonly means: string; readonly look: string }>> = {
@@ -46,12 +46,12 @@ export const explanation = (code: string): { readonly means: string; readonly lo
 
 export interface RefusalGroup extends FeedRefusal {
   readonly count: number;
-  /** Of the oldest of them; `at` is that of the newest. */
+  /** Time of the oldest refusal of the group; `at` is that of the newest. */
   readonly since: number;
 }
 
 /**
- * Neighbours of one model and cause are one line: an overload refuses hundreds alike. @param refusals - oldest first.
+ * Groups adjacent refusals of one model and cause: an overload refuses hundreds alike. @param refusals - oldest first.
  * @returns newest first
  */
 export function groupRefusals(refusals: readonly FeedRefusal[]): RefusalGroup[] {

@@ -1,6 +1,6 @@
 /**
- * The page's end of the feed. It is read by `fetch`, since a browser's EventSource can send no key; when it ends it is
- * asked for again, and what then comes begins with the whole.
+ * The page's end of the feed. It is read by `fetch`, since a browser's EventSource can send no key. When it ends the
+ * page requests it again, and the new feed begins with the whole state.
  */
 import type { FeedEvents } from "../src/feed.ts";
 import type { LiveStore } from "./live-store.ts";
@@ -8,10 +8,10 @@ import { ServerEvents } from "./server-events.ts";
 
 const NAMES: ReadonlySet<string> = new Set(["hello", "state", "batches", "refusals", "plan", "operation"]);
 const AGAIN_MS = 1_000;
-/** After a refusal, such as too many pages. */
+/** Pause after a refusal, such as too many pages. */
 const REFUSED_AGAIN_MS = 5_000;
 
-/** For as long as the page is open, and nowhere else. */
+/** The key, kept as long as the page is open, and nowhere else. */
 let key = "";
 let onKey: () => void = () => undefined;
 

@@ -11,7 +11,7 @@ export function figure(value: number | null | undefined): string {
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined || !Number.isFinite(share)) return "–";
   const value = 100 * share;
-  // 99.96 must not read as 100: that one is bad is what is looked for.
+  // 99.96 must not read as 100: a reader looks for the one that is bad.
   if (value > 99 && value < 100) return `${(Math.floor(value * 100) / 100).toFixed(2)} %`;
   return `${value >= 10 || value === 0 ? Math.round(value) : value.toFixed(1)} %`;
 }
@@ -31,7 +31,7 @@ export function bytes(count: number | null): string {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toPrecision(2)} ${units[unit]}`;
 }
 
-/** How long ago or how long up. */
+/** Formats an age or an uptime. */
 export function duration(ms: number): string {
   const s = Math.max(0, Math.floor(ms / 1_000));
   if (s < 120) return `${s} s`;

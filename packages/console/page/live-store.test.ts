@@ -20,7 +20,7 @@ const state = (at: number, models: readonly FeedModel[]): FeedState => ({
   ...{ at, missing: [], models, modelsLeft: 0, gpus: [], gpusLeft: 0, actors: [], actorsLeft: 0 },
   record: { arrivals: 0, seconds: 0, left: 0 },
 });
-/** Ended so many µs before. */
+/** Batches that ended so many µs before. */
 const batches = (at: number, agos: readonly number[]): FeedBatches => ({
   at,
   left: 0,

@@ -1,6 +1,6 @@
 /**
- * What the page knows: the last state, the bars of the last minute, the history of the last minutes. Everything that
- * comes is bounded here (T7).
+ * State of the page: the last state, the bars of the last minute, the history of the last minutes. All of it is bounded
+ * here (T7).
  *
  *   LS1. Of bars at most `BARS_KEPT`, of seconds of history `HISTORY_S`, of models in it `HISTORY_MODELS`; the oldest
  *        go first.
@@ -24,7 +24,7 @@ export interface Bar {
   readonly gpu: number;
   readonly size: number;
   readonly failed: number;
-  /** Since when its first request waited. */
+  /** Arrival of its first request. */
   readonly first: number;
   readonly granted: number;
   readonly start: number;
@@ -38,7 +38,7 @@ export const HISTORY_MODELS = 64;
 export const REFUSALS_KEPT = 200;
 export const OPERATIONS_KEPT = 50;
 
-/** One model over time; null where nothing was known. Columns have equal lengths, those of `History.at`. */
+/** One model over time; null where no value was known. Columns have equal lengths, those of `History.at`. */
 export interface ModelHistory {
   readonly good: (number | null)[];
   readonly goodShare: (number | null)[];
@@ -61,13 +61,13 @@ export class LiveStore {
   state: FeedState | undefined;
   plan: FeedPlan | undefined;
   bars: Bar[] = [];
-  /** Batches that could not be told. */
+  /** Batches that the feed left out. */
   barsLeft = 0;
   refusals: FeedRefusal[] = [];
   operations: FeedOperation[] = [];
   readonly history: History = { at: [], models: new Map() };
   connected = false;
-  /** The gateway says nothing without one. */
+  /** The gateway sends nothing without a key. */
   needsKey = false;
   /** The cluster's time less this browser's, in ms. */
   offset = 0;
@@ -146,7 +146,7 @@ export class LiveStore {
   }
 }
 
-/** @param time - of a number in `rows`, in ms */
+/** @param time - converts a time in `rows` to ms */
 export function barsOf(rows: readonly number[], time: (told: number) => number): Bar[] {
   const bars: Bar[] = [];
   for (let i = 0; i + BATCH_ROW_WIDTH <= rows.length; i += BATCH_ROW_WIDTH) {
@@ -192,8 +192,8 @@ function note(history: ModelHistory, model: FeedModel | undefined): void {
 }
 
 /**
- * Of what was decided: answered in time, of answered and refused together; null where nothing was. What waits is
- * neither.
+ * Share of good answers: answered in time, of answered and refused together; null without any. Waiting requests do not
+ * count.
  */
 export function goodShare({ good, late, refused }: Pick<FeedModel, "good" | "late" | "refused">): number | null {
   const bad = (late ?? 0) + Object.values(refused).reduce((sum, rate) => sum + rate, 0);

@@ -1,4 +1,4 @@
-/** The accelerators now, or at the moment at which somebody paused them. */
+/** The accelerators now, or at the moment at which the user paused them. */
 import { useState } from "preact/hooks";
 import type { FeedModel } from "../src/feed.ts";
 import type { Colours } from "./colours.ts";
@@ -7,10 +7,10 @@ import type { Bar, LiveStore } from "./live-store.ts";
 import { Choice, Empty, Legend, Slider } from "./parts.tsx";
 import { Timeline } from "./timeline.tsx";
 
-/** Reports come once a second, and a little later here: so far behind the present everything is known. */
+/** Delay of the live view: reports come once a second, and a little later here, so that far back all are known. */
 const BEHIND_MS = 1_500;
 const SPANS_S = [2, 5, 10, 30];
-/** So far back there are bars. */
+/** Length of the bars' history. */
 const KEPT_S = 60;
 const GPUS_SHOWN = 64;
 

@@ -1,4 +1,4 @@
-/** What happens now: the accelerators, the models, and how they fared in the last minutes. */
+/** The live view: the accelerators, the models, and their figures over the last minutes. */
 import { useMemo, useState } from "preact/hooks";
 import type { FeedModel } from "../src/feed.ts";
 import { chartsOf } from "./charts.ts";
@@ -45,7 +45,7 @@ const HEAD = [
   ["In time", "wide-cell"],
   ["Good r/s", "number"],
   ["Asked r/s", "number wide"],
-  // A telephone has them in the charts below.
+  // A phone has them in the charts below.
   ["Queue", "number wide"],
   ["Batch / target", "number wide"],
   ["p99 / SLO", "wide-cell"],

@@ -1,4 +1,4 @@
-/** Small parts that several views have. */
+/** Small components that several views share. */
 import type { ComponentChildren } from "preact";
 
 /** A table that scrolls by itself where it is too wide; a keyboard can reach it then. */
@@ -32,7 +32,7 @@ export function Table({
   );
 }
 
-/** Of a model. Where it stands beside the name it says nothing more. */
+/** Colour of a model, beside its name: hidden from screen readers, as it adds nothing. */
 export function Swatch({ colour }: { colour: string }) {
   return <span class="swatch" aria-hidden="true" style={{ background: colour }} />;
 }

@@ -1,4 +1,4 @@
-/** What is served where, where it goes next, and why. */
+/** The plan: which models are served where, where they move next, and why. */
 import type { FeedPlan } from "../src/feed.ts";
 import { bytes, duration, figure, percent, plural } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";

@@ -1,11 +1,11 @@
-/** What was refused lately, and what that means. */
+/** The latest refusals and their meaning. */
 import { useState } from "preact/hooks";
 import { explanation, groupRefusals, shortCode } from "./explain.ts";
 import { clockTime, figure } from "./format.ts";
 import type { LiveStore } from "./live-store.ts";
 import { Empty, Table } from "./parts.tsx";
 
-/** Of the last ones, at first. */
+/** Number of the latest refusals shown at first. */
 const SHOWN = 30;
 
 export function RefusalsView({ store }: { store: LiveStore }) {

@@ -1,4 +1,4 @@
-/** One replay: its timeline, drawn like the present, and what came of each model. */
+/** One replay: its timeline, drawn like the live one, and the outcome of each model. */
 import { useState } from "preact/hooks";
 import type { ReplayAnswer } from "../src/feed.ts";
 import type { Colours } from "./colours.ts";

@@ -1,4 +1,4 @@
-/** Asks before an actor is restarted, for the token too, and says how far it is. */
+/** Asks for confirmation and the token before an actor is restarted, and shows the progress. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FeedActor } from "../src/feed.ts";
 import { ask, rememberKey, rememberedKey } from "./feed-client.ts";

@@ -1,6 +1,5 @@
 /**
- * Server-sent events out of pieces of text: of each its name and its data. Times to wait, ids and remarks are passed
- * over.
+ * Parses server-sent events from pieces of text: the name and data of each. Retry times, ids and comments are ignored.
  */
 export class ServerEvents {
   readonly #onEvent: (name: string, data: string) => void;

@@ -1,4 +1,4 @@
-/** What the last minutes would have been: with other accelerators, or by another policy. Drawn like the present. */
+/** Replays of the last minutes with other accelerators, or under another policy. Drawn like the live view. */
 import { useState } from "preact/hooks";
 import {
   type FeedRecord,
@@ -14,7 +14,7 @@ import type { LiveStore } from "./live-store.ts";
 import { Choice, Empty, Meter, Table } from "./parts.tsx";
 import { ReplayPicture } from "./replay-picture.tsx";
 
-/** Results kept beside one another. */
+/** Results kept side by side. */
 const KEPT = 12;
 
 interface Run {
@@ -75,7 +75,7 @@ function RecordText({ record }: { record: FeedRecord }) {
 
 interface WishFormProps {
   readonly policies: readonly string[];
-  /** Accelerators that there are. */
+  /** Number of accelerators that the cluster has. */
   readonly here: number;
   readonly isRunning: boolean;
   readonly onWish: (wish: ReplayWish) => void;

@@ -1,4 +1,4 @@
-/** Colours of the style sheet for what is drawn on canvases, and hooks that say when to draw anew. */
+/** Colours of the style sheet for drawing on canvases, and hooks that trigger a redraw. */
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -28,7 +28,7 @@ export function useTheme(): "dark" | "light" {
   return isDark ? "dark" : "light";
 }
 
-/** Of an element, in whole pixels. */
+/** Width of an element, in whole pixels. */
 export function useSize<T extends HTMLElement>(): [RefObject<T | null>, number] {
   const element = useRef<T>(null);
   const [width, setWidth] = useState(0);
@@ -41,7 +41,7 @@ export function useSize<T extends HTMLElement>(): [RefObject<T | null>, number] 
   return [element, width];
 }
 
-/** The page's part of the address: `#live`. */
+/** The fragment of the page's address: `#live`. */
 export function useHash(): string {
   const [hash, setHash] = useState(location.hash.slice(1));
   useEffect(() => {

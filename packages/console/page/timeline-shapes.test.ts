@@ -36,7 +36,7 @@ test("what lies outside, or on an accelerator that isn't shown, is left out; wha
 test("a batch that started at once has no line, and one too narrow for its number none", () => {
   const [shape] = barShapes([bar({ first: 1_199, end: 1_201 })], FRAME);
   expect([shape!.lineX, shape!.label]).toEqual([shape!.x, ""]);
-  expect(shape!.width).toBeGreaterThan(1); // Still to be seen.
+  expect(shape!.width).toBeGreaterThan(1); // Still visible.
 });
 
 test("the pointer finds a bar, and its line, of the row that it is on", () => {

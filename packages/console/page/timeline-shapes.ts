@@ -1,8 +1,8 @@
 /**
- * Where things are on the accelerator timeline. Pure, so that it can be tested without a canvas.
+ * Geometry of the accelerator timeline. Pure, so that it can be tested without a canvas.
  *
- *   TS1. A bar is a batch; the thin line before it begins when its first request came: so long it was put off, for
- *        company or for want of an accelerator.
+ *   TS1. A bar is a batch; the thin line before it begins at the arrival of its first request, and shows how long the
+ *        batch was deferred, for more requests or for want of an accelerator.
  *   TS2. Lines lie below the bars of their row, because the accelerator runs others meanwhile; where a row is high
  *        enough in three lanes by model, since waits of several models overlap.
  */
@@ -12,7 +12,7 @@ export interface Frame {
   /** The span that is shown, in ms. */
   readonly from: number;
   readonly to: number;
-  /** Of the plot, in CSS pixels. */
+  /** Width of the plot, in CSS pixels. */
   readonly width: number;
   readonly rowHeight: number;
   /** Accelerators from top to bottom. */
@@ -25,10 +25,10 @@ export interface BarShape {
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  /** Where the line before it begins; `x` where there is none to see. */
+  /** Start of the line before it; `x` where none is visible. */
   readonly lineX: number;
   readonly lineY: number;
-  /** Its size, where that fits. */
+  /** Size of the batch, where the text fits. */
   readonly label: string;
 }
 
@@ -36,7 +36,7 @@ const WIDTH_LEAST = 1.5;
 const LINE_LEAST = 2;
 const LANES = 3;
 const LANES_FROM = 22;
-/** Of a digit. */
+/** Width of a digit. */
 const DIGIT = 7;
 
 export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gpus }: Frame): BarShape[] {
@@ -67,7 +67,7 @@ export function barShapes(bars: readonly Bar[], { from, to, width, rowHeight, gp
   return shapes;
 }
 
-/** The one under a point, the last drawn first. */
+/** The shape under a point; the last drawn wins. */
 export function shapeAt(shapes: readonly BarShape[], x: number, y: number): BarShape | undefined {
   return shapes.findLast(
     (shape) =>
@@ -92,7 +92,7 @@ export function timeTicks(
 }
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000];
 
-/** Share of the shown span in which each accelerator ran, and the mean size: what a reader who can't see it is told. */
+/** Share of the shown span in which each accelerator ran, and the mean size, in words for screen readers. */
 export function summaryOf(bars: readonly Bar[], { from, to, gpus }: Pick<Frame, "from" | "to" | "gpus">): string {
   const shown = bars.filter(({ start, end, gpu }) => end > from && start < to && gpus.includes(gpu));
   if (shown.length === 0) return `no batch ran on ${gpus.length} accelerators in ${((to - from) / 1_000).toFixed(1)} s`;

@@ -6,7 +6,7 @@ import { type BarShape, type Frame, barShapes, shapeAt, summaryOf, timeTicks } f
 import { inkOf, useSize, useTheme } from "./theme.ts";
 
 export interface TimelineModel {
-  /** As bars name it. */
+  /** The model's number in the bars. */
   readonly model: number;
   readonly name: string;
   readonly colour: string;
@@ -27,7 +27,7 @@ export interface TimelineProps {
 
 const LEFT = 44;
 const FOOT = 20;
-/** Ten pictures a second read as movement, and cost little. */
+/** Ten frames a second look like movement, and cost little. */
 const FRAME_MS = 100;
 
 export const rowHeightFor = (gpus: number): number => (gpus <= 8 ? 34 : gpus <= 24 ? 22 : gpus <= 64 ? 14 : 9);
@@ -64,7 +64,7 @@ export function Timeline(props: TimelineProps) {
     };
   }, [width, height, rowHeight, theme, props.isMoving, props.version]);
 
-  // In words, every few seconds: what is drawn ten times a second nobody could listen to.
+  // In words, every few seconds: a screen reader can't follow ten redraws a second.
   useEffect(() => {
     const say = (): void =>
       setTold(summaryOf(latest.current.bars(), { ...latest.current.span(), gpus: latest.current.gpus }));
@@ -206,7 +206,7 @@ function grid(
   }
 }
 
-/** Off the screen nothing is drawn. */
+/** Skips drawing while the element is off the screen. */
 function watchShown(element: Element): (() => boolean) & { stop(): void } {
   let shown = true;
   const watcher = new IntersectionObserver((entries) => (shown = entries.at(-1)?.isIntersecting ?? true));

@@ -5,12 +5,12 @@ import { milliseconds } from "./format.ts";
 export interface TraceRow {
   readonly span: TraceSpan;
   readonly depth: number;
-  /** Of the trace's length: 0 … 1. */
+  /** Start, as a share of the trace's length: 0 … 1. */
   readonly from: number;
   readonly length: number;
 }
 
-/** Each span below its parent, in the order of their beginnings; one whose parent isn't there stands at the top. */
+/** Puts each span below its parent, in the order of their starts; a span whose parent is missing is a root. */
 export function traceRows({ spans, us }: TraceAnswer): TraceRow[] {
   const ids = new Set(spans.map(({ id }) => id));
   const below = new Map<string | null, TraceSpan[]>();
@@ -28,12 +28,12 @@ export function traceRows({ spans, us }: TraceAnswer): TraceRow[] {
     for (const child of below.get(span.id) ?? []) add(child, depth + 1);
   };
   for (const span of below.get(null) ?? []) add(span, 0);
-  // A ring of parents has no top: nothing of a trace is left out because of it.
+  // A cycle of parents has no root: its spans are added here, so that none is left out.
   for (const span of spans) add(span, 0);
   return rows;
 }
 
-/** What a reader wants first: ours before what the libraries add. */
+/** Sorts notes by relevance: the system's own before those of libraries. */
 export const notesOf = (notes: readonly TraceNote[]): TraceNote[] =>
   notes
     .filter(([key, value]) => value !== "" && !HIDDEN.has(key))
@@ -41,7 +41,7 @@ export const notesOf = (notes: readonly TraceNote[]): TraceNote[] =>
 
 const HIDDEN = new Set(["otel.scope.name", "otel.scope.version", "internal.span.format", "span.kind"]);
 
-/** `tutti.time_left_us` 1499948 reads as "time left" 1.5 s; a time since the epoch is no length of time, and stays. */
+/** Formats `tutti.time_left_us` 1499948 as "time left" 1.5 s; a time since the epoch is no duration, and stays. */
 export function shownNote([key, value]: TraceNote): readonly [label: string, text: string] {
   const name = key.replace(/^tutti\./, "");
   const us = name.endsWith("_us") && value !== "" ? Number(value) : NaN;
@@ -49,7 +49,7 @@ export function shownNote([key, value]: TraceNote): readonly [label: string, tex
   return [label === "slo" ? "SLO" : label, Number.isFinite(us) ? milliseconds(us / 1_000) : value];
 }
 
-/** Who wrote a span, where that is another than its parent. */
+/** The service that wrote each span; undefined where its parent has the same one. */
 export function writers(rows: readonly TraceRow[]): readonly (string | undefined)[] {
   const services = new Map(rows.map(({ span }) => [span.id, span.service]));
   return rows.map(({ span: { parent, service } }) =>
@@ -57,7 +57,7 @@ export function writers(rows: readonly TraceRow[]): readonly (string | undefined
   );
 }
 
-/** `event` names an event of a span; what else it has are its reasons. */
+/** Formats an event. `event` holds its name; the other notes are its reasons. */
 export function eventText(notes: readonly TraceNote[]): string {
   const name = notes.find(([key]) => key === "event")?.[1] ?? "event";
   const rest = notes.filter(([key]) => key !== "event").map((note) => shownNote(note).join(" "));

@@ -1,4 +1,4 @@
-/** One request's whole story, drawn from its spans: a list of the last traces, and the waterfall of one. */
+/** Traces of requests, drawn from their spans: a list of the latest traces, and the waterfall of one. */
 import { colourOf } from "@tutti/sim-report/palette";
 import { useEffect, useState } from "preact/hooks";
 import type { FeedTrace, TraceAnswer, TraceSpan } from "../src/feed.ts";
@@ -162,7 +162,7 @@ function Waterfall({ trace, onShow }: { trace: TraceAnswer; onShow: (id: string)
 
 interface SpanRowProps {
   readonly row: TraceRow;
-  /** Where it isn't who wrote its parent. */
+  /** Service that wrote the span, where its parent has another one. */
   readonly by: string | undefined;
   readonly colour: string;
   readonly isOpen: boolean;

@@ -1,18 +1,18 @@
 /**
- * The built page, read when it is asked for and kept: a handful of files, small, named by their contents. Where there
- * is none, a page that says what to do.
+ * Serves the built page. Its files are read on demand and cached: they are few, small, and named by their contents.
+ * Without a build, a page with instructions is served.
  */
 import { readFile, readdir, stat } from "node:fs/promises";
 import { extname, join } from "node:path";
 
-/** Beside everything else that the set-up makes. */
+/** Folder of the build, beside the other results of the set-up. */
 export const BUILT_FOLDER = join(import.meta.dirname, "../../../.tutti/console/page");
 
 export interface ConsoleFile {
   readonly status: number;
   readonly type: string;
   readonly bytes: Uint8Array;
-  /** Its name says what is in it, so it may be kept for ever. */
+  /** Its name is a hash of its contents, so it may be cached for ever. */
   readonly immutable: boolean;
 }
 
@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** A build has five; more than so many is none of ours. */
+/** Largest number of files: a build has five, and a folder with more is no build. */
 export const CONSOLE_FILES_MAX = 64;
 
 export class ConsoleFiles {
@@ -46,7 +46,7 @@ export class ConsoleFiles {
     return this.#files.get(isPage ? "/index.html" : path);
   }
 
-  /** Anew where it was built anew. */
+  /** Reads the files again where the build changed. */
   async #read(): Promise<void> {
     const { mtimeMs, ino } = await stat(join(this.#folder, "index.html"));
     const built = `${ino} ${mtimeMs}`;

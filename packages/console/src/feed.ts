@@ -1,33 +1,33 @@
 /**
- * What the page is told and may ask: the contract between the gateway and the page. Types only, so that both read the
- * same; times in ms since the Unix epoch.
+ * The contract between the gateway and the page: events that the page receives and requests that it may make. Types
+ * only, so that both read the same; times in ms since the Unix epoch.
  *
  *   GET  /console/feed      server-sent events, one for each name of FeedEvents
  *   POST /console/restart   { actor }, with the token: restarts it and answers when that is done
  *   GET  /console/traces    the last ones: FeedTrace[]; /console/traces/<id>: TraceAnswer
- *   POST /console/replay    ReplayWish: what the last minutes would have been with other accelerators or another policy
+ *   POST /console/replay    ReplayWish: replays the last minutes with other accelerators or another policy
  */
 
-/** By the name of the event. */
+/** Payloads by the name of the event. */
 export interface FeedEvents {
-  /** Once, first. */
+  /** Sent once, first. */
   readonly hello: FeedHello;
-  /** The whole, whenever something of it changed; at most four times a second. */
+  /** The whole state, whenever a part of it changed; at most four times a second. */
   readonly state: FeedState;
   /** Batches that ended. */
   readonly batches: FeedBatches;
-  /** Refusals that were not told before; the first time the last ones that are known. */
+  /** Refusals that were not sent before; the first event has the latest known ones. */
   readonly refusals: readonly FeedRefusal[];
   readonly plan: FeedPlan;
-  /** Steps of what operators of this console do. */
+  /** Progress of operations started from this console. */
   readonly operation: FeedOperation;
 }
 
 export interface FeedHello {
   readonly cluster: string;
-  /** Policies that a replay takes. */
+  /** Policies that a replay accepts. */
   readonly policies: readonly string[];
-  /** Whether actors may be restarted from here: with a token, or why not. */
+  /** Whether actors may be restarted from here: with a token, or not at all. */
   readonly restart: "token" | "closed";
   /** Whether traces can be asked for. */
   readonly traces: boolean;
@@ -35,10 +35,10 @@ export interface FeedHello {
 
 export interface FeedState {
   readonly at: number;
-  /** What keeps the cluster from answering; empty when nothing does. */
+  /** Problems that keep the cluster from answering; empty when there are none. */
   readonly missing: readonly string[];
   readonly models: readonly FeedModel[];
-  /** Beyond those that are told. */
+  /** Number of models beyond those that are sent. */
   readonly modelsLeft: number;
   readonly gpus: readonly FeedGpu[];
   readonly gpusLeft: number;
@@ -53,14 +53,14 @@ export interface FeedModel {
   readonly number: number;
   readonly state: string;
   readonly reason: string;
-  /** Per second; null until that is known. */
+  /** Per second; null until it is known. */
   readonly offered: number | null;
   readonly good: number | null;
   readonly late: number | null;
   readonly refused: Readonly<Record<string, number>>;
   readonly queue: number;
   readonly batchMean: number | null;
-  /** The batch that is aimed at, at the rate of now. */
+  /** The target batch size at the current rate. */
   readonly target: number | null;
   readonly p99Ms: number | null;
   readonly sloMs: number;
@@ -81,7 +81,7 @@ export interface FeedActor {
   readonly role: string;
   readonly host: string;
   readonly pid: number;
-  /** As whoever keeps it calls it; "": nobody known does. */
+  /** Name that its supervisor gives it; "": no known supervisor. */
   readonly process: string;
   readonly startedAt: number;
   readonly epoch: number | null;
@@ -96,13 +96,13 @@ export interface FeedActor {
 export interface FeedRecord {
   readonly arrivals: number;
   readonly seconds: number;
-  /** Came, and could not be kept. */
+  /** Arrivals that could not be kept. */
   readonly left: number;
 }
 
 export interface FeedBatches {
   readonly at: number;
-  /** Not told, because there were too many. */
+  /** Batches left out, because there were too many. */
   readonly left: number;
   /** Eight for each batch: model, gpu, size, failed; then µs before `at`: first arrival, grant, start, end. */
   readonly rows: readonly number[];
@@ -125,7 +125,7 @@ export interface FeedPlan {
     readonly rate: number | null;
     readonly work: number | null;
     readonly memoryBytes: number | null;
-    /** Where it goes next, and whether that has begun. */
+    /** Its next place, and whether the move has begun. */
     readonly next: string | null;
     readonly state: "moving" | "waiting" | null;
   }[];
@@ -145,7 +145,7 @@ export interface FeedOperation {
   readonly at: number;
   readonly what: string;
   readonly text: string;
-  /** Undefined while it goes on. */
+  /** Undefined while it is in progress. */
   readonly end?: "done" | "failed";
 }
 
@@ -177,7 +177,7 @@ export interface ReplayAnswer {
   }[];
   /** As FeedBatches.rows, but `model` is a place in `models`, and times are µs from the beginning. */
   readonly rows: readonly number[];
-  /** Batches that are not told. */
+  /** Batches that are left out. */
   readonly left: number;
   /** Models of the record that could not be run, with the reason. */
   readonly without: readonly { readonly model: string; readonly text: string }[];
@@ -189,7 +189,7 @@ export interface FeedTrace {
   readonly at: number;
   readonly ms: number;
   readonly name: string;
-  /** `ok`, `late`, the code of a refusal, or "" where no span says. */
+  /** `ok`, `late`, the code of a refusal, or "" where no span has it. */
   readonly outcome: string;
   readonly spans: number;
 }
@@ -214,7 +214,7 @@ export interface TraceSpan {
   readonly us: number;
   readonly notes: readonly TraceNote[];
   readonly events: readonly { readonly at: number; readonly notes: readonly TraceNote[] }[];
-  /** Other traces: of the batch that it ran in, or of the batch's requests. */
+  /** Linked traces: of the batch that it ran in, or of the batch's requests. */
   readonly links: readonly string[];
 }
 

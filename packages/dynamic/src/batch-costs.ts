@@ -1,6 +1,6 @@
 /**
- * What a batch takes of what its longest request takes alone: l_B = A_k + s_k · l_max (Orloj §4.2; docs/algorithms.md,
- * B3). In µs.
+ * Batch time as a line over the time of its longest request alone: l_B = A_k + s_k · l_max (Orloj §4.2;
+ * docs/algorithms.md, B3). In µs.
  */
 import { assert } from "@tutti/units";
 
@@ -13,7 +13,7 @@ export interface BatchCost {
 
 export type BatchCosts = (batchSize: number) => BatchCost;
 
-/** A batch that ran: `alone` is what its longest member takes by itself. Times in µs. */
+/** A measured batch: `alone` is the time that its longest member takes by itself. Times in µs. */
 export interface BatchSample {
   readonly batchSize: number;
   readonly alone: number;
@@ -25,15 +25,15 @@ export const affineCosts =
   (c0: number, c1: number): BatchCosts =>
   (batchSize) => ({ fixed: c0, slope: c1 * batchSize });
 
-/** The same, but a batch of one takes what its request takes. */
+/** The same costs, except that a batch of one takes as long as its request. */
 export const costsFromOne =
   (costs: BatchCosts): BatchCosts =>
   (batchSize) =>
     batchSize === 1 ? { fixed: 0, slope: 1 } : costs(batchSize);
 
 /**
- * Least squares: (A_k, s_k) for each k that was sampled with at least two different times, the paper's form fitted to
- * all samples for the others. A batch of one takes what its request takes.
+ * Fits batch costs by least squares. (A_k, s_k) is fitted for each k that was sampled with at least two different
+ * times; the other k use the paper's form, fitted to all samples. A batch of one takes as long as its request.
  */
 export function fitBatchCosts(samples: readonly BatchSample[]): BatchCosts {
   const bySize = new Map<number, BatchSample[]>();
@@ -54,11 +54,14 @@ export function fitBatchCosts(samples: readonly BatchSample[]): BatchCosts {
 /** c0 and c1 of the paper's form by least squares over k·l. */
 export function paperForm(samples: readonly BatchSample[]): BatchCosts {
   const line = leastSquares(samples.map(({ batchSize, alone, took }) => [batchSize * alone, took]));
-  // Of nothing, or of one point only, that batching gains nothing is the careful guess.
+  // Without samples, or with a single point, assume that batching gains nothing.
   return line === undefined ? (batchSize) => ({ fixed: 0, slope: batchSize }) : affineCosts(line.fixed, line.slope);
 }
 
-/** Undefined where x doesn't vary. A fixed part below 0 would let small batches take no time: it is 0 then. */
+/**
+ * Fits a line; undefined where x does not vary. A fixed part below 0 would let small batches take no time, so it
+ * becomes 0.
+ */
 function leastSquares(points: readonly (readonly [number, number])[]): BatchCost | undefined {
   const count = points.length;
   const meanX = points.reduce((sum, [x]) => sum + x, 0) / count;

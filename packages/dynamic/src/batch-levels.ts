@@ -1,12 +1,13 @@
 /**
- * How long a batch takes whose members are chosen by length: classes of requests (an application, or a range of its
- * size hints) in order of their mean times alone, and per (level, batch size) the distribution of a batch of classes up
- * to that level, with one member of it. docs/algorithms.md, B3, restricts the mixture no further than to everything
- * that arrives; a scheduler that keeps long requests out of a batch of short ones knows more.
+ * Batch latency where members are chosen by length. Classes of requests (an application, or a range of its size hints)
+ * are ordered by their mean times alone. For each (level, batch size) there is the distribution of a batch that has one
+ * member of the class at that level and other members of classes up to it. The mixture of docs/algorithms.md, B3,
+ * covers everything that arrives; a scheduler that keeps long requests out of a batch of short ones has a tighter
+ * estimate.
  *
  *   BL1. F_{c,k} = F_c · F_{≤c}^{k−1}, F_{≤c} the mixture of the classes up to c: with one class Orloj's F^k.
- *   BL2. A score is read from a table between the least and the most time, exact beyond: there it decays with
- *        e^{−b·slack}.
+ *   BL2. A score is read from a table between the least and the most time. Beyond the most time it is computed exactly:
+ *        it decays with e^{−b·slack}.
  */
 import { assert } from "@tutti/units";
 import type { BatchCosts } from "./batch-costs.ts";
@@ -14,7 +15,7 @@ import { type Histogram, cdfOn, halved, meanOf, quantileOf, unionGrid } from "./
 import { mapped, productOf } from "./latency-model.ts";
 
 export interface ClassLatency {
-  /** Of its requests run alone, µs. */
+  /** Distribution of the running times of its requests alone, µs. */
   readonly alone: Histogram;
   /** Its share of the arrivals; shares need not sum to 1. */
   readonly share: number;
@@ -32,7 +33,7 @@ export interface BatchLevelsOptions {
 }
 
 const HALVINGS = 2;
-/** Of many classes the union of their edges is as fine already, and levels are made while requests wait. */
+/** With many classes the union of their edges is fine enough already, and levels are built while requests wait. */
 const EDGES_FINE = 400;
 const STEPS = 64;
 
@@ -50,7 +51,7 @@ export class BatchLevels {
   readonly #chances: number;
   /** By class: its place in the order of means. */
   readonly #levels: Int32Array;
-  /** By level: of all arrivals, those of levels up to it. */
+  /** By level: share of all arrivals that are of levels up to it. */
   readonly #shares: Float64Array;
   /** By level · sizes + place. */
   readonly #entries: readonly Entry[];
@@ -87,7 +88,7 @@ export class BatchLevels {
   levelOf(oneClass: number): number {
     return this.#levels[oneClass]!;
   }
-  /** Of all arrivals, those that a batch of that level may have as members. */
+  /** Share of all arrivals that may be members of a batch of that level. */
   shareUpTo(level: number): number {
     return this.#shares[level]! / this.#shares.at(-1)!;
   }
@@ -95,15 +96,15 @@ export class BatchLevels {
   expected(level: number, place: number): number {
     return this.#entries[level * this.sizes.length + place]!.expected;
   }
-  /** Within this time the batch ends with the certainty asked for, µs. */
+  /** Time within which the batch ends with the requested certainty, µs. */
   needed(level: number, place: number): number {
     return this.#entries[level * this.sizes.length + place]!.needed;
   }
-  /** Nothing of what was measured takes longer, µs. */
+  /** Longest time in the measured distribution, µs. */
   bound(level: number, place: number): number {
     return this.#entries[level * this.sizes.length + place]!.most;
   }
-  /** B2's p for c = 1 of a member of a batch that starts with so much slack. */
+  /** Score p of B2, for c = 1, of a member of a batch that starts with this slack. */
   score(level: number, place: number, slack: number): number {
     const { least, most, scores } = this.#entries[level * this.sizes.length + place]!;
     if (slack <= least) return 0;
@@ -132,9 +133,9 @@ function entryOf(batch: Histogram, chances: number, certainty: number): Entry {
 }
 
 /**
- * LatencyCurve.scoreAt at STEPS + 1 slacks from the least to the most time, in one pass over the bins: there are
- * hundreds of entries, and they are made while requests wait. What lies below a slack fades as a whole, by e^{−b} for
- * each µs.
+ * LatencyCurve.scoreAt at STEPS + 1 slacks from the least to the most time, in one pass over the bins. There are
+ * hundreds of entries, and they are built while requests wait. The sum over the bins below a slack decays as a whole,
+ * by e^{−b} for each µs.
  */
 function scoresOf(
   { edges, masses }: Histogram,
@@ -142,7 +143,7 @@ function scoresOf(
 ): Float64Array {
   const scores = new Float64Array(STEPS + 1);
   const [least, most] = [edges[first]!, edges[end]!];
-  /** Of the bins below `bin`, as it is at the end of the last of them. */
+  /** Sum over the bins below `bin`, as it is at the end of the last of them. */
   let ended = 0;
   let bin = first;
   for (let i = 0; i <= STEPS; i++) {

@@ -79,7 +79,7 @@ function randomModel(prng: Prng): LatencyModel {
   return new LatencyModel({ apps, sizes: SIZES, costs: affineCosts(4_000, 0.3), chances: 1e-7 });
 }
 
-/** Plays one random history on queues of each kind, and hands over what left them. */
+/** Plays one random history on queues of each kind, and returns the requests that left each of them. */
 function play(seed: number, options: Partial<FeasibleQueuesOptions>[], rebases: "often" | "never") {
   const chances = rebases === "often" ? 5e-4 : 1e-7;
   const prng = new Prng(seed);
@@ -120,7 +120,7 @@ function play(seed: number, options: Partial<FeasibleQueuesOptions>[], rebases: 
         queues.take(now, place, batch);
         expect(batch.length).toBe(SIZES[place]);
         left[i]!.push(...batch.map(({ name }) => `${name} ran at ${now} of ${batch.length}`));
-        // What ran was feasible, and as good as what stays.
+        // The batch was feasible, and scored at least as well as the requests that stay.
         for (const { name } of batch) expect(scores.get(name)).toBeGreaterThan(0);
       }
     } else if (dice < 0.902) {

@@ -13,7 +13,7 @@ import type { LatencyModel } from "./latency-model.ts";
 import { KineticTournament } from "./priority/kinetic-tournament.ts";
 import type { PriorityStructure } from "./priority/priority-structure.ts";
 
-/** What ending after `deadline` costs in all; costs don't fall from step to step (B8). */
+/** Total cost of ending after `deadline`; costs never fall from step to step (B8). */
 export interface CostStep {
   readonly deadline: Instant;
   readonly cost: number;
@@ -22,9 +22,9 @@ export interface CostStep {
 export interface DynamicRequest {
   /** Number of its application in the latency model. */
   readonly app: number;
-  /** The last step still worth serving: feasibility looks at it. */
+  /** The last deadline that is still worth meeting: feasibility is decided by it. */
   readonly deadline: Instant;
-  /** Where left out: 1 for ending after the deadline. */
+  /** Default: a cost of 1 for ending after the deadline. */
   readonly steps?: readonly CostStep[];
 }
 
@@ -51,11 +51,11 @@ const DELTA_MAX = 300;
 interface Queue {
   readonly place: number;
   readonly lines: PriorityStructure;
-  /** By T_drop. */
+  /** Slots by T_drop. */
   readonly drops: IndexedHeap;
-  /** By the moment at which a line changes. */
+  /** Slots by the moment at which their line changes. */
   readonly milestones: IndexedHeap;
-  /** By deadline, for D_k; only where sizes are chosen by it. */
+  /** Slots by deadline, for D_k; only where sizes are chosen by deadline. */
   readonly deadlines: IndexedHeap | undefined;
 }
 
@@ -64,9 +64,9 @@ export class FeasibleQueues<Request extends DynamicRequest> {
   readonly #requestsMax: number;
   readonly #requests: (Request | undefined)[] = [];
   readonly #free: number[] = [];
-  /** In order of arrival. */
+  /** Arrival number of each slot. */
   readonly #orders: number[] = [];
-  /** e^{−bΔ} of those that cost in one step: it is the same in all queues. */
+  /** e^{−bΔ} of requests with a single cost step: it is the same in all queues. */
   readonly #decays: number[] = [];
   readonly #queues: readonly Queue[];
   readonly #popped: number[] = [];
@@ -92,7 +92,7 @@ export class FeasibleQueues<Request extends DynamicRequest> {
   get size(): number {
     return this.#size;
   }
-  /** Of the batch size at `place`: how many requests could be in it. */
+  /** Number of requests that could be in a batch of the size at `place`. */
   sizeAt(place: number): number {
     return this.#queues[place]!.lines.size;
   }
@@ -119,7 +119,7 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     return slot;
   }
 
-  /** Takes out a request that is wanted no more. */
+  /** Takes out a request that is no longer wanted. */
   remove(slot: number): Request | undefined {
     const request = this.#requests[slot];
     if (request === undefined) return undefined;
@@ -131,12 +131,12 @@ export class FeasibleQueues<Request extends DynamicRequest> {
   }
 
   /**
-   * Everything due until `now`: lines change, requests leave the sizes that they can't be in any more, and what fits no
-   * size is dropped.
+   * Handles everything due until `now`: lines change, requests leave the sizes that they no longer fit, and a request
+   * that fits no size is dropped.
    */
   advance(now: Instant, onDropped: (request: Request) => void): void {
     if (this.#size > 0 && this.#isBaseOld(now)) this.#rebase(now);
-    // The large sizes first, so that whatever leaves the least one has left the others.
+    // Larger sizes first: a request that leaves the smallest size has left all others.
     for (let place = this.#queues.length - 1; place >= 0; place--) {
       const queue = this.#queues[place]!;
       while (queue.drops.topPriority < now) {
@@ -149,15 +149,15 @@ export class FeasibleQueues<Request extends DynamicRequest> {
   }
 
   /**
-   * B4, step 4. @returns the place of a batch size for which there are enough requests; −1: none. Call `advance`
-   * before.
+   * Chooses the batch size (B4, step 4). Call `advance` before.
+   * @returns the place of a batch size for which there are enough requests; −1: none
    */
   choose(): number {
     let chosen = -1;
     let earliest = Infinity;
     for (const { place, lines, deadlines } of this.#queues) {
       if (lines.size < this.#model.sizes[place]!) break; // nested: no larger size has more
-      // D_k never falls with k; of equal ones the larger batch.
+      // D_k never falls with k; of equal ones the larger batch is chosen.
       if (deadlines !== undefined && deadlines.topPriority > earliest) break;
       earliest = deadlines?.topPriority ?? earliest;
       chosen = place;
@@ -165,13 +165,13 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     return chosen;
   }
 
-  /** Takes the best of a size out of all queues, best score first. Call `advance` before. */
+  /** Takes the best requests for a batch size out of all queues, best score first. Call `advance` before. */
   take(now: Instant, place: number, out: Request[]): void {
     const count = this.#queues[place]!.lines.popBest(this.#growth(now), this.#model.sizes[place]!, this.#popped);
     for (let i = 0; i < count; i++) out.push(this.#removePopped(this.#popped[i]!));
   }
 
-  /** p of a request in the queue of a size, from B2's closed forms. */
+  /** Score p of a request in the queue of a size, from B2's closed forms. */
   scoreAt(now: Instant, slot: number, place: number): number {
     const request = this.#requests[slot]!;
     const curve = this.#model.curve(request.app, place);
@@ -184,7 +184,10 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     return score;
   }
 
-  /** Other distributions of the same applications and batch sizes: what waits is scored and judged anew (B9). */
+  /**
+   * Replaces the distributions, for the same applications and batch sizes: pending requests are scored and checked
+   * again (B9).
+   */
   refresh(now: Instant, model: LatencyModel, onDropped: (request: Request) => void): void {
     assert(model.sizes.length === this.#queues.length, "batch sizes stay as they are");
     this.#model = model;
@@ -202,7 +205,7 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     }
   }
 
-  /** FQ1. @returns whether it fits */
+  /** Adds a request to a queue (FQ1). @returns whether it fits */
   #enter(queue: Queue, slot: number, request: Request, now: Instant): boolean {
     const dropAt = request.deadline - this.#model.estimate(request.app, queue.place);
     if (dropAt < now) return false;
@@ -212,7 +215,7 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     return true;
   }
 
-  /** The line of a request from now until its next milestone. */
+  /** Sets the line of a request, from now until its next milestone. */
   #draw(queue: Queue, slot: number, now: Instant, time: "first" | "again"): void {
     const { app, deadline, steps } = this.#requests[slot]!;
     const curve = this.#model.curve(app, queue.place);
@@ -234,12 +237,12 @@ export class FeasibleQueues<Request extends DynamicRequest> {
     }
     if (time === "first") queue.lines.insert(slot, alpha, beta, deadline, this.#orders[slot]!);
     else queue.lines.update(slot, alpha, beta);
-    // It leaves before later ones.
+    // The request leaves before its next milestone.
     if (next > queue.drops.priority(slot)) queue.milestones.remove(slot);
     else queue.milestones.set(slot, next);
   }
 
-  /** e^{−bΔ}; one whose Δ is too large even so isn't urgent, and its score is about 0 (B6). */
+  /** e^{−bΔ}. Δ is clamped: a request with so large a Δ isn't urgent, and its score is about 0 (B6). */
   #decay(deadline: Instant): number {
     return Math.exp(-Math.min(DELTA_MAX, this.#chances * (deadline - this.#base)));
   }

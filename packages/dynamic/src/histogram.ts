@@ -9,9 +9,9 @@
 import { assert } from "@tutti/units";
 
 export interface Histogram {
-  /** n + 1 of them, in µs. Bin j is [edges[j], edges[j+1]). */
+  /** n + 1 edges, in µs. Bin j is [edges[j], edges[j+1]). */
   readonly edges: Float64Array;
-  /** n of them. */
+  /** n masses. */
   readonly masses: Float64Array;
 }
 
@@ -19,7 +19,7 @@ export interface Histogram {
 export const BINS_MAX = 16;
 const WIDTH_MIN_US = 10;
 const WIDTH_MIN_SHARE = 0.005;
-/** What a model that nobody has measured may be off by (B9). */
+/** Relative error that is assumed for a model before it has been measured (B9). */
 const COLD_SPREAD = 0.2;
 
 /** @throws AssertionError where the histogram breaks H1 */
@@ -35,24 +35,24 @@ export function histogram(edges: ArrayLike<number>, masses: ArrayLike<number>): 
   return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
 }
 
-/** H2, µs. */
+/** Least width of a bin (H2), µs. */
 export const leastWidth = (median: number): number => Math.max(WIDTH_MIN_US, WIDTH_MIN_SHARE * median);
 
-/** One bin of least width that begins at `value`: a static model. */
+/** The histogram of a static model: one bin of least width that begins at `value`. */
 export const pointHistogram = (value: number): Histogram => histogram([value, value + leastWidth(value)], [1]);
 
-/** Of a model of which only l(1) is known: evenly ± 20 % (B9). */
+/** Histogram of a model of which only l(1) is known: uniform within ± 20 % of it (B9). */
 export const coldHistogram = (solo: number): Histogram =>
   histogram(
     [(1 - COLD_SPREAD) * solo, Math.max((1 + COLD_SPREAD) * solo, (1 - COLD_SPREAD) * solo + leastWidth(solo))],
     [1],
   );
 
-/** Whether it is one bin of least width (H2): a model that always takes as long. */
+/** Whether the histogram is one bin of least width (H2): a model that always takes the same time. */
 export const isPoint = ({ edges, masses }: Histogram): boolean =>
   masses.length === 1 && edges[1]! - edges[0]! <= leastWidth(edges[0]!) * 1.01;
 
-/** Of requests of which `share` are of each kind; at most BINS_MAX times 4 bins. */
+/** Mixture of kinds of requests, weighted by their shares; at most BINS_MAX times 4 bins. */
 export function mixtureOf(parts: readonly { readonly share: number; readonly alone: Histogram }[]): Histogram {
   assert(parts.length > 0, "a mixture of nothing");
   if (parts.length === 1) return parts[0]!.alone;
@@ -67,13 +67,13 @@ export function mixtureOf(parts: readonly { readonly share: number; readonly alo
   return histogram(grid, masses);
 }
 
-/** Every so-many-th edge, the first and the last among them. */
+/** Keeps every n-th edge, and always the first and the last. */
 function thinned(grid: Float64Array, binsMax: number): Float64Array {
   const step = Math.ceil((grid.length - 1) / binsMax);
   return grid.filter((_, i) => i % step === 0 || i === grid.length - 1);
 }
 
-/** Σ mass · midpoint. Treating bins as even errs low for maxima: `refined` grids are for those. */
+/** Mean: Σ mass · midpoint. Uniform bins underestimate maxima: use grids refined with `halved` for those. */
 export function meanOf({ edges, masses }: Histogram): number {
   let mean = 0;
   for (let j = 0; j < masses.length; j++) mean += (masses[j]! * (edges[j]! + edges[j + 1]!)) / 2;
@@ -102,7 +102,7 @@ export function quantileOf({ edges, masses }: Histogram, quantile: number): numb
   return edges.at(-1)!;
 }
 
-/** All edges of the histograms, once each: where their CDFs are compared and multiplied. */
+/** All edges of the histograms, once each: the grid on which their CDFs are compared and multiplied. */
 export function unionGrid(histograms: readonly Histogram[]): Float64Array {
   const edges = new Set<number>();
   for (const one of histograms) for (const edge of one.edges) edges.add(edge);
@@ -119,7 +119,7 @@ export function halved(grid: Float64Array): Float64Array {
   return finer;
 }
 
-/** F at each place of the grid, in which all edges of the histogram are; between them F is linear. */
+/** F at each place of the grid, which contains all edges of the histogram; F is linear between them. */
 export function cdfOn({ edges, masses }: Histogram, grid: Float64Array): Float64Array {
   const cdf = new Float64Array(grid.length);
   let bin = 0;

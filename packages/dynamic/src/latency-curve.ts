@@ -28,7 +28,7 @@ export class LatencyCurve {
 
   /**
    * @param chances - b_τ in 1/µs
-   * @param mean - E[L] where it is known better than the bins tell
+   * @param mean - E[L], where it is known more precisely than from the bins
    */
   constructor(distribution: Histogram, chances: number, mean = meanOf(distribution)) {
     assert(chances > 0 && mean > 0, `b_τ ${chances} per µs and a mean of ${mean} µs`);
@@ -58,16 +58,16 @@ export class LatencyCurve {
   }
 
   /**
-   * How many milestones have passed, of the highest bin's end and beginning, then the next lower one's, and so on.
-   * Even: no bin is straddled. Decided by `milestone` itself: next to instants of 2^50 µs a slack would round
-   * differently, and a milestone be due for ever.
+   * Number of milestones that have passed. Milestones come in the order: the highest bin's end, its beginning, then the
+   * next lower bin's end, and so on. In an even phase no bin is straddled. `milestone` itself decides: beside instants
+   * of 2^50 µs a slack would round differently, and a milestone could be due for ever.
    */
   phaseAt(deadline: number, now: number): number {
     let phase = 0;
     while (this.milestone(deadline, phase) <= now) phase++;
     return phase;
   }
-  /** When a phase ends; Infinity for the last. */
+  /** Instant at which a phase ends; Infinity for the last one. */
   milestone(deadline: number, phase: number): number {
     return phase >= 2 * this.#low.length ? Infinity : deadline - this.#boundary(phase);
   }
@@ -81,7 +81,7 @@ export class LatencyCurve {
     return phase % 2 === 0 ? 0 : this.#weight[this.#low.length - ((phase + 1) >> 1)]!;
   }
 
-  /** p for c = 1, from B2's closed forms: without a base time, exact where lines round. */
+  /** Score p for c = 1, from B2's closed forms. It needs no base time, so it is exact where lines round. */
   scoreAt(slack: number): number {
     let score = 0;
     for (let i = 0; i < this.#low.length && this.#low[i]! < slack; i++) {
@@ -95,7 +95,7 @@ export class LatencyCurve {
     return score;
   }
 
-  /** Of boundary number `index` in the order in which slacks reach them. */
+  /** Boundary number `index`, in the order in which slacks reach boundaries. */
   #boundary(index: number): number {
     const bin = this.#low.length - 1 - (index >> 1);
     return index % 2 === 0 ? this.#high[bin]! : this.#low[bin]!;

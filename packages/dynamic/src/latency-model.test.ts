@@ -24,7 +24,7 @@ const A = histogram(EDGES, [0, 0, 0.1, 0.8, 0.1, 0, 0]);
 const B = histogram(EDGES, [0.5, 0, 0, 0, 0, 0, 0.5]);
 const ALONE = { fixed: 0, slope: 1 };
 
-/** Of the maximum of independent draws. */
+/** Distribution of the maximum of independent draws. */
 function maximumOf(members: readonly Histogram[], halvings = 0): Histogram {
   let grid = unionGrid(members);
   for (let i = 0; i < halvings; i++) grid = halved(grid);
@@ -87,7 +87,7 @@ test("B10.5: costs are recovered from runs, for each batch size and in the paper
   expect(costs(1)).toEqual({ fixed: 0, slope: 1 });
   expect(costs(8)).toEqual({ fixed: expect.closeTo(4, 9), slope: expect.closeTo(4, 12) });
   expect(costs(6)).toEqual({ fixed: expect.closeTo(4, 9), slope: expect.closeTo(3, 12) });
-  // Of one static model, whose requests all take the same, a slope can't be told from a constant.
+  // For one static model, whose requests all take the same time, a slope can't be told from a constant.
   const still = fitBatchCosts([1, 2, 4].map((batchSize) => ({ batchSize, alone: 10, took: 5 + 2 * batchSize })));
   expect(still(4).fixed + still(4).slope * 10).toBeCloseTo(13, 9);
 });

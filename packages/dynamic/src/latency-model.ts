@@ -1,6 +1,6 @@
 /**
- * How long a batch of k with a request of application a will take, before its other members are known (Orloj §4.2 and
- * 4.3; docs/algorithms.md, B3).
+ * Latency of a batch of k with a request of application a, before its other members are known (Orloj §4.2 and 4.3;
+ * docs/algorithms.md, B3).
  *
  *   LM1. F_{a,k} = F_a · F_mix^{k−1}: exact if the other k − 1 are drawn from the mixture. It never rises with k.
  *   LM2. est(a, k) doesn't fall with k.
@@ -11,14 +11,14 @@ import { type Histogram, cdfOn, halved, meanOf, quantileOf, unionGrid } from "./
 import { LatencyCurve } from "./latency-curve.ts";
 
 export interface AppLatency {
-  /** Of its requests run alone. */
+  /** Distribution of the running times of its requests alone. */
   readonly alone: Histogram;
   /** Its share of the arrivals; shares need not sum to 1. */
   readonly share: number;
 }
 
 export interface LatencyModelOptions {
-  /** By number of the application. */
+  /** By application number. */
   readonly apps: readonly AppLatency[];
   /** S: supported batch sizes, ascending. */
   readonly sizes: readonly number[];
@@ -28,11 +28,11 @@ export interface LatencyModelOptions {
   /** Estimates are this quantile instead of the mean. */
   readonly quantile?: number;
   /**
-   * "joint": one member is known to be of a (LM1). "mixture": the paper's literal F_mix^k; on bimodal loads it loses up
-   * to 6 points of finish rate.
+   * "joint": one member is known to be of application a (LM1). "mixture": the paper's literal F_mix^k; on bimodal loads
+   * it loses up to 6 points of finish rate.
    */
   readonly members?: "joint" | "mixture";
-  /** Halvings of the bins for means, until they move by less than 0.5 %. Default 4. */
+  /** Most halvings of the bins for means; halving stops once the mean moves by less than 0.5 %. Default 4. */
   readonly halvingsMax?: number;
 }
 
@@ -90,12 +90,12 @@ export class LatencyModel {
   }
 }
 
-/** The CDF of the maximum of one drawn from `known` and `others` drawn from `mix`, on one grid. */
+/** CDF of the maximum of one draw from `known` and `others` draws from `mix`, on one grid. */
 export function productOf(known: Float64Array, mix: Float64Array, others: number): Float64Array {
   return known.map((value, i) => value * mix[i]! ** others);
 }
 
-/** Masses are kept, edges are mapped (equation 9 without its missing Jacobian). */
+/** Keeps the masses and maps the edges (equation 9 without its missing Jacobian). */
 export function mapped(grid: Float64Array, cdf: Float64Array, { fixed, slope }: ReturnType<BatchCosts>): Histogram {
   const masses = new Float64Array(grid.length - 1);
   for (let j = 0; j < masses.length; j++) masses[j] = Math.max(0, cdf[j + 1]! - cdf[j]!);

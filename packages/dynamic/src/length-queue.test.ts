@@ -25,7 +25,7 @@ interface Asked {
   readonly oneClass: number;
 }
 
-/** By looking at everything. */
+/** Reference implementation by exhaustive search. */
 class Naive {
   waiting: Asked[] = [];
 
@@ -39,7 +39,7 @@ class Naive {
     this.waiting = this.waiting.filter((one) => !late.includes(one));
     return late;
   }
-  /** What the best batch is worth. */
+  /** Score of the best batch. */
   best(base: number, perItem: number, free: number): number {
     let best = 0;
     for (let level = 0; level < ALONE.length; level++)

@@ -2,11 +2,11 @@
  * Pending requests of one dynamic model in deadline order, each with the level of its class, and the choice of the
  * batch that is worth most per unit of time.
  *
- *   LQ1. Every request is in it once, from `add` until it leaves by `take`, `remove` or `dropUntil`.
- *   LQ2. A batch of (level, size) has the first requests of levels up to that one whose slack is what such a batch
- *        needs: earliest deadlines first, and nobody longer.
- *   LQ3. Of all (level, size, need) that with the greatest Σ p: what its members' ending in time is worth, per µs of
- *        the accelerator (BatchLevels.score).
+ *   LQ1. Every request is in the queue once, from `add` until it leaves by `take`, `remove` or `dropUntil`.
+ *   LQ2. A batch of (level, size, need) has the first requests of levels up to that level whose slack is at least the
+ *        need: earliest deadlines first, and no longer requests.
+ *   LQ3. Of all (level, size, need) the choice is the one with the greatest Σ p: the worth of its members' ending in
+ *        time, per µs of the accelerator (BatchLevels.score).
  */
 import { assert } from "@tutti/units";
 import type { BatchLevels } from "./batch-levels.ts";
@@ -15,47 +15,48 @@ export interface Timed {
   readonly deadline: number;
 }
 
-/** What a choice came to. Reused from choice to choice. */
+/** Result of a choice. The object is reused from choice to choice. */
 export interface LengthChoice {
   /** 0: nothing can run. */
   size: number;
   level: number;
-  /** Of the batch size in the levels' sizes. */
+  /** Index of the batch size in the levels' sizes. */
   place: number;
-  /** Of the least deadline among its members. */
+  /** Earliest deadline among its members. */
   deadline: number;
-  /** The time that it must have until then, µs. */
+  /** Time that the batch must have until that deadline, µs. */
   needed: number;
-  /** It takes no longer, almost certainly (0.9), µs. */
+  /** Time that the batch almost certainly (0.9) does not exceed, µs. */
   certain: number;
 }
 
 const DEAD = 255;
-/** Requests looked at for one batch: beyond, no longer than these are rare enough to be left out. */
+/** Most requests scanned for one batch. A level whose members are rarer than that is left out. */
 const SCAN_MAX = 256;
 
 export class LengthQueue<Request extends Timed> {
-  /** What all times are multiplied by: runs may take longer, or less, than what they are told by (RunScale). */
+  /** Factor on all times: runs may take longer, or less, than the distributions say (RunScale). */
   scale = 1;
   readonly choice: LengthChoice = { size: 0, level: 0, place: 0, deadline: 0, needed: 0, certain: 0 };
   #levels: BatchLevels;
   #certain: BatchLevels;
   #requests: (Request | undefined)[] = [];
   #deadlines = new Float64Array(64);
-  /** Of each place in deadline order; DEAD: it left. */
+  /** Level of each place in deadline order; DEAD: the request has left. */
   #level = new Uint8Array(64);
   #head = 0;
   #tail = 0;
   #size = 0;
-  /** How many wait, by level. */
+  /** Number of pending requests by level. */
   #waiting: Int32Array;
-  /** Places of the chosen, and of the batch that is being weighed. */
+  /** Places of the chosen batch, and of the batch that is being evaluated. */
   #chosen = new Int32Array(0);
   #weighed = new Int32Array(0);
 
   /**
-   * @param likely - batches that are planned to end in time as likely as not
-   * @param certain - and almost certainly: where lengths vary within a class, one or the other is worth more
+   * @param likely - latencies of batches that are as likely as not to end in time
+   * @param certain - latencies of batches that almost certainly end in time. Where lengths vary within a class, either
+   *   may be worth more
    */
   constructor(likely: BatchLevels, certain: BatchLevels) {
     this.#levels = likely;
@@ -95,7 +96,7 @@ export class LengthQueue<Request extends Timed> {
       if (this.#level[at] !== DEAD && matches(this.#requests[at]!)) this.#leave(at);
   }
 
-  /** Takes out whom even a batch of one would most likely make late. */
+  /** Drops the requests that would most likely be late even in a batch of one. */
   dropUntil(start: number, onDropped: (request: Request, needed: number) => void): void {
     const longest = this.scale * this.#levels.needed(this.#levels.classes - 1, 0);
     for (let at = this.#head; at < this.#tail && this.#deadlines[at]! < start + longest; at++) {
@@ -110,9 +111,9 @@ export class LengthQueue<Request extends Timed> {
   }
 
   /**
-   * LQ3, for a batch that starts at `base + perItem · size`, or when the accelerator is free.
+   * Chooses a batch (LQ3) that starts at `base + perItem · size`, or when the accelerator is free if that is later.
    *
-   * @param free - when that is; −Infinity: at any time
+   * @param free - when the accelerator is free; −Infinity: at any time
    */
   choose(base: number, perItem: number, free: number): LengthChoice {
     const { choice } = this;
@@ -125,7 +126,7 @@ export class LengthQueue<Request extends Timed> {
       for (let place = 0; place < this.#levels.sizes.length; place++) {
         const size = this.#levels.sizes[place]!;
         if (size > waiting) break;
-        // No member is worth more than all of its time's worth.
+        // A score is at most 1/E[L], so this batch can't beat the best one.
         if (size <= best * this.#levels.expected(level, place)) continue;
         const start = Math.max(base + perItem * size, free);
         const likely = this.scale * this.#levels.needed(level, place);
@@ -133,15 +134,15 @@ export class LengthQueue<Request extends Timed> {
         best = Math.max(best, fromLikely);
         const needed = this.scale * this.#certain.needed(level, place);
         if (fromLikely >= 0 && needed > likely) best = Math.max(best, this.#weigh(start, level, place, needed, best));
-        // Too few for this size, and for larger ones; but two together may be faster than the paper's form lets one be
-        // alone.
+        // Too few for this size, and for larger ones. At place 0 go on: only larger batches follow the paper's form,
+        // which may predict two requests to be faster than one alone.
         if (fromLikely < 0 && place > 0) break;
       }
     }
     return choice;
   }
 
-  /** Takes the chosen out, in deadline order. */
+  /** Takes the chosen requests out, in deadline order. */
   take(): Request[] {
     const { size } = this.choice;
     const taken: Request[] = [];
@@ -152,7 +153,7 @@ export class LengthQueue<Request extends Timed> {
     return taken;
   }
 
-  /** Other distributions, of classes that may be others too. */
+  /** Replaces the distributions; the classes may change with them. */
   refresh(likely: BatchLevels, certain: BatchLevels, classOf: (request: Request) => number): void {
     this.#levels = likely;
     this.#certain = certain;
@@ -166,7 +167,7 @@ export class LengthQueue<Request extends Timed> {
     }
   }
 
-  /** The worth of the batch, which becomes the choice if it is more than `best`; −1 where too few fit. */
+  /** Score of the batch, which becomes the choice if it is more than `best`; −1 where too few requests fit. */
   #weigh(start: number, level: number, place: number, needed: number, best: number): number {
     const size = this.#levels.sizes[place]!;
     const from = this.#firstFrom(start + needed);
@@ -191,7 +192,7 @@ export class LengthQueue<Request extends Timed> {
     return worth;
   }
 
-  /** The first place whose deadline is not before that. */
+  /** First place whose deadline is not before the given one. */
   #firstFrom(deadline: number): number {
     let low = this.#head;
     let high = this.#tail;
@@ -213,7 +214,7 @@ export class LengthQueue<Request extends Timed> {
     if (this.#head === this.#tail) this.#head = this.#tail = 0;
   }
 
-  /** Room at the end: the dead are swept out, and what is more than half full doubles. */
+  /** Makes room at the end: removes the dead places, and doubles the arrays if they are more than half full. */
   #makeRoom(): void {
     const room = this.#size * 2 > this.#deadlines.length ? 2 * this.#deadlines.length : this.#deadlines.length;
     const [deadlines, level] = [new Float64Array(room), new Uint8Array(room)];

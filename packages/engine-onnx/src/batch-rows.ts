@@ -1,7 +1,7 @@
 import { type Tensor, bytesOf, elementCount } from "@tutti/protocol";
 
 /**
- * How the bytes of one row lie in a batch: `outer` pieces of `inner` bytes, `stride` apart. Piece 0 of row r is at r ×
+ * Layout of one row's bytes in a batch: `outer` pieces of `inner` bytes, `stride` apart. Piece 0 of row r is at r ×
  * inner.
  */
 interface RowPieces {
@@ -10,7 +10,7 @@ interface RowPieces {
   readonly stride: number;
 }
 
-/** The batch axis need not come first: a state [2, batch, 128] has its rows in two pieces each. */
+/** Pieces of a row: the batch axis need not come first, and a state [2, batch, 128] has its rows in two pieces each. */
 function piecesOf({ dims, type }: Pick<Tensor, "dims" | "type">, axis: number): RowPieces {
   const inner = elementCount(dims.slice(axis + 1)) * bytesOf(type);
   return { outer: elementCount(dims.slice(0, axis)), inner, stride: inner * (dims[axis] as number) };
@@ -49,5 +49,5 @@ export function putRows(batch: Tensor, axis: number, from: number, part: Tensor)
     batch.data.set(part.data.subarray(piece * length, (piece + 1) * length), piece * stride + from * inner);
 }
 
-/** What all rows of a batch have in common: its dims without the number of rows. */
+/** Shape that all rows of a batch share: its dims without the number of rows. */
 export const rowShape = ({ dims }: Tensor, axis: number): string => withRows(dims, axis, 1).join("×");

@@ -1,13 +1,11 @@
 import type { Tensor } from "@tutti/protocol";
 import { valuesOf } from "./tensor-types.ts";
 
-/**
- * A provider whose outputs are further from the CPU's than this, as a share of an output's largest value, is refused.
- */
+/** Largest accepted difference of a provider's outputs from the CPU's, as a share of an output's largest value. */
 export const DIFFERENCE_MAX = 1e-3;
 
 /**
- * How far two runs of one model lie apart: over all outputs, the largest difference of an element as a share of the
+ * Difference between two runs of one model: over all outputs, the largest difference of an element as a share of the
  * output's largest value (per element it would be meaningless around zero).
  *
  * @returns 0 … ∞; ∞ where shapes differ, or one has a number and the other none

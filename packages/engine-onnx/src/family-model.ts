@@ -2,7 +2,7 @@
  * A family in the session worker (docs/algorithms.md, C7): the common prefix over the whole batch once, then each
  * variant's suffix over its rows.
  *
- *   F1. Rows that fail, fail alone: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
+ *   F1. Only faulty rows fail: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
  *       apart.
  *   F2. Every row that did not fail is in exactly one group, and a group's outputs have exactly its rows.
  */
@@ -148,8 +148,8 @@ export class FamilyModel {
   }
 
   /**
-   * One variant's rows of a part of the batch that the prefix has run over. @param part - `rows`: of the batch; `own`:
-   * places among them
+   * Runs one variant's rows of a part of the batch, after the prefix. @param part - `rows`: of the batch; `own`: places
+   * among them
    */
   async #runVariant(
     index: number,
@@ -213,7 +213,7 @@ export class FamilyModel {
 
 const rowsUpTo = (count: number): number[] => Array.from({ length: count }, (_, row) => row);
 
-/** F1: whole if it can be, else by halves down to the rows that fail. */
+/** F1: runs the rows at once if possible, else by halves down to the rows that fail. */
 async function byHalves(
   rows: readonly number[],
   failed: { row: number; reason: string }[],
@@ -233,7 +233,7 @@ async function byHalves(
 
 interface Value {
   readonly tensor: Tensor;
-  /** −1: of no row. */
+  /** −1: no axis of rows. */
   readonly axis: number;
 }
 
@@ -257,7 +257,7 @@ function feedsOf(
   return feeds;
 }
 
-/** F2. */
+/** F2: finds an output whose rows do not match. */
 function rowProblem(view: ModelSpec, outputs: readonly Tensor[], rows: number): string | undefined {
   for (const [i, { name, dims }] of view.outputs.entries()) {
     const found = outputs[i]!.dims;

@@ -1,6 +1,6 @@
 /**
- * Models whose batches run on the caller's thread. A short run costs less than the two wakes and two messages that take
- * it to the session worker and back: at 300 requests a second of the demo's MLP 150 µs of processor time each.
+ * Models whose batches run on the caller's thread. A short run costs less than the two wakes and two messages of a
+ * round trip to the session worker: at 300 requests a second of the demo's MLP 150 µs of processor time each.
  *
  *   I1. Only models whose largest batch takes QUICK_US at most: nothing else waits longer for this thread.
  *   I2. A run here can hang the thread that would notice it, so the session worker watches: see RunWatch.
@@ -11,14 +11,14 @@ import type { LoadedModel } from "./loaded-model.ts";
 import type { SessionSettings } from "./provider.ts";
 import { type NoteOptions, NoteWriter } from "./run-note.ts";
 
-/** Larger files are made into sessions on the worker alone: that would block this thread. */
+/** Larger files are loaded on the worker alone: making their session would block this thread. */
 const FILE_BYTES_MAX = 16_777_216;
 /** A node's `op_type` (field 4, four bytes) as it stands in the file, also within subgraphs and functions. */
 const LOOP = Buffer.from("\x22\x04Loop", "latin1");
 
 /**
- * Whether a trial can tell how long a model takes: how often a Loop runs may depend on a request, and whoever sets a
- * deadline for runs expects long ones.
+ * Whether a trial can measure the model's run time: the iterations of a Loop may depend on a request, and a deadline
+ * for runs announces long ones.
  */
 export function mayRunInline({ runDeadline }: ModelSpec, bytes: Uint8Array): boolean {
   if (runDeadline !== undefined || bytes.byteLength > FILE_BYTES_MAX) return false;
@@ -38,7 +38,7 @@ export class InlineModels {
     this.#noteOptions = note;
   }
 
-  /** For the worker's watch. */
+  /** The run counter, for the worker's watch. */
   get shared(): Int32Array {
     return this.#runs;
   }
@@ -46,14 +46,14 @@ export class InlineModels {
     return this.#models.has(name);
   }
 
-  /** A model that `put` makes this thread's. @throws {LoadRefusal} @throws what onnxruntime says */
+  /** Loads a model for this thread; `put` makes it active. @throws {LoadRefusal} @throws onnxruntime's errors */
   async prepare(spec: ModelSpec, bytes: Uint8Array): Promise<LoadedModel> {
     // Only here: most processes that import this start no engine.
     const { LoadedModel: Loaded } = await import("./loaded-model.ts");
     return Loaded.load({ spec, bytes, settings: this.#settings });
   }
 
-  /** Between two runs. @param model - undefined: the worker has it, or nobody */
+  /** Sets or removes a model between two runs. @param model - undefined: the worker has it, or it is unloaded */
   async put(name: string, model: LoadedModel | undefined): Promise<void> {
     const old = this.#models.get(name);
     if (model === undefined) this.#models.delete(name);

@@ -1,4 +1,4 @@
-/** What models and families have in common when they are loaded. */
+/** Load-time checks and helpers shared by models and families. */
 import { createHash } from "node:crypto";
 import { externalDataProblem } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
@@ -7,12 +7,12 @@ import type ort from "onnxruntime-node";
 import { constantTensors } from "./constant-tensors.ts";
 import { toOrt } from "./tensor-types.ts";
 
-/** Why a model can't be loaded, in words for the one who asked for it. */
+/** Reason why a model can't be loaded, worded for its publisher. */
 export class LoadRefusal extends Error {
   override readonly name = "LoadRefusal";
 }
 
-/** A flipped byte in the weights loads in silence. @throws {LoadRefusal} */
+/** Checks the file's sha256: onnxruntime loads flipped bytes in the weights without an error. @throws {LoadRefusal} */
 export function checkSha256({ file }: ModelSpec, bytes: Uint8Array): void {
   const found = createHash("sha256").update(bytes).digest("hex");
   if (found === file?.sha256) return;
@@ -21,18 +21,19 @@ export function checkSha256({ file }: ModelSpec, bytes: Uint8Array): void {
 }
 
 /**
- * Whoever can write models into the store could otherwise read this process's files and memory. @throws {LoadRefusal}
+ * Rejects external data, with which a writer of models could read this process's files and memory. @throws
+ * {LoadRefusal}
  */
 export function checkSelfContained(bytes: Uint8Array): void {
   const problem = externalDataProblem(bytes);
   if (problem !== undefined) throw new LoadRefusal(problem);
 }
 
-/** Inputs that are the same for every request. */
+/** Tensors of the inputs that are the same for every request, by name. */
 export const constantsOf = (spec: ModelSpec): Record<string, ort.Tensor> =>
   Object.fromEntries(constantTensors(spec).map((tensor) => [tensor.name, toOrt(tensor)]));
 
 export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Rounded up: a latency that is rounded down makes a deadline that can't be met look possible. */
+/** Elapsed time, rounded up: a latency that is rounded down makes an infeasible deadline look possible. */
 export const since = (start: bigint): Micros => micros(Number((process.hrtime.bigint() - start + 999n) / 1000n));

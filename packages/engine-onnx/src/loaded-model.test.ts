@@ -70,7 +70,7 @@ test("a file with another sha256 than the spec's is refused, though onnxruntime 
 
 test("a file that onnxruntime can't load is refused with its words", async () => {
   const whole = addOne();
-  // The same length, so that the file is whole, and an operator that there is not.
+  // The same length, so that the file is whole, and an operator that does not exist.
   const bytes = Buffer.from(
     Buffer.from(whole.bytes as Uint8Array)
       .toString("latin1")

@@ -1,9 +1,9 @@
 /**
- * One model in the session worker: its session, its constants, and how a batch of it runs.
+ * One model in the session worker: its session, its constants, and the runs of its batches.
  *
  *   L1. A batch that fails as a whole is run again by halves, so that one bad item never fails its neighbours, and
  *       costs them not one run each but about two of the whole: under full deferral they have no time to spare.
- *   L2. What `run` returns has exactly one row per item of the batch, in their order.
+ *   L2. `run` returns exactly one row per item of the batch, in their order.
  */
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type ModelSpec, type Tensor, fedInputs } from "@tutti/protocol";
@@ -38,8 +38,9 @@ export class LoadedModel {
   }
 
   /**
-   * Checks the file's sha256 (a flipped byte in the weights loads in silence) and that no tensor of it lies elsewhere,
-   * makes the session, compares file and spec, and on another provider than the CPU compares outputs with the CPU's.
+   * Loads a model. Checks the file's sha256 (onnxruntime loads flipped bytes in the weights without an error) and that
+   * no tensor lies outside the file, makes the session, compares file and spec, and on another provider than the CPU
+   * compares outputs with the CPU's.
    *
    * @throws {LoadRefusal}
    */
@@ -71,8 +72,8 @@ export class LoadedModel {
   }
 
   /**
-   * A provider can be wrong on some operators (WebGPU is, for convolutions with 6 or 9 channels), so it is tried on
-   * every bucket.
+   * Compares outputs with the CPU's on every bucket: a provider can be wrong on some operators (WebGPU is, for
+   * convolutions with 6 or 9 channels).
    */
   async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {
     const cpu = await LoadedModel.#create(this.spec, bytes, { ...settings, provider: "cpu" });
@@ -101,7 +102,7 @@ export class LoadedModel {
     }
   }
 
-  /** `run` counts everything that the batch cost, repeated rows included: for that long the accelerator was taken. */
+  /** Runs a batch. The time of `run` covers repeated rows too: for that long the accelerator was busy. */
   async run(batch: EngineBatch): Promise<RunOutcome> {
     const problem = batchProblem(this.spec, batch);
     if (problem !== undefined) return { kind: "failed", reason: `${this.spec.name}: ${problem}`, fault: false };
@@ -120,7 +121,7 @@ export class LoadedModel {
     return { kind: "ran", run: since(start), outputs, failedRows: [] };
   }
 
-  /** L1. */
+  /** L1: runs a failed batch by halves. */
   async #runParts(batch: EngineBatch, start: bigint, whole: string): Promise<RunOutcome> {
     const { batchSize } = batch;
     const axes = fedInputs(this.spec).map(({ dims }) => dims.indexOf(BATCH_AXIS));
@@ -158,7 +159,10 @@ export class LoadedModel {
     return this.#fetches.map((name) => fromOrt(name, results[name] as ort.Tensor));
   }
 
-  /** L2: a model that folds its batch would hand one publisher's answer to another. */
+  /**
+   * L2: finds an output whose rows do not match: a model that folds its batch would return one publisher's answer to
+   * another.
+   */
   #rowProblem(outputs: readonly Tensor[], batchSize: number): string | undefined {
     for (const [i, { name, dims }] of this.spec.outputs.entries()) {
       const axis = dims.indexOf(BATCH_AXIS);
@@ -175,7 +179,7 @@ export class LoadedModel {
   }
 }
 
-/** The outputs of a batch that ran in parts. */
+/** The merged outputs of a batch that ran in parts. */
 class MergedRows {
   outputs: Tensor[] | undefined;
   readonly #axes: readonly number[];
@@ -187,7 +191,7 @@ class MergedRows {
     this.#rows = rows;
   }
 
-  /** @returns why the part does not belong to the others */
+  /** @returns why the part does not fit the others */
   put(from: number, part: readonly Tensor[]): string | undefined {
     const shape = part.map((output, i) => rowShape(output, this.#axes[i] as number)).join(" ");
     if (this.outputs === undefined) {

@@ -21,7 +21,7 @@ const batchOf = ({ spec }: EngineModel, batchSize = 1): EngineBatch =>
 
 test("the file's bytes are only borrowed: the caller still has them, and may load them again", async () => {
   const plain = addOne();
-  const model = { ...plain, bytes: Buffer.from(plain.bytes as Uint8Array) }; // what readFileSync gives
+  const model = { ...plain, bytes: Buffer.from(plain.bytes as Uint8Array) }; // as readFileSync returns it
   const on = await start(model);
   expect(model.bytes.byteLength).toBe(model.spec.file?.bytes);
   expect(await load(on, model)).toMatchObject({ kind: "loaded" });
@@ -71,7 +71,7 @@ test("the queue is bounded: one batch too many fails at once, and those before i
 test("when the worker dies, whatever waits is answered as a fault, and so is everything later (E1)", async () => {
   const model = addOne();
   const on = await start(model);
-  // not a spec at all: a mistake that nobody foresaw
+  // not a spec at all: an unforeseen error
   const broken = { name: "broken", file: model.spec.file } as ModelSpec;
   const waiting = Promise.all([load(on, { spec: broken, bytes: model.bytes }), load(on, sileroVad())]);
   expect(await waiting).toMatchObject([
@@ -94,7 +94,7 @@ test("loading and unloading again and again keeps memory bounded", { timeout: 60
   for (let i = 0; i < 10; i++) await cycle(); // allocators settle
   const before = process.memoryUsage.rss();
   for (let i = 0; i < 40; i++) await cycle();
-  // A session of Silero takes 4.5 MB: forty that stayed would be 180 MB.
+  // A session of Silero takes 4.5 MB: forty that leaked would be 180 MB.
   expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(80);
 });
 

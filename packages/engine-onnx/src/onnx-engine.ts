@@ -1,6 +1,6 @@
 /**
- * The engine port over onnxruntime-node: this side keeps the bookkeeping on the caller's thread, the session worker
- * computes, but for the batches of quick models (InlineModels), which run here.
+ * The engine port over onnxruntime-node. This side keeps the bookkeeping on the caller's thread, and the session worker
+ * computes, except for the batches of quick models (InlineModels), which run here.
  *
  *   E1. Every `done` is called exactly once, never before its call has returned, also when the worker dies.
  *   E2. The worker is never terminated: that would abort the process during a run. It ends itself, or the process does.
@@ -24,11 +24,11 @@ export interface OnnxEngineOptions {
   /** Threads of one run on a CPU. */
   readonly threads?: number;
   /**
-   * In percent of the accelerator, where this process has only a part of it (by its cores, or by CUDA MPS): its
+   * Percentage of the accelerator, where this process has only a fraction of it (by its cores, or by CUDA MPS): its
    * latencies are a type's of their own. Default: 100.
    */
   readonly part?: number;
-  /** Where the worker says what it is doing, for whoever is started after a crash. */
+  /** File of the worker's run note, which the process started after a crash reads. */
   readonly note?: NoteOptions;
 }
 
@@ -48,7 +48,7 @@ export async function startOnnxEngine({
   const workerData: WorkerOptions = { provider, threads, runs: inline.shared, ...(note && { note }) };
   const worker = new Worker(new URL("./session-worker.ts", import.meta.url), { workerData });
   const type = part === 100 ? `onnx-${provider}` : `onnx-${provider}-${part}`;
-  // A GPU's run can take any time, whatever a trial says.
+  // A GPU's run can take any time, whatever a trial measures.
   const engine = new OnnxEngine({ worker, type, inline, mayInline: provider === "cpu" });
   const problem = await engine.ready;
   if (problem === undefined) return engine;
@@ -58,7 +58,7 @@ export async function startOnnxEngine({
 
 interface Waiting {
   readonly settle: (reply: WorkerReply) => void;
-  /** The worker is gone. */
+  /** Called when the worker is gone. */
   readonly fail: (reason: string) => void;
 }
 
@@ -73,19 +73,19 @@ interface QueuedBatch {
 export class OnnxEngine implements Engine {
   readonly type: string;
   readonly cold = true;
-  /** What keeps the provider from working, or undefined. */
+  /** Problem that keeps the provider from working, or undefined. */
   readonly ready: Promise<string | undefined>;
   readonly #worker: Worker;
   readonly #inline: InlineModels;
   readonly #mayInline: boolean;
   readonly #queue: QueuedBatch[] = [];
-  /** Batches that the worker has. */
+  /** Number of batches that the worker has. */
   #onWorker = 0;
   #isRunningHere = false;
   readonly #waiting = new Map<number, Waiting>();
   #id = 0;
   #batches = 0;
-  /** Why nothing more is accepted, once the worker is going or gone. */
+  /** Reason for refusing calls, once the worker is going or gone. */
   #closed: { readonly reason: string; readonly fault: boolean } | undefined;
   #exited = false;
   readonly #stopped: (() => void)[] = [];
@@ -130,7 +130,7 @@ export class OnnxEngine implements Engine {
     if (bytes === undefined) return refuse("an ONNX model needs its file");
     if (this.#waiting.size >= MODELS_MAX) return refuse("too many loads are under way");
     const fail = (reason: string): void => done({ kind: "failed", reason: `${spec.name}: ${reason}`, fault: true });
-    const own = new Uint8Array(bytes); // a copy, since the caller's is borrowed (`slice` of a Buffer copies nothing)
+    const own = new Uint8Array(bytes); // a copy: the caller's is borrowed (`slice` of a Buffer copies nothing)
     const isTried = this.#mayInline && mayRunInline(spec, bytes);
     const settle = (reply: WorkerReply): void => {
       assert(reply.kind === "loaded", "a load is answered as a load");
@@ -146,10 +146,10 @@ export class OnnxEngine implements Engine {
     return this.#inline.has(name);
   }
 
-  /** Has a model that the worker has loaded on one thread only. @param bytes - of a quick model. Never rejects. */
+  /** Keeps a model that the worker has loaded on one thread only. @param bytes - of a quick model. Never rejects. */
   async #place(spec: ModelSpec, bytes: Uint8Array | undefined): Promise<void> {
     const { name } = spec;
-    // Where it can't be had here, the worker has it.
+    // If it can't be loaded here, the worker keeps it.
     const model = bytes && (await this.#inline.prepare(spec, bytes).catch(() => undefined));
     if (model === undefined && !this.#inline.has(name)) return;
     await new Promise<void>((resolve) => this.#betweenRuns(() => this.#inline.put(name, model), resolve));
@@ -193,7 +193,7 @@ export class OnnxEngine implements Engine {
     this.#enqueue({ isHere, start, fail });
   }
 
-  /** E3. */
+  /** E3: queues a batch. */
   #enqueue(batch: QueuedBatch): void {
     this.#queue.push(batch);
     this.#startDue();
@@ -250,12 +250,12 @@ export class OnnxEngine implements Engine {
   }
 }
 
-/** Its buffer is this side's from now on. */
+/** Transfers the input's buffer to this side. */
 function taken(input: Tensor): Tensor {
   return { ...input, data: new Uint8Array((input.data.buffer as ArrayBuffer).transfer()) };
 }
 
-/** Why inputs can't be handed over; undefined: they can. */
+/** Problem that keeps inputs from being transferred, or undefined. */
 function problemOf({ inputs }: EngineBatch): string | undefined {
   const buffers: ArrayBuffer[] = [];
   for (const { name, data } of inputs) {

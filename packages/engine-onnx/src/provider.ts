@@ -1,6 +1,6 @@
 import type ort from "onnxruntime-node";
 
-/** What computes: the CPU, any GPU over Vulkan, or an NVIDIA GPU. */
+/** Execution provider: the CPU, any GPU over Vulkan, or an NVIDIA GPU. */
 export type Provider = "cpu" | "webgpu" | "cuda";
 export const PROVIDERS: readonly Provider[] = ["cpu", "webgpu", "cuda"];
 export const isProvider = (text: string): text is Provider => (PROVIDERS as readonly string[]).includes(text);
@@ -15,7 +15,7 @@ const NEEDS: Readonly<Record<Provider, string>> = {
     "`ONNXRUNTIME_NODE_INSTALL=cuda12 node node_modules/onnxruntime-node/script/install.js`; --provider webgpu uses the same GPU with its driver alone",
 };
 
-/** @param detail - what onnxruntime said; the C++ source lines that it begins with are left out */
+/** @param detail - onnxruntime's message; the C++ source lines that it begins with are left out */
 export function providerProblem(provider: Provider, detail: string): string {
   const said = detail.replace(/^.*\bwas false\. /s, "").trim();
   return `the ${provider} provider doesn't work here (${said}): ${NEEDS[provider]}`;
@@ -27,9 +27,9 @@ export interface SessionSettings {
 }
 
 /**
- * One thread by default: an executor on a CPU is one core, and more executors are better than wider ones (two threads
- * take 5.1 to 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome, so the native logger need
- * not print it as well.
+ * Session options of a provider. One thread by default: an executor on a CPU is one core, and more executors are better
+ * than wider ones (two threads take 5.1 to 3.2 ms for 45 % more CPU). Severity 4: an error reaches its batch's outcome,
+ * so the native logger need not print it as well.
  */
 export function sessionOptions({ provider, threads }: SessionSettings): ort.InferenceSession.SessionOptions {
   return {
@@ -38,16 +38,16 @@ export function sessionOptions({ provider, threads }: SessionSettings): ort.Infe
     interOpNumThreads: 1,
     executionMode: "sequential",
     graphOptimizationLevel: "all",
-    // A pattern is kept for every shape, and each batch size is one: without them the demo's text detector takes 130 MB
-    // less, and no model runs slower.
+    // A pattern would be kept for every shape, and each batch size is one: without them the demo's text detector takes
+    // 130 MB less, and no model runs slower.
     enableMemPattern: false,
     logSeverityLevel: 4,
   };
 }
 
 /**
- * x f32[batch, 4] + 1, for trying a provider: what `generateAddOne()` of @tutti/onnx-tools gives, written out because
- * no layer above may be imported here.
+ * x f32[batch, 4] + 1, for trying a provider: the output of `generateAddOne()` of @tutti/onnx-tools, written out
+ * because no layer above may be imported here.
  */
 export const PROBE_MODEL_BASE64 =
   "CAgSBXR1dHRpOmMKEwoBeAoDb25lEgF5GgF5IgNBZGQSB2FkZC1vbmUqDwgBEAFCA29uZUoEAACAP1oYCgF4EhMKEQgBEg0KBxIFYmF0Y2gKAggEYhgKAXkSEwoRCAESDQoHEgViYXRjaAoCCARCBAoAEBE=";

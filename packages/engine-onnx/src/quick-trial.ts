@@ -1,15 +1,15 @@
 import type { LoadedModel } from "./loaded-model.ts";
 import { randomBatch } from "./random-batch.ts";
 
-/** A run of no more than this keeps a thread no longer than a collection of garbage does. */
+/** Largest run time of a quick model: such a run holds a thread no longer than a garbage collection does. */
 export const QUICK_US = 3_000;
-/** The first run of a shape takes longer. */
+/** Runs per trial: the first run of a shape takes longer. */
 const RUNS = 3;
 
 /** Whether the largest batch of a model takes QUICK_US at most, with random inputs; false where they can't be run. */
 export async function isQuick(model: LoadedModel): Promise<boolean> {
   const { spec } = model;
-  // Its time depends on what is in the inputs: a trial says nothing of the longest.
+  // Its time depends on the values of the inputs: a trial says nothing of the longest.
   if (Object.values(spec.axes).some(({ mode }) => mode === "pad")) return false;
   for (const bucket of spec.buckets.keys())
     for (const batchSize of new Set([1, spec.batchSizeMax]))
@@ -23,7 +23,7 @@ async function bestOf(model: LoadedModel, bucket: number, batchSize: number): Pr
     const outcome = await model.run(randomBatch(model.spec, { bucket, batchSize, seed: run + 1 }));
     if (outcome.kind !== "ran" || outcome.failedRows.length > 0) return Infinity;
     best = Math.min(best, outcome.run);
-    // Far from it: the others would only take time.
+    // Far above the limit: further runs would only take time.
     if (best > 10 * QUICK_US) break;
   }
   return best;

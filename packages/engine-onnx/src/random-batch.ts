@@ -45,7 +45,7 @@ export function randomBatch(spec: ModelSpec, { bucket, batchSize, seed }: Random
   return { model: spec.name, bucket, batchSize, inputs: [...inputs, ...made] };
 }
 
-/** As many variants as rows allow: what a batch of a family costs at most. */
+/** As many variants as rows allow: the most expensive batch of a family. */
 function variantsInTurn({ name, type }: TensorSpec, rows: number, count: number): Tensor {
   const variants = Uint16Array.from({ length: rows }, (_, row) => row % count);
   return { name, type, dims: [rows], data: new Uint8Array(variants.buffer) };

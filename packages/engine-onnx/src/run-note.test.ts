@@ -8,7 +8,7 @@ import { NoteWriter, notePath, notesLeft } from "./run-note.ts";
 const folder = mkdtempSync(join(tmpdir(), "tutti-notes-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** A process that notes what it does and ends as it is told. */
+/** Runs a process that writes notes and ends as `code` does. */
 function child(slot: string, code: string): number {
   const module = new URL("./run-note.ts", import.meta.url).href;
   const script = `
@@ -27,7 +27,7 @@ test("what a killed process was doing is read by the next one of its slot, and b
   const [left, ...more] = notesLeft(folder, "main-0");
   expect([left?.note, more]).toMatchObject([{ executor: 42, gpu: 3, model: "mlp", number: 7, doing: "run" }, []]);
   expect(Math.abs(Date.now() * 1000 - left!.note.startedAt)).toBeLessThan(60_000_000);
-  expect(notesLeft(folder, "main-0")).toHaveLength(1); // until it is dealt with
+  expect(notesLeft(folder, "main-0")).toHaveLength(1); // until the note is removed
   rmSync(left!.path);
   expect(notesLeft(folder, "main-0")).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * What a session worker is doing, on disk. A native abort or a kill takes the process down in mid-run and leaves no
- * time to say which model it was; the next process of the same accelerators reads it here.
+ * A session worker's current run or load, on disk. A native abort or a kill takes the process down in mid-run and
+ * leaves no time to report the model; the next process of the same accelerators reads it here.
  *
  * One file for each process, `<slot>.<pid>.run`: one JSON object padded to a fixed length while a run or load is in
  * progress, otherwise blank at its start. Both are single writes into the page cache, which outlives the process (not
@@ -10,7 +10,7 @@ import { closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, readdirSyn
 import { join } from "node:path";
 
 export interface RunNote {
-  /** Who wrote it: the executor's key and its accelerator. */
+  /** Key of the executor that wrote the note, and its accelerator. */
   readonly executor: number;
   readonly gpu: number;
   readonly model: string;
@@ -31,9 +31,8 @@ const BLANK = Uint8Array.of(0x20);
 const SUFFIX = ".run";
 
 /**
- * Keeps the note of this process. Nothing that it writes must be lost with the process, so every write is synchronous.
- * A disk that takes nothing leaves runs unnoted, which only matters if one of them ends the process: its model is not
- * blamed then.
+ * Writes the note of this process. A write must not be lost with the process, so every write is synchronous. On a full
+ * disk runs go unrecorded, which matters only if one of them ends the process: its model gets no fault then.
  */
 export class NoteWriter {
   readonly #options: NoteOptions;
@@ -47,7 +46,7 @@ export class NoteWriter {
     } catch {
       return;
     }
-    // Takes its block now, while there may be one.
+    // Allocates the file's block now, while there may be one.
     this.#write(this.#buffer, LENGTH);
   }
 
@@ -65,7 +64,7 @@ export class NoteWriter {
     if (this.#file !== undefined) closeSync(this.#file);
   }
 
-  /** An empty file where it can't: what stood there before is over in any case. */
+  /** Writes at the start of the file, or empties the file where that fails: the earlier run is over in any case. */
   #write(bytes: Uint8Array, length: number): void {
     if (this.#file === undefined) return;
     try {
@@ -74,20 +73,20 @@ export class NoteWriter {
       try {
         ftruncateSync(this.#file, 0);
       } catch {
-        // Not a file that can be emptied.
+        // The file can't be emptied.
       }
     }
   }
 }
 
-/** Where the process `pid` of a slot keeps its note. The folder is made if it isn't there. */
+/** Path of the note of process `pid` of a slot. The folder is made if it isn't there. */
 export function notePath(folder: string, slot: string, pid: number): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return join(folder, `${slot}.${pid}${SUFFIX}`);
 }
 
 /**
- * The notes of processes of this slot that have ended; whoever has dealt with one removes its file. Empty ones are
+ * Finds the notes of this slot's ended processes; the caller removes each file once it is handled. Empty ones are
  * removed here.
  */
 export function notesLeft(folder: string, slot: string): { readonly note: RunNote; readonly path: string }[] {

@@ -1,15 +1,13 @@
-/** How often the worker looks whether the other thread still is in the same run. */
+/** Interval at which the worker checks whether the other thread still is in the same run. */
 const LOOK_MS = 1_000;
 /**
- * One that is in the same run for so many looks hangs: runs here take milliseconds, and a process that was stopped
- * looks as rarely.
+ * A run that lasts for so many checks hangs: runs here take milliseconds, and a stopped process skips its checks too.
  */
 const LOOKS_MAX = 3;
 
 /**
  * Watches runs on the caller's thread (InlineModels) from the session worker. A run that hangs there keeps that thread
- * from noticing it; ending the process is all that helps, as for any run that hangs, and its supervisor starts it
- * again.
+ * from noticing it. The only remedy, as for any run that hangs, is to end the process; its supervisor starts it again.
  */
 export function watchRuns(runs: Int32Array, end: () => void = abort): { stop(): void } {
   let seen = 0;
@@ -23,5 +21,5 @@ export function watchRuns(runs: Int32Array, end: () => void = abort): { stop(): 
   return { stop: () => clearInterval(timer) };
 }
 
-/** `process.abort` is none of a worker's. */
+/** `process.abort` is not available in a worker. */
 const abort = (): void => void process.kill(process.pid, "SIGABRT");

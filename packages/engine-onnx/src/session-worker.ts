@@ -1,7 +1,7 @@
 /**
  * The session worker: the one thread that onnxruntime runs on, since a run blocks its thread and a worker that is
- * terminated during a run aborts the whole process. Requests are taken in their order, one at a time; the worker ends
- * itself when told to stop.
+ * terminated during a run aborts the whole process. It takes requests in their order, one at a time, and ends itself on
+ * a stop request.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
@@ -23,7 +23,7 @@ const models = new Map<string, LoadedModel | FamilyModel>();
 const note = options.note && new NoteWriter(options.note);
 let watching: { stop(): void } | undefined;
 
-/** What waits; its length is bounded by the engine, which refuses batches beyond its queue's limit. */
+/** Waiting requests; the engine bounds them, as it refuses batches beyond its queue's limit. */
 const requests: WorkerRequest[] = [];
 let busy = true; // until the provider was tried
 port.on("message", (request: WorkerRequest) => {
@@ -86,16 +86,16 @@ async function load({ spec, bytes }: EngineModel & { readonly bytes: Uint8Array 
   try {
     const kind = spec.family === undefined ? LoadedModel : FamilyModel;
     const model = await kind.load({ spec, bytes, settings: options });
-    await unload(spec.name); // only now: the old one goes on serving when the new one can't
+    await unload(spec.name); // only now: the old model goes on serving when the new one can't load
     models.set(spec.name, model);
   } catch (error) {
-    // Anything but a refusal is a mistake of ours, and the engine would go on in a state that nobody foresaw.
+    // Any error but a refusal is a bug of ours, and would leave the engine in an unforeseen state.
     if (error instanceof LoadRefusal) return { kind: "failed", reason: `${spec.name}: ${error.message}` };
     throw error;
   } finally {
     note?.end();
   }
-  // The process's growth, which also counts what others did meanwhile; never less than the weights.
+  // The process's growth, which also counts other allocations meanwhile; never less than the weights.
   return { kind: "loaded", memoryBytes: Math.max(bytes.byteLength, process.memoryUsage.rss() - before) };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Checks made by ourselves, because onnxruntime's errors carry no codes, and some mistakes it takes in silence (inputs
- * too many). Each returns what is wrong, or undefined.
+ * Checks of tensors against specs, because onnxruntime's errors carry no codes, and it ignores some mistakes (such as
+ * extra inputs). Each returns the problem, or undefined.
  */
 import { type EngineBatch, runSizes } from "@tutti/ports/engine";
 import {
@@ -17,7 +17,7 @@ import { ortTypeOf } from "./tensor-types.ts";
 
 type Metadata = readonly ort.InferenceSession.ValueMetadata[];
 
-/** Do the spec and the loaded file speak of the same tensors? */
+/** Checks that spec and file have the same inputs and outputs. */
 export function signatureProblem(spec: ModelSpec, inputs: Metadata, outputs: Metadata): string | undefined {
   const fed = [...fedInputs(spec), ...spec.constants];
   const missing = inputs.find(({ name }) => !fed.some((tensor) => tensor.name === name));
@@ -29,7 +29,7 @@ export function signatureProblem(spec: ModelSpec, inputs: Metadata, outputs: Met
   return outputsProblem(spec, outputs);
 }
 
-/** Does the file give what the spec answers? */
+/** Checks that the file has the outputs of the spec. */
 export function outputsProblem(spec: Pick<ModelSpec, "outputs">, outputs: Metadata): string | undefined {
   for (const tensor of spec.outputs) {
     const problem = valueProblem("output", tensor, outputs);
@@ -58,7 +58,7 @@ function valueProblem(role: string, tensor: TensorSpec, values: Metadata): strin
 }
 
 /**
- * Can this batch run on that model? The ingress has checked each input; this is the last line, for whatever came on
+ * Checks that this batch can run on that model. The ingress has checked each input; this check covers batches that came
  * another way.
  */
 export function batchProblem(spec: ModelSpec, batch: EngineBatch): string | undefined {

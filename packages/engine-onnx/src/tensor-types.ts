@@ -7,9 +7,9 @@ type ArrayOver = new (buffer: ArrayBufferLike, byteOffset: number, length: numbe
 hideHalfArrays();
 
 /**
- * Where the runtime has Float16Array (Node 24), onnxruntime's JavaScript part chooses it for half floats, and its
- * native part, which can't read one, then finds no bytes. It looks once, at the first tensor, so that is made while
- * there is none to find: half floats travel as 16-bit integers, as they do on older Node.
+ * Hides Float16Array while onnxruntime looks for it. Where the runtime has it (Node 24), onnxruntime's JavaScript part
+ * uses it for half floats, and its native part, which can't read one, then finds no bytes. It looks once, at the first
+ * tensor, so that tensor is made here: half floats then travel as 16-bit integers, as on older Node.
  */
 function hideHalfArrays(): void {
   const found = Object.getOwnPropertyDescriptor(globalThis, "Float16Array");
@@ -54,7 +54,8 @@ export function fromOrt(name: string, tensor: ort.Tensor): Tensor {
     throw new Error(`output '${name}' has elements of type ${tensor.type}, which can't be served`);
   const { buffer, byteOffset, byteLength } = tensor.data as unknown as ArrayBufferView;
   const data = new Uint8Array(buffer, byteOffset, byteLength);
-  // Outputs come in buffers of their own; one that didn't could not be handed over without taking its neighbours along.
+  // Outputs have buffers of their own; a view of a shared buffer is copied, since a transfer would take its neighbours
+  // along.
   return { name, type, dims: tensor.dims, data: byteLength === buffer.byteLength ? data : new Uint8Array(data) };
 }
 
@@ -108,7 +109,7 @@ const WRITERS: Readonly<Record<DataType, (view: DataView, index: number, value: 
   FP64: (view, i, value) => view.setFloat64(8 * i, value, true),
 };
 
-/** Rounds towards zero; enough for the made-up inputs and the round constants that it is used for. */
+/** Converts a number to a half float, rounding towards zero; precise enough for made-up inputs and round constants. */
 function toHalf(value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const size = Math.abs(value);

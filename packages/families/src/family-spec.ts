@@ -1,4 +1,4 @@
-/** From models and the way they are cut to one model that the cluster serves, and its one file. */
+/** Turns models and the way they are cut into one model that the cluster serves, and its one file. */
 import type { DesiredModel } from "@tutti/client";
 import { type FamilySplit, joinParts } from "@tutti/onnx-tools";
 import {
@@ -13,18 +13,18 @@ import {
 } from "@tutti/protocol";
 import { type Micros, micros } from "@tutti/units";
 
-/** A model that might be served with others. */
+/** A model that could be served as part of a family. */
 export interface FamilyMember {
   readonly model: DesiredModel;
   readonly bytes: Uint8Array;
 }
 
 /**
- * The models of a family that is served, as they were before but for what it took of them all: the least of their
- * largest batches and patience.
+ * Restores the member models of a served family. Each is as it was before the merge, except that its largest batch and
+ * its patience are the least of all members.
  *
  * @param bytes - the family's file
- * @throws {ModelFileError} that is none
+ * @throws {ModelFileError} a part of `bytes` is no model
  */
 export function membersOf(spec: ModelSpec, bytes: Uint8Array): FamilyMember[] {
   const { variants, prefix } = spec.family!;
@@ -35,14 +35,14 @@ export function membersOf(spec: ModelSpec, bytes: Uint8Array): FamilyMember[] {
   });
 }
 
-/** Of a family, by what it is cut into. */
+/** A family's one file, and where the prefix and each suffix lie in it. */
 export interface FamilyFile {
   readonly bytes: Uint8Array;
   readonly prefix: Pick<PartSpec, "offset" | "bytes">;
   readonly suffixes: readonly Pick<PartSpec, "offset" | "bytes">[];
 }
 
-/** Prefix and suffixes one after the other, each at a multiple of 8. */
+/** Writes the prefix and the suffixes one after the other, each at a multiple of 8. */
 export function familyFile({ prefix, suffixes }: FamilySplit): FamilyFile {
   const places: { offset: number; bytes: number }[] = [];
   let length = 0;
@@ -55,10 +55,10 @@ export function familyFile({ prefix, suffixes }: FamilySplit): FamilyFile {
   return { bytes: file, prefix: places[0]!, suffixes: places.slice(1) };
 }
 
-/** What all members must ask of a request alike, since their rows share batches. */
+/** Spec fields in which all members must agree, since their rows share batches. */
 const SHARED = ["engine", "inputs", "constants", "axes", "made", "buckets", "shares", "priorityFloor"] as const;
 
-/** Why these can't share a batch, whatever they compute; undefined where they can. */
+/** The reason why these models can't share a batch, whatever they compute; undefined if they can. */
 export function mismatchOf(members: readonly FamilyMember[]): string | undefined {
   const [first, ...others] = members;
   if (first === undefined || others.length === 0) return "one model alone shares nothing";
@@ -83,14 +83,14 @@ export interface FamilyParts {
   readonly members: readonly FamilyMember[];
   readonly split: FamilySplit;
   readonly file: FamilyFile;
-  /** Of each value that crosses. */
+  /** Batch axis of each value that crosses the cut, by its name. */
   readonly axes: ReadonlyMap<string, number>;
   readonly sha256: (bytes: Uint8Array) => string;
 }
 
 /**
- * The family as the cluster is asked to serve it. SLO and largest batch are the least of its members: requests have
- * their own deadlines anyway.
+ * The family as the model that the cluster is asked to serve. Its SLO, largest batch and patience are the least of its
+ * members'. A smaller SLO costs nothing, because requests carry their own deadlines.
  */
 export function familySpec({ name, members, split, file, axes, sha256 }: FamilyParts): DesiredModel {
   const models = members.map(({ model }) => model);

@@ -1,8 +1,8 @@
-/** Which of many models might be families: those that take the same and begin alike. */
+/** Finds which of many models could be families: those with the same inputs and the same first nodes. */
 import { nodeHashes } from "@tutti/onnx-tools";
 import { type FamilyMember, mismatchOf } from "./family-spec.ts";
 
-/** Of each model's nodes; less in common is not worth a look. */
+/** Least shared fraction of the larger model's nodes for a family to be likely. */
 const LEAST_SHARED = 0.1;
 
 interface Hashed {
@@ -11,10 +11,13 @@ interface Hashed {
   readonly opsets: string;
 }
 
-/** Groups of two and more, each as likely a family, in the order of their first members; the others are in none. */
+/**
+ * Groups of two or more models, each likely a family, in the order of their first members. Models without a match are
+ * in no group.
+ */
 export function likelyFamilies(members: readonly FamilyMember[]): FamilyMember[][] {
   const groups: Hashed[][] = [];
-  // Only what might have company is read: most models take something that no other does.
+  // Reads only models that could share a batch with another: most take inputs that no other model does.
   const company = members.filter((one) =>
     members.some((other) => other !== one && mismatchOf([one, other]) === undefined),
   );

@@ -4,28 +4,30 @@ import { UNNAMED_AXIS } from "./model-description.ts";
 
 export interface AxisConfig {
   /**
-   * `bucket` (the default): padded up to one of `sizes`, each a queue of its own. `pad`: one queue, padded to the
-   * longest of a batch.
+   * How the axis is served. `bucket` (the default): padded up to one of `sizes`, each with a queue of its own. `pad`:
+   * one queue, padded to the longest row of a batch.
    */
   readonly mode?: "bucket" | "pad";
-  /** Of `bucket`. */
+  /** Mode `bucket`: the sizes to pad to. */
   readonly sizes?: readonly number[];
-  /** What stands behind the data; of `pad` also by input, where they differ. */
+  /** Value that fills the padding. Mode `pad` also accepts one value per input, where they differ. */
   readonly pad_value?: number | Readonly<Record<string, number>>;
-  /** Of `pad`: the longest that is taken. */
+  /** Mode `pad`: the longest length that is accepted. */
   readonly max?: number;
-  /** Of `pad`: a batch's length is a multiple of this, so that few shapes occur. */
+  /** Mode `pad`: a batch's length is a multiple of this, so that few shapes occur. */
   readonly multiple?: number;
-  /** Of `pad`: the length that is measured and warmed up with; by default the longest. */
+  /** Mode `pad`: the length to measure and warm up with; by default `max`. */
   readonly typical?: number;
   /**
-   * Of `pad`: false where padding changes what the model says of the data: rows run together only where they grow to
+   * Mode `pad`: false if padding changes the model's results. Rows then run together only if their lengths round up to
    * the same multiple.
    */
   readonly mixed?: boolean;
-  /** Of `pad`: the input that takes 1 where a row has data and 0 behind it. It is made, not sent. */
+  /**
+   * Mode `pad`: the mask input, 1 where a row has data and 0 in the padding. The executor makes it; nobody sends it.
+   */
   readonly mask?: string;
-  /** Of `pad`: the input that takes each row's length. It is made, not sent. */
+  /** Mode `pad`: the input that receives each row's length. The executor makes it; nobody sends it. */
   readonly lengths?: string;
 }
 export interface CutConfig {
@@ -34,22 +36,22 @@ export interface CutConfig {
   readonly add?: number;
 }
 
-/** The parts of ModelConfig that speak of axes. */
+/** The keys of ModelConfig that concern axes. */
 export interface AxesConfig {
   readonly axes?: Readonly<Record<string, AxisConfig>>;
   /**
-   * How axes of outputs follow axes in mode `pad`: ⌊(length + add) / divide⌋. One that is called like an axis of an
-   * input is as long as that; `none` marks one that follows nothing.
+   * How axes of outputs follow axes in mode `pad`: ⌊(length + add) / divide⌋. An output axis named like an input axis
+   * has that axis's length; `none` marks an axis that follows nothing.
    */
   readonly cut?: Readonly<Record<string, CutConfig | "none">>;
 }
 
-/** Runs that a batch of unlike lengths may come to, when they can't be mixed. */
+/** Most runs that a batch of unlike lengths may be split into when its rows can't be mixed. */
 export const PARTS_MAX = 16;
 
 type Fail = (text: string) => never;
 
-/** Names of inputs that the executor makes: nobody sends them. */
+/** Names of the inputs that the executor makes, which nobody sends. */
 export function madeNames({ axes = {} }: AxesConfig): ReadonlySet<string> {
   const names = Object.values(axes).flatMap(({ mask, lengths }) => [mask, lengths]);
   return new Set(names.filter((name) => name !== undefined));
@@ -138,8 +140,8 @@ export function madeOf(config: AxesConfig, candidates: readonly TensorSpec[], fa
 }
 
 /**
- * Which output axes are cut back. One that nothing is said of would hand out padding in silence, so each must be spoken
- * of.
+ * Determines which output axes are cut back to each request's length. The config must cover every variable output axis:
+ * an uncovered one would silently return padding.
  */
 export function cutsOf(
   config: AxesConfig,

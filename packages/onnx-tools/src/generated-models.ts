@@ -9,7 +9,7 @@ import type { GraphProto, NodeProto, TensorProto } from "onnx-buf";
 import { Prng, assert } from "@tutti/units";
 import { DataType, booleans, floats, graph, modelBytes, node, uniform, value } from "./graph-builder.ts";
 
-/** Of the largest layer that is generated: 2^28 weights are 1 GiB, and protobuf cannot hold 2 GiB. */
+/** Most weights of one generated layer: 2^28 weights are 1 GiB, and protobuf cannot hold 2 GiB. */
 export const WEIGHTS_MAX = 2 ** 28;
 
 export interface MlpOptions {
@@ -132,7 +132,7 @@ export function generateCnn(options: CnnOptions = {}): Uint8Array {
 }
 
 /**
- * y = x + 1: costs microseconds whatever the batch, so what is measured with it is the system around it.
+ * y = x + 1: a run costs microseconds at any batch size, so a measurement shows the cost of the system around it.
  *
  * x f32[batch, width] → y f32[batch, width]
  */
@@ -152,7 +152,7 @@ export interface LoopOptions {
 }
 
 /**
- * Runs as long as it is told to, for tests of faults and deadlines: a run cannot be cancelled, and with 2^62 trips it
+ * Runs for `trips` iterations, for tests of faults and deadlines. A run cannot be cancelled, and with 2^62 trips it
  * does not end.
  *
  * x f32[batch, width], trips i64[] → y f32[batch, width]
@@ -169,8 +169,8 @@ export function generateLoop({ seed = 4, width = 64 }: LoopOptions = {}): Uint8A
 }
 
 /**
- * Hangs on demand: a loop that runs as often as the largest number of the batch says. Random numbers below 1 end at
- * once, 1e18 never does.
+ * Hangs on demand: the largest number of the batch sets the number of iterations. Random numbers below 1 end at once,
+ * 1e18 never does.
  *
  * x f32[batch, width] → y f32[batch, width]
  */
@@ -189,7 +189,7 @@ export function generateEndless({ seed = 5, width = 16 }: LoopOptions = {}): Uin
   });
 }
 
-/** A step that can't be taken out of its loop, and its weights. */
+/** A loop body that can't be hoisted out of its loop, and its weights. */
 function turningLoop(seed: number, width: number): { body: GraphProto; weights: TensorProto } {
   const body = graph({
     name: "step",
@@ -211,10 +211,10 @@ function turningLoop(seed: number, width: number): { body: GraphProto; weights: 
   };
 }
 
-/** Ways in which a model file arrives broken. */
+/** Kinds of damage to a model file. */
 export type Damage = "truncated" | "flipped-bit" | "empty" | "text" | "unknown-operator";
 
-/** A broken copy of a model, for tests; `flipped-bit` still loads, and only a sha256 tells. */
+/** A broken copy of a model, for tests. `flipped-bit` still loads; only its sha256 reveals the damage. */
 export function damaged(bytes: Uint8Array, damage: Damage): Uint8Array {
   switch (damage) {
     case "truncated":

@@ -8,7 +8,7 @@ export interface RgbImage {
   readonly height: number;
 }
 
-/** PaddleOCR's recognition and classification: to −1 … 1, in OpenCV's channel order, which it was trained with. */
+/** PaddleOCR's recognition and classification: to −1 … 1, in OpenCV's channel order, in which they were trained. */
 export const LINE_NORMALISATION = { order: "bgr", mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
 /** PaddleOCR's detection: ImageNet's means and deviations, in OpenCV's channel order. */
 export const DETECTION_NORMALISATION = {
@@ -17,7 +17,7 @@ export const DETECTION_NORMALISATION = {
   std: [0.229, 0.224, 0.225],
 } as const;
 
-/** The size to which a picture is resized before `imageTensor`: pictures are resized by whoever decodes them. */
+/** The size to which a picture is resized before `imageTensor`. The decoder does the resizing. */
 export function resizedTo(
   input: ImageInput,
   image: { readonly width: number; readonly height: number },
@@ -39,7 +39,7 @@ export function resizedTo(
 }
 
 /**
- * Pixels to a tensor: interleaved bytes become planes of normalised floats, or what else `input` says.
+ * Converts pixels to a tensor: planes of normalised floats by default, or the layout and type that `input` says.
  *
  * @returns [1, 3, height, width], or [1, height, width, 3] where `layout` is NHWC; one channel where `order` is grey
  * @throws {TuttiError} INVALID_INPUT when the bytes don't fill the size
@@ -70,14 +70,14 @@ export function imageTensor(image: RgbImage, input: ImageInput): Tensor {
   return { name: input.tensor, type: input.type ?? "FP32", dims, data: new Uint8Array(values.buffer) };
 }
 
-/** What each byte becomes: 256 divisions instead of one a pixel. */
+/** Normalised value of each byte: 256 divisions instead of one a pixel. */
 function byteTable(mean: number, std: number): Float32Array {
   return Float32Array.from({ length: 256 }, (_, byte) => (byte / 255 - mean) / std);
 }
 
 /**
- * Rec. 601, as Pillow's "L" and OpenCV have it, and so those who trained the model; libvips' own grey is made in linear
- * light and is another.
+ * Grey by Rec. 601, as Pillow's "L" and OpenCV compute it, which models are trained with. libvips' own grey is computed
+ * in linear light and differs.
  */
 function luma(rgb: Uint8Array): Uint8Array {
   const grey = new Uint8Array(rgb.length / 3);

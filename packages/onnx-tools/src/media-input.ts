@@ -1,17 +1,19 @@
 /**
- * What comes from a store or a file is read here before anything is decoded by it: whoever may load a model could
- * otherwise have a gateway fill its memory.
+ * Validates a media input from a store or a file before anything is decoded by it. Otherwise anyone who may load a
+ * model could make a gateway fill its memory.
  */
 import { REQUEST_BYTES_MAX } from "@tutti/protocol";
 import type { AudioInput, ImageInput, MediaInput, SoundInput } from "./presentation.ts";
 
 const RESIZES = ["stretch", "crop", "letterbox", "line", "fit"] as const satisfies ImageInput["resize"][];
 const ORDERS = ["rgb", "bgr", "grey"] as const satisfies ImageInput["order"][];
-/** A tensor of a request with only one: what is left for its name and shape. */
+/** Most bytes of the tensor in a request with only one; the rest is for its name and shape. */
 export const TENSOR_BYTES = REQUEST_BYTES_MAX - 1_024;
-/** A page that becomes smaller to lie within has a bound in which not every picture would fit in a request. */
+/**
+ * Most bytes at the declared size. `fit` only bounds a picture's size, so its bound may exceed what fits in a request.
+ */
 const DECLARED_BYTES = 4 * REQUEST_BYTES_MAX;
-/** Twice studio quality. */
+/** Highest sampling rate: twice studio quality. */
 const SAMPLE_RATE_MAX = 384_000;
 
 /**
@@ -28,7 +30,7 @@ export function readMediaInput(value: unknown): MediaInput | undefined {
 export const imageBytes = ({ height, width, order, type }: Pick<ImageInput, "height" | "width" | "order" | "type">) =>
   height * width * (order === "grey" ? 1 : 3) * (type === "UINT8" ? 1 : 4);
 
-/** Samples that fit in a request as f32. */
+/** Most samples that fit in a request as f32. */
 export const SOUND_SAMPLES = TENSOR_BYTES / 4;
 
 type Map = Readonly<Record<string, unknown>>;

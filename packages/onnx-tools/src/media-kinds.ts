@@ -1,4 +1,4 @@
-/** What may be posted as a file. Without what decodes it, which loads libvips. */
+/** Media types that may be posted as a file. This file doesn't import the decoders, which load libvips. */
 import { TuttiError } from "@tutti/protocol";
 import type { MediaInput } from "./presentation.ts";
 
@@ -6,7 +6,7 @@ export type MediaKind = "picture" | "sound";
 
 const KINDS: ReadonlyMap<string, MediaKind> = new Map([
   ["image/jpeg", "picture"],
-  ["image/jpg", "picture"], // no registered name, and what many send
+  ["image/jpg", "picture"], // not a registered name, but many clients send it
   ["image/png", "picture"],
   ["image/webp", "picture"],
   ["audio/wav", "sound"],
@@ -14,13 +14,13 @@ const KINDS: ReadonlyMap<string, MediaKind> = new Map([
   ["audio/wave", "sound"],
   ["audio/vnd.wave", "sound"],
 ]);
-/** As they are registered, for documents. */
+/** Registered names of the accepted media types, for documentation. */
 export const MEDIA_TYPES = ["image/jpeg", "image/png", "image/webp", "audio/wav"] as const;
 
 /**
- * @param contentType - of a body, with or without parameters
+ * @param contentType - Content-Type of a body, with or without parameters
  * @returns undefined for what is neither picture nor sound
- * @throws {TuttiError} INVALID_INPUT for pictures and sounds that are not read, naming those that are
+ * @throws {TuttiError} INVALID_INPUT for kinds of picture and sound that are not read, naming those that are
  */
 export function mediaKindOf(contentType: string | undefined): MediaKind | undefined {
   const type = contentType?.split(";", 1)[0]!.trim().toLowerCase() ?? "";
@@ -31,7 +31,7 @@ export function mediaKindOf(contentType: string | undefined): MediaKind | undefi
 }
 
 /**
- * What the model says it makes of such a file.
+ * The model's declared input for this kind of file.
  *
  * @throws {TuttiError} INVALID_INPUT saying what to put into its configuration
  */

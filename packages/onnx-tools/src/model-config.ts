@@ -1,6 +1,6 @@
 /**
- * `config.yaml` of a model, and what becomes of it: the description of the file says what the model is, the config says
- * how it is to be served, and together they are a ModelSpec.
+ * Reads a model's `config.yaml` and builds its ModelSpec. The description of the file says what the model is; the
+ * config says how it is to be served.
  *
  * The keys are Triton's where Triton has them (`name`, `max_batch_size`, `input`, `output`, `dims`), with one
  * difference: `dims` names the batch axis (`[batch, 3, 48, W]`), since it need not come first (Silero VAD's state is
@@ -37,9 +37,7 @@ import {
 import type { ModelDescription, ValueDescription } from "./model-description.ts";
 import { type PreprocessConfig, checkedMediaInput, preprocessOf } from "./preprocess-config.ts";
 
-/**
- * How a model is to be served: the object that `config.yaml` holds. Everything but the SLO can be left to its default.
- */
+/** How to serve a model: the object that `config.yaml` holds. Every key but the SLO has a default. */
 export interface ModelConfig extends AxesConfig {
   /** By default the name of the folder or file. */
   readonly name?: string;
@@ -48,39 +46,36 @@ export interface ModelConfig extends AxesConfig {
   readonly max_batch_size?: number;
   /** 0 (eager) … 1 (full deferral). */
   readonly patience?: number;
-  /**
-   * Who counts how much under overload: weights by application, `*` for all others. By default an application's usual
-   * rate.
-   */
+  /** Weights of applications under overload, by name; `*` for all others. By default an application's usual rate. */
   readonly shares?: Readonly<Record<string, number>>;
   /** Part of an application's share that its lower priorities keep, 0 … 1 (default 0.1). */
   readonly priority_floor?: number;
   /**
-   * After which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default
-   * reckoned from the model's latency.
+   * Time after which a run counts as hung and its executor is ended: `2s`; a bare number is milliseconds. By default
+   * derived from the model's latency.
    */
   readonly run_deadline?: string | number;
-  /** Of its weights, on an accelerator: `512MB`; a bare number is bytes. By default the size of its file. */
+  /** Memory of the weights on an accelerator: `512MB`; a bare number is bytes. By default the size of the file. */
   readonly memory?: string | number;
   readonly version?: string;
-  /** Names for axes that the file leaves unnamed or names badly. Only what differs from the file need be given. */
+  /** Names for axes that the file leaves unnamed or names badly. Only differences from the file need be given. */
   readonly input?: readonly ValueConfig[];
   readonly output?: readonly ValueConfig[];
-  /** Inputs that are the same for every request, by name: fed by the executor, never sent. */
+  /** Inputs that are the same for every request, by name. The executor feeds them; nobody sends them. */
   readonly constants?: Readonly<Record<string, number | readonly number[]>>;
   /**
    * How a picture or a sound that is posted as a file becomes the input: `{image: {size: [224, 224], mean: […], std:
    * […]}}` or `{audio: {sample_rate: 16000}}`.
    */
   readonly preprocess?: PreprocessConfig;
-  /** What outputs mean to people: `{output: {kind: classes, tensor: probabilities, labels: […]}}`. */
+  /** How to show outputs to people: `{output: {kind: classes, tensor: probabilities, labels: […]}}`. */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }
 export interface ValueConfig {
   readonly name: string;
   readonly dims: readonly (number | string)[];
 }
-/** A ModelSpec but for what the cluster gives it: its number and its file's place in the object bucket. */
+/** A ModelSpec without what the cluster assigns: its number and its file's place in the object bucket. */
 export interface ModelDraft extends Omit<ModelSpec, "number" | "file"> {
   readonly sha256: string;
   readonly bytes: number;
@@ -107,7 +102,7 @@ const KEYS: ReadonlySet<string> = new Set<keyof ModelConfig>([
   "presentation",
 ]);
 
-/** Joins what the file says and what the config says. @throws {TuttiError} INVALID_INPUT naming the key to change */
+/** Combines the file's description with the config. @throws {TuttiError} INVALID_INPUT naming the key to change */
 export function draftModel(config: ModelConfig, description: ModelDescription): ModelDraft {
   const name = checkedName(config.name);
   const fail = (text: string): never => refuse(name, text);
@@ -176,7 +171,7 @@ function presentationFrom(
   return { presentation: { ...presentation, input: preprocessOf(preprocess, tensors, fail) } };
 }
 
-/** The draft with what the cluster adds. */
+/** Adds the number and the file's place, which the cluster assigns, to a draft. */
 export function completeSpec(
   draft: ModelDraft,
   place: { readonly number: number; readonly object: string },
@@ -185,7 +180,7 @@ export function completeSpec(
   return { ...rest, number: place.number, file: { object: place.object, sha256, bytes } };
 }
 
-/** Checks an object that came from a file. @throws {TuttiError} INVALID_INPUT naming the key that is wrong */
+/** Checks a config that was read from a file. @throws {TuttiError} INVALID_INPUT naming the key that is wrong */
 export function parseModelConfig(value: unknown, origin: string): ModelConfig {
   const fail = (text: string): never => {
     throw new TuttiError("TUTTI_INVALID_INPUT", `${origin}: ${text}`, { retryable: false });
@@ -246,7 +241,7 @@ function override(values: readonly ValueConfig[] | undefined, name: string, fail
   return found[0];
 }
 
-/** A name in the config that the file doesn't have is a slip of the pen, and would otherwise do nothing in silence. */
+/** Refuses a name that the file doesn't have: it is a typing error, and would otherwise silently do nothing. */
 function checkNames(config: ModelConfig, description: ModelDescription, fail: Fail): void {
   const inputs = description.inputs.map(({ name }) => name);
   const outputs = description.outputs.map(({ name }) => name);
@@ -317,7 +312,7 @@ function constantsOf(config: ModelConfig, inputs: readonly ValueDescription[], f
   return constants;
 }
 
-/** The shape that `count` values fill; one variable axis takes what the others leave. */
+/** The shape that `count` values fill; one variable axis takes the rest. */
 function constantDims(dims: readonly (number | string)[], count: number): number[] | undefined {
   const fixed = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
   const variable = dims.filter((dim) => typeof dim === "string").length;
@@ -336,7 +331,7 @@ interface Shapes {
 function batchSizeMaxOf(config: ModelConfig, shapes: Shapes, fail: Fail): number {
   const tensors = [...shapes.inputs, ...shapes.outputs];
   const unbatched = tensors.find(({ dims }) => !dims.includes(BATCH_AXIS));
-  // A file whose leading axis is fixed at 1 serves one item a run, however it is asked.
+  // A file whose leading axis is fixed at 1 serves one item a run, whatever the config asks.
   const fixed = shapes.description.inputs.find(
     ({ name, dims }) =>
       dims?.[shapes.inputs.find((input) => input.name === name)?.dims.indexOf(BATCH_AXIS) ?? -1] === 1,
@@ -364,7 +359,7 @@ function sloOf(given: string | number | undefined, fail: Fail): Micros {
   return slo;
 }
 
-/** Less than this is no hang: a scheduler's slice, a page that was not there. */
+/** Least run deadline, µs. A shorter delay is no hang: it can be a scheduler's time slice or a page fault. */
 const RUN_DEADLINE_MIN = 10_000;
 
 function runDeadlineOf(given: string | number, fail: Fail): Micros {

@@ -1,5 +1,5 @@
 /**
- * What an .onnx file says about itself, read without onnxruntime: an ingress or a command line need not load 45 MB of
+ * Reads the description of an .onnx file without onnxruntime. So an ingress or a command line need not load 45 MB of
  * native code to learn a model's inputs.
  *
  * Trap: what onnx-buf decodes are views of the given bytes, so nothing here may be changed in place.
@@ -23,24 +23,24 @@ export interface ValueDescription {
 }
 
 export interface ModelDescription {
-  /** Without the initializers that old files list among the inputs. */
+  /** Inputs without the initializers that old files list among them. */
   readonly inputs: readonly ValueDescription[];
   readonly outputs: readonly ValueDescription[];
   readonly opsets: readonly { readonly domain: string; readonly version: number }[];
   readonly irVersion: number;
   readonly producer: string;
   readonly nodes: number;
-  /** Hex. */
+  /** The file's sha256, in hex. */
   readonly sha256: string;
   readonly bytes: number;
 }
 
-/** An .onnx file cannot hold more: protobuf's own limit. */
+/** Largest .onnx file: protobuf's own limit. */
 export const MODEL_BYTES_MAX = 2 ** 31 - 1;
 
 export type ModelFileFault = "empty" | "not-onnx" | "damaged" | "unsupported";
 
-/** The bytes are no model that can be served; the text says why and what to do. */
+/** The bytes are no model that can be served. The text says why and what to do. */
 export class ModelFileError extends TuttiError {
   readonly fault: ModelFileFault;
 
@@ -82,7 +82,7 @@ const ELEMENT_BYTES: Partial<Record<TensorProto_DataType, number>> = {
   [TensorProto_DataType.DOUBLE]: 8,
 };
 
-/** Files that people hand over in place of a model, by their first bytes. */
+/** File types that people submit in place of a model, by their first bytes. */
 const LOOKALIKES: readonly { readonly start: string; readonly what: string }[] = [
   { start: "version https://git-lfs", what: "a Git LFS pointer: fetch the file itself with `git lfs pull`" },
   {
@@ -97,7 +97,7 @@ const LOOKALIKES: readonly { readonly start: string; readonly what: string }[] =
 ];
 
 /**
- * Reads the head of a model: what it takes, what it gives, and whether the file is whole.
+ * Reads the head of a model: its inputs, its outputs, and whether the file is whole.
  *
  * @throws {ModelFileError} empty, not ONNX, damaged, or using what cannot be served; the text says what to do
  */
@@ -120,7 +120,7 @@ export function describeModel(bytes: Uint8Array): ModelDescription {
   };
 }
 
-/** The sha256 of a file's bytes, in hex: how a model is known everywhere. */
+/** The sha256 of a file's bytes, in hex, by which a model is identified everywhere. */
 export const sha256Of = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
 /** @throws {ModelFileError} as `describeModel` */
@@ -142,7 +142,7 @@ export function decodeModel(bytes: Uint8Array): ModelProto {
   try {
     model = fromBinary(ModelProtoSchema, bytes);
   } catch (cause) {
-    // Field 1, a varint, opens every ONNX file: where it is there, the rest was lost.
+    // Field 1, a varint, opens every ONNX file: if it is there, the file was truncated.
     if (bytes[0] === 0x08) {
       const text = `the model file breaks off or is damaged (${bytes.byteLength} bytes): copy or download it again and compare its sha256`;
       throw new ModelFileError("damaged", text, cause);

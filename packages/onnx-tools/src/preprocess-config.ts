@@ -1,18 +1,18 @@
 /**
- * `preprocess` of a model's config.yaml: how a picture or a sound that is posted as a file becomes the model's input.
- * It is checked against what the model takes when the model is loaded, so that no request has to find out.
+ * `preprocess` of a model's config.yaml: how a posted picture or sound becomes the model's input. It is checked against
+ * the model's inputs when the model is loaded, so that no request fails on it later.
  */
 import { BATCH_AXIS, type TensorSpec } from "@tutti/protocol";
 import { SOUND_SAMPLES, TENSOR_BYTES, imageBytes, readMediaInput } from "./media-input.ts";
 import type { AudioInput, ImageInput, MediaInput, SoundInput } from "./presentation.ts";
 
-/** One of the two. */
+/** Exactly one of the two keys. */
 export interface PreprocessConfig {
   readonly image?: ImageConfig;
   readonly audio?: AudioConfig;
 }
 export interface ImageConfig {
-  /** The model's only input by default. */
+  /** By default the model's only input. */
   readonly input?: string;
   /** Height and width; by default the input's own. */
   readonly size?: readonly [number, number];
@@ -20,11 +20,11 @@ export interface ImageConfig {
   readonly resize?: ImageInput["resize"];
   /** `rgb` by default, `grey` for an input of one channel. */
   readonly channels?: ImageInput["order"];
-  /** By default where the input has an axis of 3, or of 1 for grey. */
+  /** By default derived from where the input has an axis of 3, or of 1 for grey. */
   readonly layout?: "NCHW" | "NHWC";
-  /** Of each channel, of values in 0 … 1; one number for all. 0 by default. */
+  /** Mean of each channel, for values in 0 … 1; one number for all channels. 0 by default. */
   readonly mean?: number | readonly number[];
-  /** Likewise; 1 by default. */
+  /** Standard deviation, likewise; 1 by default. */
   readonly std?: number | readonly number[];
 }
 export interface AudioConfig {
@@ -32,7 +32,7 @@ export interface AudioConfig {
   readonly sample_rate: number;
   /** New samples of a frame, where the model takes sound frame by frame. */
   readonly frame?: number;
-  /** The input for what it remembers from frame to frame, and the output that says it. */
+  /** Recurrent state: the input that takes it, and the output that returns the next one. */
   readonly state?: { readonly input: string; readonly output: string };
 }
 
@@ -50,7 +50,7 @@ const IMAGE_KEYS = [
 ] as const satisfies (keyof ImageConfig)[];
 const AUDIO_KEYS = ["input", "sample_rate", "frame", "state"] as const satisfies (keyof AudioConfig)[];
 
-/** @param fail - takes what is wrong, naming the key */
+/** @param fail - reports what is wrong, naming the key */
 export function preprocessOf(
   config: unknown,
   { inputs, outputs }: { readonly inputs: Inputs; readonly outputs: Inputs },
@@ -69,7 +69,7 @@ export function preprocessOf(
   return kind === "image" ? imageOf(given, inputs, failHere) : audioOf(given, { inputs, outputs }, failHere);
 }
 
-/** What stands in the cluster's own form. @param fail - as above */
+/** Checks an input that is given in the cluster's own form. @param fail - as above */
 export function checkedMediaInput(given: unknown, fail: Fail): void {
   if (given !== undefined && readMediaInput(given) === undefined)
     fail("presentation.input can't be understood: write preprocess: {image: {…}} or {audio: {…}} instead");
@@ -97,7 +97,7 @@ function imageOf(given: Record<string, unknown>, inputs: Inputs, fail: Fail): Im
     ...(type === "UINT8" && { type }),
   };
   if (made.std.includes(0)) fail(".std: numbers other than 0");
-  // What `fit` makes of a picture is judged when there is one.
+  // With `fit`, the size depends on each picture and is checked when one comes.
   if (imageBytes(made) > TENSOR_BYTES && resize !== "fit")
     fail(`.size: ${height} × ${width} takes ${imageBytes(made)} bytes, and a request has at most ${TENSOR_BYTES}`);
   return checked(made, fail);
@@ -142,7 +142,7 @@ function sizeOf(
     return fail(
       `.size: ${given === undefined ? `'${name}' has no size of its own; give one, ` : ""}[height, width] in pixels is expected`,
     );
-  // What keeps proportions changes a side, which an axis of one size can't be.
+  // Resizing that keeps proportions changes a side, so that side's axis can't be fixed.
   const variable = resize === "line" ? [false, true] : resize === "fit" ? [true, true] : [false, false];
   own.forEach((side, i) => {
     if (typeof side === "number" && (side !== size[i] || variable[i] === true))

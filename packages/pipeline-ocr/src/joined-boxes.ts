@@ -1,10 +1,10 @@
 /**
- * Boxes that the detector cut in the middle of a line overlap once they are grown: they are put together again, or
- * letters would be read twice.
+ * Joins boxes that the detector cut in the middle of a line. Such boxes overlap once they are grown, and letters would
+ * be read twice.
  */
 import { type Point, type Rectangle, cornersOf } from "./rectangle.ts";
 
-/** Of the lower of the two. */
+/** Largest offset across the line, as a fraction of the lower box's height. */
 const OFFSET_MAX = 0.3;
 const HEIGHT_RATIO_MAX = 1.5;
 const ANGLE_MAX = (10 * Math.PI) / 180;
@@ -28,14 +28,14 @@ export function joined(rectangles: readonly Rectangle[]): Rectangle[] {
 function overlapInLine(a: Rectangle, b: Rectangle): boolean {
   const lean = Math.abs(Math.atan2(Math.sin(a.angle - b.angle), Math.cos(a.angle - b.angle)));
   const [low, high] = [Math.min(a.height, b.height), Math.max(a.height, b.height)];
-  // A short box's angle says little; its place across the line says enough.
+  // A short box's angle says little; its offset across the line decides.
   if (lean > ANGLE_MAX || high > HEIGHT_RATIO_MAX * low) return false;
   const wide = a.width >= b.width ? a : b;
   const { along, across } = offset(wide, a === wide ? b.centre : a.centre);
   return Math.abs(across) <= OFFSET_MAX * low && Math.abs(along) < (a.width + b.width) / 2;
 }
 
-/** Both, at the angle of the wider. */
+/** The rectangle around both, at the angle of the wider one. */
 function around(a: Rectangle, b: Rectangle): Rectangle {
   const wide = a.width >= b.width ? a : b;
   const offsets = [...cornersOf(a), ...cornersOf(b)].map((corner) => offset(wide, corner));

@@ -1,20 +1,20 @@
-/** Cutting a line of text out of a picture, at whatever angle it lies. */
+/** Cuts a line of text out of a picture, at any angle. */
 import type { RgbImage } from "@tutti/onnx-tools";
 import { type Rectangle, cornersOf } from "./rectangle.ts";
 
-/** What the recogniser and the classifier take. */
+/** Height of the input of the recogniser and the classifier, px. */
 export const LINE_HEIGHT = 48;
-/** A longer line than this many heights is a misreading of something that is no text; it is squeezed. */
+/** Largest width of a line, in heights. A longer one is a misreading of something that is no text; it is squeezed. */
 const ASPECT_MAX = 60;
 
-/** Width of a line at the height of 48, its proportions kept. */
+/** Width of a line scaled to a height of 48, its proportions kept. */
 export const lineWidth = ({ width, height }: Rectangle): number =>
   Math.max(1, Math.round(LINE_HEIGHT * Math.min(ASPECT_MAX, width / Math.max(height, 1e-6))));
 
 /**
- * The part of the picture under the rectangle, its text running to the right: bilinear, with several samples a pixel
- * where the picture is made smaller, so that thin strokes don't fall between them. Beyond the picture's edge its
- * outermost pixels go on.
+ * Cuts out the part of the picture under the rectangle, with its text running to the right. Sampling is bilinear, with
+ * several samples a pixel where the picture is made smaller, so that thin strokes don't fall between them. Beyond the
+ * picture's edge, its outermost pixels are repeated.
  */
 export function cropLine(
   image: RgbImage,
@@ -48,7 +48,7 @@ export function cropLine(
 const TAPS_MAX = 4;
 const tapsFor = (scale: number): number => Math.min(TAPS_MAX, Math.max(1, Math.ceil(scale - 0.25)));
 
-/** Runs for every sample of every line: without arrays of its own. */
+/** Adds one bilinear sample to `sum`. It runs for every sample of every line, so it allocates nothing. */
 function addSample({ rgb, width, height }: RgbImage, x: number, y: number, sum: Float64Array): void {
   const left = Math.floor(x - 0.5);
   const top = Math.floor(y - 0.5);

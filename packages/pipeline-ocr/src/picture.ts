@@ -1,24 +1,24 @@
-/** From a file's bytes to pixels, bounded before anything is decoded. */
+/** Decodes a file's bytes to pixels; sizes are bounded before anything is decoded. */
 import { type ImageInput, type RgbImage, imageTensor } from "@tutti/onnx-tools";
 import { pixelsOf, withPicture } from "@tutti/onnx-tools/media";
 import { TuttiError } from "@tutti/protocol";
 import type { StepTensor } from "@tutti/ports/steps";
 import sharp from "sharp";
 
-/** A file of more is no picture of text; an ingress takes no more either (REQUEST_BYTES_MAX). */
+/** Largest file. A larger one is no picture of text, and an ingress takes no more either (REQUEST_BYTES_MAX). */
 export const PICTURE_BYTES_MAX = 4_194_304;
 /**
- * Lines are cut out of the picture at this size at most: text that is unreadable here has nothing to say at its full
- * size.
+ * Longest side of the picture from which lines are cut. Text that is unreadable at this size is unreadable at full size
+ * too.
  */
 const KEPT_SIDE_MAX = 2_048;
-/** Of the detector's input, so that it fits in one request as f32 and in its largest bucket. */
+/** Most pixels of the detector's input, so that it fits in one request as f32 and in its largest bucket. */
 const DETECTOR_PIXELS_MAX = 341_000;
 
 export interface Picture {
-  /** At most KEPT_SIDE_MAX a side. */
+  /** The pixels, at most KEPT_SIDE_MAX a side. */
   readonly image: RgbImage;
-  /** Of the file, upright. */
+  /** Size of the picture in the file, upright. */
   readonly width: number;
   readonly height: number;
 }
@@ -43,8 +43,8 @@ export async function decodePicture(bytes: Uint8Array): Promise<Picture> {
 }
 
 /**
- * The size in which the detector sees a picture: never larger, both sides multiples of 32 (its network halves them five
- * times and adds the halves up again).
+ * The size of the picture for the detector. It is never larger than the original, and both sides are multiples of 32:
+ * its network halves them five times and adds the halves up again.
  *
  * @param sideMax - a multiple of 32
  */

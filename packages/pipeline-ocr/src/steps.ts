@@ -1,6 +1,6 @@
 /**
- * The steps of `ocr.yaml`: before each of its three models, and after the last. Each is a function of what it is given:
- * whatever a later one needs is handed on in `keep`.
+ * The steps of `ocr.yaml`: one before each of its three models, and one after the last. Each step depends only on its
+ * arguments, and passes what later steps need in `keep`.
  */
 import { readFileSync } from "node:fs";
 import {
@@ -24,27 +24,27 @@ import { type Rectangle, cornersOf, halfTurned, scaled } from "./rectangle.ts";
 import { PADDLE_RULES, textBoxes } from "./text-boxes.ts";
 import { type TextLine, textOutputs } from "./text-lines.ts";
 
-/** The largest bucket of the demo model `ocr-det`, of either side. */
+/** Longest side of the largest bucket of the demo model `ocr-det`. */
 const DETECTOR_SIDE_MAX = 640;
-/** The widest bucket of the demo model `ocr-rec`. */
+/** Width of the widest bucket of the demo model `ocr-rec`. */
 const PIECE_WIDTH_MAX = 320;
 const CLASSIFIER_WIDTH = 192;
-/** Pieces beyond are not read: the fan-out of one picture has to end somewhere. */
+/** Most pieces that are read of one picture; it bounds the fan-out. */
 const PIECES_MAX = 128;
-/** Of one line, so that long ones don't cost more than they tell. */
+/** Most windows of one line, so that a long line doesn't cost more than its windows tell. */
 const WINDOWS_MAX = 3;
 /**
- * Mean over a line's windows. PaddleOCR asks for 0.9 of one look at the line squeezed into 192 columns: see the README
- * for what either gets wrong.
+ * Least mean over a line's windows for the line to be upside down. PaddleOCR asks for 0.9 of one look at the line
+ * squeezed into 192 columns; the README says what either gets wrong.
  */
 const UPSIDE_DOWN_MIN = 0.5;
-/** PaddleOCR's: what is read with less confidence is no text. */
+/** PaddleOCR's limit: text that is read with less confidence is dropped. */
 const CONFIDENCE_MIN = 0.5;
 
 const image = (parts: Pick<ImageInput, "order" | "mean" | "std">): ImageInput => ({
   kind: "image",
   tensor: "x",
-  resize: "stretch", // is not used: the steps resize themselves
+  resize: "stretch", // not used: the steps resize by themselves
   height: 0,
   width: 0,
   ...parts,
@@ -54,27 +54,27 @@ const LINE_INPUT = image(LINE_NORMALISATION);
 
 export interface KeptPicture {
   readonly image: RgbImage;
-  /** Of the file, upright. */
+  /** Size of the picture in the file, upright. */
   readonly width: number;
   readonly height: number;
-  /** As the detector saw it. */
+  /** Size of the picture for the detector. */
   readonly seen: { readonly width: number; readonly height: number };
 }
 export interface KeptLines {
-  /** In the kept image's pixels. */
+  /** Rectangles of the lines, in the kept image's pixels. */
   readonly rectangles: readonly Rectangle[];
-  /** How many requests each has. */
+  /** Number of classifier requests of each rectangle. */
   readonly windows: readonly number[];
 }
 interface KeptLine {
-  /** In the file's pixels. */
+  /** Rectangle of the line, in the file's pixels. */
   readonly rectangle: Rectangle;
-  /** Columns of the line at the recogniser's height: a request each. */
+  /** Columns of the line at the recogniser's height; each piece is one request. */
   readonly pieces: readonly Span[];
   readonly gaps: readonly Span[];
 }
 export interface KeptPieces {
-  /** In reading order: all requests in order. */
+  /** Lines in reading order; the requests are in the same order. */
   readonly lines: readonly KeptLine[];
 }
 
@@ -105,7 +105,7 @@ export function toClassifierInput({ stages, kept }: StepInput): StepResult<KeptL
   const { image, seen } = kept["detect"] as KeptPicture;
   const map = floats(only(stages, "detect"), [1, 1, -1, -1]);
   const stride = map.dims[3] as number;
-  // A batch's padding lies to the right and below: the map is as large as the bucket.
+  // A batch's padding lies to the right and below, so the map is as large as the bucket.
   const boxes = textBoxes({ values: map.data, width: seen.width, height: seen.height, stride }, PADDLE_RULES);
   const scale = { x: image.width / seen.width, y: image.height / seen.height };
   const rectangles = joined(boxes.map(({ rectangle }) => rectangle)).map((rectangle) => scaled(rectangle, scale));
@@ -119,14 +119,14 @@ export function toClassifierInput({ stages, kept }: StepInput): StepResult<KeptL
   return { requests: requests.flat(), keep: { rectangles, windows: requests.map(({ length }) => length) } };
 }
 
-/** Where windows of the classifier's width begin: at a line's begin, at its end and between. */
+/** Left edges of the classifier's windows: at the line's start, at its end, and between. */
 export function windowsOf(width: number): number[] {
   const count = Math.min(WINDOWS_MAX, Math.max(1, Math.floor(width / CLASSIFIER_WIDTH)));
   if (count === 1) return [0];
   return Array.from({ length: count }, (_, i) => Math.round((i * (width - CLASSIFIER_WIDTH)) / (count - 1)));
 }
 
-/** @returns a request `x` f32[1, 3, 48, w] for each line, or piece of a long one, w ≤ 320 */
+/** @returns a request `x` f32[1, 3, 48, w] for each line, or for each piece of a long one, w ≤ 320 */
 export function toRecogniserInput({ stages, kept }: StepInput): StepResult<KeptPieces> {
   const { image, width, height } = kept["detect"] as KeptPicture;
   const { rectangles, windows } = kept["classify"] as KeptLines;
@@ -153,7 +153,7 @@ export function toRecogniserInput({ stages, kept }: StepInput): StepResult<KeptP
   return { requests, keep: { lines } };
 }
 
-/** @returns what `text-lines.ts` says */
+/** @returns the tensors that `text-lines.ts` describes */
 export function toText({ stages, kept }: StepInput): Tensors {
   const { lines = [] } = (kept["recognise"] ?? {}) as Partial<KeptPieces>;
   const outputs = stages["recognise"] ?? [];
@@ -169,7 +169,7 @@ export function toText({ stages, kept }: StepInput): Tensors {
   return textOutputs(found);
 }
 
-/** The recogniser has a step for every 8 columns. */
+/** Columns per output step of the recogniser. */
 const STEP_COLUMNS = 8;
 let keys: readonly string[] | undefined;
 
@@ -179,7 +179,7 @@ function readPiece(outputs: Tensors | undefined, from: number): Character[] {
   return readCharacters(data, keys).map((character) => ({ ...character, at: from + character.at * STEP_COLUMNS }));
 }
 
-/** Zeros to the right, as PaddleOCR pads. */
+/** Pads with zeros to the right, as PaddleOCR does. */
 function padded(line: RgbImage, width: number): StepTensor {
   const { data, dims } = pictureTensor(line, LINE_INPUT);
   if (line.width === width) return { type: "FP32", dims, data };
@@ -194,7 +194,8 @@ function only(stages: StepInput["stages"], name: string): Tensors | undefined {
 }
 
 /**
- * The one output of a model of ours: whoever serves another model under the name hears so, instead of reading noise.
+ * The one output of an OCR model, with its shape checked. So a different model served under the name is an error, and
+ * its output is not read as noise.
  */
 function floats(outputs: Tensors | undefined, dims: readonly number[]): Floats {
   const [output] = Object.values(outputs ?? {});

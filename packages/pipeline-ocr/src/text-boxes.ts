@@ -1,4 +1,7 @@
-/** From the detector's map to the rectangles that hold text: DB's post-processing as PaddleOCR sets it for PP-OCRv4. */
+/**
+ * Finds the rectangles that hold text in the detector's map: DB's post-processing, with PaddleOCR's settings for
+ * PP-OCRv4.
+ */
 import {
   type Point,
   type Rectangle,
@@ -10,8 +13,8 @@ import {
 } from "./rectangle.ts";
 
 /**
- * How likely each pixel belongs to the middle of a line of text, row by row. Rows may be longer than `width`: a batch's
- * padding lies to the right and below.
+ * Probability of each pixel to belong to the middle of a line of text, row by row. Rows may be longer than `width`: a
+ * batch's padding lies to the right and below.
  */
 export interface HeatMap {
   readonly values: Float32Array;
@@ -22,25 +25,25 @@ export interface HeatMap {
 
 export interface TextBox {
   readonly rectangle: Rectangle;
-  /** Mean of the map within the box, before it is grown. */
+  /** Mean of the map within the box, before the box is grown. */
   readonly score: number;
 }
 
 export interface BoxRules {
-  /** Of a pixel. */
+  /** A pixel above this probability is text. */
   readonly threshold: number;
-  /** Of a box. */
+  /** Least score of a box. */
   readonly scoreMin: number;
   readonly unclipRatio: number;
-  /** Pixels of the map; a shorter side before it is grown is noise. */
+  /** Least side of a box before it is grown, in pixels of the map; a shorter one is noise. */
   readonly sideMin: number;
-  /** The best-scored are kept. */
+  /** Most boxes; those with the best scores are kept. */
   readonly boxesMax: number;
 }
 
 export const PADDLE_RULES: BoxRules = { threshold: 0.3, scoreMin: 0.6, unclipRatio: 1.5, sideMin: 3, boxesMax: 64 };
 
-/** Boxes in no particular order. */
+/** Finds the boxes that the rules accept, in no particular order. */
 export function textBoxes(map: HeatMap, rules: BoxRules = PADDLE_RULES): TextBox[] {
   const boxes: TextBox[] = [];
   for (const points of outlines(map, rules.threshold)) {
@@ -55,8 +58,8 @@ export function textBoxes(map: HeatMap, rules: BoxRules = PADDLE_RULES): TextBox
 }
 
 /**
- * The corners of each connected region (neighbours also over corners): of every row its first and last pixel, which is
- * all that a hull needs. One pass with a stack of its own, each pixel visited once.
+ * Outline points of each connected region (neighbours also over corners). They are the first and last pixel of every
+ * row, which is all that a hull needs. It is one pass with its own stack, which visits each pixel once.
  */
 export function outlines({ values, width, height, stride }: HeatMap, threshold: number): Point[][] {
   const seen = new Uint8Array(width * height);
@@ -92,7 +95,7 @@ const pixelCorners = (y: number, first: number, last: number): Point[] => [
   { x: last + 1, y: y + 1 },
 ];
 
-/** Over pixels whose centres lie in the rectangle. */
+/** Mean of the map over the pixels whose centres lie in the rectangle. */
 function meanWithin({ values, width, height, stride }: HeatMap, rectangle: Rectangle): number {
   const corners = cornersOf(rectangle);
   const [left, right] = rangeOf(

@@ -1,5 +1,6 @@
 /**
- * What was read, as tensors and back. Tensors hold no strings here, so the text travels as bytes:
+ * Converts the lines of text that were read to tensors and back. Tensors hold no strings here, so text travels as
+ * bytes:
  *
  *   text        UINT8 [bytes]      UTF-8, one line of text a line, in reading order
  *   confidence  FP32 [lines]       mean probability of the line's characters

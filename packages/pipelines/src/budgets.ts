@@ -1,41 +1,39 @@
 /**
- * By when each stage of a pipeline has to have ended, so that the whole keeps its SLO (docs/algorithms.md, C5; Nexus
- * §6.2). A stage that ends early leaves what it saved to the next: deadlines count from the arrival, not from the end
- * of the stage before.
+ * Deadline of each stage of a pipeline, so that the whole keeps its SLO (docs/algorithms.md, C5; Nexus §6.2). Deadlines
+ * count from the arrival, not from the end of the stage before, so a stage that ends early leaves the time that it
+ * saved to the next.
  */
 import { type BatchLatency, type Query, type RoomySplit, evenBudgets, splitWithRoom } from "@tutti/planning/split";
 import { type PipelineSpec, edgesOf } from "./pipeline-spec.ts";
 
-/** What was measured of a stage. */
+/** Measured load of a stage. */
 export interface StageLoad {
-  /** Its model's; undefined: not profiled yet. */
+  /** Latency profile of the stage's model; undefined: not profiled yet. */
   readonly latency: BatchLatency | undefined;
-  /** Mean of its requests for each instance of the pipeline: the product of the fan-outs on the way. */
+  /** Mean number of its requests for each instance of the pipeline: the product of the fan-outs on the way. */
   readonly requests: number;
-  /** What its `before` takes, in ms. */
+  /** Time that the stage's `before` function takes, in ms. */
   readonly stepMs: number;
 }
 
 export interface Budgets {
-  /** How they came about: `even` also where a profile is missing or no split keeps the SLO. */
+  /** Origin of the budgets: `even` also where a profile is missing or no split keeps the SLO. */
   readonly split: "planned" | "even";
-  /** When a stage has to have ended, by its name: a share of the SLO from the arrival, 0 … 1. */
+  /** Deadline of each stage, by its name: a share of the SLO from the arrival, 0 … 1. */
   readonly ends: ReadonlyMap<string, number>;
-  /** What a stage's model has, in ms. */
+  /** Time budget of each stage's model, by the stage's name, in ms. */
   readonly budgetMs: ReadonlyMap<string, number>;
 }
 
-/**
- * Functions are given half of an SLO at most: measured on a bad second, they would otherwise leave the models nothing.
- */
+/** Functions get half of an SLO at most. Measured in a slow second, they would otherwise leave the models no time. */
 const STEPS_SHARE_MOST = 0.5;
 /**
- * Splits this much above the fewest executors count as good as the best, and of them the one that leaves stages most
- * room for one another's batches is taken: C5's model of the cost is not that exact, nor are profiles. Flat profiles
- * lose up to 5 % without it, steep ones nothing with it (docs/results/pipelines).
+ * Splits this much above the fewest executors count as good as the best. Of them the planner takes the one that leaves
+ * stages most room for one another's batches: neither C5's model of the cost nor profiles are exact to 2 %. Without it
+ * flat profiles lose up to 5 %; steep ones gain nothing from it (docs/results/pipelines).
  */
 const TOLERANCE = 0.02;
-/** A stage that a filter has kept empty so far is not free. */
+/** Least request rate of a stage: one that a filter has kept empty so far still costs something. */
 const REQUESTS_MIN = 1e-3;
 
 export function planBudgets(
@@ -54,7 +52,7 @@ export function planBudgets(
   const endOf = (name: string): number => {
     const known = ends.get(name);
     if (known !== undefined) return known;
-    // Whatever its followers don't need is its own.
+    // A stage gets all the time that its followers do not need.
     const latest = next.get(name)!.map((one) => endOf(one) - budgetMs.get(one)! - stepOf(one));
     const end = Math.min(sloMs - measured.finishMs * scale, ...latest);
     ends.set(name, end);
@@ -72,14 +70,14 @@ function divide(
     stages: spec.stages.map(({ name }) => ({
       name,
       latency: loads.get(name)?.latency ?? { batchSizes: [], latency: () => Infinity },
-      // Of one instance: the split that is best doesn't change with how many there are.
+      // The rate of one instance: the best split does not depend on the number of instances.
       rate: Math.max(REQUESTS_MIN, loads.get(name)?.requests ?? 1),
     })),
     edges: edgesOf(spec),
     bound,
   };
   if (spec.split === "even") return { split: "even", budgetMs: evenBudgets(query) };
-  // Room for two batches where there is any, as packing wants it; else for one.
+  // Prefer room for two batches, as in packing; otherwise room for one.
   for (const fits of [2, 1]) {
     const planned = splitWithRoom(query, { fits, tolerance: TOLERANCE });
     if (planned !== undefined) return { split: "planned", budgetMs: spread(spec, planned, query, fits) };
@@ -88,10 +86,10 @@ function divide(
 }
 
 /**
- * The split gives each stage the least that its batch size takes and the rest to the last one: with an SLO of seconds
- * and models of milliseconds, an early stage would be refused for a hiccup while the last has all the time in the
- * world. So what batches and room leave over is shared as they share the rest. The batch sizes stay, and with them the
- * cost.
+ * Spreads the slack of a split over all stages. The split gives each stage the least that its batch size takes and the
+ * rest to the last one. With an SLO of seconds and models of milliseconds, a short delay would then refuse requests of
+ * an early stage while the last one has time to spare. So the time left over is shared in the proportions of batches
+ * and room. The batch sizes stay the same, and with them the cost.
  */
 function spread(
   spec: Pick<PipelineSpec, "stages">,
@@ -106,7 +104,7 @@ function spread(
   return new Map([...needs].map(([name, need]) => [name, need * factor]));
 }
 
-/** Of the path on which the most comes together. */
+/** Largest sum of `valueOf` along any path of the graph. */
 function longestPath({ stages }: Pick<PipelineSpec, "stages">, valueOf: (stage: string) => number): number {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));
   const until = new Map<string, number>();

@@ -24,11 +24,11 @@ export interface InstanceEffects {
   /** Run the stage's function. */
   prepare(stage: StageSpec): void;
   send(stage: StageSpec, index: number, request: Uint8Array): void;
-  /** Not wanted any more: it was sent and not answered, or was never sent. */
+  /** Cancels a request that is no longer wanted: it was sent and not answered, or was never sent. */
   withdraw(stage: StageSpec, index: number): void;
   /** Run the pipeline's last function. */
   finish(): void;
-  /** The end (P1). */
+  /** The instance ended with an answer (P1). */
   answer(message: Uint8Array): void;
   refuse(error: TuttiError): void;
 }
@@ -55,7 +55,7 @@ export class Instance<Kept extends { readonly bytes: number }> {
   #hasEnded = false;
   #isFinishing = false;
   #requests = 0;
-  /** Of outputs and of what functions kept. */
+  /** Bytes of outputs, and of the values that functions kept. */
   bytes = 0;
 
   constructor(spec: PipelineSpec, out: InstanceEffects, limits: InstanceLimits = {}) {
@@ -71,7 +71,7 @@ export class Instance<Kept extends { readonly bytes: number }> {
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
-  /** Stages that are under way, for texts: `recognise`; `finish` at the end. */
+  /** Stages in progress, for messages: `recognise`; `finish` at the end. */
   get underway(): string {
     if (this.#isFinishing) return "finish";
     const names = [...this.#courses.values()].filter(({ state }) => state === "preparing" || state === "running");
@@ -83,8 +83,8 @@ export class Instance<Kept extends { readonly bytes: number }> {
   }
 
   /**
-   * What a stage's function gets, or the last one (undefined): outputs and keepsakes of the stages before it, and of no
-   * other, so that it doesn't matter who was faster.
+   * Input of a stage's function, or of the last function (undefined). It holds outputs and kept values of the stages
+   * before it, and of no others, so that it doesn't depend on which stage was faster.
    */
   known(stage?: string): {
     readonly stages: Record<string, readonly Uint8Array[]>;
@@ -134,7 +134,9 @@ export class Instance<Kept extends { readonly bytes: number }> {
     if (course.open === 0) this.#done(course);
   }
 
-  /** Its function, or one of its requests: the whole is refused, and the text says where. */
+  /**
+   * A stage's function or one of its requests failed: refuses the whole instance, with the stage's name in the message.
+   */
   stageFailed(name: string, error: TuttiError): void {
     if (this.#hasEnded) return;
     const { code, message, retryable, retryAfterMs } = error;
@@ -148,7 +150,7 @@ export class Instance<Kept extends { readonly bytes: number }> {
     this.#out.answer(message);
   }
 
-  /** From outside: cancelled, out of time. */
+  /** Ends the instance from outside: cancelled, or out of time. */
   end(error: TuttiError): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

@@ -1,21 +1,24 @@
 import { structureOf } from "@tutti/planning/split";
 import type { Micros } from "@tutti/units";
 
-/** A stage more is a mistake in the declaration. */
+/** Most stages of a pipeline; more are taken for a mistake in the declaration. */
 export const PIPELINE_STAGES_MAX = 32;
-/** Requests of one instance over all of its stages; beyond, TOO_LARGE naming the stage. */
+/** Most requests of one instance over all of its stages; beyond, TOO_LARGE naming the stage. */
 export const PIPELINE_REQUESTS_MAX = 1_024;
-/** Bytes of one instance between its stages: outputs, and what functions keep; beyond, TOO_LARGE naming the stage. */
+/**
+ * Most bytes of one instance between its stages: outputs, and values that functions keep; beyond, TOO_LARGE naming the
+ * stage.
+ */
 export const PIPELINE_BYTES_MAX = 268_435_456;
-/** Instances under way in one ingress; beyond, OVERLOADED. */
+/** Most instances in progress in one ingress; beyond, OVERLOADED. */
 export const PIPELINE_INSTANCES_MAX = 10_000;
 
 export interface StageSpec {
   readonly name: string;
   readonly model: string;
-  /** Stages whose answers it waits for; the root has none. */
+  /** Stages whose answers this stage waits for; the root has none. */
   readonly after: readonly string[];
-  /** `./module.ts#name`: makes its requests. */
+  /** `./module.ts#name`: the function that makes the stage's requests. */
   readonly before: string;
 }
 
@@ -23,12 +26,12 @@ export interface StageSpec {
 export interface PipelineSpec {
   readonly name: string;
   readonly version: string;
-  /** For the whole, from arrival to answer. */
+  /** SLO of the whole pipeline, from arrival to answer. */
   readonly slo: Micros;
   /** How the SLO is divided: by docs/algorithms.md, C5, or in equal parts. */
   readonly split: "planned" | "even";
   readonly stages: readonly StageSpec[];
-  /** `./module.ts#name`: makes the answer. */
+  /** `./module.ts#name`: the function that makes the answer. */
   readonly finish: string;
 }
 
@@ -37,7 +40,7 @@ type Graph = Pick<PipelineSpec, "stages">;
 export const edgesOf = ({ stages }: Graph): (readonly [from: string, to: string])[] =>
   stages.flatMap(({ name, after }) => after.map((from) => [from, name] as const));
 
-/** @throws {QueryShapeError} for a graph that no SLO can be divided over */
+/** @throws {QueryShapeError} for a graph over which an SLO can't be divided */
 export function checkGraph(graph: Graph): void {
   const none = { batchSizes: [], latency: () => Infinity };
   structureOf({
@@ -46,7 +49,7 @@ export function checkGraph(graph: Graph): void {
   });
 }
 
-/** Of each stage: all that end before it begins. */
+/** For each stage, all stages that end before it begins. */
 export function ancestorsOf({ stages }: Graph): ReadonlyMap<string, ReadonlySet<string>> {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));
   const known = new Map<string, Set<string>>();

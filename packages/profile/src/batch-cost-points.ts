@@ -2,15 +2,15 @@ import { type BatchCosts, type BatchSample, fitBatchCosts, paperForm } from "@tu
 import type { BatchCostPoint } from "@tutti/protocol";
 
 /**
- * Batches of one size from which its line is fitted, at least; and batches of all sizes for the form that serves the
- * others.
+ * Fewest batches of one size that its own line is fitted to. Also the fewest batches of all sizes that the paper's form
+ * is fitted to, which serves the other sizes.
  */
 const FITTED_FROM = 8;
 
 /**
- * What batches take of what their longest member takes alone (docs/algorithms.md, B3): fitted where enough batches are
- * known, c0 + c1·k·l fitted to all of them for other sizes. Before that the latency table is all there is: it tells how
- * many times longer a batch takes than one request.
+ * Batch costs over the time that the longest member takes alone (docs/algorithms.md, B3). Sizes with enough batches
+ * have their own line; the others have c0 + c1·k·l, fitted to all batches. Until there are enough batches, the latency
+ * table says how many times longer a batch takes than one request.
  *
  * @param table - l(b), in µs
  */
@@ -28,7 +28,7 @@ export function batchCostPoints(
     if (batchSize === 1) return { batchSize, fixed: 0, slope: 1 };
     const isFitted = (bySize.get(batchSize)?.length ?? 0) >= FITTED_FROM;
     const line = (isFitted ? fitted : general)?.(batchSize);
-    // A line that falls is noise.
+    // A falling line is noise.
     if (line !== undefined && line.slope > 0) return { batchSize, ...line };
     // No batch takes longer than its members one after the other.
     return { batchSize, fixed: 0, slope: Math.min(batchSize, Math.max(1, table(batchSize) / table(1))) };
@@ -36,8 +36,8 @@ export function batchCostPoints(
 }
 
 /**
- * Between sizes that are told along a line, outside of them as the nearest one says; a batch of one takes what its
- * request takes.
+ * Interpolates batch costs. They are linear between the sizes of `points`, and outside of them those of the nearest
+ * size; a batch of one takes as long as its request.
  */
 export function costsOf(points: readonly BatchCostPoint[]): BatchCosts {
   const known = points.some(({ batchSize }) => batchSize === 1)

@@ -1,12 +1,12 @@
 /**
- * What a profile can carry: bounds on batch size and rate, the target batch, executors needed, advice on scaling.
- * docs/algorithms.md, A7 and A8. Rates are requests per µs; `perSecond` is for people.
+ * Capacity of a profile: bounds on batch size and rate, the target batch, executors needed, advice on scaling.
+ * docs/algorithms.md, A7 and A8. Rates are requests per µs; `perSecond` is for display.
  */
 import { assert, type Micros } from "@tutti/units";
 import type { LatencyTable } from "./latency-table.ts";
 import { ceilE, floorE } from "./rounding.ts";
 
-/** Requests per second of a rate in requests per µs. */
+/** Converts a rate from requests per µs to requests per second. */
 export const perSecond = (perMicro: number): number => perMicro * 1e6;
 
 /** The batch size and rate (requests per µs) of N executors; batch size 0 where even one request doesn't fit. */
@@ -21,7 +21,7 @@ export function staggeredBatch(o: { profile: LatencyTable; slo: Micros; executor
   return capacity(o.profile, batchSize, o.executors);
 }
 
-/** Executors that know nothing of one another: a request may wait for a whole batch, so 2·l(b) ≤ SLO. */
+/** N executors that aren't coordinated: a request may wait for a whole batch, so 2·l(b) ≤ SLO. */
 export function uncoordinatedBatch(o: { profile: LatencyTable; slo: Micros; executors: number }): Capacity {
   return capacity(
     o.profile,
@@ -32,9 +32,9 @@ export function uncoordinatedBatch(o: { profile: LatencyTable; slo: Micros; exec
 
 export interface TargetBatchOptions {
   readonly profile: LatencyTable;
-  /** Of the request at the head, before `respond` is taken off. */
+  /** SLO of the request at the head, before `respond` is subtracted. */
   readonly slo: Micros;
-  /** Of the whole model, requests per µs. */
+  /** Arrival rate of the whole model, requests per µs. */
   readonly rate: number;
   readonly ctrl: Micros;
   readonly perItem: Micros;
@@ -46,7 +46,7 @@ export function targetBatch({ profile, slo, rate, ctrl, perItem, respond }: Targ
   const budget = slackOver(slo - ctrl - respond);
   const shared = bestBatch(profile, (l, b) => (1 + 1 / Math.max(1, (rate * l) / b)) * l <= budget - perItem * b);
   if (shared > 0 && (rate * profile.latency(shared)) / shared > 1) return shared;
-  // One executor is enough: a batch is what gathers while the one before it runs.
+  // One executor is enough: the next batch gathers while the one before it runs.
   return Math.max(
     1,
     bestBatch(profile, (l, b) => l + b / rate + perItem * b <= budget),
@@ -78,21 +78,21 @@ export interface ScalingWindow {
   readonly executors: number;
   readonly bad: number;
   readonly total: number;
-  /** Executor-time that was idle, as a share of executors × window. */
+  /** Idle executor time, as a share of executors × window. */
   readonly idleShare: number;
-  /** Above this bad rate more executors are asked for. */
+  /** Bad rate above which more executors are advised. */
   readonly badRateMax?: number;
-  /** Above this idle share executors are offered for release, highest ids first. */
+  /** Idle share above which executors are offered for release, highest ids first. */
   readonly idleShareMax?: number;
 }
 
-/** A8: never asks for more and offers some in one breath; never releases the last. */
+/** Advice on scaling (A8): add, release or keep. It never releases the last executor. */
 export function scalingAdvice(window: ScalingWindow): ScalingAdvice {
   const { executors, bad, total, idleShare } = window;
   assert(bad <= total && idleShare <= 1 + 1e-9, `${bad} of ${total} bad, ${idleShare} idle`);
   const badRate = total === 0 ? 0 : bad / total;
   if (badRate > (window.badRateMax ?? 0.01)) {
-    // At a bad rate of 1 nothing is known about how much is missing: double.
+    // A bad rate of 1 doesn't say how much capacity is missing: double it.
     const missing = badRate < 1 ? (executors * badRate) / (1 - badRate) : executors;
     return { kind: "add", executors: Math.max(1, ceilE(missing)) };
   }
@@ -112,10 +112,11 @@ const slackOver = (limit: number): number => limit + 1e-9 * Math.max(1, Math.abs
 
 /**
  * The admissible size of largest throughput, the larger on a tie; 0 if none. Where b/l(b) never falls, as it should,
- * that is the largest admissible size; where a profile violates it, section 0 asks for this one.
+ * that is the largest admissible size; where a profile violates this, section 0 asks for the size of largest
+ * throughput.
  *
- * Every bound above asks that something that never falls with b stay below a limit (l + min(l, b/λ) for the target
- * batch), so the admissible sizes are the first ones, and the search ends at the first that isn't.
+ * Every bound above limits a quantity that never falls with b (l + min(l, b/λ) for the target batch). So the admissible
+ * sizes are the first ones, and the search ends at the first inadmissible one.
  */
 function bestBatch(profile: LatencyTable, isAdmissible: (latency: number, batchSize: number) => boolean): number {
   let best = 0;

@@ -1,19 +1,19 @@
 /**
- * A delay measured while running (d_ctrl, d_data, the timer guard): a high quantile over a sliding window, never below
- * a floor, and never above `capTimes` its median over a long window, so that one bad second can't make every batch
- * infeasible for good. docs/architecture.md, section 5.
+ * DelayEstimator: a delay measured while running (d_ctrl, d_data, the timer guard). It is a high quantile over a
+ * sliding window, never below a floor. It is never above `capTimes` its median over a long window, so that one bad
+ * second can't make every batch infeasible for good. docs/architecture.md, section 5.
  */
 import { assert, type Instant, type Micros } from "@tutti/units";
 import { SlidingHistogram } from "./log-histogram.ts";
 
-/** The long window, in short ones: what is normal must outlive what is bad. */
+/** Length of the long window, in short windows: the usual delay must outlive a bad period. */
 const LONG_TIMES = 30;
-/** The quantile is looked up again after so many samples or so much of the window: a lookup walks 640 buckets. */
+/** Samples, and share of the window, after which the quantile is looked up again: a lookup walks 640 buckets. */
 const SAMPLES_BETWEEN = 64;
 const WINDOW_BETWEEN = 1 / 200;
 
 export interface DelayEstimatorOptions {
-  /** Never below this: what is known before anything was measured. */
+  /** Least value: the delay that is assumed before anything was measured. */
   readonly floor: Micros;
   /** 0 … 1, e.g. 0.99. */
   readonly quantile: number;
@@ -51,12 +51,12 @@ export class DelayEstimator {
     this.#samplesSince++;
   }
 
-  /** What to plan with at `at`. Without recent samples: the long window's median. */
+  /** Delay to plan with at `at`. Without recent samples: the long window's median. */
   value(at: Instant): Micros {
     if (at >= this.#lookupDue || this.#samplesSince >= SAMPLES_BETWEEN) this.#lookUp(at);
     return this.#value;
   }
-  /** Is the measured quantile above the cap? Then it should be reported and probed. */
+  /** Whether the measured quantile is above the cap. If so, report it and probe. */
   capped(at: Instant): boolean {
     this.value(at);
     return this.#capped;

@@ -1,11 +1,12 @@
 /**
- * l(b) from live runs: per batch size a sliding window of run times, seeded by a profile. Planning uses a high
- * quantile, accounting the mean. docs/architecture.md, section 5.
+ * LatencyObserver: l(b) from live runs. It keeps a sliding window of run times per batch size, seeded by a profile.
+ * Planning uses a high quantile, accounting the mean. docs/architecture.md, section 5.
  *
  *   O1. A size with fewer than SAMPLES_MIN runs in the window plans with the seed, scaled by how much slower than its
- *       seed the nearest measured sizes run, but never below the seed: what wasn't measured isn't assumed to be faster.
+ *       seed the nearest measured sizes run, but never below the seed: a size that wasn't measured isn't assumed to be
+ *       faster.
  *   O2. Planning never takes more than PLANNING_CAP medians: a run that was descheduled for a moment must not make a
- *       model infeasible for as long as the window remembers it.
+ *       model infeasible for as long as it is in the window.
  *   O3. A size with enough runs plans with its own quantile, faster or slower than the seed.
  */
 import { assert, type Instant, type Micros } from "@tutti/units";
@@ -14,8 +15,8 @@ import { SlidingHistogram } from "./log-histogram.ts";
 
 const SAMPLES_MIN = 20;
 /**
- * With busy neighbours a run takes up to three times as long (docs/architecture.md, section 8); what takes longer is an
- * accident.
+ * With busy neighbours a run takes up to three times as long (docs/architecture.md, section 8); longer runs are
+ * outliers.
  */
 export const PLANNING_CAP = 3;
 
@@ -34,17 +35,17 @@ export class LatencyObserver {
     this.#runs = new Array<SlidingHistogram | undefined>(seed.batchSizeMax + 1).fill(undefined);
   }
 
-  /** A batch of `batchSize` took `run`. Sizes that the seed doesn't have are ignored. */
+  /** Records that a batch of `batchSize` took `run`. Sizes that the seed doesn't have are ignored. */
   note(at: Instant, batchSize: number, run: Micros): void {
     if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > this.#seed.batchSizeMax) return;
     (this.#runs[batchSize] ??= new SlidingHistogram(this.#window)).note(at, run);
   }
 
-  /** What to plan with. */
+  /** Latency table for planning: the quantile of each size, capped (O2). */
   planning(at: Instant): LatencyTable {
     return this.#table(at, (runs) => cappedQuantile(runs, at, this.#quantile), 1);
   }
-  /** What batches take on average. */
+  /** Latency table for accounting: the mean of each size. */
   mean(at: Instant): LatencyTable {
     return this.#table(at, (runs) => runs.mean(at), 0);
   }

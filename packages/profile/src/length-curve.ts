@@ -1,14 +1,14 @@
 /**
- * l(1, size): what a request takes alone by its length, from whatever ran lately. An accelerator that is never idle
- * runs nothing again, but it sees batches whose longest member's length is known, and what batches cost of that (B3)
- * says what this member would have taken alone.
+ * LengthCurve: l(1, size), the time that a request takes alone by its length, from recent runs. An accelerator that is
+ * never idle has no time for isolated runs. But it runs batches whose longest member's length is known, and the batch
+ * costs (B3) say how long this member would have taken alone.
  */
 
-/** Lengths are told apart by a fifth of an octave, 15 %. */
+/** Width of a bin: lengths are told apart by a fifth of an octave, 15 %. */
 const BINS_PER_OCTAVE = 5;
-/** 32 octaves of hints would be 160: the ones that were used least lately are let go. */
+/** Most bins. 32 octaves of hints would need 160: the least recently used ones are dropped. */
 const BINS = 64;
-/** Of what is known of a length, so much is the newest run's. */
+/** Weight of the newest run in the moving averages of a bin. */
 const NEWEST = 0.2;
 
 interface Bin {
@@ -17,7 +17,7 @@ interface Bin {
 }
 
 export class LengthCurve {
-  /** By octave part, the last used last. */
+  /** By fifth of an octave, the last used last. */
   readonly #bins = new Map<number, Bin>();
   #sorted: readonly Bin[] | undefined;
 
@@ -25,7 +25,7 @@ export class LengthCurve {
     return this.#bins.size;
   }
 
-  /** A request of so many units (> 0) takes `alone` µs by itself. */
+  /** Records that a request of so many units (> 0) takes `alone` µs by itself. */
   note(units: number, alone: number): void {
     const place = Math.round(BINS_PER_OCTAVE * Math.log2(units));
     const bin = this.#bins.get(place);
@@ -45,8 +45,8 @@ export class LengthCurve {
   }
 
   /**
-   * In µs, never less for more units: along a line between lengths that have run, in proportion to the nearest one
-   * outside of them. Undefined before anything has run.
+   * Time alone of a request, in µs. It never falls with the units: linear between lengths that have run, and in
+   * proportion to the nearest length outside of them. Undefined before anything has run.
    */
   at(units: number): number | undefined {
     const bins = (this.#sorted ??= rising([...this.#bins.values()]));
@@ -60,7 +60,10 @@ export class LengthCurve {
   }
 }
 
-/** By units; a longer request doesn't take less, whatever a busy neighbour made of a short one's run. */
+/**
+ * Sorts by units and makes times monotone: a longer request doesn't take less, even if a busy neighbour slowed the run
+ * of a short one.
+ */
 function rising(bins: readonly Bin[]): readonly Bin[] {
   let least = 0;
   return bins

@@ -1,14 +1,15 @@
 /**
- * How long the requests of one model (and bucket) take alone, by application: what the profiler keeps and publishes
- * (docs/algorithms.md, B1, B3 and B9).
+ * RunTimeStats: how long the requests of one model (and bucket) take alone, by application. The profiler keeps and
+ * publishes them (docs/algorithms.md, B1, B3 and B9).
  *
- *   RB1. What is planned with is always something: an application's own samples from 30 on, below that those of all
- *        applications, and as long as these are fewer than 30, l(1) ± 20 % in place of what is missing.
- *   RB2. Applications are bounded: beyond, the one of least share is let go, and is in the pool only.
- *   RB3. A model is dynamic by what its inputs make its times vary, not by what the machine does: where its cores are
- *        wanted by others, any times vary.
- *   RB4. Samples may come in any order of their requests' lengths, but not more readily for long ones: who samples must
- *        not look at the length.
+ *   RB1. Planning always has times: an application's own samples from 30 on, below that those of all applications, and
+ *        as long as these are fewer than 30, l(1) ± 20 % in place of the missing ones.
+ *   RB2. The number of applications is bounded: beyond, the one of least share is dropped, and its samples remain in
+ *        the pool only.
+ *   RB3. A model is dynamic if its inputs make its times vary, not if the machine does: where other processes want its
+ *        cores, any times vary.
+ *   RB4. Samples may come in any order of their requests' lengths, but long requests must not be sampled more often:
+ *        sampling must not depend on the length.
  */
 import { type BatchSample, type Histogram, coldHistogram, histogramOf, quantileOf } from "@tutti/dynamic";
 import {
@@ -32,29 +33,29 @@ export interface AloneSample {
 
 export interface RunTimeStatsOptions {
   readonly window: Micros;
-  /** l(b) in µs: for what nobody has measured yet. */
+  /** l(b) in µs: used where nothing has been measured yet. */
   readonly table: (batchSize: number) => number;
-  /** Batch sizes to tell the costs of, ascending from 1. */
+  /** Batch sizes to publish costs of, ascending from 1. */
   readonly sizes: readonly number[];
-  /** Run times are known to depend on the input: an axis is declared to vary. */
+  /** Whether run times are known to depend on the input: an axis is declared to vary. */
   readonly variesBySpec?: boolean;
-  /** What an earlier book of the same model has published. */
+  /** Times that an earlier process published for the same model and bucket. */
   readonly restored?: { readonly at: Instant; readonly times: BucketRunTimes };
 }
 
-/** B9. */
+/** Fewest samples of an application that replace those of the pool (B9). */
 export const SAMPLES_FEW = 30;
 /**
- * A model whose times alone lie within such a share of the median, but for a twentieth on either side, is static: the
- * latency table says all.
+ * Largest spread of a static model's times alone, as a share of the median; a twentieth of the samples on either side
+ * is left out. The latency table describes such a model completely.
  */
 const STATIC_SPREAD = 0.25;
-/** One that was dynamic must vary less than that to be static again. */
+/** A dynamic model must vary less than this to become static again. */
 const STATIC_AGAIN_SPREAD = 0.15;
 const APPS_KEPT = 256;
-/** Pairs of runs of the same request that say how much its time varies by itself. */
+/** Fewest pairs of runs of the same request that tell how much its time varies by itself. */
 const PAIRS_FEW = 10;
-/** A restored share counts as so many arrivals. */
+/** Number of arrivals for which a restored share of 1 counts. */
 const RESTORED_ARRIVALS = 100;
 
 interface App {
@@ -70,7 +71,7 @@ export class RunTimeStats {
   readonly #apps = new Map<number, App>();
   readonly #pool: SampleWindow<AloneSample>;
   readonly #batches: SampleWindow<BatchSample>;
-  /** Two times of the same request, µs. */
+  /** Two times of the same request, in µs. */
   readonly #pairs: SampleWindow<readonly [number, number]>;
   #kind: BucketRunTimes["kind"] = "unknown";
 
@@ -89,11 +90,11 @@ export class RunTimeStats {
   noteBatch(at: Instant, batch: BatchSample): void {
     this.#batches.note(at, batch);
   }
-  /** What one request took alone, twice. */
+  /** Records two isolated runs of one request. */
   notePair(at: Instant, once: Micros, again: Micros): void {
     this.#pairs.note(at, [once, again]);
   }
-  /** So many requests of an application arrived since the last count. */
+  /** Records that so many requests of an application arrived since the last count. */
   count(at: Instant, number: number, requests: number): void {
     const app = this.#app(at, number);
     app.arrivals = this.#faded(app, at) + requests;
@@ -104,7 +105,7 @@ export class RunTimeStats {
     if (app !== undefined) app.name = name;
   }
 
-  /** What is known now. */
+  /** Run times as known now. */
   times(at: Instant): BucketRunTimes {
     const pooled = this.#pool.values(at);
     this.#kind = this.#kindOf(at, pooled);
@@ -146,7 +147,7 @@ export class RunTimeStats {
     this.#apps.set(number, app);
     return app;
   }
-  /** RB2. */
+  /** Drops the application of least share (RB2). */
   #forgetLeast(at: Instant): void {
     let least: [number, number] = [-1, Infinity];
     for (const [number, app] of this.#apps) {
@@ -173,10 +174,9 @@ export class RunTimeStats {
   }
 
   /**
-   * RB3: of the variance of times, the part that another run of the same request has in common with the first, at least
-   * (two standard errors below what is seen, by Fisher's transform); the rest is not the inputs'. All of it while too
-   * little is known: while pairs are few, or vary less than half as much as all samples do (long requests that are rare
-   * may be among none of them).
+   * Share of the variance of times that comes from the inputs, at least (RB3). It is the correlation between two runs
+   * of the same request, less two standard errors (Fisher's transform). It is 1 while too little is known: while pairs
+   * are few, or vary less than half as much as all samples do (rare long requests may be among no pairs).
    */
   #ofInputs(at: Instant, samples: readonly AloneSample[]): number {
     const pairs = this.#pairs.values(at);
@@ -192,7 +192,7 @@ export class RunTimeStats {
     return Math.max(0, Math.tanh(Math.atanh(seen) - 2 / Math.sqrt(pairs.length - 3)));
   }
 
-  /** RB1. */
+  /** Times of the samples, completed by guesses while they are few (RB1). */
   #timesOf(samples: readonly AloneSample[]): RunTimes & Pick<AppRunTimes, "mean" | "p50" | "p99" | "byUnits"> {
     const few = samples.length < SAMPLES_FEW;
     const guesses = few ? this.#guesses(SAMPLES_FEW - samples.length) : [];
@@ -221,7 +221,7 @@ export class RunTimeStats {
       app.arrivals = RESTORED_ARRIVALS * times.share;
       if (times.samples >= SAMPLES_FEW) keep(app.samples, times.app, times);
     }
-    // Lines are told by two points each; the batches that they were fitted to are gone.
+    // Each cost line is restored as samples on the line; the batches that it was fitted to are gone.
     if (costSamples === 0 || pool === undefined) return;
     const lengths = spreadOver(asHistogram(pool), SAMPLES_FEW);
     this.#batches.restore(
@@ -233,10 +233,10 @@ export class RunTimeStats {
   }
 }
 
-/** What differs by less may be the samples' chance, and batchers reckon for milliseconds on what they are told. */
+/** Smaller relative changes may be sampling noise, and batchers spend milliseconds of work on each update. */
 const NEWS_SHARE = 0.05;
 
-/** Whether scheduling would decide otherwise by `now` than by `before`. */
+/** Whether scheduling would decide differently with `now` than with `before`. */
 export function isNews(before: BucketRunTimes | undefined, now: BucketRunTimes): boolean {
   if (before === undefined) return now.kind === "dynamic" || now.apps.length > 0;
   if (before.kind !== now.kind || before.apps.length !== now.apps.length) return true;
@@ -259,7 +259,7 @@ const differs = (a: RunTimes, b: RunTimes): boolean =>
 const hasMoved = (a: { fixed: number; slope: number }, b: { fixed: number; slope: number }): boolean =>
   Math.abs(a.slope - b.slope) > NEWS_SHARE * a.slope || Math.abs(a.fixed - b.fixed) > Math.max(10, 0.1 * a.fixed);
 
-/** Stored times as a histogram: masses that were rounded sum to 1 again. */
+/** Stored times as a histogram: rescales the rounded masses so that they sum to 1. */
 export function asHistogram({ edges, masses }: RunTimes): Histogram {
   const sum = masses.reduce((total, mass) => total + mass, 0);
   return { edges: Float64Array.from(edges), masses: Float64Array.from(masses, (mass) => mass / sum) };
@@ -273,10 +273,13 @@ function asRunTimes(samples: number, { edges, masses }: Histogram): RunTimes {
   };
 }
 
-/** Equal parts of the samples by their hints, none of fewer than 30; undefined where hints tell nothing apart. */
+/**
+ * Divides the samples into equal classes by their hints, none of fewer than 30. Undefined where hints tell nothing
+ * apart.
+ */
 function unitClasses(samples: readonly AloneSample[]): AppRunTimes["byUnits"] {
   const hinted = samples.filter(({ units }) => units > 0).sort((a, b) => a.units - b.units);
-  // Where many come without, classes would leave those out.
+  // Where many samples have no hint, classes would leave those out.
   if (hinted.length < (2 / 3) * samples.length) return undefined;
   const count = Math.min(UNIT_CLASSES_MAX, Math.floor(hinted.length / SAMPLES_FEW));
   const classes: (RunTimes & { upTo: number })[] = [];
@@ -285,7 +288,7 @@ function unitClasses(samples: readonly AloneSample[]): AppRunTimes["byUnits"] {
     const upTo = hinted[Math.ceil((i * hinted.length) / count) - 1]!.units;
     let end = first;
     while (end < hinted.length && hinted[end]!.units <= upTo) end++;
-    if (end === first) continue; // All of it has the hint at which the last one ended.
+    if (end === first) continue; // All of its samples have the hint at which the last class ended.
     const own = hinted.slice(first, end).map(({ alone }) => alone);
     classes.push({ upTo, ...asRunTimes(own.length, histogramOf(own)) });
     first = end;
@@ -300,7 +303,7 @@ function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
   );
 }
 
-/** So many times that are distributed as the histogram says. */
+/** That many times, distributed as the histogram says. */
 const spreadOver = (histogram: Histogram, count: number): number[] =>
   Array.from({ length: Math.min(count, 2_000) }, (_, i) => quantileOf(histogram, (i + 0.5) / count));
 

@@ -1,22 +1,22 @@
 /**
- * The samples of late: those of the generation that is being filled and of the one before (docs/algorithms.md, B9). A
- * hard clear would leave nothing to plan with; with two generations what moved away is forgotten after two windows at
- * most.
+ * SampleWindow: the recent samples, those of the current generation and of the one before (docs/algorithms.md, B9).
+ * Clearing all at once would leave nothing to plan with; with two generations old samples are dropped after two windows
+ * at most.
  *
  *   SW1. At most `samplesMax` in all, the newest.
  *   SW2. A generation ends after `window` once it has `leastFew` samples, after ten windows if it has any, and never
- *        without: knowledge that nothing newer replaces is kept, however old.
+ *        without: samples that nothing newer replaces are kept, however old.
  */
 import type { Instant, Micros } from "@tutti/units";
 
 export interface SampleWindowOptions {
   readonly window: Micros;
   readonly samplesMax?: number;
-  /** Samples that a generation should have. */
+  /** Fewest samples that a generation should have. */
   readonly leastFew?: number;
 }
 
-/** B9's ring. */
+/** Size of B9's ring. */
 const SAMPLES_KEPT = 2_000;
 const PATIENCE_WINDOWS = 10;
 
@@ -26,7 +26,7 @@ export class SampleWindow<Sample> {
   readonly #leastFew: number;
   #previous: readonly Sample[] = [];
   #current: Sample[] = [];
-  /** Of the oldest in `#current` once it is full: from there on it is a ring. */
+  /** Place of the oldest sample in `#current` once it is full: from then on it is a ring. */
   #oldest = 0;
   #began = -Infinity;
 
@@ -50,13 +50,13 @@ export class SampleWindow<Sample> {
     }
   }
 
-  /** As if they had been noted in the generation before: what an earlier process has left. */
+  /** Restores samples of an earlier process, as if they had been noted in the generation before. */
   restore(at: Instant, samples: readonly Sample[]): void {
     this.#previous = samples.slice(-this.#samplesMax);
     this.#began = at;
   }
 
-  /** In no order. */
+  /** The samples, in no order. */
   values(at: Instant): readonly Sample[] {
     this.#advance(at);
     const room = this.#samplesMax - this.#current.length;

@@ -1,15 +1,15 @@
 /**
- * What an operator's command and the agents say to each other. An agent keeps the processes of actors on one host
- * (`tutti up`, `tutti run`). Answers go to the asker's own subject, so an agent needs no permission on anybody's inbox;
- * `ask` is the asker's number for one question, and a repeated one changes nothing.
+ * Messages between an operator's command and the agents. An agent supervises the processes of actors on one host
+ * (`tutti up`, `tutti run`). Answers go to the asker's own subject, so an agent needs no permission on anybody's inbox.
+ * `ask` is the asker's number for one question; a repeated question changes nothing.
  */
 import { type ActorKey, ACTOR_KEY_MAX, type Instant, type Micros } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 import { ROLES } from "./subjects.ts";
 
-/** Processes of one agent (T7). */
+/** Most processes of one agent (T7). */
 export const AGENT_PROCESSES_MAX = 1_024;
-/** Bytes of one line of a log as it travels, and lines of one message. */
+/** Most characters of one log line in a message, and most lines of one message. */
 export const LOG_LINE_LENGTH_MAX = 4_096;
 export const LOG_LINES_MAX = 256;
 
@@ -20,22 +20,22 @@ const PROCESS_STATES = ["starting", "ready", "waiting", "parked", "given-up"] as
  */
 export type ProcessPhase = (typeof PROCESS_STATES)[number];
 
-/** A process of one role, or a node, which hosts several. */
+/** Role of a process; a node hosts several roles. */
 export const PROCESS_ROLES = [...ROLES, "node"] as const;
 export type ProcessRole = (typeof PROCESS_ROLES)[number];
 
 export interface ProcessState {
-  /** Unique at its agent: `ranker-1`. */
+  /** Name, unique at its agent: `ranker-1`. */
   readonly name: string;
   readonly role: ProcessRole;
-  /** 0: there is none now. */
+  /** Process id; 0: it doesn't run now. */
   readonly pid: number;
-  /** The actor's token; "" until it said that it is ready. */
+  /** The actor's token; "" until the actor reports that it is ready. */
   readonly actor: string;
-  /** node: the tokens of all its actors. */
+  /** Role node: the tokens of all its actors. */
   readonly actors?: readonly string[];
   readonly phase: ProcessPhase;
-  /** Starts after the first, whoever asked for them. */
+  /** Starts after the first, whatever caused them. */
   readonly restarts: number;
 }
 
@@ -61,18 +61,16 @@ export const PROCESS_ORDERS = ["restart", "drain", "undrain", "split"] as const;
 export type ProcessOrder = (typeof PROCESS_ORDERS)[number];
 
 /**
- * One process is to be replaced, drained or brought back, or its accelerator split. An agent works on one order at a
- * time, and refuses a second.
+ * Orders an agent to replace, drain or bring back one process, or to split its accelerator. An agent works on one order
+ * at a time, and refuses a second.
  */
 export const ProcessOrdered = packed<{
   readonly ask: number;
   readonly order: ProcessOrder;
   readonly process: string;
-  /**
-   * split: of the first part of its accelerator, in percent, of which the second part is the rest; 100: whole again.
-   */
+  /** split: size of the first part of the accelerator, in percent; the second part is the rest. 100: whole again. */
   readonly size?: number;
-  /** Until the replacement is ready. */
+  /** Time limit until the replacement is ready. */
   readonly within: Micros;
 }>({
   tag: 82,
@@ -85,12 +83,12 @@ export type ProcessOrdered = MessageOf<typeof ProcessOrdered>;
 
 const ORDER_ENDS = ["", "done", "failed", "busy", "unknown"] as const;
 
-/** How far an order is: at least one a second, and one with an `end`. */
+/** Progress of an order: at least one message a second, and a last one with an `end`. */
 export const OrderProgressed = packed<{
   readonly ask: number;
-  /** What has happened, for people; "" when it only still works on it. */
+  /** Progress for people; "" while the agent only still works on it. */
   readonly text: string;
-  /** `busy`: it works on another order. `unknown`: it has no such process. */
+  /** Outcome. `busy`: the agent works on another order. `unknown`: it has no such process. */
   readonly end: (typeof ORDER_ENDS)[number];
 }>({
   tag: 83,
@@ -101,11 +99,11 @@ export const OrderProgressed = packed<{
 });
 export type OrderProgressed = MessageOf<typeof OrderProgressed>;
 
-/** The kept lines of one process, and those to come for as long as this is sent again. */
+/** Asks for the kept lines of one process, and for new ones as long as this is sent again. */
 export const LogsAsked = packed<{
   readonly ask: number;
   readonly process: string;
-  /** How far back; 0: only what is to come. */
+  /** How far back the lines go; 0: only new ones. */
   readonly back: Micros;
   readonly follow: boolean;
 }>({
@@ -126,7 +124,7 @@ export const LogsTold = packed<{
   readonly ask: number;
   readonly process: string;
   readonly lines: readonly LogLine[];
-  /** Lines that are not kept any more, or that came faster than they may be told. */
+  /** Lines that are not kept any more, or that came faster than they may be sent. */
   readonly left: number;
   readonly end: boolean;
 }>({
@@ -171,7 +169,7 @@ const isProcess = ({ name, role, pid, actor, actors, phase, restarts }: Unknown<
   isOneOf(phase, PROCESS_STATES) &&
   isCount(restarts);
 
-/** What each of these messages must look like before a handler sees it (T8). */
+/** Validity checks of these messages, made before a handler sees them (T8). */
 export const wellFormedAdmin = {
   agentsAsked: ({ ask }: Unknown<AgentsAsked>): boolean => isAsk(ask),
   agentAnswered: ({ ask, agent, host, pid, processes }: Unknown<AgentAnswered>): boolean =>

@@ -3,7 +3,7 @@ import { frameBytesAt } from "@tutti/wire";
 const CHUNK_BYTES = 65_536;
 export interface FrameAssemblerOptions {
   /**
-   * Room that a frame is given at once because it says that it will need it; beyond, as its bytes come. Default 1 MB.
+   * Memory that a frame gets at once for the size that it claims; beyond, memory grows with its bytes. Default 1 MB.
    */
   readonly claimBytesMax?: number;
   /** A buffer larger than this is let go when it is empty. Default 1 MB. */
@@ -11,8 +11,9 @@ export interface FrameAssemblerOptions {
 }
 
 /**
- * Cuts a stream into frames. Where the socket lets us, it reads straight into the place where the frame is put together
- * (`space`, `filled`); a frame is then handed over as a view of this buffer, without a copy, at a multiple of 8 bytes.
+ * Cuts a stream into frames. Where the socket supports it, it reads straight into the buffer in which the frame is
+ * assembled (`space`, `filled`); a frame is then handed over as a view of this buffer, without a copy, at a multiple of
+ * 8 bytes.
  *
  *   F1. Memory follows the bytes that came, not those that a frame claims (past claimBytesMax).
  */
@@ -33,7 +34,7 @@ export class FrameAssembler {
     return this.#buffer.byteLength;
   }
 
-  /** Where the next bytes belong. */
+  /** Buffer for the next bytes. */
   space(): Uint8Array {
     if (this.#start === this.#end) {
       this.#start = this.#end = 0;
@@ -84,7 +85,7 @@ export class FrameAssembler {
   }
 
   /**
-   * Makes room for `byteLength` bytes from #start on. Frames are multiples of 8 bytes, so what moves to 0 stays
+   * Makes room for `byteLength` bytes from #start on. Frames are multiples of 8 bytes, so bytes moved to 0 stay
    * aligned.
    */
   #reserve(byteLength: number): void {
@@ -101,5 +102,5 @@ export class FrameAssembler {
   }
 }
 
-/** Not cleared: only bytes that came are ever handed over. Of its own, so that it starts aligned. */
+/** Not cleared: only received bytes are ever handed over. Unpooled, so that it starts aligned. */
 const allocate = (byteLength: number): Uint8Array => Buffer.allocUnsafeSlow(byteLength);

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { DataFrame } from "@tutti/wire";
 
-/** Segments up to here are packed together: for them a copy costs less than a vector of its own. */
+/** Segments up to this size are packed together: for them a copy costs less than a vector of its own. */
 const PACKED_BYTES_MAX = 8_192;
 const PACK_BYTES = 65_536;
 
@@ -79,9 +79,7 @@ export class FrameSocket {
     this.#packed += bytes.byteLength;
   }
 
-  /**
-   * What is packed joins the queue; the rest of the pack is used on: what was queued from it is never written again.
-   */
+  /** Queues the packed bytes and goes on in the rest of the pack: queued bytes are never overwritten. */
   #closePack(): void {
     if (this.#packed === 0) return;
     this.#queue.push(this.#pack.subarray(0, this.#packed));

@@ -14,7 +14,7 @@ export const LINK_MESSAGE_BYTES_MAX = 68_000_000;
 
 const KINDS = { message: 0, other: 1 } as const;
 /**
- * What a link carries: control messages and bulk data keep the order in which they were sent, also between each other.
+ * Channels of a link: control messages and bulk data keep the order in which they were sent, also between each other.
  */
 export const LINK_CHANNELS = ["control", "bulk"] as const;
 export type LinkChannel = (typeof LINK_CHANNELS)[number];
@@ -41,7 +41,7 @@ export function encodeLinkMessage(message: LinkMessage, channel: LinkChannel = "
   return { head, body: payload.byteLength === 0 ? [] : [payload], byteLength };
 }
 
-/** A text that both ends understand: handshakes, and what a link tells besides messages. */
+/** Encodes a text that both ends understand: handshakes, and other things than messages. */
 export function encodeText(text: string, channel: LinkChannel = "control"): DataFrame {
   const length = Buffer.byteLength(text);
   const head = Buffer.allocUnsafe(LENGTH_BYTES + 1 + length);
@@ -53,7 +53,7 @@ export function encodeText(text: string, channel: LinkChannel = "control"): Data
 
 const kindOf = (body: Uint8Array): number | undefined => ((body[0] ?? 4) < 4 ? body[0]! & 1 : undefined);
 
-/** @returns undefined for what breaks the format; the payload is a view of `body` */
+/** @returns undefined for a malformed body; the payload is a view of `body` */
 export function decodeLinkMessage(body: Buffer): LinkMessage | undefined {
   if (kindOf(body) === KINDS.other) return asLinkMessage(parseText(body));
   if (kindOf(body) !== KINDS.message || body.byteLength < MESSAGE_HEAD_BYTES - LENGTH_BYTES) return undefined;
@@ -92,7 +92,7 @@ function parseHeaders(text: string): Record<string, string> | undefined {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     const entries = Object.entries(value);
     if (!entries.every(([, one]) => typeof one === "string")) return undefined;
-    // Without a prototype: names come from the other end.
+    // Without a prototype: the other end chooses the names.
     return Object.assign(Object.create(null) as Record<string, string>, value as Record<string, string>);
   } catch {
     return undefined;
@@ -117,12 +117,12 @@ export class LinkAssembler {
   #large: Buffer | undefined;
   #filled = 0;
 
-  /** @param onBody - a message without its length; its bytes may be kept */
+  /** @param onBody - called with a message without its length; its bytes may be kept */
   constructor(onBody: (body: Buffer) => void) {
     this.#onBody = onBody;
   }
 
-  /** @returns false: what comes is no message of a link */
+  /** @returns false if the bytes are no message of a link */
   take(chunk: Buffer): boolean {
     let at = 0;
     if (this.#large !== undefined) {

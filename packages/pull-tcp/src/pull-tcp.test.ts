@@ -115,7 +115,7 @@ test("random bytes after a hello never stop the server", async () => {
   expect(await pulled(good, address, [3])).toEqual(served);
 });
 
-/** A server of the test's own: it does with a client whatever the test wants. */
+/** A server of the test's own, which handles each connection as the test wants. */
 async function impostor(onConnection: (socket: Socket) => void): Promise<DataAddress> {
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {
@@ -162,7 +162,7 @@ test("a connection that broke is made again by the next pull", async () => {
   const gone = once(sockets[0]!, "close");
   for (const socket of sockets) socket.destroy();
   await gone;
-  // The client may hear of it only now; the pull that finds out fails, the next one is served.
+  // The client may notice only now; the pull that finds out fails, and the next one is served.
   const first = await pulled(it, proxy, [3]);
   expect([served, { failure: "unreachable" }]).toContainEqual(first);
   expect(await pulled(it, proxy, [3])).toEqual(served);
@@ -212,7 +212,7 @@ test("an executor that doesn't read what it pulls is cut off before its rows fil
   });
   await seen;
   expect(faults[0]).toMatch(/doesn't read/);
-  expect(pulls).toBeLessThan(60); // 4 MB of ours and what the kernel's buffers hold, not 200 MB
+  expect(pulls).toBeLessThan(60); // 4 MB of ours and the kernel's buffers, not 200 MB
 });
 
 test("results that an ingress doesn't read are dropped and told beyond a bound", async () => {

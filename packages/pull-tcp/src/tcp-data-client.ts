@@ -8,38 +8,39 @@ import { FrameAssembler } from "./frame-assembler.ts";
 import { FrameSocket } from "./frame-socket.ts";
 
 export interface TcpClientOptions {
-  /** The executor's. */
+  /** The executor's key. */
   readonly key: ActorKey;
-  /** From connecting until the ingress has welcomed us. Default 1,000. */
+  /** Time limit from connecting until the ingress' welcome. Default 1,000. */
   readonly connectTimeoutMs?: number;
-  /** A connection that nothing used for so long is closed. Default 60,000. */
+  /** Time after which an unused connection is closed. Default 60,000. */
   readonly idleMs?: number;
-  /** A connection on which pulls time out and nothing came for so long is taken for dead. Default 1,000. */
+  /** Silence after which a connection whose pulls time out counts as dead. Default 1,000. */
   readonly silenceMs?: number;
   /**
-   * The authority that signed the ingresses' certificates, PEM; an ingress without one is then never connected to.
+   * The authority that signed the ingresses' certificates, PEM; with it, an ingress without TLS is never connected to.
    * Default: the system's.
    */
   readonly ca?: string;
   /**
-   * Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and told. Default 64 MB.
+   * Bytes of pulls and results that may wait for one ingress to read; beyond, they are dropped and reported. Default 64
+   * MB.
    */
   readonly pendingBytesMax?: number;
-  /** Told of each connection that fails and each push that is dropped. */
+  /** Called for each connection that fails and each push that is dropped. */
   readonly onFault?: (text: string) => void;
 }
 
 export interface TcpClientFigures {
   connects: number;
-  /** Connections that could not be made, or broke. */
+  /** Connections that failed or broke. */
   failures: number;
   pulls: number;
   pushes: number;
-  /** Results that did not go out: nobody there, or too much waits already. */
+  /** Results that were not sent: no connection, or too much waits already. */
   droppedPushes: number;
 }
 
-/** An executor's way to the ingresses over TCP: one connection each, made when it is first needed. */
+/** An executor's client of the ingresses over TCP: one connection each, made when it is first needed. */
 export class TcpDataClient implements DirectClient {
   readonly figures: TcpClientFigures = { connects: 0, failures: 0, pulls: 0, pushes: 0, droppedPushes: 0 };
   readonly options: TcpClientOptions;
@@ -95,17 +96,17 @@ export class TcpDataClient implements DirectClient {
   #connectionTo({ key, address }: DataPeer): IngressConnection | undefined {
     const known = this.#connections.get(key);
     if (address === undefined || this.pulls.isClosed) return known;
-    // Where there is an authority, nothing goes in plain text, whatever a heartbeat claims.
+    // With an authority nothing goes in plain text, whatever a heartbeat claims.
     if (!address.tls && this.options.ca !== undefined) return undefined;
     if (known !== undefined && known.address.port === address.port && known.address.host === address.host) return known;
     const connection = new IngressConnection(this, key, address);
     this.#connections.set(key, connection);
     this.figures.connects++;
-    known?.destroy(); // It listens elsewhere now. Last, for what waited there fails now and may pull again at once.
+    known?.destroy(); // It listens elsewhere now. Last: pulls that waited there fail now and may retry at once.
     return connection;
   }
 
-  /** Called once by a connection that is gone, however it went. */
+  /** Called once by a connection that has ended, in whatever way. */
   onGone(connection: IngressConnection, failure: string | undefined): void {
     if (this.#connections.get(connection.peer) === connection) this.#connections.delete(connection.peer);
     if (failure !== undefined) {
@@ -138,7 +139,7 @@ class IngressConnection {
   readonly address: DataAddress;
   readonly #client: TcpDataClient;
   readonly #frames: FrameSocket;
-  /** We asked for what comes, so the buffer grows to a frame at once and is kept for the next. */
+  /** The frames were requested, so the buffer grows to a frame at once and is kept for the next. */
   readonly #assembler = new FrameAssembler({ claimBytesMax: DATA_FRAME_BYTES_MAX, keptBytesMax: 33_554_432 });
   readonly #helloTimer: NodeJS.Timeout;
   #isWelcome = false;
@@ -212,14 +213,17 @@ class IngressConnection {
     return true;
   }
 
-  /** The other end may be gone without a word: then the next pull finds out by connecting again. */
+  /** Fails the connection after a long silence: the other end may be gone, and the next pull then connects again. */
   onTimeout(): void {
     const silentMs = performance.now() - Math.max(this.#waitingSince, this.#heardAt);
     if (silentMs >= (this.#client.options.silenceMs ?? 1_000))
       this.#fail(`nothing came for ${Math.round(silentMs)} ms`);
   }
 
-  /** Whoever waits for a welcome or a reply isn't idle, however long it takes: what ends that is a time-out. */
+  /**
+   * Closes an unused connection. One that waits for a welcome or a reply isn't idle, however long that takes: a
+   * time-out ends it.
+   */
   closeIfIdle(idleMs: number): void {
     if (!this.#isWelcome || this.#client.pulls.waitsFor(this.peer)) return;
     if (performance.now() - Math.max(this.#usedAt, this.#heardAt) >= idleMs) this.destroy();

@@ -13,29 +13,30 @@ export interface TcpServerOptions {
   readonly handlers: DataHandlers;
   /** Default: loopback only. */
   readonly host?: string;
-  /** Default: an ephemeral one. */
+  /** Default: an ephemeral port. */
   readonly port?: number;
   /** The host that executors connect to; default: `host`, or this machine's name where `host` means every interface. */
   readonly advertisedHost?: string;
-  /** PEM texts. With them the plane is encrypted; clients then need the authority. */
+  /** PEM texts. With them the connections are encrypted; clients then need the authority. */
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** Told of each peer that is cut off, and why. */
+  /** Called for each peer that is cut off, with the reason. */
   readonly onFault?: (text: string) => void;
   /** Default 1,024; beyond, connections are closed at once. */
   readonly connectionsMax?: number;
   /** Bytes of rows that may wait for one executor to read; beyond, it is cut off. Default 256 MB. */
   readonly pendingBytesMax?: number;
   /**
-   * Memory of half-received frames over all connections; beyond, the one that asks for more is cut off. Default 512 MB.
+   * Memory of half-received frames over all connections; beyond, the connection that asks for more is cut off. Default
+   * 512 MB.
    */
   readonly receivingBytesMax?: number;
 }
 
 export interface TcpServerFigures {
   connections: number;
-  /** Beyond connectionsMax. */
+  /** Connections refused beyond connectionsMax. */
   refusedConnections: number;
-  /** Cut off: garbage, a frame that is too large, somebody else's key, no hello in time, too slow. */
+  /** Connections cut off: garbage, a frame that is too large, another executor's key, no hello in time, too slow. */
   faults: number;
   pulls: number;
   forbiddenPulls: number;
@@ -44,7 +45,7 @@ export interface TcpServerFigures {
 
 export interface TcpDataServer extends DataServer {
   readonly figures: Readonly<TcpServerFigures>;
-  /** Rejected with a TuttiError UNAVAILABLE where it can't listen; `address` then stays undefined. */
+  /** Rejects with a TuttiError UNAVAILABLE where the server can't listen; `address` then stays undefined. */
   readonly listening: Promise<DataAddress>;
 }
 
@@ -53,8 +54,8 @@ const CLOSE_MS = 1_000;
 const EVERY_INTERFACE = new Set(["0.0.0.0", "::"]);
 
 /**
- * An ingress' data plane over TCP. Who connects says with a hello which executor it is; what it may pull, its tokens
- * say. A peer that sends anything else is cut off and counted, and disturbs nobody.
+ * An ingress' data plane over TCP. A connecting executor identifies itself with a hello; its tokens decide which rows
+ * it may pull. A peer that sends anything else is cut off and counted; other connections go on.
  */
 export function serveTcp(options: TcpServerOptions): TcpDataServer {
   return new ListeningServer(options);
@@ -139,7 +140,7 @@ class ListeningServer implements TcpDataServer {
       clearTimeout(timer);
       done();
     };
-    this.#server.close(finished); // also calls back where it never listened
+    this.#server.close(finished); // also calls back if it never listened
     for (const connection of this.#connections) connection.end();
   }
 }
@@ -187,7 +188,7 @@ class ExecutorConnection {
     return !this.socket.destroyed;
   };
 
-  /** @returns what is wrong with it */
+  /** @returns the problem with the hello, if any */
   #onHello(frame: DecodedFrame): string | undefined {
     if (frame.kind !== "hello") return `${frame.kind} before hello`;
     if (frame.ingress !== this.#server.options.key) return `hello to another ingress, ${frame.ingress}`;
@@ -234,7 +235,7 @@ class ExecutorConnection {
     this.socket.destroy();
   }
 
-  /** What was replied still goes out. */
+  /** Closes the connection once the queued replies are sent. */
   end(): void {
     this.#frames.flush();
     this.socket.destroySoon();

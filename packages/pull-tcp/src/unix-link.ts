@@ -1,9 +1,9 @@
 /**
- * Links over Unix sockets: how processes of one host talk to each other without a server between them (HostBus in
+ * Links over Unix sockets, through which the processes of one host talk without a server between them (HostBus in
  * @tutti/bus).
  *
- *   UNIX-1. Each end proves that it is the process whose heartbeat named its public key: it signs what the other end
- *           has chosen at random.
+ *   UNIX-1. Each end proves that it is the process whose heartbeat named its public key: it signs a challenge that the
+ *           other end has drawn at random.
  *   UNIX-2. The folder of the sockets belongs to their user alone.
  *   UNIX-3. At most `pendingBytesMax` wait for an end that does not read; beyond, the link ends, and messages go by the
  *           server again.
@@ -27,7 +27,7 @@ const PENDING_BYTES_MAX = 134_217_728;
 const HANDSHAKE_MS = 2_000;
 const CONNECTIONS_MAX = 1_024;
 
-/** Both channels of a connection: they stand and end together. */
+/** Both channels of a connection: they open and close together. */
 export type LinkEnds = Readonly<Record<LinkChannel, LinkEnd>>;
 
 export interface LinkIdentity {
@@ -35,16 +35,16 @@ export interface LinkIdentity {
   readonly privateKey: KeyObject;
 }
 
-/** Called with a link that stands. */
+/** Called with an established link. */
 export type OnLink = (peer: string, ends: LinkEnds) => void;
-/** The public key (base64 of its DER form) that a process' heartbeat has named; undefined: none was heard. */
+/** The public key (base64 of its DER form) that a process' heartbeat has named; undefined without a heartbeat. */
 export type PublicKeyOf = (process: string) => string | undefined;
 
 export interface LinkListenerOptions {
   readonly path: string;
   readonly identity: LinkIdentity;
   readonly publicKeyOf: PublicKeyOf;
-  /** Whether a link with that process is wanted: not where one stands. */
+  /** Whether a link with that process is wanted: not where one exists. */
   readonly wants: (peer: string) => boolean;
   readonly onLink: OnLink;
 }
@@ -54,7 +54,7 @@ interface Hello {
   readonly nonce: string;
 }
 
-/** Takes links of other processes. */
+/** Accepts links of other processes. */
 export class LinkListener {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -69,7 +69,7 @@ export class LinkListener {
     this.#server.listen(options.path);
   }
 
-  /** Resolves when it listens. @throws {Error} it can't */
+  /** Resolves when it listens. @throws {Error} it can't listen */
   ready(): Promise<void> {
     if (this.#server.listening) return Promise.resolve();
     return new Promise((resolve, reject) => this.#server.once("listening", resolve).once("error", reject));
@@ -93,7 +93,7 @@ function accept(socket: Socket, { identity, publicKeyOf, wants, onLink }: LinkLi
     const { signature } = said as { readonly signature?: unknown };
     const given = { id: identity.id, nonce: challenge };
     if (!isSigned(publicKeyOf(hello.id), hello.id, given, "connects", signature)) return talk.fail();
-    if (!wants(hello.id)) return talk.fail(); // another one stands by now
+    if (!wants(hello.id)) return talk.fail(); // another link exists by now
     talk.say({ stands: true });
     onLink(hello.id, talk.finish(`${hello.nonce}${challenge}`));
   });
@@ -102,11 +102,11 @@ function accept(socket: Socket, { identity, publicKeyOf, wants, onLink }: LinkLi
 export interface LinkConnectOptions {
   readonly path: string;
   readonly identity: LinkIdentity;
-  /** Whom we expect there. */
+  /** Id of the process that should listen there. */
   readonly peer: string;
   readonly publicKeyOf: PublicKeyOf;
   readonly onLink: OnLink;
-  /** It could not be made, or the other end did not want it. */
+  /** Called when the link could not be made, or the other end did not want it. */
   readonly onFailed: () => void;
 }
 
@@ -133,7 +133,7 @@ export function connectLink(options: LinkConnectOptions): void {
   talk.say(hello);
 }
 
-/** @param hello - what the other end has said; its nonce is what makes the signature fresh */
+/** @param hello - the other end's hello, whose nonce makes the signature fresh */
 const signedText = (signer: string, { id, nonce }: Hello, act: string): Buffer =>
   Buffer.from(`tutti-link ${act} ${signer} ${id} ${nonce}`);
 
@@ -161,7 +161,7 @@ function asHello(value: unknown): Hello | undefined {
   return typeof id === "string" && typeof nonce === "string" ? { id, nonce } : undefined;
 }
 
-/** The beginning of a connection: JSON texts, until both ends know each other. */
+/** The handshake of a connection: JSON texts, until both ends are authenticated. */
 class Handshake {
   readonly #socket: Socket;
   readonly #frames: FrameSocket;
@@ -197,7 +197,7 @@ class Handshake {
     this.#socket.destroy();
   }
 
-  /** From now on it is a link. */
+  /** Ends the handshake and turns the connection into a link. */
   finish(id: string): LinkEnds {
     this.#isOver = true;
     clearTimeout(this.#timer);
@@ -226,7 +226,7 @@ class Handshake {
   }
 }
 
-/** The receiving side of one channel: what comes before it is opened waits. */
+/** The receiving side of one channel: messages that come before it is opened wait. */
 class Channel {
   #handlers: LinkHandlers | undefined;
   #early: LinkMessage[] = [];

@@ -8,19 +8,16 @@ export interface TelemetryOptions {
   readonly service: string;
   /** `service.instance.id`: the actor's token. */
   readonly instance: string;
-  /** Unless TUTTI_LOG says otherwise; default `info`. */
+  /** Default `info`; TUTTI_LOG takes precedence. */
   readonly level?: LogLevel;
   /**
-   * Where traces go (`http://127.0.0.1:4318`); default: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
-   * OTEL_EXPORTER_OTLP_ENDPOINT says, else nowhere.
+   * Endpoint of the traces (`http://127.0.0.1:4318`); default: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
+   * OTEL_EXPORTER_OTLP_ENDPOINT, else none.
    */
   readonly otlp?: string;
-  /**
-   * The share of traces that are recorded, of those that begin here: unless TUTTI_TRACE_RATIO says otherwise; default
-   * 1.
-   */
+  /** Share of the traces beginning here that are recorded. Default 1; TUTTI_TRACE_RATIO takes precedence. */
   readonly traceRatio?: number;
-  /** Also in every log line. */
+  /** Added to every log line. */
   readonly fields?: Fields;
   /** Takes the log lines instead of standard error. */
   readonly destination?: NonNullable<LogOptions["destination"]>;
@@ -31,17 +28,16 @@ export interface TelemetryOptions {
 }
 
 export interface OtelTelemetry extends Telemetry {
-  /** Writes and sends what is left, for CLOSE_MS at most; never rejects. */
+  /** Writes and sends the pending logs and spans, for CLOSE_MS at most; never rejects. */
   close(): Promise<void>;
 }
 
-/** A collector that doesn't answer must not hold a process that ends. */
+/** Time limit of closing: a collector that doesn't answer must not hold a process that ends. */
 export const CLOSE_MS = 2_000;
 
 /**
- * Logs by pino, traces by OpenTelemetry. One per process: the troubles of the SDK are reported through a global of its
- * own. Where traces go nowhere the SDK is not even imported: that takes as long as all else that a process reads at its
- * start.
+ * Opens logs by pino and traces by OpenTelemetry. One per process: the SDK reports its errors through a global. Without
+ * an endpoint for traces the SDK is not even imported: that takes as long as all other modules that a process loads.
  */
 export async function createTelemetry(options: TelemetryOptions): Promise<OtelTelemetry> {
   const environment = options.environment ?? process.env;

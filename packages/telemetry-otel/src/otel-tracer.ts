@@ -27,15 +27,15 @@ const KINDS: Readonly<Record<SpanOptions["kind"], SpanKind>> = {
   producer: SpanKind.PRODUCER,
   consumer: SpanKind.CONSUMER,
 };
-/** Of a span that may yet be kept; a request that has more to tell has told enough. */
+/** Attributes and events that wait on an unsampled span until it is kept; further ones are dropped. */
 const WAITING_EVENTS_MAX = 32;
 /**
- * Spans that are kept at their end cost as much as sampled ones: in an overload, where each request is refused, the
- * first of each second tell what happens.
+ * Kept spans per second. A span kept at its end costs as much as a sampled one: in an overload, where each request is
+ * refused, the first ones of each second suffice.
  */
 export const KEPT_PER_SECOND = 500;
 
-/** Hands out ids that were drawn before: a span that is kept at its end has the ones that others know it by. */
+/** Returns ids that were drawn before: a span that is kept at its end has the ids that its links and children use. */
 export class ChosenIds implements IdGenerator {
   readonly #random = new RandomIdGenerator();
   next = { traceId: "", spanId: "" };
@@ -51,18 +51,18 @@ export class ChosenIds implements IdGenerator {
 }
 
 export interface OtelTracerOptions {
-  /** Of a provider that samples everything and takes its ids from `ids`. */
+  /** Tracer of a provider that samples everything and takes its ids from `ids`. */
   readonly tracer: OtelApiTracer;
   readonly ids: ChosenIds;
-  /** The share of traces recorded, of those that begin here. */
+  /** Share of the traces beginning here that are recorded. */
   readonly ratio: number;
 }
 
 /**
- * The port's tracer over an OpenTelemetry tracer. What is recorded is decided at the head: as the parent is; without
- * one, when a span is linked that is recorded (a batch has no parent but links to its requests, and a sampled request
- * must not link to a batch that isn't there); else by the ratio. What that leaves out waits, in a form that costs
- * little, and is recorded if it is kept before it ends.
+ * The port's tracer over an OpenTelemetry tracer. Sampling is decided at the head. A span with a parent is recorded if
+ * its parent is. Without one it is recorded when a linked span is (a batch has no parent but links to its requests, and
+ * a sampled request must not link to a batch that isn't there), else by the ratio. An unsampled span waits in a cheap
+ * form, and is recorded if it is kept before it ends.
  */
 export class OtelTracer implements Tracer {
   readonly enabled = true;
@@ -119,7 +119,7 @@ interface OpenSpanPorts {
   readonly mayKeep: () => boolean;
 }
 
-/** Recorded from its start, or from when it is kept. */
+/** A span that is recorded from its start, or from when it is kept. */
 class OpenSpan implements Span {
   #context: SpanContext;
   readonly #ports: OpenSpanPorts;

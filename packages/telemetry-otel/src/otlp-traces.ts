@@ -6,12 +6,12 @@ import type { Logger, Tracer } from "@tutti/ports/telemetry";
 import type { TelemetryOptions } from "./create-telemetry.ts";
 import { ChosenIds, OtelTracer } from "./otel-tracer.ts";
 
-/** One for each request of the largest batch; the SDK's default of 128 would lose the others. */
+/** One link for each request of the largest batch; the SDK's default of 128 would lose the others. */
 const SPAN_LINKS_MAX = 1_024;
 const SPANS_QUEUED_MAX = 8_192;
 const EXPORT_EVERY_MS = 1_000;
 const EXPORT_TIMEOUT_MS = 5_000;
-/** Troubles of the exporter come with every batch of spans; a line a minute says as much. */
+/** Interval of the exporter's error lines: errors come with every batch of spans, and a line a minute says as much. */
 const TROUBLE_EVERY_MS = 60_000;
 
 export interface Traces {
@@ -20,7 +20,7 @@ export interface Traces {
 }
 
 export interface TracesOptions extends Pick<TelemetryOptions, "service" | "instance" | "traceRatio" | "exporter"> {
-  /** Of the collector; undefined: there is an `exporter`. */
+  /** Endpoint of the collector; undefined: there is an `exporter`. */
   readonly url: string | undefined;
   readonly environment: NonNullable<TelemetryOptions["environment"]>;
   readonly log: Logger;

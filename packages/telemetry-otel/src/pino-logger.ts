@@ -8,12 +8,12 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const isLogLevel = (text: string | undefined): text is LogLevel =>
   (LOG_LEVELS as readonly (string | undefined)[]).includes(text);
 
-/** Lines that wait for a reader who doesn't read; what comes beyond is dropped, since an actor must not block (T7). */
+/** Bytes of lines that may wait for a slow reader; further lines are dropped, since an actor must not block (T7). */
 const BUFFER_BYTES_MAX = 4_194_304;
 
 export interface LogOptions {
   readonly level: LogLevel;
-  /** In every line. */
+  /** Fields of every line. */
   readonly base: Fields;
   /** Takes the lines; default: standard error, pretty on a terminal. */
   readonly destination?: { write(line: string): void };
@@ -21,7 +21,7 @@ export interface LogOptions {
 
 export interface Log {
   readonly logger: Logger;
-  /** Resolves when what was logged is written. */
+  /** Resolves when all logged lines are written. */
   flush(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export function openLog({ level, base, destination }: LogOptions): Log {
   };
   if (destination !== undefined) return { logger: wrap(pino(settings, destination)), flush: () => Promise.resolve() };
   if (process.stderr.isTTY) {
-    // A stream in this process, not pino's worker transport: a person reads it, and nothing is lost when the process
+    // A stream in this process, not pino's worker transport: a person reads it, and no line is lost when the process
     // ends.
     const stream: DestinationStream = pretty({
       colorize: true,
@@ -46,7 +46,7 @@ export function openLog({ level, base, destination }: LogOptions): Log {
     return { logger: wrap(pino(settings, stream)), flush: () => Promise.resolve() };
   }
   const stream = pino.destination({ dest: 2, sync: false, minLength: 0, maxLength: BUFFER_BYTES_MAX });
-  stream.on("error", () => undefined); // whoever read our log is gone: serving goes on without it
+  stream.on("error", () => undefined); // the log's reader is gone: serving goes on without it
   return { logger: wrap(pino(settings, stream)), flush: () => new Promise((done) => stream.flush(() => done())) };
 }
 

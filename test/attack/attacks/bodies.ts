@@ -1,11 +1,11 @@
-/** Bodies that cost more than they are: unfinished, in crumbs, deeply nested, or packed. */
+/** Attacks by bodies that cost more than their size: unfinished, in one-byte chunks, deeply nested, or compressed. */
 import { deflateSync, gzipSync } from "node:zlib";
 import type { Attack, Scene } from "../attack.ts";
 import { GrpcConnection, prefix } from "../clients/grpc.ts";
 import { ask, dial, pause, pour } from "../clients/http.ts";
 import { WIDE } from "../systems.ts";
 
-/** The largest body and message that are taken. */
+/** Size of the largest body and message that are accepted. */
 const BODY_BYTES = 33_000_000;
 const PIECE = Buffer.alloc(262_144, 0x20);
 
@@ -68,7 +68,7 @@ const crumbs: Attack = {
   name: "one-byte-chunks",
   what: "bodies over HTTP that come in chunks of one byte",
   system: "open",
-  // A body has 33 MB at most; each of its crumbs must cost no more than a few bytes.
+  // A body has 33 MB at most; each of its one-byte chunks may cost no more than a few bytes.
   memoryBytes: 268_435_456,
   async run(scene) {
     const untilMs = performance.now() + scene.of(3_000, 30_000);
@@ -99,7 +99,7 @@ function nestedBodies(): readonly string[] {
 
 const GOOD_SLO_MS = 500;
 const GOOD_LEAST = 4;
-/** What the way through two processes takes on a machine that the attacker shares. */
+/** Time for the way through two processes, on a machine that the attacker shares. */
 const LATE_MS = 250;
 const goodBody = JSON.stringify({
   inputs: [{ name: "x", datatype: "FP32", shape: [1, WIDE], data: new Array<number>(WIDE).fill(0.25) }],
@@ -125,7 +125,7 @@ const nested: Attack = {
     const misses: string[] = [];
     const [startedMs, headers] = [performance.now(), { "tutti-app": "b", "tutti-slo": `${GOOD_SLO_MS}ms` }];
     let asked = 0;
-    // One may fall into the moment in which all the bodies come; two are enough to know.
+    // One miss may fall into the moment in which all the bodies arrive; two are enough to know.
     while (misses.length < 2 && (asked < GOOD_LEAST || performance.now() - startedMs < scene.of(1_500, 15_000))) {
       await pause(100);
       asked++;

@@ -1,4 +1,4 @@
-/** What a page that somebody visits could have his browser ask of a gateway on his loopback. */
+/** Attacks by a web page that has its visitor's browser send requests to a gateway on loopback. */
 import type { Attack } from "../attack.ts";
 import { type HttpQuestion, ask } from "../clients/http.ts";
 
@@ -11,7 +11,7 @@ interface Case {
   readonly question: HttpQuestion;
 }
 
-/** @returns those that were answered with success, named by `what` */
+/** @returns the cases that were answered with success, named by `what` */
 async function answered(cases: readonly Case[], what: (one: Case) => string): Promise<string[]> {
   const broken: string[] = [];
   for (const one of cases) {

@@ -1,4 +1,4 @@
-/** What requests say: content types, names and numbers that a reader may trip over. */
+/** Attacks by the content of requests: content types, names and numbers on which a parser may fail. */
 import type { Attack, Scene } from "../attack.ts";
 import { GrpcConnection, STATUS, inferMessage } from "../clients/grpc.ts";
 import { ask } from "../clients/http.ts";
@@ -6,14 +6,14 @@ import { RawNats } from "../clients/nats.ts";
 import { WIDE } from "../systems.ts";
 
 const INHERITED = ["constructor", "__proto__", "toString"];
-/** As many as the ingress' decoder lets wait, and some more. */
+/** Some more messages than the ingress' decoder lets wait. */
 const MESSAGES = 70;
 
 const wideBody = JSON.stringify({
   inputs: [{ name: "x", datatype: "FP32", shape: [1, WIDE], data: new Array<number>(WIDE).fill(0.25) }],
 });
 
-/** Longer than what an ingress reads at once, of whatever type. */
+/** A body longer than an ingress reads at once, of whatever type. */
 const paddedBody = wideBody + " ".repeat(1_200_000);
 
 const contentTypes: Attack = {

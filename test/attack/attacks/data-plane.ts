@@ -1,4 +1,4 @@
-/** Whoever finds the port of inputs and results, with no token of a batcher. */
+/** Attacks on the port of inputs and results by a peer without a batcher's token. */
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { Heartbeat, TOKEN_BYTES, subjectsOf } from "@tutti/protocol";
@@ -21,7 +21,7 @@ const BATCHES = 64;
 const SEQS = Array.from({ length: 256 }, (_, i) => i + 1);
 const EXECUTOR = actorKey(987_654_321);
 
-/** Where the ingress listens, as its heartbeats say; an attacker would try all ports. */
+/** Heartbeat of an ingress, which says where it listens; an attacker would try all ports. */
 async function ingressOf(scene: Scene): Promise<Heartbeat> {
   const nats = await RawNats.open(scene.nats, scene.credentialsOf("admin"));
   try {
@@ -73,7 +73,7 @@ const tokenless: Attack = {
   },
 };
 
-/** Inputs in the replies that came. */
+/** Number of inputs in the replies. */
 function rowsIn(bytes: Uint8Array): number {
   let rows = 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -86,10 +86,10 @@ function rowsIn(bytes: Uint8Array): number {
   return rows;
 }
 
-/** What is no frame is cut off; the witness says whether others feel it. */
+/** Sends bytes that are no frames: the server closes the connection. The witness reports whether others feel it. */
 async function garbage(url: string, scene: Scene): Promise<string[]> {
   const huge = Buffer.alloc(DATA_PREFIX_BYTES, 0xff);
-  // A prefix that is good until its lengths: a pull.
+  // A pull whose prefix is valid up to its lengths.
   huge.set([0x54, 0x44, 1, 3]);
   const texts = [randomBytes(4_096), huge, Buffer.from("GET / HTTP/1.1\r\n\r\n"), Buffer.alloc(4_096)];
   const answers = await Promise.all(

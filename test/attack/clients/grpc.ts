@@ -6,7 +6,7 @@ import { bytes, int, message } from "./protobuf.ts";
 const SERVICE = "/inference.GRPCInferenceService";
 const PREFIX_BYTES = 5;
 
-/** Of gRPC: those that attacks tell apart. */
+/** The gRPC status codes that attacks tell apart. */
 export const STATUS = { ok: 0, invalid: 3, forbidden: 7, unauthenticated: 16 } as const;
 
 export interface GrpcReply {
@@ -26,7 +26,7 @@ export class GrpcConnection {
   static async open(address: string): Promise<GrpcConnection> {
     const session = connect(`http://${address}`);
     await once(session, "connect");
-    session.on("error", () => undefined); // its streams end with it
+    session.on("error", () => undefined); // streams end with their session
     return new GrpcConnection(session);
   }
 
@@ -34,7 +34,7 @@ export class GrpcConnection {
     return !this.#session.closed && !this.#session.destroyed;
   }
 
-  /** A call of which only the headers have been sent. */
+  /** Begins a call of which only the headers have been sent. */
   begin(method: string, metadata: Readonly<Record<string, string>> = {}): ClientHttp2Stream {
     const stream = this.#session.request({
       ":method": "POST",
@@ -47,7 +47,7 @@ export class GrpcConnection {
     return stream;
   }
 
-  /** A whole call of one message. */
+  /** Sends a whole call of one message. */
   async ask(method: string, content: Uint8Array, metadata: Readonly<Record<string, string>> = {}): Promise<GrpcReply> {
     const stream = this.begin(method, metadata);
     const reply = replyOf(stream);
@@ -74,7 +74,7 @@ function replyOf(stream: ClientHttp2Stream): Promise<GrpcReply> {
   });
 }
 
-/** Stands before a message: whether it is compressed, and its length. */
+/** The prefix of a gRPC message: whether it is compressed, and its length. */
 export function prefix(length: number, isCompressed: 0 | 1 = 0): Buffer {
   const made = Buffer.alloc(PREFIX_BYTES);
   made.writeUInt8(isCompressed, 0);

@@ -17,7 +17,7 @@ export interface Publication {
 const END = "\r\n";
 
 export class RawNats {
-  /** What the server refused, in its words. */
+  /** Errors as the server worded them. */
   readonly errors: string[] = [];
   readonly messages: NatsMessage[] = [];
   readonly #socket: Socket;
@@ -34,7 +34,7 @@ export class RawNats {
     socket.on("close", () => this.#look());
   }
 
-  /** @param credentials - text with the seed of an nkey. @throws {Error} the server lets nobody in with them */
+  /** @param credentials - text with the seed of an nkey. @throws {Error} the server rejects them */
   static async open(url: string, credentials?: string): Promise<RawNats> {
     const socket = await dial(url);
     if (socket === undefined) throw new Error(`${url} refuses connections`);
@@ -66,7 +66,7 @@ export class RawNats {
     );
   }
 
-  /** The server has seen everything that was sent. @returns false: the connection is closed */
+  /** Waits until the server has seen everything that was sent. @returns false: the connection is closed */
   async flush(): Promise<boolean> {
     const wanted = this.#pongs + 1;
     this.#write(`PING${END}`);
@@ -74,7 +74,7 @@ export class RawNats {
     return this.#pongs >= wanted;
   }
 
-  /** The first message that fits, past or to come; undefined where there is none in time. */
+  /** The first matching message, past or to come; undefined where there is none in time. */
   async next(fits: (message: NatsMessage) => boolean, withinMs: number): Promise<NatsMessage | undefined> {
     await this.#until(() => this.messages.some(fits), withinMs);
     return this.messages.find(fits);
@@ -141,17 +141,17 @@ export class RawNats {
 }
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-/** Of the DER that wraps a seed of Ed25519. */
+/** DER prefix that wraps a seed of Ed25519 as PKCS #8. */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
-/** `U`, a user. */
+/** Prefix `U`: a user. */
 const USER_PREFIX = 20 << 3;
-/** `SU`, the seed of one. */
+/** Prefix `SU`: the seed of a user. */
 const SEED_PREFIX = [(18 << 3) | (USER_PREFIX >> 5), (USER_PREFIX & 31) << 3];
 
-/** Credentials that nobody has given out. */
+/** Well-formed credentials that no operator has issued. */
 export const madeUpCredentials = (): string => toBase32(withSum(Buffer.from([...SEED_PREFIX, ...randomBytes(32)])));
 
-/** What a server asks of an nkey: its public half, and its signature of the nonce. */
+/** Proof that a server demands of an nkey: its public half, and its signature of the nonce. */
 function proofOf(file: string, nonce: string): { readonly nkey: string; readonly sig: string } {
   const seed = /SU[A-Z2-7]{56}/.exec(file)?.[0];
   if (seed === undefined) throw new Error("there is no seed of a user in the credentials");

@@ -3,21 +3,27 @@ import { type Agreement, measureAgreement } from "./agreement.ts";
 import { renderAgreement } from "./agreement-text.ts";
 
 /**
- * As it is and, where the machine is too busy for that, in slow motion, where the same delays are a smaller share of
- * the SLO.
+ * Factors of slow motion, tried in turn. Where the machine is too busy at 1, the same delays are a smaller share of a
+ * longer SLO.
  */
 const SLOWDOWNS = [1, 8, 32];
-/** By how the delay is measured, 5 % are late; much more means that it changes faster than it is measured. */
+/**
+ * Largest share of late starts. The delay is a quantile with 5 % late; many more mean that it changes faster than it is
+ * measured.
+ */
 const LATE_STARTS_MAX = 0.08;
 /**
- * Of an SLO no more than 12 % is set aside for control, and live runs add no more than 20 % of it to l(b): near these
- * bounds plans are wrong knowingly.
+ * Bounds of the plans: at most 12 % of an SLO is set aside for control, and live runs add at most 20 % of it to l(b).
+ * Near these bounds plans are knowingly wrong.
  */
 const CTRL_SHARE_MAX = 0.06;
 const INFLATION_SHARE_MAX = 0.19;
 const SLO_US = 25_000;
 
-/** Judged by what the system says of its delays alone, not by how well the two agree. */
+/**
+ * Whether delays outgrew the plan. It judges by the delays that the system reports alone, not by how well the two
+ * agree.
+ */
 const isDisturbed = ({ lateStarts, reservedUs, inflationUs, slowdown }: Agreement): boolean =>
   lateStarts > LATE_STARTS_MAX ||
   reservedUs.ctrl > CTRL_SHARE_MAX * SLO_US * slowdown ||
@@ -34,13 +40,13 @@ test("the simulator says of a recorded load what serving it did: batches and bus
     process.stdout.write(renderAgreement(agreement));
     if (!isDisturbed(agreement)) break;
   }
-  // Not judged by whether the two agree: then there is nothing to compare.
+  // Skip by the reported delays, and not by whether the two agree: the latter is what the test compares.
   if (isDisturbed(agreement!))
     skip("the machine is too busy even in slow motion: delays outgrew what may be set aside");
   const { live, simulated } = agreement!;
   expect(Math.abs(live.batchMean / simulated.batchMean - 1)).toBeLessThan(0.15);
   expect(Math.abs(live.busyShare / simulated.busyShare - 1)).toBeLessThan(0.15);
-  // A stall of the whole machine makes late what it meets, and nothing else: good rates suffer first.
+  // A stall of the whole machine makes late only the requests that it meets, so the good rates suffer first.
   expect(live.goodRps / simulated.goodRps).toBeGreaterThan(0.75);
   expect(live.goodRps / simulated.goodRps).toBeLessThan(1.15);
 }, 240_000);

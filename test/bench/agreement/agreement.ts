@@ -1,6 +1,6 @@
 /**
  * One load, twice: served by `tutti up` with emulated accelerators while `tutti record` listens, then simulated from
- * the recording with the delays that the running system measured of itself. Nothing is fitted.
+ * the recording with the delays that the running system measured. No parameter is fitted.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,9 +19,9 @@ import { startRecording } from "./recording.ts";
 const RESNET50 = { name: "resnet50", alphaMs: 1.053, betaMs: 5.072, batchMax: 64, sloMs: 25 };
 
 /**
- * Rates and burstiness are measured over 5 s. Before the load they were those of the system's own requests and then of
- * silence, which the recording knows nothing of: until they are out of sight the live scheduler plans for other
- * arrivals than the simulated one.
+ * Seconds of load before the measurement. Rates and burstiness are measured over 5 s. Before the load they were those
+ * of the system's warm-up requests and then of silence, which the recording doesn't contain. Until they are out of the
+ * window the live scheduler plans for other arrivals than the simulated one.
  */
 const WARMUP_S = 6;
 
@@ -29,21 +29,21 @@ const TYPICAL = 8;
 
 export interface AgreementOptions {
   readonly rate: number;
-  /** That count; WARMUP_S come before. */
+  /** Measured seconds; WARMUP_S come before. */
   readonly seconds: number;
   readonly gpus: number;
   readonly policy: "adaptive" | "deferred" | "eager";
   /**
-   * Where batches wait for their deferred start, what they are says more of the scheduler, and less of the machine's
-   * noise.
+   * Preference for batches or accelerators. Where batches wait for their deferred start, their size says more of the
+   * scheduler and less of the machine's noise.
    */
   readonly prefer: Preference;
   /**
-   * Slow motion: every time of the model so much longer and the rate so much lower, while the machine's own delays stay
-   * what they are.
+   * Factor of slow motion: every time of the model is so much longer and the rate so much lower, while the machine's
+   * own delays stay the same.
    */
   readonly slowdown: number;
-  /** How long the system sends itself requests before it is ready, such as `10s`. */
+  /** How long the system sends itself warm-up requests before it is ready, such as `10s`. */
   readonly warmup: string;
 }
 
@@ -51,7 +51,7 @@ export interface Seen {
   /** Answered in time, per second. */
   readonly goodRps: number;
   readonly batchMean: number;
-  /** Of all accelerators together, 0 … 1. */
+  /** Busy share of all accelerators together, 0 … 1. */
   readonly busyShare: number;
 }
 
@@ -59,16 +59,16 @@ export interface Agreement {
   readonly offeredRps: number;
   readonly slowdown: number;
   /**
-   * What live runs have added to l(b) in plans, at a batch of 8: the quantile that is planned with includes every stall
-   * of an executor's process.
+   * Time that live runs have added to l(b) in plans, at a batch of 8: the planned quantile includes every stall of an
+   * executor's process.
    */
   readonly inflationUs: number;
-  /** What the scheduler set aside, on average. */
+  /** Mean delays that the scheduler set aside. */
   readonly reservedUs: Readonly<Record<Delay, number>>;
-  /** What passed, on average. */
+  /** Mean delays that it measured. */
   readonly measuredUs: Readonly<Record<Measure, number>>;
   /**
-   * Share of batches that could start only after more than was set aside: 0.05 by how it is measured, more on a busy
+   * Share of batches that started later than the delay that was set aside: 0.05 by the quantile, more on a busy
    * machine.
    */
   readonly lateStarts: number;
@@ -76,7 +76,7 @@ export interface Agreement {
   readonly simulated: Seen;
   /** Live over simulated, less 1. */
   readonly differences: Seen;
-  /** Of the load generator: where it is late the machine is short of processors, and the run says little. */
+  /** Lag of the load generator. Where it is large the machine is short of processors, and the run says little. */
   readonly sendLagMs: LoadReport["sendLagMs"];
   readonly refused: LoadReport["refused"];
   readonly late: number;
@@ -97,7 +97,7 @@ async function measureIn(folder: string, options: AgreementOptions): Promise<Agr
   const model = modelOf(slowdown);
   const profiles = join(folder, "profiles.yaml");
   const trace = join(folder, "trace.jsonl");
-  writeFileSync(profiles, JSON.stringify({ models: [model] })); // which is YAML, too
+  writeFileSync(profiles, JSON.stringify({ models: [model] })); // JSON is YAML, too
   const system = await RunningSystem.start([
     "--emulate",
     profiles,
@@ -174,8 +174,8 @@ async function simulateTrace(
     rate: 0, // as it was recorded
     arrivals: { process: "trace", entries: await readTrace(path) },
     network: {
-      // A request joins a batch if it is known when the grant comes; the simulator's grants take no time, so its
-      // requests have that long.
+      // A request joins a batch if it is known when the grant comes. The simulator's grants take no time, so its
+      // requests have as long as a real grant takes.
       arrive: micros(Math.max(0, measuredUs.arrive - measuredUs.grant)),
       ctrl: reservedUs.ctrl,
       data: reservedUs.perItem,
@@ -222,7 +222,7 @@ function reservedIn(statuses: readonly StatusEvent[]): Record<Delay, Micros> {
   };
 }
 
-/** Weighted with the items of each line. */
+/** Means weighted with the items of each line. */
 function measuredIn(statuses: readonly StatusEvent[]): Record<Measure, Micros> {
   const all = statuses.flatMap(({ threads }) => threads);
   const items = all.reduce((total, thread) => total + thread.items, 0);

@@ -1,6 +1,6 @@
 /**
- * What is served: the real text recogniser, and a generated Loop on which batching pays; each asked by three
- * applications whose lengths differ.
+ * The models that are served: the real text recogniser, and a generated Loop on which batching pays. Three applications
+ * ask each, with different lengths.
  */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,9 +10,9 @@ import type { Prng } from "@tutti/units";
 
 export interface LiveApp {
   readonly name: string;
-  /** Of all requests. */
+  /** Share of all requests. */
   readonly share: number;
-  /** Lengths, evenly. */
+  /** Lengths, drawn evenly from this one to the next. */
   readonly from: number;
   readonly to: number;
 }
@@ -27,7 +27,7 @@ export interface LiveModel {
 }
 
 const INPUTS = 8;
-/** So wide that one executor is the bottleneck, and not the cores that it shares with everything else here. */
+/** Width at which one executor is the bottleneck, and not the cores that it shares with everything else. */
 const WIDTH = 1_024;
 
 export const LIVE_MODELS: readonly LiveModel[] = [
@@ -59,7 +59,7 @@ export const LIVE_MODELS: readonly LiveModel[] = [
     config: {
       ...demoModel("ocr-rec").config,
       name: "text",
-      patience: 1, // the demo serves it eagerly; here deferral is what is measured
+      patience: 1, // the demo serves it eagerly; this benchmark measures deferral
       slo: "120ms",
       max_batch_size: 8,
       axes: { W: { mode: "pad", max: 576, multiple: 32, typical: 160, mixed: false } },
@@ -70,7 +70,9 @@ export const LIVE_MODELS: readonly LiveModel[] = [
   },
 ];
 
-/** Values don't matter to how long these run, but denormal ones would. */
+/**
+ * Arbitrary values without denormals: the values don't matter to how long these models run, but denormal ones would.
+ */
 function noise(count: number): Float32Array {
   return Float32Array.from({ length: count }, (_, i) => ((i * 7) % 13) / 13 - 0.5);
 }

@@ -13,15 +13,15 @@ export interface MeasuredWork {
 
 export interface Measured {
   /**
-   * Of all models together, each asked for equally often: the most that a round of batches, twice within the SLO,
-   * carries.
+   * Most requests per second of all models together, each asked for equally often. A round of one batch of each model
+   * must fit twice into the SLO.
    */
   readonly requestsPerSecond: number;
-  /** Of each batch of the round; 0 where even batches of one take too long together. */
+  /** Size of each batch of the round; 0 where even batches of one take too long together. */
   readonly batchSize: number;
-  /** Of one batch of every model, by the processor time of their quickest runs. */
+  /** Time of one batch of every model, by the processor time of their quickest runs. */
   readonly cycleMs: number;
-  /** What the process grew by, sessions and runs together. */
+  /** Growth of the process, sessions and runs together. */
   readonly memoryMb: number;
 }
 
@@ -44,7 +44,7 @@ async function measure({ sloMs, models }: MeasuredWork): Promise<Measured> {
     let cycleMs = 0;
     for (const spec of specs) cycleMs += await quickest(engine, spec, batchSize);
     const requestsPerSecond = (1000 * batchSize * specs.length) / cycleMs;
-    // A request waits for a round at most, and runs in the next.
+    // A request waits for one round at most, and runs in the next.
     if (2 * cycleMs <= sloMs && requestsPerSecond > best.requestsPerSecond)
       best = { requestsPerSecond, batchSize, cycleMs };
   }
@@ -71,7 +71,7 @@ async function quickest(engine: Engine, spec: ModelSpec, batchSize: number): Pro
     const outcome = await new Promise<RunOutcome>((done) => engine.run(batch, done));
     const { user, system } = process.cpuUsage(before);
     if (outcome.kind === "failed") throw new Error(outcome.reason);
-    // A run has one thread: what it took beyond its processor time, others took.
+    // A run has one thread: time beyond its processor time was taken by other processes.
     if (run > 0) least = Math.min(least, Math.min(outcome.run, user + system) / 1000); // the first of a shape is longer
   }
   return least;

@@ -1,4 +1,4 @@
-/** Pictures to a pipeline, in open and in closed loops, through the ingress as any publisher's. */
+/** Loads of pictures for a pipeline, in open and in closed loops, published to the ingress as by any client. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Tutti, tensor } from "@tutti/client";
@@ -10,9 +10,9 @@ export interface Offered {
   readonly offered: number;
   readonly inTime: number;
   readonly late: number;
-  /** By what the refusal says of the stage and its code: `recognise TUTTI_OVERLOADED`. */
+  /** Refusals by stage and code: `recognise TUTTI_OVERLOADED`. */
   readonly refused: Readonly<Record<string, number>>;
-  /** Of the answers that came, in ms. */
+  /** Latencies of the answers, in ms. */
   readonly latencies: readonly number[];
   /** How late the generator itself sent, p99 in ms. */
   readonly lagMs: number;
@@ -22,7 +22,7 @@ export const readPicture = async (name: string): Promise<Uint8Array> =>
   new Uint8Array(await readFile(join(OCR_PIPELINE_FOLDER, "fixtures", name)));
 const inputsOf = (picture: Uint8Array) => ({ image: tensor(picture, [picture.length], "UINT8") });
 
-/** Poisson, in seconds from the beginning. */
+/** Poisson arrivals, in seconds from the beginning. */
 export function drawArrivals(prng: Prng, rate: number, seconds: number): number[] {
   const at: number[] = [];
   for (let t = prng.nextExponential(rate); t < seconds; t += prng.nextExponential(rate)) at.push(t);
@@ -34,7 +34,7 @@ interface Asked {
   readonly picture: Uint8Array;
 }
 
-/** Open loop: requests leave when they are due, whatever became of those before. */
+/** Open loop: requests leave when they are due, whatever became of earlier ones. */
 export async function offer(
   client: Tutti,
   { pipeline, picture, sloMs, at }: Asked & { readonly sloMs: number; readonly at: readonly number[] },
@@ -81,7 +81,7 @@ const ALONE = 5;
 const MEASURE_MS = 8_000;
 const PATIENT_MS = 60_000;
 
-/** Alone, one after the other; and how many a second four loops have answered, once they are warm. */
+/** The latency of pictures one after the other, and the rate that four loops reach once they are warm. */
 export async function capacityOf(
   client: Tutti,
   { pipeline, picture }: Asked,

@@ -30,7 +30,7 @@ export async function writeHome(sloMs: number): Promise<Home> {
     const model = demoModel(name);
     await mkdir(join(models, name, "1"), { recursive: true });
     await copyFile(demoModelPath(model, { cacheDir: folder }), join(models, name, "1/model.onnx"));
-    // Only pipelines ask them, each request with a deadline of its own.
+    // Only pipelines ask these models, each request with a deadline of its own.
     await writeFile(join(models, name, "config.yaml"), JSON.stringify({ ...model.config, slo: `${sloMs}ms` }));
   }
   await mkdir(join(pipelines, "src"), { recursive: true });
@@ -49,7 +49,7 @@ export async function writeHome(sloMs: number): Promise<Home> {
   return { models, pipelines, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** `…/src/steps.ts#toText`, wherever it was read. */
+/** Normalises a reference to `…/src/steps.ts#toText`, wherever it was read. */
 const refOf = (reference: string): string => `./src/steps.ts#${reference.split("#")[1]!}`;
 
 export interface StageShown {
@@ -58,13 +58,13 @@ export interface StageShown {
   readonly requests: number;
   /** When it has to have ended, from the arrival, functions left out. */
   readonly untilMs: number;
-  /** What its model takes for one. */
+  /** Latency of its model at batch size 1. */
   readonly aloneMs: number;
 }
 
 /**
- * Of the batches that ran: how many requests each model had for one of the detector, whatever their buckets
- * (`ocr-rec@W=160`).
+ * Requests of each model per request of the detector, counted over the batches that ran. Buckets of a model
+ * (`ocr-rec@W=160`) are added up.
  */
 export function requestsByModel(during: readonly Pick<StatusEvent, "threads">[]): Record<string, number> {
   const items = new Map<string, number>();
@@ -78,8 +78,9 @@ export function requestsByModel(during: readonly Pick<StatusEvent, "threads">[])
 }
 
 /**
- * As `tutti pipelines` divides both SLOs by what was profiled live. @param requests - mean of each stage's for a
- * picture, by its model
+ * The stages with their shares of both SLOs, as `tutti pipelines` divides them by the live profiles.
+ *
+ * @param requests - mean number of each stage's requests for a picture, by its model
  */
 export async function stagesOf(
   home: Home,
@@ -102,7 +103,9 @@ export async function stagesOf(
   );
 }
 
-/** l(b)/b over l(1), by model and bucket: what a request of the largest profiled batch costs beside one alone. */
+/**
+ * l(b)/b over l(1), by model and bucket: the cost of a request in the largest profiled batch relative to batch size 1.
+ */
 export async function gainsOf(url: string): Promise<Gain[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "models", "--nats", url, "--json"]);
   type Listed = { name: string; profiles: { batchSize: number; latency: number }[][] };

@@ -12,16 +12,16 @@ import type { Clock } from "@tutti/ports/clock";
 import { type Instant, type Micros, assert, millis, seconds } from "@tutti/units";
 import { encodeTensors } from "@tutti/wire";
 
-/** One application's load: so many requests a second in each phase. */
+/** One application's load: its rate in each phase, in requests per second. */
 export interface FloodStream {
   readonly app: string;
-  /** By phase. */
+  /** Requests per second, by phase. */
   readonly rates: readonly number[];
 }
 export interface FloodPlan {
   readonly model: string;
   readonly slo: Micros;
-  /** Seconds of each phase. */
+  /** Length of each phase, in seconds. */
   readonly phases: readonly number[];
   readonly streams: readonly FloodStream[];
   readonly seed: number;
@@ -46,11 +46,10 @@ export interface FloodPart {
   /** From sending to the refusal. */
   readonly refusalMs: Quantiles;
   /**
-   * The same of those that were due a second after the phase began, or later: by then the system knows that it is
-   * flooded.
+   * The same of requests that were due at least a second after the phase began: by then the system knows of the flood.
    */
   readonly laterRefusalMs: Quantiles;
-  /** Of refusals: the least and the most; 0 where one had none. */
+  /** The refusals' retry hints: least, median and most; 0 where a refusal has none. */
   readonly retryAfterMs: { readonly least: number; readonly median: number; readonly most: number };
 }
 export interface FloodReport {
@@ -64,26 +63,26 @@ export interface FloodReport {
   readonly sendLagMs: { readonly p50: number; readonly p99: number };
 }
 
-/** So late an answer can come when the machine is busy; what comes later counts as lost. */
+/** Longest wait for an answer on a busy machine; later answers count as lost. */
 const GRACE = millis(15_000);
 const SLICE = millis(100);
 const ONSET = seconds(1);
 const UNANSWERED = 0;
 const OK = 1;
-/** Codes from 2 on stand in `#codes`. */
+/** Codes from 2 on index `#codes`, less 2. */
 const FIRST_CODE = 2;
 
 /**
- * Open-loop load of several applications over phases, with as little kept for a request as possible: it shares the
- * machine with what it measures.
+ * Open-loop load of several applications over phases. It keeps as little as possible for a request, since it shares the
+ * machine with the system that it measures.
  */
 export class Flood {
   readonly #bus: Bus;
   readonly #clock: Clock;
   readonly #plan: FloodPlan;
   /**
-   * By token. There is room for all from the beginning: arrays that grow are copied, all of them at the same request,
-   * and the 50 ms of that would count as the system's.
+   * Due times by token. There is room for all from the beginning: arrays that grow are copied, all of them at the same
+   * request, and the 50 ms of that would count as the system's.
    */
   readonly #dueAt: Float64Array;
   readonly #lag: Float64Array;
@@ -167,7 +166,7 @@ export class Flood {
   }
 
   #onSettled({ token }: Sent, outcome: Outcome, at: Instant): void {
-    if (typeof outcome === "string") return; // unanswered it stays
+    if (typeof outcome === "string") return; // the request stays unanswered
     this.#answeredAt[token] = at;
     if (outcome.outcome === OK_OUTCOME) {
       this.#outcome[token] = OK;
@@ -205,7 +204,7 @@ export class Flood {
       if (this.#stream[token] !== stream || dueAt < from || dueAt >= to) continue;
       count.sent++;
       const outcome = this.#outcome[token]!;
-      // From when it really left: how far a busy generator is behind says nothing about the system.
+      // Time from when the request really left: the generator's lag says nothing about the system.
       const took = this.#answeredAt[token]! - dueAt - this.#lag[token]!;
       if (outcome === UNANSWERED) count.lost++;
       else if (outcome === OK) count[took <= slo ? "inTime" : "late"]++;
@@ -250,7 +249,7 @@ export class Flood {
   }
 }
 
-/** A Poisson process of mean n has no more than that, but for one run in 10^23. */
+/** Room for the arrivals: a Poisson process of mean n exceeds it in one run of 10^23. */
 function roomFor({ streams, phases }: FloodPlan): number {
   const mean = streams.reduce((sum, { rates }) => sum + rates.reduce((all, rate, i) => all + rate * phases[i]!, 0), 0);
   return Math.ceil(mean + 10 * Math.sqrt(mean) + 100);
@@ -261,7 +260,7 @@ function quantiles(delays: readonly number[]): Quantiles {
   return { p50: milliseconds(sorted, 0.5), p99: milliseconds(sorted, 0.99), max: milliseconds(sorted, 1) };
 }
 
-/** NaN of nothing. */
+/** The quantile in milliseconds; NaN without values. */
 function milliseconds(sorted: ArrayLike<number>, quantile: number): number {
   if (sorted.length === 0) return NaN;
   const index = Math.min(sorted.length - 1, Math.max(0, Math.ceil(quantile * sorted.length) - 1));

@@ -12,7 +12,7 @@ export interface Flooded extends FloodReport {
   readonly memoryMb: readonly number[];
 }
 
-/** The flood has been heard of by then, and nothing has settled. ms. */
+/** Milliseconds into the flood at which the pause begins: the system has seen the flood, and nothing has settled. */
 const PAUSE_AFTER = 200;
 
 /**
@@ -52,7 +52,10 @@ export async function runFlood(
   return { ...report, memoryMb };
 }
 
-/** @returns what ends it early; the end of this process does, too: what is stopped can't be told to leave */
+/**
+ * Stops the processes (SIGSTOP) for `ms`. @returns a function that ends the pause early, as the end of this process
+ * does
+ */
 function standStill(pids: readonly number[], ms: number): () => void {
   const goOn = (): void => {
     clearTimeout(timer);
@@ -74,7 +77,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** Of the later three quarters: what a process first grows by is not yet a leak. */
+/** Growth in MB per minute over the last three quarters: growth at the beginning is not yet a leak. */
 export function slopePerMinute(memoryMb: readonly number[]): number {
   const later = memoryMb.slice(Math.floor(memoryMb.length / 4));
   if (later.length < 3) return NaN;

@@ -1,13 +1,13 @@
 /**
- * Floods a running system: what it still serves, how soon it refuses, what memory does, and how fast it is itself
- * again.
+ * Floods a running system: how much it still serves, how soon it refuses, how its memory grows, and how fast it
+ * recovers.
  *
  *   npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]
  *
  * The model is emulated: l(b) = 1.6·b + 10 ms, SLO 100 ms; two accelerators carry about 1,000 r/s. Its goodput is
- * searched first, unless it is given. Then come 3 s of half the goodput, the flood, and 5 s of half the goodput; a
- * tenth of the goodput is another application's the whole time. The generator shares the machine: `sendLagMs` says
- * whether it kept its pace. With `pause` all of the system's processes stand still for so long, 0.2 s after the flood
+ * searched first, unless it is given. Then come 3 s of half the goodput, the flood, and 5 s of half the goodput. A
+ * second application sends a tenth of the goodput the whole time. The generator shares the machine: `sendLagMs` says
+ * whether it kept its pace. With `pause` all of the system's processes are stopped for so long, 0.2 s after the flood
  * has begun.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ import { readArguments } from "../arguments.ts";
 const HELP = "npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]\n";
 const SLO: Micros = millis(100);
 const PROFILES = "models: [{ name: wide, sloMs: 100, batchMax: 32, alphaMs: 1.6, betaMs: 10 }]\n";
-/** What the search looks at, as parts of 1,000 r/s for two accelerators. */
+/** Rates that the goodput search tries, as shares of 1,000 r/s for two accelerators. */
 const STEPS = [1.05, 1, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5];
 const SERVED_SHARE = 0.99;
 const STEADY = 0.1;
@@ -45,13 +45,13 @@ if (Number(values.pause) >= 1_000 * Number(values.seconds)) {
 
 export interface OverloadResult {
   readonly goodput: number;
-  /** For so long all of the system stood still in the flood. */
+  /** How long the whole system was stopped during the flood. */
   readonly pauseMs: number;
   readonly offered: number;
   readonly served: number;
-  /** Of the goodput. */
+  /** Share of the goodput that the flooded system still serves. */
   readonly kept: number;
-  /** Of the application that never sent more than a tenth of the goodput. */
+  /** Served share of the application that never sent more than a tenth of the goodput. */
   readonly steadyServedShare: number;
   readonly refused: Readonly<Record<string, number>>;
   readonly refusalMs: FloodPart["refusalMs"];

@@ -50,7 +50,7 @@ interface Figures {
   readonly p99Ms: number;
   /** p99 over p50. */
   readonly spread: number;
-  /** Of a run: how many times as long as alone. */
+  /** Run time relative to an isolated run, median. */
   readonly runP50: number;
   readonly runP99: number;
   readonly goodShare: number;
@@ -66,14 +66,14 @@ interface Row {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-parallel-runs-"));
-/** The SLO in mean runs: what a few batches before it leave of it. */
+/** The SLO in mean run times: a request may wait for a few batches before its own. */
 const SLO_RUNS = 6;
 const BATCH_MAX = 8;
-/** Of each shape, for its median. */
+/** Isolated runs of each shape, for its median. */
 const RUNS = 30;
 const HEAD = `load  offered  one at a time: p50     p99  p99/p50  run p99    good  at once: p50     p99  p99/p50  run p99    good`;
 const say = (text: string): void => void (values.json || process.stdout.write(text));
-/** The last ones; this thread keeps to the others, where there are any. */
+/** Cores of the accelerator: the last ones; this thread keeps to the others, where there are any. */
 const cores = Array.from({ length: threads }, (_, i) => availableParallelism() - threads + i);
 const others = Array.from({ length: availableParallelism() - threads }, (_, i) => i);
 if (others.length > 0) bindThreads([String(process.pid)], others);
@@ -117,12 +117,12 @@ async function measureSet(set: string): Promise<Row[]> {
   const specs = files.map(specOf);
   for (const [i, { bytes }] of files.entries())
     for (const engine of [shared, own[i]!]) await load(engine, { spec: specs[i]!, bytes });
-  // every shape runs once before anything is measured
+  // Every shape runs once before anything is measured.
   for (const [i, engine] of own.entries()) await latenciesOf(engine, [specs[i]!]);
   const latencies = await latenciesOf(shared, specs);
   const models = specs.map((spec, i): ServedModel => ({ spec, latency: latencies[i]!, sloUs: 0 }));
   const round = models.reduce((sum, { latency }) => sum + latency.latency(1), 0);
-  // One SLO for all, so that the order by deadline is that of arrival.
+  // One SLO for all models, so that deadlines come in the order of arrivals.
   const served = models.map((model) => ({ ...model, sloUs: (SLO_RUNS * round) / models.length }));
   const alone = models.map(({ spec, latency }) => `${spec.name} ${(latency.latency(1) / 1000).toFixed(2)} ms`);
   say(`${set}: ${alone.join(", ")} alone; SLO ${(served[0]!.sloUs / 1000).toFixed(1)} ms; ${coresText()}\n${HEAD}\n`);
@@ -174,7 +174,7 @@ function load(engine: Engine, model: { readonly spec: ModelSpec; readonly bytes:
   );
 }
 
-/** Medians, alone, of rounds over all models: whatever disturbs the machine for a while disturbs them all. */
+/** Median latencies of isolated runs, in rounds over all models: a disturbance of the machine meets them all. */
 async function latenciesOf(engine: Engine, specs: readonly ModelSpec[]): Promise<LatencyTable[]> {
   const sizes = [1, 2, 4, BATCH_MAX];
   const runs = specs.map(() => sizes.map((): number[] => []));

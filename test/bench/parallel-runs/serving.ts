@@ -1,6 +1,6 @@
 /**
- * Requests served by lanes: a lane runs one batch at a time, of whichever of its models has the earliest deadline. One
- * lane with every model is an executor as it is (docs/architecture.md, T4); a lane for each model is every model at
+ * Requests served by lanes. A lane runs one batch at a time, of whichever of its models has the earliest deadline. One
+ * lane with every model is an executor as it is (docs/architecture.md, T4); a lane for each model runs every model at
  * once on the same cores.
  */
 import type { Engine, RunOutcome } from "@tutti/ports/engine";
@@ -10,7 +10,7 @@ import type { ModelSpec } from "@tutti/protocol";
 
 export interface ServedModel {
   readonly spec: ModelSpec;
-  /** Alone on the accelerator. */
+  /** Latencies of isolated runs. */
   readonly latency: LatencyTable;
   readonly sloUs: number;
 }
@@ -21,14 +21,14 @@ export interface Arrival {
 }
 export interface Lane {
   readonly engine: Pick<Engine, "run">;
-  /** Places in the list of models. */
+  /** Indices of its models. */
   readonly models: readonly number[];
 }
 
 export interface Served {
   /** Microseconds from when each request was due until its batch was done, of those that were run. */
   readonly latencies: Float64Array;
-  /** How many times as long a run took as alone, one for each batch. */
+  /** Run time of each batch relative to an isolated run. */
   readonly stretches: Float64Array;
   readonly offered: number;
   /** Answered within the SLO. */
@@ -47,7 +47,7 @@ export interface ServeOptions {
   readonly wakeAt: (atUs: number, wake: () => void) => void;
 }
 
-/** Open loop: a request is due when it is due, whatever is behind. */
+/** Open loop: requests arrive when they are due, whatever is queued. */
 export function serve({ models, lanes, arrivals, now, wakeAt }: ServeOptions): Promise<Served> {
   const begin = now();
   const queues = models.map((): number[] => []);
@@ -58,7 +58,7 @@ export function serve({ models, lanes, arrivals, now, wakeAt }: ServeOptions): P
 
   const deadline = (model: number, dueUs: number): number => dueUs + models[model]!.sloUs;
 
-  /** As many as still meet the head's deadline by what a run takes alone; a head that can't be met is dropped. */
+  /** Takes as many requests as still meet the head's deadline by isolated run times. An infeasible head is dropped. */
   function take(model: number): number[] {
     const queue = queues[model]!;
     const { latency, spec } = models[model]!;
@@ -123,6 +123,6 @@ export function serve({ models, lanes, arrivals, now, wakeAt }: ServeOptions): P
   return promise;
 }
 
-/** Of sorted values; NaN of none. */
+/** Percentile of sorted values; NaN without values. */
 export const percentile = (sorted: Float64Array, percent: number): number =>
   sorted[Math.min(sorted.length - 1, Math.ceil((percent / 100) * sorted.length) - 1)] ?? NaN;

@@ -1,4 +1,4 @@
-/** What the bare server runs: an ONNX session, or the wait that emulates one. */
+/** Models of the bare server: an ONNX session, or a wait that emulates one. */
 import { NodeClock } from "@tutti/node/clock";
 import { after, micros } from "@tutti/units";
 import { InferenceSession, Tensor } from "onnxruntime-node";

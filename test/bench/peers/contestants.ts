@@ -25,7 +25,7 @@ export interface StartOptions {
   readonly workload: Workload;
   readonly asked: readonly Asked[];
   readonly setting: Setting;
-  /** For files of the systems; removed by who gave it. */
+  /** Folder for files of the systems; the caller removes it. */
   readonly folder: string;
   /** Further flags of `tutti up`. */
   readonly tuttiFlags: readonly string[];
@@ -34,10 +34,12 @@ export interface StartOptions {
 
 const ROOT = join(import.meta.dirname, "../../..");
 const READY_MS = 120_000;
-/** PyTriton needs five seconds to end in order; a killed one leaves its shared memory behind. */
+/**
+ * Time for a server to stop. PyTriton needs five seconds to end in order; a killed one leaves its shared memory behind.
+ */
 const STOP_MS = 15_000;
 
-/** What answers in several forms is started once for all of them. */
+/** Starts one server for all forms of a system. @returns why it could not be started, as text */
 export async function start(names: readonly SystemName[], options: StartOptions): Promise<Contestant[] | string> {
   const family = familyOf(names[0]!);
   const server = family === "tutti" ? await launchTutti(options) : await launchServer(family, options);
@@ -153,7 +155,7 @@ function modelFlags(workload: Workload, asked: readonly Asked[], workspace: stri
   return ["--no-demo", "--models", join(workspace, "models"), "--executors", String(workload.executors)];
 }
 
-/** JSON is YAML. */
+/** Profiles for `--emulate`: JSON is YAML. */
 function emulatedProfiles(models: readonly ServedModel[]): string {
   return JSON.stringify({
     models: models.map(({ name, input, output, latency, batchMax, sloMs }) => {
@@ -181,7 +183,7 @@ function launched(command: string, args: readonly string[], { env, cwd, ports, w
   process.once("exit", kill);
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
   const stop = async (): Promise<void> => {
-    processes.living(); // whoever outlives the first process is known by now
+    processes.living(); // processes that outlive the first one are known from here on
     child.kill("SIGINT");
     const late = setTimeout(kill, STOP_MS);
     await ended;
@@ -192,7 +194,7 @@ function launched(command: string, args: readonly string[], { env, cwd, ports, w
   return { child, ports, processes, log, stop };
 }
 
-/** Reads all that `tutti up --json` prints; settles with the first event of this name, or when it ends. */
+/** Reads all that `tutti up --json` prints; settles with the first event of this name, or when the process ends. */
 function hasSaid({ child }: Server, event: string): Promise<void> {
   return new Promise((resolve) => {
     const lines = createInterface({ input: child.stdout! });

@@ -1,21 +1,24 @@
 /** The search ends when the rate that holds and the one that doesn't are this close. */
 const CLOSE = 1.1;
 const CLOSE_PER_SECOND = 10;
-/** A rate below this isn't looked for. */
+/** A lower rate isn't looked for. */
 const LEAST = 20;
-/** So often a rate may be tried again because the machine stood still meanwhile. */
+/** Most trials of a rate that are repeated because the machine stood still meanwhile. */
 const DISTURBED_MAX = 2;
-/** By what the rate changes until both are known: carefully first, since the first rate is an estimate already. */
+/**
+ * Factors by which the rate changes until both bounds are known. The first step is small, since the first rate is an
+ * estimate already.
+ */
 const STEPS = [1.2, 1.4, 2];
 
 export interface Bracket {
-  /** Held. */
+  /** The highest rate that held. */
   low: number;
-  /** Did not hold. */
+  /** The lowest rate that did not hold. */
   high: number;
   readonly first: number;
   steps: number;
-  /** Of the rate that is tried now. */
+  /** Failed trials of the current rate. */
   failures: number;
   disturbances: number;
 }
@@ -23,18 +26,18 @@ export interface Bracket {
 /** Whether a rate held; disturbed: it did not, but the load generator itself stood still meanwhile. */
 export type Outcome = "held" | "failed" | "disturbed";
 
-/** What is known of a contestant: the highest rate that held, and the lowest above it that did not. */
+/** Bounds on a contestant's goodput: the highest rate that held, and the lowest above it that did not. */
 export interface Found {
   readonly goodput: number;
   readonly failedAt: number;
 }
 
 /**
- * The highest rate at which each contestant is good enough: away from the first until one held and one did not, then
- * halved between. One trial of each in turn. A rate that fails once is tried again in the next round, since a machine's
- * bad second isn't the contestant's.
+ * Searches the highest rate at which each contestant is good enough. It moves away from the first rate until one held
+ * and one did not, then bisects. Contestants have one trial each in turn. A rate that fails once is tried again in the
+ * next round, since a bad second of the machine isn't the contestant's.
  *
- * @param firsts - where to begin with each
+ * @param firsts - the first rate of each
  * @param isOver - ends the search after the round, however far it has come
  */
 export async function searchGoodput<T>(
@@ -72,7 +75,7 @@ function take(bracket: Bracket, rate: number, outcome: Outcome): void {
   bracket.steps++;
 }
 
-/** @returns undefined: it is known well enough */
+/** @returns undefined: the goodput is known well enough */
 export function nextRate(
   { low, high, first, steps }: Readonly<Omit<Bracket, "failures" | "disturbances">>,
   rateMax: number,

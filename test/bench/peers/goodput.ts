@@ -1,4 +1,4 @@
-/** The highest rate that a system carries, and how soon it answers below it. */
+/** Measures the highest rate that a system carries, and its latencies below that rate. */
 import { choose, trySettings } from "./choice.ts";
 import type { Contestant } from "./contestants.ts";
 import { type Found, type Outcome, searchGoodput } from "./goodput-search.ts";
@@ -9,9 +9,9 @@ import { goodShare } from "./trials.ts";
 import type { SystemName } from "./workloads.ts";
 
 const RATE_MIN = 20;
-/** Of what a rising rate showed: it is above what lasts. */
+/** Where the search begins, as a share of the rate that the ramp carried: a rising rate overestimates what lasts. */
 const FIRST_SHARE = 0.9;
-/** For each contestant: on a noisy machine searches would go on for long. */
+/** Most trials of each contestant: on a noisy machine searches would go on for long. */
 const SEARCH_TRIALS_MAX = 9;
 const AT_SHARE = 0.7;
 const AT_ROUNDS = 3;
@@ -50,12 +50,12 @@ async function measureGroup(stage: Stage, group: readonly Entrant[]): Promise<Ro
   }
 }
 
-/** Other workloads of the same model go on from it. */
+/** Remembers a result, so that other workloads of the same model start from it. */
 function remember({ workload, known }: Stage, name: SystemName, found: Known): void {
   if (workload.name === "mlp") known.set(name, found);
 }
 
-/** The better one of a system's settings. */
+/** The better one of each system's settings. */
 function bestOfEach(goodputs: ReadonlyMap<Contestant, number>): Contestant[] {
   const bySystem = Map.groupBy(goodputs.keys(), ({ name }) => name);
   return [...bySystem.values()].map((own) =>
@@ -76,7 +76,7 @@ export function search(stage: Stage, carried: ReadonlyMap<Contestant, number>): 
   return searchGoodput(firsts, RATE_MAX, trial, () => performance.now() > end);
 }
 
-/** @returns the reports of each, of so many rounds */
+/** @returns the reports of each contestant, one per round */
 export async function inTurn(
   stage: Stage,
   contestants: readonly Contestant[],
@@ -94,7 +94,9 @@ export async function inTurn(
   return reports;
 }
 
-/** Of each round, and of these the median: one stall of the machine is not what a system does. */
+/**
+ * Medians over rounds of each round's quantiles: a single stall of the machine doesn't count as the system's latency.
+ */
 export function latencyOf(reports: readonly LoadReport[]): Latency {
   const ofRounds = (share: number): number => median(reports.map(({ latenciesMs }) => quantile(latenciesMs, share)));
   const requests = reports.reduce((total, { latenciesMs }) => total + latenciesMs.length, 0);

@@ -1,4 +1,4 @@
-/** Which systems take part in a workload, and which of its settings each runs with. */
+/** The systems that take part in a workload, and the settings that each runs with. */
 import { type Contestant, familyOf, start } from "./contestants.ts";
 import type { Asked } from "./requests.ts";
 import type { WorkloadResult } from "./results.ts";
@@ -7,11 +7,11 @@ import { type Setting, type SystemName, type Workload, isPeer } from "./workload
 
 export interface Run {
   readonly folder: string;
-  /** Of a trial. */
+  /** Length of a trial. */
   readonly seconds: number;
   readonly tuttiFlags: readonly string[];
   readonly say: (text: string) => void;
-  /** What earlier workloads found of the same model. */
+  /** Results of earlier workloads with the same model. */
   readonly known: Map<SystemName, Known>;
 }
 
@@ -28,7 +28,7 @@ export interface Stage extends Run {
   readonly tried: WorkloadResult["tried"][number][];
 }
 
-/** Of what it carries cold. */
+/** Rate of the warm-up, as a share of the rate that the cold system carries. */
 const WARM_SHARE = 0.7;
 
 /** A system with one of its settings. */
@@ -44,7 +44,7 @@ export function unsupported(name: SystemName, { isBinary }: Pick<Workload, "isBi
   return name === "litserve" || name === "bentoml" ? "it is asked in JSON only" : undefined;
 }
 
-/** Those it is tried with; a system without settings has one that means nothing to it. */
+/** Settings that a system is tried with; a system without settings has one that it ignores. */
 export function settingsOf(name: SystemName, { settings, executors }: Workload): readonly Setting[] {
   if (isPeer(name)) return settings;
   if (name !== "bare" || executors === 1) return settings.slice(0, 1);
@@ -58,7 +58,7 @@ export function labelOf(name: SystemName, { waitMs, batchMax, latencyMaxSlos }: 
   return name === "bentoml" ? `latency ≤ ${latencyMaxSlos} SLO, ${batch}` : `wait ${waitMs} ms, ${batch}`;
 }
 
-/** @returns those that could be started; the others are in the stage's `skipped` */
+/** Starts the entrants. @returns those that could be started; the others are in the stage's `skipped` */
 export async function startAll(stage: Stage, entrants: readonly Entrant[]): Promise<Contestant[]> {
   const contestants: Contestant[] = [];
   const groups = Map.groupBy(entrants, ({ name, setting }) => `${familyOf(name)} ${labelOf(name, setting) ?? ""}`);
@@ -67,7 +67,7 @@ export async function startAll(stage: Stage, entrants: readonly Entrant[]): Prom
     const options = { ...stage, setting: group[0]!.setting };
     stage.say(`starts ${title.trim()}`);
     const first = await start(names, options);
-    // A busy machine may have let one of its own time-outs pass.
+    // A busy machine may have let one of the server's own time-outs pass.
     const started = typeof first === "string" ? await start(names, options) : first;
     if (typeof started !== "string") contestants.push(...started);
     else {
@@ -82,17 +82,22 @@ export async function stopAll(contestants: readonly Contestant[]): Promise<void>
   await Promise.all([...new Set(contestants.map(({ stop }) => stop))].map((stop) => stop()));
 }
 
-/** These poll: idle, they take 10 to 30 % of a core, which would be missing beside them. */
+/** Systems that poll: idle, they take 10 to 30 % of a core from those that are measured beside them. */
 const LOUD: readonly SystemName[] = ["litserve", "ray"];
 
-/** Who is started together and measured in turn; whoever disturbs others even while idle is alone. */
+/**
+ * Groups of entrants that run at the same time and are measured in turn. Systems that poll run in a group of their own.
+ */
 export function turnsOf(entrants: readonly Entrant[]): Entrant[][] {
   const quiet = entrants.filter(({ name }) => !LOUD.includes(name));
   const loud = [...Map.groupBy(entrants, ({ name }) => name)].filter(([name]) => LOUD.includes(name));
   return [quiet, ...loud.map(([, own]) => own)].filter((group) => group.length > 0);
 }
 
-/** Compilers know nothing yet, and some servers learn how to batch. @returns about how much it carries, still cold */
+/**
+ * Warms a system up: its code isn't compiled yet, and some servers learn how to batch. @returns about how much it
+ * carries cold
+ */
 export async function warm({ trials, seconds }: Stage, one: Contestant): Promise<number> {
   const cold = await trials.ramp(one, seconds);
   const perSecond = Math.round(WARM_SHARE * cold) + 1;

@@ -1,15 +1,15 @@
-/** What the load generator is asked for, and what it says. */
+/** The load generator's orders and its report. */
 
 export interface LoadKind {
   readonly name: string;
-  /** The same question about different rows: head and body over HTTP, headers and payload over NATS, in base64. */
+  /** The same request with different rows: head and body over HTTP, headers and payload over NATS, in base64. */
   readonly requests: readonly string[];
   /** The first numbers of the answer to each of `requests`; one that differs is wrong. */
   readonly expected: readonly (readonly number[])[];
   readonly form: AnswerForm;
-  /** Over NATS. */
+  /** NATS subject. */
   readonly subject?: string;
-  /** Over NATS: bytes of headers before the payload. */
+  /** NATS: bytes of headers before the payload. */
   readonly headerBytes?: number;
 }
 
@@ -22,7 +22,7 @@ export type AnswerForm = "json" | "oip-binary" | "raw" | "tensors";
 export interface LoadPlan {
   readonly transport: "http" | "nats";
   readonly port: number;
-  /** Requests are of each in equal shares, at random. */
+  /** Requests are drawn from these kinds, each equally likely. */
   readonly kinds: readonly LoadKind[];
   /** Poisson arrivals at this rate … */
   readonly perSecond: number;
@@ -50,22 +50,22 @@ export interface LoadReport {
   readonly late: number;
   readonly refused: number;
   readonly lost: number;
-  /** Of all answers, sorted, in ms from when each request was due. */
+  /** Latencies of all answers, sorted, in ms from when each request was due. */
   readonly latenciesMs: readonly number[];
   /** How late requests left the generator. */
   readonly lagP50Ms: number;
   readonly lagP99Ms: number;
-  /** Of a core, by the generator's thread. */
+  /** Share of a core that the generator's thread uses. */
   readonly busyShare: number;
   readonly gaveUp: boolean;
   readonly windows: readonly LoadWindow[];
   readonly byKind: Readonly<Record<string, { readonly offered: number; readonly good: number }>>;
 }
 
-/** Where searches end: beyond it the generator itself is in question. */
+/** Upper bound of searches: beyond it the generator itself is in question. */
 export const RATE_MAX = 24_000;
 
-/** At least so much must be good. */
+/** Least share of good requests. */
 export const GOOD_SHARE = 0.99;
 
 /** A generator that lags by more than this share of the SLO … */
@@ -77,13 +77,13 @@ export function wasBottleneck({ lagP99Ms, busyShare }: LoadReport, sloMs: number
   return lagP99Ms > LAG_SHARE * sloMs && busyShare > BUSY_SHARE;
 }
 
-/** Of sorted values; NaN where there is none. */
+/** Quantile of sorted values; NaN without values. */
 export function quantile(sorted: readonly number[], share: number): number {
   const value = sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
   return Math.round(value * 100) / 100;
 }
 
-/** Instants in ms from the start, seeded, so that each system is asked at the same ones. */
+/** Arrivals in ms from the start, seeded, so that each system is asked at the same instants. */
 export function* arrivals(plan: Pick<LoadPlan, "perSecond" | "toPerSecond" | "seconds" | "seed">): Generator<number> {
   let state = plan.seed >>> 0;
   let at = 0;

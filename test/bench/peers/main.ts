@@ -1,5 +1,5 @@
 /**
- * Tutti beside servers of its kind and beside a bare server, all in one run and in turn (A, B, A, B …), so that a
+ * Compares Tutti with servers of its kind and with a bare server, all in one run and in turn (A, B, A, B …), so that a
  * machine's good and bad minutes count for all.
  *
  *   npm run bench:peers -- [--systems bare,tutti,mosec] [--workloads mlp,table2] [--seconds 4] [--out folder] [--json]
@@ -60,11 +60,11 @@ let result: PeersResult = {
 };
 for (const workload of workloads) {
   result = withWorkload(result, await runWorkload(workload), (performance.now() - begin) / 1_000);
-  if (values.out !== undefined) write(result, values.out); // What was measured is not lost with what comes.
+  if (values.out !== undefined) write(result, values.out); // Later failures lose no finished result.
 }
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : tableOf(result), () => process.exit(0));
 
-/** Of a run into the same folder before: a workload that is not measured anew stays. */
+/** Results of an earlier run in the same folder: those of workloads that are not measured anew stay. */
 function earlierOf(out: string | undefined): readonly WorkloadResult[] {
   const file = out === undefined ? undefined : join(out, "results.json");
   if (file === undefined || !existsSync(file)) return [];
@@ -111,7 +111,7 @@ async function runWorkload(workload: Workload): Promise<WorkloadResult> {
   }
 }
 
-/** Idle, the ways into one system are one system. */
+/** The systems without repeats: while idle, the ways into one system cost the same. */
 function withoutRepeats({ measure }: Workload, systems: readonly SystemName[]): SystemName[] {
   if (measure !== "idle") return [...systems];
   return [...Map.groupBy(systems, familyOf).values()].map(([first]) => first!);

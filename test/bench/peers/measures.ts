@@ -1,4 +1,4 @@
-/** What is measured of the systems of a workload, one trial of each in turn. */
+/** Measurements of a workload's systems, one trial of each in turn. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Contestant } from "./contestants.ts";
 import { inTurn, latencyOf, measureGoodput, median, rowOf, search } from "./goodput.ts";
@@ -29,12 +29,12 @@ export async function measure(stage: Stage, systems: readonly SystemName[]): Pro
   }
 }
 
-/** Waiting for company only adds to the latency of a request that has none. */
+/** Entrants with the least wait: waiting for company only adds latency to a lone request. */
 function leastWaits({ workload }: Stage, systems: readonly SystemName[]): Entrant[] {
   return systems.map((name) => ({ name, setting: settingsOf(name, workload)[0]! }));
 }
 
-/** The settings that carried most of this model, or else the middle one. */
+/** Entrants with the setting that carried most of this model, or else the middle one. */
 function knownSettings({ workload, known }: Stage, systems: readonly SystemName[]): Entrant[] {
   return systems.map((name) => {
     const settings = settingsOf(name, workload);
@@ -42,7 +42,7 @@ function knownSettings({ workload, known }: Stage, systems: readonly SystemName[
   });
 }
 
-/** Starts all, measures, and stops all. */
+/** Starts all entrants, measures, and stops all. */
 async function together(
   stage: Stage,
   entrants: readonly Entrant[],
@@ -56,7 +56,7 @@ async function together(
   }
 }
 
-/** Those that may run beside one another, and then the others. */
+/** Measures the group of systems that may run side by side, and then the other groups. */
 async function inGroups(
   stage: Stage,
   entrants: readonly Entrant[],
@@ -116,7 +116,7 @@ async function measureShare(stage: Stage, contestants: readonly Contestant[]): P
   return own.map((one) => ({ ...rowOf(one), share: points.get(one)! }));
 }
 
-/** All of them at once: what each costs is told apart by its processes. */
+/** Measures all systems at once: the cost of each is that of its own processes. */
 async function measureIdle(stage: Stage, contestants: readonly Contestant[]): Promise<Row[]> {
   stage.say(`lets all of them idle for ${IDLE_S} s`);
   await sleep(1_000 * REST_S);

@@ -1,19 +1,17 @@
-/** A system's processes: their processor time and memory, by name, as Linux tells them. */
+/** Processor time and memory of a system's processes by name, read from Linux' /proc. */
 import { readFileSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
 
 export interface Usage {
-  /** Of all processes since they began, those that have ended included. */
+  /** Processor time of all processes since they began, those that have ended included. */
   readonly cpuUs: number;
-  /** By what the process is. */
+  /** Processor time by label of the process. */
   readonly byProcess: Readonly<Record<string, number>>;
 }
 
 export interface Memory {
   readonly bytes: number;
-  /**
-   * PSS shares out what several processes have in common (such as a runtime's own pages); RSS counts it once for each.
-   */
+  /** PSS divides memory that several processes share (such as a runtime's own pages); RSS counts it once for each. */
   readonly kind: "PSS" | "RSS";
 }
 
@@ -23,7 +21,7 @@ interface Known {
   cpuUs: number;
 }
 
-/** The kernel's clock tick, which no Linux of today has otherwise. */
+/** Clock tick of the kernel, the same on every current Linux. */
 const TICK_US = 10_000;
 const PAGE_BYTES = 4_096;
 
@@ -54,13 +52,13 @@ export class ProcessGroup {
     return { bytes: sum(living.map((pid) => Number(statOf(pid)?.[RSS] ?? 0) * PAGE_BYTES)), kind: "RSS" };
   }
 
-  /** The root first. */
+  /** Living processes, the root first. */
   living(): number[] {
     this.#refresh();
     return [...this.#known].filter(([pid, { startedAt }]) => statOf(pid)?.[STARTED] === startedAt).map(([pid]) => pid);
   }
 
-  /** A process whose parent has ended still belongs here if it was seen before. */
+  /** Finds new processes. One whose parent has ended still belongs to the group if it was seen before. */
   #refresh(): void {
     const stats = new Map<number, string[]>();
     for (const name of readdirSync("/proc")) {
@@ -90,7 +88,7 @@ export class ProcessGroup {
   }
 }
 
-/** Fields of /proc/<pid>/stat behind the name, of which the state is the first. */
+/** Fields of /proc/<pid>/stat after the name; the first is the state. */
 const PARENT = 1;
 const USER = 11;
 const SYSTEM = 12;
@@ -111,7 +109,9 @@ function pssOf(pid: number): number | undefined {
 
 const commandOf = (pid: number): string[] => (readOr(`/proc/${pid}/cmdline`) ?? "").split("\0").filter(Boolean);
 
-/** Short enough for a table: a program's name; for an interpreter the script's, with the word that follows it. */
+/**
+ * A label short enough for a table: a program's name; for an interpreter the script's, with the word that follows it.
+ */
 export function labelOf(command: readonly string[]): string {
   const [program = "?", ...rest] = command;
   const name = basename(program.split(" ")[0]!);
@@ -128,7 +128,7 @@ function readOr(path: string): string | undefined {
   try {
     return readFileSync(path, "latin1");
   } catch {
-    return undefined; // It has ended, or is somebody else's.
+    return undefined; // It has ended, or another user owns it.
   }
 }
 

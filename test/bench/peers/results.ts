@@ -1,4 +1,4 @@
-/** What a run found. */
+/** Results of a run. */
 import type { SystemName, WorkloadName } from "./workloads.ts";
 
 export interface Latency {
@@ -9,12 +9,12 @@ export interface Latency {
 
 export interface Row {
   readonly system: SystemName;
-  /** Which of its settings it ran with; absent where it has none. */
+  /** Setting that the system ran with; absent where it has none. */
   readonly setting?: string;
   readonly goodput?: number;
-  /** The lowest rate above it that did not hold; not much higher, unless the search was cut short. */
+  /** The lowest rate above the goodput that did not hold; not much higher, unless the search was cut short. */
   readonly failedAt?: number;
-  /** It was far behind in the trials of settings: the goodput is that of its ramp. */
+  /** The system was far behind in the trials of settings: the goodput is that of its ramp. */
   readonly isEstimate?: boolean;
   readonly at70?: Latency & { readonly good: number };
   readonly lone?: Latency & { readonly lagP50Ms: number; readonly lagP99Ms: number };
@@ -27,21 +27,21 @@ export interface Row {
 
 export interface CostPoint {
   readonly perSecond: number;
-  /** Of all its processes, a request. */
+  /** Processor time a request, of all its processes. */
   readonly cpuUs: number;
   readonly good: number;
-  /** It was given up: the figures are of an overload. */
+  /** The trial was given up: the figures are those of an overload. */
   readonly isOverloaded: boolean;
-  /** µs a request. */
+  /** Processor time a request, µs, by process. */
   readonly byProcess: Readonly<Record<string, number>>;
 }
 
 export interface SharePoint {
-  /** Of the system's own goodput. */
+  /** Share of the system's own goodput. */
   readonly share: number;
   readonly perSecond: number;
   readonly good: number;
-  /** In the same minute at the same rate. */
+  /** The bare server's share of good requests, in the same minute at the same rate. */
   readonly bareGood?: number;
 }
 
@@ -50,7 +50,7 @@ export interface WorkloadResult {
   readonly title: string;
   readonly sloMs: number;
   readonly rows: readonly Row[];
-  /** Why not, by system. */
+  /** Reasons, by system. */
   readonly skipped: Readonly<Record<string, string>>;
   /** Settings that were tried, with what each carried in its trial. */
   readonly tried: readonly { readonly system: SystemName; readonly setting: string; readonly carried: number }[];
@@ -59,7 +59,7 @@ export interface WorkloadResult {
 export interface PeersResult {
   readonly cores: number;
   readonly node: string;
-  /** Of a trial. */
+  /** Length of a trial. */
   readonly seconds: number;
   readonly tookSeconds: number;
   readonly workloads: readonly WorkloadResult[];

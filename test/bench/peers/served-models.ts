@@ -1,4 +1,4 @@
-/** The models that are served, the rows that are asked about, and what the answers are. */
+/** The served models, the rows that are asked about, and the right answers. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { demoModel, demoModelPath, generateMlp } from "@tutti/onnx-tools";
@@ -12,7 +12,7 @@ export interface ServedModel {
     /** Without the batch axis. */
     readonly shape: readonly number[];
   };
-  /** Of FP32, one axis beside the batch's. */
+  /** Name of an FP32 output with one axis beside the batch's. */
   readonly output: string;
   /** Runs that are computed … */
   readonly file?: string;
@@ -27,14 +27,14 @@ export type ModelName = (typeof MODEL_NAMES)[number];
 
 /** A float tensor of 3 × 112 × 112, 150,528 bytes. */
 const PICTURE_WIDTH = 37_632;
-/** Different rows for each model, so that an answer to another request is seen. */
+/** Different rows of each model, so that an answer to another request is noticed. */
 const ROWS = 4;
 const COMPARED_NUMBERS = 4;
 const CTR_IDS = 5_000;
 /** Symphony's Table 2. */
 export const RESNET50 = { alphaMs: 1.053, betaMs: 5.072, batchMax: 64, sloMs: 25 };
 
-/** Its file is written into `folder` where it has one. */
+/** The model of that name; its file, where it has one, is written into `folder`. */
 export function servedModel(name: ModelName, { folder }: { readonly folder: string }): ServedModel {
   const file = join(folder, `${name}.onnx`);
   switch (name) {
@@ -72,7 +72,7 @@ export function rowsOf({ input: { datatype, shape } }: ServedModel): number[][] 
   );
 }
 
-/** The first numbers of the answer to each row, computed here: a system is judged by them, not by another system. */
+/** The first numbers of the answer to each row. They are computed here, so that no system is judged by another. */
 export async function expectedOf(model: ServedModel, rows: readonly (readonly number[])[]): Promise<number[][]> {
   if (model.file === undefined) return rows.map((row) => row.slice(0, COMPARED_NUMBERS));
   const session = await InferenceSession.create(model.file, { intraOpNumThreads: 1, interOpNumThreads: 1 });

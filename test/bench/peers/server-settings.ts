@@ -1,6 +1,6 @@
 import type { ServedModel } from "./served-models.ts";
 
-/** What a server is told, as JSON in PEERS_SETTINGS: the bare one and those in python/ read the same. */
+/** Settings of a server, as JSON in PEERS_SETTINGS: the bare server and those in python/ read the same. */
 export interface ServerSettings {
   readonly port: number;
   readonly models: readonly ServedModel[];
@@ -9,10 +9,10 @@ export interface ServerSettings {
   readonly batchMax: number;
   /** How long a batch waits for company, at most. */
   readonly waitMs: number;
-  /** For servers that are told how long answers may take instead. */
+  /** Latency bound, for servers that take one instead of a wait. */
   readonly latencyMaxMs: number;
-  /** Requests and answers are raw tensors, where a server has no form of its own for them. */
+  /** Whether requests and answers are raw tensors, where a server has no binary form of its own. */
   readonly isBinary: boolean;
-  /** A folder of its own. */
+  /** A folder of the server's own. */
   readonly workspace: string;
 }

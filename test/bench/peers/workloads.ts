@@ -1,4 +1,4 @@
-/** What is compared, with which systems by default, and what is tried with each. */
+/** The workloads, the systems that are compared by default, and the settings that are tried with each. */
 import { RESNET50, type ModelName } from "./served-models.ts";
 
 export const SYSTEM_NAMES = [
@@ -21,7 +21,7 @@ export type WorkloadName = (typeof WORKLOAD_NAMES)[number];
 export interface Setting {
   readonly waitMs: number;
   readonly batchMax: number;
-  /** In SLOs: what BentoML, which has no least wait, is told of how long an answer may take. */
+  /** Latency bound in SLOs for BentoML, which has no least wait. */
   readonly latencyMaxSlos: number;
 }
 
@@ -38,7 +38,7 @@ export interface Workload {
 }
 
 const PEERS = ["mosec", "litserve", "bentoml", "pytriton", "ray"] as const;
-/** Those that carry a thousand requests a second and more. */
+/** Systems that carry a thousand requests a second and more. */
 const FIRST = ["bare", "tutti", "tutti-binary", "tutti-nats", "mosec", "pytriton"] as const;
 const WAITS: readonly Setting[] = [
   { waitMs: 0, batchMax: 32, latencyMaxSlos: 1 },
@@ -46,8 +46,8 @@ const WAITS: readonly Setting[] = [
   { waitMs: 5, batchMax: 32, latencyMaxSlos: 20 },
 ];
 /**
- * Two runs, the one that is waited for and one's own, have to fit into the SLO: l(7) = 12.4 ms, l(10) = 15.6 ms, l(12)
- * = 17.7 ms.
+ * Batch sizes such that two runs fit into the SLO, the current one and the request's own: l(7) = 12.4 ms, l(10) = 15.6
+ * ms, l(12) = 17.7 ms.
  */
 const BATCHES: readonly Setting[] = [
   { waitMs: 0, batchMax: 7, latencyMaxSlos: 20 },

@@ -2,14 +2,15 @@
  * Nexus' ablation (SOSP '19, section 7.3, Figures 10 and 11) in the simulator: its parts off one at a time, and off one
  * after the other as the paper does it, under its own scheduler and ours.
  *
- * What each part is here:
- *   prefixes variants of a model are a family of one queue (C7); off: each is a model by itself packing several models
- *   to an accelerator (Nexus: squishy packing; ours: every accelerator runs what is due); off: accelerators in
- *   proportion to rate over
- *             throughput, one model each while there are enough (C8)
- *   drop early: a head that would make batches small goes; off: only what can't be met even alone (C6) overlap inputs
- *   are prepared and moved while another batch runs, which takes time of their SLO; off: the accelerator waits for it,
- *   one input after the other split an SLO planned over the stages (C5); off: evenly
+ * The parts:
+ *   - prefixes: variants of a model are a family of one queue (C7). Off: each is a model by itself.
+ *   - packing: several models share an accelerator (Nexus: squishy packing; ours: every accelerator runs what is due).
+ *     Off: accelerators in proportion to rate over throughput, one model each while there are enough (C8).
+ *   - drop: early drop, a head that would make batches small is dropped. Off: only infeasible requests are dropped,
+ *     those that can't be met even alone (C6).
+ *   - overlap: inputs are prepared and moved while another batch runs, which takes time of their SLO. Off: the
+ *     accelerator waits for it, one input after the other.
+ *   - split: an SLO is divided over the stages by plan (C5). Off: evenly.
  */
 import { join } from "node:path";
 import { ScenarioFile } from "@tutti/cli/scenarios";
@@ -32,7 +33,7 @@ export type Part = (typeof PARTS)[number];
 export const SYSTEMS = ["nexus", "default"] as const;
 export type System = (typeof SYSTEMS)[number];
 
-/** What one input takes of the host beside the accelerator, in ms. Ours: the paper prints none. */
+/** Host time of one input beside the accelerator, in ms. The values are ours: the paper prints none. */
 export const HOST_MS: Readonly<Record<string, number>> = {
   lenet: 0.05,
   resnet50: 1,
@@ -45,12 +46,12 @@ export interface Study {
   readonly name: string;
   readonly file: string;
   readonly choice: Readonly<Record<string, string>>;
-  /** In the paper's order. */
+  /** Parts in the paper's order. */
   readonly parts: readonly Part[];
-  /** Requests of the scenario for one of the study's: a frame. */
+  /** Requests of the scenario per frame of the study. */
   readonly perFrame: number;
   readonly runS: number;
-  /** What the paper's text says; its bars have no numbers. */
+  /** Claim of the paper's text; its bars have no numbers. */
   readonly paper: string;
 }
 
@@ -88,7 +89,7 @@ export interface AblationRow {
   readonly fps: Readonly<Record<System, number>>;
 }
 
-/** Nothing; each part alone; then one after the other. */
+/** No part off; each part off alone; then one after the other. */
 export function combinations(parts: readonly Part[]): (readonly Part[])[] {
   return [[], ...parts.map((part) => [part]), ...parts.slice(1).map((_, i) => parts.slice(0, i + 2))];
 }
@@ -96,9 +97,9 @@ export function combinations(parts: readonly Part[]): (readonly Part[])[] {
 export interface AblationOptions {
   readonly seeds: readonly number[];
   readonly onStep: (text: string) => void;
-  /** Only studies whose name begins so. */
+  /** Only studies whose name begins with this. */
   readonly only?: string | undefined;
-  /** Instead of each study's own. */
+  /** Overrides each study's own duration. */
   readonly runS?: number | undefined;
 }
 
@@ -137,11 +138,11 @@ async function scenarioOf({ file, choice, parts }: Study, off: readonly Part[], 
   return off.includes("overlap") ? withoutOverlap(scenario) : withOverlap(scenario);
 }
 
-/** Of a model, or of a variant of it: `lenet-3`. */
+/** Host time of a model, or of a variant of it: `lenet-3`. */
 const hostTime = ({ name }: Pick<ScenarioModel, "name">): Micros =>
   micros(Math.round(1000 * HOST_MS[name.replace(/-\d+$/, "")]!));
 
-/** Whoever is asked directly has so much less of the SLO left; a stage of a pipeline has its step. */
+/** Subtracts the host time from a model's SLO; a pipeline's stage has it as a step. */
 function withOverlap(scenario: Scenario): Scenario {
   return {
     ...scenario,

@@ -1,7 +1,4 @@
-/**
- * How much of what an exhaustive search finds possible the planner finds too, over gpulet's 19,682 scenarios (its
- * Figure 15).
- */
+/** The share of gpulet's 19,682 scenarios that the planner fits, relative to an exhaustive search (its Figure 15). */
 import { partition, partitionPortfolio, partitionThoroughly } from "@tutti/planning";
 import { D6_INTERFERENCE, D6_PROFILES, PartitionOracle, d6Model } from "@tutti/planning/testing";
 import { SCENARIOS, scenario } from "./d6.ts";
@@ -9,17 +6,19 @@ import { SCENARIOS, scenario } from "./d6.ts";
 export interface IdealShare {
   readonly executors: number;
   readonly scenarios: number;
-  /** So many scenarios fit, with interference: by exhaustive search, and by the planner's three searches. */
+  /** Scenarios that fit, with interference: by exhaustive search, and by the planner's three searches. */
   readonly ideal: number;
   readonly elastic: number;
   readonly portfolio: number;
   readonly thorough: number;
-  /** Of the planner's, those that the exhaustive search misses: it cuts models into shares of 100 r/s. */
+  /**
+   * Scenarios that the planner fits and the exhaustive search misses: the latter cuts models into shares of 100 r/s.
+   */
   readonly beyond: number;
   readonly cpuS: number;
 }
 
-/** Requests per second of a share: scenarios are multiples of it. */
+/** Requests per second of a share: rates of scenarios are multiples of it. */
 const SHARE = 100;
 
 export function idealShare({ executors, every }: { executors: number; every: number }): IdealShare {

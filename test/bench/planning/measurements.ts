@@ -1,6 +1,6 @@
 /**
- * What `npm run bench:planning` measures. Times are of this thread's processor, in seconds, so that others on the
- * machine don't count.
+ * The measurements of `npm run bench:planning`. Times are processor seconds of this thread, so that other load on the
+ * machine doesn't count.
  */
 import {
   type FractionModel,
@@ -38,7 +38,7 @@ const forSeconds = (seconds: number): (() => boolean) => {
   };
 };
 
-/** Rates times lognormal(0.5), and what may be spent to follow them. */
+/** The problem after a drift: rates times lognormal(0.5), and a budget for moves that follow them. */
 function drifted(before: SubClusterProblem, previous: ArrayLike<number>, share: number): SubClusterProblem {
   const prng = new Prng(11);
   const models = before.models.map((model) => ({ ...model, rate: model.rate * Math.exp(0.5 * prng.nextNormal()) }));
@@ -70,7 +70,7 @@ export interface Followed {
   readonly before: number;
   readonly search: number | null;
   readonly moved: number;
-  /** Of the budget that was spent. */
+  /** Share of the budget that was spent. */
   readonly spent: number;
   readonly cpuS: number;
 }
@@ -113,7 +113,7 @@ export function placing({ seconds, draws }: { seconds: number; draws: number }):
   return { first, afterDrift, imbalance: imbalances(draws) };
 }
 
-/** Of each search of a draw, so that pictures don't depend on the machine: some 0.4 s. */
+/** Proposals of each search, some 0.4 s. The number is fixed, so that figures don't depend on the machine. */
 const IMBALANCE_PROPOSALS = 4_000_000;
 
 function imbalances(draws: number): Imbalance[] {
@@ -142,11 +142,11 @@ function imbalances(draws: number): Imbalance[] {
 export interface Packing {
   readonly streams: number;
   readonly nodes: number;
-  /** No plan needs fewer: Σ R/T. */
+  /** Lower bound on the nodes of any plan: Σ R/T. */
   readonly work: number;
   readonly cpuS: number;
   readonly epoch: { readonly nodes: number; readonly loads: number; readonly unloads: number; readonly cpuS: number };
-  /** Loads of a plan made anew at the same rates, which keeps nothing where it was. */
+  /** Loads of a plan made anew at the same rates, which keeps no model where it was. */
   readonly loadsAnew: number;
 }
 

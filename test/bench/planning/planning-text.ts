@@ -1,4 +1,4 @@
-/** What `npm run bench:planning` says to people. */
+/** The text output of `npm run bench:planning`. */
 import type { GpuletHeadlines, GpuletPair } from "./headlines/gpulet.ts";
 import type { NexusMix } from "./headlines/nexus.ts";
 import { gpuletText, idealText, nexusText } from "./headlines-text.ts";
@@ -17,7 +17,7 @@ export interface PlanningResult {
 export interface GpuletResult extends GpuletHeadlines {
   readonly pairs: readonly GpuletPair[];
 }
-/** By whose bad rate counts. */
+/** Results by the requests whose bad rate counts: all, or the worst model's. */
 export interface NexusResult {
   readonly all: readonly NexusMix[];
   readonly worst: readonly NexusMix[];
@@ -35,7 +35,7 @@ export function renderPlanning({ subClusters, packing, fractions, ideal, gpulet,
 }
 
 const SHARES = [0.1, 0.5, 0.9];
-/** @param ascending - at least one */
+/** Nearest-rank quantile. @param ascending - at least one value */
 export const quantile = (ascending: readonly number[], share: number): number =>
   ascending[Math.min(ascending.length - 1, Math.floor(share * ascending.length))]!;
 

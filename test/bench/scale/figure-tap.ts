@@ -7,12 +7,12 @@ import { FrameReader } from "@tutti/wire";
 export interface Figures {
   readonly batches: number;
   readonly items: number;
-  /** Over links, and the bytes of their payloads. */
+  /** Messages over links, and the bytes of their payloads. */
   readonly linkMessages: number;
   readonly linkBytes: number;
 }
 
-/** What actors report of themselves, once a second. */
+/** Collects the figures that actors report once a second. */
 export class FigureTap {
   readonly #nats: NatsConnection;
   readonly #last = new Map<ActorKey, StatsReported>();
@@ -35,7 +35,7 @@ export class FigureTap {
     );
   }
 
-  /** As of the next report of everybody who has reported before. */
+  /** Totals once every known actor has reported again. */
   async read(): Promise<Figures> {
     this.#fresh.clear();
     await new Promise<void>((resolve) => {

@@ -1,8 +1,9 @@
 /**
- * What a request costs with several nodes: clusters of 1, 2 and 4 nodes on this machine, one after the other in each
- * round, with emulated accelerators and the same open-loop load, spread over all nodes' HTTP ports and over models.
- * Processor time of everything counts, but for the load generator's own. With two nodes one model is asked through each
- * of them alone, too: what it costs that its batcher is elsewhere. `--apart`: without links, as between hosts.
+ * Measures the cost of a request with several nodes: clusters of 1, 2 and 4 nodes on this machine, one after the other
+ * in each round, with emulated accelerators and the same open-loop load, spread over all nodes' HTTP ports and over
+ * models. The processor time of all processes counts, except the load generator's. With two nodes one model is also
+ * asked through each node alone: the difference is the cost of a remote batcher. `--apart`: without links, as between
+ * hosts.
  *
  *   npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8]
  *   [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]
@@ -32,19 +33,19 @@ import {
   tableOf,
 } from "./scale-table.ts";
 
-/** Of packages/cli/src/role/host-links.ts. */
+/** Defined in packages/cli/src/role/host-links.ts. */
 const LINKS_VARIABLE = "TUTTI_LINKS";
 const USAGE = `npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8] [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]
 Processor time a request with several nodes, as a ratio to the fewest nodes' at the same rate and at the same rate a node; messages and bytes on each way; what bounds it next.
 With --apart nothing goes over links: messages travel as between hosts.
 `;
-/** V8 compiles what runs often, in each process anew: rates and seconds before anything is measured. */
+/** Load before the measurement: V8 compiles hot code in each process anew. */
 const WARM_UP = [
   { perSecond: 200, seconds: 4 },
   { perSecond: 600, seconds: 4 },
   { perSecond: 1_500, seconds: 6 },
 ];
-/** The emulated models: ResNet50 of Table 2 of the Symphony paper, on a small tensor. */
+/** Tensors of the emulated models: ResNet50 of Table 2 of the Symphony paper, on a small tensor. */
 const INPUT: Pick<ServedModel, "input" | "output"> = {
   input: { name: "x", datatype: "FP32", shape: [1] },
   output: "y",
@@ -53,7 +54,7 @@ const PROFILE = "batchMax: 32, alphaMs: 1.053, betaMs: 5.072";
 const SETTLE_SECONDS = 5;
 const IDLE_SECONDS = 8;
 const CROSSING = { models: 3, perSecond: 400, seconds: 4 };
-/** What bench:scheduler gives on one thread, and a usual network. */
+/** Capacities: the grants that bench:scheduler reaches on one thread, and a usual network. */
 const BOUNDS = { grantsPerSecond: 1_000_000, networkGbit: 10 };
 
 const values = readArguments(USAGE, {
@@ -89,7 +90,8 @@ const measured: Measured[] = [];
 const idle: Idle[] = [];
 const crossings: Crossing[] = [];
 for (let round = 0; round < Number(values.rounds); round++)
-  // Every other round from the most nodes to the fewest: good and bad minutes of the machine count for all.
+  // Every other round goes from the most nodes to the fewest, so that good and bad minutes of the machine count for
+  // all.
   for (const nodes of round % 2 === 0 ? counts : [...counts].reverse()) await measureCluster(nodes);
 const rows = rowsOf(measured);
 const crossing = crossingOf(crossings);
@@ -142,7 +144,7 @@ async function measureIdle(cluster: NodesUnderTest, nodes: number): Promise<Idle
   };
 }
 
-/** Each of a few models through each node alone. */
+/** Asks each of a few models through each node alone. */
 async function measureCrossing(cluster: NodesUnderTest): Promise<Crossing[]> {
   const found: Crossing[] = [];
   for (const model of models.slice(0, CROSSING.models)) {
@@ -216,7 +218,7 @@ function utilizationSinceLast(): number {
   return utilization;
 }
 
-/** Of each cluster the least busy reading: what else runs on the machine only adds. */
+/** The least busy reading of each cluster: other load on the machine only adds. */
 function idleOf(): Idle[] {
   return counts.map((nodes) => {
     const readings = idle.filter((one) => one.nodes === nodes);

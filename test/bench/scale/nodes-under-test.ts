@@ -1,4 +1,4 @@
-/** Several nodes on this machine with a NATS server of their own, and what all of it has cost so far. */
+/** Several nodes on this machine with a NATS server of their own, and their costs so far. */
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
 import { TuttiUp } from "../../e2e/tutti-up.ts";
 import { FigureTap, type Figures } from "./figure-tap.ts";
 
-/** Of the processes that were started for one cluster. */
+/** The processes that were started for one cluster, by kind. */
 export const PARTS = ["nodes", "executors", "nats", "rest"] as const;
 export type Part = (typeof PARTS)[number];
 
@@ -15,7 +15,7 @@ export type Part = (typeof PARTS)[number];
 export interface Costs {
   /** Processor time by part, µs. */
   readonly cpuUs: Readonly<Record<Part, number>>;
-  /** What went through the NATS server: a message in counts once, and once more for each of its receivers. */
+  /** Traffic of the NATS server: a message in counts once, and once more for each of its receivers. */
   readonly natsMessages: number;
   readonly natsBytes: number;
 }
@@ -24,12 +24,12 @@ export interface NodesOptions {
   readonly nodes: number;
   readonly gpus: number;
   readonly executors: number;
-  /** Of `--emulate`. */
+  /** Profiles for `--emulate`. */
   readonly profiles: string;
 }
 
 export class NodesUnderTest {
-  /** Where each node takes HTTP. */
+  /** HTTP port of each node. */
   readonly ports: readonly number[];
   readonly #nats: NatsServer;
   readonly #up: TuttiUp;
@@ -64,12 +64,12 @@ export class NodesUnderTest {
     return new NodesUnderTest({ nats, up, tap, dir });
   }
 
-  /** Resolves when it ends by itself, or by somebody else's hand. */
+  /** Resolves when the cluster ends, by itself or by a signal. */
   async ended(): Promise<void> {
     await this.#up.ended();
   }
 
-  /** As of now. */
+  /** Costs as of now. */
   async costs(): Promise<Costs> {
     const cpuUs: Record<Part, number> = { nodes: 0, executors: 0, nats: cpuOf(this.#nats.pid ?? 0), rest: 0 };
     for (const pid of this.#up.processes()) cpuUs[partOf(pid)] += cpuOf(pid);
@@ -82,7 +82,7 @@ export class NodesUnderTest {
     };
   }
 
-  /** As of the next second. */
+  /** Figures as of the next report, within a second. */
   figures(): Promise<Figures> {
     return this.#tap.read();
   }

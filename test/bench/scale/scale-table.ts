@@ -5,11 +5,11 @@ export interface Measured {
   readonly nodes: number;
   readonly perSecond: number;
   readonly offered: number;
-  /** Right and within the SLO. */
+  /** Correct and within the SLO. */
   readonly good: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Of the processes of each part, µs. */
+  /** Processor time of the processes of each part, µs. */
   readonly cpuUs: Readonly<Record<Part, number>>;
   readonly batches: number;
   readonly items: number;
@@ -17,31 +17,29 @@ export interface Measured {
   readonly natsBytes: number;
   readonly linkMessages: number;
   readonly linkBytes: number;
-  /** The load generator decided about the figures. */
+  /** The load generator limited the figures. */
   readonly wasBottleneck: boolean;
 }
 /** Processor time a request, µs. */
 export const costOf = ({ cpuUs, offered }: Measured): number =>
   PARTS.reduce((total, part) => total + cpuUs[part], 0) / offered;
 
-/** What a cluster costs while nobody asks. */
+/** Costs of an idle cluster. */
 export interface Idle {
   readonly nodes: number;
   readonly corePercent: number;
   readonly natsMessagesPerSecond: number;
 }
 
-/** Of all rounds together: costs are per request. */
+/** Figures over all rounds together; costs are per request. */
 export interface ScaleRow {
   readonly nodes: number;
   readonly perSecond: number;
   readonly cpuUs: number;
   readonly parts: Readonly<Record<Part, number>>;
-  /** To the cost of the fewest nodes at the same rate. */
+  /** Cost relative to that of the fewest nodes at the same rate. */
   readonly ratio: number;
-  /**
-   * The same where each of the fewest nodes has as much to do as each of these; undefined where that was not measured.
-   */
+  /** Cost relative to that of the fewest nodes at the same rate a node; undefined where that was not measured. */
   readonly ratioANode?: number;
   readonly goodShare: number;
   readonly meanBatch: number;
@@ -67,20 +65,20 @@ export interface Crossing {
 }
 export interface MeanCrossing {
   readonly perSecond: number;
-  /** A request through the node that has the batcher, and through another. */
+  /** Cost of a request through the node that has the batcher, and through another. */
   readonly localUs: number;
   readonly remoteUs: number;
   readonly localMessages: number;
   readonly remoteMessages: number;
 }
-/** How many requests a second something carries at most. */
+/** The most requests a second that a resource carries. */
 export interface Bound {
   readonly what: string;
   readonly requestsPerSecond: number;
   readonly why: string;
 }
 
-/** A rate is carried where so much of it is good with the fewest nodes. */
+/** Least share of good requests with the fewest nodes at which a rate counts as carried. */
 export const CARRIED_SHARE = 0.99;
 
 export function rowsOf(measured: readonly Measured[]): ScaleRow[] {
@@ -121,8 +119,8 @@ function rowOf(group: readonly Measured[]): Omit<ScaleRow, "ratio" | "ratioANode
 }
 
 /**
- * A core of a NATS server, the ranker's one thread, and a network interface, by what a request of the most nodes at the
- * highest rate takes of each.
+ * Bounds of a core of a NATS server, the ranker's one thread, and a network interface, by what a request of the most
+ * nodes at the highest rate takes of each.
  */
 export function boundsOf(
   rows: readonly ScaleRow[],
@@ -158,7 +156,7 @@ export function boundsOf(
   ];
 }
 
-/** The way with more messages between processes is the one across. */
+/** Mean costs through both ways; the way with more messages between processes is the remote one. */
 export function crossingOf(crossings: readonly Crossing[]): MeanCrossing | undefined {
   const [first] = crossings;
   if (first === undefined) return undefined;
@@ -177,7 +175,7 @@ function isCarried(rows: readonly ScaleRow[], perSecond: number): boolean {
   return rows.some((row) => row.perSecond === perSecond && row.nodes === fewest && row.goodShare >= CARRIED_SHARE);
 }
 
-/** The result for people: a line for each rate and number of nodes. */
+/** The result as text: a line for each rate and number of nodes. */
 export function tableOf({ sloMs, rows, idle, bounds, crossing }: ScaleResult): string {
   const head = [
     "r/s",

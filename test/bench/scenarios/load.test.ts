@@ -1,6 +1,6 @@
 /**
- * What the default policy does far from its goodput: half of it, and twice. Rates are its goodput as
- * packages/simulator/README.md has it.
+ * The default policy far from its goodput: at half of it, and at twice. Goodputs are those of
+ * packages/simulator/README.md.
  */
 import { leastBusy, simulate } from "@tutti/simulator";
 import { readScenario } from "@tutti/cli/scenarios";
@@ -22,7 +22,7 @@ test.for(WORKLOADS)(
     const scenario = { ...(await at(name, goodput / 2)), prefer: "accelerators" } as const;
     const { gpu } = simulate(scenario);
     const least = leastBusy(scenario) / scenario.gpus;
-    // Of the mixes nobody could serve 99 % with 52 %: batches of a mix are smaller at half its rate.
+    // No scheduler could serve 99 % of a mix with 52 %: batches of a mix are smaller at half its rate.
     expect(least > 0.52).toBe(!single);
     expect(gpu.busyFraction).toBeLessThanOrEqual(single ? 0.52 : 1.1 * least);
     expect(gpu.used).toBeLessThan(scenario.gpus);

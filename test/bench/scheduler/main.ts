@@ -51,7 +51,7 @@ function shapes(models: string, gpus: string): Shape[] {
 }
 
 interface Measured extends Result {
-  /** Of the staggered bound. */
+  /** Load as a share of the staggered bound. */
   readonly load: number;
   readonly hot?: readonly HotFunction[];
 }
@@ -62,7 +62,7 @@ async function single(): Promise<void> {
     const bound = boundOf(shape);
     const perMicro = values.load === undefined ? servedLoad(shape, seed) : positive(values.load) * bound;
     const arrivals = drawArrivals(shape, perMicro, requests, seed + 1);
-    measure(shape, drawArrivals(shape, perMicro, 50_000, seed)); // compiled before it is measured
+    measure(shape, drawArrivals(shape, perMicro, 50_000, seed)); // warm-up, so that the code is compiled before the measurement
     const load = perMicro / bound;
     const result: Measured = { ...measure(shape, arrivals), load };
     const hot = values.profile ? (await profiled(() => measure(shape, arrivals), 15)).hot : undefined;
@@ -87,7 +87,7 @@ function printSingle(isFirst: boolean, r: Measured): void {
 }
 
 interface Compared extends ThreadedResult {
-  /** Against one thread: by the wall clock, and by the CPU of the thread that works longest. */
+  /** Speedups over one thread: by the wall clock, and by the CPU of the thread that works longest. */
   readonly speedupWall: number;
   readonly speedupCpu: number;
   readonly sameDecisions: boolean;

@@ -6,7 +6,7 @@ import { type Arrivals, type Shape, boundOf, drawArrivals, modelConfig, requestA
 export interface Result extends Shape {
   readonly threads: number;
   readonly requests: number;
-  /** Of the load, in virtual time: requests per second. */
+  /** Offered rate in virtual time, in requests per second. */
   readonly offeredPerSecond: number;
   readonly servedShare: number;
   readonly meanBatch: number;
@@ -17,7 +17,7 @@ export interface Result extends Shape {
 
 const none = { ctrl: micros(0), perItem: micros(0), guard: micros(0) };
 
-/** Runs the arrivals and says what they cost: CPU of the whole process, garbage collection included. */
+/** Runs the arrivals and measures their cost: CPU of the whole process, garbage collection included. */
 export function measure(shape: Shape, arrivals: Arrivals): Result {
   const count = arrivals.at.length;
   let refused = 0;
@@ -56,9 +56,9 @@ export function measure(shape: Shape, arrivals: Arrivals): Result {
 const SERVED_MIN = 0.992;
 const STEP = 0.95;
 
-/** The highest load, in steps of 5 % below the bound, of which (nearly) everything is served. */
+/** The highest load, in steps of 5 % below the bound, at which the served share is at least SERVED_MIN. */
 export function servedLoad(shape: Shape, seed: number): number {
-  // Long enough that the rates are measured and the first second's ramp doesn't count much.
+  // The run is long enough that the rates are measured and the first second's ramp doesn't count much.
   for (let perMicro = boundOf(shape) * STEP; ; perMicro *= STEP) {
     const count = Math.min(600_000, Math.max(40_000, Math.round(perMicro * 3e6)));
     if (measure(shape, drawArrivals(shape, perMicro, count, seed)).servedShare >= SERVED_MIN) return perMicro;

@@ -17,12 +17,12 @@ export interface ThreadedOptions {
   readonly seed: number;
 }
 
-/** What every thread is told. */
+/** Orders for every thread. */
 export interface ThreadPlan extends ThreadedOptions {
   readonly host: number;
   /** The host of each model. */
   readonly hostOf: Uint8Array;
-  /** By host. */
+  /** Rings by host. */
   readonly toRank: readonly SharedRingMemory[];
   readonly fromRank: readonly SharedRingMemory[];
   /** Turns done by each thread, then one word that starts them all. */
@@ -74,7 +74,10 @@ export function warmUp(o: ThreadedOptions): void {
   prepare(planFor(small, arrivals), arrivals)();
 }
 
-/** Runs the turns of one host; the first also runs RankThread. Everything that isn't scheduling is done before. */
+/**
+ * Prepares the turns of one host; the first also runs RankThread. All work that isn't scheduling happens before the
+ * returned function runs.
+ */
 export function prepare(plan: ThreadPlan, arrivals: Arrivals): () => ThreadReport {
   const { host, threads, shape, hostOf } = plan;
   const models = Array.from(hostOf.keys()).filter((m) => hostOf[m] === host);
@@ -90,7 +93,7 @@ export function prepare(plan: ThreadPlan, arrivals: Arrivals): () => ThreadRepor
           toModels: plan.fromRank.map((ring) => new RingWriter(ring)),
         });
   const progress = new Int32Array(plan.progress);
-  // A model thread hears only the ranker; the ranker hears everyone.
+  // A model thread hears only the ranker; the ranker hears every thread.
   const heard = host === 0 ? Array.from({ length: threads - 1 }, (_, i) => i + 1) : [0];
   return () => {
     const before = process.threadCpuUsage();
@@ -120,7 +123,8 @@ function waitFor(progress: Int32Array, other: number, turns: number): void {
 function planFor(o: ThreadedOptions, arrivals: Arrivals): ThreadPlan {
   const { threads, shape } = o;
   const hostOf = spread(shape.models, threads);
-  // In flight at most: the turns that two threads may be apart, twice, an offer and an answer of each model in each.
+  // Most records in flight: the turns that two threads may be apart, twice, an offer and an answer of each model in
+  // each.
   const room = 2 * (2 * HOP + 2) * (shape.models + 1);
   const rings = (): SharedRingMemory[] => Array.from({ length: threads }, () => createRing(room));
   const first = Math.floor(arrivals.at[0]! / TURN);
@@ -129,7 +133,7 @@ function planFor(o: ThreadedOptions, arrivals: Arrivals): ThreadPlan {
   return { ...o, host: 0, hostOf, toRank: rings(), fromRank: rings(), progress, turns: { first, count: last - first } };
 }
 
-/** Share of the work that RankThread is, measured: the first thread gets so many models less. */
+/** Measured share of the work that RankThread is: the first thread gets so many models less. */
 const RANK_SHARE = 0.24;
 
 function spread(models: number, threads: number): Uint8Array {

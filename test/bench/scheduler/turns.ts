@@ -1,8 +1,8 @@
 /**
  * The scheduler in turns, so that ModelThreads and RankThread can run in several threads and still decide the same.
  *
- * Virtual time is cut into turns. What is sent in a turn travels together at its end, and arrives HOP turns after the
- * turn that it was sent in: as on a network, and as messages do that are flushed once per turn of the event loop
+ * Virtual time is cut into turns. Messages sent in a turn travel together at its end, and arrive HOP turns after the
+ * turn that they were sent in: as on a network, and as messages do that are flushed once per turn of the event loop
  * (docs/architecture.md, section 2). So a thread may run ahead of the others by up to HOP − 1 turns, and needs no lock.
  *
  *   TU1. Within a turn a model sends at most one offer, its newest (a mailbox of size one: docs/algorithms.md, A5), and
@@ -50,7 +50,7 @@ import { type Arrivals, modelConfig, requestAt } from "./workload.ts";
 
 /** µs of virtual time. */
 export const TURN = 100;
-/** In turns. */
+/** Turns between sending and arrival. */
 export const HOP = 5;
 /** A grant and a plan travel one hop each. */
 export const DELAYS = { ctrl: micros(2 * HOP * TURN), perItem: micros(0), guard: micros((HOP + 1) * TURN) };
@@ -61,7 +61,7 @@ const EPOCH = 1;
 const TERM = 1;
 const executorOf = (gpu: number): ActorKey => (gpu + 1) as ActorKey;
 
-/** What the models of one thread did, to be added up. */
+/** Counts of the models of one thread; the threads' tallies are added up. */
 export interface ModelTally {
   refused: number;
   late: number;
@@ -88,7 +88,10 @@ export class ModelHost implements ModelEffects {
   readonly #spare: number[] = [];
   readonly #hasNews: Uint8Array;
   readonly #news: number[] = [];
-  /** When the offer that the ranker has is due; +Infinity if it has none. A later one must not wait. */
+  /**
+   * When the offer that the ranker has is due; +Infinity if it has none. A model with an earlier offer there can't
+   * wait.
+   */
   readonly #sentDueAt: Float64Array;
   #turn = 0;
   #current = 0;
@@ -195,7 +198,7 @@ export class ModelHost implements ModelEffects {
     this.#fromRank.release();
   }
   #flush(): void {
-    // What is sent at the end of the next turn arrives at this moment.
+    // Arrival of a message that is sent at the end of the next turn.
     const nextArrives = (this.#turn + 1 + HOP) * TURN;
     let kept = 0;
     for (let i = 0; i < this.#news.length; i++) {
@@ -310,7 +313,7 @@ export class RankHost {
     }
     ring.release();
   }
-  /** The executor says that it is free: news only if nothing was granted since. */
+  /** The executor reports that it is free: the report counts only if nothing was granted since. */
   #report(at: number): void {
     const gpu = this.#ends.pop() as GpuId;
     const { accelerators, now } = this.rank;

@@ -29,7 +29,7 @@ export interface Arrivals {
   readonly model: Uint16Array;
 }
 
-/** What `gpus` staggered accelerators carry, all models together: requests per µs. A bound, not a goodput. */
+/** Capacity of `gpus` staggered accelerators, all models together, in requests per µs. It is a bound, not a goodput. */
 export const boundOf = ({ gpus }: Shape): number =>
   staggeredBatch({ profile: PROFILE, slo: SLO, executors: gpus }).perMicro;
 

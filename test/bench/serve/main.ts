@@ -1,9 +1,9 @@
 /**
- * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside what the
- * scheduler's own arithmetic predicts.
+ * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside the prediction
+ * of the scheduler's own arithmetic.
  *
- *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policies
- *   adaptive,deferred,eager] [--json]
+ *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policies adaptive,deferred,eager]
+ *   [--json]
  *
  * The model is ResNet50 of Symphony's Table 2: l(b) = 1.053·b + 5.072 ms, SLO 25 ms.
  */
@@ -19,7 +19,7 @@ import { readArguments } from "../arguments.ts";
 
 const RESNET50 = { alphaUs: 1_053, betaUs: 5_072, batchSizeMax: 64, slo: millis(25) };
 const PROFILES = "models: [{ name: resnet50, sloMs: 25, batchMax: 64, alphaMs: 1.053, betaMs: 5.072 }]\n";
-/** A share of time below this is a housekeeping run, not use. */
+/** Least busy share of an accelerator that counts as used: below, it ran housekeeping only. */
 const USED = 0.01;
 
 interface Measured {
@@ -29,7 +29,7 @@ interface Measured {
   readonly busyShare: readonly number[];
   readonly gpusUsed: number;
   readonly cpuSeconds: Readonly<Record<string, number>>;
-  /** What the scheduler set aside, on average over the run: the prediction is made with the same. */
+  /** Mean delays that the scheduler set aside over the run; the prediction uses the same. */
   readonly delaysUs: Readonly<Record<Delay, number>>;
   readonly predicted: Prediction;
 }

@@ -40,6 +40,6 @@ export function scenarioOf({ models, gpus, rate }: Shape, requests: number, seed
   };
 }
 
-/** What `gpus` staggered accelerators carry, in requests per second: a bound, not a goodput. */
+/** Capacity of `gpus` staggered accelerators, in requests per second: a bound, not a goodput. */
 export const boundOf = (gpus: number): number =>
   staggeredBatch({ profile: PROFILE, slo: SLO, executors: gpus }).perMicro * 1e6;

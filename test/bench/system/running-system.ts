@@ -32,11 +32,11 @@ export interface StatusEvent {
   }[];
 }
 /**
- * What passed: until a batcher knows of a request, from when a grant was due until it has it, and from a grant's
- * sending until its batch could start.
+ * Measured delays: from arrival until a batcher knows of a request, from when a grant was due until it has it, and from
+ * a grant's sending until its batch could start.
  */
 export type Measure = "arrive" | "grant" | "start";
-/** What is set aside. */
+/** Delays that the scheduler sets aside. */
 export type Delay = "ctrl" | "perItem" | "respond" | "guard" | "margin";
 
 /** `tutti up` as a user starts it, watched through its JSON lines. */
@@ -82,7 +82,7 @@ export class RunningSystem {
     });
   }
 
-  /** What the system said of itself, second by second, while something was done. */
+  /** Runs `act`, and collects the status events meanwhile. */
   async watch<Outcomes>(act: () => Promise<Outcomes>): Promise<{ outcomes: Outcomes; during: StatusEvent[] }> {
     const during: StatusEvent[] = [];
     const hear = (event: Record<string, unknown>): void =>
@@ -93,7 +93,10 @@ export class RunningSystem {
     return { outcomes, during };
   }
 
-  /** Runs the load generator against it; what the system did meanwhile comes with the report. */
+  /**
+   * Runs the load generator against the system. @returns its report, with the status events and processor time
+   * meanwhile
+   */
   async load<Report>(args: readonly string[]): Promise<{ report: Report; during: StatusEvent[]; cpu: CpuShare[] }> {
     const during: StatusEvent[] = [];
     const hear = (event: Record<string, unknown>): void =>
@@ -129,7 +132,7 @@ export class RunningSystem {
     return times;
   }
 
-  /** Of itself, its roles and its NATS server. */
+  /** Process ids of `tutti up`, its roles and its NATS server. */
   pids(): number[] {
     return descendants(this.#child.pid!);
   }

@@ -1,17 +1,18 @@
 import { INGRESS_REQUESTS_MAX } from "@tutti/protocol";
 import { type ActorKey, type Instant, ALWAYS, after, millis, type ThreadId } from "@tutti/units";
 
-/** Gaps remembered per lane. More than that is a broken connection, and ends with a new lease or a new ingress. */
+/** Gaps remembered per lane. More gaps mean a broken connection, which ends with a new lease or a new ingress. */
 const GAPS_MAX = 64;
-/** What was asked for so often and did not come is no longer held by its ingress. */
+/** Attempts per gap. The ingress no longer holds an arrival that did not come after so many. */
 const ASKINGS_MAX = 4;
 /**
- * Whoever wakes reads the heartbeats of all its sleep at once, and would have asked for the last time before the first
- * answer can be here.
+ * Interval between two attempts for one gap.
+ * A process that wakes reads all heartbeats of its sleep at once, and would otherwise use up its attempts before the
+ * first answer can arrive.
  */
 const ASK_AGAIN_AFTER = millis(5);
 
-/** By how much less clocks of two hosts differ. */
+/** Upper bound of the clock difference between two hosts. */
 const CLOCKS_DIFFER = millis(20);
 
 interface Gap {
@@ -23,17 +24,17 @@ interface Gap {
 interface Lane {
   term: number;
   next: number;
-  /** As it was when a heartbeat came that counted, and when that was. */
+  /** Value of `next` when the last heartbeat that counted came, and the time of that heartbeat. */
   nextAtBeat: number;
   beatAt: Instant;
-  /** Half-open ranges that have not come. */
+  /** Half-open ranges of numbers that have not arrived. */
   gaps: Gap[];
 }
 export interface MissedRange {
   readonly from: number;
   readonly to: number;
 }
-/** `last`: the greatest number that was sent of a thread under that term. */
+/** Last arrival sent. `last` is the greatest number that the ingress sent for a thread under that term. */
 export interface SentUntil {
   readonly thread: ThreadId;
   readonly term: number;
@@ -43,13 +44,16 @@ export interface SentUntil {
 export type ArrivalVerdict = "fresh" | "repeated" | MissedRange;
 
 /**
- * The order of arrivals per (ingress, thread): tells repeated ones from fresh ones, and notices what was lost on the
- * way.
+ * Order of arrivals per (ingress, thread). It tells repeated arrivals from fresh ones, and notices arrivals that were
+ * lost on the way.
  */
 export class ArrivalOrder {
   readonly #lanes = new Map<ActorKey, Map<ThreadId, Lane>>();
 
-  /** An arrival came with this number; a range means that it is fresh and that those before it are missing. */
+  /**
+   * Records the arrival of a number. A returned range means that the arrival is fresh and that the range before it is
+   * missing.
+   */
   note(ingress: ActorKey, thread: ThreadId, term: number, arrivalSeq: number): ArrivalVerdict {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return "repeated";
@@ -57,7 +61,7 @@ export class ArrivalOrder {
       lane.next++;
       return "fresh";
     }
-    // What was lost on the way can't be asked for, if there ever was so much.
+    // A gap wider than an ingress can hold is not a real gap, and its arrivals can't be asked for.
     if (arrivalSeq - lane.next > INGRESS_REQUESTS_MAX) return "repeated";
     if (arrivalSeq < lane.next) return takeFromGap(lane, arrivalSeq) ? "fresh" : "repeated";
     const missed = { from: lane.next, to: arrivalSeq };
@@ -66,12 +70,15 @@ export class ArrivalOrder {
     return missed;
   }
 
-  /** A heartbeat says what was sent until then: what to ask for now, the oldest gap first. */
+  /**
+   * Handles a heartbeat, which says what was sent until then. Returns the range to ask for now, the oldest gap first.
+   */
   missing(ingress: ActorKey, { thread, term, last, sentAt }: SentUntil, now: Instant): MissedRange | undefined {
     const lane = this.#lane(ingress, thread, term);
     if (term < lane.term) return undefined;
-    // What had come when an earlier heartbeat came was sent before this one, if this one was sent after that: numbers
-    // beyond it are nobody's, and would pass for what is still to come. Heartbeats may come late, and not in order.
+    // Numbers seen before an earlier heartbeat were sent before a later heartbeat. If they exceed its `last`, no
+    // request has them: forget them, or later arrivals would pass for repeated ones. Heartbeats may come late and out
+    // of order.
     const isLater = sentAt > after(lane.beatAt, CLOCKS_DIFFER);
     if (isLater && last + 1 < lane.nextAtBeat) {
       lane.next = last + 1;
@@ -82,8 +89,8 @@ export class ArrivalOrder {
       lane.next = last + 1;
     }
     if (isLater) [lane.nextAtBeat, lane.beatAt] = [lane.next, now];
-    // Given up only when the answer to the last asking has had its time: what comes for a gap that is forgotten would
-    // pass for a repetition.
+    // Give a gap up only after the answer to the last attempt has had its time: an arrival for a forgotten gap would
+    // pass for a repeated one.
     const isOver = ({ askings, askedAt }: Gap): boolean =>
       askings >= ASKINGS_MAX && now >= after(askedAt, ASK_AGAIN_AFTER);
     while (lane.gaps[0] !== undefined && isOver(lane.gaps[0])) lane.gaps.shift();

@@ -1,23 +1,24 @@
 /**
- * Which models a batcher hands on so that the batchers of a cluster are evenly loaded. The processor time of a request
- * hardly depends on its model, so the load of a model is its requests a second, plus a constant for having it at all.
- * Each batcher decides on its own models alone, from its own measurements and the one number that every other batcher's
- * heartbeats carry: so the loads need not be seen alike by all, and a wrong view costs a move at worst, never a model.
+ * Decides which models a batcher hands on so that the batchers of a cluster are evenly loaded. The processor time of a
+ * request hardly depends on its model, so the load of a model is its requests a second plus a constant per model. Each
+ * batcher decides on its own models alone, from its own measurements and the load in the heartbeats of every other
+ * batcher. Views of the loads may differ: a wrong view costs a move at worst, never a model.
  *
- *   BAL-1. A change of loads is answered by the most loaded batcher alone, with one move to the least loaded, and only
- *          if that pays: the one has more than a quarter more than the other, and after the move the greater of the two
- *          is lower by at least a twentieth (or the two are nearer and still in the same order).
+ *   BAL-1. Only the most loaded batcher answers a change of loads, with one move to the least loaded. It moves a model
+ *          only if its load exceeds the other's by more than a quarter, and if the move lowers the greater of the two
+ *          loads by at least a twentieth (or brings the two nearer and keeps their order).
  *   BAL-2. Constant loads come to rest: each move lowers the sum of the squares of loads.
- *   BAL-3. At rest the most loaded batcher has at most twice what the best assignment leaves it.
- *   BAL-4. A batcher that joins is given its part at once: each of the others hands it what it has above the average.
- *   BAL-5. A batcher that leaves hands on everything: the most loaded model first, each to whoever has the least by
- *          then.
+ *   BAL-3. At rest the most loaded batcher has at most twice its load under the best assignment.
+ *   BAL-4. A batcher that joins gets its part at once: each of the others hands it the load that it has above the
+ *          average.
+ *   BAL-5. A batcher that leaves hands on everything: the most loaded model first, each to the batcher that has the
+ *          least load by then.
  *
- * A batcher has no advantage from where it runs, such as in the process of the leading ranker.
+ * The place where a batcher runs, such as the process of the leading ranker, gives it no advantage.
  */
 import type { ActorKey } from "@tutti/units";
 
-/** What having a model costs, in requests a second: timers, heartbeats, reports. */
+/** Fixed load of one model, in requests a second: timers, heartbeats, reports. */
 export const MODEL_LOAD = 10;
 /** BAL-1. */
 const EXCESS_SHARE = 0.25;
@@ -25,13 +26,13 @@ const GAIN_SHARE = 0.05;
 
 export interface OwnedModel {
   readonly number: number;
-  /** Requests a second and MODEL_LOAD. */
+  /** Requests a second plus MODEL_LOAD. */
   readonly load: number;
 }
 export interface Loads {
   readonly self: ActorKey;
   readonly models: readonly OwnedModel[];
-  /** Of the other batchers that take models. */
+  /** Loads of the other batchers that take models. */
   readonly others: ReadonlyMap<ActorKey, number>;
 }
 export interface Move {
@@ -40,9 +41,9 @@ export interface Move {
 }
 
 /**
- * BAL-1.
+ * Returns the one move of BAL-1, if any pays.
  *
- * @param mayMove - false: it moved a while ago, and stays
+ * @param mayMove - false for a model that moved a while ago, and stays
  */
 export function moveThatPays(
   { self, models, others }: Loads,
@@ -66,9 +67,9 @@ export function moveThatPays(
 }
 
 /**
- * BAL-4.
+ * Returns the models for batchers that have joined, per BAL-4.
  *
- * @param joined - who has joined since; some of `others`
+ * @param joined - batchers that have joined since, a subset of `others`
  */
 export function sharesOf({ models, others }: Loads, joined: ReadonlySet<ActorKey>): ReadonlyMap<number, ActorKey> {
   const shares = new Map<number, ActorKey>();
@@ -82,7 +83,7 @@ export function sharesOf({ models, others }: Loads, joined: ReadonlySet<ActorKey
   const average = all / (1 + others.size);
   for (const { number, load } of byLoad(models)) {
     const to = lightest(given);
-    // It brings both nearer to the average than they were, or one and not the other.
+    // The move brings both batchers nearer to the average, or at least one of them.
     if (to === undefined || load >= 2 * (own - average) || to.load + load >= own) continue;
     shares.set(number, to.key);
     given.set(to.key, to.load + load);
@@ -91,7 +92,7 @@ export function sharesOf({ models, others }: Loads, joined: ReadonlySet<ActorKey
   return shares;
 }
 
-/** BAL-5. */
+/** Returns a new owner for every model of a batcher that leaves, per BAL-5. */
 export function legaciesOf({ models, others }: Omit<Loads, "self">): ReadonlyMap<number, ActorKey> {
   const legacies = new Map<number, ActorKey>();
   const given = new Map(others);

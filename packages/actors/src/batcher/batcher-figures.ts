@@ -3,7 +3,7 @@ import { currentTarget, inFlight, queueLength } from "@tutti/scheduling";
 import type { Instant, Micros } from "@tutti/units";
 import type { ThreadTable } from "./thread-table.ts";
 
-/** What a batcher counts: totals since its start, and what it plans with now. */
+/** Figures of a batcher: totals since its start, and the delays that it plans with now. */
 export function batcherFigures(
   threads: ThreadTable,
   at: Instant,
@@ -33,19 +33,19 @@ export function batcherFigures(
       queued: queueLength(entry.core),
       inFlight: inFlight(entry.core),
       target: currentTarget(entry.core),
-      // What is planned with; the measured control delay may be more than may be set aside of an SLO.
+      // Delays that plans use. The measured control delay may exceed the share of an SLO that may be reserved for it.
       ctrlUs: entry.core.ctrl,
       perItemUs: entry.core.perItem,
       respondUs: entry.core.respond,
       guardUs: entry.core.guard,
-      // By how much starts are earlier because answers were late, and how many were though granted in time.
+      // How much earlier batches start because of late answers, and the number of late answers to timely grants.
       marginUs: entry.core.margin.us,
       lateAnswers: entry.core.margin.late,
-      // How far accelerators are lacking: 0, dispatch is eager; 1,000, batches wait in full.
+      // Scarcity of accelerators: 0, dispatch is eager; 1,000, batches wait in full.
       scarcityPerMille: Math.round(1_000 * entry.core.scarcity.level),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
-      // It could be served and answered nothing: it was started anew.
+      // 1: the model could be served but answered nothing, so its threads were started anew.
       stalled: stalls.has(entry.spec.number) ? 1 : 0,
     };
     return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };

@@ -1,8 +1,9 @@
 /**
- * The batcher: one ModelThread per (model, bucket) whose lease it holds. Scheduling only; tensors never come here.
+ * The batcher: one ModelThread per (model, bucket) whose lease it holds. It only schedules; no tensors pass through it.
  *
- *   B1. A thread lives under the term of its model's lease. What names another term is not for it (T5).
- *   B2. An arrival that was lost on the way is noticed by its number and asked for; a repeated one is dropped.
+ *   B1. A thread lives under the term of its model's lease. A message that names another term is not for it (T5).
+ *   B2. The number of an arrival reveals that an earlier one was lost; the batcher asks for it. Repeated ones are
+ *       dropped.
  *   B3. A dispatched batch is held until its executor reports it done, refuses it, or dies (T1).
  */
 import type { Alarm, Stop } from "@tutti/ports/clock";
@@ -43,19 +44,20 @@ import { type ThreadEntry, ThreadTable, countStart } from "./thread-table.ts";
 
 export interface BatcherConfig extends ActorConfig {
   readonly policy: Policy;
-  /** What the adaptive policy waits for. */
+  /** Preference of the adaptive policy. */
   readonly prefer?: Preference;
   readonly gather: "target" | "head";
   /**
-   * What is known of running times that depend on the input: the distribution of each application and how long each
-   * request is (`hints`, the default), the distributions alone, or nothing but mean latencies. For comparisons.
+   * Knowledge used about running times that depend on the input. `hints`, the default: the distribution of each
+   * application and the length of each request; `distributions`: the distributions alone; `means`: nothing but mean
+   * latencies. For comparisons.
    */
   readonly latency?: "hints" | "distributions" | "means";
-  /** Overrides the models' own patience: 0 eager … 1 full deferral. */
+  /** Overrides the patience of the models: 0 eager … 1 full deferral. */
   readonly patience?: number;
   readonly delayFloors: DelayFloors;
   /**
-   * Share of its SLO that a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b)
+   * Share of its SLO by which a batch starts before frontrun. The window from frontrun to latest is only l(b+1) − l(b)
    * wide: a machine that is late by more than that once would turn a deferred request into a refused one.
    */
   readonly marginShare: number;
@@ -65,7 +67,7 @@ export function createBatcher(ports: ActorPorts, config: BatcherConfig, ready: (
   return new Batcher(ports, config, ready);
 }
 
-/** Arrivals kept for a thread whose lease we have not heard of yet; an ingress may hear of it first. */
+/** Bound of the arrivals kept for threads whose lease is not known here yet. An ingress may hear of a lease first. */
 const EARLY_MAX = 4_096;
 
 class Batcher implements Actor {
@@ -101,8 +103,8 @@ class Batcher implements Actor {
     this.#runtime = new ActorRuntime(ports, config, {
       role: "batcher",
       listensTo: ["ingress", "batcher", "ranker", "executor"],
-      // Of an executor's death the leading ranker tells. An ingress that only lost its connection comes back for what
-      // it asked; one that died costs a few useless rows until its time-out.
+      // The leading ranker reports the death of an executor. An ingress that only lost its connection comes back for
+      // the answers to its requests; one that died costs a few useless rows until its time-out.
       probes: ({ role }) => role === "batcher",
       beat: () => this.#beat(),
       stats: () => this.#stats(),
@@ -165,7 +167,7 @@ class Batcher implements Actor {
     );
   }
 
-  /** T9: others take the models while they are served here; only then it goes. */
+  /** Leaves only after others have taken its models, which are served here meanwhile (T9). */
   drain(done: () => void): void {
     if (this.#ownership.leaving) return;
     this.#leave = () => {
@@ -225,8 +227,7 @@ class Batcher implements Actor {
     this.#runtime.onPacked(GpuGranted, isGrant, (grant, sender) => {
       const entry = this.#threads.get(grant.thread);
       const at = this.#now();
-      // Of a thread that has ended here: no batch can use it any more, so its accelerator need not wait until it
-      // expires.
+      // The thread has ended here: decline the grant, so that the accelerator is free before the grant expires.
       if (entry === undefined || grant.term < entry.term) return this.#dispatcher.decline(grant, at);
       if (grant.term > entry.term) return;
       if (this.#router.isForeign(entry, grant, sender)) return this.#dispatcher.decline(grant, at);
@@ -248,7 +249,7 @@ class Batcher implements Actor {
   }
 
   #onArrival(arrival: RequestArrived, sender: ActorKey): void {
-    // What is repeated of an ingress that has left: nobody has its inputs.
+    // Drop late or repeated arrivals of an ingress that has left: its inputs are gone.
     if (this.#runtime.registry.isGone(sender)) return;
     const entry = this.#threads.get(arrival.thread);
     if (entry === undefined || arrival.term > entry.term) {
@@ -256,7 +257,7 @@ class Batcher implements Actor {
       if (this.#early.length < EARLY_MAX) this.#early.push({ arrival, sender });
       return;
     }
-    if (arrival.term < entry.term) return; // B1: sent again under the new term by its ingress.
+    if (arrival.term < entry.term) return; // B1: the ingress sends it again under the new term.
     const verdict = this.#order.note(sender, arrival.thread, arrival.term, arrival.arrivalSeq);
     const now = this.#now();
     if (verdict === "repeated") return this.#stalls.arrived(entry, arrival.deadline, now);
@@ -340,7 +341,7 @@ class Batcher implements Actor {
     });
   }
 
-  /** B3. @returns undefined: it was not ours, or `sender` not the one who had it */
+  /** Releases a dispatched batch (B3). @returns undefined if the batch is unknown or `sender` was not its executor */
   #release(batchId: BatchId, sender: ActorKey): Outstanding | undefined {
     const batch = this.#dispatcher.outstanding.get(batchId);
     if (batch?.executor !== sender) return undefined;
@@ -358,8 +359,8 @@ class Batcher implements Actor {
     const now = this.#now();
     for (const batch of this.#dispatcher.outstanding.values()) {
       if (batch.askAt > now) continue;
-      // Silence of a living executor says that the batch still runs: putting it back would run it twice. One that is
-      // gone answers nothing.
+      // While an executor lives, silence means that the batch still runs: putting it back would run it twice. An
+      // executor that is gone answers nothing.
       const { registry } = this.#runtime;
       const mayRun = now <= batch.lastDeadline && registry.get(batch.executor) !== undefined;
       const mayAnswer = batch.askings < ASKINGS_MAX && !registry.isGone(batch.executor);
@@ -399,7 +400,7 @@ class Batcher implements Actor {
     this.#arm();
   }
 
-  /** What a store that did not answer has left undone. */
+  /** Retries lease writes and thread starts that failed because the store did not answer. */
   #catchUp(): void {
     this.#forgetEarly();
     this.#ownership.leases.claimAll();
@@ -410,7 +411,7 @@ class Batcher implements Actor {
     }
   }
 
-  /** Early arrivals for a lease that went elsewhere after all. */
+  /** Drops early arrivals whose deadline has passed: their lease went to another batcher after all. */
   #forgetEarly(): void {
     const now = this.#now();
     this.#early = this.#early.filter(({ arrival }) => arrival.deadline > now);
@@ -420,7 +421,7 @@ class Batcher implements Actor {
     this.#modelThreads.end(model);
     this.#modelThreads.forget(model.spec.number);
     this.#ownership.leases.forget(model.spec.number);
-    // Numbers are never given again, so nobody will miss it.
+    // Model numbers are never reused, so the lease can be deleted safely.
     if (model.lease?.batcher === this.key && !this.#ownership.leaving)
       this.#ports.store.delete(BUCKET.leases, leaseKeys.model(model.spec.number), () => undefined);
   }

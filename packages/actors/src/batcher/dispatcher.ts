@@ -37,27 +37,27 @@ export interface Outstanding {
   readonly thread: ThreadId;
   readonly executor: ActorKey;
   readonly gpu: GpuId;
-  /** When to ask its executor what became of it. */
+  /** When to ask the executor for the outcome of the batch. */
   askAt: Instant;
   askings: number;
-  /** Of its requests: later nobody waits for any of them. */
+  /** Latest deadline of its requests: no ingress waits for any of them after it. */
   readonly lastDeadline: Instant;
-  /** Since when the first of its requests waited. */
+  /** When the first of its requests arrived. */
   readonly firstAt: Instant;
 }
 
 /**
- * Secrets kept, also of ingresses that are silent: one that was falsely given up must not have its pulls refused until
- * it introduces itself anew.
+ * Bound of the secrets kept, including those of silent ingresses. The pulls of an ingress that was given up by mistake
+ * must not be refused until it introduces itself anew.
  */
 const SECRETS_MAX = 1_024;
 
-/** How long past its planned end a batch may run before it is asked for. */
+/** How long past its planned end a batch may run before its executor is asked about it. */
 const OVERDUE = millis(50);
-/** An executor that says nothing so often has never got the batch, or is gone. */
+/** Unanswered questions after which the executor never received the batch, or is gone. */
 export const ASKINGS_MAX = 4;
 
-/** Turns what ModelThreads decide into messages. */
+/** Turns the decisions of ModelThreads into messages. */
 export class Dispatcher implements ModelEffects {
   readonly outstanding = new Map<BatchId, Outstanding>();
   readonly #runtime: ActorRuntime;
@@ -90,7 +90,7 @@ export class Dispatcher implements ModelEffects {
     this.#coalescer = new OfferCoalescer(options.clock, (candidate) => {
       const entry = this.#threads.get(candidate.thread);
       const leader = this.#router.leaderOf(entry);
-      // Without a leader nobody listens; the next one is told by "ranker-changed".
+      // Without a leader nobody listens; "ranker-changed" makes the thread offer to the next one.
       if (leader === undefined) return;
       this.#runtime.send(leader.key, CandidateOffered, candidate);
       const successor = this.#router.successorOf(entry);
@@ -112,7 +112,7 @@ export class Dispatcher implements ModelEffects {
     );
   }
 
-  /** The thread's leader is a new one: it has seen no offer of it. */
+  /** The thread has a new leader, which has not seen any of its offers. */
   unseen(thread: ThreadId): void {
     this.#coalescer.voided(thread);
   }
@@ -123,7 +123,7 @@ export class Dispatcher implements ModelEffects {
   close(): void {
     this.#coalescer.close();
   }
-  /** For heartbeats: what each thread offers now, so that a lost offer is repaired. */
+  /** Current offer of each thread. Heartbeats carry them, so that a lost offer is repaired. */
   currentOffers(): Candidate[] {
     return this.#coalescer.sent();
   }
@@ -132,7 +132,7 @@ export class Dispatcher implements ModelEffects {
     this.#selector.forget(thread);
     for (const batch of this.outstanding.values()) if (batch.thread === thread) this.outstanding.delete(batch.batchId);
   }
-  /** d_resp as the slowest ingress measures it. */
+  /** d_resp as measured by the slowest ingress. */
   get respond(): Micros {
     let slowest = micros(0);
     for (const respond of this.#responds.values()) if (respond > slowest) slowest = respond;
@@ -146,17 +146,20 @@ export class Dispatcher implements ModelEffects {
     this.#coalescer.offer(candidate);
   }
 
-  /** When a grant that has come should have been sent. */
+  /** When a received grant should have been sent. */
   dueAt(grant: Grant): Instant {
     return this.#coalescer.dueAt(grant);
   }
 
-  /** Whether batches may pull from it. */
+  /** Whether batches may pull from the ingress. */
   knows(ingress: ActorKey): boolean {
     return this.#secrets.has(ingress);
   }
 
-  /** Gives back an accelerator that was granted to a thread which is no longer here, or no longer the leader's. */
+  /**
+   * Gives back an accelerator that was granted to a thread which has left this batcher, or by another sub-cluster's
+   * leader.
+   */
   decline(grant: Grant, now: Instant): void {
     const leader = this.#router.leaders.withEpoch(grant.epoch);
     if (leader === undefined || now > grant.validUntil) return;
@@ -239,7 +242,7 @@ export class Dispatcher implements ModelEffects {
     });
   }
 
-  /** Where all rows of a batch lie in this process, they go with it. */
+  /** The carrier that takes a batch together with its rows, if all of them lie in this process. */
   #carrierFor(groups: readonly { readonly ingress: ActorKey }[]): BatchCarrier | undefined {
     const rows = this.#local?.rows;
     return groups.length === 1 && groups[0]?.ingress === rows?.ingress ? rows : undefined;
@@ -250,12 +253,12 @@ export class Dispatcher implements ModelEffects {
     const thread = (request as QueuedRequest).thread;
     const entry = this.#threads.get(thread);
     if (entry !== undefined) entry[cause]++;
-    // Less than nothing where a request says that it came later than it did.
+    // Negative if a request claims to have come later than it did.
     const refused = { thread, code, seq: request.seq, feasible: feasible > 0 ? feasible : micros(0) };
     this.#runtime.send(request.ingress, RequestRefused, refused, "soon");
   }
 
-  /** Asks what became of a batch that should have been reported long ago. */
+  /** Asks the executor for the outcome of an overdue batch. */
   ask(batch: Outstanding, now: Instant): void {
     batch.askings++;
     batch.askAt = after(now, OVERDUE);
@@ -265,7 +268,7 @@ export class Dispatcher implements ModelEffects {
 
   #sign(ingress: ActorKey, batch: DispatchedBatch, requests: readonly Request[]): Uint8Array {
     const secret = this.#secrets.get(ingress);
-    // An ingress that we don't know refuses the pull, and its requests run into their timers there.
+    // An ingress that is unknown here refuses the pull, and its requests time out there.
     if (secret === undefined) return NO_TOKEN;
     return signToken(secret, {
       batcher: this.#self,
@@ -276,7 +279,7 @@ export class Dispatcher implements ModelEffects {
   }
 }
 
-/** What the queue holds: the core's request, and the thread that it is for. */
+/** Queued request: the core's request and the thread that it is for. */
 export interface QueuedRequest extends Request {
   readonly thread: ThreadId;
   /** Size hint; 0: none. */
@@ -285,7 +288,7 @@ export interface QueuedRequest extends Request {
 
 const NO_TOKEN = new Uint8Array(16);
 
-/** They come in the order of their deadlines. */
+/** First arrival in a batch. The requests are in the order of their deadlines, not of their arrival. */
 function firstArrival(requests: readonly Request[]): Instant {
   let first = requests[0]!.arrivedAt;
   for (const { arrivedAt } of requests) if (arrivedAt < first) first = arrivedAt;

@@ -8,12 +8,12 @@ export const variationOf = (model: CatalogModel, bucket: number): Variation =>
   model.times?.buckets[bucket]?.kind ?? "unknown";
 
 /**
- * Profiles take milliseconds to reckon, and the running times that they come from stay the same while latency tables
- * change.
+ * Cache of profiles by running times. A profile takes milliseconds to compute, and running times stay the same while
+ * latency tables change.
  */
 const made = new WeakMap<BucketRunTimes, { readonly profile: DynamicProfile | undefined }>();
 
-/** What a ModelThread of this bucket schedules by; undefined for a model whose latency table says all. */
+/** Profile that a ModelThread of this bucket schedules by; undefined if the model's latency table is enough. */
 export function dynamicOf({ spec, times }: CatalogModel, bucket: number): DynamicProfile | undefined {
   const known = times?.buckets[bucket];
   if (known === undefined || known.kind !== "dynamic" || known.apps.length === 0) return undefined;
@@ -29,13 +29,13 @@ export function dynamicOf({ spec, times }: CatalogModel, bucket: number): Dynami
 const appProfiles = ({ apps }: BucketRunTimes): AppProfile[] =>
   apps.map((times) => ({
     app: times.app,
-    // One that has asked for nothing of late may ask again.
+    // An application without recent requests may ask again, so its share is not zero.
     share: Math.max(1e-6, times.share),
     alone: asHistogram(times),
     ...(times.byUnits !== undefined && { byUnits: unitRanges(times.byUnits) }),
   }));
 
-/** Ranges that touch: where one ends at `upTo`, the next begins just above. */
+/** Adjacent ranges: where one ends at `upTo`, the next begins just above. */
 function unitRanges(classes: NonNullable<AppRunTimes["byUnits"]>): NonNullable<AppProfile["byUnits"]> {
   const all = classes.reduce((sum, { samples }) => sum + samples, 0);
   return classes.map((one, i) => ({

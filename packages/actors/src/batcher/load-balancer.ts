@@ -3,21 +3,22 @@ import { ALWAYS, type ActorKey, type Instant, type Micros, NEVER, after, seconds
 import { type Loads, type OwnedModel, legaciesOf, moveThatPays, sharesOf } from "./balance.ts";
 
 /**
- * Between two moves that a change of loads calls for: longer than the load of a moved model takes to show at its new
- * holder.
+ * Interval between two moves that a change of loads calls for. It is longer than the load of a moved model takes to
+ * show at its new owner.
  */
 export const BALANCE_EVERY: Micros = seconds(3);
-/** A model that was handed on to balance loads is not handed on for that reason again before. */
+/** How long a model stays after a move that balanced loads. */
 export const STAYS_FOR: Micros = seconds(30);
 /**
- * A batcher that joins is offered its part for so long; what it has not taken by then is left to the next balancing.
+ * How long a batcher that joins is offered its part. The next balancing decides on the models that it has not taken by
+ * then.
  */
 const JOINING_FOR: Micros = seconds(5);
 
 export interface LoadBalancerOptions {
   readonly clock: Clock;
   readonly self: ActorKey;
-  /** The models that this batcher holds. */
+  /** The models that this batcher owns. */
   readonly owned: () => readonly OwnedModel[];
   /** The loads of the other batchers that take models. */
   readonly others: () => ReadonlyMap<ActorKey, number>;
@@ -25,18 +26,18 @@ export interface LoadBalancerOptions {
 }
 
 /**
- * Decides which models this batcher hands on, and to whom (balance.ts): at once where a batcher joins or this one
- * leaves, otherwise one now and then.
+ * Decides which models this batcher hands on, and to which batchers (balance.ts). It acts at once when a batcher joins
+ * or this one leaves, otherwise at intervals.
  */
 export class LoadBalancer {
   readonly #options: LoadBalancerOptions;
   readonly #joined = new Set<ActorKey>();
-  /** Models that came here to balance loads, and until when they stay. */
+  /** Models that came here to balance loads, and the time until which they stay. */
   readonly #stays = new Map<number, Instant>();
   #moves = new Map<number, ActorKey>();
   #movesUntil: Instant = ALWAYS;
   #balanceAt: Instant;
-  /** What is received before is our part as one that joins. */
+  /** A model received before this time is part of our share as a joining batcher. */
   #joinedUntil: Instant = NEVER;
 
   constructor(options: LoadBalancerOptions) {
@@ -44,7 +45,7 @@ export class LoadBalancer {
     this.#balanceAt = after(options.clock.now(), BALANCE_EVERY);
   }
 
-  /** What should be handed on, and to whom. */
+  /** Models to hand on, each with its new owner. */
   get moves(): ReadonlyMap<number, ActorKey> {
     return this.#moves;
   }
@@ -57,13 +58,13 @@ export class LoadBalancer {
   joined(batcher: ActorKey): void {
     this.#joined.add(batcher);
   }
-  /** A batcher that goes on serving hands us this model. */
+  /** A batcher that goes on serving hands this model to us. */
   received(modelNumber: number): void {
     const now = this.#options.clock.now();
     if (now > this.#joinedUntil) this.#stays.set(modelNumber, after(now, STAYS_FOR));
   }
 
-  /** Every 20 ms. */
+  /** Runs every 20 ms. */
   tick(): void {
     const { clock, leaving } = this.#options;
     const now = clock.now();
@@ -72,7 +73,7 @@ export class LoadBalancer {
       this.#moves = new Map(sharesOf(this.#loads(), this.#joined));
       this.#joined.clear();
       this.#movesUntil = after(now, JOINING_FOR);
-      // What they were given shows in their loads only later.
+      // The models handed to joiners show in the joiners' loads only later.
       this.#balanceAt = after(this.#moves.size > 0 ? this.#movesUntil : now, BALANCE_EVERY);
     }
     if (now >= this.#movesUntil) this.#moves.clear();
@@ -90,7 +91,10 @@ export class LoadBalancer {
     return { self, models: owned(), others: others() };
   }
 
-  /** Models whose heir is gone, or that had none yet, are given anew; what was given loads its heir already. */
+  /**
+   * Assigns the models of this leaving batcher. A model keeps its successor while that lives, and counts in its load;
+   * the others are assigned anew.
+   */
   #bequeath(): void {
     const { models, others } = this.#loads();
     const given = new Map(others);

@@ -8,38 +8,41 @@ import { type Holding, heirsOf } from "./spread.ts";
 
 export interface ModelLeasesOptions {
   readonly clock: Clock;
-  /** A peer that is silent for so long is dead. */
+  /** A peer that is silent for this long is dead. */
   readonly peerTimeout: Micros;
   readonly store: Store;
   readonly catalog: () => Catalog;
   readonly self: ActorKey;
-  /** The batchers that are alive, ourselves included, and whether each takes models. */
+  /** The living batchers, including this one, and whether each takes models. */
   readonly batchers: () => ReadonlyMap<ActorKey, boolean>;
-  /** Whether we leave: then nothing is taken. */
+  /** Whether this batcher leaves: then it takes nothing. */
   readonly leaving: () => boolean;
-  /** False until every living peer must have been heard: before that, silence of a lease's holder says nothing. */
+  /**
+   * False until every living peer must have been heard. Before that, the silence of a lease's holder proves nothing.
+   */
   readonly knowsPeers: () => boolean;
-  /** When its death was proved, by its goodbye or by the server; undefined if it is only silent. */
+  /** When the batcher's death was proved, by its goodbye or by the server; undefined if it is only silent. */
   readonly goneAt: (batcher: ActorKey) => Instant | undefined;
-  /** A lease's holder was never heard, and perhaps is gone. */
+  /** Called for a lease holder that was never heard, and may be gone. */
   readonly onStranger: (batcher: ActorKey) => void;
 }
 
 /**
- * Each ModelThread lives in exactly one batcher: who holds the model's lease, taken by compare-and-set; its revision is
- * the term. Who takes a model that has no living holder is worked out in spread.ts, who should hand one on in
- * balance.ts.
+ * Ownership by lease: each ModelThread lives in the one batcher that holds the model's lease. A batcher takes a lease
+ * by compare-and-set; its revision is the term. spread.ts assigns models that have no living holder, and balance.ts
+ * decides which models to hand on.
  *
- * Who writes a lease is alive: it is left alone for a time-out by who only doesn't hear it. Two batchers that hear the
- * store and not each other would otherwise take every model from one another as fast as the store answers, and each
- * move costs all that waits. One that is proved dead is inherited from at once, if it has not written the lease since
- * then: what was proved was that its connection had gone, and it may be back without having been heard. It can only be
- * proved dead anew when its connection has gone anew, so that can't go back and forth.
+ * A recent lease write proves that its owner is alive: a batcher that merely does not hear the owner leaves the lease
+ * alone for a time-out. Two batchers that reach the store but not each other would otherwise take every model from one
+ * another as fast as the store answers, and each move delays all requests that wait. A model of an owner that is proved
+ * dead is taken at once, unless the owner has written the lease since then: the proof only showed that its connection
+ * had gone, and the owner may be back without having been heard. A second proof needs a second lost connection, so
+ * ownership can't go back and forth.
  */
 export class ModelLeases {
   readonly #options: ModelLeasesOptions;
   readonly #trying = new Set<number>();
-  /** Since when each model's present term is known here. */
+  /** Present term of each model, and when it became known here. */
   readonly #terms = new Map<number, { readonly term: number; readonly since: Instant }>();
   readonly #alarm: Alarm;
   #alarmAt: Instant = NEVER;
@@ -55,26 +58,26 @@ export class ModelLeases {
   close(): void {
     this.#alarm.clear();
   }
-  /** The model is no more. */
+  /** Forgets a removed model. */
   forget(modelNumber: number): void {
     this.#terms.delete(modelNumber);
   }
 
   /**
-   * Something about a model or a batcher changed: all that changed in this turn of the event loop is looked at
-   * together.
+   * Schedules a look at all leases after a model or a batcher changed. All changes of one turn of the event loop share
+   * one look.
    */
   changed(): void {
     this.#wakeAt(this.#options.clock.now());
   }
 
-  /** Takes what is ours to take. */
+  /** Claims every lease that falls to this batcher. */
   claimAll(): void {
     const { clock, self, batchers, leaving, knowsPeers, goneAt, onStranger } = this.#options;
     const now = clock.now();
     const alive = batchers();
     const takers = [...alive].filter(([, takes]) => takes).map(([key]) => key);
-    // While nobody is sure to serve, as when all of a cluster starts, whoever comes first will do.
+    // While no batcher is sure to serve, as when a whole cluster starts, the first to claim a model gets it.
     if (takers.length === 0 && !leaving()) takers.push(self);
     const homeless = new Map<number, CatalogModel>();
     const holdings: Holding[] = [];
@@ -111,11 +114,11 @@ export class ModelLeases {
       this.#terms.set(modelNumber, { term, since: now });
   }
 
-  /** Its holder offers a model under its present term. */
+  /** Takes over a model that its holder offers under its present term. */
   accept(model: CatalogModel): void {
     if (model.status?.state === "ready" && !this.#trying.has(model.spec.number)) this.#take(model);
   }
-  /** A new term of a model that we hold: what was said of it under the old one is void for everybody. */
+  /** Writes a new term for a model that this batcher holds, which voids everything said of it under the old term. */
   renew(model: CatalogModel): void {
     if (model.lease?.batcher === this.#options.self && !this.#trying.has(model.spec.number)) this.#take(model);
   }
@@ -126,11 +129,12 @@ export class ModelLeases {
     this.#trying.add(number);
     const value = toJson({ batcher: self });
     store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, (result) => {
-      // Won or lost, the watch tells everybody, ourselves included, who holds it; a store that did not answer is asked
-      // again by the next claimAll.
+      // Won or lost, the watch reports the holder to everybody, ourselves included. If the store did not answer, the
+      // next claimAll asks again.
       this.#trying.delete(number);
       if (result !== "conflict") return;
-      // Who won may have been told while we were still trying, and may be nobody that we hear.
+      // The watch may have reported the winner while the write was still pending, and the winner may be a batcher that
+      // we do not hear.
       const lost = this.#options.catalog().get(model.spec.name);
       if (lost?.lease === undefined) return;
       this.#terms.set(number, { term: lost.lease.term, since: this.#options.clock.now() });

@@ -2,32 +2,32 @@ import { type Instant, between, seconds } from "@tutti/units";
 import { MODEL_LOAD } from "./balance.ts";
 import type { ThreadTable } from "./thread-table.ts";
 
-/** Each second counts a fifth: a burst of a second moves nothing, and a change is known within some seconds. */
+/** Weight of the newest second. A burst of one second moves nothing, and a lasting change shows within some seconds. */
 const NEWEST_SHARE = 0.2;
 
 interface Measured {
   arrivals: number;
-  /** Undefined until two readings tell. */
+  /** Undefined until there are two readings. */
   perSecond: number | undefined;
 }
 
-/** How many requests a second each model of this batcher gets. */
+/** Measures the requests a second of each model of this batcher. */
 export class ModelLoads {
   readonly #measured = new Map<number, Measured>();
   #readAt: Instant | undefined;
   #total = 0;
 
-  /** Of all models here, as of the last reading: for heartbeats. */
+  /** Load of all models here as of the last reading, for heartbeats. */
   get total(): number {
     return this.#total;
   }
 
-  /** As of the last reading. */
+  /** Load of one model as of the last reading. */
   of(modelNumber: number): number {
     return MODEL_LOAD + (this.#measured.get(modelNumber)?.perSecond ?? 0);
   }
 
-  /** Reads what has arrived; once a second. */
+  /** Reads the arrival counters of all threads; runs once a second. */
   read(threads: ThreadTable, now: Instant): void {
     const elapsed = this.#readAt === undefined ? 0 : between(this.#readAt, now) / seconds(1);
     this.#readAt = now;
@@ -46,7 +46,7 @@ export class ModelLoads {
 }
 
 function measure(known: Measured, arrivals: number, elapsed: number): void {
-  // Threads that began anew count from zero.
+  // Restarted threads count from zero.
   const fresh = Math.max(0, arrivals - known.arrivals) / elapsed;
   known.perSecond = known.perSecond === undefined ? fresh : known.perSecond + NEWEST_SHARE * (fresh - known.perSecond);
   known.arrivals = arrivals;

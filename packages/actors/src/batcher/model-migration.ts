@@ -3,18 +3,18 @@ import { type ActorKey, type Instant, type Micros, after, millis, seconds } from
 import type { Catalog, CatalogModel } from "../catalog.ts";
 
 /**
- * Handed on at a time where nobody leaves: each new holder is cold for a moment, and one that has just started is cold
- * altogether.
+ * Models handed on at the same time while the batcher stays. A new owner is cold for a moment, and entirely cold if it
+ * has just started.
  */
 const PASSING_MAX = 2;
-/** An heir that has not taken a model by then is not offered any for a while. */
+/** How long an offered model waits to be taken. A batcher that does not take it by then gets no offers for a while. */
 const GIVE_UP_AFTER = millis(500);
 const SHUNNED_FOR = seconds(2);
 
 /**
- * What passing may take, from the last batch of the old holder to the first that the new one can send: the store's
- * answer, the watch, and the ingresses sending again what waits. A thread that is about to be passed starts its batches
- * earlier by so much, so that none falls due in between.
+ * Time reserved for a move, from the last batch of the old owner to the first of the new one. It covers the store's
+ * answer, the watch, and the ingresses sending again what waits. A thread that is about to move starts its batches
+ * earlier by this, so that none falls due in between.
  */
 export const PASSING_TAKES: Micros = millis(8);
 
@@ -28,21 +28,21 @@ export interface ModelMigrationOptions {
   readonly clock: Clock;
   readonly self: ActorKey;
   readonly catalog: () => Catalog;
-  /** Models that should be handed on, and to whom. */
+  /** Models to hand on, each with its new owner. */
   readonly moves: () => ReadonlyMap<number, ActorKey>;
-  /** Whether it lives and takes models. */
+  /** Whether the batcher is alive and takes models. */
   readonly takes: (batcher: ActorKey) => boolean;
   readonly leaving: () => boolean;
-  /** The model's threads plan with `PASSING_TAKES` in reserve from now on, or no longer. */
+  /** The model's threads start or stop planning with `PASSING_TAKES` in reserve. */
   readonly onPassing: (modelNumber: number) => void;
   readonly offer: (heir: ActorKey, model: CatalogModel) => void;
 }
 
 /**
- * Passes models on without a pause. The holder offers, the heir writes the lease, and until the holder is shown the new
- * term it goes on as before: so the lease is only ever written by who will serve under it, and a lost offer or a dead
- * heir costs nothing but time. The ingresses send the heir what no executor has pulled; what the old holder has sent
- * out runs and is answered as ever.
+ * Moves models between batchers without a pause. The owner offers the model and the successor writes the lease. The
+ * owner goes on as before until it sees the new term, so only the batcher that will serve under a lease ever writes it,
+ * and a lost offer or a dead successor costs only time. The ingresses send the successor the requests that no executor
+ * has pulled; batches that the old owner has dispatched run and are answered as usual.
  */
 export class ModelMigration {
   readonly #options: ModelMigrationOptions;
@@ -58,8 +58,8 @@ export class ModelMigration {
   }
 
   /**
-   * Every 20 ms. A model is offered from the tick after that on which its threads were told: by then their early
-   * batches have left.
+   * Runs every 20 ms. A model is offered from the tick after its threads were retuned: by then their early batches have
+   * left.
    */
   tick(): void {
     this.#continue();
@@ -80,7 +80,7 @@ export class ModelMigration {
     const now = this.#options.clock.now();
     for (const [number, { term, heir, until }] of this.#passing) {
       if (this.#termOf(number) !== term) {
-        this.#passing.delete(number); // Done, or taken by somebody else.
+        this.#passing.delete(number); // Done, or taken by another batcher.
         continue;
       }
       const model = this.#modelOf(number);
@@ -93,7 +93,7 @@ export class ModelMigration {
     }
   }
 
-  /** Of a model that we hold. */
+  /** Term of a model that this batcher holds; undefined for any other. */
   #termOf(modelNumber: number): number | undefined {
     const lease = this.#options.catalog().leaseOf(modelNumber);
     return lease?.batcher === this.#options.self ? lease.term : undefined;

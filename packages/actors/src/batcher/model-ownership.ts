@@ -1,6 +1,4 @@
-/**
- * Which models this batcher holds: when it may be given any, what it takes, what it hands on, and when it may leave.
- */
+/** Ownership of models: when this batcher may get any, which it takes or hands on, and when it may leave. */
 import type { Alarm } from "@tutti/ports/clock";
 import { type Heartbeat, ModelOffered } from "@tutti/protocol";
 import { type ActorKey, type Instant, NEVER, after, seconds } from "@tutti/units";
@@ -17,7 +15,7 @@ import { ModelLeases } from "./model-leases.ts";
 import type { ModelLoads } from "./model-loads.ts";
 import type { ModelThreads } from "./model-threads.ts";
 
-/** A batcher that leaves waits so long at most for others to take its models; then they inherit them. */
+/** How long a leaving batcher waits for others to take its models. After that they inherit them. */
 const LEAVE_WITHIN = seconds(2);
 
 export interface ModelOwnershipOptions {
@@ -37,11 +35,11 @@ export class ModelOwnership {
   readonly #balancer: LoadBalancer;
   readonly #migration: ModelMigration;
   readonly #inheriting: Alarm;
-  /** Batchers that have said that they take models, and whether they still do. */
+  /** Batchers that have ever taken models, and whether they still do. */
   readonly #takers = new Map<ActorKey, boolean>();
-  /** From then on every living peer must have been heard. */
+  /** Time from which every living peer must have been heard. */
   #knowsPeersAt: Instant = NEVER;
-  /** From then on we know what it takes to serve a model. */
+  /** Whether this batcher knows everything that it needs to serve a model. */
   #isReady = false;
   #leaveUntil: Instant | undefined;
 
@@ -86,7 +84,7 @@ export class ModelOwnership {
     runtime.onPacked(ModelOffered, wellFormed.modelOffered, (offered, sender) => this.#onOffered(offered, sender));
   }
 
-  /** For heartbeats. */
+  /** Whether this batcher takes models, for heartbeats. */
   get takes(): boolean {
     return this.#isReady && !this.leaving;
   }
@@ -97,7 +95,7 @@ export class ModelOwnership {
     return this.#migration.isPassing(modelNumber);
   }
 
-  /** The catalog is read, and peers begin to be heard. */
+  /** Starts to claim leases: the catalog is read, and peers begin to be heard. */
   open(): void {
     const { ports, config } = this.#options;
     this.#knowsPeersAt = after(ports.clock.now(), config.peerTimeout);
@@ -116,20 +114,20 @@ export class ModelOwnership {
     this.leases.claimAll();
   }
 
-  /** Every 20 ms. */
+  /** Runs every 20 ms. */
   tick(): void {
     if (!this.#isReady) this.#becomeReady();
     this.#balancer.tick();
     this.#migration.tick();
   }
 
-  /** The threads of a model that we hold start again, under a new term. */
+  /** Restarts the threads of a model that this batcher holds, under a new term. */
   renew(modelNumber: number): void {
     for (const model of this.#options.catalog().models())
       if (model.spec.number === modelNumber) this.leases.renew(model);
   }
 
-  /** Takes nothing more, and hands on what it has. */
+  /** Stops taking models, and hands on the present ones. */
   leave(): void {
     if (this.leaving) return;
     this.#leaveUntil = after(this.#options.ports.clock.now(), LEAVE_WITHIN);
@@ -138,7 +136,7 @@ export class ModelOwnership {
     this.#migration.tick();
   }
 
-  /** Somebody takes models, or may take some soon: one that has never said so is only starting. */
+  /** Whether another batcher takes models or may do so soon: one that has never said so is only starting. */
   get hasHeirs(): boolean {
     const { ports, runtime } = this.#options;
     if (this.#leaveUntil !== undefined && ports.clock.now() > this.#leaveUntil) return false;
@@ -152,7 +150,7 @@ export class ModelOwnership {
   }
 
   /**
-   * Who is given models must be able to serve them at once: a batch needs a leader's grant and the secrets of the
+   * Begins to take models once they could be served at once. A batch needs a leader's grant and the secrets of the
    * ingresses that it pulls from.
    */
   #becomeReady(): void {
@@ -166,8 +164,8 @@ export class ModelOwnership {
   }
 
   /**
-   * Every model's sub-cluster has a leader; one that has none for as long as it takes to hear of it must not keep us
-   * from serving the others.
+   * Whether every model's sub-cluster has a leader. A sub-cluster without one for a whole peer time-out no longer keeps
+   * us from serving the others.
    */
   get #hasLeaders(): boolean {
     const { catalog, router, ports } = this.#options;
@@ -183,7 +181,7 @@ export class ModelOwnership {
     this.#options.runtime.send(heir, ModelOffered, { model: name, number, term: model.lease?.term ?? 0, delays });
   }
 
-  /** Its holder would rather have it here. */
+  /** Accepts a model that its holder wants to hand to this batcher. */
   #onOffered(offered: ModelOffered, sender: ActorKey): void {
     const model = this.#options.catalog().get(offered.model);
     if (!this.takes || model?.spec.number !== offered.number) return;
@@ -208,7 +206,7 @@ export class ModelOwnership {
     return loads;
   }
 
-  /** An older batcher does not tell its load. */
+  /** Estimated load of an older batcher, whose heartbeats carry none. */
   #loadByNumber(batcher: ActorKey): number {
     let models = 0;
     for (const { lease } of this.#options.catalog().models()) if (lease?.batcher === batcher) models++;

@@ -40,18 +40,18 @@ export interface ModelThreadsOptions {
   readonly selector: SampleSelector;
   readonly router: RankerRouter;
   readonly step: (entry: ThreadEntry, event: ModelEvent) => void;
-  /** About to be handed to another batcher. */
+  /** Whether the model is about to move to another batcher. */
   readonly isPassing: (modelNumber: number) => boolean;
   readonly onStarted: (name: string, term: number) => void;
 }
 
-/** Starts and ends the ModelThreads of a batcher, and keeps what they plan with. */
+/** Starts and ends the ModelThreads of a batcher, and sets the delays that they plan with. */
 export class ModelThreads {
   readonly #options: ModelThreadsOptions;
   #threadsStarted = 0;
-  /** The term under which each model's threads were started last: B1. */
+  /** The term under which each model's threads were started last (B1). */
   readonly #startedUnder = new Map<number, number>();
-  /** What earlier holders of models have measured, until the threads start. */
+  /** Measurements of earlier owners of models, kept until the threads start. */
   readonly #handedOn = new Map<number, ModelOffered>();
 
   constructor(options: ModelThreadsOptions) {
@@ -59,8 +59,8 @@ export class ModelThreads {
   }
 
   /**
-   * B1: threads that start again do so under a new term; their offers and arrivals are counted from one, and would be
-   * taken for old ones.
+   * Whether the model's threads were started under this term before. Restarted threads need a new term (B1): they count
+   * offers and arrivals from one, which would be taken for old ones.
    */
   hasRunUnder(modelNumber: number, term: number): boolean {
     return this.#startedUnder.get(modelNumber) === term;
@@ -90,11 +90,11 @@ export class ModelThreads {
     }
   }
 
-  /** The model's threads are no longer ours, or start again. */
+  /** Ends the threads of a model that has left this batcher or is about to restart. */
   end(model: CatalogModel): void {
     const { threads, order, dispatcher } = this.#options;
     for (const entry of this.#entriesOf(model)) {
-      dispatcher.forgetThread(entry.id); // Its leader is known by its entry.
+      dispatcher.forgetThread(entry.id); // The dispatcher needs the entry to find the thread's leader.
       threads.remove(entry);
       order.forgetThread(entry.id);
     }
@@ -110,7 +110,7 @@ export class ModelThreads {
     }
   }
 
-  /** What threads plan with, as measured now. */
+  /** Updates the delays that threads plan with to the present measurements. */
   retuneAll(): void {
     for (const entry of this.#options.threads.values()) this.#retune(entry);
   }
@@ -118,7 +118,7 @@ export class ModelThreads {
     for (const entry of this.#options.threads.values()) if (entry.spec.number === modelNumber) this.#retune(entry);
   }
 
-  /** For whoever takes the model over. */
+  /** Measured delays, for the batcher that takes the model over. */
   delaysOf(model: CatalogModel): ModelOffered["delays"] {
     const at = this.#options.clock.now();
     return this.#entriesOf(model).map(({ pullCost }) => {
@@ -144,7 +144,8 @@ export class ModelThreads {
   }
 
   /**
-   * A thread that begins without a predecessor's word: the way to rankers and executors is that of our other threads.
+   * Initial delays for a thread without measurements of a predecessor. They are those of the slowest of our other
+   * threads, which share the way to rankers and executors.
    */
   #neighbours(): MeasuredDelays | undefined {
     const at = this.#options.clock.now();
@@ -205,7 +206,7 @@ export class ModelThreads {
 
   #guardOf(spec: ModelSpec): Micros {
     const { config, clock } = this.#options;
-    // The adaptive policy starts earlier than that already.
+    // The adaptive policy already starts earlier than frontrun.
     const marginShare = config.policy.kind === "adaptive" ? 0 : config.marginShare;
     const passing = this.#options.isPassing(spec.number) ? reserve(PASSING_TAKES, spec.slo) : 0;
     return micros(reserve(clock.lateness(), spec.slo) + Math.round(marginShare * spec.slo) + passing);

@@ -4,34 +4,40 @@ import type { Candidate, Grant } from "@tutti/scheduling";
 import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, type ThreadId, millis } from "@tutti/units";
 import { MODELS_MAX } from "@tutti/protocol";
 
-/** How long before the ranker's timer for it an offer leaves, beside its delay once more. */
+/** How long an offer leaves before the ranker's timer for it fires, in addition to the candidate's delay. */
 const LEAD: Micros = millis(2);
 /**
- * The same for one that replaces an offer which the ranker has: should it come late, the ranker grants for the smaller
- * batch, and the grant takes the larger.
+ * Lead of an offer that replaces one which the ranker has. If it comes late, the ranker grants for the smaller batch,
+ * and the grant serves the larger.
  */
 const REPLACE_LEAD: Micros = millis(1);
-/** A coarse timer will do for what leaves two milliseconds early; a precise one costs a wake-up and a spin. */
+/**
+ * Interval of a coarse timer, which is enough for offers that leave two milliseconds early. A precise timer costs a
+ * wake-up and a spin.
+ */
 const TICK: Micros = millis(1);
 
 interface Gated {
   readonly index: number;
   readonly candidate: Candidate;
-  /** When it last changed. */
+  /** When the candidate last changed. */
   offeredAt: Instant;
-  /** What the ranker has of this thread that no answer has voided: a notice is an offer long before it is due. */
+  /**
+   * State of the ranker's knowledge of this thread that no answer has voided. A notice is an offer sent long before it
+   * is due.
+   */
   sent: "nothing" | "notice" | "offer";
-  /** When the ranker's timer for that fires. */
+  /** When the ranker's timer for the sent candidate fires. */
   sentDueAt: Instant;
 }
 
 /**
- * The ranker grants nothing before a candidate's model timer, and while requests arrive each changes the candidate: so
- * after the first, which tells the ranker that an accelerator will be needed and until when it may give it idle time,
- * offers are held back until shortly before their plan is due, and only the newest leaves (docs/algorithms.md, A5: only
- * the newest candidate need reach the rank logic). One that the ranker has already is replaced at once where it would
- * act on it too early, and otherwise likewise shortly before the new plan is due: batches that grow are due earlier
- * with each request.
+ * Holds offers back until shortly before they are due, and sends only the newest. The ranker grants nothing before a
+ * candidate's model timer, and while requests arrive each of them changes the candidate. The first offer leaves at
+ * once: it tells the ranker that an accelerator will be needed, and until when it may give it idle time. Later ones
+ * wait until shortly before their plan is due (docs/algorithms.md, A5: only the newest candidate need reach the rank
+ * logic). An offer that the ranker already has is replaced at once if the ranker would act on it too early, otherwise
+ * shortly before the new plan is due: growing batches are due earlier with each request.
  */
 export class OfferCoalescer {
   readonly #clock: Clock;
@@ -46,7 +52,7 @@ export class OfferCoalescer {
     this.#send = send;
   }
 
-  /** The candidate is borrowed. */
+  /** Takes the thread's newest candidate, which is borrowed. */
   offer(candidate: Candidate): void {
     const gated = this.#of(candidate);
     Object.assign(gated.candidate, candidate);
@@ -71,8 +77,8 @@ export class OfferCoalescer {
   }
 
   /**
-   * When a grant should have been sent: the newest candidate was known and due, and the accelerator as good as free;
-   * when it was sent, if that was earlier.
+   * When a grant should have been sent: when the newest candidate was known and due, and the accelerator as good as
+   * free. Its real sending time, if that was earlier.
    */
   dueAt({ thread, freeAt, sentAt }: Grant): Instant {
     const gated = this.#gated.get(thread);
@@ -81,14 +87,14 @@ export class OfferCoalescer {
     return Math.min(due, sentAt) as Instant;
   }
 
-  /** A grant was answered, or the ranker is a new one: it has nothing of this thread. */
+  /** A grant was answered or the ranker is new: it has no valid offer of this thread. */
   voided(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
     if (gated !== undefined) gated.sent = "nothing";
   }
   /**
-   * The ranker that has its offer is not to grant it anything: accelerators would go to nobody until the offer is
-   * stale.
+   * Voids the offer at the ranker that has it, which must not grant on it. Otherwise it would grant accelerators that
+   * nobody uses until the offer is stale.
    */
   withdraw(thread: ThreadId): void {
     const gated = this.#gated.get(thread);
@@ -105,7 +111,7 @@ export class OfferCoalescer {
     this.#gated.delete(thread);
     this.#byIndex[gated.index] = undefined;
   }
-  /** What the ranker should have, for heartbeats. */
+  /** Candidates that the ranker should have, for heartbeats. */
   sent(): Candidate[] {
     return [...this.#gated.values()].filter(({ sent }) => sent !== "nothing").map(({ candidate }) => candidate);
   }

@@ -1,16 +1,19 @@
 import { DelayEstimator } from "@tutti/profile";
 import { type Instant, type Micros, micros, seconds } from "@tutti/units";
 
-/** Samples that count at a time: older ones fade with a factor of 1 − 1/MEMORY. */
+/** Number of samples with weight: older ones fade with a factor of 1 − 1/MEMORY. */
 const MEMORY = 512;
-/** Before so many samples neither the slope nor a quantile says anything, and this stands for d_ctrl. */
+/**
+ * Samples needed before the slope and the quantile mean anything. Until then the seed, by default COLD, stands for
+ * d_ctrl.
+ */
 const SAMPLES_MIN = 32;
 const COLD = micros(1_000);
 const SLOPE_MAX = 4;
-/** No way from a grant to a start takes longer; what says so is not believed, and would never be forgotten. */
+/** Longest believable delay from a grant to a start. A longer one is ignored, since it would never fade. */
 const DELAY_MAX = seconds(60);
 
-/** As a predecessor has them, in microseconds. */
+/** Delays measured by a predecessor, in microseconds. */
 export interface MeasuredDelays {
   readonly ctrl: Micros;
   readonly perItem: number;
@@ -18,27 +21,27 @@ export interface MeasuredDelays {
 
 export interface DelayFloors {
   readonly ctrl: Micros;
-  /** Microseconds per item, for what is not its bytes. */
+  /** Microseconds per item, apart from its bytes. */
   readonly perItem: number;
   /** Microseconds per kilobyte of an item. */
   readonly perKilobyte: number;
 }
 
 /**
- * delay(b) = d_ctrl + d_data·b as it really is (docs/architecture.md, 5): from the rank timer's firing until the
- * executor could start, pulls included. d_data is the slope of a fading least-squares line over (b, delay), since a
- * pull of one item is mostly round trip and must not be charged b times; d_ctrl is a high quantile of what remains.
+ * Model of the measured delay(b) = d_ctrl + d_data·b (docs/architecture.md, 5). It runs from the rank timer's firing
+ * until the executor could start, pulls included. d_data is the slope of a fading least-squares line over (b, delay),
+ * since a pull of one item is mostly round trip and must not be charged b times; d_ctrl is a high quantile of the rest.
  *
- * The slope is believed between its floor and SLOPE_MAX floors. When the machine is short of processors, batches grow
- * and everything is late at the same time; a line through that blames the items (seen: 2 ms each), which makes batches
- * of more than a few infeasible, and the shortage worse.
+ * The slope is bounded by its floor and SLOPE_MAX floors. When the machine is short of processors, batches grow and
+ * everything is late at the same time; a line through that blames the items (seen: 2 ms each), which makes batches of
+ * more than a few infeasible, and the shortage worse.
  */
 export class PullCost {
   readonly #ctrlFloor: Micros;
   /** Microseconds per item, bytes included. */
   readonly #perItemFloor: number;
   readonly #ctrl: DelayEstimator;
-  /** Before there are samples of our own. */
+  /** Used until there are samples of our own. */
   readonly #seed: MeasuredDelays;
   #count = 0;
   #weight = 0;
@@ -47,7 +50,7 @@ export class PullCost {
   #varB = 0;
   #covBT = 0;
 
-  /** @param seed - what whoever pulled on this way before has measured */
+  /** @param seed - measurements of the previous owner or of other threads on the same way */
   constructor(floors: DelayFloors, itemBytes: number, seed: MeasuredDelays = { ctrl: COLD, perItem: 0 }) {
     this.#ctrlFloor = floors.ctrl;
     this.#perItemFloor = floors.perItem + (floors.perKilobyte * itemBytes) / 1_024;
@@ -71,7 +74,7 @@ export class PullCost {
   }
 
   ctrl(at: Instant): Micros {
-    // The first samples come from code that is not yet compiled and connections that are not yet made.
+    // The first samples come from code that is not yet compiled and connections that are not yet open.
     if (this.#count < SAMPLES_MIN) return this.#seed.ctrl > this.#ctrlFloor ? this.#seed.ctrl : this.#ctrlFloor;
     return this.#ctrl.value(at);
   }
@@ -83,7 +86,7 @@ export class PullCost {
     const slope = this.#count < SAMPLES_MIN ? this.#seed.perItem : this.#varB < 0.25 ? 0 : this.#covBT / this.#varB;
     return Math.min(SLOPE_MAX * this.#perItemFloor, Math.max(this.#perItemFloor, slope));
   }
-  /** For whoever pulls on this way next. */
+  /** The measured delays, for the next owner of the model. */
   measured(at: Instant): MeasuredDelays {
     return { ctrl: this.ctrl(at), perItem: this.perItem() };
   }

@@ -6,10 +6,10 @@ import { fnv1a } from "@tutti/wire";
 import type { ActorRuntime } from "../actor-runtime.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
-/** How often shares are told while a thread is overloaded: as often as they are dealt anew. */
+/** How often quotas are published while a thread is overloaded; they are recomputed as often. */
 const TELL_EVERY = millis(50);
 
-/** Requests that one message may speak of: what an ingress can refuse between two. */
+/** Requests that one message may count: as many as an ingress can refuse between two messages. */
 const COUNT_MAX = 10_000_000;
 
 type Shed = { readonly [K in keyof RequestsShed]?: unknown };
@@ -36,15 +36,15 @@ export const isShedReport = ({ thread, term, classes }: Shed): boolean =>
   classes.every(isShedClass);
 
 /**
- * Tells ingresses how much of what an overloaded thread is sent they should refuse themselves, and hears how much they
- * did.
+ * Publishes how much of an overloaded thread's requests ingresses should refuse themselves, and counts what they
+ * refused.
  */
 export class QuotaPublisher {
   readonly #runtime: ActorRuntime;
   readonly #threads: ThreadTable;
   readonly #clock: Clock;
   readonly #timer: Stop;
-  /** Threads of which something was said last. */
+  /** Threads whose last published quotas are not empty. */
   readonly #told = new Set<ThreadId>();
 
   constructor(options: { readonly runtime: ActorRuntime; readonly threads: ThreadTable; readonly clock: Clock }) {
@@ -59,7 +59,9 @@ export class QuotaPublisher {
     this.#timer.stop();
   }
 
-  /** That overload begins or ends is told at once: until ingresses know of it a flood comes in whole. */
+  /**
+   * Publishes quota changes immediately when overload begins or ends: until ingresses know, a flood arrives in full.
+   */
   stepped(entry: ThreadEntry): void {
     if (entry.core.shares.isOverloaded !== entry.wasOverloaded) this.#tellOf(entry);
   }
@@ -96,8 +98,8 @@ export class QuotaPublisher {
 }
 
 /**
- * What the model's operator says of who counts how much. What is no weights is as good as nothing said: the store can
- * hold anything (T8).
+ * Share weights and priority floor from the model's specification. Invalid weights count as absent: the store can hold
+ * anything (T8).
  */
 export function shareRulesOf({
   shares: given,

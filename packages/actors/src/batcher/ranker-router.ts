@@ -19,9 +19,9 @@ export interface RankerRouterOptions {
 }
 
 /**
- * Which leader each ModelThread offers to: that of its model's sub-cluster (PL2). When the model moves, its candidate
- * is withdrawn from one leader and offered to the other at once; what was dispatched runs where it is, and grants of
- * the first leader that still come are given back.
+ * Routes the offers of each ModelThread to the leader of its model's sub-cluster (PL2). When the model moves, its
+ * candidate is withdrawn from one leader and offered to the other at once. Dispatched batches run where they are, and
+ * late grants of the first leader are given back.
  */
 export class RankerRouter {
   readonly leaders: LeaderWatch;
@@ -42,34 +42,35 @@ export class RankerRouter {
   leaderOf(entry: Pick<ThreadEntry, "subCluster"> | undefined): Leader | undefined {
     return this.leaders.of(entry?.subCluster);
   }
-  /** Who hears its offers beside the leader. */
+  /** Expected successor of the leader, which also receives the thread's offers. */
   successorOf(entry: Pick<ThreadEntry, "subCluster"> | undefined): ActorKey | undefined {
     return this.leaders.successorOf(entry?.subCluster);
   }
-  /** Whether a model of that number could be granted anything. */
+  /** Whether the model's sub-cluster has a leader that could grant to it. */
   hasLeader(modelNumber: number): boolean {
     return this.leaders.of(this.placement.subClusterOf(modelNumber)) !== undefined;
   }
 
   /**
-   * Of a leader that is not the thread's own. Its epoch says nothing to the thread: epochs of several sub-clusters have
-   * no order. A leader whose announcement has not come yet is known by its heartbeats as a spare.
+   * Whether a grant comes from the leader of another sub-cluster. The thread can't compare its epoch: epochs of
+   * different sub-clusters have no order. The heartbeats of a leader whose announcement has not come yet identify it as
+   * a spare.
    */
   isForeign(entry: ThreadEntry, { epoch }: Grant, ranker: ActorKey): boolean {
     const { registry } = this.#options.runtime;
     const subCluster = this.leaders.withEpoch(epoch)?.subCluster ?? registry.get(ranker)?.subCluster;
-    // Where there is only one, whoever grants leads it.
+    // With at most one known leader, the granting ranker leads the thread's sub-cluster.
     if (subCluster === undefined) return this.leaders.size > 1;
     return subCluster !== entry.subCluster;
   }
 
-  /** Whoever grants leads, as far as we know: a grant may come before its announcement. */
+  /** Records the sender of a newer grant as leader: a grant may come before its leader's announcement. */
   noteGrant({ subCluster }: ThreadEntry, { epoch }: Grant, ranker: ActorKey): void {
     if (subCluster !== undefined && epoch > (this.leaders.of(subCluster)?.epoch ?? 0))
       this.leaders.hear({ key: ranker, epoch, subCluster });
   }
 
-  /** What was offered to a leader that never was is offered to the one that is. */
+  /** Repeats offers that went to a ranker that never led, now to the real leader. */
   #onDisproved(subCluster: string): void {
     const { threads, dispatcher, step, clock } = this.#options;
     for (const entry of threads.values()) {
@@ -89,7 +90,7 @@ export class RankerRouter {
   #onLeader(leader: Leader): void {
     const { threads, dispatcher, step, clock } = this.#options;
     const own = [...threads.values()].filter(({ subCluster }) => subCluster === leader.subCluster);
-    // It has seen no offer of ours.
+    // The new leader has seen no offer of these threads.
     for (const { id } of own) dispatcher().unseen(id);
     for (const entry of own) step(entry, { kind: "ranker-changed", at: clock.now(), epoch: leader.epoch });
   }

@@ -6,43 +6,46 @@ import { OWN_APP } from "../ingress/own-request.ts";
 import type { ActorRuntime } from "../actor-runtime.ts";
 import type { QueuedRequest } from "./dispatcher.ts";
 
-/** q of B9: samples a second of one application of a model. */
+/** q of B9: samples a second per application of a model. */
 const SAMPLES_PER_SECOND = 2;
-/** Of an application that is new, until it has samples of its own (B9): what is not known yet is worth more. */
+/**
+ * Number of samples of a new application that are taken at a higher rate (B9). Knowledge of an unknown application is
+ * worth more.
+ */
 const FIRST_SAMPLES = 30;
 const FIRST_SAMPLES_PER_SECOND = 8;
-/** Of a model that is known to be static: so that one which begins to vary is noticed. */
+/** Rate for a model that is known to be static, so that one which begins to vary is noticed. */
 const STATIC_SAMPLES_PER_SECOND = 1 / 30;
-/** How often all of a batch is marked, which tells what a batch takes of what its longest member takes (B3). */
+/** How often a whole batch is marked. It shows the ratio of a batch's time to that of its longest member (B3). */
 const WHOLE_EVERY = millis(2_500);
-/** Applications of one thread that are counted apart. */
+/** Applications of one thread that are counted separately. */
 const APPS_COUNTED = 256;
 
-/** Ingresses warm up with numbers that nobody would send. */
+/** Application number of warm-up requests, whose inputs no user would send. */
 const OWN = fnv1a(OWN_APP);
 
-/** What the profiler has found out of a thread's model. */
+/** The profiler's finding about the running times of a thread's model. */
 export type Variation = "unknown" | "static" | "dynamic";
 
 interface AppMarks {
   wantedAt: Instant;
-  /** How many have been marked, up to FIRST_SAMPLES. */
+  /** Requests marked so far, up to FIRST_SAMPLES. */
   marked: number;
   arrived: number;
 }
 interface ThreadMarks {
   readonly apps: Map<number, AppMarks>;
   readonly prng: Prng;
-  /** Before that no batch is looked at. */
+  /** Earliest time at which a batch is looked at. */
   wantedAt: number;
   wholeAt: number;
   variation: Variation;
 }
 
 /**
- * Marks requests whose running time alone is wanted, at most so many a second of each application (docs/algorithms.md,
- * B9). The first that is dispatched after a random moment is taken: moments know nothing of how long requests take, so
- * long ones are no likelier to be marked than short ones.
+ * Selects requests whose isolated running time is wanted, at a bounded rate per application (docs/algorithms.md, B9).
+ * It takes the first request dispatched after a random moment. The moment does not depend on running times, so long
+ * requests are no likelier to be selected than short ones.
  */
 export class SampleSelector {
   readonly #threads = new Map<ThreadId, ThreadMarks>();
@@ -57,7 +60,7 @@ export class SampleSelector {
       marks.wantedAt = 0;
     }
   }
-  /** @param variation - "static" ones are hardly ever marked */
+  /** @param variation - models that are "static" are rarely sampled */
   setVariation(thread: ThreadId, variation: Variation): void {
     const marks = this.#of(thread);
     if (marks.variation !== variation) marks.wantedAt = 0;
@@ -67,7 +70,7 @@ export class SampleSelector {
     this.#threads.delete(thread);
   }
 
-  /** Which requests of a batch that is about to be dispatched are wanted. */
+  /** Selects the requests to sample from a batch that is about to be dispatched. */
   mark(batch: DispatchedBatch, now: Instant): SamplesWanted | undefined {
     const marks = this.#threads.get(batch.thread);
     if (marks === undefined || now < marks.wantedAt) return undefined;
@@ -80,13 +83,13 @@ export class SampleSelector {
     return { batchId: batch.batchId, thread: batch.thread, what, rows };
   }
 
-  /** What arrived since the last call goes to the profiler. */
+  /** Reports the arrivals since the last call to the profiler. */
   tell(runtime: ActorRuntime, now: Instant): void {
     for (const [thread, { apps }] of this.#threads) {
       const counts: { app: number; count: number }[] = [];
       for (const [app, marks] of apps) {
         if (marks.arrived > 0 && counts.length < APPS_TOLD_MAX) counts.push({ app, count: marks.arrived });
-        // Who asks again is counted again.
+        // An application that returns later is added again.
         if (marks.arrived === 0 && marks.wantedAt <= now) apps.delete(app);
         marks.arrived = 0;
       }
@@ -104,7 +107,7 @@ export class SampleSelector {
     return marks;
   }
 
-  /** The members among which the longest is: the one of most units where all have hints, else all of them. */
+  /** The members that include the longest: the one with the most units if all have hints, else all of them. */
   #whole(
     marks: ThreadMarks,
     requests: readonly QueuedRequest[],
@@ -115,7 +118,7 @@ export class SampleSelector {
     if (!hinted && requests.length > MARKS_MAX) return undefined;
     marks.wholeAt = after(now, WHOLE_EVERY);
     if (hinted) return ["longest", [requests.reduce((most, one) => (one.units > most.units ? one : most))]];
-    // They are samples like others, so their applications have had their share for a while.
+    // These members are samples too, so their applications wait for the usual interval.
     for (const { app } of requests) this.#wait(marks, app, now);
     return ["all", [...requests]];
   }
@@ -134,7 +137,7 @@ export class SampleSelector {
     return chosen;
   }
 
-  /** The next one of the application is wanted after a random while. */
+  /** Draws the random wait until the application's next sample. */
   #wait({ apps, prng, variation }: ThreadMarks, number: number, now: Instant): void {
     const app = apps.get(number);
     if (app === undefined) return;

@@ -2,7 +2,7 @@ import { type ActorKey, Prng, actorKey } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Holding, heirsOf } from "./spread.ts";
 
-/** What the leases look like when everybody has taken its part. */
+/** The holdings after every batcher has taken the models assigned to it. */
 function settled(holdings: readonly Holding[], takers: readonly ActorKey[]): Holding[] {
   const heirs = heirsOf(holdings, takers);
   return holdings.map(({ number, holder }) => ({ number, holder: heirs.get(number) ?? holder }));

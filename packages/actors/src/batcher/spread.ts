@@ -1,23 +1,26 @@
 /**
- * Which batcher takes a model that has no living holder. Every batcher works it out for itself from what all of them
- * are shown, the leases in the store and the heartbeats of who lives, and takes its own part: so nobody decides, and
- * two that see the same never want different things. Measured loads would not do: they differ from one view to the
- * next, and a model waits while two batchers each wait for the other. Loads are evened out afterwards (balance.ts).
+ * Assigns models that have no living holder to batchers. Every batcher computes the assignment by itself from state
+ * that all of them see, the leases in the store and the heartbeats of living batchers, and takes its own part. So no
+ * batcher decides for others, and two with the same view never want different things. Measured loads would not do: they
+ * differ between views, and a model waits while two batchers each wait for the other. Loads are balanced afterwards
+ * (balance.ts).
  *
- *   S1. Models without a holder go one by one to whoever holds the fewest.
+ *   S1. Models without a holder go one by one to the batcher that holds the fewest.
  *   S2. A model with a living holder stays there.
  */
 import type { ActorKey } from "@tutti/units";
 
 export interface Holding {
   readonly number: number;
-  /** Undefined: nobody that lives. */
+  /** Undefined: no living batcher. */
   readonly holder: ActorKey | undefined;
 }
 
 /**
- * @param takers - who takes models
- * @returns who takes each model that has no holder
+ * Assigns a batcher to each model that has no holder.
+ *
+ * @param takers - batchers that take models
+ * @returns the new holder of each model that has none
  */
 export function heirsOf(holdings: readonly Holding[], takers: readonly ActorKey[]): ReadonlyMap<number, ActorKey> {
   const heirs = new Map<number, ActorKey>();
@@ -30,8 +33,7 @@ export function heirsOf(holdings: readonly Holding[], takers: readonly ActorKey[
     if (holder === undefined) homeless.push(number);
     else if (count !== undefined) held.set(holder, count + 1);
   }
-  // In an order that has nothing to do with that in which models were made: those made together are often busy
-  // together.
+  // The order is unrelated to that in which models were created: models created together are often busy together.
   for (const number of homeless.sort((a, b) => scrambled(a) - scrambled(b))) {
     const heir = fewest(held, number);
     held.set(heir, held.get(heir)! + 1);
@@ -40,7 +42,7 @@ export function heirsOf(holdings: readonly Holding[], takers: readonly ActorKey[
   return heirs;
 }
 
-/** Ties by rendezvous weight: when many models have no holder, each batcher's are some of all. */
+/** Breaks ties by rendezvous weight. When many models have no holder, each batcher gets a mix of all of them. */
 function fewest(held: ReadonlyMap<ActorKey, number>, modelNumber: number): ActorKey {
   let best: ActorKey | undefined;
   let bestCount = Infinity;
@@ -56,7 +58,7 @@ function fewest(held: ReadonlyMap<ActorKey, number>, modelNumber: number): Actor
   return best!;
 }
 
-/** Every bit depends on every other (murmur3's last step). */
+/** Mixes bits so that every bit depends on every other (murmur3's last step). */
 function scrambled(value: number): number {
   let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);

@@ -3,42 +3,42 @@ import type { Logger } from "@tutti/ports/telemetry";
 import { type Instant, NEVER, after, earlier, later, millis, seconds } from "@tutti/units";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
-/** Requests must have been without an answer for so long past the first deadline of them, and be so many. */
+/** A model stalls after this time past the first deadline of at least so many unanswered requests. */
 const STALLED_AFTER = millis(1_500);
 const REQUESTS_LEAST = 3;
-/** Nobody needs an answer where none was asked for since. */
+/** A model counts as stalled only if a request for it arrived within this time. */
 const ASKED_WITHIN = seconds(1);
 const LOOK_EVERY = millis(250);
-/** A new start needs the store, the ingresses' requests and a run. */
+/** Interval between restarts. A restart needs the store, the ingresses' requests and a run. */
 const RENEW_EVERY = seconds(2);
-/** Whoever looks at figures looks every 15 s, and a new start may help at once. */
+/** How long a stall stays in the figures. Readers look every 15 s, and a restart may help at once. */
 const TOLD_FOR = seconds(15);
 
 export interface StallDetectorOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly threads: ThreadTable;
-  /** Whether an accelerator of that sub-cluster says that it serves and has nothing to do. */
+  /** Whether an accelerator of the sub-cluster says that it serves and is idle. */
   readonly hasIdle: (subCluster: string) => boolean;
-  /** Starts the model's threads anew under a new term. */
+  /** Restarts the model's threads under a new term. */
   readonly renew: (modelNumber: number) => void;
   /** Sends a heartbeat. */
   readonly tell: () => void;
 }
 
 /**
- * Models that could be served and answer nothing: requests come, an accelerator is idle, and no batch of them ends.
- * Whatever is believed on the way to the accelerators, it is made anew: the threads start under a new term, and the
- * ranker, which is told by a heartbeat, forgets what it was offered. Where all accelerators are busy, the model waits
- * its turn: a new start would only cost it what it has learnt.
+ * Detects models that could be served but answer nothing: requests come, an accelerator is idle, and no batch ends.
+ * Some belief on the way to the accelerators must be wrong, so all of them are renewed: the threads restart under a new
+ * term, and a heartbeat makes the ranker forget the model's offers. If all accelerators are busy, the model waits for
+ * its turn: a restart would only lose its measurements.
  */
 export class StallDetector {
   readonly #options: StallDetectorOptions;
   readonly #looking: Stop;
-  /** When each was started anew last, and whether it has answered since. */
+  /** When each model was last restarted, and whether it has answered since. */
   readonly #stalled = new Map<number, { readonly at: Instant; answers: boolean }>();
   #news: number[] = [];
-  /** Times that a model was started anew. */
+  /** Number of restarts. */
   renewals = 0;
 
   constructor(options: StallDetectorOptions) {
@@ -50,13 +50,13 @@ export class StallDetector {
     this.#looking.stop();
   }
 
-  /** A request came that could be met, or came again. */
+  /** A request came or was repeated whose deadline could be met. */
   arrived(entry: ThreadEntry, deadline: Instant, now: Instant): void {
     entry.unanswered++;
     entry.askedAt = now;
     entry.answerDueAt = earlier(entry.answerDueAt, later(deadline, now));
   }
-  /** A batch of it has run. */
+  /** A batch of the thread has run. */
   answered(entry: ThreadEntry): void {
     this.withdrawn(entry);
     const stall = this.#stalled.size === 0 ? undefined : this.#stalled.get(entry.spec.number);
@@ -64,19 +64,19 @@ export class StallDetector {
     stall.answers = true;
     this.#options.log.info({ model: entry.spec.name }, "answers again");
   }
-  /** Nobody waits for one of them any more: what is left may have been answered. */
+  /** A requester withdrew: the requests that are left may have been answered already. */
   withdrawn(entry: ThreadEntry): void {
     entry.unanswered = 0;
     entry.answerDueAt = NEVER;
   }
 
-  /** Whether the model answers nothing, or did so lately. */
+  /** Whether the model stalls, or stalled recently. */
   has(modelNumber: number): boolean {
     return this.#stalled.has(modelNumber);
   }
   /**
-   * For the next heartbeat: the models that were started anew since the last. One that is lost is followed by the next
-   * new start.
+   * Models restarted since the last heartbeat, for the next one. If that heartbeat is lost, the next restart sends the
+   * model again.
    */
   news(): { readonly stalled?: readonly number[] } {
     return this.#news.length === 0 ? {} : { stalled: this.#news.splice(0) };

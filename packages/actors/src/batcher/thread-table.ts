@@ -4,7 +4,7 @@ import { type ModelThread, nextWakeAt } from "@tutti/scheduling";
 import { ALWAYS, BUCKETS_MAX, type Instant, type Micros, NEVER, type ThreadId } from "@tutti/units";
 import type { PullCost } from "./pull-cost.ts";
 
-/** One ModelThread of this batcher, with what its shell keeps beside it. */
+/** One ModelThread of this batcher, with the state that its shell keeps. */
 export interface ThreadEntry {
   readonly index: number;
   readonly id: ThreadId;
@@ -13,22 +13,22 @@ export interface ThreadEntry {
   readonly term: number;
   readonly core: ModelThread;
   readonly pullCost: PullCost;
-  /** Whose leader it offers to; undefined: nobody's, its model waits to be placed. */
+  /** Sub-cluster to whose leader it offers; undefined: its model waits to be placed. */
   subCluster: string | undefined;
   arrivals: number;
   /**
-   * Total of what fresh arrivals took from their ingress to here: so much of each SLO is gone before a batch can be
+   * Total time of fresh arrivals from their ingress to here. So much of each SLO is spent before a batch can be
    * planned.
    */
   arrivalLagUs: number;
-  /** Batches reported done, and the total from their grants until they could start. */
+  /** Batches reported done, and the total time from their grants until they could start. */
   finished: number;
   startDelayUs: number;
-  /** Of those finished, the ones that could start only after more than was set aside for it. */
+  /** Finished batches that could start only after more time than was reserved for it. */
   lateStarts: number;
   /**
-   * Grants, and the total of what passed from when each was due (OfferCoalescer.dueAt) until it was here: meanwhile
-   * more requests joined than were planned with.
+   * Grants, and the total time from when each was due (OfferCoalescer.dueAt) until it arrived. In that time more
+   * requests joined than were planned with.
    */
   grants: number;
   grantLagUs: number;
@@ -37,16 +37,17 @@ export interface ThreadEntry {
   infeasible: number;
   overloaded: number;
   /**
-   * Requests since the last batch that ran, the first deadline of them, and when the last of them came: StallDetector.
+   * State of StallDetector: the requests since the last batch that ran, their first deadline, and the arrival of the
+   * last.
    */
   unanswered: number;
   answerDueAt: Instant;
   askedAt: Instant;
-  /** Whether it was overloaded when QuotaPublisher last looked. */
+  /** Whether the thread was overloaded when QuotaPublisher last looked. */
   wasOverloaded: boolean;
 }
 
-/** Of a thread that has just begun. */
+/** Initial counters of a new thread. */
 export const AT_FIRST = {
   arrivals: 0,
   arrivalLagUs: 0,
@@ -65,14 +66,14 @@ export const AT_FIRST = {
   wasOverloaded: false as boolean,
 } as const;
 
-/** A batch was reported done that could start so long after its grant was sent. */
+/** Counts a finished batch. @param startDelay - time from the sending of its grant until it could start */
 export function countStart(entry: ThreadEntry, batchSize: number, startDelay: Micros): void {
   entry.finished++;
   entry.startDelayUs += startDelay;
   if (startDelay > entry.core.ctrl + entry.core.perItem * batchSize) entry.lateStarts++;
 }
 
-/** The ModelThreads of one batcher and one heap over their next timers, so that the process needs one alarm. */
+/** The ModelThreads of one batcher and one heap of their next timers, so that the process needs one alarm. */
 export class ThreadTable {
   readonly #byId = new Map<ThreadId, ThreadEntry>();
   readonly #byIndex: (ThreadEntry | undefined)[] = [];
@@ -106,7 +107,7 @@ export class ThreadTable {
     this.#wakes.remove(entry.index);
   }
 
-  /** The thread's timer may have changed. */
+  /** Updates the thread's timer in the heap, which may have changed. */
   rearm(entry: ThreadEntry): void {
     const at = nextWakeAt(entry.core);
     if (at === Infinity) this.#wakes.remove(entry.index);

@@ -1,4 +1,4 @@
-/** A server in virtual time, for tests: says of each request how long its answer takes, and what else becomes of it. */
+/** A server in virtual time, for tests: a function gives the delay and the outcome of each answer. */
 import type { Clock } from "@tutti/ports/clock";
 import { type Micros, after } from "@tutti/units";
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "../target.ts";

@@ -1,4 +1,4 @@
-/** A clock of a process that does something else for a while, for tests: what falls due meanwhile fires afterwards. */
+/** A clock of a process that stalls for a while, for tests: alarms that fall due meanwhile fire afterwards. */
 import type { Alarm, Clock, Stop } from "@tutti/ports/clock";
 import type { Instant, Micros } from "@tutti/units";
 

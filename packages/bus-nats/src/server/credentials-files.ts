@@ -10,8 +10,8 @@ export interface UserFile extends NatsUser {
 }
 
 /**
- * A new key of a user, and the text of the file that proves to be it. `nats --nkey <file> --inbox-prefix <prefix>`
- * takes such files too.
+ * Makes a new key of a user, and the text of its credentials file. `nats --nkey <file> --inbox-prefix <prefix>` takes
+ * such files too.
  */
 export function createNkey(user: NatsUser): { readonly publicKey: string; readonly text: string } {
   const keys = createUser();
@@ -20,8 +20,8 @@ export function createNkey(user: NatsUser): { readonly publicKey: string; readon
 }
 
 /**
- * One file a user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it. Keys
- * that are already there stay, so that actors need no new files when the server is set up again.
+ * Writes one file per user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it.
+ * Existing keys stay, so that actors need no new files when the server is set up again.
  */
 export function writeCredentials(directory: string, users: readonly NatsUser[]): readonly UserFile[] {
   mkdirSync(directory, { recursive: true, mode: 0o700 });

@@ -1,8 +1,7 @@
 /**
- * Credentials that expire. A nats-server that reads users from its configuration knows public keys and nothing of time;
- * one that trusts an operator reads tokens (JWT), which carry the user's permissions and the moment at which they end,
- * and accounts name the users that are revoked. The price: permissions stand in every user's file, so new ones mean new
- * files.
+ * Credentials that expire. A nats-server that reads users from its configuration knows public keys and no times. One
+ * that trusts an operator reads tokens (JWT), which carry the user's permissions and their expiry, and accounts name
+ * the revoked users. The price: permissions stand in every user's file, so new ones mean new files.
  */
 import { Algorithms, encodeAccount, encodeOperator, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { createAccount, createOperator, createUser, fromSeed } from "@nats-io/nkeys";
@@ -10,16 +9,16 @@ import type { JwtAccess } from "./nats-config.ts";
 import { NATS_CONSUMERS_MAX, NATS_MEMORY_BYTES_MAX, NATS_STREAMS_MAX } from "./nats-limits.ts";
 import type { NatsUser } from "./users.ts";
 
-/** Secret: whoever has them makes users of every kind. */
+/** Secret: its holder can make users of every kind. */
 export interface Authority {
   readonly operatorSeed: string;
-  /** Signed once: a server that runs does not take another. */
+  /** Signed once: a running server does not take another. */
   readonly operatorToken: string;
   readonly accountSeed: string;
   readonly systemSeed: string;
 }
 
-/** What is needed to tell of a user that it is revoked. */
+/** Credentials of an issued user, and the public key by which they can be revoked. */
 export interface IssuedUser {
   readonly publicKey: string;
   /** Text of the `.creds` file. */
@@ -46,12 +45,13 @@ const UNLIMITED = {
   ...{ mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 },
 } as const;
 
-/** As natsConfig says it of accounts without tokens; what else is limited, the server limits for all accounts. */
+/** As natsConfig limits accounts without tokens; the server limits the rest for all accounts. */
 const STORE = { mem_storage: NATS_MEMORY_BYTES_MAX, streams: NATS_STREAMS_MAX, consumer: NATS_CONSUMERS_MAX } as const;
 
 /**
- * @param revoked - public keys of users, and the moment (seconds since 1970) up to which what was issued to them is
- *   void
+ * Encodes the accounts that a server with an operator reads.
+ *
+ * @param revoked - public keys of users, and the moment (seconds since 1970) up to which their credentials are void
  */
 export async function jwtAccess(
   authority: Authority,

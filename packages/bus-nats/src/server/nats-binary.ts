@@ -2,11 +2,11 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { TuttiError } from "@tutti/protocol";
 
-/** Where distributions put servers, which are often not on a user's PATH. */
+/** Folders where distributions install servers, which are often not on a user's PATH. */
 const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
 
 /**
- * A nats-server of this machine: TUTTI_NATS_SERVER, else the one that setup has found or brought
+ * Finds a nats-server on this machine: TUTTI_NATS_SERVER, else the one that setup has found or installed
  * (`.tutti/nats-server.json` in `from` or a directory above it), else the PATH, else the usual folders.
  *
  * @throws {TuttiError} UNAVAILABLE: there is none, or TUTTI_NATS_SERVER names something else

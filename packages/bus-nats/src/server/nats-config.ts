@@ -17,24 +17,24 @@ import { LOCAL_USER, type NatsUser } from "./users.ts";
 export interface ServerTls {
   readonly certFile: string;
   readonly keyFile: string;
-  /** Who signed the certificates of the other servers, and of clients where they have any. */
+  /** Certificates of the authority that signed those of the other servers, and of clients where they have any. */
   readonly caFile?: string;
 }
 
-/** What servers of one cluster know of each other. */
+/** Settings that the servers of one cluster share, with this server's own address. */
 export interface ClusterConfig {
   readonly name: string;
   readonly host: string;
-  /** 0: a free one, which nobody else can know. */
+  /** 0: a free port, which no other server can know. */
   readonly port: number;
   /** `host:port` of all servers of the cluster; its own may be among them. */
   readonly routes: readonly string[];
   /**
-   * Whoever may open a route may say anything to anybody: servers prove themselves with a password that all of them
-   * know.
+   * Password that all servers of the cluster know: the peer at the other end of a route may publish anything to
+   * anybody.
    */
   readonly password: string;
-  /** Both ends then show a certificate that `caFile` has signed. */
+  /** With it, both ends show a certificate that `caFile` has signed. */
   readonly tls?: ServerTls & { readonly caFile: string };
 }
 
@@ -49,19 +49,19 @@ export interface JwtAccess {
 export interface NatsConfigOptions {
   /** Default loopback. */
   readonly host?: string;
-  /** 0: a free one. */
+  /** 0: a free port. */
   readonly port: number;
-  /** Where JetStream keeps buckets and files. */
+  /** Directory of JetStream's buckets and files. */
   readonly storeDir: string;
   readonly serverName?: string;
   /** Monitoring over HTTP on loopback; 0: a free port; absent: none. */
   readonly monitoringPort?: number;
   /**
-   * Users with the public keys that they prove themselves with. Without them and `jwt` everyone may do everything: for
-   * tests only.
+   * Users with the public keys that prove them. Without them and `jwt` every connection may do everything: for tests
+   * only.
    */
   readonly users?: readonly (NatsUser & { readonly publicKey: string })[];
-  /** The account of these users: what one deployment publishes and stores, no other account sees. Default `tutti`. */
+  /** Account of these users: no other account sees what a deployment publishes and stores. Default `tutti`. */
   readonly account?: string;
   /** Connections without credentials become the user `local`. Only on loopback. */
   readonly withLocalUser?: boolean;
@@ -69,10 +69,10 @@ export interface NatsConfigOptions {
   /** With it, connections without TLS are refused. */
   readonly tls?: ServerTls;
   readonly cluster?: ClusterConfig;
-  /** Where the server writes its process id, for whoever reloads it. */
+  /** File for the server's process id, which a reload needs. */
   readonly pidFile?: string;
   readonly payloadBytesMax?: number;
-  /** Of a consumer that reads nothing; then it is cut off. Default 10 s. */
+  /** Time after which a consumer that reads nothing is cut off. Default 10 s. */
   readonly writeDeadlineMs?: number;
 }
 
@@ -93,7 +93,7 @@ export function natsConfig(options: NatsConfigOptions): string {
     `max_subscriptions: ${NATS_SUBSCRIPTIONS_MAX}`,
     `max_pending: ${NATS_PENDING_BYTES_MAX}`,
     `max_control_line: ${options.jwt === undefined ? NATS_CONTROL_LINE_BYTES_MAX : NATS_TOKEN_LINE_BYTES_MAX}`,
-    // 2.9 stops a publisher whose consumer is slow, up to the deadline; then the slow one is cut off.
+    // 2.9 stops a publisher whose consumer is slow, up to the deadline; then it cuts the slow one off.
     `write_deadline: "${options.writeDeadlineMs ?? 10_000}ms"`,
     `jetstream {`,
     `  store_dir: ${quoted(options.storeDir)}`,
@@ -150,7 +150,7 @@ function accountsBlock(
 ): string[] {
   const blocks = users.map((user) => userBlock(user, `nkey: ${quoted(user.publicKey)}`));
   if (withLocalUser) {
-    // Nobody knows the password: the user is reached only by giving no credentials.
+    // The password is random and discarded: the user is reached only by giving no credentials.
     const password = randomBytes(24).toString("base64url");
     blocks.push(userBlock(LOCAL_USER, `user: ${quoted(LOCAL_USER.name)}, password: ${quoted(password)}`));
   }
@@ -164,7 +164,7 @@ function accountsBlock(
     ...blocks,
     `    ]`,
     `  }`,
-    // Without users: nobody sees what the server tells of itself.
+    // Without users: no connection sees the server's own events.
     `  ${SYSTEM_ACCOUNT}: { users: [] }`,
     `}`,
     `system_account: ${SYSTEM_ACCOUNT}`,

@@ -13,25 +13,28 @@ import type { NatsUser } from "./users.ts";
 export interface NatsServerOptions {
   /** Default: `findNatsServer()`. */
   readonly binary?: string;
-  /** Holds the configuration, the credentials and the store. Made if it is not there. */
+  /** Directory of the configuration, the credentials and the store. Made if it is not there. */
   readonly dir: string;
   readonly host?: string;
-  /** 0 (the default): a free one, kept over restarts. */
+  /** 0 (the default): a free port, kept over restarts. */
   readonly port?: number;
   /** HTTP monitoring on loopback; 0: a free port. Default: none. */
   readonly monitoringPort?: number;
-  /** Who may do what (`usersOf`). Default: no accounts, everyone may do everything: for tests. */
+  /** Users and their permissions (`usersOf`). Default: no accounts, every connection may do everything: for tests. */
   readonly access?: { readonly users: readonly NatsUser[]; readonly withLocalUser: boolean };
   readonly payloadBytesMax?: number;
-  /** Of a consumer that reads nothing; then it is cut off. Default 10 s. */
+  /** Time after which a consumer that reads nothing is cut off. Default 10 s. */
   readonly writeDeadlineMs?: number;
   readonly serverName?: string;
   /** With it, connections without TLS are refused. */
   readonly tls?: ServerTls;
   readonly cluster?: ClusterConfig;
-  /** Each line of the server's log. */
+  /** Called with each line of the server's log. */
   readonly onLog?: (line: string) => void;
-  /** The server has cut a connection that did not read: its name, as `connectNats` gives it, and what the log says. */
+  /**
+   * Called when the server cuts a connection that did not read: its name, as `connectNats` sets it, and the line of the
+   * log.
+   */
   readonly onSlowConsumer?: (connection: string, line: string) => void;
   /** Default 20 s: recovering a large store takes time. */
   readonly readyWithinMs?: number;
@@ -44,11 +47,11 @@ export interface NatsServer {
   readonly pid: number | undefined;
   /** Paths of the credential files by user: the roles, `answers`, `admin`, `app-<app>`. Empty without `access`. */
   readonly credentials: Readonly<Record<string, string>>;
-  /** Settles when it ends without having been asked to; with the end of its log. */
+  /** Settles when the server ends unasked; with the end of its log. */
   readonly died: Promise<string>;
   /** SIGTERM, and SIGKILL if that is not enough. The store stays. */
   stop(): Promise<void>;
-  /** SIGTERM, as if by somebody else: `died` then settles. */
+  /** Sends SIGTERM, as if by another process: `died` then settles. */
   terminate(): void;
   /** SIGKILL. */
   kill(): Promise<void>;
@@ -57,19 +60,19 @@ export interface NatsServer {
 }
 
 /**
- * Large messages make garbage: with GOGC=400 the server spends half the time on them, for some 20 MB
+ * Halves the server's time in garbage collection, of which large messages make much, for some 20 MB of memory
  * (docs/architecture.md, 8).
  */
 const GOGC = "400";
 /**
- * From here on the server collects its garbage sooner: five times what is alive (GOGC) is 250 MB once it keeps its last
- * 10,000 closed connections. It is no hard limit: what is alive may take more.
+ * Memory from which the server collects garbage sooner: five times the live heap (GOGC) is 250 MB once it keeps its
+ * last 10,000 closed connections. It is no hard limit: the live heap may take more.
  */
 const GOMEMLIMIT = "128MiB";
 const STOP_MS = 5_000;
 const LOG_LINES_KEPT = 30;
 
-/** Starts a nats-server that ends with this process, however that ends. Resolves when it answers. */
+/** Starts a nats-server that ends with this process, even if that is killed. Resolves when it answers. */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const server = new SpawnedServer(options);
   await server.start();
@@ -160,7 +163,7 @@ class SpawnedServer implements NatsServer {
     await this.start();
   }
 
-  /** From here on its end is no surprise. */
+  /** Detaches the child: its end is expected from here on. */
   #release(): ChildProcess | undefined {
     const child = this.#child;
     this.#child = undefined;
@@ -186,17 +189,17 @@ class SpawnedServer implements NatsServer {
       ...(this.#users !== undefined && { users: this.#users }),
     });
     try {
-      // Renamed into place: on a full disk the one of the start before stays whole.
+      // Renamed into place: on a full disk the file of the previous start stays whole.
       writeFileSync(`${path}.new`, text, { mode: 0o600 });
       renameSync(`${path}.new`, path);
     } catch (error) {
-      // It says the same on a port that was given, but for a password that nobody knows.
+      // With a given port the old file says the same, except for a random password that nobody uses.
       if ((this.#options.port ?? 0) === 0 || !existsSync(path)) throw error;
     }
     return path;
   }
 
-  /** Its log names the ports that it got, and says when it is ready. */
+  /** Waits for the server's log to name its ports and to report that it is ready. */
   async #ready(child: ChildProcess): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (what: string) => {
@@ -227,8 +230,8 @@ class SpawnedServer implements NatsServer {
 }
 
 /**
- * A handler of this process' end does not run when it is killed. The watchdog's input ends then in any case, and it
- * ends the server. Where there is no shell (Windows), only the handler is left.
+ * Ends the server when this process ends. An exit handler does not run when the process is killed, but the watchdog's
+ * input ends in any case. Where there is no shell (Windows), only the handler is left.
  */
 function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
   if (child.pid === undefined || process.platform === "win32") return undefined;
@@ -244,8 +247,8 @@ function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
 }
 
 /**
- * `… 127.0.0.1:53412 - cid:7 - "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`; without a name, its
- * address.
+ * Name of the connection in a log line, or else its address: `… 127.0.0.1:53412 - cid:7 -
+ * "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`.
  */
 function connectionIn(line: string): string {
   const [, address = "?", name] = /(\S+) - cid:\d+(?: - "([^"]*)")?/.exec(line) ?? [];

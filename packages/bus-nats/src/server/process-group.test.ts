@@ -6,7 +6,7 @@ import { inOwnGroup } from "./process-group.ts";
 
 const isLinux = process.platform === "linux";
 
-/** Says what it was given, and lives until it is ended. */
+/** Prints its arguments, and lives until it is ended. */
 const PROGRAM = ["-e", "process.stdout.write(process.argv.slice(1).join()); setInterval(() => {}, 1e6);", "a b", "$c"];
 
 async function started(perl?: string): Promise<{ readonly child: ChildProcess; readonly said: string }> {

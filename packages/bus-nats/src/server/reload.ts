@@ -2,10 +2,10 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 /**
- * Has the server that wrote `pidFile` read its configuration again: who is revoked is cut off, and permissions are the
- * new ones, without anybody else noticing.
+ * Makes the server that wrote `pidFile` read its configuration again: revoked users are cut off, new permissions take
+ * effect, and all other connections go on.
  *
- * @returns false where none of this machine runs
+ * @returns false where no such server runs on this machine
  */
 export function reloadNatsServer(pidFile: string): boolean {
   const pid = pidIn(pidFile);
@@ -29,8 +29,8 @@ function pidIn(path: string): number | undefined {
 }
 
 /**
- * A server that was killed leaves its file behind, and another process may have its number, for which a SIGHUP is the
- * end.
+ * Checks the name of the process: a killed server leaves its file behind, and its number may now belong to another
+ * process, which a SIGHUP would end.
  */
 function isNatsServer(pid: number): boolean {
   try {

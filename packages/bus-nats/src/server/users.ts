@@ -15,16 +15,16 @@ import {
 import { assert, unreachable } from "@tutti/units";
 
 /**
- * A user of the NATS server and all that it may do. Subjects are patterns; `<pattern> <queue>` allows subscribing only
- * in that queue group.
+ * A user of the NATS server and its permissions. Subjects are patterns; `<pattern> <queue>` allows subscribing only in
+ * that queue group.
  */
 export interface NatsUser {
   readonly name: string;
-  /** Its replies come below it; nobody else may subscribe there. */
+  /** Prefix of its reply subjects; no other user may subscribe there. */
   readonly inboxPrefix: string;
   readonly publish: readonly string[];
   readonly subscribe: readonly string[];
-  /** Taken from what `subscribe` allows; `<pattern> <queue>` only for that queue group, `>` for any. */
+  /** Exceptions from `subscribe`; `<pattern> <queue>` only for that queue group, `>` for any. */
   readonly neverSubscribe?: readonly string[];
 }
 
@@ -35,15 +35,15 @@ export interface UsersOptions {
 }
 
 /**
- * Applications' inboxes. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`, not
- * `_INBOX_<app>`.
+ * Inbox prefix of an application. A wildcard stands for whole tokens, so the application is a token: `_INBOX.<app>.>`,
+ * not `_INBOX_<app>`.
  */
 export const appInboxPrefix = (app: string): string => `_INBOX.${app}`;
 export const roleInboxPrefix = (role: Role | "node"): string => `_INBOX_${role}`;
-/** Everyone's who asks from outside: applications, the operator, whoever develops on this machine. */
+/** Inboxes of all requesters from outside: applications, the operator, developers on this machine. */
 const OUTSIDE_INBOXES = "_INBOX.>";
 
-/** Who may write which keys. Everyone inside may read every bucket. */
+/** Keys that each role may write. Every role may read every bucket. */
 const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
   ingress: [],
   batcher: [`$KV.${BUCKET.leases}.model.>`],
@@ -62,9 +62,9 @@ const WRITES: Readonly<Record<Role | "admin", readonly string[]>> = {
 const FILE_WRITES = [`$O.${FILES_BUCKET}.C.>`, `$O.${FILES_BUCKET}.M.>`, `$JS.API.STREAM.PURGE.OBJ_${FILES_BUCKET}`];
 
 /**
- * Hears every request, inputs included, and nothing else; says nothing to anybody. Apart from the operator, who has no
- * business with inputs. It may not join a queue group, such as that of the ingresses, from whom it would take requests.
- * (A server takes an empty list for no limit at all.)
+ * Receives every request, inputs included, and nothing else; publishes nothing. It is separate from the operator, who
+ * needs no inputs. It may not join a queue group, such as that of the ingresses, from which it would take requests. (A
+ * server takes an empty list for no limit at all.)
  */
 const RECORDER: NatsUser = {
   name: "recorder",
@@ -74,7 +74,7 @@ const RECORDER: NatsUser = {
   neverSubscribe: [`${INFER_SUBJECT} >`],
 };
 
-/** Keeps actors' processes on one host and hears operators' orders; takes no part in serving. */
+/** Supervises actors' processes on one host and receives operators' orders; takes no part in serving. */
 export const agentUser = (cluster: string): NatsUser => {
   const { agents, agent, operator } = subjectsOf(cluster);
   return {
@@ -86,8 +86,8 @@ export const agentUser = (cluster: string): NatsUser => {
 };
 
 /**
- * Every user of a cluster: one per role, `node` for a process that hosts several, `answers` for what an ingress sends
- * to applications, `admin` for the operator, `agent` for who keeps processes, `recorder`, `app-<app>` each.
+ * All users of a cluster: one per role, `node` for a process that hosts several, `answers` for an ingress' replies to
+ * applications, `admin` for the operator, `agent` for process supervision, `recorder`, `app-<app>` each.
  */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
@@ -103,8 +103,8 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 }
 
 /**
- * Whoever connects to the loopback address without credentials: may ask, and be answered, but neither hears nor says
- * anything inside. For development: it can read the answers of every application.
+ * User of connections to the loopback address without credentials: it may send requests and get answers, but neither
+ * receives nor publishes anything inside. For development: it can read the answers of every application.
  */
 export const LOCAL_USER: NatsUser = {
   name: "local",
@@ -135,7 +135,7 @@ function adminUser(cluster: string): NatsUser {
       agents,
       agent("*"),
     ],
-    // An operator may ask in the name of any application.
+    // An operator may make requests in the name of any application.
     subscribe: [OUTSIDE_INBOXES, beat("*"), stats("*"), advice, operator("*")],
   };
 }
@@ -150,8 +150,7 @@ function roleUser(cluster: string, role: Role): NatsUser {
     publish: [
       subjects.beat(role),
       subjects.stats(role),
-      // Answers to $SRV. Inboxes cannot be guessed (96 random bits), and those who may read them are the ones who
-      // asked.
+      // Answers to $SRV. Inboxes cannot be guessed (96 random bits), and the users who may read them are those who ask.
       OUTSIDE_INBOXES,
       ...readsStore(),
       ...WRITES[role],
@@ -222,8 +221,8 @@ function roleSubjects(
     case "gateway":
       return {
         publish: ["infer.>", CANCEL_SUBJECT, "$SRV.>"],
-        // It asks in the name of many applications: each answer comes below that application's inbox, in a corner of
-        // the gateway's own.
+        // It makes requests in the name of many applications: each answer comes below that application's inbox, under a
+        // token of the gateway's own.
         subscribe: ["_INBOX.*.gateway.>", subjects.stats("*"), subjects.advice],
       };
     default:

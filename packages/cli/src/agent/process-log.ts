@@ -3,14 +3,14 @@ import { LOG_LINE_LENGTH_MAX, type LogLine } from "@tutti/protocol";
 import { redactText } from "@tutti/telemetry-otel";
 import type { Instant } from "@tutti/units";
 
-/** Of each process: an hour of an actor that complains once in two seconds, and at most 1 MB (T7). */
+/** Bounds for each process: an hour of an actor that writes a line every two seconds; at most 1 MB (T7). */
 const LINES_MAX = 2_000;
 const LENGTH_MAX = 1_000_000;
 
 interface Pages {
   lines: LogLine[];
   length: number;
-  /** Lines let go, oldest first. */
+  /** Number of lines dropped so far. */
   gone: number;
 }
 
@@ -31,12 +31,12 @@ export class ProcessLog {
     const line = { at: this.#now(), text: redactText(text).slice(0, LOG_LINE_LENGTH_MAX) };
     pages.lines.push(line);
     pages.length += line.text.length;
-    // A quarter at once: letting go of one for each new one would move all of them each time.
+    // Drop a quarter at once: dropping one line for each new one would move all the others each time.
     if (pages.lines.length > LINES_MAX || pages.length > LENGTH_MAX) letGo(pages);
     for (const listener of this.#listeners) listener(process, line);
   }
 
-  /** @returns the kept lines from `from` on, and how many of that time may be missing */
+  /** @returns the kept lines from `from` on, and how many lines of that time may be missing */
   since(process: string, from: Instant): { readonly lines: readonly LogLine[]; readonly left: number } {
     const pages = this.#pages.get(process);
     if (pages === undefined) return { lines: [], left: 0 };

@@ -6,14 +6,14 @@ import type { Supervisor } from "../up/supervisor.ts";
 import type { ProcessLog } from "./process-log.ts";
 
 export interface OrderOptions {
-  /** Until a replacement is ready. */
+  /** Time limit for a replacement to become ready. */
   readonly readyMs: number;
-  /** split: of the first part, in percent. */
+  /** For `split`: the first part's share, in percent. */
   readonly size?: number | undefined;
   readonly report: (text: string) => void;
 }
 
-/** What an agent needs of whoever keeps the processes. */
+/** Lists a host's processes and performs operators' orders on them, for its agent. */
 export interface ProcessManager {
   readonly logs: ProcessLog;
   processes(): readonly ProcessState[];
@@ -24,9 +24,9 @@ export interface ProcessManager {
 export interface ProcessManagerOptions {
   readonly supervisor: Supervisor;
   readonly logs: ProcessLog;
-  /** Of each child; undefined for one that operators have no business with. */
+  /** Maps a child's name to its role; undefined: operators can't see or control the child. */
   readonly roleOf: (name: string) => ProcessRole | undefined;
-  /** Where accelerators can be split. */
+  /** Switches accelerators between whole and split; absent or undefined: none can be split. */
   readonly parts?: () => PartSwitch | undefined;
 }
 
@@ -47,7 +47,7 @@ export function keeperOf({ supervisor, logs, roleOf, parts }: ProcessManagerOpti
         return splits.split(name, size, options);
       }
       if (parts?.()?.isSplit(name) === true) {
-        // Its parts stand on what it would stand on.
+        // Its parts hold the accelerator's resources now.
         const text = `${name} is split: its parts run instead, until \`tutti split ${name} 100\``;
         if (order === "restart") return options.report(text);
         throw new CommandError(text);

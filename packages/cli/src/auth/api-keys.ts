@@ -1,22 +1,22 @@
 /**
- * API keys of applications that ask over HTTP or gRPC, and what each of them may take: one file of the auth folder,
- * which `tutti auth` writes and gateways read. A key is 256 random bits, so nobody guesses one, its SHA-256 tells
- * nothing of it, and no slow hash is needed.
+ * API keys of applications that ask over HTTP or gRPC, and each application's quota.
+ * They are one file of the auth folder, which `tutti auth` writes and gateways read. A key is 256 random bits, so it
+ * can't be guessed, its SHA-256 reveals nothing about it, and no slow hash is needed.
  */
 import { hash, randomBytes } from "node:crypto";
 import { isName } from "@tutti/protocol";
 
 export const API_KEYS_FILE = "api-keys.json";
-/** Of the file; far more than anybody hands out, and read in a few ms. */
+/** Limit on the file's keys: far more than any deployment hands out, and read in a few ms. */
 const KEYS_MAX = 100_000;
 
 export interface ApiKey {
-  /** Not secret: what it is called by. */
+  /** Public identifier of the key. */
   readonly id: string;
   readonly app: string;
-  /** It may change models, restart actors and read the console. */
+  /** The key may change models, restart actors and read the console. */
   readonly isAdmin: boolean;
-  /** Of the whole key, in hexadecimal. */
+  /** SHA-256 of the whole key, in hexadecimal. */
   readonly sha256: string;
   /** Seconds since 1970. */
   readonly createdAt: number;
@@ -24,24 +24,24 @@ export interface ApiKey {
   readonly expiresAt?: number;
 }
 
-/** What one application may take of one gateway. */
+/** The limits of one application at one gateway. */
 export interface Quota {
-  /** Requests for inference; as many may come at once after a second of none. */
+  /** Inference requests per second; a burst of as many may come after an idle second. */
   readonly requestsPerSecond?: number;
-  /** Of bodies that are being read or answered. */
+  /** Total size of the bodies that are being read or answered. */
   readonly bytesInFlight?: number;
 }
 
 export interface ApiKeys {
   readonly version: 1;
   readonly keys: readonly ApiKey[];
-  /** By application; `*`: each that has none of its own. */
+  /** By application; `*`: every application without a quota of its own. */
   readonly quotas: Readonly<Record<string, Quota>>;
 }
 
 export const NO_API_KEYS: ApiKeys = { version: 1, keys: [], quotas: {} };
 
-/** A new key. Its text is shown once and stored nowhere. */
+/** Creates a key. Its text is shown once and stored nowhere. */
 export function createApiKey(
   app: string,
   { isAdmin, expiresAt }: { readonly isAdmin: boolean; readonly expiresAt: number | undefined },
@@ -53,12 +53,12 @@ export function createApiKey(
   return { text, key: { id, app, isAdmin, sha256, createdAt, ...(expiresAt !== undefined && { expiresAt }) } };
 }
 
-/** @returns undefined: this is no key's text */
+/** @returns undefined: the text is not a key */
 export const apiKeyId = (text: string): string | undefined => /^tutti_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1];
 
 export const sha256Of = (text: string): Buffer => hash("sha256", text, "buffer");
 
-/** @throws {Error} saying what is wrong in it */
+/** @throws {Error} saying what is wrong in the text */
 export function parseApiKeys(text: string): ApiKeys {
   const { version, keys, quotas } = JSON.parse(text) as Partial<ApiKeys>;
   if (version !== 1 || !Array.isArray(keys) || typeof quotas !== "object" || quotas === null)

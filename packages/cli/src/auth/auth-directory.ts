@@ -1,7 +1,7 @@
 /**
- * A deployment's identity: who its users are, with which keys, and the configuration of its NATS servers, all below one
- * directory that only its owner can read. `auth.json` says what was decided; everything else but keys and certificates
- * is written anew from it.
+ * A deployment's identity: its users with their keys, and the configuration of its NATS servers.
+ * All of it lies in one directory that only its owner can read. `auth.json` holds the decisions; every other file
+ * except keys and certificates is generated from it.
  */
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ export interface ServerPlace {
   readonly name: string;
   readonly host: string;
   readonly port: number;
-  /** Where the other servers of its cluster reach it; 0 for a single server. */
+  /** Port at which the other servers of its cluster reach it; 0 for a single server. */
   readonly routePort: number;
 }
 
@@ -61,14 +61,14 @@ export interface NewDeployment {
   readonly servers: readonly ServerPlace[];
   readonly apps: readonly string[];
   readonly tokens: "nkeys" | "jwt";
-  /** Of applications' tokens, in seconds; undefined: for ever. */
+  /** Lifetime of applications' tokens, in seconds; undefined: unlimited. */
   readonly expiresInS?: number;
 }
 
 export class AuthDirectory {
   readonly dir: string;
   #state: State;
-  /** A token alone lets in whoever has it; only what is revoked, or who has keys, must be told to servers. */
+  /** A new token needs no change at the servers. They must reload for revocations, and for users with keys. */
   #concernsServers = false;
 
   private constructor(dir: string, state: State) {
@@ -76,14 +76,14 @@ export class AuthDirectory {
     this.#state = state;
   }
 
-  /** @throws {CommandError} one is there already, and `existing` does not say that it may go */
+  /** @throws {CommandError} the directory has a deployment already, and `existing` does not allow to replace it */
   static async create(path: string, fresh: NewDeployment, existing: "keep" | "replace"): Promise<AuthDirectory> {
     const dir = resolve(path);
     if (existsSync(join(dir, "auth.json")) && existing === "keep")
       throw new CommandError(
         `${dir} has a deployment's keys already: --force makes new ones, and the old are void then`,
       );
-    // API keys may have been made before, in a folder of their own; they go only with what else is void.
+    // API keys may have been made before, in a folder of their own: only `replace` removes them.
     const before = ["auth.json", "creds", "tls", ...(existing === "replace" ? [API_KEYS_FILE] : [])];
     for (const old of before) rmSync(join(dir, old), { recursive: true, force: true });
     for (const folder of [dir, join(dir, "creds")]) {
@@ -107,7 +107,7 @@ export class AuthDirectory {
     return made;
   }
 
-  /** @throws {CommandError} there is none, or its file can't be read */
+  /** @throws {CommandError} there is no auth.json, or it can't be read */
   static open(path: string): AuthDirectory {
     const dir = resolve(path);
     let text: string;
@@ -131,7 +131,7 @@ export class AuthDirectory {
   get users(): readonly KnownUser[] {
     return this.#state.users;
   }
-  /** Whether servers must read their configuration again for what changed. */
+  /** Whether servers must reload their configuration because of the changes. */
   get concernsServers(): boolean {
     return this.#concernsServers;
   }
@@ -139,14 +139,14 @@ export class AuthDirectory {
     return this.#state.authority !== undefined;
   }
 
-  /** From the next `write` on, servers want TLS. */
+  /** Requires TLS of the servers from the next `write` on. */
   useTls(files: TlsFiles): void {
     this.#concernsServers = true;
     this.#state = { ...this.#state, tls: files };
   }
 
   /**
-   * A new key for an application or a role, which voids the one before.
+   * Issues a new key for an application or a role, and voids the one before.
    * @returns the path of its file
    */
   async renew(name: string, expiresInS: number | undefined): Promise<string> {
@@ -166,7 +166,7 @@ export class AuthDirectory {
     return this.renew(app, expiresInS);
   }
 
-  /** Its credentials are void from the next `write` on. */
+  /** Voids a user's credentials from the next `write` on. */
   revoke(name: string): void {
     const { users } = this.#state;
     const user = users.find((known) => known.name === name) ?? users.find((known) => known.name === `${APP}${name}`);
@@ -178,9 +178,9 @@ export class AuthDirectory {
   }
 
   /**
-   * auth.json, and the servers' configuration where it is another one.
+   * Writes auth.json, and the servers' configurations if they have changed.
    *
-   * @param configurations - `all`: also where nothing here has changed, as after auth.json was edited
+   * @param configurations - `all`: also if nothing has changed here, as after auth.json was edited
    * @returns the paths of the configurations that were written
    */
   async write(configurations: "changed" | "all" = "changed"): Promise<string[]> {
@@ -196,7 +196,7 @@ export class AuthDirectory {
     });
   }
 
-  /** Servers that run on this machine read their configuration again. @returns how many */
+  /** Makes the servers that run on this machine reload their configuration. @returns how many */
   reload(): number {
     return this.#state.servers.filter((_, i) => reloadNatsServer(this.#pidPath(i))).length;
   }
@@ -285,7 +285,7 @@ export class AuthDirectory {
     this.#state = {
       ...this.#state,
       users: this.#state.users.filter((known) => known !== user),
-      // Who is not in a configuration is nobody; only tokens have to be named.
+      // A key that is missing from the configuration is refused; a token must be listed as revoked.
       ...(this.hasTokens && { revoked: [...this.#state.revoked, revoked] }),
     };
     rmSync(this.#credsPath(name), { force: true });
@@ -294,7 +294,7 @@ export class AuthDirectory {
 
 const APP = "app-";
 
-/** Renamed into place: a server that reloads never reads half of it. */
+/** Writes by renaming into place: a server that reloads never reads half of a file. */
 export function writePrivately(path: string, text: string): void {
   writeFileSync(`${path}.new`, text, { mode: 0o600 });
   renameSync(`${path}.new`, path);

@@ -1,4 +1,4 @@
-/** From a mix to what can be sent: models described by the cluster, inputs read or drawn, encoded once. */
+/** Turns a mix into requests: model descriptions from the cluster, inputs read or drawn, and encoded once. */
 import { HttpTarget, type LoadStream, NatsTarget, type Target, oipBody } from "@tutti/bench";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { ModelRegistry, toWire } from "@tutti/client";
@@ -12,9 +12,9 @@ import { type Inputs, type Readable, randomInputs, readInput } from "../present/
 import { readPipelineInput } from "../present/pipeline-file.ts";
 import type { MixEntry } from "./mix.ts";
 
-/** Where load can go: a target for each trial, and what is known of the streams. */
+/** A destination for load: its streams, and a new target for each trial. */
 export interface Destination {
-  /** For people: `nats://…`. */
+  /** Name for people: `nats://…`. */
   readonly name: string;
   readonly streams: readonly LoadStream[];
   target(): Target;
@@ -23,20 +23,20 @@ export interface Destination {
 
 export interface DestinationOptions {
   readonly mix: readonly MixEntry[];
-  /** Instead of every other. */
+  /** Replaces every other SLO. */
   readonly slo: Micros | undefined;
-  /** By model, else of `*`. */
+  /** Input files by model; `*`: for all other models. */
   readonly inputs: ReadonlyMap<string, string>;
   readonly seed: number;
 }
 
-/** What was found out about one entry. */
+/** One entry of the mix with its stream and its input tensors. */
 interface Prepared {
   readonly stream: LoadStream;
   readonly tensors: readonly Tensor[];
 }
 
-/** A publisher connects once for each application: its answers come below that one's inbox. */
+/** A publisher connects once for each application: replies arrive below the application's inbox. */
 const APPS_MAX = 64;
 
 export async function overNats(options: DestinationOptions, cluster: ClusterOptions): Promise<Destination> {
@@ -131,7 +131,10 @@ async function inputsOf(
   throw new CommandError(`--input ${file}: a sound is many requests in a row; give one frame as JSON`);
 }
 
-/** As a front door describes it: shapes from its metadata, the SLO from its configuration. @throws {CommandError} */
+/**
+ * Reads a model's description from a gateway: shapes from its metadata, the SLO from its configuration.
+ * @throws {CommandError}
+ */
 async function describedBy(url: string, model: string): Promise<Described> {
   const metadata = await getJson(url, `/v2/models/${model}`);
   const config = await getJson(url, `/v2/models/${model}/config`);
@@ -144,7 +147,7 @@ async function describedBy(url: string, model: string): Promise<Described> {
   return { name: model, inputs, axes: {}, buckets: [{}], slo };
 }
 
-/** The first axis of a row is its batch; other axes that vary are as long as 1 without a file. */
+/** The first axis of a row is its batch; other variable axes have length 1 without a file. */
 function tensorSpecOf(tensor: unknown): TensorSpec {
   const { name, datatype, shape } = tensor as Record<string, unknown>;
   const isTyped = typeof name === "string" && typeof datatype === "string" && isDataType(datatype);

@@ -1,7 +1,4 @@
-/**
- * Who is asked, in whose name, and how often against the others: `--mix` as text or a YAML file, or the requests of a
- * trace.
- */
+/** The mix of a load: models, applications and weights, from `--mix` (text or a YAML file) or from a trace. */
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
@@ -15,18 +12,18 @@ export interface MixEntry {
   readonly model: string;
   readonly app: string;
   readonly weight: number;
-  /** Undefined: the model's own. */
+  /** Undefined: the model's own SLO. */
   readonly slo: Micros | undefined;
-  /** A file with what to send; undefined: random numbers. */
+  /** A file with the input; undefined: random numbers. */
   readonly input: string | undefined;
 }
 
-/** Each has histograms, an inbox and a body of its own. */
+/** Bounds the entries: each has histograms, an inbox and a body of its own. */
 const ENTRIES_MAX = 1_024;
 const KEYS = ["model", "app", "weight", "slo", "input"];
 const GRAMMAR = "write model.app:weight,…, such as ocr-rec.web:3,mlp.batch:1, or the name of a .yaml file";
 
-/** @param app - of entries that name none */
+/** @param app - for entries that name none */
 export async function readMix(text: string, app: string): Promise<MixEntry[]> {
   const entries = /\.ya?ml$/.test(text) ? await mixFile(text, app) : text.split(",").map((part) => inline(part, app));
   if (entries.length > ENTRIES_MAX) throw usageError(`--mix: ${entries.length} entries, at most ${ENTRIES_MAX}`);
@@ -50,8 +47,8 @@ async function mixFile(path: string, app: string): Promise<MixEntry[]> {
 }
 
 /**
- * `streams:` with model, and app, weight, slo and input (a file beside it) where they are not the usual ones. @throws
- * {CommandError} by line
+ * Reads `streams:`: each has a model, and optionally app, weight, slo and input (a file beside it).
+ * @throws {CommandError} by line
  */
 export function mixOf(
   yaml: LocatedYaml,
@@ -124,7 +121,7 @@ class EntryReading {
   }
 }
 
-/** What a trace asks for: a stream for each pair of model and application, weighted as they come. */
+/** Turns a trace into a mix. Each pair of model and application is a stream, weighted by its number of requests. */
 export function mixOfTrace(entries: readonly TraceEntry[], app: string): { mix: MixEntry[]; entries: TraceEntry[] } {
   const named = entries.map((entry) => (entry.app === "" ? { ...entry, app } : entry));
   const counts = new Map<string, { entry: TraceEntry; count: number }>();

@@ -1,4 +1,4 @@
-/** `tutti auth …`: who may connect to a deployment's NATS servers, and as what. */
+/** `tutti auth …`: who may connect to a deployment's NATS servers, and with which rights. */
 import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -27,7 +27,7 @@ export interface AuthInitOptions extends AuthOptions {
   readonly force?: boolean;
 }
 
-/** Of the authority; servers' certificates are renewed more often (`tutti auth certificate`). */
+/** Lifetime of the authority; servers' certificates are renewed more often (`tutti auth certificate`). */
 const AUTHORITY_DAYS = 3_650;
 const CERTIFICATE_DAYS = 397;
 const ROUTE_PORTS_FROM = 2_000;
@@ -80,13 +80,13 @@ export async function revoke(name: string, options: AuthOptions): Promise<void> 
   await applied(directory, options, `${name} is revoked`, { name });
 }
 
-/** The servers' configurations anew, after auth.json was edited: servers that have moved, for example. */
+/** Writes the servers' configurations again, after auth.json was edited: because servers have moved, for example. */
 export async function write(options: AuthOptions): Promise<void> {
   const configs = await AuthDirectory.open(options.dir).write("all");
   say(options, { configs }, configs.join("\n"));
 }
 
-/** Signs another certificate, for an ingress on another host or in place of one that ends. */
+/** Signs another certificate, for an ingress on another host or in place of one that expires. */
 export async function certificate(
   name: string,
   options: AuthOptions & { readonly hosts: string; readonly days: string },
@@ -133,7 +133,7 @@ function serversOf(options: AuthInitOptions): ServerPlace[] {
     throw usageError(`--host names ${hosts.length} hosts for ${count} servers: one for all, or one each`);
   if (hosts.some((host) => host === "")) throw usageError(`--host ${options.host}: addresses separated by commas`);
   return Array.from({ length: count }, (_, i) => {
-    // Servers of one host need ports of their own.
+    // Servers on one host need ports of their own.
     const own = port + (hosts.length === 1 ? i : 0);
     const name = count === 1 ? "tutti" : `tutti-${i}`;
     return { name, host: hosts[i] ?? hosts[0] ?? "", port: own, routePort: count === 1 ? 0 : own + ROUTE_PORTS_FROM };
@@ -154,7 +154,8 @@ function givenTls({ tls, tlsCa, tlsCert, tlsKey }: AuthInitOptions): TlsFiles | 
 }
 
 /**
- * An authority, a certificate for the NATS servers, and one for ingresses, whose hosts need not have the servers' key.
+ * Makes an authority, a certificate for the NATS servers, and one for ingresses, whose hosts don't need the servers'
+ * key.
  */
 async function makeCertificates(directory: AuthDirectory): Promise<TlsFiles> {
   const { createAuthority, signServer } = await import("../auth/certificates.ts");
@@ -181,7 +182,7 @@ function writePair(
   return { cert, key };
 }
 
-/** `30d`. @throws {CommandError} it is no such length of time */
+/** Parses a length of time such as `30d`, in seconds. @throws {CommandError} the text is no such length of time */
 export function secondsOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, count, unit = ""] = /^(\d{1,6})([dhms])$/.exec(text.trim()) ?? [];
@@ -203,7 +204,7 @@ function initText(directory: AuthDirectory, configs: readonly string[]): string 
   ].join("\n");
 }
 
-/** As text, or with --json as one object. */
+/** Prints text, or with --json one object. */
 export function say(options: AuthOptions, fields: Readonly<Record<string, unknown>>, text: string): void {
   process.stdout.write(`${options.json === true ? JSON.stringify(fields) : text}\n`);
 }

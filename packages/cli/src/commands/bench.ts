@@ -49,8 +49,8 @@ const CONNECTIONS_MAX = 10_000;
 const RATES_MAX = 100;
 
 /**
- * `tutti bench`: an open loop of requests. Ends with 1 where the figures are those of the client, or of less than was
- * asked for.
+ * `tutti bench`: sends an open loop of requests and measures the answers.
+ * It ends with 1 if the client was the bottleneck, or if the run was interrupted.
  */
 export async function bench(model: string | undefined, options: BenchCommandOptions): Promise<void> {
   const load = await loadOf(model, options);
@@ -112,9 +112,9 @@ interface Load {
   readonly seed: number;
   readonly warmup: Micros;
   readonly grace: Micros;
-  /** Of the measurement, at this rate. */
+  /** Duration of the measurement at this rate. */
   duration(rate: number): Micros;
-  /** Of a trace; 0 otherwise. */
+  /** Recorded rate of a trace; 0 for other arrivals. */
   readonly ownRate: number;
 }
 
@@ -169,7 +169,7 @@ function planOf({ rate, rates, findGoodput }: BenchCommandOptions, { ownRate }: 
   return { kind: "rates", rates: list ?? [one ?? (ownRate > 0 ? 0 : RATE_DEFAULT)] };
 }
 
-/** A search takes as many as it takes. */
+/** Expected number of trials of a search, which has no fixed number. */
 const SEARCH_EXPECTED = 8;
 const trialsOf = (plan: Plan, done: number): number =>
   plan.kind === "rates" ? plan.rates.length : Math.max(SEARCH_EXPECTED, done + 1);
@@ -187,7 +187,7 @@ function destinationOf(mix: readonly MixEntry[], options: BenchCommandOptions): 
   return overHttp(common, { url: options.http, connections });
 }
 
-/** `model=file`, or a file for all. */
+/** Parses `model=file`, or a file for all models. */
 function inputOf(text: string): [string, string] {
   const [, model, file] = /^([\w-]+)=(.+)$/.exec(text) ?? [];
   return model === undefined || file === undefined ? ["*", text] : [model, file];
@@ -199,7 +199,7 @@ function duration(flag: string, text: string, least: number): Micros {
   throw usageError(`${flag} ${text}: a number of seconds`);
 }
 
-/** Share of this thread in use since it was last asked. */
+/** Returns a function that gives this thread's utilization since its last call. */
 function threadUse(): () => number {
   let last = performance.eventLoopUtilization();
   return () => {

@@ -15,7 +15,9 @@ export interface GoodputCommandOptions extends ScenarioFlags {
   readonly json?: boolean;
 }
 
-/** `tutti goodput`: the highest rate at which every model keeps its SLO, or the fewest accelerators for a rate. */
+/**
+ * `tutti goodput`: finds the highest rate at which every model keeps its SLO, or the fewest accelerators for a rate.
+ */
 export async function goodput(path: string, options: GoodputCommandOptions): Promise<void> {
   const inverse = options.minGpus === true;
   if (inverse && options.gpus !== undefined)
@@ -28,7 +30,7 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   const seeds = whole("--seeds", options.seeds, { min: 1, max: 1000 });
   const precision = precisionOf(options.precision ?? "1");
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
-  // What is looked for may be missing from the file.
+  // The value that is searched for may be missing from the file.
   const given = await scenarioFrom(path, options, { policy: options.policy, ...(!inverse && { rateDefault: 1 }) });
   const scenarios = Array.from({ length: seeds }, (_, i): Scenario => ({ ...given, seed: given.seed + i }));
   const sweep = new Sweep({ ...(workers !== undefined && { workers }) });
@@ -50,7 +52,7 @@ export async function goodput(path: string, options: GoodputCommandOptions): Pro
   }
 }
 
-/** A share of 1. */
+/** Parses a percentage into a share of 1. */
 function precisionOf(text: string): number {
   const percent = Number(text);
   if (text.trim() !== "" && percent >= 0.01 && percent <= 50) return percent / 100;

@@ -21,7 +21,7 @@ export interface InferCommandOptions extends ClusterOptions {
 
 const FORMS = ["binary", "json", "msgpack"] as const;
 
-/** `tutti infer <model>`: one request, or one for each frame of a sound. A pipeline is asked likewise. */
+/** `tutti infer <model>`: sends one request, or one for each frame of a sound. The model may be a pipeline. */
 export async function infer(model: string, options: InferCommandOptions): Promise<void> {
   const form = FORMS.find((candidate) => candidate === options.form);
   if (form === undefined) throw usageError(`--form ${options.form}: take one of ${FORMS.join(", ")}`);
@@ -32,7 +32,7 @@ export async function infer(model: string, options: InferCommandOptions): Promis
   const cluster = await findCluster(options);
   const nats = await openConnection({
     servers: cluster.servers,
-    credentials: cluster.credentials, // an operator's: an application's may not read what models there are
+    credentials: cluster.credentials, // the operator's: an application's may not list models
     tlsCa: cluster.tlsCa,
     name: "tutti-infer",
     inboxPrefix: `_INBOX.${options.app}`,
@@ -70,7 +70,7 @@ async function served(spec: ModelSpec, options: InferCommandOptions, ask: Ask): 
   printAnswer({ ...answer, name, version: answer.result.version ?? version, meaning }, json);
 }
 
-/** Of pipelines the store knows nothing: whether there is one of this name only an ingress can say. */
+/** Asks a pipeline. The store doesn't list pipelines: only an ingress knows whether it serves one of this name. */
 async function pipeline(name: string, options: InferCommandOptions, ask: Ask): Promise<void> {
   const absent = `no model "${name}" is loaded: \`tutti models\` lists what is`;
   if (options.input === undefined) throw new CommandError(`${absent}; a pipeline needs --input`);
@@ -85,7 +85,7 @@ async function pipeline(name: string, options: InferCommandOptions, ask: Ask): P
 
 interface Answer {
   readonly name: string;
-  /** Binary answers don't name it. */
+  /** Undefined: binary answers don't name it. */
   readonly version: string | undefined;
   readonly result: InferResult;
   readonly latencyMs: number;
@@ -109,7 +109,7 @@ function printAnswer({ name, version, latencyMs, result, meaning }: Answer, json
   print(`${name}${versionText}, ${latencyMs.toFixed(1)} ms from here and back`);
 }
 
-/** Frame after frame: each takes the state that the one before it gave. */
+/** Sends frame after frame: each takes the state that the one before it returned. */
 async function frames(
   spec: ModelSpec,
   { audio, frames }: ReadInput & { kind: "frames" },
@@ -135,7 +135,7 @@ async function frames(
 }
 
 const ATTEMPTS_MAX = 4;
-/** Refusals for time: the same frame with a new deadline may well be served. */
+/** Refusals for lack of time: the same frame may be served with a new deadline. */
 const FOR_TIME: ReadonlySet<string> = new Set<ErrorCode>([
   "TUTTI_DEADLINE_INFEASIBLE",
   "TUTTI_DEADLINE_EXCEEDED",
@@ -144,8 +144,8 @@ const FOR_TIME: ReadonlySet<string> = new Set<ErrorCode>([
 ]);
 
 /**
- * A sound is hundreds of requests in a row, each of which needs the one before it: one that a busy machine refused is
- * asked again.
+ * Repeats a request that a busy machine refused for lack of time.
+ * A sound is hundreds of requests in a row, and each needs the result of the one before it.
  */
 async function persistent(ask: () => Promise<InferResult>): Promise<InferResult> {
   for (let attempt = 1; ; attempt++) {

@@ -13,7 +13,7 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
   readonly slo?: string;
   readonly maxBatch?: string;
   readonly patience?: string;
-  /** `app=weight`, as often as wanted. */
+  /** `app=weight`, repeatable. */
   readonly share?: readonly string[];
   readonly name?: string;
   readonly version?: string;
@@ -25,8 +25,9 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
 }
 
 /**
- * `tutti load <paths>`: model files, or folders of models in Triton's layout. Waits until each is served or refused.
- * Models that begin alike become a family where that pays.
+ * `tutti load <paths>`: loads model files, or folders of models in Triton's layout.
+ * It waits until each model is served or refused. Models with a common prefix become a family where that saves memory
+ * or accelerators.
  */
 export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
   const options = versionOf(given);
@@ -41,7 +42,7 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
   await withCluster({ ...options, name: "tutti-load" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);
     const served = await servedMembers(nats.store, registry, wish);
-    // A version is there to be compared with the others, and to be taken away again: it shares nothing with them.
+    // A version is compared with the others and removed again, so it shares nothing with them.
     const { families, alone } =
       version === undefined
         ? await planFamilies(loadable, served, { wish, say, isTaken: (name) => isModel(registry, name) })
@@ -69,13 +70,13 @@ export async function load(paths: readonly string[], given: LoadCommandOptions):
   });
 }
 
-/** What a family must not replace by its name. */
+/** Whether the name belongs to a model that is no family: a family must not replace it. */
 async function isModel(registry: ModelRegistry, name: string): Promise<boolean> {
   const known = await registry.get(name);
   return known !== undefined && known.family === undefined;
 }
 
-/** `--name mlp/2` says the same as `--name mlp --version 2`. */
+/** Splits `--name mlp/2` into name and version, as `--name mlp --version 2`. */
 function versionOf(options: LoadCommandOptions): LoadCommandOptions {
   const { name: said, ...rest } = options;
   const { name, version } = said === undefined ? { name: undefined, version: undefined } : splitModelName(said);
@@ -112,7 +113,7 @@ async function readModels(path: string, options: LoadCommandOptions): Promise<Lo
   return Promise.all((await listRepository(path)).map((model) => one(model.path)));
 }
 
-/** Flags as the configuration's own keys, so that they are checked where those are. */
+/** Flags as the configuration's own keys, so that both are checked in one place. */
 function flagsOf(options: LoadCommandOptions): ModelConfig {
   return {
     ...(options.slo !== undefined && { slo: options.slo }),

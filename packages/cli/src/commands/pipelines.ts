@@ -10,9 +10,7 @@ import { renderTable } from "../table.ts";
 
 const HEADINGS = ["pipeline", "SLO", "split", "stage", "model", "requests", "until", "l(1)"];
 
-/**
- * `tutti pipelines <folder>`: what its files declare, and how each SLO is divided by the profiles that the cluster has.
- */
+/** `tutti pipelines <folder>`: lists the declared pipelines, and how each SLO is divided by the cluster's profiles. */
 export function pipelines(
   folder: string,
   options: ClusterOptions & { readonly json?: boolean; readonly fanOut?: readonly string[] },
@@ -38,14 +36,14 @@ interface Divided {
     readonly model: string;
     readonly after: readonly string[];
     readonly requests: number;
-    /** When it has to have ended, from the arrival. */
+    /** End of the stage's budget, since the arrival. */
     readonly untilUs: number;
-    /** Of its model, where it is profiled. */
+    /** Latency of one request alone on the stage's model; undefined: the model has no profile. */
     readonly aloneUs: number | undefined;
   }[];
 }
 
-/** As an ingress begins: before it has measured fan-outs, functions, and which bucket of a model is used. */
+/** Divides the SLO as an ingress begins, before it has measured fan-outs, functions, and the buckets in use. */
 export function dividedBy(
   spec: PipelineSpec,
   profiles: ReadonlyMap<string, ProfilePoints>,
@@ -91,7 +89,7 @@ export function renderPipelines(all: readonly Divided[]): string {
   return renderTable(HEADINGS, rows);
 }
 
-/** `recognise=12`. @throws {CommandError} saying what it takes */
+/** Parses `recognise=12`. @throws {CommandError} saying what the flag takes */
 export function fanOutsOf(texts: readonly string[]): ReadonlyMap<string, number> {
   return new Map(
     texts.map((text) => {

@@ -13,14 +13,14 @@ import { processRoleOf } from "../role/run-process.ts";
 import { StopSignal } from "../up/stop-signal.ts";
 import { Supervisor } from "../up/supervisor.ts";
 
-/** An actor ends itself after 9 s, whatever it still waits for. */
+/** A stopping actor exits after 9 s at the latest, whatever it still waits for. */
 const STOP_MS = 12_000;
 const AGENT_CREDS = "--agent-creds";
 
 /**
- * `tutti run <roles> [flags]`: one role, several with commas between them, or `node`, in the foreground, in one process
- * on this host; it ends as they do. Meanwhile operators may restart and drain it from anywhere, which starts another
- * process in its place.
+ * `tutti run <roles> [flags]`: runs one role, several with commas between them, or `node`, in the foreground.
+ * The roles share one process on this host, and the command ends when that process ends. Meanwhile operators may
+ * restart and drain it from anywhere, which starts another process in its place.
  */
 export async function run(list: string, argv: readonly string[]): Promise<void> {
   const roles = list === "node" ? NODE_ROLES : list.split(",").map(checkRole);
@@ -42,7 +42,7 @@ export async function run(list: string, argv: readonly string[]): Promise<void> 
       },
       onExit: (_, how, next) => next === "given-up" && end(exitCodeOf(how)),
     },
-    // Whoever started this process decides whether a role that died is started again.
+    // The parent of this process (systemd, Kubernetes) decides whether a role that died is started again.
     { attemptsMax: 1, firstAttemptsMax: 1 },
   );
   supervisor.start({ name: role, command: execPath, args: [...processArguments(roles), ...flags] });
@@ -56,7 +56,7 @@ export async function run(list: string, argv: readonly string[]): Promise<void> 
   await agent?.stop();
 }
 
-/** @throws {CommandError} it is no role's name */
+/** @throws {CommandError} there is no such role */
 function checkRole(role: string): Role {
   if (isRole(role)) return role;
   const known = [...ROLES, "node"];
@@ -79,7 +79,7 @@ function startRoleAgent(
     readonly agentCreds: string | undefined;
   },
 ): RunningAgent | undefined {
-  // With accounts, a role's own credentials don't let it hear operators.
+  // With accounts, a role's own credentials don't let it receive operators' messages.
   if (options.creds !== undefined && agentCreds === undefined) return undefined;
   return startAgent({
     servers: options.nats,
@@ -92,7 +92,7 @@ function startRoleAgent(
   });
 }
 
-/** The agent's flag is not the role's. */
+/** Separates the agent's flag from the role's flags. */
 function splitFlags(argv: readonly string[]): { flags: string[]; agentCreds: string | undefined } {
   const at = argv.findIndex((flag) => flag === AGENT_CREDS || flag.startsWith(`${AGENT_CREDS}=`));
   if (at < 0) return { flags: [...argv], agentCreds: process.env["TUTTI_AGENT_CREDS"] };

@@ -30,10 +30,10 @@ const SERVED_MS = 300_000;
 
 const STATE_RETRY_MS = 5_000;
 
-/** `tutti up`: everything on one machine until Ctrl-C; nothing is left behind. */
+/** `tutti up`: runs everything on one machine until Ctrl-C, and leaves nothing behind. */
 export async function up(flags: UpFlags): Promise<void> {
   const options = parseUpOptions(flags);
-  // What is exported for another cluster is not for the roles of this one.
+  // Variables that were exported for another cluster must not reach this one's roles.
   for (const name of ["TUTTI_TLS_CA", "TUTTI_TLS_CERT", "TUTTI_TLS_KEY", "TUTTI_CREDS", "TUTTI_ANSWERS_CREDS"])
     delete process.env[name];
   const { models: loadable, jitter } = await readModelSources(options);
@@ -50,7 +50,7 @@ export async function up(flags: UpFlags): Promise<void> {
   });
   try {
     const nats = await provideNats(options, announcer).catch((error: unknown) => {
-      // A server that starts hears Ctrl-C, too, until it has a process group of its own.
+      // A starting server receives Ctrl-C, too, until it has a process group of its own.
       if (!stop.signal.aborted) throw error;
     });
     if (nats === undefined) return;
@@ -80,7 +80,7 @@ export async function up(flags: UpFlags): Promise<void> {
     if (scaling !== undefined) ending.push(() => Promise.resolve(scaling.close()));
     const start = (): Promise<void> => deployment.start(planned);
     const work = serve({ options, loadable, announcer, nats, stop, start, scaling });
-    ending.push(() => work.catch(() => undefined)); // it closes its connection before the server goes
+    ending.push(() => work.catch(() => undefined)); // it closes its connection before the server stops
     await stop.orUntil(Promise.race([work, deployment.broken]));
   } finally {
     announcer.stopping();
@@ -91,7 +91,7 @@ export async function up(flags: UpFlags): Promise<void> {
   }
 }
 
-/** A system without its traces is better than none. */
+/** Starts Jaeger; without it the cluster runs without traces. */
 async function provideJaeger(directory: RunDirectory, announcer: Announcer): Promise<ServingJaeger | undefined> {
   const executable = process.env[JAEGER_VARIABLE] ?? "jaeger-all-in-one";
   try {
@@ -136,7 +136,7 @@ function autoscalerOf(
 
 interface Serving {
   readonly options: UpOptions;
-  /** Emptied when they are loaded: their files are not kept. */
+  /** Emptied once they are loaded, so that their files are not kept in memory. */
   readonly loadable: LoadableModel[];
   readonly announcer: Announcer;
   readonly nats: ServingNats;
@@ -166,7 +166,7 @@ async function serve(serving: Serving): Promise<void> {
     warm.stop();
     if (stop.signal.aborted) return;
     announcer.models(listed);
-    // It has little to do from now on, and what the start took would stay for hours (infra/setup passes --expose-gc).
+    // Little is allocated from now on, and the start's garbage would stay for hours (infra/setup passes --expose-gc).
     globalThis.gc?.();
     const watching = watchStatus(connections, announcer);
     const advice = followAdvice(connections, serving.scaling);
@@ -181,7 +181,7 @@ async function serve(serving: Serving): Promise<void> {
   }
 }
 
-/** Tells other commands where the cluster is: at once, or as soon as the disk takes it. */
+/** Writes the cluster's address for other commands: at once, or as soon as the disk accepts it. */
 function keepState(
   { tls }: UpOptions,
   { url, credentials, directory }: ServingNats,

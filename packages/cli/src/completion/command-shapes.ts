@@ -1,9 +1,9 @@
-/** What can be typed, read off the very program that runs it: completion can't drift from the commands. */
+/** The shapes of all commands, read from the program itself, so that completion can't drift from the commands. */
 import { ROLES } from "@tutti/protocol";
 import type { Command, Option } from "commander";
 import { FLAGS } from "../role/role-flags.ts";
 
-/** What follows an option, or stands in an argument's place. */
+/** The value of an option or an argument. */
 export type Value =
   { readonly kind: "file" | "folder" | "text" } | { readonly kind: "choice"; readonly choices: readonly string[] };
 
@@ -11,7 +11,7 @@ export interface OptionShape {
   /** `--nats`. */
   readonly flag: string;
   readonly text: string;
-  /** Undefined: it takes none. */
+  /** Undefined: the option takes no value. */
   readonly value: Value | undefined;
 }
 export interface CommandShape {
@@ -19,11 +19,11 @@ export interface CommandShape {
   readonly path: string;
   readonly commands: readonly { readonly name: string; readonly text: string }[];
   readonly options: readonly OptionShape[];
-  /** Of the first argument; undefined where it takes none, or the name of a command. */
+  /** The first argument's value; undefined: it takes none, or the name of a command. */
   readonly argument: Value | undefined;
 }
 
-/** `tutti` itself first, and every command before its own commands. */
+/** The shapes of `tutti` itself first, and of every command before its own commands. */
 export function commandShapes(program: Command): CommandShape[] {
   return [shapeOf(program, []), ...below(program, [])];
 }
@@ -58,13 +58,13 @@ const optionShape = (option: Option): OptionShape => ({
 });
 const takesValue = (option: Option): boolean => option.required || option.optional;
 
-/** What is chosen from a list for a role is chosen from it everywhere. */
+/** A flag with fixed choices for a role has the same choices in every command. */
 function choicesOf(flag: string | undefined): readonly string[] | undefined {
   const found = FLAGS.find(({ name }) => `--${name}` === flag);
   return found?.value?.includes("|") === true ? found.value.split("|") : undefined;
 }
 
-/** `tutti run`: its commands are the roles, whose flags it passes on. */
+/** The shapes of `tutti run`: its commands are the roles, whose flags it passes on. */
 function roleShapes(run: Command): CommandShape[] {
   const shape = shapeOf(run, ["run"]);
   const roles = ROLES.map((name) => ({ name, text: `run one ${name} in the foreground` }));
@@ -84,7 +84,7 @@ function roleShapes(run: Command): CommandShape[] {
   ];
 }
 
-/** Placeholders say what they stand for: `<file>`, `<scenario.yaml>`, `<folder>`. */
+/** Derives the kind of a value from its placeholder: `<file>`, `<scenario.yaml>`, `<folder>`. */
 function valueOf(placeholder: string, choices: readonly string[] | undefined): Value {
   if (choices !== undefined && choices.length > 0) return { kind: "choice", choices };
   if (/file|path|\.(yaml|jsonl?|html)\b/.test(placeholder)) return { kind: "file" };

@@ -20,7 +20,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What a real bash offers at the end of each of these lines (a trailing space begins a new word). */
+/** Completions that a real bash offers at the end of each line. A trailing space begins a new word. */
 function offers(lines: readonly string[], script = bashCompletion(shapes)): string[][] {
   const asked = lines.map((line) => {
     const words = line.split(" ").map((word) => `'${word}'`);

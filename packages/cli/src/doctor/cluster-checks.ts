@@ -1,4 +1,4 @@
-/** A cluster as this machine and these credentials see it. */
+/** Checks of a cluster as this machine and these credentials see it. */
 import { type ListedModel, ModelRegistry, TuttiClient } from "@tutti/client";
 import type { NatsConnection } from "@tutti/bus-nats";
 import { TuttiError } from "@tutti/protocol";
@@ -16,9 +16,9 @@ export interface HeardCluster {
   readonly connectMs: number;
   /** Subjects that NATS refused to these credentials. */
   readonly denied: readonly string[];
-  /** Of the store; the text of what went wrong. */
+  /** The models in the store; a string: the text of the error. */
   readonly models: readonly ListedModel[] | string;
-  /** Of a request for a model that nobody has: until the refusal came; undefined where none came. */
+  /** Time until a request for a model that doesn't exist was refused; undefined: no refusal came. */
   readonly answeredMs: number | undefined;
   readonly actors: readonly HeardActor[];
 }
@@ -28,18 +28,21 @@ export interface HeardActor {
   readonly host: string;
   readonly leads: boolean;
   readonly health: readonly string[];
-  /** Against the median of all, in microseconds: positive where it is ahead. Hearing it takes part of a millisecond. */
+  /**
+   * Clock offset from the median of all actors, in microseconds: positive if it is ahead. Heartbeats arrive a fraction
+   * of a millisecond late.
+   */
   readonly aheadUs: number;
 }
 
 const ROLES_NEEDED = ["ingress", "batcher", "ranker", "executor", "profiler"] as const;
 const ANSWER_MS = 2_000;
-/** Of the bound that hosts are assumed to keep (docs/architecture.md, 5). */
+/** Bounds on clock skew, relative to the bound that hosts are assumed to keep (docs/architecture.md, 5). */
 const SKEW_WARN_US = 2_000;
 const SKEW_FAIL_US = 50_000;
 const PAYLOAD_GOOD = 8 * 2 ** 20;
 
-/** @param isNamed - on the command line: then it must be there */
+/** @param isNamed - the cluster was named on the command line: then it must be there */
 export async function lookAtCluster(cluster: Cluster, isNamed: boolean, waitMs: number): Promise<Finding[]> {
   const startedAt = performance.now();
   let nats: NatsConnection;
@@ -114,7 +117,9 @@ async function listen(
   };
 }
 
-/** A refusal is an answer: it has been to an ingress and back. */
+/**
+ * Times a request for a model that doesn't exist. The refusal has passed through an ingress, so it counts as an answer.
+ */
 async function askNobody({ bulk }: NatsConnection): Promise<number | undefined> {
   const client = new TuttiClient(bulk, { app: "doctor", timeoutMs: ANSWER_MS });
   const startedAt = performance.now();
@@ -223,7 +228,7 @@ function judgeActors({ actors, answeredMs }: HeardCluster): Finding {
   };
 }
 
-/** One host's clock for all its processes: differences of hosts are what matters. */
+/** All processes of a host share one clock: only differences between hosts matter. */
 function judgeClocks({ actors }: HeardCluster): Finding {
   const check = "clocks";
   const hosts = new Set(actors.map(({ host }) => host)).size;

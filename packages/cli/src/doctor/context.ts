@@ -1,4 +1,4 @@
-/** What the nats command line calls a context: `~/.config/nats/context/<name>.json`. */
+/** Reads a context of the nats command line: `~/.config/nats/context/<name>.json`. */
 import { readFile, readdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { didYouMean } from "../nearest.ts";
 const folderOf = (env: NodeJS.ProcessEnv): string =>
   join(env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config"), "nats/context");
 
-/** @throws {CommandError} there is none of this name, or it can't be read */
+/** @throws {CommandError} there is no context of this name, or it can't be read */
 export async function readContext(
   name: string,
   env: NodeJS.ProcessEnv = process.env,

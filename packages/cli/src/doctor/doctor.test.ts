@@ -35,7 +35,7 @@ const machineWith = (facts: Partial<MachineFacts>): Record<string, State> =>
     Object.entries(statesOf(judgeMachine({ ...GOOD, ...facts }))).filter(([, state]) => state !== "ok"),
   );
 
-/** What is not well says what hangs on it, and what can be mended says how. */
+/** Expects a reason for each finding that is not ok, and advice for each warning and failure. */
 function expectExplained(findings: readonly Finding[]): void {
   for (const { check, state, why, next } of findings) {
     if (state !== "ok") expect([check, (why ?? next ?? "").length > 20]).toEqual([check, true]);
@@ -213,7 +213,7 @@ test("warnings and notes end with 0, one failure with 1", () => {
 });
 
 afterEach(() => vi.unstubAllEnvs());
-/** As a terminal is, for who asks whether to colour. */
+/** A stream that looks like a terminal to code that asks whether to use colours. */
 function terminal(): NodeJS.WritableStream {
   const { getColorDepth, hasColors } = WriteStream.prototype;
   return Object.assign(new PassThrough(), {

@@ -1,11 +1,8 @@
-/** What `tutti doctor` finds, and how it is shown. */
+/** The findings of `tutti doctor`, and how they are shown. */
 import { styleText } from "node:util";
 import { EXIT } from "../failure.ts";
 
-/**
- * `note`: neither good nor bad, but worth knowing. `warn`: it works, and not as it could. `fail`: it can't work like
- * this.
- */
+/** `note`: neither good nor bad, but worth knowing. `warn`: works, but worse than it could. `fail`: can't work. */
 export type State = "ok" | "note" | "warn" | "fail";
 
 export interface Finding {
@@ -13,11 +10,11 @@ export interface Finding {
   readonly check: string;
   readonly state: State;
   readonly found: string;
-  /** What hangs on it. Of everything that is not `ok`. */
+  /** The consequence. Set for every finding that is not `ok`. */
   readonly why?: string;
-  /** What to do next. Of everything that can be mended. */
+  /** The next step. Set for everything that can be repaired. */
   readonly next?: string;
-  /** A cluster that was named, and can't be reached. */
+  /** A cluster was named, and can't be reached. */
   readonly isUnreachable?: boolean;
 }
 
@@ -29,13 +26,13 @@ const MARKS: Readonly<Record<State, { readonly word: string; readonly colour: "g
     fail: { word: "FAIL", colour: "red" },
   };
 
-/** Warnings are no failure: what works ends with 0. */
+/** Warnings are no failure: the exit code is 0. */
 export function exitCodeOf(findings: readonly Finding[]): number {
   if (findings.some(({ isUnreachable }) => isUnreachable === true)) return EXIT.unavailable;
   return findings.some(({ state }) => state === "fail") ? EXIT.failed : EXIT.ok;
 }
 
-/** @param stream - colours are for terminals, and for nobody who said NO_COLOR */
+/** @param stream - colours are for terminals, and respect NO_COLOR */
 export function renderFindings(findings: readonly Finding[], stream: NodeJS.WritableStream): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, why, next }) => {
@@ -53,7 +50,7 @@ export function renderFindings(findings: readonly Finding[], stream: NodeJS.Writ
 
 const LINE_WIDTH = 120;
 
-/** Further lines begin at `indent`; a word that is longer than a line stays whole: it may be a command. */
+/** Wraps text: further lines begin at `indent`. A word longer than a line stays whole, since it may be a command. */
 function wrapped(text: string, indent: number): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

@@ -6,7 +6,7 @@ import { type LatenessReport, NodeClock } from "@tutti/node/clock";
 import { after, micros } from "@tutti/units";
 import { type MachineFacts, cpuQuotaOf, memoryLimitOf } from "./machine.ts";
 
-/** @param storeFolder - need not be there yet */
+/** @param storeFolder - may not exist yet */
 export function readMachine(storeFolder: string): MachineFacts {
   const { open_files: files } = limits();
   const own = cgroupFolder();
@@ -40,14 +40,14 @@ function text(path: string): string | undefined {
   }
 }
 
-/** Its own where it can be seen, else the root's: inside a container that is the same. */
+/** The process's own cgroup where it is visible, else the root's: inside a container they are the same. */
 function cgroupFolder(): string {
   const own = /^0::(\/.*)$/m.exec(text("/proc/self/cgroup") ?? "")?.[1] ?? "/";
   const folder = `/sys/fs/cgroup${own === "/" ? "" : own}`;
   return text(`${folder}/cpu.max`) === undefined ? "/sys/fs/cgroup" : folder;
 }
 
-/** What can be had, caches included: `freemem` counts what is unused only. */
+/** Available memory, including reclaimable caches: `freemem` counts only unused memory. */
 function freeMemory(): number {
   const kilobytes = Number(/^MemAvailable:\s+(\d+) kB$/m.exec(text("/proc/meminfo") ?? "")?.[1]);
   return Number.isFinite(kilobytes) ? kilobytes * 1_024 : freemem();
@@ -71,7 +71,7 @@ export interface Lateness {
   readonly loopP99Us: number;
 }
 
-/** How late the clock of the actors wakes, over half a second of timers a few milliseconds apart. */
+/** Measures how late the actors' clock wakes, over half a second of timers a few milliseconds apart. */
 export async function measureTimers(count = 100): Promise<Lateness> {
   const clock = new NodeClock();
   await clock.ready();
@@ -88,6 +88,6 @@ export async function measureTimers(count = 100): Promise<Lateness> {
   loop.disable();
   const timers = clock.latenessReport();
   clock.close();
-  // The histogram counts from one wake-up to the next, a millisecond apart.
+  // The histogram records intervals between wake-ups, which are a millisecond apart.
   return { timers, loopP99Us: Math.max(0, Math.round(loop.percentile(99) / 1_000 - 1_000)) };
 }

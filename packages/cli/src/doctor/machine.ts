@@ -1,4 +1,4 @@
-/** What a machine must have, judged from what was read of it. */
+/** Requirements for a machine, judged from facts that were read about it. */
 import type { LatenessReport } from "@tutti/node/clock";
 import { parseBytes } from "@tutti/units";
 import type { Finding } from "./finding.ts";
@@ -7,31 +7,32 @@ export interface MachineFacts {
   /** "24.21.0". */
   readonly node: string;
   readonly cpus: number;
-  /** Of the cgroup, in processors; undefined where there is none. */
+  /** The cgroup's CPU quota, in processors; undefined: there is none. */
   readonly cpuQuota: number | undefined;
-  /** Of the last minute. */
+  /** Load average of the last minute. */
   readonly load: number;
   readonly memoryBytes: number;
   readonly memoryFreeBytes: number;
-  /** Of the cgroup; undefined where there is none. */
+  /** The cgroup's memory limit; undefined: there is none. */
   readonly memoryLimitBytes: number | undefined;
-  /** undefined: unlimited, or nobody says. */
+  /** Undefined: unlimited, or unknown. */
   readonly openFilesSoft: number | undefined;
   readonly openFilesHard: number | undefined;
   readonly store: { readonly folder: string; readonly freeBytes: number; readonly isInMemory: boolean };
 }
 
 const GIB = 2 ** 30;
-/** Actors of all roles beside the executors take about 0.1 GB each. */
+/** Actors of all roles except the executors take about 0.1 GB each. */
 const MEMORY_LEAST = 1.5 * GIB;
 const DISK_LEAST = 0.2 * GIB;
 const DISK_GOOD = 2 * GIB;
 /**
- * An actor has three connections to NATS; an ingress one to each executor and each publisher of the gateway one more.
+ * An actor has three connections to NATS. An ingress has one more to each executor, and each publisher of the gateway
+ * has one more.
  */
 const FILES_LEAST = 256;
 const FILES_GOOD = 4_096;
-/** Above it a timer is late by more than what deferral usually has to spare (docs/algorithms.md, A9). */
+/** Above it a timer is later than deferral usually has time to spare (docs/algorithms.md, A9). */
 const LATE_US = 2_000;
 
 const gib = (bytes: number): string => `${(bytes / GIB).toFixed(1)} GiB`;
@@ -137,7 +138,7 @@ function judgeStore({ store: { folder, freeBytes, isInMemory } }: MachineFacts):
   };
 }
 
-/** @param timers - of the clock that actors use, at rest */
+/** @param timers - lateness of the clock that actors use, at rest */
 export function judgeTimers(timers: Pick<LatenessReport, "p50" | "p99">, loopP99Us: number): Finding {
   const check = "timers";
   const found = `late by ${timers.p50} µs in the median, ${timers.p99} µs in 99 of 100; the event loop by ${loopP99Us} µs`;
@@ -151,13 +152,13 @@ export function judgeTimers(timers: Pick<LatenessReport, "p50" | "p99">, loopP99
   };
 }
 
-/** `cpu.max` of cgroup 2: "150000 100000" is 1.5 processors. */
+/** Parses `cpu.max` of cgroup 2: "150000 100000" is 1.5 processors. */
 export function cpuQuotaOf(text: string | undefined): number | undefined {
   const [quota = NaN, period = NaN] = (text ?? "").trim().split(/\s+/).map(Number);
   return quota > 0 && period > 0 ? quota / period : undefined;
 }
 
-/** `memory.max` of cgroup 2. */
+/** Parses `memory.max` of cgroup 2. */
 export function memoryLimitOf(text: string | undefined): number | undefined {
   const bytes = /^\d+$/.test((text ?? "").trim()) ? parseBytes(`${text!.trim()}B`) : undefined;
   return bytes === undefined || bytes > 2 ** 50 ? undefined : bytes;

@@ -1,4 +1,4 @@
-/** The ports that `tutti up` would like to have, and who has them. */
+/** The ports that `tutti up` prefers, and the processes that hold them. */
 import { readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { isFree } from "../up/free-port.ts";
 import type { Finding } from "./finding.ts";
@@ -21,7 +21,7 @@ export interface Holder {
   readonly command: string;
 }
 
-/** @param ours - processes of a Tutti that runs here */
+/** @param taken - undefined: the port is free; `isOurs`: a running Tutti holds it */
 export function judgePort(
   { port, what, flag }: WantedPort,
   taken: { readonly holder: Holder | undefined; readonly isOurs: boolean } | undefined,
@@ -40,7 +40,7 @@ export function judgePort(
   };
 }
 
-/** @param ours - pids of `tutti up` and everything below it */
+/** @param ours - pids of `tutti up` and its descendants */
 export async function lookAtPorts(ours: ReadonlySet<number>): Promise<Finding[]> {
   return Promise.all(
     WANTED_PORTS.map(async (wanted) => {
@@ -51,7 +51,7 @@ export async function lookAtPorts(ours: ReadonlySet<number>): Promise<Finding[]>
   );
 }
 
-/** Of a listening port; undefined where it can't be seen (another user's, or no Linux). */
+/** Finds the process that listens on a port; undefined: invisible (another user's process, or no Linux). */
 export function holderOf(port: number): Holder | undefined {
   const inodes = new Set(["tcp", "tcp6"].flatMap((table) => listening(read(`/proc/net/${table}`), port)));
   if (inodes.size === 0) return undefined;
@@ -74,7 +74,7 @@ export function listening(table: string, port: number): string[] {
   });
 }
 
-/** This process' children and theirs; none but itself where there is no /proc. */
+/** The processes in `roots` and all their descendants; only `roots` where there is no /proc. */
 export function descendants(roots: readonly number[]): Set<number> {
   const parents = names("/proc").flatMap((name) => {
     const fields = /^\d+$/.test(name) ? read(`/proc/${name}/stat`) : "";

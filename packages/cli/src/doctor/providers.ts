@@ -1,4 +1,4 @@
-/** What can compute here: each provider is tried in a process of its own, since a bad driver takes its process down. */
+/** Tests which execution providers work here. Each runs in its own process, since a bad driver crashes its process. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { PROVIDERS, type Provider } from "@tutti/engine-onnx";
@@ -7,7 +7,7 @@ import type { Finding } from "./finding.ts";
 const TRY_MS = 30_000;
 const PROBE = new URL("provider-probe.ts", import.meta.url);
 
-/** Undefined: it works. */
+/** Undefined: the provider works. */
 export type Trouble = string | undefined;
 
 export function judgeProvider(provider: Provider, trouble: Trouble, hasNvidia: boolean): Finding {

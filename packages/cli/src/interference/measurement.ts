@@ -1,7 +1,8 @@
 /**
- * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5): how long every model takes
- * alone on every size, how much longer beside each other, and the line that predicts it. Seven tenths of the pairs are
- * fitted, the rest says how well that predicts; what is kept are all of them.
+ * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5).
+ * It measures every model's latency alone on every size, the slowdown of pairs side by side, and fits the line that
+ * predicts the slowdown. Seven tenths of the pairs are fitted, and the others give the prediction error. The stored
+ * coefficients are a fit of all pairs.
  */
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
 import { PLANNING_CAP } from "@tutti/profile";
@@ -13,33 +14,33 @@ export interface MeasuredModel extends Uses {
   readonly name: string;
   readonly sloMs: number;
   readonly batchMax: number;
-  /** By size, then by batch. */
+  /** By size, then by batch size. */
   readonly latencyMs: Readonly<Record<number, Readonly<Record<number, number>>>>;
 }
 export interface MeasuredPair {
   readonly runs: readonly [PartRun, PartRun];
-  /** How many times as long each took as alone. */
+  /** Slowdown of each run: its latency beside the other, divided by its latency alone. */
   readonly factors: readonly [number, number];
 }
 export interface InterferenceResult {
   readonly sizes: readonly number[];
   readonly models: readonly MeasuredModel[];
   readonly pairs: readonly MeasuredPair[];
-  /** c1 to c5, of all pairs. */
+  /** c1 to c5, fitted to all pairs. */
   readonly coefficients: Interference;
-  /** Of a fit of `fitted` pairs on the other `predicted`: |ŷ−y|/y. */
+  /** Error of a fit of `fitted` pairs on the other `predicted`: |ŷ−y|/y. */
   readonly prediction: {
     readonly fitted: number;
     readonly predicted: number;
     readonly p90: number;
     readonly p95: number;
   };
-  /** The same if neighbours were thought not to matter. */
+  /** The same error if interference is ignored. */
   readonly ignored: { readonly p90: number; readonly p95: number };
 }
 
 export interface MeasurementOptions {
-  /** At most. */
+  /** Maximum number of pairs. */
   readonly pairs: number;
   readonly seed: number;
   readonly onProgress?: (done: number, of: number, text: string) => void;
@@ -47,10 +48,10 @@ export interface MeasurementOptions {
 
 const FITTED_SHARE = 0.7;
 const IGNORED: Interference = [0, 0, 0, 0, 1];
-/** A fit has five coefficients, and something must be left to predict. */
+/** A fit has five coefficients, and some pairs must be left to predict. */
 export const PAIRS_LEAST = 8;
 
-/** @throws {CommandError} where the pairs are too few, or don't tell the coefficients apart */
+/** @throws {CommandError} the pairs are too few, or don't determine the coefficients */
 export async function measureInterference(bench: PartsBench, options: MeasurementOptions): Promise<InterferenceResult> {
   const prng = new Prng(options.seed);
   const chosen = shuffled(pairsOf(bench), prng).slice(0, options.pairs);
@@ -79,7 +80,7 @@ export async function measureInterference(bench: PartsBench, options: Measuremen
 
   const pairs: MeasuredPair[] = [];
   for (const runs of chosen) {
-    // Just before: a machine that others use too is not as fast now as it was a minute ago.
+    // Measure alone just before: on a shared machine the speed differs from that of a minute ago.
     const alone = [await bench.alone(runs[0], 0), await bench.alone(runs[1], 1)];
     const times = await bench.together(runs);
     const factorOf = (i: 0 | 1): number => quantile(ascending(times[i]), 0.5) / quantile(ascending(alone[i]!), 0.5);
@@ -100,7 +101,7 @@ export async function measureInterference(bench: PartsBench, options: Measuremen
   };
 }
 
-/** Both directions of each pair. */
+/** Two samples for each pair, one for each direction. */
 export function samplesOf(models: readonly Uses[], pairs: readonly MeasuredPair[]): InterferenceSample[] {
   return pairs.flatMap(({ runs, factors }) =>
     ([0, 1] as const).map((i): InterferenceSample => {
@@ -125,7 +126,7 @@ function fit(samples: readonly InterferenceSample[]): Interference {
   }
 }
 
-/** Every two models, smallest and largest batches, on every split. */
+/** All pairs of models, with smallest and largest batches, on every split. */
 function pairsOf({ models, sizes }: PartsBench): [PartRun, PartRun][] {
   const runsOf = (model: number, size: number): PartRun[] => {
     const { batchSizes, batchMax } = models[model]!;
@@ -135,7 +136,7 @@ function pairsOf({ models, sizes }: PartsBench): [PartRun, PartRun][] {
   for (const size of sizes.filter((one) => one < WHOLE && sizes.includes(WHOLE - one))) {
     for (const a of models.keys()) {
       for (const b of models.keys()) {
-        if (2 * size === WHOLE && b < a) continue; // the same pair again
+        if (2 * size === WHOLE && b < a) continue; // skip the mirrored pair
         for (const one of runsOf(a, size)) for (const other of runsOf(b, WHOLE - size)) pairs.push([one, other]);
       }
     }

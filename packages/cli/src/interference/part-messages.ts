@@ -1,9 +1,9 @@
-/** What the measuring process and the process of a part say to each other. */
+/** Messages between the measuring process and the process of a part. */
 import type { DesiredModel } from "@tutti/client";
 
 export type PartOrder =
   | { readonly kind: "load"; readonly model: DesiredModel; readonly path: string }
-  /** Without a pause, for so long and at least so many times. */
+  /** Runs batches without a pause, for `forMs` and at least `runsMin` times. */
   | {
       readonly kind: "run";
       readonly model: string;
@@ -11,13 +11,13 @@ export type PartOrder =
       readonly forMs: number;
       readonly runsMin: number;
     }
-  /** How fast memory is copied. */
+  /** Measures how fast memory is copied. */
   | { readonly kind: "copy"; readonly bytes: number; readonly times: number };
 
 export type PartAnswer =
   | { readonly kind: "started" }
   | { readonly kind: "loaded" }
-  /** ms, those between the first and the last. */
+  /** Latencies in ms, without the first and the last run. */
   | { readonly kind: "ran"; readonly runs: readonly number[] }
   | { readonly kind: "copied"; readonly bytesPerSecond: number }
   | { readonly kind: "failed"; readonly reason: string };

@@ -1,10 +1,10 @@
 /**
- * Parts of this machine's accelerator, each a process: on a CPU on cores of its own, on NVIDIA with its share under
- * CUDA MPS.
+ * Parts of this machine's accelerator, each a process.
+ * On a CPU it has cores of its own, on NVIDIA its share under CUDA MPS.
  *
- * What a model uses of cache and memory bandwidth is estimated, since counters are seldom to be had: its weights
- * against the cache, and its weights for each batch against how fast memory can be copied. The fit takes these as they
- * are; what they miss is in its error.
+ * A model's use of cache and memory bandwidth is estimated, since counters are seldom available: its weights against
+ * the cache, and its weights for each batch against the speed of copying memory. The fit takes these estimates as they
+ * are, and its error includes theirs.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,23 +20,23 @@ import type { BenchModel, PartRun, PartsBench } from "./parts-bench.ts";
 export interface ProcessBenchOptions {
   readonly models: readonly LoadableModel[];
   readonly machine: Machine;
-  /** Undefined: all that the machine can be split into. */
+  /** Undefined: all sizes that the machine can be split into. */
   readonly sizes: readonly number[] | undefined;
-  /** Of each measurement, at least. */
+  /** Minimum duration of each measurement. */
   readonly runMs: number;
-  /** Of the shared cache, and of memory in a second. Undefined: as found on this machine. */
+  /** Size of the shared cache, and bytes copied per second. Undefined: read or measured on this machine. */
   readonly cacheBytes: number | undefined;
   readonly bytesPerSecond: number | undefined;
 }
 
-/** D5 wants 30; long runs would take minutes for that, and vary less. */
+/** D5 wants 30. Long runs would take minutes for that, and vary less. */
 const RUNS_LEAST = 8;
 const SMALLEST = { batch: 1, times: 4 };
 const COPIED = { bytes: 2 ** 26, times: 5 };
 const CACHE = "/sys/devices/system/cpu/cpu0/cache/index3/size";
 const CACHE_OTHERWISE = 32 * 2 ** 20;
 
-/** @throws {CommandError} where a part can't be started or a model can't be loaded */
+/** @throws {CommandError} a part can't be started, or a model can't be loaded */
 export async function processBench(options: ProcessBenchOptions): Promise<PartsBench> {
   const { machine, runMs } = options;
   const sizes = options.sizes ?? usableSizes(machine);
@@ -53,7 +53,7 @@ export async function processBench(options: ProcessBenchOptions): Promise<PartsB
       writeFileSync(path, bytes);
       return { model, path, weights: bytes.byteLength };
     });
-    /** Started when it is needed first, and kept: starting takes longer than measuring. */
+    /** Parts start when first needed and are reused: starting one takes longer than measuring. */
     const partOf = async (size: number, place: 0 | 1): Promise<PartProcess> => {
       const key = `${size} ${place}`;
       let part = parts.get(key);
@@ -118,7 +118,7 @@ async function copySpeedOf(part: PartProcess): Promise<number> {
   return told.kind === "copied" ? told.bytesPerSecond : Infinity;
 }
 
-/** `36608K`. */
+/** Reads a size such as `36608K`. */
 function sharedCache(): number {
   try {
     const [, count, unit] = /^(\d+)([KM])/.exec(readFileSync(CACHE, "utf8")) ?? [];
@@ -128,7 +128,7 @@ function sharedCache(): number {
   }
 }
 
-/** One question at a time. */
+/** The process of one part; it answers one order at a time. */
 class PartProcess {
   readonly started: Promise<PartAnswer>;
   readonly #child: ChildProcess;
@@ -171,7 +171,7 @@ class PartProcess {
   }
 
   #lost(why: string): void {
-    this.#waiting.promise.catch(() => undefined); // nobody may be asking
+    this.#waiting.promise.catch(() => undefined); // no order may be pending
     this.#waiting.reject(new CommandError(`${this.#name}: ${why}`));
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Models that are loaded together: which of them become families, and what changes for those that are served already
+ * Decides which models of one load become families, and what changes for models that are already served
  * (docs/families.md).
  */
 import { type ListedModel, type ModelRegistry, modelFile } from "@tutti/client";
@@ -9,7 +9,7 @@ import type { Store } from "@tutti/ports/store";
 import { CommandError, usageError } from "../failure.ts";
 import type { LoadableModel } from "./model-repository.ts";
 
-/** `auto`: where it pays; `always`: wherever models can be served together; `never`. */
+/** `auto`: where it saves time; `always`: wherever models can be served together; `never`. */
 export type When = "auto" | "always" | "never";
 const WHEN: readonly When[] = ["auto", "always", "never"];
 
@@ -21,9 +21,9 @@ export interface FamilyFlags {
 
 export interface FamilyWish {
   readonly when: When;
-  /** Of the one family that all are to be. */
+  /** Name of the one family for all models; undefined: families are found by prefix. */
   readonly name: string | undefined;
-  /** Models that are served, to be taken in too. */
+  /** Served models that join the family. */
   readonly served: readonly string[];
 }
 
@@ -40,15 +40,15 @@ export function familyWish({ families = "auto", family, with: served }: FamilyFl
 
 export interface LoadPlan {
   readonly families: readonly MadeFamily[];
-  /** Served each for itself. */
+  /** Models that are served separately. */
   readonly alone: readonly LoadableModel[];
 }
 
 /**
  * Looks for families and tries them on this machine.
  *
- * @param say - hears what becomes of each, in words
- * @throws {CommandError} the family that was asked for by name can't be, or doesn't pay
+ * @param say - receives the result for each group, in words
+ * @throws {CommandError} the family that was asked for by name is impossible, or saves nothing
  */
 export async function planFamilies(
   loadable: readonly LoadableModel[],
@@ -60,7 +60,7 @@ export async function planFamilies(
   }: {
     readonly wish: FamilyWish;
     readonly say: (text: string) => void;
-    /** A model of that name is served that is no family: one must not replace the other. */
+    /** Whether a model of that name is served that is no family: a family must not replace it. */
     readonly isTaken: (name: string) => Promise<boolean>;
   },
 ): Promise<LoadPlan> {
@@ -69,7 +69,7 @@ export async function planFamilies(
     if (wish.name === undefined) return { families: [], alone: loadable };
     throw new CommandError(`a family has at least two models with files and without given latencies or samples`);
   }
-  // Here, since most loads are of one model: the runtime that tries families is not loaded for them.
+  // Most loads are of one model: import the runtime that tries families only here.
   const { FamilyRefusal, likelyFamilies, makeFamily } = await import("@tutti/families");
   const groups = wish.name === undefined ? likelyFamilies(fresh) : [[...fresh, ...served]];
   const families: MadeFamily[] = [];
@@ -99,14 +99,14 @@ export async function planFamilies(
   return { families, alone: loadable.filter(({ model }) => !taken.has(model.name)) };
 }
 
-/** What was given instead of measured, or is to be measured with, speaks of one model alone. */
+/** A given profile or given samples belong to one model alone, so such a model can't join a family. */
 const isEligible = ({ model, bytes, samples }: LoadableModel): boolean =>
   bytes !== undefined && samples === undefined && model.profile === undefined;
 
 const savedText = ({ profit, difference }: MadeFamily): string =>
   `${profit.pays ? profit.reason : `forced, though ${profit.reason}`}; its outputs are ${difference.toPrecision(2)} away at most`;
 
-/** What their names begin with, or the first one's. */
+/** Names a family after its members' common prefix, or after the first member. */
 function familyName(members: readonly FamilyMember[]): string {
   const [first = "", ...others] = members.map(({ model }) => model.name);
   let length = 0;
@@ -117,9 +117,9 @@ function familyName(members: readonly FamilyMember[]): string {
 }
 
 /**
- * Served models with their files, and those of served families, as members of a family to be.
+ * Reads served models, and the members of served families, as members of a new family.
  *
- * @throws {CommandError} for one that isn't there
+ * @throws {CommandError} one of them isn't served
  */
 export async function servedMembers(store: Store, registry: ModelRegistry, wish: FamilyWish): Promise<FamilyMember[]> {
   const members: FamilyMember[] = [];
@@ -148,11 +148,11 @@ async function missingText(registry: ModelRegistry, name: string): Promise<strin
   return `--with ${name}: it is served by a family, so take all of it: --with ${family.spec.name}`;
 }
 
-/** A request may have been taken just before its ingress heard of the family. */
+/** Grace period: an ingress may have accepted a request just before it learnt of the family. */
 const HEARD_MS = 1_000;
 
 /**
- * Ends the models and families that a served family has taken over, once what was asked of them is answered.
+ * Removes the models and families that a served family replaces, once their requests are answered.
  *
  * @returns their names
  */

@@ -1,4 +1,4 @@
-/** What families share: `tutti models --families`. */
+/** `tutti models --families`: the parts that families share. */
 import type { ListedModel } from "@tutti/client";
 import type { ModelSpec } from "@tutti/protocol";
 import { formatDuration } from "@tutti/units";
@@ -6,7 +6,7 @@ import { renderTable } from "../table.ts";
 
 const HEADINGS = ["family", "model", "version", "SLO", "state", "nodes", "shared", "file", "own part"];
 
-/** A row for each model of each family, then what each family saves. */
+/** One row for each model of each family, then each family's savings. */
 export function renderFamilies(listed: readonly ListedModel[]): string {
   const families = listed.filter(({ spec }) => spec.family !== undefined);
   const rows = families.flatMap(({ spec, status }) =>
@@ -26,7 +26,7 @@ export function renderFamilies(listed: readonly ListedModel[]): string {
   return [renderTable(HEADINGS, rows), ...sums].filter((part) => part !== "").join("\n");
 }
 
-/** For programs; bytes are of weights, before and after. */
+/** For programs; `bytes` compares the weights served separately and as a family. */
 export const familiesAsJson = (listed: readonly ListedModel[]): unknown[] =>
   listed
     .filter(({ spec }) => spec.family !== undefined)

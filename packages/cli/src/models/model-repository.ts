@@ -19,11 +19,11 @@ export interface LoadableModel {
 export interface FileOptions {
   readonly path: string;
   readonly name?: string;
-  /** By default `config.yaml` beside the model, or above its version folder, if it is there. */
+  /** Default: `config.yaml` beside the model, or above its version folder, if it exists. */
   readonly config?: string;
-  /** What flags say; it wins over the configuration. */
+  /** Values from flags; they override the configuration. */
   readonly flags: ModelConfig;
-  /** File with latencies given instead of measured; it wins over the configuration too. */
+  /** File with latencies given instead of measured; it overrides the configuration, too. */
   readonly profile?: string;
 }
 
@@ -47,9 +47,7 @@ export interface RepositoryModel {
   readonly version: string;
 }
 
-/**
- * The models of a folder, each with its newest version: folders of other shapes are named, never skipped in silence.
- */
+/** Lists the models of a folder, each with its newest version. A folder of another shape is an error that names it. */
 export async function listRepository(directory: string): Promise<RepositoryModel[]> {
   const entries = await readdir(directory, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--models ${directory}: ${error.message}`);
@@ -82,7 +80,7 @@ async function configBeside(path: string): Promise<string | undefined> {
   return undefined;
 }
 
-/** `mlp` for `models/mlp.onnx` and for `models/mlp/1/model.onnx`; what can't be in a name becomes `-`. */
+/** `mlp` for `models/mlp.onnx` and for `models/mlp/1/model.onnx`; invalid characters become `-`. */
 function nameOf(path: string): string {
   const folder = dirname(resolve(path));
   const inRepository = /^\d+$/.test(basename(folder));
@@ -101,7 +99,7 @@ async function readOr(path: string, otherwise: string): Promise<Uint8Array> {
   }
 }
 
-/** The file of `--profile`: a table, or `{ latencies: … }`, or what `tutti models --json` printed of a model. */
+/** Reads the file of `--profile`: a table, or `{ latencies: … }`, or a model's entry from `tutti models --json`. */
 async function readLatencies(path: string): Promise<unknown> {
   let value: unknown;
   try {

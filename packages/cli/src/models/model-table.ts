@@ -5,7 +5,7 @@ import { renderTable } from "../table.ts";
 
 const HEADINGS = ["model", "version", "state", "SLO", "max batch", "l(1)", "l(max)", "executors"];
 
-/** What is served where: a row for each bucket of each model, then what stands in the way of those that are not. */
+/** The table of served models, one row for each bucket, followed by the reasons of those that are not ready. */
 export function renderModels(models: readonly ListedModel[]): string {
   const rows = models.flatMap(({ spec, status }) =>
     spec.buckets.map((_, bucket) => {
@@ -28,7 +28,7 @@ export function renderModels(models: readonly ListedModel[]): string {
   return [renderTable(HEADINGS, rows), ...reasons].filter((part) => part !== "").join("\n");
 }
 
-/** For programs: latencies in microseconds, in the form that `--profile` reads again. */
+/** For programs: latencies in microseconds, in the form that `--profile` accepts. */
 export function modelsAsJson(models: readonly ListedModel[]): unknown[] {
   return models.map(({ spec, status }) => ({
     name: spec.name,

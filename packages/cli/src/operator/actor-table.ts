@@ -1,4 +1,4 @@
-/** `tutti actors`: everybody who beats, and the processes of agents that have no actor now. */
+/** `tutti actors`: all actors that send heartbeats, and agents' processes that have no actor now. */
 import type { AgentAnswered } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
 import { renderTable } from "../table.ts";
@@ -18,19 +18,19 @@ export interface ActorRow {
   readonly role: string;
   readonly host: string;
   readonly pid: number;
-  /** As its agent calls the process; "" where no agent keeps it. */
+  /** The process's name at its agent; "": no agent manages it. */
   readonly process: string;
   readonly uptimeUs: number;
-  /** Of the ranker that leads, and the newest that an executor obeys. */
+  /** The leading ranker's epoch, or the newest that an executor accepts. */
   readonly epoch: number | undefined;
   readonly duty: string;
-  /** Of rankers and executors. */
+  /** Set for rankers and executors. */
   readonly subCluster: string | undefined;
-  /** Of the accelerators that it drives. */
+  /** The accelerators that it drives. */
   readonly gpus: readonly number[];
-  /** Undefined where no agent counts. */
+  /** Undefined: no agent manages it. */
   readonly restarts: number | undefined;
-  /** Requests that it holds: waiting, or under way. */
+  /** Requests that wait or run at this actor. */
   readonly queue: number;
   readonly health: readonly string[];
 }
@@ -92,7 +92,7 @@ function absent(agents: readonly AgentAnswered[], heard: ReadonlySet<string>): A
 const HEADINGS = ["actor", "role", "process", "host", "pid", "up", "epoch", "duty", "restarts", "queue", "health"];
 
 export function renderActors(rows: readonly ActorRow[]): string {
-  // Where there is one sub-cluster only, its name says nothing.
+  // With a single sub-cluster its name carries no information.
   const several = new Set(rows.flatMap(({ subCluster }) => subCluster ?? [])).size > 1;
   return renderTable(
     HEADINGS,
@@ -132,7 +132,7 @@ export function dutyOf({ beat }: HeardActor): string {
   return `gpu ${listed} ${beat.gpus[0]?.type ?? ""}`.trimEnd();
 }
 
-/** By role: what an ingress holds, what waits at a batcher, what an executor has accepted. */
+/** Requests by role: pending at an ingress, queued at a batcher, accepted by an executor. */
 function queueOf(actor: HeardActor): number {
   const stats = latestOf(actor);
   const sum = (list: readonly { readonly figures: Figures }[] | undefined, name: string): number =>

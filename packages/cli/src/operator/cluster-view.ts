@@ -1,21 +1,18 @@
-/**
- * What actors say of themselves, as an operator's command hears it: heartbeats and figures, each actor's latest, and
- * its figures of a while before.
- */
+/** The cluster as an operator's command hears it: each actor's last heartbeat, and its reports of the last seconds. */
 import { wellFormed } from "@tutti/actors";
 import type { Bus } from "@tutti/ports/bus";
 import { DEFAULT_SUB_CLUSTER, Heartbeat, type Role, StatsReported, subjectsOf } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 
-/** Actors known at once; beyond, newcomers are not shown (T7). */
+/** Actors known at once; beyond, new ones are not shown (T7). */
 const ACTORS_MAX = 4_096;
-/** One that is silent for so long is not shown any more. */
+/** An actor that is silent for so long is no longer shown. */
 const FORGET_MS = 10_000;
-/** Of figures that rates are taken from. */
+/** Period of the reports that rates are computed from. */
 const RATE_WINDOW_MS = 3_000;
 const REPORTS_MAX = 8;
-/** Heartbeats over which a clock's offset is the least: delays only ever make it larger. */
+/** Number of heartbeats for a clock's offset, which is their minimum: delays can only increase it. */
 const OFFSETS_MAX = 16;
 
 export type Figures = Readonly<Record<string, number>>;
@@ -31,7 +28,7 @@ export interface HeardActor {
   readonly offsets: number[];
 }
 
-/** Of rankers and executors: whose leader they are, spare, or obey. */
+/** The sub-cluster of a ranker (leader or spare) or an executor. */
 export const subClusterOf = ({ beat }: HeardActor): string | undefined =>
   beat.role === "ranker" ? (beat.subCluster ?? DEFAULT_SUB_CLUSTER) : beat.gpus?.[0]?.subCluster;
 
@@ -52,7 +49,7 @@ export interface ViewClock {
 
 const REAL: ViewClock = { now: () => performance.now(), wall: () => Date.now() * 1_000 };
 
-/** An idle actor beats once a second. */
+/** An idle actor sends a heartbeat every second. */
 const IDLE_BEAT_MS = 1_100;
 
 export class ClusterView {
@@ -60,7 +57,7 @@ export class ClusterView {
   readonly #actors = new Map<ActorKey, HeardActor>();
   readonly #reader: FrameReader;
   #hearers: (() => void)[] = [];
-  /** Nobody is missing from then on. */
+  /** Time from which every living actor has sent a heartbeat. */
   #knowsAllAt = 0;
 
   constructor(clock: ViewClock = REAL) {
@@ -104,7 +101,7 @@ export class ClusterView {
     const now = this.#clock.now();
     actor.reports.push({ stats, heardAt: now });
     const [, second] = actor.reports;
-    // The first one may lie just outside the window: the rate is over at least so much.
+    // The oldest report may lie just outside the window, so that rates cover at least the window.
     if (actor.reports.length > REPORTS_MAX || (second !== undefined && second.heardAt < now - RATE_WINDOW_MS))
       actor.reports.shift();
     for (const hear of this.#hearers) hear();
@@ -139,8 +136,8 @@ export class ClusterView {
   }
 
   /**
-   * Everybody who beats has reported so often; rates take two reports. Who has nothing to do is heard of only once a
-   * second.
+   * Whether all known actors have sent so many reports; rates need two.
+   * An idle actor sends a heartbeat only once a second, so it waits for that long first.
    */
   hasReports(least: number): boolean {
     return (
@@ -166,7 +163,7 @@ export class ClusterView {
   }
 }
 
-/** What was there before and is not there now; undefined when nothing lacks. */
+/** Names the first thing that `before` has and `now` lacks; undefined: nothing is missing. */
 export function lackOf(before: Wholeness, now: Wholeness): string | undefined {
   if (before.leaders > 0 && now.leaders === 0) return "nobody leads the sub-cluster";
   for (const role of ROLE_ORDER) {
@@ -181,7 +178,7 @@ export function lackOf(before: Wholeness, now: Wholeness): string | undefined {
 
 export const latestOf = (actor: HeardActor): StatsReported | undefined => actor.reports.at(-1)?.stats;
 
-/** Per second, between the oldest and the newest report that are kept; undefined before there are two. */
+/** Rate per second between the oldest and the newest kept report; undefined: there are fewer than two. */
 export function rateOf(actor: HeardActor, read: (stats: StatsReported) => number): number | undefined {
   const [first, last] = [actor.reports[0]?.stats, actor.reports.at(-1)?.stats];
   if (first === undefined || last === undefined || last.at <= first.at) return undefined;

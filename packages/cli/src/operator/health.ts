@@ -1,19 +1,19 @@
-/** How an actor fares, by what it says and by how it says it. */
+/** Judges an actor's health by its figures, heartbeats and clock. */
 import type { AgentAnswered, ProcessState } from "@tutti/protocol";
 import { actorToken } from "@tutti/units";
 import { tokensOf } from "./targets.ts";
 import { type Figures, type HeardActor, latestOf, offsetUs } from "./cluster-view.ts";
 
-/** Five heartbeats of ten a second: peers are not worried yet, an operator may be. */
+/** Five heartbeats at ten a second: peers don't suspect the actor yet, but an operator should know. */
 const LATE_BEAT_MS = 500;
 const SILENT_MS = 2_000;
-/** Beyond it timers are late by as much, and requests with them. */
+/** Above it timers are late by as much, and requests with them. */
 const LAG_US = 100_000;
-/** A clock that differs more from the others' than a heartbeat can be late on a busy machine. */
+/** Above it a clock differs more from the others than a heartbeat can be late on a busy machine. */
 const SKEW_US = 50_000;
 const CLOCK_ERROR_US = 20_000;
 
-/** Figures that rise only when something is wrong, and what an operator should read then. */
+/** Figures that rise only when something is wrong, and the text for the operator. */
 const TROUBLES: readonly (readonly [figure: string, text: string])[] = [
   ["frameFaults", "malformed messages"],
   ["framesLost", "messages not sent"],
@@ -23,12 +23,12 @@ const TROUBLES: readonly (readonly [figure: string, text: string])[] = [
 
 export interface Surroundings {
   readonly silentMs: number;
-  /** Of all actors' clocks against ours, the median: what is left is the actor's own. */
+  /** Median offset of all actors' clocks from ours: the remainder is the actor's own offset. */
   readonly offsetMedianUs: number;
   readonly process: ProcessState | undefined;
 }
 
-/** @returns `ok` alone, or everything that is not as it should be */
+/** @returns `ok` alone, or everything that is wrong */
 export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process }: Surroundings): string[] {
   const found: string[] = [];
   const figures = latestOf(actor)?.figures ?? {};
@@ -53,7 +53,7 @@ export function healthOf(actor: HeardActor, { silentMs, offsetMedianUs, process 
   return found.length === 0 ? ["ok"] : found;
 }
 
-/** Since the oldest report that is kept, so that what once was wrong is not shown for ever. */
+/** Compares with the oldest kept report, so that an old fault is not shown for ever. */
 function rises({ reports }: HeardActor, name: string): boolean {
   const [first, last] = [reports[0]?.stats.figures, reports.at(-1)?.stats.figures];
   return valueOf(last, name) > valueOf(first, name);
@@ -65,7 +65,7 @@ export function medianOf(values: readonly number[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }
 
-/** By the actor's id. */
+/** Processes by their actors' ids. */
 export const processesByActor = (agents: readonly AgentAnswered[]): ReadonlyMap<string, ProcessState> =>
   new Map(
     agents.flatMap(({ processes }) =>

@@ -1,4 +1,4 @@
-/** `tutti logs`: what processes wrote lately, and with `--follow` what they write, by way of their agents. */
+/** `tutti logs`: recent lines of processes, and with `--follow` new ones, from their agents. */
 import type { LogLine, LogsTold } from "@tutti/protocol";
 import { parseDuration } from "@tutti/units";
 import type { ClusterOptions } from "../cluster.ts";
@@ -16,7 +16,7 @@ export interface LogsOptions extends ClusterOptions {
 }
 
 const AGENTS_MS = 1_000;
-/** Fields that every line of an actor has, and that stand before it already. */
+/** Fields that every line of an actor has, and that are already shown before the text. */
 const COMMON = new Set(["level", "time", "msg", "service", "instance", "pid", "hostname", "role", "actor"]);
 
 export function logs(name: string, options: LogsOptions): Promise<void> {
@@ -56,7 +56,7 @@ async function tell(
   const streams = targets.map((target) =>
     link.logs({ agent: target.agent, process: target.name, backMs: back, follow }, onTold(target)),
   );
-  // What is kept comes at once; of several processes it is sorted before it is shown.
+  // Kept lines arrive at once; lines of several processes are sorted before they are shown.
   if (follow) await new Promise((resolve) => setTimeout(resolve, SORTED_MS));
   else await Promise.all(streams.map(({ ended }) => ended));
   for (const { line, target } of past.sort((a, b) => a.line.at - b.line.at)) show(line, target);
@@ -73,7 +73,7 @@ const processNote = (text: string): void => void process.stderr.write(`tutti log
 const asJson = ({ at, text }: LogLine, { host, name, role, actor }: Target): string =>
   JSON.stringify({ at, host, process: name, role, actor, line: text });
 
-/** Structured lines as `12:00:01.234 warn  text  field=value`, others as they are. */
+/** Shows structured lines as `12:00:01.234 warn  text  field=value`, others as they are. */
 export function renderLine({ at, text }: LogLine, target: Pick<Target, "host" | "name"> | undefined): string {
   const clock = new Date(at / 1_000).toISOString().slice(11, 23);
   const who = target === undefined ? "" : ` ${target.host}/${target.name}`;

@@ -1,7 +1,8 @@
 /**
- * At most one operator restarts or drains at a time: two who each see that all is well could take a role's last two
- * actors together. The lock is an entry of the store, taken by compare-and-set and renewed while its holder works; one
- * that is renewed no more is taken over.
+ * A lock that lets at most one operator restart or drain at a time.
+ * Two operators who both see a whole cluster could otherwise take down a role's last two actors together. The lock is
+ * an entry of the store, taken by compare-and-set and renewed while its holder works; an entry that is no longer
+ * renewed is taken over.
  */
 import { randomUUID } from "node:crypto";
 import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";
@@ -11,7 +12,7 @@ import { CommandError } from "../failure.ts";
 
 export interface LockTimes {
   readonly renewMs: number;
-  /** Unchanged for so long, its holder is gone. */
+  /** An entry unchanged for so long has lost its holder. */
   readonly staleMs: number;
   wait(ms: number): Promise<void>;
 }
@@ -27,10 +28,10 @@ interface Held {
   readonly what: string;
 }
 
-/** As it is stored: `id` tells our own entry where the store took it and its answer was lost. */
+/** The stored form: `id` identifies our own entry where the store's answer was lost. */
 type Entered = Held & { readonly id: string };
 
-/** A store that doesn't answer once may do so a moment later. */
+/** Attempts at a store that does not answer. */
 const ATTEMPTS_MAX = 4;
 
 export class OperationLock {
@@ -61,7 +62,7 @@ export class OperationLock {
     for (let attempt = 1; ; attempt++) {
       try {
         const revision = await enter(store, entered, onWait, times);
-        if (revision === undefined) continue; // someone else was faster
+        if (revision === undefined) continue; // another operator was faster
         const lock = new OperationLock(store, entered, revision, times);
         void lock.#renew();
         return lock;
@@ -72,7 +73,7 @@ export class OperationLock {
     }
   }
 
-  /** @throws {CommandError} it was taken from us, because we were away for too long */
+  /** @throws {CommandError} another operator took the lock, because it was not renewed for too long */
   assertHeld(): void {
     if (this.#lost) throw new CommandError("another operator has taken over meanwhile: nothing more is restarted");
   }
@@ -82,7 +83,7 @@ export class OperationLock {
     if (!this.#lost) await update(this.#store, toJson({}), this.#revision).catch(() => undefined);
   }
 
-  /** Of a renewal that the store took without saying so. */
+  /** Reads the revision of a renewal that the store accepted, but whose answer was lost. */
   async #ownRevision(): Promise<number | undefined> {
     const { revision, other } = await read(this.#store);
     return other?.id === this.#id ? revision : undefined;
@@ -99,8 +100,7 @@ export class OperationLock {
         if (revision === undefined) return;
         this.#revision = revision;
       } catch {
-        // A store that does not answer now may answer the next time, and nobody else can take the lock meanwhile
-        // either.
+        // Retry later: while the store does not answer, no other operator can take the lock either.
       }
     }
   }
@@ -127,7 +127,7 @@ async function waitUntilStale(store: Store, revision: number, other: Held, times
     await times.wait(times.staleMs / steps);
     const now = await read(store);
     if (now.revision === revision) continue;
-    if (now.other === undefined) return; // it was given back
+    if (now.other === undefined) return; // it was released
     throw new CommandError(
       `${other.who} is at work (${other.what}): one at a time, so that no role loses its last two actors at once`,
     );
@@ -148,11 +148,11 @@ function heldIn(value: Uint8Array): Entered | undefined {
     const { who, what, id } = fromJson(value) as Partial<Entered>;
     return typeof who === "string" ? { who, what: String(what), id: String(id) } : undefined;
   } catch {
-    return undefined; // nobody can have meant that
+    return undefined; // no holder writes such a value
   }
 }
 
-/** @returns the new revision, or undefined when someone else was faster */
+/** @returns the new revision; undefined: another operator was faster */
 function update(store: Store, value: Uint8Array, revision: number): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     store.update(BUCKET.leases, leaseKeys.operation, value, revision, (result) => {

@@ -1,4 +1,4 @@
-/** An operator's command on the bus: asks agents, gives orders, and reads logs. */
+/** An operator's connection to agents: it asks for their processes, gives orders, and reads logs. */
 import { randomInt } from "node:crypto";
 import type { Bus } from "@tutti/ports/bus";
 import {
@@ -17,7 +17,7 @@ import { ACTOR_KEY_MAX, type ActorKey, actorKey, micros } from "@tutti/units";
 import { FrameReader, FrameWriter } from "@tutti/wire";
 import { CommandError, EXIT } from "../failure.ts";
 
-/** An order that nobody speaks of for so long is lost: its agent died, and its processes with it. */
+/** An order without progress for so long is lost: its agent died, and its processes with it. */
 const SILENCE_MS = 6_000;
 const REPEAT_MS = 1_000;
 const RENEW_MS = 4_000;
@@ -72,7 +72,7 @@ export class OperatorLink {
     this.#subscription.stop();
   }
 
-  /** Who answers within `waitMs`, or until `isEnough`. */
+  /** Collects agents' answers for `waitMs`, or until `isEnough`. */
   async agents(
     waitMs: number,
     isEnough: (agents: readonly AgentAnswered[]) => boolean = () => false,
@@ -91,7 +91,7 @@ export class OperatorLink {
   }
 
   /**
-   * Has an agent restart, drain or bring back one of its processes, and resolves when that is done.
+   * Orders an agent to restart, drain, undrain or split one of its processes, and resolves when that is done.
    *
    * @throws {CommandError} it could not be done, the agent is busy with another order, or it has fallen silent
    */
@@ -100,7 +100,7 @@ export class OperatorLink {
     readonly host: string;
     readonly order: ProcessOrder;
     readonly process: string;
-    /** split. */
+    /** For `split`. */
     readonly size?: number | undefined;
     readonly withinMs: number;
     readonly onText: (text: string) => void;
@@ -136,7 +136,7 @@ export class OperatorLink {
     }
   }
 
-  /** Tells the kept lines of the last `backMs`, and with `follow` those to come until it is stopped. */
+  /** Reports the kept lines of the last `backMs`, and with `follow` new ones until it is stopped. */
   logs(
     of: { readonly agent: ActorKey; readonly process: string; readonly backMs: number; readonly follow: boolean },
     onTold: (told: LogsTold) => void,

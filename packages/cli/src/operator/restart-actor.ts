@@ -1,6 +1,6 @@
 /**
- * One actor is restarted as `tutti restart <actor>` does it: under the operators' lock, and done only when all is there
- * again that was there before.
+ * Restarts one actor as `tutti restart <actor>` does, under the operators' lock.
+ * It is done only when the cluster is as whole as it was before.
  */
 import type { AgentAnswered } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
@@ -13,11 +13,11 @@ import { processesOf, tokensOf } from "./targets.ts";
 
 export interface RestartPorts {
   readonly link: OperatorLink;
-  /** Where the lock is taken. */
+  /** Store that holds the lock. */
   readonly store: Store;
-  /** Of a view that listens. */
+  /** A view that is already listening. */
   readonly view: ClusterView;
-  /** For the lock: who, so that another operator knows whom to ask. */
+  /** Operator's name in the lock, for other operators who find it taken. */
   readonly who: string;
   readonly onText: (text: string) => void;
 }
@@ -26,8 +26,8 @@ const AGENTS_MS = 2_000;
 const WITHIN_MS = 60_000;
 
 /**
- * @param actor - its id, whole. @throws {CommandError} nobody keeps it, another operator is at work, or it didn't come
- *   back
+ * @param actor - its whole id
+ * @throws {CommandError} no agent manages the actor, another operator is at work, or the actor didn't come back
  */
 export async function restartActor(actor: string, ports: RestartPorts): Promise<void> {
   const { link, store, view, who, onText } = ports;

@@ -1,7 +1,8 @@
 /**
- * One process after the other. The next one's turn comes only when what was there before is there again: as many actors
- * of each role, a leader, every accelerator, every ModelThread (docs/architecture.md, T9). It stops at the first that
- * fails, because what broke one will break the next.
+ * Rolling restart or drain: one process after the other.
+ * The next process waits until the cluster is as whole as before: as many actors of each role, a leader, every
+ * accelerator, every ModelThread (docs/architecture.md, T9). It stops at the first failure, because its cause would
+ * break the next process, too.
  */
 import type { ProcessOrder } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
@@ -10,9 +11,9 @@ import type { Target } from "./targets.ts";
 export interface RollingPorts {
   /** @throws {CommandError} */
   order(target: Target, order: ProcessOrder, onText: (text: string) => void): Promise<void>;
-  /** What lacks for the cluster to be as whole as it was; undefined: nothing. */
+  /** Names the first thing that the cluster had before and lacks now; undefined: nothing. */
   lack(): string | undefined;
-  /** @throws {CommandError} somebody else is at work */
+  /** @throws {CommandError} another operator has taken the lock */
   assertAlone(): void;
   now(): number;
   wait(ms: number): Promise<void>;
@@ -20,16 +21,16 @@ export interface RollingPorts {
 
 export interface RollingOptions {
   readonly order: ProcessOrder;
-  /** For what lacks to be there again. */
+  /** Time limit for the cluster to be whole again. */
   readonly settleMs: number;
-  /** Asked before each: an operator who has had enough. */
+  /** Checked before each process: whether the operator has stopped the work. */
   readonly isStopped: () => boolean;
   readonly onStep: (step: Step) => void;
 }
 
 export interface Step {
   readonly target: Target;
-  /** From 1 on, of `count`. */
+  /** From 1 to `count`. */
   readonly number: number;
   readonly count: number;
   readonly kind: "begins" | "goes-on" | "done";

@@ -1,4 +1,4 @@
-/** `tutti status`: what becomes of each model's requests, how busy each accelerator is, and who leads. */
+/** `tutti status`: each model's request rates, each accelerator's utilization, and the leading rankers. */
 import type { ListedModel } from "@tutti/client";
 import { DEFAULT_SUB_CLUSTER, type Route, type StatsReported } from "@tutti/protocol";
 import { actorToken, modelNumberOf } from "@tutti/units";
@@ -21,7 +21,7 @@ export interface ModelStatusRow {
   readonly refused: Readonly<Record<string, number>>;
   readonly queue: number;
   readonly batchMean: number | undefined;
-  /** From arrival to answer, of the last five to ten seconds, at the ingress where it is worst. */
+  /** Latency from arrival to answer over the last five to ten seconds, at the ingress where it is highest. */
   readonly p99Us: number;
 }
 
@@ -35,12 +35,12 @@ export interface RankerRow {
 
 export interface ClusterStatus {
   readonly models: readonly ModelStatusRow[];
-  /** Of families, which have one row among the models. */
+  /** Variants of families; a family has one row among the models. */
   readonly variants: readonly VariantRow[];
   readonly pipelines: readonly PipelineRow[];
   readonly accelerators: readonly TopGpu[];
   readonly rankers: readonly RankerRow[];
-  /** How requests are shared between versions, in sentences, with what went wrong. */
+  /** Shares of requests by version, in sentences, with failed rollouts. */
   readonly rollouts: readonly string[];
 }
 
@@ -96,7 +96,7 @@ function modelRow({ spec, status }: ListedModel, ingresses: HeardActor[], batche
   };
 }
 
-/** A model has a thread for each of its buckets. */
+/** A model has a ModelThread for each of its buckets. */
 const threadsOf = (stats: StatsReported, modelNumber: number): NonNullable<StatsReported["perThread"]> =>
   (stats.perThread ?? []).filter(({ thread }) => modelNumberOf(thread) === modelNumber);
 
@@ -119,7 +119,7 @@ function causes(
   return Object.fromEntries(rates.filter(([, perSecond]) => perSecond > 0));
 }
 
-/** Undefined where nothing is known yet. */
+/** The sum of the known values; undefined: none is known yet. */
 function sumOf(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((value) => value !== undefined);
   return known.length === 0 ? undefined : known.reduce((sum, value) => sum + value, 0);
@@ -157,7 +157,7 @@ export function renderClusterStatus(status: ClusterStatus): string {
   return parts.join("\n");
 }
 
-/** Where there are several sub-clusters, a line for each. */
+/** One line for each sub-cluster if there are several. */
 function rankerLines(rankers: readonly RankerRow[]): string[] {
   const names = [...new Set(rankers.map(({ subCluster }) => subCluster))].sort();
   if (names.length < 2) return [`Rankers: ${rankerLine(rankers)}`];

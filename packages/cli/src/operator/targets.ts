@@ -1,6 +1,6 @@
 /**
- * Which processes an operator means by `ranker`, `ranker-1`, `host-b/executor`, an actor's id or the beginning of one,
- * or `all`.
+ * Resolves an operator's name for processes.
+ * A name is a role (`ranker`), a process (`ranker-1`, `host-b/executor`), an actor's id or its prefix, or `all`.
  */
 import { type AgentAnswered, PROCESS_ROLES, type ProcessRole, type ProcessState } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
@@ -15,8 +15,9 @@ export interface Target extends ProcessState {
 }
 
 /**
- * Who is restarted first, where everybody is: those without whom serving goes on, and last those who take requests,
- * when all behind them are fresh. A spare goes before its leader, so that the lead moves once.
+ * The order of restarts: first the roles that serving can do without, last the ingresses.
+ * Requests thus enter when everything behind the ingresses is new. A spare ranker goes before its leader, so that the
+ * lead moves once.
  */
 const ORDER: readonly ProcessRole[] = [
   "profiler",
@@ -34,7 +35,7 @@ export const processesOf = (agents: readonly AgentAnswered[]): Target[] =>
 
 /**
  * @param leads - says of an actor's id whether it leads
- * @throws {CommandError} nobody or more than one is meant by a name
+ * @throws {CommandError} a name matches no process, or several
  */
 export function findTargets(
   name: string,
@@ -59,17 +60,17 @@ export function findTargets(
   );
 }
 
-/** So much of an id says who is meant. */
+/** Least number of characters of an actor's id that identify it. */
 const PREFIX_MIN = 3;
 
-/** Of all the actors that it hosts. */
+/** The ids of all actors that the process hosts. */
 export const tokensOf = ({ actor, actors }: ProcessState): readonly string[] => actors ?? [actor];
 
 function means(name: string, target: Target): boolean {
   const { role, name: own, host } = target;
   if (name === "all" || name === role) return true;
   if (role === "node" && NODE_ROLES.some((hosted) => hosted === name)) return true;
-  // A name that is a role's means all of them, also where one process is called so.
+  // A role's name means all its processes, even if one process has the same name.
   if (isProcessRole(name)) return false;
   return (
     name === own ||

@@ -1,7 +1,7 @@
 /**
- * How the process of a part of an accelerator is started (gpulet, §4; docs/algorithms.md, D5): on a CPU with a set of
- * cores and as many threads, on NVIDIA under CUDA MPS with a share of the multiprocessors, which is fixed for the
- * process: another size is another process.
+ * Launch settings for the process of a part of an accelerator (gpulet, §4; docs/algorithms.md, D5).
+ * On a CPU it gets a set of cores and as many threads. On NVIDIA it runs under CUDA MPS with a share of the
+ * multiprocessors, which is fixed for the process: another size needs another process.
  */
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -11,33 +11,33 @@ import { usageError } from "../failure.ts";
 
 /** A part of an accelerator. */
 export interface Part {
-  /** In percent; 100: all of it. */
+  /** In percent; 100: the whole accelerator. */
   readonly size: number;
-  /** The first part, or the one beside it. */
+  /** 0: the first part; 1: the one beside it. */
   readonly place: 0 | 1;
 }
 
 export interface Machine {
   readonly provider: "cpu" | "webgpu" | "cuda" | "emulated";
-  /** Of a CPU: the accelerator's cores. */
+  /** For a CPU: the accelerator's cores. */
   readonly cores: readonly number[];
   /** Whether processes can be bound to cores. */
   readonly hasTaskset: boolean;
 }
 
 export interface PartLaunch {
-  /** Before the command and its arguments. */
+  /** Goes before the command and its arguments. */
   readonly prefix: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Of a run. */
+  /** Threads of a run. */
   readonly threads: number;
   readonly cores: readonly number[];
 }
 
-/** CUDA's own name: of the multiprocessors, in percent, for the whole life of a process. */
+/** CUDA's variable for the share of the multiprocessors, in percent, for the whole life of a process. */
 const MPS_SHARE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-/** Part of util-linux, so of nearly every Linux. */
+/** Whether `taskset` works. It is part of util-linux, so of nearly every Linux. */
 export const hasTaskset = (): boolean => spawnSync("taskset", ["-V"]).status === 0;
 
 export const thisMachine = (provider: Machine["provider"]): Machine => ({
@@ -47,8 +47,8 @@ export const thisMachine = (provider: Machine["provider"]): Machine => ({
 });
 
 /**
- * Sizes that an accelerator can be split into, ascending, the last 100. Of a CPU those that are so many cores (two
- * cores: 50 and 100; four: 25, 50, 75, 100).
+ * Sizes that an accelerator can be split into, ascending; the last is 100.
+ * On a CPU each size is a whole number of cores (two cores: 50 and 100; four: 25, 50, 75, 100).
  */
 export function usableSizes({ provider, cores }: Pick<Machine, "provider" | "cores">): readonly number[] {
   if (provider === "webgpu") return [WHOLE];
@@ -61,7 +61,7 @@ export function usableSizes({ provider, cores }: Pick<Machine, "provider" | "cor
 }
 const SIZES_AT_MOST = 16;
 
-/** @throws {CommandError} where the machine can't be split so */
+/** @throws {CommandError} the machine can't be split so */
 export function launchOf(part: Part, machine: Machine): PartLaunch {
   const { size, place } = part;
   assert(size > 0 && size <= WHOLE, `a part of ${size} %`);
@@ -82,8 +82,8 @@ export function launchOf(part: Part, machine: Machine): PartLaunch {
   }
   function coresOf({ size: percent }: Part, all: readonly number[]): readonly number[] {
     if (isWhole) return all;
-    // The smaller part is rounded, and the other one has the rest: so they share no core. Of two halves of an odd
-    // number the second one is smaller.
+    // The smaller part is rounded, and the other one has the rest, so that they share no core. With an odd number of
+    // cores, the second of two halves is smaller.
     const half = 2 * percent === WHOLE;
     const smaller = half
       ? Math.floor(all.length / 2)

@@ -1,2 +1,2 @@
-/** What an ingress needs to serve pipelines; other roles don't load it. */
+/** Reads pipelines for an ingress; other roles don't load this module. */
 export { functionsOf, readPipelines } from "./pipeline-files.ts";

@@ -1,6 +1,6 @@
 /**
- * `tutti plan fractions`: which models share an accelerator in space, as JSON with public field names. Rates in
- * requests per second, times in ms.
+ * `tutti plan fractions`: models that share accelerators in space, as JSON with public field names.
+ * Rates are in requests per second, times in ms.
  */
 import {
   type FractionModel,
@@ -30,19 +30,18 @@ export interface FractionsResult {
   readonly kind: "fractions";
   /** Every model is served in full. */
   readonly feasible: boolean;
-  /** Accelerators that the plan uses; 0 where there is none. */
+  /** Accelerators that the plan uses; 0: there is no plan. */
   readonly used: number;
   readonly executorsMax: number;
-  /** Null where some model can't be served at all. */
+  /** Whole accelerators that packing needs; null: some model can't be served at all. */
   readonly wholeExecutors: number | null;
   readonly greedyExecutors: number | null;
-  /** Coefficients that the plan was made with; null: neighbours don't matter. */
+  /** Coefficients that the plan was made with; null: without interference. */
   readonly interference: Interference | null;
-  /** Where splitting as needed failed, and fixed splits didn't: the first part's size by executor. */
+  /** The first part's size by executor, where elastic splitting failed and fixed splits succeeded; null: elastic. */
   readonly splits: readonly number[] | null;
   /**
-   * How the attempt that succeeded went about it: in which order models came, and whether parts that one model fills
-   * kept room for neighbours.
+   * Settings of the attempt that succeeded. `neighbours` says whether parts that one model fills left room for others.
    */
   readonly order: "ascending" | "descending";
   readonly neighbours: "as-they-are" | "expected";
@@ -51,7 +50,7 @@ export interface FractionsResult {
 }
 export interface PartResult {
   readonly size: number;
-  /** Null: empty. */
+  /** Null: the part is empty. */
   readonly dutyCycleMs: number | null;
   readonly saturated: boolean;
   readonly occupancy: number;
@@ -59,9 +58,9 @@ export interface PartResult {
     readonly model: string;
     readonly rate: number;
     readonly batchSize: number;
-    /** Beside its neighbour. */
+    /** Latency of a batch beside the neighbour. */
     readonly batchMs: number;
-    /** How many times as long it takes as without its neighbour. */
+    /** Slowdown by the neighbour: the batch's latency divided by its latency without it. */
     readonly factor: number;
     readonly worstMs: number;
     readonly sloMs: number;
@@ -70,16 +69,16 @@ export interface PartResult {
 export interface ModelResult {
   readonly model: string;
   readonly rate: number;
-  /** p_eff: beyond, more of an accelerator gives the less the more it is. */
+  /** p_eff, the knee: beyond it, additional size brings diminishing returns. */
   readonly kneeSize: number;
-  /** p_req: the least size that carries its rate; null where none does. */
+  /** p_req: the least size that carries its rate; null: none does. */
   readonly requiredSize: number | null;
   readonly bySize: readonly { readonly size: number; readonly rate: number; readonly batchSize: number }[];
 }
 
 export interface FractionsRun {
   readonly result: FractionsResult;
-  /** Of the attempt that succeeded; of the last one where none did. */
+  /** Steps of the attempt that succeeded; of the last one if none did. */
   readonly steps: readonly PartitionStep[];
 }
 
@@ -93,7 +92,7 @@ export function runFractions(input: FractionsInput): FractionsRun {
     const search = searchOver(executors);
     found = search(models, { ...options, executors });
   }
-  // Once more for its steps: equal inputs, equal plans.
+  // Repeat the attempt to record its steps: equal inputs give equal plans.
   const attempt = found?.attempt ?? {};
   partition(models, {
     ...options,
@@ -123,8 +122,8 @@ export function runFractions(input: FractionsInput): FractionsRun {
 }
 
 /**
- * Every mixture of fixed splits is tried up to so many accelerators, and in every way up to so many: of more there are
- * thousands.
+ * Bounds on the exhaustive searches, since many accelerators have thousands of mixtures of splits.
+ * Up to PORTFOLIO_EXECUTORS every mixture of fixed splits is tried, and up to THOROUGH_EXECUTORS each in every way.
  */
 const PORTFOLIO_EXECUTORS = 16;
 const THOROUGH_EXECUTORS = 8;
@@ -138,7 +137,7 @@ const searchOver = (executors: number) =>
 const FIXED = [WHOLE, 80, 60, 50];
 const QUARTERS = 4;
 
-/** Of mixtures those of two fixed splits, in quarters: one accelerator more or less is a small part of many. */
+/** Tries mixtures of two fixed splits only, in quarters. One accelerator more or less is a small part of many. */
 function partitionMany(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
   const elastic = partition(models, options);
   if (elastic !== undefined) return elastic;
@@ -163,8 +162,8 @@ function* mixtures(executors: number): Generator<number[]> {
 }
 
 /**
- * No plan takes fewer: every model on the size that gives the most for its part, without a pause. Infinity where one
- * can't be served.
+ * A lower bound on accelerators: every model runs without a pause on the size with the most throughput per share.
+ * Infinity: some model can't be served.
  */
 function leastExecutors(models: readonly FractionModel[], sizes: readonly number[]): number {
   const work = models.reduce((sum, model) => {
@@ -204,7 +203,7 @@ function modelResult(model: FractionModel, names: readonly string[], sizes: read
   };
 }
 
-/** Packing (C) on whole accelerators, for comparison. */
+/** The number of whole accelerators that packing (C) needs, for comparison. */
 function wholeExecutors(models: readonly FractionModel[]): number | null {
   const streams = models.map(({ id, slo, rate, batchMax, latency }): Stream => {
     const batchSizes = Array.from({ length: batchMax }, (_, i) => i + 1);

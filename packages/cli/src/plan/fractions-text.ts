@@ -1,7 +1,4 @@
-/**
- * What `tutti plan fractions` says to people: accelerators and their parts at a glance, and why each model has the part
- * that it has.
- */
+/** Text of `tutti plan fractions`: the accelerators with their parts, and the reason for each model's part. */
 import { type FractionModel, type PartitionStep, WHOLE } from "@tutti/planning";
 import { renderTable } from "../table.ts";
 import type { FractionsInput } from "./fractions-input.ts";
@@ -25,7 +22,7 @@ export function renderFractions(result: FractionsResult): string {
   return lines.join("\n");
 }
 
-/** Smaller factors would be written as 1. */
+/** Smaller factors would print as 1. */
 const NOTICED = 1.005;
 
 function partCells({ size, dutyCycleMs, occupancy, models }: PartResult): string[] {
@@ -37,7 +34,7 @@ function partCells({ size, dutyCycleMs, occupancy, models }: PartResult): string
   return [`${size} %`, cycle, share(occupancy), bar(occupancy), dutyCycleMs === null ? "empty" : items.join(", ")];
 }
 
-/** A sentence or more for each model, in the order in which they were placed. */
+/** One or more sentences for each model, in the order in which they were placed. */
 export function explainFractions(input: FractionsInput, { result, steps }: FractionsRun): string[] {
   const order = [...new Set(steps.map(({ model }) => model))];
   const told = order.map((model) => {
@@ -62,7 +59,7 @@ export function explainFractions(input: FractionsInput, { result, steps }: Fract
   return [`Models come in ${result.order} order of rate times SLO (D3).`, ...room, ...portfolio, ...told];
 }
 
-/** Rounds in a row that do the same on other accelerators are told once. */
+/** Groups successive rounds that do the same on other accelerators. */
 function alike(steps: readonly PartitionStep[]): PartitionStep[][] {
   const groups: PartitionStep[][] = [];
   for (const step of steps) {
@@ -89,7 +86,7 @@ function repeatedText([, ...more]: readonly PartitionStep[]): string {
   return ` The same on accelerator${places.length === 1 ? "" : "s"} ${listed(places)}: ${figure(1000 * rate)} r/s more.`;
 }
 
-/** Who came later made its batches smaller. */
+/** Explains a smaller final batch size: models placed later share the part. */
 function sinceThen(step: PartitionStep, { names }: FractionsInput, { executors }: FractionsResult): string {
   if (step.kind === "failed") return "";
   const was = step.plan.items.find(({ model }) => model === step.model)!.batchSize;

@@ -1,7 +1,4 @@
-/**
- * `tutti plan fractions --live`: what a cluster's planner and registry say of models, in place of what an input says.
- * Pure.
- */
+/** `tutti plan fractions --live`: replaces an input's rates and SLOs by those of a running cluster. Pure. */
 import { WHOLE } from "@tutti/planning";
 import type { FractionsInput } from "./fractions-input.ts";
 import type { FractionsResult } from "./fractions-plan.ts";
@@ -16,13 +13,13 @@ export interface ServedModel {
 
 /** Public field names: docs/planning.md. */
 export interface LiveRates {
-  /** Seconds since the planner told its rates. */
+  /** Age of the planner's rates, in seconds. */
   readonly seenS: number;
-  /** Served, and not in the input: nothing is known of their latencies on parts, so nothing is planned for them. */
+  /** Served models that are not in the input: their latencies on parts are unknown, so they are not planned. */
   readonly unplanned: readonly { readonly model: string; readonly rate: number }[];
 }
 
-/** Models of the input that nobody serves are asked for by nobody. */
+/** Sets the rates and SLOs of the input's models; a model that the cluster doesn't serve has rate 0. */
 export function withLiveRates(
   input: FractionsInput,
   served: readonly ServedModel[],
@@ -41,7 +38,7 @@ export function withLiveRates(
   };
 }
 
-/** What is said below the plan. */
+/** The text below the plan. */
 export function liveText({ seenS, unplanned }: LiveRates, { feasible, executors }: FractionsResult): string {
   const orders = executors.flatMap(({ executor, parts }) =>
     parts.length > 1 ? [`tutti split executor-${executor} ${parts[0]!.size}`] : [],

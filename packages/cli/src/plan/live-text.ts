@@ -1,10 +1,10 @@
-/** What `tutti plan --live` says to people. */
+/** Text of `tutti plan --live`. */
 import { bytesText } from "@tutti/planning/live";
 import { renderTable } from "../table.ts";
 import type { LivePlan } from "./live-plan.ts";
 import { cutRows, figure, listed, plural, share } from "./plan-text.ts";
 
-/** Of the newest reasons. */
+/** Number of reasons to show, newest first. */
 const REASONS_SHOWN = 20;
 
 export function renderLivePlan(plan: LivePlan): string {

@@ -25,7 +25,7 @@ export function planLive(options: LiveOptions): Promise<void> {
   });
 }
 
-/** What the planner said last; undefined: nothing that can be read. */
+/** The planner's last report; undefined: there is none, or it can't be read. */
 export async function readReport(store: Store): Promise<PlanReport | undefined> {
   const report = await read(store, REPORT_KEY);
   return isPlanReport(report) ? report : undefined;

@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan pack` as the planner's streams. Times in ms, rates in requests per ms, as docs/algorithms.md, C
- * has them.
+ * Input of `tutti plan pack`, converted to the planner's streams.
+ * Times are in ms, rates in requests per ms, as in docs/algorithms.md, C.
  */
 import type { BatchLatency, Stream } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
@@ -9,7 +9,7 @@ import type { Problem } from "../simulate/located-yaml.ts";
 import { type LatencyEntry, profileOf } from "../simulate/scenario-models.ts";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
-/** What the schema finds sound. */
+/** The document after the schema check. */
 interface PackDocument {
   readonly memoryMb?: number;
   readonly between?: "interpolate" | "pad-up";
@@ -27,9 +27,9 @@ export interface PackInput {
   /** By id. */
   readonly names: readonly string[];
   readonly streams: readonly Stream[];
-  /** At the rates of the epoch before; undefined: there was none. */
+  /** The streams at the rates of the epoch before; undefined: there was none. */
   readonly before: readonly Stream[] | undefined;
-  /** Infinity: enough. */
+  /** Infinity: unbounded. */
   readonly memoryMb: number;
 }
 
@@ -58,13 +58,13 @@ export async function readPackInput(path: string, settings?: readonly string[]):
   };
 }
 
-/** A stream that says nothing had the rate that it has. */
+/** The rate in the epoch before; without `rateBefore` it equals the rate now. */
 const rateBefore = ({ streams }: PackDocument, { id, rate }: Stream): number => {
   const before = streams[id]!.rateBefore;
   return before === undefined ? rate : before / 1000;
 };
 
-/** Where only some sizes are compiled, only those are planned. */
+/** Latencies for planning: with `pad-up` only the compiled batch sizes are planned. */
 export function latencyOf(
   table: LatencyTable,
   { latencyMs, between, batchMax = Infinity }: LatencyEntry,

@@ -1,6 +1,6 @@
 /**
- * `tutti plan pack`: which streams share a node, as JSON with public field names. Rates in requests per second, times
- * in ms.
+ * `tutti plan pack`: streams that share nodes, as JSON with public field names.
+ * Rates are in requests per second, times in ms.
  */
 import {
   type EpochPlan,
@@ -18,16 +18,15 @@ export interface PackResult {
   readonly kind: "pack";
   /** Every stream is served in full. */
   readonly feasible: boolean;
-  /** In accelerators: the work of all streams in their largest batches. No plan needs fewer. */
+  /** Total work in accelerators, with every stream in its largest batches. No plan needs fewer. */
   readonly work: number;
   readonly nodes: readonly NodeResult[];
   readonly unplaced: readonly { readonly stream: string; readonly rate: number; readonly reason: string }[];
   /**
-   * What the same number of nodes would give each stream by throughput alone, at least one each (docs/algorithms.md,
-   * C8).
+   * Nodes per stream if the same number were divided by throughput alone, at least one each (docs/algorithms.md, C8).
    */
   readonly batchOblivious: readonly { readonly stream: string; readonly nodes: number }[];
-  /** Where an epoch before was given. */
+  /** Set if an epoch before was given. */
   readonly epoch?: {
     readonly nodesBefore: number;
     readonly loads: readonly MoveResult[];
@@ -36,10 +35,10 @@ export interface PackResult {
 }
 export interface NodeResult {
   readonly node: number;
-  /** One stream, batch after batch. */
+  /** The node runs one stream, batch after batch. */
   readonly dedicated: boolean;
   readonly dutyCycleMs: number;
-  /** Of the duty cycle that batches fill: 0 … 1. */
+  /** Share of the duty cycle that batches fill: 0 … 1. */
   readonly occupancy: number;
   readonly memoryMb: number;
   readonly streams: readonly ItemResult[];
@@ -49,7 +48,7 @@ export interface ItemResult {
   readonly rate: number;
   readonly batchSize: number;
   readonly batchMs: number;
-  /** From arrival to answer at the worst: the duty cycle, and its batch. */
+  /** Worst latency from arrival to answer: the duty cycle plus the batch. */
   readonly worstMs: number;
   readonly sloMs: number;
 }
@@ -61,7 +60,7 @@ export interface MoveResult {
 export interface PackRun {
   readonly result: PackResult;
   readonly plan: PackingPlan;
-  /** Of the last epoch. */
+  /** Steps of the last epoch. */
   readonly steps: readonly PackingStep[];
 }
 

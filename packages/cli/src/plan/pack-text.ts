@@ -1,4 +1,4 @@
-/** What `tutti plan pack` says to people: the nodes at a glance, and why each stream is where it is. */
+/** Text of `tutti plan pack`: the nodes with their streams, and the reason for each stream's place. */
 import { type Obstacle, type PackingStep, saturated } from "@tutti/planning";
 import { renderTable } from "../table.ts";
 import type { PackInput } from "./pack-input.ts";
@@ -28,7 +28,7 @@ const REFUSED = {
   "too-large": "its weights are larger than a node's memory",
 };
 
-/** Nodes in a row that do the same are one line. */
+/** Groups successive nodes that do the same into one line. */
 function grouped(nodes: readonly NodeResult[]): (readonly NodeResult[])[] {
   const groups: NodeResult[][] = [];
   for (const node of nodes) {
@@ -68,7 +68,7 @@ function epochLines({ nodesBefore, loads, unloads }: NonNullable<PackResult["epo
   return [`${plural(nodesBefore, "node")} before. To load: ${moves(loads)}. To unload: ${moves(unloads)}.`];
 }
 
-/** A sentence or more for each stream, in the order of the file. */
+/** One or more sentences for each stream, in the order of the file. */
 export function explainPack(input: PackInput, { steps, result, plan }: PackRun): string[] {
   return input.streams.map((stream) => {
     const { id, slo, rate } = stream;
@@ -149,7 +149,7 @@ const WHY: Readonly<Record<Obstacle, string>> = {
   memory: "the weights don't fit together",
 };
 
-/** By reason, which nodes had no room; those that are closed anyway go without saying. */
+/** Names the nodes without room by reason, without the dedicated ones. */
 function refusalText(refusals: Extract<PackingStep, { kind: "opened" }>["refusals"]): string {
   const open = refusals.filter(({ why }) => why !== "dedicated");
   if (open.length === 0) return "No node was open,";

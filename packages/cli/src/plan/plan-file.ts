@@ -1,5 +1,5 @@
 /**
- * Input files of `tutti plan`: YAML, checked against the schema of their kind and then against themselves.
+ * Input files of `tutti plan`: YAML, checked against the schema of their kind, then for consistency.
  * docs/planning.md is the reference.
  */
 import { FamilyFile } from "../simulate/family-file.ts";
@@ -20,7 +20,7 @@ const EXAMPLES: Readonly<Record<PlanKind, string>> = {
   query: "test/bench/plans/c9-split.yaml",
 };
 
-/** What every kind of plan may be asked for. */
+/** Flags of every kind of plan. */
 export interface PlanFlags {
   readonly set?: readonly string[];
   readonly json?: boolean;
@@ -31,13 +31,13 @@ export interface PlanFlags {
 export interface PlanFile<Document> {
   readonly document: Document;
   readonly origin: string;
-  /** Of what the schema can't see; ends the command where there are any. */
+  /** Ends the command if there are problems that the schema can't detect. */
   readonly giveUpOn: (problems: readonly Problem[]) => void;
 }
 
 const checks = new Map<PlanKind, SchemaCheck>();
 
-/** @throws {CommandError} naming file, line and column of everything that is wrong, and saying what to write instead */
+/** @throws {CommandError} naming file, line and column of every error, and saying what to write instead */
 export async function readPlanFile<Document>(
   kind: PlanKind,
   path: string,
@@ -54,7 +54,7 @@ export async function readPlanFile<Document>(
   return { document, origin: file.origin, giveUpOn: (problems) => file.giveUpOn(problems) };
 }
 
-/** Reports names that come twice. */
+/** Reports duplicate names. */
 export function checkNames(
   list: "streams" | "models" | "stages",
   entries: readonly { readonly name: string }[],

@@ -1,4 +1,4 @@
-/** What `tutti plan` says about inputs that make no sense, and what it takes for granted. */
+/** Tests of the errors for invalid inputs of `tutti plan`, and of its defaults. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ function read<Kind extends PlanKind>(kind: Kind, text: string): ReturnType<(type
   return READERS[kind](path) as ReturnType<(typeof READERS)[Kind]>;
 }
 
-/** What is said about `text`, without the folder. */
+/** The error message for `text`, without the folder. */
 async function complaintAbout(kind: PlanKind, text: string): Promise<string> {
   const error: unknown = await read(kind, text).then(
     () => undefined,

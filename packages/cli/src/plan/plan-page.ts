@@ -1,6 +1,6 @@
 /**
- * A plan as a page: a bar for each node, executor or sub-cluster, a segment for each share of it. Nothing moves, so it
- * needs no script.
+ * A page for a plan: a bar for each node, executor or sub-cluster, with a segment for each share.
+ * Nothing moves, so the page needs no script.
  */
 import { colourOf, escapeHtml, htmlPage } from "@tutti/sim-report/page";
 import type { FractionsResult } from "./fractions-plan.ts";
@@ -14,10 +14,10 @@ import type { SubClustersResult } from "./subclusters-plan.ts";
 export interface PlanPage {
   readonly title: string;
   readonly note: string;
-  /** What the whole width of a bar stands for. */
+  /** Meaning of a bar's whole width. */
   readonly whole: string;
   readonly bars: readonly Bar[];
-  /** Whose colours are told apart, in their order. */
+  /** Names with a colour of their own, in this order. */
   readonly names: readonly string[];
 }
 interface Bar {
@@ -25,10 +25,10 @@ interface Bar {
   readonly segments: readonly Segment[];
 }
 interface Segment {
-  /** Its colour's. */
+  /** Selects the colour. */
   readonly name: string;
   readonly label: string;
-  /** Of the bar: 0 … 1. */
+  /** Share of the bar: 0 … 1. */
   readonly share: number;
   readonly tip: string;
 }

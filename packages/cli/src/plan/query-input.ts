@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan query` as the planner's query. Times in ms, rates in requests per ms, as docs/algorithms.md, C
- * has them.
+ * Input of `tutti plan query`, converted to the planner's query.
+ * Times are in ms, rates in requests per ms, as in docs/algorithms.md, C.
  */
 import { type Query, type QueryStage, QueryShapeError, structureOf } from "@tutti/planning";
 import { millis } from "@tutti/units";
@@ -9,7 +9,7 @@ import { type LatencyEntry, profileOf } from "../simulate/scenario-models.ts";
 import { latencyOf } from "./pack-input.ts";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
-/** What the schema finds sound. */
+/** The document after the schema check. */
 interface QueryDocument {
   readonly sloMs: number;
   readonly rate: number;
@@ -26,13 +26,13 @@ interface StageEntry extends Omit<LatencyEntry, "between"> {
 
 export interface QueryInput {
   readonly query: Query;
-  /** Of the root, per second. */
+  /** Rate of the root stage, per second. */
   readonly rate: number;
   readonly stepMs: number | undefined;
   readonly fits: 1 | 2;
 }
 
-/** @throws {CommandError} as `readPlanFile`, and for a graph that no time can be divided over */
+/** @throws {CommandError} as `readPlanFile`, and for a graph over which no time can be divided */
 export async function readQueryInput(path: string, settings?: readonly string[]): Promise<QueryInput> {
   const { document, giveUpOn } = await readPlanFile<QueryDocument>("query", path, settings);
   const { sloMs, rate, stepMs, fits = 2, between } = document;

@@ -1,4 +1,4 @@
-/** What `tutti plan query` says to people. */
+/** Text of `tutti plan query`. */
 import { renderTable } from "../table.ts";
 import type { QueryInput } from "./query-input.ts";
 import type { QueryResult, StageResult } from "./query-plan.ts";
@@ -31,7 +31,7 @@ const evenCells = (stage: StageResult | undefined): string[] =>
     ? ["-", "-", "-"]
     : [`${figure(stage.budgetMs)} ms`, String(stage.batchSize), figure(stage.executors)];
 
-/** A sentence or more for each stage, in the order of the file. */
+/** One or more sentences for each stage, in the order of the file. */
 export function explainQuery({ query }: QueryInput, { planned, even, fits, sloMs }: QueryResult): string[] {
   return query.stages.map(({ name, latency, rate }, i) => {
     const alone = latency.latency(latency.batchSizes[0] ?? 1);

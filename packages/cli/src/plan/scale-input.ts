@@ -7,7 +7,7 @@ import type { Problem } from "../simulate/located-yaml.ts";
 import { readScenario } from "../simulate/scenario-file.ts";
 import { readPlanFile } from "./plan-file.ts";
 
-/** What the schema finds sound. */
+/** The document after the schema check. */
 interface ScaleDocument {
   readonly scenario: string;
   readonly set?: Readonly<Record<string, string | number>>;
@@ -21,12 +21,12 @@ interface ScaleDocument {
 }
 
 export interface ScaleInput {
-  /** As long as a window; its rate and accelerators are those of a window's turn. */
+  /** The scenario of one window; rate and accelerators are set for each window. */
   readonly scenario: Scenario;
   readonly gpus: number;
   /** Requests per second, by window. */
   readonly rates: readonly number[];
-  /** May the simulator be asked for the fewest accelerators? */
+  /** Whether the simulator may search for the fewest accelerators. */
   readonly ask: boolean;
   readonly advice: { readonly badRateMax: number; readonly idleShareMax: number; readonly windowsToRelease: number };
 }
@@ -36,7 +36,7 @@ export const SCALE_DEFAULTS = {
   ...{ windowS: 20, ask: "simulator", badRateMax: 0.01, idleShareMax: 0.05, windowsToRelease: 2 },
 } as const;
 
-/** @throws {CommandError} as `readPlanFile`, and for whatever is wrong with the scenario */
+/** @throws {CommandError} as `readPlanFile`, and for every error of the scenario */
 export async function readScaleInput(path: string, settings?: readonly string[]): Promise<ScaleInput> {
   const { document, origin, giveUpOn } = await readPlanFile<ScaleDocument>("scale", path, settings);
   const { rates, gpus, windowS, ask, badRateMax, idleShareMax, windowsToRelease } = document;
@@ -45,8 +45,8 @@ export async function readScaleInput(path: string, settings?: readonly string[])
   giveUpOn(problems);
   const duration = (given!.warmup + seconds(windowS ?? SCALE_DEFAULTS.windowS)) as Micros;
   return {
-    // What a scenario says of changes over time has no place within a window.
-    // Accelerators are given back only where as few are used as the load needs.
+    // Changes over time in the scenario are dropped: they don't fit within a window. Accelerators are released only if
+    // the policy uses as few as the load needs.
     scenario: { ...given!, prefer: given!.prefer ?? "accelerators", duration, phases: [] },
     gpus: gpus ?? given!.gpus,
     rates,

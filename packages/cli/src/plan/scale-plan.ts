@@ -1,6 +1,6 @@
 /**
- * `tutti plan scale`: how many accelerators, window after window, as JSON with public field names. docs/algorithms.md,
- * A8.
+ * `tutti plan scale`: the number of accelerators for each window, as JSON with public field names (docs/algorithms.md,
+ * A8).
  */
 import { ScalingAdvisor } from "@tutti/planning";
 import { type DetailedRun, type MinGpus, type Scenario, minGpus } from "@tutti/simulator";
@@ -10,33 +10,36 @@ import type { ScaleInput } from "./scale-input.ts";
 export interface ScaleResult {
   readonly kind: "scale";
   /**
-   * For every rate of the forecast some number of accelerators is enough. Where nobody was asked: no window was bad but
-   * right after a step.
+   * Whether some number of accelerators is enough for every rate of the forecast. Without the simulator: whether no
+   * window was bad except right after a step.
    */
   readonly feasible: boolean;
   readonly windows: readonly WindowResult[];
   /** Mean over windows. */
   readonly gpusMean: number;
-  /** Requests that were bad, of all. */
+  /** Share of bad requests among all. */
   readonly badRate: number;
 }
 export interface WindowResult {
   readonly window: number;
   readonly rate: number;
-  /** Accelerators at its beginning, after what a forecast asked for. */
+  /** Accelerators at the window's beginning, including those that the forecast added. */
   readonly gpus: number;
   readonly badRate: number;
   readonly idleShare: number;
-  /** A8, of this window alone. */
+  /** A8 for this window alone. */
   readonly windowAdvice: Advice;
-  /** What is done then: fewer only after windows in a row that all offered some, and never below the fewest. */
+  /**
+   * The change after this window. A release needs several windows in a row that all offered some, and never goes below
+   * the fewest.
+   */
   readonly advice: Advice;
   readonly gpusNext: number;
-  /** By the simulator; left out where nobody was asked, or no number is enough. */
+  /** The simulator's result; absent: it was not asked, or no number is enough. */
   readonly fewest?: number;
   /**
-   * Would one less do? The worst model's bad rate. Null: nobody was asked, one is the least there is, or there is more
-   * work than time.
+   * The worst model's bad rate with one accelerator less. Null: the simulator was not asked, one is the minimum, or the
+   * work exceeds the time.
    */
   readonly oneLess: number | null;
 }
@@ -44,7 +47,7 @@ export interface WindowResult {
 type Advice = number;
 
 export interface ScaleTools {
-  /** Runs a scenario, here or on another thread. */
+  /** Runs a scenario on this or another thread. */
   readonly run: (scenario: Scenario) => Promise<DetailedRun>;
   readonly onStep: (step: { readonly done: number; readonly total: number; readonly note: string }) => void;
 }
@@ -74,7 +77,7 @@ export async function runScale(input: ScaleInput, { run, onStep }: ScaleTools): 
     const counts = { bad: sum(streams, (one) => one.bad), total: sum(streams, (one) => one.offered) };
     const idleShare = Math.max(0, 1 - result.gpu.busyFraction);
     const known = fewest.get(rate);
-    // The forecast of the next window says what will be missing then; nobody releases what it is about to ask for.
+    // The forecast says what the next window will lack: don't release accelerators that it needs.
     const ahead = fewest.get(rates[window + 1] ?? rate)?.minGpus ?? 1;
     const least = Math.max(known?.minGpus ?? 1, ahead);
     const told = advisor.step({ executors: gpus, ...counts, idleShare, fewest: least });
@@ -99,7 +102,7 @@ export async function runScale(input: ScaleInput, { run, onStep }: ScaleTools): 
   };
 }
 
-/** Nothing is bad but in the first window of a higher rate, which nobody has foretold. */
+/** Whether windows are bad only right after a rate step, which was not forecast. */
 const isCalm = (windows: readonly WindowResult[], badRateMax: number): boolean =>
   windows.every(({ badRate, rate }, i) => badRate <= badRateMax || rate > (windows[i - 1]?.rate ?? 0));
 

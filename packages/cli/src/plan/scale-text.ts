@@ -1,4 +1,4 @@
-/** What `tutti plan scale` says to people: each window at a glance, and why the advice is what it is. */
+/** Text of `tutti plan scale`: one row for each window, and the reason for its advice. */
 import { renderTable } from "../table.ts";
 import type { ScaleInput } from "./scale-input.ts";
 import type { ScaleResult, WindowResult } from "./scale-plan.ts";
@@ -43,7 +43,7 @@ const percent = (value: number): string => `${(100 * value).toFixed(2)} %`;
 const change = (advice: number): string =>
   advice === 0 ? "keep" : advice > 0 ? `add ${advice}` : `release ${-advice}`;
 
-/** A sentence or more for each window. */
+/** One or more sentences for each window. */
 export function explainScale({ advice }: ScaleInput, { windows }: ScaleResult): string[] {
   return windows.map((one, i) => {
     const measured =

@@ -1,12 +1,12 @@
 /**
- * Input of `tutti plan subclusters` as the planner's problem. Rates in requests per second, memory in MB: only
- * proportions count.
+ * Input of `tutti plan subclusters`, converted to the planner's problem.
+ * Rates are in requests per second, memory in MB; only proportions matter.
  */
 import { type SubClusterProblem, type TwoLevelProblem, flatProblem } from "@tutti/planning";
 import type { Problem } from "../simulate/located-yaml.ts";
 import { checkNames, readPlanFile } from "./plan-file.ts";
 
-/** What the schema finds sound. */
+/** The document after the schema check. */
 interface SubClustersDocument {
   readonly subClusters: number;
   readonly clusters?: number;
@@ -32,9 +32,9 @@ interface ModelEntry {
 
 export interface SubClustersInput {
   readonly names: readonly string[];
-  /** Over all sub-clusters, numbered through. */
+  /** The problem over all sub-clusters, numbered across clusters. */
   readonly problem: SubClusterProblem;
-  /** Where there are clusters: the same on two levels. */
+  /** The same problem on two levels, if there are several clusters. */
   readonly levels?: TwoLevelProblem;
   readonly search: { readonly seed: number; readonly seconds?: number; readonly proposals?: number };
 }

@@ -1,6 +1,6 @@
 /**
- * `tutti plan subclusters`: which sub-cluster has which model, as JSON with public field names. Rates in requests per
- * second, memory in MB.
+ * `tutti plan subclusters`: each model's sub-cluster, as JSON with public field names.
+ * Rates are in requests per second, memory in MB.
  */
 import {
   type SubClusterPlan,
@@ -17,7 +17,7 @@ export interface SubClustersResult {
   readonly kind: "subclusters";
   /** Every bound and the budget are kept. Otherwise the plan is the one before or, without one, the least bad. */
   readonly feasible: boolean;
-  /** ΔR + w·ΔS, in requests per second; and over the mean rate of a sub-cluster. */
+  /** ΔR + w·ΔS, in requests per second; `relativeObjective` divides it by the mean rate of a sub-cluster. */
   readonly objective: number;
   readonly relativeObjective: number;
   readonly rateGap: number;
@@ -28,19 +28,19 @@ export interface SubClustersResult {
   readonly memoryMaxMb: number;
   readonly moved: number;
   readonly moveCost: number;
-  /** Null: unbounded, or nothing was there before. */
+  /** Null: unbounded, or there was no plan before. */
   readonly budget: number | null;
-  /** What greedy placing is worth, without regard to what was before. */
+  /** Value of greedy placement, which ignores the plan before. */
   readonly greedy: Worth;
-  /** Of the plan before, where there was one. */
+  /** Value of the plan before, if there was one. */
   readonly before?: Worth;
   readonly subClusters: readonly {
     readonly subCluster: number;
-    /** Where there are several. */
+    /** Set if there are several clusters. */
     readonly cluster?: number;
     readonly rate: number;
     readonly staticMb: number;
-    /** Of its models the largest. */
+    /** The largest among its models. */
     readonly dynamicMb: number;
     readonly models: readonly string[];
   }[];
@@ -49,7 +49,7 @@ export interface SubClustersResult {
     readonly subCluster: number;
     readonly rate: number;
     readonly staticMb: number;
-    /** Where there was a plan before. */
+    /** Set if there was a plan before. */
     readonly was?: number;
   }[];
 }

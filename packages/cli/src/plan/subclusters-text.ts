@@ -1,6 +1,4 @@
-/**
- * What `tutti plan subclusters` says to people: each sub-cluster's load at a glance, and why each model is where it is.
- */
+/** Text of `tutti plan subclusters`: each sub-cluster's load, and the reason for each model's place. */
 import { type SubClusterPlan, type TwoLevelProblem, nextBest, withModelAt } from "@tutti/planning";
 import { renderTable } from "../table.ts";
 import type { SubClustersInput } from "./subclusters-input.ts";
@@ -54,11 +52,11 @@ const infeasible = ({ before }: SubClustersResult): string =>
     ? "No plan keeps the bounds: this one breaks them least. Raise rateMax or memoryMaxMb, or add sub-clusters."
     : "No plan within the budget keeps the bounds: this is the plan from before. Raise the budget, rateMax or memoryMaxMb.";
 
-/** Small imbalances are what it is all about. */
+/** Formats a share with two significant digits, since good plans have small imbalances. */
 const percent = (value: number): string =>
   `${(100 * value).toLocaleString("en-US", { maximumSignificantDigits: 2 })} %`;
 
-/** A sentence or more for each model, in the order of the file. */
+/** One or more sentences for each model, in the order of the file. */
 export function explainSubClusters(input: SubClustersInput, { plan, result }: SubClustersRun): string[] {
   const { names, problem } = input;
   const previous = problem.disruption?.previous;
@@ -96,7 +94,7 @@ function consequence(input: SubClustersInput, plan: SubClusterPlan, other: SubCl
   return first;
 }
 
-/** Of the clusters' own schedulers. */
+/** The rate bounds of clusters (`clusterRateMax`) that a plan breaks. */
 function brokenAbove(levels: TwoLevelProblem | undefined, plan: SubClusterPlan): string[] {
   if (levels?.clusterRateMax === undefined) return [];
   const rates = new Float64Array(levels.clusters);

@@ -1,7 +1,4 @@
-/**
- * From the file that a person has to the tensors that a model takes: JSON, NumPy, pictures, sound; or random numbers
- * where there is none.
- */
+/** Turns a user's file into a model's input tensors: JSON, NumPy, pictures, sound, or random numbers without a file. */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { type TensorInput, type TensorValue, tensor, tensorValue } from "@tutti/client";
@@ -20,14 +17,14 @@ import { Prng } from "@tutti/units";
 import { CommandError } from "../failure.ts";
 
 export type Inputs = Readonly<Record<string, TensorInput>>;
-/** What of a model says how to read files for it; a model that is not loaded yet has no more. */
+/** The fields of a model that say how to read files for it. A model that is not loaded yet has no others. */
 export type Readable = Pick<ModelSpec, "name" | "inputs" | "axes" | "buckets" | "presentation">;
-/** One request, or sound cut into frames, each of which needs the state that the one before it left. */
+/** One request, or sound cut into frames, each of which needs the state that the one before it returned. */
 export type ReadInput =
   | { readonly kind: "one"; readonly inputs: Inputs }
   | { readonly kind: "frames"; readonly audio: AudioInput; readonly frames: readonly TensorValue[] };
 
-/** As the gateway takes them. */
+/** Media types by extension, as the gateway accepts them. */
 const MEDIA: ReadonlyMap<string, MediaKind> = new Map([
   [".jpg", "picture"],
   [".jpeg", "picture"],
@@ -36,7 +33,7 @@ const MEDIA: ReadonlyMap<string, MediaKind> = new Map([
   [".wav", "sound"],
 ]);
 
-/** @throws {CommandError | TuttiError} saying what the file lacks */
+/** @throws {CommandError | TuttiError} saying what is wrong with the file */
 export async function readInput(path: string, spec: Readable): Promise<ReadInput> {
   const kind = extname(path).toLowerCase();
   const bytes = await readFile(path).catch((error: Error) => {
@@ -64,8 +61,8 @@ async function fromMedia(
 }
 
 /**
- * Numbers from a seed, in the shapes that the model declares (the smallest where it has several, the typical one where
- * lengths vary).
+ * Random numbers from a seed, in the shapes that the model declares.
+ * A model with several shapes gets the smallest, and variable lengths get the typical one.
  */
 export function randomInputs(spec: Readable, seed: number): Inputs {
   const prng = new Prng(seed);
@@ -81,7 +78,7 @@ export function randomInputs(spec: Readable, seed: number): Inputs {
   );
 }
 
-/** `{ "x": [[…]] }`, or the Open Inference Protocol's `{ "inputs": [{ name, shape, datatype, data }] }`. */
+/** Parses `{ "x": [[…]] }`, or the Open Inference Protocol's `{ "inputs": [{ name, shape, datatype, data }] }`. */
 function fromJson(text: string, path: string, spec: Readable): Inputs {
   let value: unknown;
   try {
@@ -102,7 +99,7 @@ function fromJson(text: string, path: string, spec: Readable): Inputs {
   return Object.fromEntries(inputs);
 }
 
-/** A tensor of the Open Inference Protocol. */
+/** Parses a tensor of the Open Inference Protocol. */
 export function fromProtocol(item: unknown): [string, TensorInput] {
   const { name, shape, datatype, data } = item as Record<string, unknown>;
   const typed = typeof datatype === "string" && isDataType(datatype) ? datatype : undefined;
@@ -114,8 +111,8 @@ export function fromProtocol(item: unknown): [string, TensorInput] {
 }
 
 /**
- * Whoever writes 256 numbers for [batch, 16, 16] means the only shape they fit; anything else is for the ingress to
- * judge.
+ * Gives a flat list the declared shape if the element counts match.
+ * For example, 256 numbers fit [batch, 16, 16] in one way only. The ingress judges every other shape.
  */
 function reshaped(value: TensorValue, declared: TensorSpec): TensorValue {
   const dims = rowDims(declared, {});

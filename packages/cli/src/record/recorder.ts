@@ -1,6 +1,6 @@
 /**
- * Listens to requests beside the ingresses, never in their place: a plain subscription, which takes nothing from the
- * queue group.
+ * Records requests beside the ingresses, never in their place.
+ * It uses a plain subscription, which takes nothing from the queue group.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { HEADER, INFER_SUBJECT, SLO_US_MAX, inferSubject } from "@tutti/protocol";
@@ -8,15 +8,15 @@ import { parseDuration } from "@tutti/units";
 import type { TraceLine } from "../simulate/trace-file.ts";
 import type { TraceWriter } from "./trace-writer.ts";
 
-/** Of requests that an ingress makes up itself; they stay inside it, and would be no traffic if they did not. */
+/** Application of an ingress's warm-up requests. They normally stay inside the ingress, and are never recorded. */
 const OWN_APP = "warm-up";
 
 export interface RecorderOptions {
   readonly writer: TraceWriter;
-  /** Only these; empty: all. */
+  /** Models to record; empty: all. */
   readonly models: readonly string[];
   readonly payloads: boolean;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   readonly nowMs: () => number;
   /** Milliseconds since 1970. */
   readonly wallMs: () => number;
@@ -26,7 +26,7 @@ export class Recorder {
   readonly #options: RecorderOptions;
   #startedMs: number | undefined;
   #lostMs: number | undefined;
-  /** Of requests by model. */
+  /** Number of recorded requests by model. */
   readonly #models = new Map<string, number>();
   awayUs = 0;
 
@@ -62,13 +62,13 @@ export class Recorder {
   hear(delivery: Delivery): void {
     const [, model = "", app = ""] = delivery.subject.split(".");
     if (app === OWN_APP) return;
-    const nowMs = this.#options.nowMs(); // at once: what follows takes milliseconds until it is compiled
+    const nowMs = this.#options.nowMs(); // read at once: the code below takes milliseconds until it is compiled
     this.#startedMs ??= nowMs;
     this.#models.set(model, (this.#models.get(model) ?? 0) + 1);
     this.#options.writer.request(this.#lineOf(delivery, { t: toMicros(nowMs - this.#startedMs), model, app }));
   }
 
-  /** The connection is there again, or will not be: what was asked meanwhile is not known. */
+  /** Ends a gap: the connection is back, or the recording stops. Requests in between are unknown. */
   back(): void {
     if (this.#lostMs === undefined) return;
     const awayUs = this.#since(this.#lostMs);
@@ -90,7 +90,7 @@ export class Recorder {
     return { ...line, ...(contentType !== undefined && { contentType }), payload };
   }
 
-  /** As the ingress reads it; what it would refuse has none. */
+  /** Reads the SLO as the ingress does; undefined: there is none, or the ingress would refuse it. */
   #sloOf(delivery: Delivery): number | undefined {
     const text = delivery.header(HEADER.slo);
     if (text !== undefined) return usable(parseDuration(text));

@@ -1,18 +1,18 @@
 /**
  * Writes a recording as it happens.
  *
- *   TW1. Memory is bounded: what the file can't take in time is counted and written down as a gap. The recorder must
- *        not wait instead: a NATS server stops the publishers of whoever reads slowly, so waiting here would be felt by
- *        the traffic that is recorded.
+ *   TW1. Memory is bounded: requests that the file can't take in time are counted and recorded as a gap. The recorder
+ *        must not wait instead: a NATS server slows down the publishers of a slow subscriber, so waiting would disturb
+ *        the recorded traffic.
  */
 import { type WriteStream, createWriteStream } from "node:fs";
 import { once } from "node:events";
 import { CommandError } from "../failure.ts";
 import type { GapLine, TraceHeader, TraceLine } from "../simulate/trace-file.ts";
 
-/** Lines gathered before they are handed to the file. */
+/** Size of the chunks in which lines are handed to the file. */
 const CHUNK_CHARS = 65_536;
-/** What may wait for the file. */
+/** Maximum size of the text that waits for the file. */
 export const WAITING_BYTES_MAX = 67_108_864;
 
 export class TraceWriter {
@@ -23,7 +23,7 @@ export class TraceWriter {
   #unwritten = 0;
   #error: NodeJS.ErrnoException | undefined;
   #onFailure: (error: CommandError) => void = () => undefined;
-  /** Requests written, their lines' bytes, and requests that the file could not take. */
+  /** Requests written, the size of all lines, and requests that the file could not take. */
   count = 0;
   bytes = 0;
   missed = 0;
@@ -38,13 +38,13 @@ export class TraceWriter {
     });
   }
 
-  /** @throws {CommandError} for a file that is there already, or can't be made */
+  /** @throws {CommandError} the file exists already, or can't be created */
   static async create(
     path: string,
     header: TraceHeader,
     { waitingBytesMax = WAITING_BYTES_MAX } = {},
   ): Promise<TraceWriter> {
-    // Who asked for what and when is for its owner alone.
+    // Only the owner may read who asked for what and when.
     const stream = createWriteStream(path, { flags: "wx", mode: 0o600 });
     const writer = new TraceWriter(path, stream, waitingBytesMax);
     try {
@@ -56,7 +56,7 @@ export class TraceWriter {
     return writer;
   }
 
-  /** Called once when the file can't be written any more. */
+  /** Sets a listener, called once when the file can't be written any more. */
   onFailure(listener: (error: CommandError) => void): void {
     this.#onFailure = listener;
   }
@@ -72,7 +72,7 @@ export class TraceWriter {
     this.count++;
   }
 
-  /** A time without a connection. */
+  /** Records a time without a connection. */
   away(t: number, awayUs: number): void {
     this.#add({ t, awayUs } satisfies GapLine);
   }
@@ -83,7 +83,7 @@ export class TraceWriter {
     this.#pending = "";
   }
 
-  /** Writes what waits. @throws {CommandError} if the file could not take it all */
+  /** Writes the pending lines. @throws {CommandError} the file could not take all of them */
   async close(t: number): Promise<void> {
     this.#writeGap(t);
     this.flush();

@@ -1,17 +1,17 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { constants, getPriority, setPriority } from "node:os";
 
-/** Of V8's threads; those of libuv and of Node's workers have other names. */
+/** Name of V8's helper threads; those of libuv and of Node's workers have other names. */
 const V8_THREAD = "V8Worker";
-/** So much nicer: a ninth of the weight that the actor's own thread has. */
+/** Increase of their niceness: a ninth of the weight that the actor's own thread has. */
 const GIVES_WAY = 10;
 
 /**
- * Lets the threads on which V8 optimises code give way to whatever decides, here and in other processes: on a machine
- * with few cores they took a quarter of the processor time in the 30 ms of a takeover. Without effect where the kernel
- * does not show a process its threads (only Linux does).
+ * Lowers the priority of V8's compiler threads below that of threads that make decisions.
+ * On a machine with few cores they took a quarter of the processor time in the 30 ms of a takeover. No effect where the
+ * kernel does not show a process its threads (only Linux does).
  *
- * @returns how many gave way
+ * @returns the number of threads changed
  */
 export function helpersGiveWay(): number {
   const niceness = Math.min(constants.priority.PRIORITY_LOW, getPriority() + GIVES_WAY);
@@ -22,7 +22,7 @@ export function helpersGiveWay(): number {
       setPriority(Number(thread), niceness);
       count++;
     } catch {
-      // It has ended.
+      // The thread has ended.
     }
   }
   return count;

@@ -7,18 +7,18 @@ import type { Heartbeat, LinkAddress } from "@tutti/protocol";
 import { type LinkChannel, type LinkEnds, type LinkIdentity, LinkListener, connectLink } from "@tutti/pull-tcp";
 import { processLives } from "./process-lives.ts";
 
-/** Processes of one host that are known at once. */
+/** Maximum number of known processes of the host. */
 const PEERS_MAX = 1_024;
 const RETRY_MS = 1_000;
 /**
- * Where the folder of the sockets is (a path of a Unix socket has 107 bytes at most), or `off`: all goes by NATS, where
- * it can be listened to.
+ * Environment variable for the folder of the sockets, or `off`: all messages go through NATS, where they can be
+ * observed. A Unix socket's path has 107 bytes at most.
  */
 export const LINKS_VARIABLE = "TUTTI_LINKS";
 
 interface Peer {
   address: LinkAddress;
-  /** Of both channels; undefined: there is none now. */
+  /** The links of both channels; undefined: not connected. */
   links: readonly LinkSwitch[] | undefined;
   isConnecting: boolean;
   retryAt: number;
@@ -30,8 +30,9 @@ export interface HostLinksOptions {
 }
 
 /**
- * The links of this process with the others of its host: made with every process that an actor here hears of, whichever
- * of the two hears first. Where both offer one at a time, the offer of the process with the greater id counts.
+ * The links of this process with the other processes of its host.
+ * The process that first hears a heartbeat of the other's actor connects. If both connect at once, the connection from
+ * the process with the greater id counts.
  */
 export class HostLinks {
   readonly own: LinkAddress;
@@ -54,7 +55,7 @@ export class HostLinks {
     });
   }
 
-  /** @returns undefined where no socket can be made: everything then goes by the server */
+  /** @returns undefined: no socket can be made, or links are off, and all messages go through the server */
   static async open(options: HostLinksOptions): Promise<HostLinks | undefined> {
     if (process.env[LINKS_VARIABLE] === "off") return undefined;
     const id = randomBytes(9).toString("hex");
@@ -70,7 +71,7 @@ export class HostLinks {
     }
   }
 
-  /** An actor of this host was heard. */
+  /** Handles a heartbeat of an actor on this host, and connects to its process. */
   hear({ link }: Heartbeat): void {
     if (link === undefined || link.process === this.#identity.id) return;
     let peer = this.#peers.get(link.process);
@@ -132,7 +133,7 @@ export class HostLinks {
   }
 }
 
-/** A folder that only this user can enter (UNIX-2), without the sockets of processes that have ended. */
+/** A folder that only this user can enter (UNIX-2), without the sockets of ended processes. */
 function linksFolder(): string {
   const folder = process.env[LINKS_VARIABLE] ?? join(tmpdir(), `tutti-${userInfo().uid}`, "links");
   mkdirSync(folder, { recursive: true, mode: 0o700 });

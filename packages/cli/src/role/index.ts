@@ -1,4 +1,4 @@
-/** What `services/*` need to be a process of a cluster. */
+/** Exports for `services/*`, which run as processes of a cluster. */
 export { CommandError, EXIT } from "../failure.ts";
 export { emptyFolder } from "./empty-folder.ts";
 export * from "./engines.ts";

@@ -1,4 +1,4 @@
-/** The flags of the roles: what each takes, and its line of help. */
+/** The flags of the roles, with their values and help texts. */
 import { ROLES, type Role } from "@tutti/protocol";
 
 export const PROVIDERS = ["cpu", "webgpu", "cuda"] as const;
@@ -12,7 +12,7 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 
 export interface Flag {
   readonly name: string;
-  /** Undefined: it takes none. */
+  /** Undefined: the flag takes no value. */
   readonly value: string | undefined;
   readonly roles: readonly Role[];
   readonly text: string;
@@ -20,7 +20,7 @@ export interface Flag {
 
 const EVERY: readonly Role[] = ROLES;
 
-/** What `tutti run <role> --help` prints. */
+/** The flags in the order in which `tutti run <role> --help` prints them. */
 export const FLAGS: readonly Flag[] = [
   {
     name: "nats",

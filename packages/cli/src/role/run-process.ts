@@ -1,6 +1,6 @@
 /**
- * What every process of a cluster does: reads its command line, connects, starts its actors, says when they are ready,
- * and ends in order.
+ * Runs one process of a cluster.
+ * It reads the command line, connects, starts the actors, reports readiness, and stops in order.
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
@@ -22,36 +22,36 @@ import { type RoleOptions, parseRoleOptions } from "./role-options.ts";
 import { watchVitals } from "./vitals.ts";
 
 export interface RoleContext {
-  /** All that this process hosts. */
+  /** All roles that this process hosts. */
   readonly roles: readonly Role[];
   readonly options: RoleOptions;
   readonly ports: ActorPorts;
   readonly config: ActorConfig;
   readonly nats: NatsConnection;
   readonly clock: NodeClock;
-  /** Told to whoever started this process, beside that it is ready. */
+  /** Extra fields of the ready message to the parent process. */
   readonly told: Record<string, unknown>;
-  /** Ends the process at once: what it drives is unusable, and its supervisor starts it again. */
+  /** Ends the process at once because its hardware or engine is unusable; its supervisor starts it again. */
   readonly fail: (reason: string) => void;
-  /** Called before the process ends by itself, however it does. */
+  /** Registers a function that runs before the process ends by itself, for whatever reason. */
   readonly onEnd: (run: () => void) => void;
 }
 
-/** Builds the actor on its ports; `ready` is called once it serves. */
+/** Builds the actor on its ports, and calls `ready` once the actor serves. */
 export type StartRole = (context: RoleContext, ready: () => void) => Actor | Promise<Actor>;
 
-/** Several times a second, as T5 and docs/architecture.md, 4 need it. */
+/** Several times a second, as T5 and docs/architecture.md, 4 require. */
 const HEARTBEAT_EVERY = millis(100);
-/** Idle is idle: where nothing is at stake, nobody needs to know within less. */
+/** An idle actor needs no faster failure detection, since nothing depends on it. */
 const IDLE_HEARTBEAT_EVERY = seconds(1);
 /**
- * Only a peer that hangs is noticed by its silence; who is killed is noticed by probes. No process waits so long for
- * its turn on a busy machine.
+ * Time limit of peers' silence, which detects only hanging peers; probes detect killed ones. No process waits so long
+ * for its turn on a busy machine.
  */
 const PEER_TIMEOUT = millis(1_000);
-/** An ingress waits for the answers that it owes; SLOs beyond this are cut off by a stop. */
+/** An ingress waits for its pending answers; a stop cuts off longer SLOs. */
 const DRAIN_MS = 9_000;
-/** Whoever started us is gone, and nobody is left to wait for. */
+/** Drain time after the parent process has gone: no ingress's clients are left to wait for. */
 const ORPHAN_DRAIN_MS = 1_000;
 
 /** A tenth of the time-out. */
@@ -63,21 +63,21 @@ const LOGGED_MS = 50;
 
 const exitNow = (): void => process.exit(EXIT.failed);
 /**
- * Of an executor's process: `process.exit` waits for its worker threads, and one in a native run that does not end
- * would keep it for ever. (Ending such a worker otherwise aborts the process.)
+ * Ends an executor's process. `process.exit` waits for worker threads, so one in an endless native run would keep the
+ * process alive. (Ending such a worker in another way aborts the process.)
  */
 const killNow = (): void => {
   process.emit("exit", EXIT.failed);
   process.kill(process.pid, "SIGKILL");
 };
 
-/** How each role is started. Only what this process hosts is loaded. */
+/** Starters of all roles. Only the modules of hosted roles are loaded. */
 export type RoleStarters = Readonly<Record<Role, () => Promise<StartRole>>>;
 
-/** What a process is called after: its role, or `node` where it hosts several. */
+/** Name of a process: its role, or `node` if it hosts several. */
 export const processRoleOf = (roles: readonly Role[]): ProcessRole => (roles.length === 1 ? roles[0]! : "node");
 
-/** @param roles - what this process hosts; gateway and ingress of one process need no server between them */
+/** @param roles - the roles of this process; a gateway and an ingress in one process need no server between them */
 export async function runProcess(
   roles: readonly Role[],
   argv: readonly string[],
@@ -106,7 +106,7 @@ export async function runProcess(
 
 interface Serving {
   readonly roles: readonly Role[];
-  /** Of each role's actor. */
+  /** Keys of the roles' actors, in the order of `roles`. */
   readonly keys: readonly ActorConfig["key"][];
   readonly options: RoleOptions;
   readonly telemetry: OtelTelemetry;
@@ -115,7 +115,7 @@ interface Serving {
 
 async function serve({ roles, keys, options, telemetry, starters }: Serving): Promise<void> {
   const { log } = telemetry;
-  // Until there is something to drain; `endInOrder` takes over.
+  // Exit at once until the actors run; then `endInOrder` takes over.
   process.on("disconnect", exitNow);
   const nats = await connect(roles, options, telemetry);
   let clockErrorUs = 0;
@@ -181,11 +181,9 @@ interface SharedParts {
   readonly clockErrorUs: () => number;
 }
 
-/**
- * What the actors of one process have together: the connection, the links, the clock, and what they offer each other.
- */
+/** Creates the resources that the actors of one process share: connection, links, clock, and local actors. */
 async function shareAmongActors({ roles, options, telemetry, nats, clock, clockErrorUs }: SharedParts) {
-  // Every role that has links may publish to what an actor hears.
+  // Every role with links may publish to an actor's subject, so the barrier uses a random one.
   const barrierSubject = (): string => subjectsOf(options.cluster).actor(actorKey(randomInt(1, ACTOR_KEY_MAX - 1)));
   const control = new HostBus({ under: nats.control, barrierSubject });
   const bulk = new HostBus({ under: nats.bulk, barrierSubject });
@@ -205,7 +203,7 @@ async function shareAmongActors({ roles, options, telemetry, nats, clock, clockE
       ...{ ...common, bus: control.actor(), bulk: bulk.actor() },
       ...(nats.answers !== undefined && { answers: nearFirst(bulk.actor(), nats.answers) }),
       ...(links !== undefined && { links }),
-      // The process' own figures are told once.
+      // The process's own figures are reported once, by its first actor.
       ...(index === 0 && { vitals }),
     }),
     close: () => links?.close(),
@@ -222,7 +220,7 @@ const configOf = (options: RoleOptions, key: ActorConfig["key"]): ActorConfig =>
   peerTimeout: PEER_TIMEOUT,
 });
 
-/** A gateway alone speaks to nobody but publishers' subjects. */
+/** Opens links, except for a process with gateways only: they speak to publishers' subjects alone. */
 const openLinks = async (roles: readonly Role[], options: HostLinksOptions): Promise<HostLinks | undefined> =>
   roles.every((role) => role === "gateway") ? undefined : HostLinks.open(options);
 
@@ -260,7 +258,8 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
     ...(options.creds !== undefined && { credentials: readCredentials(options.creds) }),
     ...(roles.includes("ingress") &&
       options.answersCreds !== undefined && { answersCredentials: readCredentials(options.answersCreds) }),
-    // Read again with each connection, when an executor has left the directory that it was started in.
+    // The path is absolute because each reconnect reads the file, and an executor may have changed its directory by
+    // then.
     ...(options.tlsCa !== undefined && { tls: { caFile: resolve(options.tlsCa) } }),
   });
   clearInterval(waiting);
@@ -268,8 +267,8 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
 }
 
 /**
- * Answers to the gateway of this process stay in it; others go out on the connection that may publish to applications'
- * inboxes only.
+ * Routes answers: those to the gateway of this process stay in it.
+ * Others go out on the connection that may publish to applications' inboxes only.
  */
 function nearFirst(near: Bus, far: Bus): Bus {
   return {
@@ -293,8 +292,8 @@ function nearFirst(near: Bus, far: Bus): Bus {
 }
 
 /**
- * SIGTERM (and Ctrl-C, when nobody supervises us) drains; a second one does not wait; the end of the supervisor is a
- * signal too.
+ * Stops the actors in order on SIGTERM, on Ctrl-C without a supervisor, or when the supervisor ends.
+ * A second signal does not wait.
  */
 function endInOrder(
   actors: readonly Actor[],
@@ -312,7 +311,7 @@ function endInOrder(
   process.off("disconnect", exitNow);
   process.on("SIGTERM", () => end(DRAIN_MS));
   process.on("SIGINT", () => {
-    // A terminal sends Ctrl-C to all of its processes; the supervisor stops us in its own order.
+    // A terminal sends Ctrl-C to all its processes; the supervisor stops this one in its own order.
     if (!process.connected) end(DRAIN_MS);
   });
   process.on("disconnect", () => {

@@ -21,7 +21,7 @@ export interface RolloutCommandOptions extends ClusterOptions {
   readonly json?: boolean;
 }
 
-/** What is asked for: exactly one thing. */
+/** The one operation that the flags ask for. */
 export type RolloutOrder =
   | { readonly kind: "show" | "end-shadow" | "back" | "clear" }
   | {

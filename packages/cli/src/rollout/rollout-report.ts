@@ -6,30 +6,30 @@ import { type ClusterView, latestOf, rateOf } from "../operator/cluster-view.ts"
 export interface VersionReport {
   readonly version: string;
   readonly isDefault: boolean;
-  /** Of the requests that name no version; what it gets now is nothing while it can't be served. */
+  /** Share of the requests that name no version; while the version can't be served, it gets none of them. */
   readonly percent: number;
   readonly state: string;
   readonly reason: string;
   /** Per second; undefined until rates are known. */
   readonly offered: number | undefined;
   readonly good: number | undefined;
-  /** Refused or late, of what was offered in the last seconds. */
+  /** Share of refused or late requests in the last seconds. */
   readonly badRate: number | undefined;
-  /** From arrival to answer. */
+  /** Latency from arrival to answer. */
   readonly p99Us: number;
-  /** One request alone, as profiled. */
+  /** Latency of one request alone, as profiled. */
   readonly aloneUs: number | undefined;
 }
 
 export interface ShadowReport {
   readonly version: string;
   readonly percent: number;
-  /** Copies that ran beside an answered request, since the executors began. */
+  /** Shadow copies compared with an answered request, since the executors started. */
   readonly compared: number;
   readonly differ: number;
   readonly mismatchRate: number | undefined;
   readonly differenceMost: number;
-  /** Copies for which there was no idle time or no room. */
+  /** Copies that were dropped for lack of idle time or room. */
   readonly left: number;
   readonly aloneUs: number | undefined;
 }
@@ -47,15 +47,15 @@ export interface RolloutReport {
     readonly badMax: number;
     readonly mismatchMax: number;
   };
-  /** What is to be seen to, in sentences. */
+  /** Problems and next steps for the operator, in sentences. */
   readonly advice: readonly string[];
-  /** The newest last. */
+  /** Newest last. */
   readonly history: readonly { readonly at: number; readonly by: string; readonly why: string }[];
 }
 
 const GIVEN_UP = ["refused", "failed", "quarantined"];
 
-/** Every version of a model. @param route - undefined: nothing is shared */
+/** The report of all versions of a model. @param route - undefined: requests are not shared */
 export function rolloutOf(
   name: string,
   listed: readonly ListedModel[],
@@ -84,7 +84,7 @@ export function rolloutOf(
   };
 }
 
-/** Also of versions with a share that are not there any more. */
+/** Advice on versions with a share, including versions that are no longer loaded. */
 function adviceOf(
   name: string,
   versions: readonly VersionReport[],

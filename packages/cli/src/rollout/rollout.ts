@@ -1,4 +1,4 @@
-/** `tutti rollout`: shares of a model's versions, changed, watched and shown. */
+/** `tutti rollout`: changes, follows and shows how requests are shared between a model's versions. */
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
 import { type Route, publicNameOf, stateOf } from "@tutti/protocol";
 import { stepTime } from "@tutti/planning/live";
@@ -10,9 +10,9 @@ import { type RolloutCommandOptions, type RolloutOrder, orderOf } from "./rollou
 import { type RolloutReport, rolloutOf } from "./rollout-report.ts";
 import { renderRollout } from "./rollout-text.ts";
 
-/** How often a rollout that goes on is looked at. */
+/** Polling period for a rollout in progress. */
 const LOOK_MS = 250;
-/** The planner looks once a second; one that is so late isn't there. */
+/** The planner checks once a second; after so long it counts as absent. */
 const LATE_MS = 10_000;
 
 export function rollout(model: string | undefined, options: RolloutCommandOptions): Promise<void> {
@@ -57,7 +57,7 @@ async function change(routes: RouteRegistry, name: string, order: RolloutOrder):
   }
 }
 
-/** Of one model, or of every one that has several versions or a route. */
+/** Reports on one model, or on every model that has several versions or a route. */
 async function reports(
   store: Store,
   routes: RouteRegistry,
@@ -82,7 +82,7 @@ function show(found: readonly RolloutReport[], options: RolloutCommandOptions, m
     );
 }
 
-/** Until it is done or was rolled back. Whoever ends this command ends nothing else. */
+/** Follows a rollout until it is done or rolled back. Ending this command does not end the rollout. */
 async function follow(routes: RouteRegistry, begun: Route, options: RolloutCommandOptions): Promise<void> {
   const { name } = begun;
   const say = (text: string): void => void process.stderr.write(options.json === true ? "" : `${name}: ${text}\n`);

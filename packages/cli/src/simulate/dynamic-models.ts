@@ -1,4 +1,7 @@
-/** The `dynamic` part of a model in a scenario file as the simulator's load. docs/simulator.md explains the keys. */
+/**
+ * Reads the `dynamic` part of a model in a scenario file into the simulator's load. docs/simulator.md explains the
+ * keys.
+ */
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import {
@@ -43,18 +46,18 @@ export interface DynamicEntry {
   }[];
 }
 
-/** The defaults that the schema declares; `scenario-file.test.ts` holds them together. */
+/** The defaults that the schema declares; `scenario-file.test.ts` compares the two. */
 export const DYNAMIC_DEFAULTS = { costsFromOne: false, batchSizes: [1, 2, 4, 8, 16], hints: "none" } as const;
-/** Lines of a file to replay; more say no more about a distribution. */
+/** Maximum number of lines to replay; more lines add nothing to a distribution. */
 const REPLAYED_MAX = 100_000;
 
-/** Where the entry stands, and what is wrong with it. */
+/** Origin of the entry, and the problems found. */
 interface Reading {
   readonly origin: string;
   readonly problems: Problem[];
 }
 
-/** What can't be used is reported; undefined then. */
+/** Reads a dynamic load; undefined: it is invalid, and the problems are reported. */
 export async function readDynamic(
   entry: DynamicEntry,
   path: YamlPath,
@@ -102,7 +105,7 @@ async function readApps({ lengths, apps }: DynamicEntry, path: YamlPath, reading
   return read;
 }
 
-/** As Orloj's workloads: each mode stands for an application of the model. */
+/** Splits modes into applications of the model, as in Orloj's workloads. */
 function appPerMode(lengths: Lengths): DynamicApp[] {
   if (lengths.kind !== "modes") return [{ name: "app", share: 1, lengths, alone: profiledHistogram(lengths) }];
   return lengths.centres.map((centre, i) => {
@@ -111,7 +114,7 @@ function appPerMode(lengths: Lengths): DynamicApp[] {
   });
 }
 
-/** Which key says what kind of distribution it is, and which others go with it. */
+/** Kinds of distributions by their main key, with the keys that they need and may have. */
 const KINDS = {
   modes: { needs: ["fromMs", "toMs", "sigmaMs"], may: ["peaks"] },
   meanMs: { needs: ["p99Ms"], may: ["form"] },

@@ -1,6 +1,6 @@
 /**
- * A YAML file that is one document or, with `vary`, a family of them: read, filled in for a choice, and checked against
- * its schema.
+ * A YAML file that is one document or, with `vary`, a family of documents.
+ * It is read, filled in for a choice, and checked against its schema.
  */
 import { readFile } from "node:fs/promises";
 import { usageError } from "../failure.ts";
@@ -10,9 +10,9 @@ import type { SchemaCheck } from "./scenario-schema.ts";
 
 export interface FileKind {
   readonly check: SchemaCheck;
-  /** What to give instead of a file that isn't there. */
+  /** Advice for a file that doesn't exist. */
   readonly example: string;
-  /** What to write instead of something that is no map. */
+  /** Advice for a document that is no map. */
   readonly advice: string;
 }
 
@@ -29,7 +29,7 @@ export class FamilyFile {
     this.#check = check;
   }
 
-  /** @throws {CommandError} where there is no such file, or it is no YAML */
+  /** @throws {CommandError} there is no such file, or it is no YAML */
   static async read(path: string, { check, example, advice }: FileKind): Promise<FamilyFile> {
     let text: string;
     try {
@@ -48,8 +48,8 @@ export class FamilyFile {
 
   /**
    * @param choice - a label for each axis
-   * @returns what the schema finds sound
-   * @throws {CommandError} naming file, line and column of everything that is wrong, and saying what to write instead
+   * @returns the document after the schema check
+   * @throws {CommandError} naming file, line and column of every error, and saying what to write instead
    */
   document(choice: Choice): unknown {
     const { origin, value } = this.#yaml;
@@ -62,7 +62,7 @@ export class FamilyFile {
     return filled;
   }
 
-  /** @throws {CommandError} where there are any */
+  /** @throws {CommandError} there are problems */
   giveUpOn(problems: readonly Problem[]): void {
     if (problems.length > 0) throw this.#yaml.failure(problems);
   }

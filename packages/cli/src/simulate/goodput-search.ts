@@ -1,4 +1,4 @@
-/** Goodput over several seeds at once: one search for each, all of them on the threads of one sweep. */
+/** Goodput over several seeds at once: one search for each seed, all on the threads of one sweep. */
 import {
   ARRIVALS_MIN,
   type Evaluate,
@@ -18,22 +18,22 @@ import type { Sweep } from "./sweep.ts";
 
 export interface SearchOptions {
   readonly sweep: Sweep;
-  /** Scenarios run as long as they say, even if that tells little about 1 %. */
+  /** Scenarios keep their own duration, even if it is too short to judge a bad rate of 1 %. */
   readonly short?: boolean;
   readonly progress?: Progress;
-  /** Of rates: a search ends when a bad one is this share above a good one. */
+  /** Relative precision of rates: a search ends when a bad rate is this share above a good one. */
   readonly precision?: number;
 }
 
 export interface Found<Result> {
-  /** Of all seeds together. */
+  /** Combined result of all seeds. */
   readonly found: Result;
   readonly perSeed: readonly Result[];
 }
 
 /**
- * One search for each scenario, which differ in their seeds: the mean of goodputs and bounds, the worst bad rate, all
- * trials.
+ * Searches each scenario, which differ in their seeds only.
+ * The combined result has the mean goodput and bounds, the worst bad rate, and all trials.
  */
 export async function findGoodput(given: readonly Scenario[], options: SearchOptions): Promise<Found<Goodput>> {
   const { precision } = options;
@@ -51,7 +51,7 @@ export async function findGoodput(given: readonly Scenario[], options: SearchOpt
   return { found, perSeed };
 }
 
-/** The fewest accelerators that are enough for every seed; the bound of the seed that needs them. */
+/** The fewest accelerators that are enough for every seed, with the bound of the seed that needs the most. */
 export async function findMinGpus(given: readonly Scenario[], options: SearchOptions): Promise<Found<MinGpus>> {
   const arrivalsMin = options.short === true ? micros(0) : ARRIVALS_MIN;
   const perSeed = await searchAll(given, options, (scenario, evaluate, onTrial) =>
@@ -67,7 +67,7 @@ function searchAll<Result>(
   search: (scenario: Scenario, evaluate: Evaluate, onTrial: (trial: Trial) => void) => Promise<Result>,
 ): Promise<Result[]> {
   const trials = scenarios.map(() => 0);
-  // How many a search takes is known at its end only: until then it counts as one trial short of its end.
+  // The number of a search's trials is known only at its end: until then at least one more is expected.
   const expected = scenarios.map(() => TRIALS_EXPECTED);
   const show = (note: string): void => progress?.update({ done: sum(trials), total: sum(expected), note });
   show("");

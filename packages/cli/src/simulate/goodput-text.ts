@@ -1,4 +1,4 @@
-/** What `tutti goodput` says to people. */
+/** Text of `tutti goodput`. */
 import type { Goodput, GoodputBound, MinGpus, Scenario, Trial } from "@tutti/simulator";
 import { renderTable } from "../table.ts";
 import type { Found } from "./goodput-search.ts";

@@ -1,3 +1,3 @@
-/** What suites need of the simulator's commands. */
+/** Exports of the simulator's commands for test suites. */
 export * from "./scenario-family.ts";
 export * from "./scenario-file.ts";

@@ -1,6 +1,6 @@
-/** How far a long command is, on stderr: a bar that is drawn over itself on a terminal, nothing where there is none. */
+/** Progress of a long command on stderr: a bar that is redrawn on a terminal, and nothing elsewhere. */
 
-/** Of a terminal, as far as it is needed. */
+/** The part of a terminal's stream that a progress bar needs. */
 export interface ProgressStream {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -22,7 +22,7 @@ export class Progress {
     this.#startedAt = now();
   }
 
-  /** @param total - how many there will be, or are expected to be; may change */
+  /** @param total - the known or expected total; may change */
   update({ done, total, note }: { readonly done: number; readonly total: number; readonly note: string }): void {
     if (this.#stream.isTTY !== true) return;
     const now = this.#now();
@@ -35,20 +35,20 @@ export class Progress {
     this.#stream.write(`\r\x1b[2K${text.slice(0, (this.#stream.columns ?? 80) - 1)}`);
   }
 
-  /** A line that stays, on a terminal or not; the bar goes on below it. */
+  /** Writes a permanent line, on a terminal or not; the bar continues below it. */
   line(text: string): void {
     this.end();
     this.#stream.write(`${text}\n`);
   }
 
-  /** Leaves no trace of the bar. */
+  /** Removes the bar. */
   end(): void {
     if (this.#drawnAt > -Infinity) this.#stream.write("\r\x1b[2K");
     this.#drawnAt = -Infinity;
   }
 }
 
-/** From what it took so far. */
+/** Extrapolates the remaining time from the elapsed time. */
 function restOf(share: number, elapsedMs: number): string {
   if (share <= 0 || share >= 1) return "";
   const seconds = Math.ceil((elapsedMs * (1 / share - 1)) / 1000);

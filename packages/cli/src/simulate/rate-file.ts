@@ -1,12 +1,12 @@
 /**
- * Rates over time: CSV with a head `from_s,ModelA,ModelB,…` and a line for each moment from which the models' rates, in
- * requests per second, are as it says; lines that begin with # are comments.
+ * Rates over time: CSV with a head `from_s,ModelA,ModelB,…`.
+ * Each line gives the models' rates, in requests per second, from its time on; lines that begin with # are comments.
  */
 import { CommandError } from "../failure.ts";
 
 export interface RateStep {
   readonly fromS: number;
-  /** In the order of the models that were asked for. */
+  /** In the order of the requested models. */
   readonly rates: readonly number[];
 }
 
@@ -37,7 +37,7 @@ export function parseRates(text: string, origin: string, models: readonly string
   return steps;
 }
 
-/** By model its column. */
+/** The column of each model. */
 function columnsOf([first, ...names]: readonly string[], models: readonly string[], at: string): readonly number[] {
   if (first !== "from_s") throw new CommandError(`${at}: the head begins with from_s, then names of models`);
   const unknown = names.find((name) => !models.includes(name));
@@ -68,7 +68,7 @@ function stepOf(
   return { fromS, rates: columns.map((column) => values[column]!) };
 }
 
-/** Of all models, on average until then; before the first step its rates hold. */
+/** Mean total rate of all models over `durationS`; the first step's rates also hold before it. */
 export function meanRate(steps: readonly RateStep[], durationS: number): number {
   let requests = 0;
   for (const [i, { fromS, rates }] of steps.entries()) {

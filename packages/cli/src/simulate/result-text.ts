@@ -1,4 +1,4 @@
-/** Results of simulations for people; `--json` has all of it. */
+/** Text of simulation results; `--json` has all of them. */
 import {
   BAD_RATE_MAX,
   type ModelResult,
@@ -9,7 +9,7 @@ import {
 } from "@tutti/simulator";
 import { renderTable } from "../table.ts";
 
-/** Of a zoo, those that fare worst. */
+/** Number of models shown for a zoo, those with the most bad requests first. */
 const MODELS_SHOWN_MAX = 12;
 const APPS_SHOWN_MAX = 32;
 
@@ -81,7 +81,7 @@ function renderModels(models: readonly ModelResult[]): string {
   return isCut ? `${table}\nand ${models.length - MODELS_SHOWN_MAX} models with fewer bad requests` : table;
 }
 
-/** Of dynamic models. */
+/** The applications of dynamic models. */
 function renderApps(models: readonly ModelResult[]): string[] {
   const rows = models.flatMap(({ name, apps = [] }) =>
     apps.map((app) => [name, app.name, count(app.offeredRps), count(app.goodRps), percent(app.finishRate)]),
@@ -93,7 +93,7 @@ function renderApps(models: readonly ModelResult[]): string[] {
   return ["", renderTable(["model", "application", "offered r/s", "good r/s", "finished"], shown), ...more];
 }
 
-/** What publishers get; the models' table counts requests of stages. */
+/** The results of whole pipelines; the models' table counts requests of stages. */
 function renderPipelines(pipelines: readonly PipelineResult[] | undefined): string[] {
   if (pipelines === undefined) return [];
   const rows = pipelines.map((one) => {
@@ -105,13 +105,13 @@ function renderPipelines(pipelines: readonly PipelineResult[] | undefined): stri
   return ["", renderTable(["pipeline", "offered r/s", "good r/s", "bad", "p50", "p99", "refused most by"], rows)];
 }
 
-/** A policy's run beside others on the same arrivals. */
+/** One policy's run, compared with others on the same arrivals. */
 export interface ComparedRun {
   readonly policy: string;
   readonly result: SimulationResult;
-  /** Where it was asked for: the highest rate at which every model has at most 1 % bad requests. */
+  /** The highest rate at which every model has at most 1 % bad requests; absent: not searched for. */
   readonly goodputRps?: number;
-  /** Of goodput where there is one, of good requests else: 1 for the best. */
+  /** Goodput relative to the best, or the good rate where goodput is absent: 1 for the best. */
   readonly ratioToBest: number;
 }
 

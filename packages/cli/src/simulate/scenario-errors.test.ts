@@ -12,7 +12,7 @@ writeFileSync(join(folder, "zoo.csv"), "fast,0.1,5,20\nslow,7,0.2,56\nmiddling,1
 const header = `{"format":"tutti-trace","version":1,"startedAt":"2026-01-01T00:00:00Z","cluster":"c","payloads":false}`;
 writeFileSync(join(folder, "trace.jsonl"), `${header}\n{"t":0,"model":"m","app":"a","bytes":1}\n`);
 
-/** What is said about `text`, without the folder. */
+/** The error message for `text`, without the folder. */
 async function complaintAbout(text: string): Promise<string> {
   const path = join(folder, "s.yaml");
   writeFileSync(path, text);

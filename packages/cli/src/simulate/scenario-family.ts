@@ -1,26 +1,25 @@
 /**
- * Families of scenarios in one file: `vary` declares axes, and `$name` stands for the value that was chosen on the
- * axis.
+ * Families of scenarios in one file: `vary` declares axes, and `$name` stands for the chosen value on the axis.
  *
  *     vary:
- *       sloMs: [20, 25, 50]                                 # $sloMs
- *       beta: { low: { betaMs: 1 }, high: { betaMs: 15 } }  # $beta is the label, $beta.betaMs what goes with it
+ *       sloMs: [20, 25, 50] # $sloMs
+ *       beta: { low: { betaMs: 1 }, high: { betaMs: 15 } } # $beta is the label, $beta.betaMs what goes with it
  */
 import { CommandError } from "../failure.ts";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
-/** What was chosen on each axis, as text: the value itself, or its label. */
+/** The choice on each axis, as text: the value itself, or its label. */
 export type Choice = Readonly<Record<string, string>>;
 
 export interface Axis {
   readonly name: string;
-  /** What can be chosen, in the order of the file. */
+  /** The possible choices, in the order of the file. */
   readonly labels: readonly string[];
-  /** What `$name` and `$name.key` stand for once the label is chosen. */
+  /** The values of `$name` and `$name.key` for a label. */
   readonly valuesOf: (label: string) => ReadonlyMap<string, unknown>;
 }
 
-/** The axes of a `vary` section that the schema finds sound; without one, none. */
+/** The axes of a `vary` section after the schema check; none without a section. */
 export function axesOf(vary: unknown): readonly Axis[] {
   if (typeof vary !== "object" || vary === null || Array.isArray(vary)) return [];
   return Object.entries(vary as Readonly<Record<string, unknown>>).map(([name, axis]) =>
@@ -45,9 +44,9 @@ function labelledAxis(name: string, byLabel: Readonly<Record<string, unknown>>):
 }
 
 /**
- * What every `$name` stands for.
+ * The values of every `$name`.
  *
- * @throws {CommandError} where an axis isn't chosen, or something is that isn't there
+ * @throws {CommandError} an axis has no choice, or the choice names an unknown axis or label
  */
 export function resolveChoice(axes: readonly Axis[], choice: Choice, origin: string): ReadonlyMap<string, unknown> {
   const names = axes.map(({ name }) => name);
@@ -73,7 +72,7 @@ export function resolveChoice(axes: readonly Axis[], choice: Choice, origin: str
 
 const PLACEHOLDER = /^\$([A-Za-z_][\w.-]*)$/;
 
-/** A copy of `value` with its placeholders filled in; unknown ones are reported and left as they are. */
+/** Copies `value` with its placeholders filled in; unknown ones are reported and left as they are. */
 export function fillIn(
   value: unknown,
   variables: ReadonlyMap<string, unknown>,
@@ -101,7 +100,7 @@ export function fillIn(
   );
 }
 
-/** Every member of the family, the last axis changing fastest; one without choices where there are no axes. */
+/** Every member of the family, the last axis changing fastest; without axes, one empty choice. */
 export function* choicesOf(axes: readonly Axis[]): Generator<Choice> {
   const [axis, ...rest] = axes;
   if (axis === undefined) return yield {};

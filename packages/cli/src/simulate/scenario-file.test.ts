@@ -28,7 +28,7 @@ function read(text: string, options: ScenarioOptions = {}): Promise<Scenario> {
   return readScenario(path, options);
 }
 
-/** What is said about `text`, without the folder. */
+/** The error message for `text`, without the folder. */
 async function complaintAbout(text: string, options: ScenarioOptions = {}): Promise<string> {
   const error: unknown = await read(text, options).then(
     () => undefined,

@@ -1,6 +1,7 @@
 /**
- * Scenario files: YAML, checked against scenario.schema.json and then against itself, to the simulator's `Scenario`.
- * docs/simulator.md is the reference of the format.
+ * Reads scenario files (YAML) into the simulator's `Scenario`.
+ * They are checked against scenario.schema.json, then for consistency. docs/simulator.md is the reference of the
+ * format.
  */
 import { dirname, join } from "node:path";
 import {
@@ -32,7 +33,7 @@ import { meanRate } from "./rate-file.ts";
 import { checkAgainstSchema } from "./scenario-schema.ts";
 import { readTrace } from "./trace-file.ts";
 
-/** What a command line says in place of the file. */
+/** Values from the command line that override the file. */
 export interface ScenarioOverrides {
   readonly seed?: number;
   readonly durationS?: number;
@@ -43,7 +44,7 @@ export interface ScenarioOverrides {
   readonly rate?: number;
 }
 
-/** The defaults that the schema declares; `scenario-file.test.ts` holds them together. */
+/** The defaults that the schema declares; `scenario-file.test.ts` compares the two. */
 export const SCENARIO_DEFAULTS = {
   seed: 1,
   durationS: 20,
@@ -52,16 +53,16 @@ export const SCENARIO_DEFAULTS = {
   gather: "target",
   arrivals: { process: "poisson" },
 } as const;
-/** Of modulated arrivals, as the schema says. */
+/** Default of `everyMs` for modulated arrivals, as in the schema. */
 const EVERY_MS = 500;
-/** Which processes each key of `arrivals` belongs to. */
+/** The processes that each key of `arrivals` belongs to. */
 const ARRIVAL_KEYS: Readonly<Record<"shape" | "everyMs" | "file", readonly Arrivals["process"][]>> = {
   shape: ["gamma", "modulated"],
   everyMs: ["modulated"],
   file: ["trace"],
 };
 
-/** A file that the schema finds sound. */
+/** A file after the schema check. */
 interface ScenarioDocument {
   readonly seed?: number;
   readonly durationS?: number;
@@ -98,7 +99,7 @@ const KIND: FileKind = {
   advice: "a scenario is a map of keys: write gpus, rate and models",
 };
 
-/** A file, or a family of scenarios in one file. */
+/** A file with one scenario, or a family of scenarios. */
 export class ScenarioFile {
   readonly axes: readonly Axis[];
   readonly #file: FamilyFile;
@@ -108,14 +109,14 @@ export class ScenarioFile {
     this.axes = file.axes;
   }
 
-  /** @throws {CommandError} where there is no such file, or it is no YAML */
+  /** @throws {CommandError} there is no such file, or it is no YAML */
   static async read(path: string): Promise<ScenarioFile> {
     return new ScenarioFile(await FamilyFile.read(path, KIND));
   }
 
   /**
    * @param choice - a label for each axis
-   * @throws {CommandError} naming file, line and column of everything that is wrong, and saying what to write instead
+   * @throws {CommandError} naming file, line and column of every error, and saying what to write instead
    */
   async scenario({ overrides = {}, choice = {}, rateDefault }: ScenarioOptions = {}): Promise<Scenario> {
     const document = this.#file.document(choice) as ScenarioDocument;
@@ -215,18 +216,18 @@ export class ScenarioFile {
 }
 
 export interface ScenarioOptions {
-  /** Where neither the file nor the command line names a rate: for commands that look for one. */
+  /** Rate if neither the file nor the command line has one: for commands that search for a rate. */
   readonly rateDefault?: number;
   readonly overrides?: ScenarioOverrides;
   readonly choice?: Choice;
 }
 
-/** One scenario of a file. @throws {CommandError} as `ScenarioFile.scenario` */
+/** Reads one scenario of a file. @throws {CommandError} as `ScenarioFile.scenario` */
 export async function readScenario(path: string, options: ScenarioOptions = {}): Promise<Scenario> {
   return (await ScenarioFile.read(path)).scenario(options);
 }
 
-/** Of the models, and after them of the pipelines. */
+/** Shares of the models, followed by those of the pipelines. */
 function popularityOf(document: ScenarioDocument, streams: readonly Stream[], problems: Problem[]): readonly number[] {
   if (document.pipelines !== undefined) {
     const weights = [...streams, ...document.pipelines].map(({ weight = 1 }) => weight);
@@ -259,7 +260,7 @@ interface RateQuestion {
   readonly arrivals: Arrivals;
   readonly models: readonly ScenarioModel[];
   readonly gpus: number;
-  /** Of a file of rates. */
+  /** Mean rate of a file of rates; undefined: there is no such file. */
   readonly stepsMean: number | undefined;
 }
 
@@ -277,7 +278,7 @@ function rateOf(question: RateQuestion, problems: Problem[]): number {
   return 1;
 }
 
-/** A trace ends with its last request, unless something says when. */
+/** A trace ends with its last request, unless a duration is given. */
 function durationOf(
   document: ScenarioDocument,
   overrides: ScenarioOverrides,

@@ -1,5 +1,6 @@
 /**
- * The `models` of a scenario file as the simulator's streams: zoos are looked up, counts spread out, shares computed.
+ * Reads the `models` of a scenario file into the simulator's streams: it resolves zoos, expands counts and computes
+ * shares.
  */
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -48,7 +49,7 @@ interface Common {
 
 export type Popularity = "equal" | "weights" | `zipf:${string}` | readonly number[];
 
-/** A model before popularity gives it its share. */
+/** A model without its share, which popularity adds. */
 export interface Stream {
   readonly model: Omit<ScenarioModel, "share">;
   readonly weight: number;
@@ -56,10 +57,10 @@ export interface Stream {
 }
 
 export const STREAMS_MAX = 4096;
-/** Where neither `batchMax` nor a table nor the SLO limits a batch before. */
+/** Limit of batch sizes if neither `batchMax` nor a table nor the SLO gives a smaller one. */
 const BATCH_MAX = 1024;
 
-/** Reads the zoos that `models` names, relative to `origin`. What can't be used is reported, and left out. */
+/** Reads the zoos that `models` names, relative to `origin`. Invalid entries are reported and left out. */
 export async function readStreams(
   models: ZooEntry | readonly (ModelEntry | ZooEntry)[],
   origin: string,
@@ -128,7 +129,7 @@ function streamsOf(entry: ModelEntry, path: YamlPath, problems: Problem[]): Stre
   const parts = partsOf(entry, path, problems);
   if (profile === undefined || problems.length > before) return [];
   if (parts === undefined) return counted(entry, { profile, ...classes }, path);
-  // On a whole accelerator too small batches take as long as those that fill it.
+  // On a whole accelerator, smaller batches take as long as those that fill it.
   return counted(entry, { profile: wholeProfile(parts, profile.batchSizeMax), parts, ...classes }, path);
 }
 
@@ -227,19 +228,23 @@ function classesOf(
     const text = `the shares come to ${round(total)}; give the rest's SLO as sloMs of the model, or shares that come to 1`;
     problems.push({ path: [...path, "classes"], text });
   }
-  // What the other classes leave is the first one's.
+  // The first class gets the requests that the other classes leave.
   return { slo: first?.slo ?? millis(1), classes: rest };
 }
 
-/** The latencies of a batch, however a file gives them. */
+/** The latencies of a batch, in one of the forms that files use. */
 export interface LatencyEntry extends Pick<ModelEntry, "alphaMs" | "betaMs" | "latencyMs" | "batchMax"> {
   /**
-   * Of sizes that `latencyMs` leaves out: on the line (default), or the next size up, where only those are compiled.
+   * Latency of sizes that `latencyMs` leaves out. `interpolate` (default): on the line; `pad-up`: that of the next
+   * larger size, if only listed sizes are compiled.
    */
   readonly between?: "interpolate" | "pad-up";
 }
 
-/** What can't be used is reported; undefined then. @param sloMax - larger batches than it allows are of no use */
+/**
+ * Reads a latency table; undefined: it is invalid, and the problems are reported.
+ * @param sloMax - the longest SLO, which bounds the batch sizes of a line
+ */
 export function profileOf(
   entry: LatencyEntry,
   sloMax: Micros,
@@ -258,7 +263,7 @@ export function profileOf(
   return LatencyTable.affine({ ...line, batchSizeMax: entry.batchMax ?? largestWithin(line, sloMax) });
 }
 
-/** αb + β; what can't be one is reported. */
+/** Reads the line αb + β; undefined: it is invalid, and the problem is reported. */
 export function lineOf(
   { alphaMs, betaMs }: Pick<LatencyEntry, "alphaMs" | "betaMs">,
   path: YamlPath,
@@ -274,7 +279,7 @@ export function lineOf(
   return undefined;
 }
 
-/** Larger batches can't meet any SLO, so a longer table would change nothing. */
+/** The largest batch within the SLO: larger ones can't meet any, so a longer table would change nothing. */
 function largestWithin({ alpha, beta }: { alpha: number; beta: number }, sloMax: Micros): number {
   const largest = alpha === 0 ? BATCH_MAX : Math.floor((sloMax - beta) / alpha);
   return Math.max(1, Math.min(BATCH_MAX, largest));
@@ -302,7 +307,7 @@ function tableOf(
   return LatencyTable.fromPoints(points, { ...limit, ...(between !== undefined && { between }) });
 }
 
-/** Shares that sum to 1, in the order of the streams; reported and equal where they can't be had. */
+/** Shares that sum to 1, in the order of the streams; invalid popularity is reported, and gives equal shares. */
 export function sharesOf(
   popularity: Popularity,
   streams: readonly Stream[],

@@ -1,4 +1,4 @@
-/** What the flags of commands over a scenario file make of it. */
+/** Converts the flags of commands that take a scenario file. */
 import { policyNamed } from "@tutti/simulator";
 import type { Scenario } from "@tutti/simulator";
 import { parseDuration } from "@tutti/units";
@@ -18,8 +18,8 @@ export interface ScenarioFlags {
 }
 
 /**
- * @param policy - in place of the file's
- * @throws {CommandError} for flags that make no sense, and for whatever is wrong with the file
+ * @param policy - replaces the file's policy
+ * @throws {CommandError} for invalid flags, and for every error in the file
  */
 export async function scenarioFrom(
   path: string,
@@ -36,7 +36,7 @@ export async function scenarioFrom(
   return scenario;
 }
 
-/** @throws {CommandError} for a policy that the scenario's planner or sub-clusters don't go with */
+/** @throws {CommandError} the policy can't be combined with the scenario's planner, sub-clusters or noise */
 export function checkFit(scenario: Scenario, policy: string): void {
   const text = unfitPolicy(scenario, policy);
   if (text !== undefined) throw usageError(text);
@@ -89,7 +89,7 @@ export function whole(flag: string, text: string, { min, max }: { min: number; m
   throw usageError(`${flag} ${text}: a whole number from ${min} to ${max}`);
 }
 
-/** A bare number is in seconds, because durations of scenarios are; with a unit it is what it says. */
+/** Parses a duration. A bare number is in seconds, as in scenario files; a unit overrides that. */
 function secondsOf(text: string): number {
   const duration = /^[\d.]+$/.test(text) ? undefined : parseDuration(text);
   const value = duration === undefined ? Number(text) : duration / 1e6;

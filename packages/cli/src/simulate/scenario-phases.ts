@@ -1,4 +1,4 @@
-/** `phases` of a scenario file: how the workload changes over time, in the file itself or in one of rates. */
+/** Reads `phases` of a scenario file: changes of the workload over time, in that file or in a file of rates. */
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Phase } from "@tutti/simulator";
@@ -16,7 +16,7 @@ export interface PhaseEntry {
 type Phases = readonly PhaseEntry[] | { readonly file: string };
 const isFile = (phases: Phases): phases is { readonly file: string } => "file" in phases;
 
-/** Of a file of rates; undefined where there is none, or it can't be used, which is reported. */
+/** Reads a file of rates; undefined: there is none, or it is invalid, and the problem is reported. */
 export async function readRateSteps(
   phases: Phases = [],
   origin: string,
@@ -36,7 +36,7 @@ export async function readRateSteps(
   }
 }
 
-/** @param mean - their mean rate, which the scenario's stands for: another scales them all */
+/** @param mean - mean rate of the steps; it corresponds to the scenario's rate, so another rate scales all steps */
 export function phasesOfSteps(steps: readonly RateStep[], mean: number): readonly Phase[] {
   return steps.map(({ fromS, rates }, i): Phase => {
     const total = totalOf(rates);
@@ -58,7 +58,7 @@ export function phasesOf(
     if (i > 0 && fromS <= phases[i - 1]!.fromS) {
       problems.push({ path, text: `${fromS} s isn't after the phase before; put phases in order of time` });
     }
-    // With a shorter --duration, later phases just don't come.
+    // With a shorter --duration, later phases are never reached.
     if (i === 0 && seconds(fromS) >= duration) {
       problems.push({ path, text: `the scenario ends at ${duration / 1e6} s, before its first phase` });
     }

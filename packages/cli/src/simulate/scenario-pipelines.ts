@@ -1,4 +1,4 @@
-/** `pipelines` of a scenario file. */
+/** Reads `pipelines` of a scenario file. */
 import { PIPELINE_REQUESTS_MAX, checkGraph } from "@tutti/pipelines";
 import { QueryShapeError } from "@tutti/planning";
 import type { Scenario, ScenarioPipeline, ScenarioStage } from "@tutti/simulator";
@@ -17,7 +17,7 @@ export interface PipelineEntry {
 
 interface StageEntry {
   readonly model: string;
-  /** Default: the model's. */
+  /** Default: the model's name. */
   readonly name?: string;
   readonly after?: readonly string[];
   readonly fanOut?: number;
@@ -27,8 +27,8 @@ interface StageEntry {
 type Models = ZooEntry | readonly (ModelEntry | ZooEntry)[];
 
 /**
- * Beside pipelines, models get requests of their own only where they have a weight, and need an SLO of their own only
- * then.
+ * Sets defaults for models beside pipelines: weight 0, and the largest SLO of the pipelines that use the model.
+ * Such models get requests of their own only if they have a weight, and need their own SLO only then.
  */
 export function modelsBeside(pipelines: readonly PipelineEntry[], models: Models): Models {
   const beside = <One extends ModelEntry | ZooEntry>(entry: One): One => {
@@ -41,7 +41,7 @@ export function modelsBeside(pipelines: readonly PipelineEntry[], models: Models
   return "zoo" in models ? beside(models) : models.map(beside);
 }
 
-/** Shares come later: pipelines and models have them in common. */
+/** Reads pipelines without shares, which are computed later over pipelines and models together. */
 export function pipelinesOf(
   entries: readonly PipelineEntry[],
   streams: readonly Stream[],
@@ -87,7 +87,7 @@ function checkShape(stages: readonly ScenarioStage[], path: Problem["path"], pro
   }
 }
 
-/** As in production, where an instance may not have more. */
+/** Applies production's limit on the requests of one instance. */
 function checkFanOut(stages: readonly ScenarioStage[], path: Problem["path"], problems: Problem[]): void {
   const all = new Map<string, number>();
   let total = 0;
@@ -101,7 +101,7 @@ function checkFanOut(stages: readonly ScenarioStage[], path: Problem["path"], pr
   problems.push({ path: [...path, "stages"], text });
 }
 
-/** What doesn't go with pipelines. */
+/** Reports keys that can't be combined with pipelines. */
 export function checkBesidePipelines(
   document: Readonly<Record<string, unknown>>,
   scenario: Pick<Scenario, "pipelines">,

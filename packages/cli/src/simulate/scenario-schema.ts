@@ -1,11 +1,11 @@
-/** JSON Schemas of scenario files and their like, and their findings as sentences that say what to write instead. */
+/** Checks scenario files and similar ones against JSON Schemas, with errors that say what to write instead. */
 import { readFileSync } from "node:fs";
 import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
 export const SCENARIO_SCHEMA = new URL("./scenario.schema.json", import.meta.url);
 
-/** What is wrong with a scenario; empty if nothing is. */
+/** The problems of a scenario; empty: none. */
 export const checkAgainstSchema = schemaCheck(SCENARIO_SCHEMA);
 
 export type SchemaCheck = (document: unknown) => readonly Problem[];
@@ -70,7 +70,7 @@ function unknownKey(key: string, known: readonly string[]): string {
   return `unknown key; ${guess} Known here: ${known.filter((name) => name !== "$schema").join(", ")}`;
 }
 
-/** A JSON pointer's tokens; those of lists as numbers. */
+/** The tokens of a JSON pointer; list indices as numbers. */
 function pathOf(pointer: string, document: unknown): YamlPath {
   let value = document;
   return pointer
@@ -91,7 +91,7 @@ function show(value: unknown): string {
   return text.length <= SHOWN_CHARACTERS_MAX ? text : `${text.slice(0, SHOWN_CHARACTERS_MAX)}…`;
 }
 
-/** Levenshtein's, for guessing what a misspelt key meant. */
+/** Levenshtein distance, for guessing a misspelt key. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -1,6 +1,7 @@
 /**
- * Many simulations on all cores. Each is deterministic by itself and shares nothing, so results don't depend on the
- * number of workers or on who runs what: only on the scenarios.
+ * Runs many simulations on all cores.
+ * Each is deterministic and shares nothing, so results depend only on the scenarios, not on the number of workers or
+ * the assignment.
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
@@ -9,7 +10,7 @@ import { toPortable } from "./portable-scenario.ts";
 import type { FromSweepWorker, ToSweepWorker } from "./sweep-messages.ts";
 
 export interface SweepOptions {
-  /** Threads; as many as there are cores when left out. */
+  /** Number of threads. Default: the number of cores. */
   readonly workers?: number;
 }
 
@@ -19,7 +20,7 @@ interface Task {
   readonly failed: (error: Error) => void;
 }
 
-/** A pool of worker threads, each started when there is work for it. Close it, or the process doesn't end. */
+/** A pool of worker threads, started on demand. Close it, or the process doesn't end. */
 export class Sweep {
   readonly workers: number;
   readonly #waiting: Task[] = [];
@@ -31,7 +32,7 @@ export class Sweep {
     this.workers = Math.max(1, workers ?? availableParallelism());
   }
 
-  /** @throws Error of the simulation, such as a policy that doesn't exist */
+  /** @throws {Error} of the simulation, such as a policy that doesn't exist */
   async run(scenario: Scenario): Promise<DetailedRun> {
     const answer = await this.#ask("run", scenario);
     if (answer.kind !== "run") throw new Error(textOf(answer));
@@ -44,7 +45,9 @@ export class Sweep {
     return answer.bound;
   }
 
-  /** All of them, in their order. @param onDone - after each, with the number that is done */
+  /**
+   * Runs all scenarios and returns the results in their order. @param onDone - called after each with the number done
+   */
   runAll(scenarios: readonly Scenario[], onDone?: (done: number) => void): Promise<DetailedRun[]> {
     let done = 0;
     return Promise.all(
@@ -56,7 +59,7 @@ export class Sweep {
     );
   }
 
-  /** What waits or runs fails. */
+  /** Stops the workers; waiting and running tasks fail. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const task of this.#waiting.splice(0)) task.failed(new Error("the sweep was stopped"));
@@ -70,7 +73,7 @@ export class Sweep {
   #ask(kind: ToSweepWorker["kind"], scenario: Scenario): Promise<FromSweepWorker> {
     return new Promise((done, failed) => {
       if (this.#closed) return failed(new Error("the sweep was stopped"));
-      // Taken apart only when its turn comes: thousands may wait.
+      // The scenario is serialised only when its turn comes, since thousands may wait.
       this.#waiting.push({ message: () => ({ kind, scenario: toPortable(scenario) }), done, failed });
       this.#next();
     });
@@ -100,7 +103,7 @@ export class Sweep {
     return worker;
   }
 
-  /** An error is followed by the exit: the first to come tells the task. */
+  /** Removes a worker and fails its task. An error is followed by an exit: only the first has an effect. */
   #lost(worker: Worker, error: Error): void {
     const task = this.#running.get(worker);
     if (!this.#running.delete(worker)) return;

@@ -1,15 +1,15 @@
 /**
- * Recorded arrivals as a file: what `tutti record` writes (JSON lines), or a table (CSV) from elsewhere.
+ * Recorded arrivals as a file: the JSON lines of `tutti record`, or a table (CSV) from elsewhere.
  *
  *   TF1. Entries come out in order of time, counted from the first request, whatever the order of the lines.
- *   TF2. A line that can't be read fails the file, by its number: a trace with holes would answer another question.
+ *   TF2. A malformed line fails the file, by its number: a trace with missing requests would be another workload.
  */
 import { createReadStream } from "node:fs";
 import type { TraceEntry } from "@tutti/simulator";
 import { type Micros, micros } from "@tutti/units";
 import { CommandError } from "../failure.ts";
 
-/** Names the format; version 1. */
+/** Name and version of the format. */
 export const TRACE_FORMAT = "tutti-trace";
 export const TRACE_VERSION = 1;
 
@@ -17,10 +17,10 @@ export const TRACE_VERSION = 1;
 export interface TraceHeader {
   readonly format: typeof TRACE_FORMAT;
   readonly version: number;
-  /** ISO 8601, UTC: when the recorder began to listen. */
+  /** ISO 8601, UTC: when the recorder started to listen. */
   readonly startedAt: string;
   readonly cluster: string;
-  /** Only these were recorded; absent: all. */
+  /** The recorded models; absent: all. */
   readonly models?: readonly string[];
   readonly payloads: boolean;
 }
@@ -31,18 +31,16 @@ export interface TraceLine {
   readonly t: number;
   readonly model: string;
   readonly app: string;
-  /** Of `Tutti-Slo`, or what was left until `Tutti-Deadline`; absent: the model's own SLO counts. */
+  /** The value of `Tutti-Slo`, or the time left until `Tutti-Deadline`; absent: the model's own SLO counts. */
   readonly sloUs?: number;
-  /** Of the payload. */
+  /** Size of the payload. */
   readonly bytes: number;
-  /** Base64, and the form that it has; only in recordings with payloads. */
+  /** The payload in base64, with its content type; only in recordings with payloads. */
   readonly payload?: string;
   readonly contentType?: string;
 }
 
-/**
- * In place of what was not recorded: `missed` requests that the file could not take, or a time without a connection.
- */
+/** A gap in the recording: `missed` requests that the file could not take, or a time without a connection. */
 export interface GapLine {
   readonly t: number;
   readonly missed?: number;
@@ -53,17 +51,17 @@ export interface Trace {
   /** Undefined for a table. */
   readonly header: TraceHeader | undefined;
   readonly entries: readonly TraceEntry[];
-  /** Requests that the recorder knows to have missed. */
+  /** Requests that the recorder counted as missed. */
   readonly missed: number;
-  /** Time without a connection: what came then is unknown. */
+  /** Time without a connection; its requests are unknown. */
   readonly away: Micros;
 }
 
 /** Requests that fit in memory as entries of some 60 bytes each. */
 const ENTRIES_MAX = 20_000_000;
-/** A payload of 8 MB in base64, and more. */
+/** More than a payload of 8 MB in base64. */
 const LINE_CHARS_MAX = 16_777_216;
-/** Malformed lines named before the reader gives up. */
+/** Number of malformed lines named before the reader gives up. */
 const COMPLAINTS_MAX = 5;
 
 /** @throws {CommandError} naming the file, and the first malformed lines by their numbers */
@@ -71,7 +69,7 @@ export async function readTrace(path: string): Promise<TraceEntry[]> {
   return [...(await readTraceFile(path)).entries];
 }
 
-/** The same with what the recorder said of itself. @throws {CommandError} */
+/** Reads the entries together with the recorder's own counts. @throws {CommandError} */
 export async function readTraceFile(path: string): Promise<Trace> {
   const reading = new TraceReading(path);
   let number = 0;
@@ -86,7 +84,7 @@ class TraceReading {
   readonly #path: string;
   readonly #entries: { at: Micros; model: string; app: string; slo: Micros | undefined }[] = [];
   readonly #complaints: string[] = [];
-  /** A trace has millions of entries and a few names. */
+  /** Interned names: a trace has millions of entries, but few names. */
   readonly #names = new Map<string, string>();
   #parse: ((text: string) => void) | undefined;
   #header: TraceHeader | undefined;
@@ -106,7 +104,7 @@ class TraceReading {
       if (!(error instanceof LineError)) throw error;
       const hint = isWhole ? "" : "; the recording was cut off here: remove this line to use what came before";
       this.#complaints.push(`line ${number}: ${error.message}${hint}`);
-      // What follows a first line that is none can't be understood either.
+      // Without a valid first line, the format of the following lines is unknown.
       if (this.#parse === undefined || this.#complaints.length >= COMPLAINTS_MAX) this.#fail();
     }
   }
@@ -166,7 +164,7 @@ class TraceReading {
   }
 }
 
-/** What is wrong with one line. */
+/** The error in one line. */
 class LineError extends Error {
   override readonly name = "LineError";
 }
@@ -213,7 +211,7 @@ interface TableRow {
 
 const COLUMNS = ["t_ms", "model", "app", "slo_ms"];
 
-/** Columns by their names in the first line, in any order: t_ms and model, and app and slo_ms where there are any. */
+/** Parses columns by their names in the first line, in any order: t_ms and model, optionally app and slo_ms. */
 function csvColumns(text: string, add: (row: TableRow) => void): (text: string) => void {
   const names = cellsOf(text);
   const unknown = names.find((name) => !COLUMNS.includes(name));
@@ -237,7 +235,7 @@ function csvColumns(text: string, add: (row: TableRow) => void): (text: string) 
   };
 }
 
-/** Names and numbers hold no commas, so quotes are only peeled off. */
+/** Names and numbers contain no commas, so quotes are only removed. */
 const cellsOf = (line: string): string[] =>
   line.split(",").map((cell) =>
     cell
@@ -257,7 +255,7 @@ function shown(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
-/** Lines without their ends. `isWhole` is false for a last line that no line end closes. */
+/** Lines without their ends. `isWhole` is false for a last line without a line end. */
 async function* linesOf(path: string): AsyncGenerator<{ readonly text: string; readonly isWhole: boolean }> {
   let rest = "";
   try {

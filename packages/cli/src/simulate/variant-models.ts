@@ -1,13 +1,13 @@
-/** A scenario's models that are variants of one, served as a family or each for itself (docs/algorithms.md, C7). */
+/** Models of a scenario that are variants of one, served as a family or separately (docs/algorithms.md, C7). */
 import { sharedLatency } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
 import type { Problem, YamlPath } from "./located-yaml.ts";
 
-/** The schema has checked it. */
+/** The schema has checked this. */
 export interface VariantsEntry {
   readonly count: number;
-  /** Of the part behind the common prefix. */
+  /** Latency line of a variant's own part, after the common prefix. */
   readonly alphaMs: number;
   readonly betaMs: number;
   readonly served?: "together" | "apart";
@@ -18,7 +18,7 @@ interface Line {
   readonly betaMs: number;
 }
 
-/** What a model with variants can't have beside them; reported. */
+/** Reports keys that a model with variants can't have. */
 export function hasVariantProblem(entry: object, path: YamlPath, problems: Problem[]): boolean {
   const before = problems.length;
   for (const key of ["latencyMs", "fills", "dynamic"]) {
@@ -29,13 +29,13 @@ export function hasVariantProblem(entry: object, path: YamlPath, problems: Probl
   return problems.length > before;
 }
 
-/** A variant by itself: prefix and own part, one after the other. */
+/** Latency of a variant served separately: prefix and own part, one after the other. */
 export const aloneLine = (prefix: Line, { alphaMs, betaMs }: VariantsEntry): Line => ({
   alphaMs: prefix.alphaMs + alphaMs,
   betaMs: prefix.betaMs + betaMs,
 });
 
-/** l(b) of all variants together, asked for equally often: the prefix over the batch, each one's part over its rows. */
+/** Latency l(b) of a family with equal rates. The prefix runs over the batch, and each own part over its rows. */
 export function togetherProfile(prefix: Line, variants: VariantsEntry, batchSizeMax: number): LatencyTable {
   const batchSizes = Array.from({ length: batchSizeMax }, (_, i) => i + 1);
   const lineOf = ({ alphaMs, betaMs }: Line) => ({ batchSizes, latency: (b: number) => 1000 * (alphaMs * b + betaMs) });
@@ -45,7 +45,7 @@ export function togetherProfile(prefix: Line, variants: VariantsEntry, batchSize
     suffixes: count.map(() => lineOf(variants)),
     rates: count.map(() => 1),
   });
-  // A batch of few rows has no more variants than rows; beyond, C7's bound.
+  // A batch has at most as many variants as rows; for larger batches C7's bound is lower.
   const own = (b: number): number =>
     Math.min(latency(b), 1000 * (prefix.alphaMs * b + prefix.betaMs + b * (variants.alphaMs + variants.betaMs)));
   const points = batchSizes.map((batchSize): { batchSize: number; latency: Micros } => ({

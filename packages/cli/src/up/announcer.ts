@@ -1,10 +1,10 @@
-/** What `tutti up` says on the terminal: lines for people, or one JSON object a line for programs. */
+/** Terminal output of `tutti up`: lines for people, or one JSON object a line for programs. */
 import type { ListedModel } from "@tutti/client";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 import type { Reading } from "./status-board.ts";
 import { renderStatus } from "./status-line.ts";
 
-/** Lines of children shown a second; the rest stand in their logs. */
+/** Child lines shown per second; all others are in the logs only. */
 const CHILD_LINES_MAX = 20;
 
 export class Announcer {
@@ -23,7 +23,7 @@ export class Announcer {
     this.#write(this.#json ? JSON.stringify({ event, ...fields }) : text);
   }
 
-  /** From now on what children complain of stands in their logs only: their peers are going one after the other. */
+  /** Hides child lines from now on, since children report that their peers stop; the logs still have them. */
   stopping(): void {
     this.#stopping = true;
     this.say("stopping", "Stopping.");
@@ -42,10 +42,7 @@ export class Announcer {
     else this.#write(`${renderStatus(reading)}${hidden > 0 ? ` (${hidden} warnings more in the logs)` : ""}`);
   }
 
-  /**
-   * A line that a child printed: structured ones from "warn" on, and everything that is not structured, such as a
-   * stack.
-   */
+  /** Shows a child's line: structured ones from "warn" on, and everything unstructured, such as a stack. */
   childLine(name: string, line: string): void {
     const text = worthShowing(line);
     if (text === undefined || this.#stopping) return;
@@ -57,7 +54,7 @@ export class Announcer {
   }
 }
 
-/** What every line of an actor says anyway. */
+/** Fields that every line of an actor has. */
 const COMMON = new Set(["level", "time", "msg", "service", "instance", "pid", "hostname", "role", "actor"]);
 const LEVELS = new Set(["warn", "error", "fatal"]);
 

@@ -1,12 +1,12 @@
 /**
  * `tutti up --autoscale 1:4`: starts and drains executors' processes by the planner's advice.
  *
- *   AS1. Between the bounds, always; an executor that an operator drained is left alone, and counts for nothing.
- *   AS2. An executor is drained, never killed: what it has accepted it finishes, and what it hasn't others take
- *        (docs/architecture.md, T9). One at a time, the highest first, since those are idle most, and never the last
- *        one of a sub-cluster that has models.
- *   AS3. The advice is a number of accelerators, not a difference: whoever is just starting counts, and hearing it
- *        twice changes nothing.
+ *   AS1. The number stays between the bounds; an executor that an operator drained is left alone, and is not counted.
+ *   AS2. An executor is drained, never killed: it finishes accepted batches, and other executors take the rest
+ *        (docs/architecture.md, T9). One is drained at a time, the highest first, since those are idle most, and never
+ *        the last one of a sub-cluster that has models.
+ *   AS3. The advice is a number of accelerators, not a difference: starting executors count, and repeated advice
+ *        changes nothing.
  */
 import type { ScalingAdvised } from "@tutti/protocol";
 import { bringBack, drainProcess } from "./replacement.ts";
@@ -16,18 +16,17 @@ import type { ChildState, Supervisor } from "./supervisor.ts";
 export interface AutoscalerOptions {
   readonly supervisor: Supervisor;
   /**
-   * The executors' processes, lowest accelerators first: the first `min` of them run from the start, the others are
-   * parked.
+   * The executors' processes, lowest accelerators first. The first `min` run from the start, and the others are parked.
    */
   readonly names: readonly string[];
   readonly min: number;
-  /** Accelerators of each: the first has 0 to gpusEach − 1, and so on. */
+  /** Accelerators per process: the first has 0 to gpusEach − 1, and so on. */
   readonly gpusEach: number;
   readonly say: (event: string, text: string, fields: Readonly<Record<string, unknown>>) => void;
-  /** Until a process is ready, and until it has ended. Defaults: 60 s, 12 s. */
+  /** Time limits for a process to become ready, and to end. Defaults: 60 s, 12 s. */
   readonly readyMs?: number;
   readonly graceMs?: number;
-  /** A process that did not come up is not tried again before. Default: 10 s. */
+  /** Delay before a process that failed to start is tried again. Default: 10 s. */
   readonly retryMs?: number;
 }
 
@@ -36,16 +35,16 @@ const GRACE_MS = 12_000;
 const RETRY_MS = 10_000;
 const ONE_PLACE: Pick<PlanWatch, "isSpare"> = { isSpare: () => true };
 
-/** How many processes the advice is worth. */
+/** The number of processes that the advice amounts to. */
 export const processesFor = ({ gpus, advice }: Pick<ScalingAdvised, "gpus" | "advice">, gpusEach: number): number =>
   Math.ceil((gpus + advice) / gpusEach - 1e-9);
 
 /**
- * Pure: whom to start and whom to drain, so that `wanted` of them run, between the bounds.
+ * Chooses processes to start or to drain, so that `wanted` of them run, between the bounds. Pure.
  *
- * @param ours - names that may be started: those that nobody else keeps down
- * @param isBusy - some are starting or being drained: nobody is drained meanwhile
- * @param isSpare - whether what a name serves is served without it
+ * @param ours - names that may be started: those that no operator keeps down
+ * @param isBusy - some are starting or being drained: nothing is drained meanwhile
+ * @param isSpare - whether the rest can serve everything without the named process
  */
 export function stepTowards(
   wanted: number,
@@ -70,7 +69,7 @@ export interface StepOptions {
 
 export class Autoscaler {
   readonly #options: AutoscalerOptions;
-  /** Kept down by the autoscaler. */
+  /** Processes that the autoscaler has parked. */
   readonly #ours: Set<string>;
   readonly #mayStartAt = new Map<string, number>();
   readonly #changing = new Set<string>();
@@ -81,7 +80,7 @@ export class Autoscaler {
     this.#ours = new Set(options.names.slice(options.min));
   }
 
-  /** @param plan - where executors serve. Default: all in one place */
+  /** @param plan - the sub-clusters of executors. Default: all in one place */
   hear(advised: ScalingAdvised, plan: Pick<PlanWatch, "isSpare"> = ONE_PLACE): void {
     if (this.#closed || advised.gpus === 0) return;
     const { supervisor, names, min, gpusEach } = this.#options;
@@ -95,7 +94,7 @@ export class Autoscaler {
       [...this.#ours].filter((name) => !this.#changing.has(name) && now >= (this.#mayStartAt.get(name) ?? 0)),
     );
     const wanted = processesFor(advised, gpusEach);
-    // Whoever is just starting comes up first: then it is known how it does.
+    // Let a starting process finish first: the next advice then includes it.
     const isBusy = this.#changing.size > 0;
     const ready = states.filter(({ state }) => state === "ready").map(({ spec }) => spec.name);
     const gpusOf = (name: string): number[] =>
@@ -107,7 +106,7 @@ export class Autoscaler {
     if (drain !== undefined) void this.#drain(drain, wanted);
   }
 
-  /** From now on nothing is started or drained. */
+  /** Stops all starting and draining. */
   close(): void {
     this.#closed = true;
   }

@@ -7,19 +7,19 @@ import { NODE_ROLES } from "../role/node-roles.ts";
 import type { UpOptions } from "./up-options.ts";
 
 export interface PlannedRole {
-  /** Also the name of its log file. */
+  /** Name of the process and of its log file. */
   readonly name: string;
   readonly role: ProcessRole;
-  /** What its process hosts. */
+  /** Roles that the process hosts. */
   readonly roles: readonly Role[];
   readonly argv: readonly string[];
-  /** Started when it is needed. */
+  /** Parked until it is needed. */
   readonly isSpare?: boolean;
-  /** What it is run by: binds it to its cores. */
+  /** Command prefix that binds the process to its cores. */
   readonly prefix?: readonly string[];
-  /** executor: how many accelerators it drives. */
+  /** For an executor: how many accelerators it drives. */
   readonly gpus?: number;
-  /** executor: whose accelerator `tutti split` can split, or why it can't. */
+  /** For an executor: how `tutti split` can split its accelerator, or why it can't. */
   readonly splittable?: Splittable;
   readonly unsplittable?: string;
 }
@@ -28,16 +28,16 @@ type Splittable = Omit<SplittableExecutor, "spec">;
 export interface Surroundings {
   readonly jitter?: { readonly seed: number; readonly spread: number } | undefined;
   readonly url: string;
-  /** Where executors note what they are doing. */
+  /** Folder in which executors note which model they run. */
   readonly state?: string | undefined;
   /** Names of the models that will be loaded. */
   readonly models?: readonly string[];
-  /** Whether processes can be bound to cores. Default: they can't. */
+  /** Whether processes can be bound to cores. Default: false. */
   readonly hasTaskset?: boolean;
   readonly credentials: Readonly<Partial<Record<ProcessRole | "admin" | "answers", string>>>;
 }
 
-/** The processes of one machine: a node and the executors, or with the layout `spread` a process for each role. */
+/** The processes of one machine: nodes and executors, or with the layout `spread` a process for each role. */
 export function planCluster(options: UpOptions, around: Surroundings): PlannedRole[] {
   const planned = (name: string, role: ProcessRole, roles: readonly Role[], argv: readonly string[]): PlannedRole => {
     const credentials = around.credentials[role];
@@ -81,7 +81,7 @@ export function planCluster(options: UpOptions, around: Surroundings): PlannedRo
   ];
 }
 
-/** What each role is started with besides what all are. */
+/** The flags of each role, without those that all roles have. */
 function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Role, readonly string[]>> {
   const { answers } = around.credentials;
   const dataPlane = ["--data-plane", options.dataPlane];
@@ -124,38 +124,38 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
 }
 
 /**
- * Without credentials whoever connects is the user `local`, who asks in any application's name from one inbox; with
- * them replies are checked.
+ * Chooses the reply scope. Without credentials every client is the user `local`.
+ * That user sends requests in any application's name from one inbox. With credentials, replies are checked.
  */
 const replyScopeOf = ({ apps, creds }: UpOptions): "app" | "any" =>
   apps.length > 0 || creds !== undefined ? "app" : "any";
 
-/** Only the first gateway of a machine has the ports that were asked for; the others take free ones. */
+/** Only the first gateway of a machine has the requested ports; the others use free ones. */
 const gatewayPorts = (flags: readonly string[], index: number): readonly string[] =>
   index === 0 ? flags : flags.map((flag) => (flag.startsWith("--") ? flag : "0"));
 
 const awaitFlags = (models: readonly string[]): string[] =>
   models.length === 0 ? [] : ["--await-models", models.join(",")];
 
-/** Of a Jaeger beside it. */
+/** Flags for a Jaeger beside the cluster. */
 const traceFlags = ({ traceQuery }: UpOptions): string[] =>
   traceQuery === undefined ? [] : ["--trace-query", traceQuery];
 
-/** The gateway's own rights are few: models are changed with the operator's. */
+/** Flags for changing models, with the operator's credentials: the gateway's own rights don't allow it. */
 function repositoryFlags({ repositoryToken }: UpOptions, admin: string | undefined): string[] {
   if (repositoryToken === undefined) return [];
   return ["--repository-token", repositoryToken, ...(admin === undefined ? [] : ["--repository-creds", admin])];
 }
 
-/** The only one of its role needs no number. */
+/** The names of a role's processes; a single one has no number. */
 const namesOf = (role: ProcessRole, count: number): string[] =>
   count === 1 ? [role] : Array.from({ length: count }, (_, index) => `${role}-${index}`);
 
 type PlannedExecutor = Pick<PlannedRole, "argv" | "prefix" | "gpus" | "splittable" | "unsplittable">;
 
 /**
- * A real accelerator has a process of its own, since a native fault takes its process down; emulated ones share as many
- * as asked for.
+ * Plans the executors. A real accelerator has its own process, since a native fault crashes its process.
+ * The emulated accelerators are distributed over as many processes as requested.
  */
 function planExecutors(options: UpOptions, { jitter, hasTaskset = false }: Surroundings): PlannedExecutor[] {
   const scaled = "with --autoscale the planner's advice counts whole ones";

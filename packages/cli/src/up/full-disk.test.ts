@@ -1,11 +1,11 @@
-/** What a run keeps on a disk that takes nothing for a while. */
+/** Tests of log files on a disk that is full for a while. */
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { LogFile } from "./run-directory.ts";
 
-/** Bytes that the disk has left. */
+/** Number of bytes left on the disk. */
 const disk = { left: Infinity };
 const write = ((file: number, bytes: Uint8Array, from: number): number => {
   const taken = Math.min(disk.left, bytes.length - from);
@@ -49,7 +49,7 @@ test("a file that can't be made is no end of who logs, and is tried again", () =
   const log = new LogFile(join(folder, "absent", "x.log"));
   log.write("lost");
   log.close();
-  // The kernel's own full disk.
+  // A full disk simulated by the kernel.
   symlinkSync("/dev/full", join(folder, "dev.log"));
   const full = new LogFile(join(folder, "dev.log"));
   full.write("lost");

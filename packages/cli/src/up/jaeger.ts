@@ -1,4 +1,4 @@
-/** The Jaeger beside one `tutti up`: all of it in one process, traces in its memory, on loopback only. */
+/** The Jaeger of one `tutti up`: a single process with traces in memory, on loopback only. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -7,25 +7,25 @@ import { freePort } from "./free-port.ts";
 import type { LogFile } from "./run-directory.ts";
 
 export interface ServingJaeger {
-  /** Its page, and `/api/traces`. */
+  /** URL of its page and of `/api/traces`. */
   readonly url: string;
-  /** Where actors send their traces. */
+  /** URL for actors' traces. */
   readonly otlp: string;
-  /** Resolves, with why, if it ends by itself. */
+  /** Resolves with the reason if it ends by itself. */
   readonly died: Promise<string>;
   stop(): Promise<void>;
   kill(): void;
 }
 
-/** Where people look for it, if nobody is there. */
+/** Jaeger's usual ports, used if they are free. */
 const PAGE_PORT = 16_686;
 const OTLP_PORT = 4_318;
-/** About 1 KB a span and ten spans a trace: 200 MB when it is full. */
+/** Maximum number of traces: 200 MB at ten spans a trace and about 1 KB a span. */
 const TRACES_KEPT = 20_000;
 const READY_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 const STOP_MS = 3_000;
-/** Where setup puts what `--jaeger` needs. */
+/** Environment variable with the path of the Jaeger executable. */
 export const JAEGER_VARIABLE = "TUTTI_JAEGER";
 
 /** @param pagePort, otlpPort - 0: any */
@@ -33,7 +33,7 @@ export const jaegerFlags = (pagePort: number, otlpPort: number): string[] => {
   const ports = {
     "query.http-server": pagePort,
     "collector.otlp.http": otlpPort,
-    // What nobody asks here still listens somewhere: anywhere, and not beyond this machine.
+    // Unused services can't be turned off, so they listen on any free port, on loopback only.
     ...{ "admin.http": 0, "query.grpc-server": 0, "collector.grpc-server": 0 },
     ...{ "collector.http-server": 0, "collector.otlp.grpc": 0 },
   };
@@ -43,15 +43,15 @@ export const jaegerFlags = (pagePort: number, otlpPort: number): string[] => {
 
 /**
  * @param executable - jaeger-all-in-one
- * @throws {CommandError} it doesn't answer, with its last words
+ * @throws {CommandError} it doesn't answer, with its last line of output
  */
 export async function startJaeger(executable: string, log: Pick<LogFile, "write">): Promise<ServingJaeger> {
   const [pagePort, otlpPort] = [await freePort(PAGE_PORT), await freePort(OTLP_PORT)];
   const child = spawn(executable, jaegerFlags(pagePort, otlpPort), {
-    // Its own traces are of no interest here, nor is where ours would go.
+    // Jaeger's own traces are off, and our OTLP settings don't apply to it.
     env: { ...process.env, SPAN_STORAGE_TYPE: "memory", OTEL_TRACES_SAMPLER: "always_off" },
     stdio: ["ignore", "pipe", "pipe"],
-    // A process group of its own: Ctrl-C is for us, and it goes last.
+    // A process group of its own keeps Ctrl-C away from it, so that it stops last.
     detached: true,
   });
   let lastWords = "";
@@ -63,7 +63,7 @@ export async function startJaeger(executable: string, log: Pick<LogFile, "write"
   const watchdog = endWithUs(child);
   const ended = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
-    // "close" comes after its last words, "exit" may come before them.
+    // "close" comes after the last line of output, "exit" may come before it.
     child.once("close", (code, signal) => resolve(`it ended with ${signal ?? code}: ${lastWords}`));
   });
   void ended.then(() => watchdog?.kill());
@@ -93,7 +93,7 @@ export async function startJaeger(executable: string, log: Pick<LogFile, "write"
   };
 }
 
-/** @returns undefined once it answers or nobody wants to know any more, else what is wrong */
+/** @returns undefined: it answers, or the check was aborted; else the error */
 async function answers(url: string, giveUp: AbortSignal): Promise<string | undefined> {
   const until = performance.now() + READY_MS;
   while (!giveUp.aborted) {
@@ -102,7 +102,7 @@ async function answers(url: string, giveUp: AbortSignal): Promise<string | undef
       await answer.arrayBuffer();
       if (answer.ok) return undefined;
     } catch {
-      // Not yet: it has no event that says when.
+      // It does not answer yet, and sends no event when it is ready.
     }
     if (performance.now() > until) return `${url} does not answer within ${READY_MS / 1_000} s`;
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
@@ -111,8 +111,8 @@ async function answers(url: string, giveUp: AbortSignal): Promise<string | undef
 }
 
 /**
- * Also when we are killed: the watchdog's input ends then, and it ends what it watches. Where there is no shell
- * (Windows), only a proper end does.
+ * Starts a shell that terminates the child when this process ends, even by SIGKILL: the shell's input closes then.
+ * On Windows there is no such shell, so the child ends only with a regular stop.
  */
 function endWithUs(child: ChildProcess): ChildProcess | undefined {
   if (child.pid === undefined || process.platform === "win32") return undefined;

@@ -10,13 +10,13 @@ import { type LoadableModel, listRepository, readModelFile } from "../models/mod
 import type { UpOptions } from "./up-options.ts";
 
 export interface ModelSources {
-  /** With their files: whoever has loaded them lets go of them. */
+  /** Models with their files; the caller drops them once they are loaded. */
   readonly models: LoadableModel[];
-  /** Of emulated runs. */
+  /** Jitter of emulated runs. */
   readonly jitter: Emulation["jitter"];
 }
 
-/** Everything that `tutti up` is to serve, read before anything starts: a mistake in a file should not cost a start. */
+/** Reads all models that `tutti up` serves before anything starts, so that a faulty file costs no start. */
 export async function readModelSources(options: Pick<UpOptions, "emulate" | "demo" | "models">): Promise<ModelSources> {
   const emulation = options.emulate === undefined ? undefined : await readEmulation(options.emulate);
   const emulated = (emulation?.models ?? []).map((model) => ({ model, bytes: undefined }));
@@ -38,7 +38,7 @@ async function readEmulation(path: string): Promise<Emulation> {
   return parseEmulation(text, path);
 }
 
-/** Generated ones are kept beside the run directories, so that the next start need not make them again. */
+/** Reads the demo models. Generated files are cached beside the run directories for the next start. */
 function readDemoModels(): LoadableModel[] {
   const cacheDir = join(runRoot(), "../models");
   return DEMO_MODELS.map((demo) => {

@@ -1,6 +1,6 @@
 /**
- * What happened in the last second, from the figures that actors report: they are totals since each actor's start, so
- * nothing is missed between two lines.
+ * Statistics of the last second, computed from the figures that actors report.
+ * The figures are totals since each actor's start, so nothing is missed between two readings.
  */
 import type { StatsReported } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
@@ -9,7 +9,7 @@ export interface GpuLoad {
   readonly gpu: GpuId;
   /** Share of the time spent running batches, 0 … 1. */
   readonly busy: number;
-  /** The same as time: it adds up over lines, however late some reports came. */
+  /** Time spent running batches: it adds up over readings, even if reports come late. */
   readonly busyUs: number;
   readonly batches: number;
   readonly items: number;
@@ -20,7 +20,7 @@ export interface ThreadLoad {
   readonly batches: number;
   readonly items: number;
   readonly queued: number;
-  /** What the scheduler sets aside now, in microseconds. */
+  /** Delays that the scheduler sets aside now, in microseconds. */
   readonly delaysUs: {
     readonly ctrl: number;
     readonly perItem: number;
@@ -29,20 +29,18 @@ export interface ThreadLoad {
     /** How much earlier starts are because answers were late. */
     readonly margin: number;
   };
-  /** What really passed, on average since the last reading, in microseconds; 0 where nothing did. */
+  /** Measured delays, in microseconds: means since the last reading; 0: there was none. */
   readonly measuredUs: {
-    /** From an ingress that has a request until its batcher knows. */
+    /** From an ingress's receipt of a request until its batcher knows it. */
     readonly arrive: number;
     /** From a grant until its batch could start, pulls included. */
     readonly start: number;
     /** From when a grant was due until the batcher has it. */
     readonly grant: number;
   };
-  /**
-   * Batches that could start only after more than was set aside: about 5 in 100 where the delays are what they were.
-   */
+  /** Batches that started later than the delay set aside: about 5 in 100 while delays are stable. */
   readonly lateStarts: number;
-  /** Granted in time, and answered late. */
+  /** Batches granted in time, but answered late. */
   readonly lateAnswers: number;
 }
 
@@ -53,9 +51,9 @@ export interface Reading {
   readonly inTime: number;
   readonly late: number;
   readonly refused: number;
-  /** Refused, by code. */
+  /** Refused requests by code. */
   readonly reasons: Readonly<Record<string, number>>;
-  /** From arrival to answer, mean over those in time; 0 where there were none. */
+  /** From arrival to answer, mean over those in time; 0: there were none. */
   readonly meanLatencyUs: number;
   readonly batches: number;
   readonly items: number;
@@ -63,7 +61,7 @@ export interface Reading {
   readonly threads: readonly ThreadLoad[];
 }
 
-/** Actors remembered at once; the silent ones are forgotten first. */
+/** Actors remembered at once; silent ones are dropped. */
 const ACTORS_MAX = 4_096;
 const SILENT_MS = 10_000;
 
@@ -130,7 +128,7 @@ type Figures = Readonly<Record<string, number>>;
 const difference = (name: string, now: Figures, before: Figures | undefined): number =>
   Math.max(0, (now[name] ?? 0) - (before?.[name] ?? 0));
 
-/** A total over the count that it belongs to, both since the last reading. */
+/** The increase of a total divided by the increase of its count, since the last reading. */
 function meanOf(total: string, count: string, now: Figures, before: Figures | undefined): number {
   const counted = difference(count, now, before);
   return counted === 0 ? 0 : Math.round(difference(total, now, before) / counted);

@@ -1,20 +1,20 @@
 /**
- * Has a NATS server whose store was turned off by a full disk started again once there is room. Most writes that fail
- * for want of room just fail; some make the server turn JetStream off until it is started again, and leases, models and
- * plans can't be written then.
+ * Restarts a NATS server once there is room again, after a full disk has disabled its store.
+ * Most writes without room just fail. Some make the server disable JetStream until it is restarted, and until then
+ * leases, models and plans can't be written.
  */
 import { statfsSync } from "node:fs";
 
 const STORE_OFF = /JetStream out of .*resources, will be DISABLED/;
 const LOOK_EVERY_MS = 1_000;
-/** Before the server is started again: with less it would be turned off again. */
+/** Free space required for a restart: with less, the server would disable its store again. */
 const FREE_BYTES = 16_777_216;
 
 export interface StoreWatchOptions {
-  /** Of the disk on which the store lies. */
+  /** Free space of the store's disk. */
   readonly freeBytes: () => number;
   readonly say: (event: "store-full" | "store-room", text: string) => void;
-  /** Others go on meanwhile. */
+  /** Restarts the server while everything else goes on. */
   readonly restart: () => void;
 }
 
@@ -26,14 +26,14 @@ export class StoreWatch {
     this.#options = options;
   }
 
-  /** A line of the server's log. */
+  /** Handles a line of the server's log. */
   hear(line: string): void {
     if (!STORE_OFF.test(line) || this.#looking !== undefined) return;
     this.#options.say("store-full", "the NATS server's disk is full: nothing is stored until there is room");
     this.#looking = setInterval(() => this.#look(), LOOK_EVERY_MS);
   }
 
-  /** Also when a server begins: its store is on. */
+  /** Stops watching the disk. Also called when a server starts, since its store is on then. */
   stop(): void {
     clearInterval(this.#looking);
     this.#looking = undefined;
@@ -47,7 +47,7 @@ export class StoreWatch {
   }
 }
 
-/** @returns 0 where it can't be told */
+/** @returns 0: unknown */
 export function freeBytes(folder: string): number {
   try {
     const { bavail, bsize } = statfsSync(folder);

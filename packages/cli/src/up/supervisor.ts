@@ -1,7 +1,7 @@
 /**
- * Keeps child processes running: starts them, starts again those that die (later each time, and not for ever), gathers
- * what they print, and stops them all. Children hear of this process's own end through their IPC channel, so that even
- * SIGKILL here leaves none behind.
+ * Keeps child processes running: starts, restarts and stops them, and collects their output.
+ * A child that dies is restarted with growing delays, and not for ever. Children notice this process's own end through
+ * their IPC channel, so that even SIGKILL here leaves none behind.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -24,14 +24,14 @@ export interface SupervisorEvents {
 export interface RestartPolicy {
   readonly firstMs: number;
   readonly maxMs: number;
-  /** A child that lived for so long starts again at `firstMs`. */
+  /** A child that lived for so long is restarted after `firstMs` again. */
   readonly healthyMs: number;
   /**
-   * Starts in a row, each dead before `healthyMs`, after which it is given up. Default: never, since it has worked
-   * before and others go on meanwhile.
+   * Starts in a row, each dead before `healthyMs`, after which the child is given up. Default: never, since it has
+   * worked before, and the other children go on meanwhile.
    */
   readonly attemptsMax: number;
-  /** The same for a child that has never been ready: it is started wrongly rather than unlucky. */
+  /** The same limit for a child that has never been ready: its command line is probably wrong. */
   readonly firstAttemptsMax: number;
 }
 
@@ -43,17 +43,17 @@ const RESTART: RestartPolicy = {
   firstAttemptsMax: 3,
 };
 
-/** What became of a process: its first message, its end, or neither in time. */
+/** Result of a launch: the process's first message, its end, or neither in time. */
 export type Outcome = { readonly ready: Readonly<Record<string, unknown>> } | { readonly ended: string } | "late";
 
 export interface ChildState {
   readonly spec: ChildSpec;
   readonly pid: number | undefined;
-  /** By performance.now(), of the process that runs. */
+  /** By performance.now(), for the running process. */
   readonly startedAt: number;
-  /** What it said when it was ready; undefined before. */
+  /** The ready message; undefined: not ready yet. */
   readonly ready: Readonly<Record<string, unknown>> | undefined;
-  /** Starts after the first one, whoever asked for them. */
+  /** Starts after the first one, by the supervisor or by an operator. */
   readonly restarts: number;
   readonly state: "starting" | "ready" | "waiting" | "parked" | "given-up";
 }
@@ -61,7 +61,7 @@ export interface ChildState {
 interface Child {
   readonly spec: ChildSpec;
   process: ChildProcess | undefined;
-  /** Its successor while that starts, and predecessors that are still ending: an operator's restart has two at once. */
+  /** Its starting successor, and predecessors that are still ending: an operator's restart runs two at once. */
   readonly others: Set<ChildProcess>;
   startedAt: number;
   deaths: number;
@@ -69,19 +69,19 @@ interface Child {
   everReady: boolean;
   ready: Readonly<Record<string, unknown>> | undefined;
   timer: NodeJS.Timeout | undefined;
-  /** It may serve, where its processes wait until they are told so. */
+  /** Whether its processes, which may wait for permission, may serve. */
   released: boolean;
-  /** How its process ended last without being asked to: told to the next one. */
+  /** How its last process ended unexpectedly: passed to the next one. */
   lastEnd: string | undefined;
   stopping: boolean;
-  /** An operator keeps it down, or has its successor started: its end is nothing to repair. */
+  /** An operator keeps it down, or its successor is starting: its end needs no restart. */
   parked: boolean;
   givenUp: boolean;
 }
 
 /**
- * With which glibc gives memory back: model files and tensors of 4 MB and more are mapped and unmapped instead of
- * staying in a heap that only grows, and threads share two heaps. Without effect on other systems.
+ * Settings that make glibc return memory. Model files and tensors of 4 MB and more are mapped and unmapped instead of
+ * staying in a heap that only grows, and threads share two heaps. No effect on other systems.
  */
 const LEAN_MALLOC = { MALLOC_ARENA_MAX: "2", MALLOC_MMAP_THRESHOLD_: "4194304", MALLOC_TRIM_THRESHOLD_: "8388608" };
 
@@ -99,7 +99,7 @@ export class Supervisor {
     this.#spawn(this.#add(spec));
   }
 
-  /** Known, and down until it is unparked. */
+  /** Adds a child that stays down until it is unparked. */
   addParked(spec: ChildSpec): void {
     this.#add(spec).parked = true;
   }
@@ -125,14 +125,12 @@ export class Supervisor {
     return child;
   }
 
-  /** By name; undefined between a death and the next start. */
+  /** The pid by name; undefined between a death and the next start. */
   pidOf(name: string): number | undefined {
     return livingOf(this.#children.get(name))?.pid;
   }
 
-  /**
-   * From now on nobody is started again: a signal to the whole group of processes ends children before they are asked.
-   */
+  /** Stops all restarts: a signal to the whole process group ends children before `stop` does. */
   expectEnds(): void {
     for (const child of this.#children.values()) {
       child.stopping = true;
@@ -143,7 +141,7 @@ export class Supervisor {
   /**
    * Asks the named children (all by default) to end, and waits for it.
    *
-   * @param graceMs - after which those that are still there are killed
+   * @param graceMs - time limit; then the remaining ones are killed
    * @returns the names of those that had to be killed
    */
   async stop(options: { readonly names?: readonly string[]; readonly graceMs: number }): Promise<string[]> {
@@ -163,7 +161,7 @@ export class Supervisor {
     return killed;
   }
 
-  /** At once and without asking. */
+  /** Kills all children at once. */
   kill(): void {
     this.expectEnds();
     for (const child of this.#children.values())
@@ -181,7 +179,7 @@ export class Supervisor {
     }));
   }
 
-  /** Starts a second process of the child beside the one that runs; it counts as the child only once it is promoted. */
+  /** Starts a second process of the child beside the running one; it replaces that only once it is promoted. */
   launchBeside(name: string): ChildProcess {
     const child = this.#child(name);
     const launched = this.#launch(child);
@@ -189,7 +187,7 @@ export class Supervisor {
     return launched;
   }
 
-  /** What became of a process that was just launched. */
+  /** Waits for the result of a launch. */
   outcome(process: ChildProcess, withinMs: number): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome): void => {
@@ -207,10 +205,10 @@ export class Supervisor {
     });
   }
 
-  /** `launched` is the child from now on. @returns the process that was the child until now, if it still runs */
+  /** Makes `launched` the child's process. @returns the previous process, if it still runs */
   promote(name: string, launched: ChildProcess, ready: Readonly<Record<string, unknown>>): ChildProcess | undefined {
     const child = this.#child(name);
-    clearTimeout(child.timer); // of a predecessor that died meanwhile
+    clearTimeout(child.timer); // the restart of a predecessor that died meanwhile
     const before = child.process;
     if (before !== undefined) child.others.add(before);
     child.others.delete(launched);
@@ -218,7 +216,7 @@ export class Supervisor {
     return before;
   }
 
-  /** Its end is expected, and nobody starts it again. @returns its process, to be ended */
+  /** Marks the child's end as expected, without a restart. @returns its process, which the caller ends */
   park(name: string): ChildProcess | undefined {
     const child = this.#child(name);
     child.parked = true;
@@ -226,26 +224,26 @@ export class Supervisor {
     return child.process;
   }
 
-  /** A process of it that waits for it serves from now on, and so do those that come after it. */
+  /** Lets the child's waiting process serve, and every later one. */
   release(name: string): void {
     const child = this.#child(name);
     child.released = true;
     if (child.ready !== undefined) letGo(child.process);
   }
 
-  /** It is not known any more. Only for one that has no process, or whose process ends. */
+  /** Removes a child. Only for one that has no process, or whose process is ending. */
   forget(name: string): void {
     const child = this.#children.get(name);
     clearTimeout(child?.timer);
     this.#children.delete(name);
   }
 
-  /** Starts what was parked or given up. */
+  /** Starts a child that was parked or given up. */
   unpark(name: string): ChildProcess {
     const child = this.#child(name);
     Object.assign(child, { parked: false, givenUp: false, deaths: 0 });
     clearTimeout(child.timer);
-    // By then its successor may have started.
+    // The old process has ended, but its last output may arrive after its successor's start.
     if (child.process !== undefined && livingOf(child) === undefined) {
       child.others.add(child.process);
       child.process = undefined;
@@ -271,7 +269,7 @@ export class Supervisor {
     const spawned = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       env: {
-        ...LEAN_MALLOC, // what is set already wins
+        ...LEAN_MALLOC, // variables that are set already win
         ...process.env,
         ...env,
         ...(child.lastEnd !== undefined && { TUTTI_LAST_END: child.lastEnd }),
@@ -320,7 +318,7 @@ export class Supervisor {
   }
 }
 
-/** Asks it to end, and kills it when it has not ended in time. */
+/** Sends SIGTERM, and SIGKILL if the process has not ended in time. */
 export function endProcess(process: ChildProcess, graceMs: number): Promise<"ended" | "killed"> {
   if (hasEnded(process)) return Promise.resolve("ended");
   process.kill("SIGTERM");
@@ -337,14 +335,14 @@ export function endProcess(process: ChildProcess, graceMs: number): Promise<"end
   });
 }
 
-/** One that doesn't wait knows nothing of it. */
+/** Tells a waiting process to serve; other processes ignore the message. */
 function letGo(process: ChildProcess | undefined): void {
   if (process?.connected === true) process.send({ serve: true });
 }
 
 const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
-/** One that has ended is the child until its last line was read. */
+/** The child's running process. An ended one stays the child's until its last line is read, but doesn't count here. */
 const livingOf = (child: Child | undefined): ChildProcess | undefined =>
   child?.process === undefined || hasEnded(child.process) ? undefined : child.process;
 

@@ -18,7 +18,7 @@ import {
 import { parseRoleOptions } from "../role/role-options.ts";
 import { DATA_PLANES, GATHERS, LATENCIES, LOG_LEVELS, PREFERENCES, PROVIDERS } from "../role/role-flags.ts";
 
-/** As commander gives them: texts. */
+/** The flags as commander gives them: texts. */
 export interface UpFlags {
   readonly port?: string;
   readonly nats?: string;
@@ -74,47 +74,48 @@ export interface UpFlags {
 }
 
 export interface UpOptions {
-  /** Undefined: 4222 where it is free, else any. */
+  /** Undefined: 4222 if it is free, else any. */
   readonly port: number | undefined;
   /** Servers to use instead of starting one. */
   readonly nats: string | undefined;
   readonly creds: string | undefined;
-  /** Paths; a server that is started, and the ingress, show the certificate. */
+  /** Paths. A NATS server that is started and the ingress use the certificate. */
   readonly tls:
     { readonly ca: string; readonly cert: string | undefined; readonly key: string | undefined } | undefined;
-  /** Applications that get credentials; with any, requests without credentials are not taken. */
+  /** Applications that get credentials; if there are any, requests without credentials are refused. */
   readonly apps: readonly string[];
-  /** With `autoscale` as many as may run at most. */
+  /** Number of executors; with `autoscale` the maximum. */
   readonly executors: number;
   /**
-   * Of each executor on a CPU, which is bound to them and uses them all for a run. Undefined: one thread on any core.
+   * Cores of each executor on a CPU, which is bound to them and uses them all for a run. Undefined: one thread on any
+   * core.
    */
   readonly coresEach?: number | undefined;
-  /** How many executors' processes run at least and at most, by the planner's advice. */
+  /** Bounds on the executors' processes, whose number follows the planner's advice. */
   readonly autoscale: { readonly min: number; readonly max: number } | undefined;
-  /** Of the planner. */
+  /** Period of the planner's load balancing. */
   readonly epoch: Micros;
-  /** Of the planner. */
+  /** Share of all models' memory that the planner may move in an epoch only to balance loads. */
   readonly budgetShare: number;
-  /** `node`: the roles of this machine share a process, but for executors; `spread`: each has its own. */
+  /** `node`: all roles but executors share a process; `spread`: each role has its own. */
   readonly layout: (typeof LAYOUTS)[number];
-  /** node: the first one's hot standbys count too. */
+  /** For `node`: number of nodes, including hot standbys. */
   readonly nodes: number;
-  /** spread. */
+  /** For `spread`. */
   readonly ingresses: number;
   readonly batchers: number;
-  /** Of each sub-cluster. */
+  /** Rankers of each sub-cluster. */
   readonly rankers: number;
-  /** Beside `main`. */
+  /** Sub-clusters besides `main`. */
   readonly otherSubClusters: readonly string[];
-  /** Of each executor, for the weights of its models. */
+  /** Memory of each executor's accelerator for the weights of its models. */
   readonly memory: string | undefined;
-  /** Beside the real ones: they take the time that a model's own `latencies` say, and echo what they get. */
+  /** Emulated executors beside the real ones: runs take a model's own `latencies`, and echo their input. */
   readonly emulatedExecutors: number;
   readonly emulate: string | undefined;
   readonly emulatedGpus: number;
   readonly models: string | undefined;
-  /** Folder of pipelines, for every ingress; by default that of the demo, whose models it needs. */
+  /** Folder of pipelines, for every ingress. Default: the demo's folder, which needs the demo's models. */
   readonly pipelines: string | undefined;
   readonly demo: boolean;
   readonly onceReady: string | undefined;
@@ -126,27 +127,25 @@ export interface UpOptions {
   readonly patience: string | undefined;
   readonly provider: string;
   readonly dataPlane: string;
-  /**
-   * Of the gateway: flags for its command line. Ports are the first one's of several; who may ask is the same of all.
-   */
+  /** Flags for gateways' command lines. The ports apply to the first gateway only, the access rules to all. */
   readonly gateway: readonly string[];
   readonly gatewayAccess: readonly string[];
   readonly repositoryToken: string | undefined;
   readonly warmup: Micros;
   readonly otlp: string | undefined;
-  /** Of the Jaeger that runs beside it. */
+  /** URL of the Jaeger that runs beside the cluster. */
   readonly traceQuery?: string;
-  /** One is run beside the system, and gets its traces. */
+  /** Whether to run a Jaeger beside the cluster, which gets its traces. */
   readonly jaeger: boolean;
   readonly logLevel: string;
 }
 
-/** Processes of one role on one machine. */
+/** Maximum number of processes of one role on one machine. */
 const ROLE_MAX = 16;
 
 /** @throws {CommandError} naming the flag and what it takes */
 export function parseUpOptions(flags: UpFlags): UpOptions {
-  // Checked here, where a mistake is one message, and not by eight children.
+  // Checked here, so that an error gives one message instead of one from each child.
   parsePolicy(flags.policy);
   parsePatience(flags.patience);
   parseMemory(flags.memory);
@@ -191,7 +190,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
     onceReady: flags.onceReady,
     json: flags.json === true,
     policy: flags.policy,
-    // Accelerators that are given back must be idle first.
+    // Accelerators must be idle before they can be released.
     prefer: oneOf("prefer", PREFERENCES, flags.prefer ?? (autoscale === undefined ? "latency" : "accelerators")),
     gather: oneOf("gather", GATHERS, flags.gather),
     latency: oneOf("latency", LATENCIES, flags.latency ?? "hints"),
@@ -210,7 +209,7 @@ export function parseUpOptions(flags: UpFlags): UpOptions {
 
 const LAYOUTS = ["node", "spread"] as const;
 
-/** Who counts the processes of a role wants them apart. */
+/** A count of a role's processes selects the layout `spread`. */
 function layoutOf(flags: UpFlags): Pick<UpOptions, "layout" | "nodes"> {
   const counted = (["ingresses", "batchers", "rankers"] as const).find((role) => flags[role] !== undefined);
   const layout = oneOf("layout", LAYOUTS, flags.layout ?? (counted === undefined ? "node" : "spread"));
@@ -222,7 +221,7 @@ function layoutOf(flags: UpFlags): Pick<UpOptions, "layout" | "nodes"> {
   return { layout, nodes: countOf("nodes", flags.nodes ?? "1", ROLE_MAX) };
 }
 
-/** Those that are not given are the usual ones where they are free. */
+/** Ports of the gateway; a missing one means the usual port if it is free. */
 function gatewayPorts({ httpPort, grpcPort, metricsPort }: UpFlags): string[] {
   const flag = (name: string, port: string | undefined): string[] =>
     port === undefined ? [] : [`--${name}`, String(parsePort(name, port))];
@@ -246,7 +245,7 @@ function gatewayAccess(flags: UpFlags): string[] {
   return argv;
 }
 
-/** `1:4`. */
+/** Parses `1:4`. */
 function autoscaleOf({ autoscale, executors, emulatedExecutors, gpus }: UpFlags): UpOptions["autoscale"] {
   if (autoscale === undefined) return undefined;
   if (executors !== undefined || emulatedExecutors !== undefined)
@@ -274,8 +273,9 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
 }
 
 /**
- * Emulated accelerators need no process each; with several, one can be drained or restarted while the others serve.
- * Those of one process belong to one sub-cluster.
+ * Default number of executors. Emulated accelerators share one process for each sub-cluster.
+ * With more processes, one can be drained or restarted while the others serve; all accelerators of a process belong to
+ * one sub-cluster.
  */
 const executorsOf = (emulate: string | undefined, subClusters: number): number =>
   Math.max(subClusters, emulate === undefined ? availableParallelism() - 1 : 1);

@@ -2,10 +2,10 @@
  * The alarm worker: a thread that sleeps until shortly before the next alarm of its process and then wakes the main
  * thread. Plain JavaScript, so that it starts in a few milliseconds, built or not, and without a compiler of its own.
  *
- * It shares three int32 words with the main thread: `seq` counts the settings that concern it (it waits on this word,
- * so a setting wakes it), `target` is when to wake the main thread (monotonic microseconds modulo 2^32), `armed` is 0
- * when there is nothing to wake for. After a wake it waits for the next setting. A target that moves later needs no
- * wake: it is read again at the old one.
+ * It shares three int32 words with the main thread. `seq` counts the settings that concern it (it waits on this word,
+ * so a setting wakes it). `target` is when to wake the main thread (monotonic microseconds modulo 2^32). `armed` is 0
+ * when no alarm is set. After a wake it waits for the next setting. A target that moves later needs no wake: the worker
+ * reads it again at the old one.
  */
 import { parentPort, workerData } from "node:worker_threads";
 
@@ -21,7 +21,7 @@ function monotonicUs() {
 }
 
 /**
- * Microseconds left: differences of int32 wrap as clocks do, so targets up to 35 minutes away are told from past ones.
+ * Microseconds left: differences of int32 wrap as clocks do, which tells targets up to 35 minutes away from past ones.
  */
 const left = () => (Atomics.load(shared, TARGET) - (monotonicUs() | 0)) | 0;
 

@@ -47,7 +47,7 @@ test("the offset is found to a microsecond from a wall clock of whole millisecon
   const bounds = measureOffset(sources, 5_000);
   expect(Math.abs(bounds.middle - offset)).toBeLessThanOrEqual(1);
   expect(monotonic - 5_000_000).toBeLessThan(1_100);
-  // interrupted at each reading for longer than a tick: as good as it gets within the budget
+  // interrupted at each reading for longer than a tick: as precise as possible within the budget
   const slow = measureOffset({ ...sources, monotonicUs: () => (monotonic += 1_500) }, 5_000);
   expect(slow.allow(offset)).toBe(true);
 });

@@ -6,7 +6,7 @@
  */
 import type { Instant } from "@tutti/units";
 
-/** What NTP itself allows. */
+/** Largest slew rate: NTP's own. */
 export const SLEW_MAX = 500e-6;
 
 export class AnchoredTime {
@@ -29,23 +29,23 @@ export class AnchoredTime {
   }
 
   /**
-   * When the counter will show that instant; exact but while slewing, when it may be early or late by 500 ppm of the
-   * time until then.
+   * Counter value at that instant; exact except while slewing, when it may be early or late by 500 ppm of the time
+   * until then.
    */
   monotonicAt(instant: Instant, now: number): number {
     return instant - this.#offsetAt(now);
   }
 
-  /** The offset that this time has, or is being moved to. */
+  /** The offset that this time has, or moves to. */
   get target(): number {
     return this.#to;
   }
-  /** The error of this time against the offset that it is being moved to. */
+  /** Error of this time against its target offset. */
   errorAt(monotonic: number): number {
     return this.#to - this.#offsetAt(monotonic);
   }
 
-  /** The wall clock was seen to be `offset` ahead of the counter: from now on this time moves there (N2). */
+  /** Slews from now on to `offset`, the lead of the wall clock over the counter (N2). */
   correct(monotonic: number, offset: number): void {
     this.#from = this.#offsetAt(monotonic);
     this.#since = monotonic;

@@ -1,28 +1,28 @@
 /**
- * How late alarms fire, over a moving window: the guard of docs/algorithms.md, A9. Bounded memory: two histograms that
- * change places, and the last percentiles.
+ * Lateness of alarms over a moving window: the guard of docs/algorithms.md, A9. Bounded memory: two histograms that
+ * alternate, and the last percentiles.
  */
 import { type Instant, type Micros, after } from "@tutti/units";
 
 export interface LatenessOptions {
   /** The guard is never less than this. */
   readonly floor: Micros;
-  /** The guard looks back over half this to the whole of it. */
+  /** The guard looks back over half this window to the whole of it. */
   readonly window: Micros;
 }
 
 export interface LatenessReport {
-  /** Since the clock was made. */
+  /** Counted since the clock was made. */
   readonly fires: number;
   readonly within100us: number;
-  /** Of the window: upper edges of buckets that are 6 % wide. */
+  /** Percentiles of the window: upper edges of buckets that are 6 % wide. */
   readonly p50: Micros;
   readonly p90: Micros;
   readonly p99: Micros;
   readonly p999: Micros;
-  /** p99.9, at least the floor, at most five times its own median of the last minutes. */
+  /** p99.9, at least the floor, at most five times the larger of the floor and its own median of the last minutes. */
   readonly guard: Micros;
-  /** The guard is at that cap: timers have become much later than they usually are. */
+  /** The guard is at its cap: timers have become much later than usual. */
   readonly capped: boolean;
 }
 
@@ -30,7 +30,7 @@ const BUCKETS_PER_OCTAVE = 16;
 const BUCKETS = BUCKETS_PER_OCTAVE * 26; // up to a minute
 const HISTORY_MAX = 120;
 const CAP_FACTOR = 5;
-/** Half windows at the floor that history begins with: a start under load is no measure of what is usual. */
+/** Half windows at the floor that the history begins with: a start under load is not representative. */
 const HISTORY_SEED = 12;
 
 /** Buckets of 1 µs below 16 µs, then sixteen an octave. */
@@ -53,7 +53,7 @@ export class LatenessMeter {
   #previous = new Uint32Array(BUCKETS);
   #counts = { current: 0, previous: 0, ever: 0, within100us: 0 };
   #rotateAt: Instant;
-  /** p99.9 of each half window in which something fired. */
+  /** p99.9 of the window at the end of each half window, where alarms fired in it. */
   readonly #history: number[];
   #guard: number;
   #capped = false;
@@ -75,7 +75,7 @@ export class LatenessMeter {
     if (lateness <= 100) this.#counts.within100us++;
   }
 
-  /** Moves once in half a window, so that a scheduler's plans don't tremble with every fire. */
+  /** Changes once in half a window, so that a scheduler's plans don't change with every fire. */
   guard(now: Instant): Micros {
     if (now >= this.#rotateAt) this.#rotate(now);
     return this.#guard as Micros;

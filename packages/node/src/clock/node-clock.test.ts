@@ -59,7 +59,7 @@ test("alarms fire within a millisecond in 90 % of cases, and closer than a timeo
   let fire: () => void = () => undefined;
   const alarm = clock.alarm(() => fire());
   let best = { within: 0, ratio: Infinity };
-  // A busy machine takes both cores away for milliseconds: one good round of several shows what the code does.
+  // A busy machine takes both cores away for milliseconds: one good round of several shows the code's precision.
   for (let round = 0; round < 12 && (best.within < 0.9 || best.ratio > 0.5); round++) {
     const alarms = await latenesses(60, now, (us, then) => {
       fire = then;
@@ -104,7 +104,7 @@ test("clocks of several processes on one host agree: some 20 µs when it is quie
   for (const child of processes) {
     const before = clock.now();
     const { offset, instant } = await ask<{ offset: number; instant: number }>(child, { kind: "time" });
-    // The counters are the same one only if no answer comes before its question.
+    // The counters are the same one only if no answer precedes its question.
     expect(instant).toBeGreaterThanOrEqual(before - 50);
     expect(instant).toBeLessThanOrEqual(clock.now() + 50);
     offsets.push(offset);
@@ -130,8 +130,8 @@ test("a step of the wall clock is reported, and followed by slewing only", async
     const elapsed = sources.monotonicUs() - start.monotonic;
     expect(Math.abs(clock.now() - start.instant - elapsed)).toBeLessThanOrEqual(elapsed * SLEW_MAX + 100);
     for (const error of errors) expect(error / 1_000 / step).toBeCloseTo(1, 0);
-    // It moves towards the wall clock: a few microseconds so far, less than one reading of the wall clock tells, so
-    // many readings are taken.
+    // It moves towards the wall clock: a few microseconds so far, less than the resolution of one reading of the wall
+    // clock, so many readings are taken.
     const shift = (): number => clock.now() - start.instant - (sources.monotonicUs() - start.monotonic);
     const shifts = Array.from({ length: 101 }, shift).sort((a, b) => a - b);
     expect(Math.sign(shifts[50] ?? NaN)).toBe(Math.sign(step));

@@ -4,10 +4,10 @@
  *
  *   C1. `now()` never steps back, and slews by 500 ppm at most (AnchoredTime).
  *   C2. An alarm fires once per setting, never before its instant; a setting in the past counts as set to now.
- *   C3. Alarms fire in order of (instant, insertion), and what their callbacks set fires in a later turn, so nothing
- *       starves the event loop.
- *   C4. With nothing armed the process does nothing but re-anchor every few seconds; the main thread never spins longer
- *       than SPIN_MAX_US at once.
+ *   C3. Alarms fire in order of (instant, insertion), and alarms set by their callbacks fire in a later turn, so that
+ *       the event loop never starves.
+ *   C4. Without armed alarms the process only re-anchors every few seconds; the main thread never spins longer than
+ *       SPIN_MAX_US at once.
  */
 import { writeFileSync } from "node:fs";
 import { IndexedHeap } from "@tutti/collections";
@@ -20,17 +20,19 @@ import { Tickers } from "./tickers.ts";
 import { OffsetBounds, type TimeSources, measureOffset, nodeTimeSources } from "./wall-offset.ts";
 
 export interface NodeClockOptions {
-  /** Least value of `lateness()`; the default is what a quiet machine keeps in 99 % of fires. */
+  /** Least value of `lateness()`; by default the lateness that a quiet machine keeps in 99 % of fires. */
   readonly latenessFloor?: Micros;
   readonly latenessWindow?: Micros;
   readonly reanchorPeriod?: Micros;
   /**
-   * The wall clock is `error` µs ahead of this one, more than `skewMax`: it slews there, and says so again every
-   * `reanchorPeriod`.
+   * Called while the wall clock is `error` µs ahead of this one, more than `skewMax`: this clock slews there, and
+   * repeats the call every `reanchorPeriod`.
    */
   readonly onSkew?: (error: number) => void;
   readonly skewMax?: Micros;
-  /** Alarms fire with the event loop's own timers from now on, half a millisecond late. */
+  /**
+   * Called when the worker ended: from now on alarms fire with the event loop's own timers, half a millisecond late.
+   */
   readonly onDegraded?: (reason: string) => void;
   /** Armed alarms at once; one more is a broken invariant. */
   readonly alarmsMax?: number;
@@ -38,12 +40,15 @@ export interface NodeClockOptions {
   readonly sources?: TimeSources;
 }
 
-/** Spinning through the last stretch is what makes an alarm exact; longer would keep messages waiting. */
+/** Longest spin before an alarm: the spin makes the alarm exact; a longer one would keep messages waiting. */
 export const SPIN_MAX_US = 150;
-/** About a millisecond on an idle machine. At the start it may take longer: a bad anchor would stay for seconds. */
+/**
+ * Time limit of the first measurement: about a millisecond on an idle machine. At the start it may take longer: a bad
+ * anchor would stay for seconds.
+ */
 const FIRST_MEASURE_US_MAX = 100_000;
 const MEASURE_US_MAX = 5_000;
-/** A tick of the wall clock is looked for this long before and after it is expected. */
+/** The clock looks for a wall-clock tick from this long before to this long after it is expected. */
 const TICK_BEFORE_US = 20;
 const TICK_AFTER_US = 60;
 const TICK_WIDTH_US = 10;
@@ -53,12 +58,12 @@ export class NodeClock implements Clock {
   readonly #time: AnchoredTime;
   readonly #meter: LatenessMeter;
   readonly #heap: IndexedHeap;
-  /** By key of the heap; keys of alarms that fired are used again. */
+  /** Callbacks by key of the heap; keys of fired alarms are reused. */
   readonly #fires: ((() => void) | undefined)[] = [];
   readonly #insertedAs: number[] = [];
   readonly #freeKeys: number[] = [];
   #insertions = 0;
-  /** What the sleeper is set to; NaN while the alarms run or a turn's end is pending, after which it is set anew. */
+  /** Setting of the sleeper; NaN while the alarms run or a turn's end is pending, after which it is set anew. */
   #armedFor = Infinity;
   #sleeper: Sleeper;
   #worker: WorkerSleeper | undefined;
@@ -118,7 +123,7 @@ export class NodeClock implements Clock {
     this.#pendTurnEnd();
   }
 
-  /** Nothing fires any more; the worker ends. */
+  /** Drops all alarms and timers, and ends the worker. */
   close(): void {
     this.#closed = true;
     this.#tickers.close();
@@ -164,8 +169,7 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * Sees to it that the first alarm of the heap is met. `now`: NEVER if unknown and the first can only have become
-   * later.
+   * Arms the sleeper for the first alarm of the heap. `now`: NEVER if unknown and the first can only have become later.
    */
   #arm(now: Instant): void {
     const first = this.#heap.topPriority as Instant;
@@ -177,8 +181,9 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The end of this turn is the next setImmediate: Node runs those after it has delivered everything that the sockets
-   * had to read, while a microtask runs after the first message already. One for all callbacks; due alarms come first.
+   * Schedules the end of this turn, which is the next setImmediate: Node runs those after it has delivered all data
+   * that the sockets had to read, while a microtask runs after the first message already. One for all callbacks; due
+   * alarms come first.
    */
   #pendTurnEnd(): void {
     if (this.#turnEndPending || this.#closed) return;
@@ -196,7 +201,7 @@ export class NodeClock implements Clock {
     });
   }
 
-  /** Fires what is due and, within the bound on spinning, what is about to be. */
+  /** Fires the alarms that are due, and those due within the bound on spinning. */
   #fireDue(): void {
     this.#armedFor = NaN;
     const insertionsBefore = this.#insertions;
@@ -247,8 +252,8 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * Asks whether the wall clock still is where it was; its next tick but one then tells by how much, if the alarm for
-   * it is in time.
+   * Checks the wall clock against the offset; its next tick but one then gives the exact error, if the alarm for it is
+   * in time.
    */
   #reanchor(tick: Alarm): void {
     const bounds = new OffsetBounds();
@@ -265,7 +270,7 @@ export class NodeClock implements Clock {
     while (bounds.width > TICK_WIDTH_US && this.#sources.monotonicUs() - start < TICK_BEFORE_US + TICK_AFTER_US);
     if (bounds.width <= TICK_WIDTH_US) this.#correct(bounds);
     else if (!bounds.allow(this.#time.target)) this.#correct(measureOffset(this.#sources, MEASURE_US_MAX));
-    // else the alarm was late, and nothing speaks against the offset: another tick is tried next time.
+    // Otherwise the alarm was late, and nothing contradicts the offset: another tick is tried next time.
   }
   #correct(bounds: OffsetBounds): void {
     const monotonic = this.#sources.monotonicUs();
@@ -277,8 +282,8 @@ export class NodeClock implements Clock {
 }
 
 /**
- * The kernel lets a sleep run 50 µs over; a process with the right to may forbid that, before it starts the thread that
- * inherits it.
+ * Forbids the kernel to let a sleep run 50 µs over. That takes a permission, and must happen before the thread starts
+ * that inherits it.
  */
 function allowPreciseSleep(): void {
   try {

@@ -1,6 +1,6 @@
 /**
- * Sleepers wake the main thread shortly before an alarm is due; the last stretch is the clock's. A wake may come early
- * (the clock asks again) but not never.
+ * Sleepers wake the main thread shortly before an alarm is due; the clock covers the rest. A wake may come early (the
+ * clock checks again), but it must come.
  */
 import { Worker } from "node:worker_threads";
 import { nodeTimeSources } from "./wall-offset.ts";
@@ -8,7 +8,7 @@ import { nodeTimeSources } from "./wall-offset.ts";
 export interface Sleeper {
   /** Replaces the previous setting. `target`: monotonic microseconds. */
   wakeAt(target: number): void;
-  /** Nothing to wake for. */
+  /** Cancels the setting. */
   sleep(): void;
   close(): void;
 }
@@ -17,14 +17,9 @@ export interface Sleeper {
  * How long before its target the worker posts its wake: a wake takes about 60 µs to arrive (docs/architecture.md, 8).
  */
 export const LEAD_US = 110;
-/**
- * A worker that is due within this time may be awake already, so a setting must be told, not only left for it to read.
- */
+/** A worker that is due within this time may be awake already, so it must be notified of a setting. */
 const AWAKE_US = 50;
-/**
- * Targets further away would be taken for past ones by 32-bit differences; waking once in 20 minutes for nothing is no
- * cost.
- */
+/** 32-bit differences would take targets further away for past ones; one needless wake in 20 minutes costs nothing. */
 const FAR_US = 1_200_000_000;
 
 const SEQ = 0;
@@ -39,13 +34,12 @@ export interface WorkerSleeperOptions {
 }
 
 /**
- * One thread in Atomics.wait; a setting costs one store, or a store and a futex wake if it comes before what the worker
- * waits for.
+ * One thread in Atomics.wait. A setting costs one store, or a store and a futex wake if it precedes the worker's wake.
  */
 export class WorkerSleeper implements Sleeper {
   readonly #shared = new Int32Array(new SharedArrayBuffer(12));
   readonly #worker: Worker;
-  /** The worker certainly sleeps until then, unless told: monotonic µs. */
+  /** The worker certainly sleeps until then, unless notified: monotonic µs. */
   #asleepUntil = Infinity;
   #armed = false;
   #closed = false;
@@ -81,7 +75,7 @@ export class WorkerSleeper implements Sleeper {
     Atomics.notify(this.#shared, SEQ);
   }
 
-  /** No wake: at its old target the worker reads that there is nothing to do, and sleeps without end. */
+  /** Cancels without a wake: at its old target the worker reads that no alarm is set, and sleeps without end. */
   sleep(): void {
     this.#armed = false;
     Atomics.store(this.#shared, ARMED, 0);
@@ -99,7 +93,7 @@ export class WorkerSleeper implements Sleeper {
   }
 }
 
-/** From this near on an alarm is the worker's business; a timer of the event loop is late by less. */
+/** Time before an alarm from which the worker takes over; a timer of the event loop is late by less. */
 const NEAR_US = 3_000;
 
 /**
@@ -110,7 +104,7 @@ export class HybridSleeper implements Sleeper {
   readonly #precise: WorkerSleeper;
   readonly #onWake: () => void;
   #timeout: NodeJS.Timeout | undefined;
-  /** When it fires: monotonic µs. */
+  /** Time at which it fires: monotonic µs. */
   #timeoutAt = 0;
 
   constructor(precise: WorkerSleeper, onWake: () => void) {
@@ -127,7 +121,7 @@ export class HybridSleeper implements Sleeper {
     this.#precise.sleep();
     const waitMs = Math.floor((Math.min(target - now, FAR_US) - NEAR_US) / 1_000) + 1;
     const firesAt = now + 1_000 * waitMs;
-    // One that comes too early costs less than setting it anew for each alarm.
+    // A timer that fires too early costs less than setting it anew for each alarm.
     if (this.#timeout !== undefined && this.#timeoutAt <= firesAt) return;
     this.#clear();
     this.#timeoutAt = firesAt;

@@ -1,6 +1,6 @@
 /**
- * Repeating timers of a process. Those of one period share a timer, and periods tick together where they can: an idle
- * process is woken once for all of them, not by each.
+ * Repeating timers of a process. Timers of one period share a timer, and periods tick together where they can: an idle
+ * process is woken once for all of them.
  */
 import type { Stop } from "@tutti/ports/clock";
 
@@ -47,7 +47,7 @@ export class Tickers {
   /** At the next multiple of the period, so that 20, 100 and 1,000 ms coincide. */
   #next(periodMs: number): NodeJS.Timeout {
     const waitMs = periodMs - (performance.now() % periodMs);
-    // One that comes half a millisecond early would come twice.
+    // A timer that fires half a millisecond early would fire twice.
     return setTimeout(() => this.#tick(periodMs), Math.max(1, Math.ceil(waitMs))).unref();
   }
 

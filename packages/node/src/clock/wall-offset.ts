@@ -1,5 +1,5 @@
 /**
- * How far the wall clock is ahead of the monotonic counter, far finer than the wall clock's own millisecond: each
+ * Measures the lead of the wall clock over the monotonic counter, far finer than the wall clock's own millisecond. Each
  * reading D between two counter readings a and b says that the offset lies in (1000·D − b, 1000·(D + 1) − a], and
  * readings on both sides of a tick leave less than a microsecond.
  */
@@ -31,10 +31,10 @@ export class OffsetBounds {
     const b = monotonicUs();
     this.least = Math.max(this.least, wall - b);
     this.most = Math.min(this.most, wall + 1e3 - a);
-    // Bounds that contradict each other: the wall clock was set in between. Only the new time counts.
+    // Contradictory bounds: the wall clock was set in between. Only the new time counts.
     if (this.least > this.most) [this.least, this.most] = [wall - b, wall + 1e3 - a];
   }
-  /** Whether `offset` can be the true one, give or take a few microseconds of measuring. */
+  /** Whether `offset` can be the true one, within the few microseconds of measuring error. */
   allow(offset: number): boolean {
     return offset > this.least - TOLERANCE_US && offset < this.most + TOLERANCE_US;
   }
@@ -49,7 +49,7 @@ export class OffsetBounds {
 const GOOD_US = 2;
 
 /**
- * Reads until a tick was seen well (about a millisecond), or until `budgetUs` is used up: then it is as good as it got.
+ * Reads until a tick was seen well (about a millisecond), or until `budgetUs` is used up, with the precision reached.
  */
 export function measureOffset(sources: TimeSources, budgetUs: number): OffsetBounds {
   const bounds = new OffsetBounds();

@@ -2,7 +2,7 @@ import { TuttiError } from "@tutti/protocol";
 import { afterEach, expect, test } from "vitest";
 import { FairWorkers } from "./fair-workers.ts";
 
-/** Answers after as many ms as it is told; dies where that is negative. */
+/** Answers after the number of ms in the message; dies where that is negative. */
 const SCRIPT = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads";
    parentPort.on("message", ({ ms }) => { if (ms < 0) throw new Error("broken"); setTimeout(() => parentPort.postMessage({ ms }), ms); });`,

@@ -1,9 +1,8 @@
 /**
  * Runs jobs on threads of one kind, one at a time on each.
  *
- *   FW1. Applications take turns: one that sends much waits for itself, and where too much waits, what it sent last is
- *        refused.
- *   FW2. What can't be done in time is refused before it is begun.
+ *   FW1. Applications take turns: a heavy sender waits for itself, and where too much waits, its newest job is refused.
+ *   FW2. An infeasible job is refused before it begins.
  *   FW3. A thread that dies fails its own job alone.
  */
 import { availableParallelism } from "node:os";
@@ -11,10 +10,10 @@ import { Worker } from "node:worker_threads";
 import { FairQueue } from "@tutti/collections";
 import { type ErrorCode, TuttiError } from "@tutti/protocol";
 
-/** One thread is left to whoever hands out the jobs. */
+/** Default number of threads: one processor is left to the caller's thread. */
 const threadsOfMachine = (): number => Math.max(1, Math.min(4, availableParallelism() - 1));
 
-/** Errors cross threads as what they say: a class does not survive the journey. */
+/** An error as it crosses threads, by code and text: a class does not survive the transfer. */
 export interface Failed {
   readonly code: ErrorCode;
   readonly text: string;
@@ -23,18 +22,20 @@ export interface Failed {
 export interface Job {
   /** The application. */
   readonly owner: string;
-  /** Asked when its turn has come. */
+  /** Called when the job's turn has come. */
   readonly isTooLate: () => boolean;
-  /** What the thread gets, and what is handed over instead of copied. Asked when its turn has come. */
+  /**
+   * Message for the thread, with the buffers that it takes over instead of copies. Called when the job's turn has come.
+   */
   readonly message: () => readonly [message: unknown, handedOver: readonly ArrayBuffer[]];
 }
 
 export interface FairWorkersOptions {
   readonly script: URL;
   readonly name: string;
-  /** Jobs that wait or run. */
+  /** Largest number of jobs that wait or run. */
   readonly jobsMax: number;
-  /** What is said beyond. */
+  /** Text of the refusal beyond that number. */
   readonly full: string;
   /** Default: all processors but one, at most 4. */
   readonly threads?: number;
@@ -98,7 +99,7 @@ export class FairWorkers<Answer extends object> {
       thread.running = job;
       this.#running++;
     } catch (cause) {
-      // A thread can't be had, or the job can't be handed over: nothing waits for it.
+      // No thread could start, or the message could not be sent: nothing waits for this job.
       job.done(new TuttiError("TUTTI_INTERNAL", `${this.#options.name} can't be done: ${String(cause)}`, { cause }));
     }
   }

@@ -69,7 +69,7 @@ test("more long bodies than may wait are refused as overload (T7)", async () => 
 
 test("jobs that no thread can be handed fail one by one and take no place from those that come after them", async () => {
   const payload = json(Array.from({ length: WIDTH }, () => 1.25));
-  const form = Object as unknown as DecodeJob["form"]; // what a lookup by "constructor" once gave
+  const form = Object as unknown as DecodeJob["form"]; // the result of a lookup by "constructor"
   for (let i = 0; i < 100; i++)
     expect(codeOf(await decode({ ...SHOP, form, payload: new Uint8Array(1_100_000) }))).toBe("TUTTI_INTERNAL");
   expect(codeOf(await decode({ ...SHOP, form: "json", payload }))).toBe("ok");
@@ -95,7 +95,7 @@ test("an application that sends much makes no other wait for more than one of it
 test("what can't be decoded in time is refused before it is begun", async () => {
   const payload = json(Array.from({ length: WIDTH }, () => 1.25));
   expect(codeOf(await decode({ ...SHOP, deadline: NOW, form: "json", payload }))).toBe("TUTTI_DEADLINE_EXCEEDED");
-  const soon = instant(NOW + 100); // µs: not even its bytes could be looked at
+  const soon = instant(NOW + 100); // µs: too little even to read its bytes
   expect(codeOf(await decode({ ...SHOP, deadline: soon, form: "json", payload }))).toBe("TUTTI_DEADLINE_EXCEEDED");
 });
 

@@ -4,21 +4,22 @@ import { FairWorkers } from "./fair-workers.ts";
 import type { ToWorker } from "./messages.ts";
 
 /**
- * Above these a body is decoded elsewhere: JSON costs about 20 ns a byte, the other forms are little more than a copy.
+ * Largest bodies that are decoded on the caller's thread: JSON costs about 20 ns a byte, the other forms are little
+ * more than a copy.
  */
 export const INLINE_JSON_BYTES_MAX = 65_536;
 export const INLINE_BYTES_MAX = 1_048_576;
 const WAITING_MAX = 64;
-/** What a byte costs at least, in µs. */
+/** Least decoding cost of a byte, in µs. */
 const JSON_BYTE_US = 0.01;
 const BYTE_US = 0.0002;
 
-/** Decodes long bodies on threads, which are started when they are needed. */
+/** Decodes long bodies on threads that are started on demand. */
 export class WorkerDecoder implements Decoder {
   readonly #now: () => Instant;
   readonly #workers: FairWorkers<{ readonly decoded: Decoded }>;
 
-  /** @param now - of the clock by which deadlines are told */
+  /** @param now - of the clock that deadlines refer to */
   constructor(now: () => Instant, threads?: number) {
     this.#now = now;
     this.#workers = new FairWorkers({
@@ -33,7 +34,7 @@ export class WorkerDecoder implements Decoder {
     if (job.payload.byteLength <= (isJson ? INLINE_JSON_BYTES_MAX : INLINE_BYTES_MAX))
       return inlineDecoder.decode(job, done);
     const { form, spec, app, deadline } = job;
-    // The payload is borrowed, so it is copied; the copy is then handed over without another.
+    // The payload is borrowed, so it is copied; the copy's buffer is then transferred.
     const payload = new Uint8Array(job.payload);
     const needs = payload.byteLength * (isJson ? JSON_BYTE_US : BYTE_US);
     this.#workers.run(

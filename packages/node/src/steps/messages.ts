@@ -1,7 +1,7 @@
 import type { ErrorCode } from "@tutti/protocol";
 import type { StepCall, StepOutcome } from "@tutti/ports/steps";
 
-/** Modules by pipeline are looked for below this folder, and nowhere else. */
+/** Start-up data of a worker. Modules of pipelines are looked for below this folder, and nowhere else. */
 export interface WorkerStart {
   readonly folder: string;
   /** Loaded before the first call: `./module.ts#name`. */
@@ -11,7 +11,7 @@ export interface ToWorker {
   readonly id: number;
   readonly call: StepCall;
 }
-/** Errors cross threads as what they say: a class does not survive the journey. */
+/** A reply of a worker. Errors cross threads by code and text: a class does not survive the transfer. */
 export type FromWorker =
   | { readonly id: number; readonly outcome: StepOutcome }
   | { readonly id: number; readonly code: ErrorCode; readonly text: string }

@@ -15,7 +15,7 @@ const { folder, functions } = workerData as WorkerStart;
 const loaded = new Map<string, Step>();
 const send = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer);
 
-/** @throws naming what is missing, with what to do */
+/** Loads one function. @throws an error that names the missing module or function, and the remedy */
 async function load(reference: string): Promise<Step> {
   const [path = "", name = ""] = reference.split("#");
   const root = realpathSync(folder);

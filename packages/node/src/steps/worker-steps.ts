@@ -7,16 +7,16 @@ import type { FromWorker, ToWorker, WorkerStart } from "./messages.ts";
 
 /** Calls that wait for a thread; beyond, OVERLOADED. */
 export const STEPS_WAITING_MAX = 256;
-/** A call that takes longer ends its thread: a function can't be stopped otherwise. */
+/** Longest call; then its thread is ended, since a function can't be stopped otherwise. */
 const CALL_MS_MAX = 10_000;
 const RESTART_MS = 1_000;
-/** Loading modules, which may bring whole libraries. */
+/** Time limit for loading modules, which may bring whole libraries. */
 const LOAD_MS = 60_000;
 
 export interface WorkerStepsOptions {
-  /** The operator's: the only place that modules are loaded from. */
+  /** The operator's folder: the only place that modules are loaded from. */
   readonly folder: string;
-  /** All that will be called: `./module.ts#name`. */
+  /** All functions that may be called: `./module.ts#name`. */
   readonly functions: readonly string[];
   /** Threads. Default: half of the processors, at most 4. */
   readonly threads?: number;
@@ -32,12 +32,12 @@ interface Job {
 }
 
 /**
- * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread that a call holds
- * too long, or that dies, is ended and started anew; its call alone is refused.
+ * Runs the functions of pipelines on threads beside the ingress, one call at a time on each. A thread whose call takes
+ * too long, or that dies, is ended and started anew; only its call is refused.
  */
 export class WorkerSteps implements Steps {
   readonly #waitingMax: number;
-  /** Applications take turns: nobody waits for all that another has sent. */
+  /** Applications take turns: no call waits for all calls of another application. */
   readonly #waiting = new FairQueue<Job>();
   readonly #threads: StepThread[];
 
@@ -48,7 +48,7 @@ export class WorkerSteps implements Steps {
     this.#threads = Array.from({ length: count }, () => new StepThread(options, () => this.#next()));
   }
 
-  /** @throws {TuttiError} INVALID_INPUT: a module or function that is declared can't be loaded */
+  /** @throws {TuttiError} INVALID_INPUT: a declared module or function can't be loaded */
   static async start(options: WorkerStepsOptions): Promise<WorkerSteps> {
     const steps = new WorkerSteps(options);
     try {
@@ -148,7 +148,7 @@ class StepThread {
     try {
       this.#worker!.postMessage({ id, call: job.call } satisfies ToWorker);
     } catch (error) {
-      // What can't be cloned would hold the thread until its time is over.
+      // A call that can't be cloned would otherwise hold the thread until its time is over.
       this.#settle(
         ({ call }) => new TuttiError("TUTTI_INTERNAL", `${call.function} can't be called: ${String(error)}`),
       );
@@ -178,7 +178,7 @@ class StepThread {
     if (job !== undefined && !job.isGivenUp) job.done(outcome(job));
   }
 
-  /** The thread is of no use any more: its call is refused, and another takes its place. */
+  /** Ends an unusable thread: its call is refused, and a new thread takes its place. */
   #lost(worker: Worker, why: string): void {
     if (this.#worker !== worker) return;
     const wasLoaded = this.#isLoaded;
@@ -192,7 +192,10 @@ class StepThread {
     if (wasLoaded && !this.#isClosed) this.#restart();
   }
 
-  /** What was loaded once is loaded again, unless its file is being changed. */
+  /**
+   * Starts a new thread, again after RESTART_MS if loading fails: the modules loaded before, so their files may be
+   * changing.
+   */
   #restart(): void {
     this.start().catch(() => {
       if (!this.#isClosed) setTimeout(() => this.#restart(), RESTART_MS).unref();

@@ -1,42 +1,44 @@
-/** What several graphs have in common, and where it is cut off (docs/algorithms.md, C7). */
+/** Finds the longest common prefix of several graphs, and where to cut it off (docs/algorithms.md, C7). */
 import type { TensorProto_DataType as Type } from "onnx-buf";
 import type { HashedGraph, HashedNode } from "./structural-hash.ts";
 
-/** One variant's part behind the cut. */
+/** One variant's part after the cut. */
 export interface Remainder {
-  /** In the graph's order: nodes that are its own, and those that are cheap to run again rather than to hand over. */
+  /**
+   * The variant's own nodes, and shared nodes that run again because their values can't cross; in the graph's order.
+   */
   readonly nodes: readonly HashedNode[];
-  /** Its own names of the values that the prefix hands over, each with the name there. */
+  /** Values that the prefix hands over: `from` is the name in the prefix, `to` the name in this variant. */
   readonly feeds: readonly { readonly from: string; readonly to: string }[];
-  /** Inputs of the request that it reads itself. */
+  /** Inputs of the request that this part reads itself. */
   readonly inputs: readonly string[];
 }
 
 export interface CommonPrefix {
   /** Nodes of the first graph, in its order. */
   readonly nodes: readonly HashedNode[];
-  /** Names in the first graph of the values that cross. */
+  /** Names in the first graph of the values that cross the cut. */
   readonly cut: readonly string[];
-  /** Of their elements. */
+  /** Element types of the values that cross the cut, by name. */
   readonly types: ReadonlyMap<string, Type>;
   readonly remainders: readonly Remainder[];
-  /** Nodes of each graph that occur in all of them, whether they are worth being cut off or not. */
+  /** Per graph, the number of nodes that occur in all graphs, whether or not they are worth cutting off. */
   readonly shared: readonly number[];
 }
 
 export interface PrefixOptions {
   /**
-   * Names in the first graph of values that can't be handed over because their rows can't be told apart: their nodes
-   * run again behind the cut.
+   * Names in the first graph of values that can't be handed over, because their rows can't be told apart. Their nodes
+   * run again after the cut.
    */
   readonly uncuttable?: ReadonlySet<string>;
 }
 
 /**
- * The longest common prefix: every node that occurs in all graphs with all that it depends on. It is closed under
+ * Finds the longest common prefix: every node that occurs in all graphs with all that it depends on. It is closed under
  * predecessors because a node's hash contains theirs.
  *
- * @returns why there is none
+ * @returns the prefix, or the reason why there is none
  */
 export function commonPrefix(graphs: readonly HashedGraph[], options: PrefixOptions = {}): CommonPrefix | string {
   const [first, ...others] = graphs;
@@ -51,7 +53,7 @@ export function commonPrefix(graphs: readonly HashedGraph[], options: PrefixOpti
   const cuts = graphs.map((graph) => new Cutter(graph, common, uncuttable));
   for (const cut of cuts) cut.run();
   const hashes = new Set(cuts.flatMap(({ cut }) => [...cut.keys()]));
-  const names = new Map<string, string>(); // of the first graph, where a value that is there twice has one name here
+  const names = new Map<string, string>(); // by hash; a value that the first graph computes twice has one name here
   for (const [name, hash] of first.hashes) if (hashes.has(hash) && !names.has(hash)) names.set(hash, name);
   const nodes = ancestors(first, [...names.values()]);
   if (nodes.length === 0) return "what they have in common can't be cut off";
@@ -64,14 +66,14 @@ export function commonPrefix(graphs: readonly HashedGraph[], options: PrefixOpti
   };
 }
 
-/** Walks back from what is one variant's own to what it needs of the common part. */
+/** Walks back from one variant's own nodes to the values that they need from the common part. */
 class Cutter {
   readonly #graph: HashedGraph;
   readonly #common: ReadonlySet<string>;
   readonly #uncuttable: ReadonlySet<string>;
   readonly #kept = new Set<HashedNode>();
   readonly #inputs = new Set<string>();
-  /** Hashes of the values that it needs, with its own names for each. */
+  /** Names of the values that this variant needs from the prefix, by hash. */
   readonly cut = new Map<string, Set<string>>();
 
   constructor(graph: HashedGraph, common: ReadonlySet<string>, uncuttable: ReadonlySet<string>) {
@@ -85,7 +87,7 @@ class Cutter {
     const needed = graph.output.map(({ name }) => name);
     for (const node of nodes) if (!this.#common.has(node.hash)) this.#keep(node, needed);
     for (let name = needed.pop(); name !== undefined; name = needed.pop()) this.#need(name, needed);
-    // A value whose node runs again after all, for another of its outputs, need not be handed over.
+    // Drop a value whose node runs again because of another of its outputs: it need not be handed over.
     for (const [hash, names] of this.cut) {
       for (const name of names) if (this.#kept.has(producers.get(name)!)) names.delete(name);
       if (names.size === 0) this.cut.delete(hash);
@@ -102,7 +104,7 @@ class Cutter {
     const { inputs, producers, hashes } = this.#graph;
     if (inputs.has(name)) return void this.#inputs.add(name);
     const producer = producers.get(name);
-    if (producer === undefined || this.#kept.has(producer)) return; // a constant, or its own
+    if (producer === undefined || this.#kept.has(producer)) return; // a constant, or a node that runs here
     if (!this.#mayCross(name)) return this.#keep(producer, needed);
     const hash = hashes.get(name)!;
     const names = this.cut.get(hash);
@@ -110,7 +112,10 @@ class Cutter {
     else names.add(name);
   }
 
-  /** Shapes depend on how many rows there are, and so does what is made of them alone: they are found out again. */
+  /**
+   * True if a value may cross the cut. Shapes, and values made of shapes alone, depend on the number of rows, so they
+   * are computed again.
+   */
   #mayCross(name: string): boolean {
     const { kinds, types, hashes } = this.#graph;
     return kinds.get(name) === "data" && types.get(name) !== undefined && !this.#uncuttable.has(hashes.get(name)!);
@@ -125,7 +130,7 @@ class Cutter {
   }
 }
 
-/** What one graph declares or lets infer, the others need not. */
+/** Element type of a value. Any of the graphs may declare it or let it be inferred, so all are searched. */
 function typeOf(graphs: readonly HashedGraph[], hash: string): Type {
   for (const { hashes, types } of graphs)
     for (const [name, known] of hashes) if (known === hash && types.has(name)) return types.get(name)!;

@@ -12,7 +12,7 @@ import { type Step, inOtherWords, modelOf, randomStep, randomSteps } from "./tes
 const decoded = (bytes: Uint8Array): ModelProto => fromBinary(ModelProtoSchema, bytes);
 const joined = ({ prefix, suffixes }: FamilySplit): Uint8Array[] =>
   suffixes.map((suffix) => joinParts(prefix.bytes, suffix));
-/** What each output computes, whatever values are called. */
+/** Hash of each output's computation, whatever its values are called. */
 const computed = (bytes: Uint8Array): (string | undefined)[] => {
   const { graph, hashes } = hashGraph(decoded(bytes), "0");
   return graph.output.map(({ name }) => hashes.get(name));
@@ -23,7 +23,7 @@ const family = (seed: number): Uint8Array[] => {
   return Array.from({ length: 2 + prng.nextInt(3) }, (_, i) => {
     const steps: Step[] = [...base];
     for (let more = 1 + prng.nextInt(5); more > 0; more--) steps.push(randomStep(prng, steps.length + 1));
-    // Other names for some, the same names for other values for the rest.
+    // Rename the values in half of the models; in the others, the same names stand for other values.
     return i % 2 === 0 ? modelOf(steps) : inOtherWords(modelOf(steps), { renamed: true, constantNodes: i === 1 }, seed);
   });
 };

@@ -1,6 +1,6 @@
 /**
- * The way back from a family to its models: a prefix and one suffix as one file again, which computes what both did one
- * after the other.
+ * Turns a family back into its models: joins the prefix and one suffix into one file. The file computes what both did
+ * one after the other.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { GraphProto, NodeProto } from "onnx-buf";
@@ -9,13 +9,13 @@ import { decodeModel } from "../model-description.ts";
 import type { SplitSuffix } from "./family-split.ts";
 
 /**
- * Names of the prefix may be other values' names in the suffix, since it is one model's for all: there they get new
- * ones.
+ * Joins a prefix and a suffix. The prefix comes from one of the models, so its names may stand for other values in the
+ * suffix: all values of the prefix but the request's inputs get new names.
  *
- * @throws {ModelFileError} one of both is no model
+ * @throws {ModelFileError} the prefix or the suffix is no model
  */
 export function joinParts(prefixBytes: Uint8Array, { bytes, feeds }: Pick<SplitSuffix, "bytes" | "feeds">): Uint8Array {
-  // Decoded anew, so ours to change; weights stay views of the given bytes.
+  // Decoded afresh, so they may be changed; weights stay views of the given bytes.
   const [prefix, suffix] = [decodeModel(prefixBytes), decodeModel(bytes)];
   const [before, after] = [prefix.graph!, suffix.graph!];
   const requested = new Set(before.input.map(({ name }) => name));
@@ -29,7 +29,7 @@ export function joinParts(prefixBytes: Uint8Array, { bytes, feeds }: Pick<SplitS
     taken.add(fresh);
     names.set(name, fresh);
   }
-  // Outputs that the prefix makes came through a node of the suffix (`suffixOf`): now they are the prefix' own.
+  // An output that the prefix computes passed through a node of the suffix (`suffixOf`). Let the prefix make it itself.
   const isThrough = ({ name, input, output }: NodeProto): boolean => {
     const from = given.get(name);
     if (from === undefined || name !== input[0] || !names.get(from)!.startsWith("prefix/")) return false;
@@ -53,20 +53,20 @@ export function joinParts(prefixBytes: Uint8Array, { bytes, feeds }: Pick<SplitS
     irVersion: prefix.irVersion > suffix.irVersion ? prefix.irVersion : suffix.irVersion,
     producerName: "tutti",
     opsetImport: suffix.opsetImport,
-    functions: suffix.functions, // nothing that is shared calls one
+    functions: suffix.functions, // no shared node calls a function
     graph,
   });
   return toBinary(ModelProtoSchema, file);
 }
 
-/** Of values, also those within subgraphs, which may capture any. */
+/** Names of all values, including those within subgraphs, which may capture any value. */
 function namesIn(graph: GraphProto): Set<string> {
   const names = new Set<string>();
   visit(graph, (name) => {
     names.add(name);
     return name;
   });
-  names.delete(""); // an optional input that is left out
+  names.delete(""); // stands for an optional input that is left out
   return names;
 }
 

@@ -26,14 +26,16 @@ const split = (...models: Uint8Array[]): FamilySplit => {
   return result;
 };
 const opsOf = (bytes: Uint8Array): string[] => decoded(bytes).graph!.node.map(({ opType }) => opType);
-/** The model, changed: `decoded` gives views, so only new messages are put in. */
+/**
+ * The model after `change`. `decoded` gives views of the bytes, so `change` puts in new arrays and writes into none.
+ */
 const changed = (bytes: Uint8Array, change: (model: ModelProto) => void): Uint8Array => {
   const model = decoded(bytes);
   change(model);
   return toBinary(ModelProtoSchema, model);
 };
 
-/** A family: a common base, then steps of each variant's own. */
+/** A random family: common first steps, then further steps per variant. */
 const family = (seed: number): Step[][] => {
   const prng = new Prng(seed);
   const base = randomSteps(prng, 1 + prng.nextInt(6));
@@ -126,7 +128,7 @@ test("an MLP with other heads shares all but its last layer, whatever the number
     expect(opsOf(bytes)).toEqual(["Gemm"]);
     expect([feeds.length, inputs]).toEqual([1, []]);
   }
-  // The weights of the prefix stand there alone.
+  // The prefix's weights are in the prefix only.
   expect(decoded(suffixes[0]!.bytes).graph!.initializer.map(({ dims }) => dims.join())).toEqual(["16,3", "3"]);
 });
 
@@ -266,7 +268,7 @@ test("a branch's body is compared with all that it captures", () => {
   expect(split(branching("a", "Tanh"), branching("a", "Tanh")).nodes[0]).toEqual({ all: 4, shared: 4 });
   expect(split(branching("a", "Tanh"), branching("b", "Tanh")).nodes[0]).toEqual({ all: 4, shared: 2 });
   expect(split(branching("a", "Tanh"), branching("a", "Exp")).nodes[0]).toEqual({ all: 4, shared: 2 });
-  // What the body captures is handed over as well.
+  // Values that the body captures are handed over as well.
   expect(split(branching("a", "Tanh"), branching("a", "Exp")).prefix.cut).toEqual(["a"]);
 });
 

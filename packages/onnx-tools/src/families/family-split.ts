@@ -1,8 +1,8 @@
 /**
- * Models that begin alike, as files that are served together: the common prefix, and what each variant does with what
- * comes out of it.
+ * Splits models that begin alike into files that are served together: the common prefix, and a suffix per variant. A
+ * suffix computes the rest of its model from the prefix's outputs.
  *
- * What is decoded are views of the given bytes; nothing is changed in place.
+ * Decoded values are views of the given bytes; nothing is changed in place.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import type {
@@ -29,7 +29,7 @@ export interface SplitSuffix {
   readonly bytes: Uint8Array;
   /** Which output of the prefix (`from`) goes to which input of this file (`to`). */
   readonly feeds: readonly { readonly from: string; readonly to: string }[];
-  /** Inputs of the request that it reads itself. */
+  /** Inputs of the request that the suffix reads itself. */
   readonly inputs: readonly string[];
 }
 
@@ -37,30 +37,30 @@ export interface FamilySplit {
   readonly prefix: {
     readonly bytes: Uint8Array;
     readonly nodes: number;
-    /** Inputs of the request that it reads. */
+    /** Inputs of the request that the prefix reads. */
     readonly inputs: readonly string[];
-    /** Its outputs: the values that cross. */
+    /** Outputs of the prefix: the values that cross the cut. */
     readonly cut: readonly string[];
   };
-  /** In the order of the models. */
+  /** One suffix per model, in the models' order. */
   readonly suffixes: readonly SplitSuffix[];
-  /** Nodes of each model, Constants not counted, and how many of them all have in common. */
+  /** Nodes of each model, Constants not counted, and the number of them that all models have in common. */
   readonly nodes: readonly { readonly all: number; readonly shared: number }[];
 }
 
 /** Before it, initializers had to be inputs too. */
 const IR_LEAST = 4n;
 
-/** Models read and hashed once, however often they are cut. */
+/** Reads and hashes the models once, however often they are cut. */
 export class Family {
   readonly #graphs: readonly HashedGraph[];
 
-  /** @throws {ModelFileError} for what is no model */
+  /** @throws {ModelFileError} one of the files is no model */
   constructor(models: readonly Uint8Array[]) {
     this.#graphs = models.map((bytes, i) => hashGraph(decodeModel(bytes), String(i)));
   }
 
-  /** @returns why they can't be served together */
+  /** @returns the split, or the reason why the models can't be served together */
   split(options: PrefixOptions = {}): FamilySplit | string {
     const prefix = commonPrefix(this.#graphs, options);
     if (typeof prefix === "string") return prefix;
@@ -80,7 +80,7 @@ export class Family {
 }
 
 /**
- * What tells quickly how much two models have in common: the hashes of their nodes, under their operator sets. @throws
+ * Hashes of a model's nodes, and its operator sets: a quick measure of what two models have in common. @throws
  * {ModelFileError}
  */
 export function nodeHashes(
@@ -91,7 +91,7 @@ export function nodeHashes(
   return { hashes: nodes.map(({ hash }) => hash), opsets };
 }
 
-/** Reads the models and cuts them. @throws {ModelFileError} @returns why they can't be served together */
+/** Reads the models and cuts them. @throws {ModelFileError} @returns the split, or why they can't be served together */
 export const splitFamily = (models: readonly Uint8Array[], options: PrefixOptions = {}): FamilySplit | string =>
   new Family(models).split(options);
 
@@ -109,8 +109,8 @@ function prefixBytes(first: HashedGraph, prefix: CommonPrefix): Uint8Array {
 function suffixOf(graph: HashedGraph, { nodes, feeds, inputs }: Remainder): SplitSuffix {
   const taken = graph.graph.input.filter(({ name }) => inputs.includes(name));
   const given = feeds.map(({ to }) => to);
-  // No file may give out what it takes in: an output that the prefix has made already goes through a node of its own,
-  // under a new name within.
+  // No file may return one of its own inputs as an output. So an output that the prefix already computes passes through
+  // a node of its own, under a new name within the suffix.
   const through = graph.graph.output.map(({ name }) => name).filter((name) => given.includes(name));
   const inner = (name: string): string => (through.includes(name) ? `${name}/given` : name);
   const extra = through.map((name) =>
@@ -130,7 +130,7 @@ interface Part {
   readonly output: readonly ValueInfoProto[];
 }
 
-/** A model file of some of a graph's nodes, with the constants that they read. */
+/** Writes a model file with some of a graph's nodes and the constants that they read. */
 function partBytes({ model, constants }: HashedGraph, part: Part): Uint8Array {
   const reads = new Set([...part.nodes.flatMap((node) => node.reads), ...part.output.map(({ name }) => name)]);
   const initializer: TensorProto[] = [];
@@ -159,7 +159,7 @@ function partBytes({ model, constants }: HashedGraph, part: Part): Uint8Array {
   return toBinary(ModelProtoSchema, file);
 }
 
-/** Its type alone: a shape that a file declares is that of one batch size. */
+/** Type of a value without its shape: a shape that a file declares is that of one batch size. */
 function valueInfo(name: string, elemType: Type | undefined): ValueInfoProto {
   const tensor = create(TypeProto_TensorSchema, { elemType: elemType ?? 0 });
   return create(ValueInfoProtoSchema, {

@@ -1,21 +1,21 @@
 /**
- * What is known of ONNX operators when two graphs are compared: which attributes mean nothing because they say the
- * default, whose inputs may be swapped, which are drawn anew at each run, and what type comes out.
+ * Facts about ONNX operators, used to compare two graphs. They say which attributes only repeat the default, which
+ * operators' inputs may be swapped, which operators are random, and which type each output has.
  */
 import type { AttributeProto, NodeProto } from "onnx-buf";
 import { AttributeProto_AttributeType as AttributeType, TensorProto_DataType as Type } from "onnx-buf";
 
-/** `""` and `ai.onnx` are the same operators. */
+/** Operator domain; `""` and `ai.onnx` name the same one. */
 export const domainOf = ({ domain }: Pick<NodeProto, "domain">): string => (domain === "ai.onnx" ? "" : domain);
 
-/** Softmax and its like meant axis 1 before. */
+/** First opset in which Softmax and its like default to the last axis; before it, axis 1. */
 const SOFTMAX_LAST_AXIS = 13;
 
 type Default = number | string | "ones" | "zeros";
 
 /**
- * Only what every version of the operator agrees on: a default that is missing here makes equal nodes look different, a
- * wrong one different nodes equal.
+ * Defaults that every version of the operator agrees on. A missing default makes equal nodes look different; a wrong
+ * one makes different nodes look equal.
  */
 const DEFAULTS: ReadonlyMap<string, Readonly<Record<string, Default>>> = new Map<
   string,
@@ -65,7 +65,7 @@ const DEFAULTS: ReadonlyMap<string, Readonly<Record<string, Default>>> = new Map
 ]);
 const LAST_AXIS: ReadonlySet<string> = new Set(["Softmax", "LogSoftmax", "Hardmax"]);
 
-/** Whether leaving the attribute out says the same. */
+/** True if leaving the attribute out means the same. */
 export function isDefault(node: NodeProto, attribute: AttributeProto, opset: bigint): boolean {
   if (domainOf(node) !== "") return false;
   if (LAST_AXIS.has(node.opType) && attribute.name === "axis")
@@ -90,18 +90,18 @@ export function isDefault(node: NodeProto, attribute: AttributeProto, opset: big
 }
 
 const COMMUTATIVE: ReadonlySet<string> = new Set(["Add", "Mul", "And", "Or", "Xor", "Equal"]);
-/** Of two inputs the order means nothing, to the last bit. */
+/** True if swapping the two inputs changes nothing, to the last bit. */
 export const mayBeSwapped = (node: NodeProto): boolean =>
   domainOf(node) === "" && COMMUTATIVE.has(node.opType) && node.input.length === 2;
 
 const DRAWN: ReadonlySet<string> = new Set([
   ...["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"],
 ]);
-/** Each run gives something else: Dropout too, when it is told to train. */
+/** True if each run gives another result. This includes Dropout with a training-mode input. */
 export const isRandom = (node: NodeProto): boolean =>
   DRAWN.has(node.opType) || (node.opType === "Dropout" && (node.input[2] ?? "") !== "");
 
-/** Of a tensor's shape they say something, and nothing of its values. */
+/** Operators that depend on a tensor's shape and not on its values. */
 const OF_SHAPES: ReadonlySet<string> = new Set(["Shape", "Size"]);
 export const isOfShape = (node: NodeProto): boolean => domainOf(node) === "" && OF_SHAPES.has(node.opType);
 
@@ -110,7 +110,7 @@ const BOOLEAN: ReadonlySet<string> = new Set([
 ]);
 const COUNTS: ReadonlySet<string> = new Set(["Shape", "Size", "NonZero", "ArgMax", "ArgMin"]);
 const SECOND_INPUT: ReadonlySet<string> = new Set(["Where"]);
-/** Whose outputs have types that their inputs don't say. */
+/** Operators whose output types can't be derived from their inputs' types. */
 const UNKNOWN: ReadonlySet<string> = new Set([
   ...["ConstantOfShape", "EyeLike", "OneHot", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "If"],
   ...["Loop", "Scan", "SequenceAt", "SequenceConstruct", "SplitToSequence", "ConcatFromSequence", "Optional", "Unique"],
@@ -120,8 +120,8 @@ const UNKNOWN: ReadonlySet<string> = new Set([
 /**
  * The element type of an output.
  *
- * @param typeOf - of an input by its place
- * @returns undefined where nothing is known: the value can't be handed from one file to another then
+ * @param typeOf - type of the input at a place
+ * @returns undefined where the type is unknown: such a value can't be handed from one file to another
  */
 export function outputType(
   node: NodeProto,

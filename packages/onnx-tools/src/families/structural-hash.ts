@@ -1,11 +1,11 @@
 /**
- * What a graph computes, node by node, whatever its names are: the hash of a value is that of the operator which makes
- * it, its attributes and the hashes of its inputs, down to the inputs of the graph and the bytes of the weights.
+ * Hashes a graph by its computation, node by node, whatever its names are. A value's hash is that of the operator which
+ * makes it, its attributes and the hashes of its inputs, down to the inputs of the graph and the bytes of the weights.
  *
- *   H1. Equal hashes mean equal values for equal inputs, under equal operator sets: the converse need not hold, and
- *       costs only what could have been shared.
- *   H2. What can't be known (another file's weights, operators of a model's own, numbers that are drawn) hashes like
- *       nothing else, so that nobody shares it.
+ *   H1. Equal hashes mean equal values for equal inputs, under equal operator sets. The converse need not hold, and its
+ *       failure costs only what could have been shared.
+ *   H2. What can't be known (weights in another file, operators of the model's own, random numbers) gets a unique hash,
+ *       so that it is never shared.
  */
 import { createHash } from "node:crypto";
 import type { AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto } from "onnx-buf";
@@ -13,36 +13,36 @@ import { AttributeProto_AttributeType as AttributeType, type TensorProto_DataTyp
 import { domainOf, isDefault, isOfShape, isRandom, mayBeSwapped, outputType } from "./operator-rules.ts";
 import { tensorBytes } from "./tensor-bytes.ts";
 
-/** Of what a value says something: of the request's data, of shapes alone, or of nothing that changes. */
+/** How a value depends on the request: on its data, on its shapes alone, or not at all. */
 export type ValueKind = "data" | "shape" | "constant";
 
 export interface HashedNode {
   readonly node: NodeProto;
-  /** Of what it computes; its outputs are `${hash}#0`, `${hash}#1`, … */
+  /** Hash of the node's computation; its outputs have `${hash}#0`, `${hash}#1`, … */
   readonly hash: string;
-  /** Every value that it reads, those that its subgraphs capture included. */
+  /** Names of every value that the node reads, including those that its subgraphs capture. */
   readonly reads: readonly string[];
 }
 
 export interface HashedGraph {
   readonly model: ModelProto;
   readonly graph: GraphProto;
-  /** Names of what a request brings: without the initializers that old files list too. */
+  /** Names of the inputs that a request brings, without the initializers that old files list too. */
   readonly inputs: ReadonlySet<string>;
-  /** Without Constant nodes, each after those that it reads. */
+  /** Nodes without Constant nodes, each after those that it reads. */
   readonly nodes: readonly HashedNode[];
-  /** By name; a constant's is that of its bytes. */
+  /** Hash of each value, by name; a constant's is the hash of its bytes. */
   readonly hashes: ReadonlyMap<string, string>;
   readonly kinds: ReadonlyMap<string, ValueKind>;
   readonly types: ReadonlyMap<string, Type>;
-  /** Where a constant's value stands: an initializer, or a Constant node. */
+  /** Source of each constant: an initializer, or a Constant node. */
   readonly constants: ReadonlyMap<string, NodeProto | TensorProto>;
   readonly producers: ReadonlyMap<string, HashedNode>;
-  /** Shared numbers mean nothing where these differ: `domain:version`, sorted. */
+  /** Operator sets as `domain:version`, sorted. Hashes are comparable only between graphs with equal operator sets. */
   readonly opsets: string;
 }
 
-/** @param salt - makes what nobody may share (H2) this model's own */
+/** @param salt - distinguishes this model's unique hashes (H2) from those of other models */
 export function hashGraph(model: ModelProto, salt: string): HashedGraph {
   return new GraphHasher(model, salt).hashed();
 }
@@ -79,7 +79,7 @@ class GraphHasher {
       left = waiting.length;
       waiting = waiting.filter((node) => !this.#take(node));
     }
-    // A circle, or a name that nobody gives: no runtime loads that either.
+    // Nodes that remain are in a cycle or read a name that nothing produces. No runtime loads such a graph either.
     const opsets = this.#model.opsetImport.map(({ domain, version }) => `${domainOf({ domain })}:${version}`);
     return {
       model: this.#model,
@@ -117,7 +117,7 @@ class GraphHasher {
     if (tensor !== undefined) this.#types.set(name, tensor.dataType);
   }
 
-  /** @returns false when something that it reads is not known yet */
+  /** @returns false while an input of the node has no hash yet */
   #take(node: NodeProto): boolean {
     const reads = [...new Set([...node.input, ...node.attribute.flatMap(capturedBy)])].filter((name) => name !== "");
     if (!reads.every((name) => this.#hashes.has(name))) return false;
@@ -144,7 +144,7 @@ class GraphHasher {
     return kinds.has("shape") ? "shape" : "constant";
   }
 
-  /** @param known - hashes of what it reads, by name */
+  /** @param known - hashes of the values that the node reads, by name */
   #nodeHash(node: NodeProto, known: ReadonlyMap<string, string>): string {
     if (isRandom(node) || this.#functions.has(`${node.domain}.${node.opType}`)) return this.#unique();
     const inputs = withoutTail(node.input).map((name) => known.get(name) ?? this.#unique());
@@ -180,7 +180,7 @@ class GraphHasher {
     }
   }
 
-  /** What a body computes of what it is given, by place, and of what it captures, by what that is. */
+  /** Hash of a body's computation: its inputs count by position, the values that it captures by their hashes. */
   #subgraphHash(body: GraphProto, outer: ReadonlyMap<string, string>): string {
     const known = new Map(outer);
     body.input.forEach(({ name }, i) => known.set(name, `given ${i}`));
@@ -219,7 +219,7 @@ class GraphHasher {
       : digest(["tensor", String(tensor.dataType), tensor.dims.join(), bytes]);
   }
 
-  /** H2. */
+  /** A hash that no other value has (H2). */
   #unique(): string {
     return `own ${this.#salt} ${this.#own++}`;
   }
@@ -241,7 +241,7 @@ function capturedBy({ g, graphs }: AttributeProto): string[] {
   });
 }
 
-/** Optional inputs and outputs that are left out at the end may as well not be there. */
+/** Drops optional inputs or outputs that are left out at the end: they mean the same as absent ones. */
 function withoutTail(names: readonly string[]): readonly string[] {
   let { length } = names;
   while (length > 0 && names[length - 1] === "") length--;
@@ -252,7 +252,7 @@ const floatText = (value: number): string => (Object.is(value, -0) ? "-0" : Stri
 const bytesOver = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
-/** Each part with its length, so that no two lists run together. */
+/** Hashes each part with its length, so that different lists never yield the same bytes. */
 function digest(parts: readonly (string | Uint8Array)[]): string {
   const hash = createHash("sha256");
   for (const part of parts) {

@@ -1,4 +1,4 @@
-/** What becomes of a file. */
+/** Converts a media file into a model's input tensors. */
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { audioFrames } from "../audio-frames.ts";
 import type { MediaInput } from "../presentation.ts";
@@ -7,8 +7,8 @@ import { parseWav } from "../wav.ts";
 import { pictureTensor } from "./picture-file.ts";
 
 /**
- * A file as the tensors of one request, or of several one after the other where the model takes sound frame by frame
- * (`input.kind` is audio).
+ * Converts a file into the tensors of one request. Where the model takes sound frame by frame (`input.kind` is audio),
+ * it makes the tensors of several requests, one after the other.
  *
  * @param framesMax - more frames are refused before they are made
  * @throws {TuttiError} INVALID_INPUT, TOO_LARGE saying what to do

@@ -5,19 +5,19 @@ import { type RgbImage, imageTensor, resizedTo } from "../image-tensor.ts";
 import { TENSOR_BYTES } from "../media-input.ts";
 import type { ImageInput } from "../presentation.ts";
 
-/** 40 megapixels, as a good telephone takes; a few KB of PNG can claim to be billions. */
+/** Most pixels: 40 megapixels, as a good telephone takes. A few KB of PNG can claim to be billions. */
 export const PICTURE_PIXELS_MAX = 40_000_000;
 /**
- * Of either side: a picture one pixel wide and 39 million high takes 10 s, since each of its rows is filtered and
+ * Longest side, px. A picture one pixel wide and 39 million high takes 10 s, since each of its rows is filtered and
  * resized by itself.
  */
 export const PICTURE_SIDE_MAX = 16_384;
-/** YOLO's, which letterboxes were made for. */
+/** YOLO's padding grey, for which letterboxes were made. */
 const LETTERBOX_GREY = { r: 114, g: 114, b: 114 };
 
 /**
- * Loaded with the first picture: a command line mostly has none. libvips would use a thread a core for one picture,
- * which whoever decodes shares with requests that wait.
+ * Loads libvips with the first picture, since a command line mostly has none. libvips is limited to one thread: by
+ * default it uses a thread per core for one picture, and would take them from waiting requests.
  */
 async function libvips(): Promise<SharpConstructor> {
   const { default: sharp } = await import("sharp");
@@ -26,16 +26,16 @@ async function libvips(): Promise<SharpConstructor> {
 }
 
 export interface OpenPicture {
-  /** Upright, in sRGB, nothing decoded yet. */
+  /** The picture upright, in sRGB, with nothing decoded yet. */
   readonly source: Sharp;
   readonly width: number;
   readonly height: number;
 }
 
 /**
- * A JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
+ * Opens a JPEG, PNG or WebP, turned as its EXIF says, transparent parts white.
  *
- * @param decode - what is done with it; what libvips throws there becomes INVALID_INPUT
+ * @param decode - uses the opened picture; what libvips throws there becomes INVALID_INPUT
  * @throws {TuttiError} TOO_LARGE for too many pixels, in all or of a side; INVALID_INPUT for anything else than a whole
  *   JPEG, PNG or WebP
  */
@@ -43,7 +43,7 @@ export async function withPicture<Result>(
   bytes: Uint8Array,
   decode: (picture: OpenPicture) => Promise<Result>,
 ): Promise<Result> {
-  // By its first bytes, since libvips reads many forms, SVG and PDF among them, whose decoders nobody asked for.
+  // Check the first bytes: libvips reads many other forms, such as SVG and PDF, whose decoders are not wanted here.
   if (!isJpeg(bytes) && !isPng(bytes) && !isWebp(bytes)) throw invalid("neither a JPEG nor a PNG nor a WebP file");
   try {
     const sharp = await libvips();
@@ -63,7 +63,7 @@ export async function withPicture<Result>(
   }
 }
 
-/** Decodes what is left to decode. */
+/** Decodes the picture to 8-bit RGB. */
 export async function pixelsOf(picture: Sharp): Promise<RgbImage> {
   const { data, info } = await picture
     .flatten({ background: "white" })
@@ -74,9 +74,9 @@ export async function pixelsOf(picture: Sharp): Promise<RgbImage> {
 }
 
 /**
- * A picture as a model's input.
+ * Converts a picture file to a model's input.
  *
- * @throws {TuttiError} as above, and TOO_LARGE where it becomes larger than a request may be
+ * @throws {TuttiError} as above, and TOO_LARGE where the tensor becomes larger than a request may be
  */
 export async function pictureTensor(bytes: Uint8Array, input: ImageInput): Promise<Tensor> {
   const image = await withPicture(bytes, ({ source, width, height }) =>
@@ -100,11 +100,11 @@ const startsWith = (bytes: Uint8Array, head: readonly number[], at = 0): boolean
   head.every((byte, i) => bytes[at + i] === byte);
 const isJpeg = (bytes: Uint8Array): boolean => startsWith(bytes, [0xff, 0xd8, 0xff]);
 const isPng = (bytes: Uint8Array): boolean => startsWith(bytes, [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-/** RIFF….WEBP */
+/** True for RIFF….WEBP. */
 const isWebp = (bytes: Uint8Array): boolean =>
   startsWith(bytes, [0x52, 0x49, 0x46, 0x46]) && startsWith(bytes, [0x57, 0x45, 0x42, 0x50], 8);
 
-/** Grey pictures may come out with one channel. */
+/** Copies to three channels: grey pictures may come out with one. */
 function threeChannels(data: Uint8Array, { channels }: { readonly channels: number }): Uint8Array {
   if (channels === 3) return new Uint8Array(data);
   const rgb = new Uint8Array((data.length / channels) * 3);

@@ -1,7 +1,7 @@
 /**
- * The bus port: subjects, queue groups, replies. Delivery is at most once and in order per publisher and subject;
- * nothing is kept for those who are away. Calls never block and never throw: what goes wrong arrives as a status or a
- * failure value.
+ * The bus port: subjects, queue groups, replies. Delivery is at most once and in order per publisher and subject.
+ * Nothing is kept for absent subscribers. Calls never block and never throw: an error arrives as a status or a failure
+ * value.
  */
 export interface Bus {
   /** The server's announced limit for one message, in bytes, headers included. */
@@ -13,15 +13,17 @@ export interface Bus {
    */
   publish(subject: string, payload: Uint8Array, options?: PublishOptions): boolean;
   /**
-   * `*` matches one token, `>` the rest. Handlers run synchronously, one delivery after another; one that throws is
-   * reported, not fatal.
+   * Subscribes to a subject; `*` matches one token, `>` the rest. Handlers run synchronously, one delivery after
+   * another. A handler that throws is reported, and that is not fatal.
    */
   subscribe(
     subject: string,
     onDelivery: (delivery: Delivery) => void,
     options?: SubscribeOptions,
   ): DeliverySubscription;
-  /** One answer or a failure, once. For cold paths: hot ones have an inbox of their own (docs/architecture.md, 8). */
+  /**
+   * One answer or a failure, once. It is for cold paths: hot ones have an inbox of their own (docs/architecture.md, 8).
+   */
   request(
     subject: string,
     payload: Uint8Array,
@@ -29,73 +31,75 @@ export interface Bus {
     done: (result: Delivery | BusFailure) => void,
   ): void;
   /**
-   * Whether somebody subscribes there whom messages reach without the server: nothing is lost with the connection then.
+   * True if a subscriber to this subject is reached without the server. Its messages then survive a lost connection.
    */
   isNear?(subject: string): boolean;
   /** A new private reply subject below this connection's inbox prefix. */
   newInbox(): string;
   /**
-   * Calls back when everything published so far has reached the server; with false if the connection broke meanwhile:
-   * some of it may be lost.
+   * Calls back when everything published so far has reached the server. It passes false if the connection broke
+   * meanwhile, because part may then be lost.
    */
   flush(done: (reached: boolean) => void): void;
   onStatus(listener: (status: BusStatus) => void): Subscription;
   /** Answers the NATS services protocol ($SRV.PING, INFO, STATS) for this actor until stopped. */
   announce(service: ServiceInfo): Subscription;
-  /** Flushes and closes. */
+  /** Flushes, closes, and then calls `done`. */
   close(done: () => void): void;
 }
 
 export interface PublishOptions {
   readonly reply?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The caller gives the payload away and never touches it again: within a process it is then not copied. */
+  /** The caller gives the payload away and never touches it again. Within a process it is then not copied. */
   readonly owned?: boolean;
 }
 export interface SubscribeOptions {
   readonly queue?: string;
-  /** Nobody else subscribes to its subjects: what is published in its own process stays there (host-bus.ts). */
+  /**
+   * This is the only subscription to its subjects. Messages published in its own process then stay there (host-bus.ts).
+   */
   readonly exclusive?: boolean;
 }
 export interface RequestOptions extends PublishOptions {
   readonly timeoutMs: number;
 }
 export interface Subscription {
-  /** At once: what is on its way is lost. */
+  /** Stops at once; messages on their way are lost. */
   stop(): void;
 }
 export interface DeliverySubscription extends Subscription {
   /**
-   * Takes nothing new, delivers what the server has sent already, then calls `done`; once per call, never within it,
-   * also where the connection breaks or is closed meanwhile (nothing is on its way then). A queue group has one member
-   * less from the moment at which the server hears of it, so no message is lost between its members
-   * (docs/architecture.md, T9).
+   * Takes nothing new, delivers what the server has already sent, then calls `done`. `done` is called once per call and
+   * never within it, even if the connection breaks or is closed meanwhile (nothing is on its way then). A queue group
+   * loses the member when the server hears of it, so no message is lost between its members (docs/architecture.md, T9).
    */
   drain(done: () => void): void;
 }
 
 /**
  * A message as it came. `payload` is borrowed until the handler returns: it may be a view of a shared read buffer, so
- * copy what is kept.
+ * copy what you keep.
  */
 export interface Delivery {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly reply: string | undefined;
-  /** Of all headers as they came; absent where nobody counted. */
+  /** Bytes of all headers as they came; absent if the adapter doesn't count them. */
   readonly headerBytes?: number;
-  /** There are headers and they break the format: `header` then finds none. */
+  /** The message has headers that break the format; `header` then finds none. */
   readonly headersUnreadable?: boolean;
   /**
-   * A header's first value; names are case-sensitive. A server's own message (503: nobody is there) has its code as
+   * A header's first value; names are case-sensitive. A server's own message (503: no responders) has its code as
    * `Status`.
    */
   header(name: string): string | undefined;
 }
 
 /**
- * Why a request got no answer. Only `no-responders` says that nobody was there; after `timeout` (also: too many
- * requests are waiting) and `closed` (the connection is away, or went away meanwhile) nothing is known about delivery.
+ * Reason why a request got no answer. Only `no-responders` says that there was no subscriber. After `timeout` (also:
+ * too many requests are waiting) and `closed` (the connection is away, or went away meanwhile), the message may have
+ * been delivered or not.
  */
 export type BusFailure = { readonly failure: "no-responders" | "timeout" | "closed" | "too-large" };
 export const isBusFailure = (result: Delivery | BusFailure): result is BusFailure => "failure" in result;
@@ -106,8 +110,8 @@ export type BusStatus =
   | { readonly kind: "closed"; readonly reason: string }
   | { readonly kind: "permission-denied"; readonly subject: string; readonly text: string }
   /**
-   * What comes waits for so long before it is read: the sender is held up, and in the end the server cuts the
-   * connection, and all of it is lost.
+   * Messages wait for `lagMs` before they are read. The sender is held up, and in the end the server cuts the
+   * connection and all of them are lost.
    */
   | { readonly kind: "slow-consumer"; readonly lagMs: number; readonly text: string }
   | { readonly kind: "error"; readonly text: string };
@@ -119,8 +123,8 @@ export interface ServiceInfo {
   readonly version: string;
   readonly description: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** What it answers besides $SRV, for `nats micro info`. */
+  /** The endpoint that it answers besides $SRV, for `nats micro info`. */
   readonly endpoint?: { readonly subject: string; readonly queue: string };
-  /** Figures for STATS; `requests` and `errors` also fill the protocol's own counters. */
+  /** Figures for STATS. `requests` and `errors` also fill the protocol's own counters. */
   stats(): Readonly<Record<string, number>>;
 }

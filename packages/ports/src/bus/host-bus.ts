@@ -40,15 +40,15 @@ interface Shared {
 }
 
 export interface HostBusOptions {
-  /** Does not echo: what it publishes it does not hear. */
+  /** The connection. It doesn't echo: it receives nothing that it publishes itself. */
   readonly under: Bus;
-  /** Where barriers of links are heard (LINK-2): new for each link. Default: an inbox. */
+  /** Makes the subject for a link's barrier (LINK-2), a new one for each link. Default: an inbox. */
   readonly barrierSubject?: () => string;
-  /** How long messages wait for a link's barrier. Default: 500. */
+  /** How long messages wait for a link's barrier, ms. Default: 500. */
   readonly barrierMs?: number;
-  /** Runs at the end of this turn, before anything else comes. Default: a microtask. */
+  /** Runs a callback at the end of this turn, before any other event. Default: a microtask. */
   readonly later?: (run: () => void) => void;
-  /** For the time-outs of requests and links. Default: setTimeout. */
+  /** Starts a timer for time-outs of requests and links. Default: setTimeout. */
   readonly startTimer?: (delayMs: number, run: () => void) => { stop(): void };
 }
 
@@ -61,7 +61,7 @@ export class HostBus {
   readonly #startedAt = new Date();
   readonly #shared = new Map<string, Shared>();
   #queue: Queued[] = [];
-  /** Whose turn it is in queue groups. */
+  /** Round-robin counter over the members of queue groups. */
   #turn = 0;
   #isDraining = false;
 
@@ -79,12 +79,12 @@ export class HostBus {
     });
   }
 
-  /** A bus for one more actor of this process. */
+  /** Creates a bus for one more actor of this process. */
   actor(): Bus {
     return new ActorBus(this, this.#startedAt);
   }
 
-  /** Carries what goes to the process at the other end from now on. @returns what ends it */
+  /** Routes messages for the process at the other end over this link from now on. @returns a switch that ends it */
   link(end: LinkEnd, onClosed?: () => void): LinkSwitch {
     return this.links.add(end, this.interests.all(), onClosed);
   }
@@ -94,12 +94,12 @@ export class HostBus {
     this.under.close(done);
   }
 
-  /** @returns whether anybody could have got it */
+  /** @returns whether anybody could have received it */
   publish(from: ActorBus, subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
     if (!this.#mayTravel(from, subject, payload, options)) return false;
     const heardHere = this.#publishHere(from, subject, payload, options);
     if (heardHere === "exclusively") return true;
-    // Who heard it here has the payload now.
+    // A subscriber here now owns the payload, so the link must copy it.
     const isShared = heardHere === "too" && options?.owned === true;
     const linked = this.links.publish(subject, payload, isShared ? { ...options, owned: false } : options);
     if (linked === "exclusively") return true;
@@ -110,7 +110,7 @@ export class HostBus {
     return sent || heardHere === "too" || carriers !== undefined;
   }
 
-  /** The same is refused whichever way a message takes. */
+  /** Checks a message before routing, so that every route refuses the same ones. */
   #mayTravel(from: ActorBus, subject: string, payload: Uint8Array, options: PublishOptions | undefined): boolean {
     if (!isPublishable(subject) || (options?.reply !== undefined && !isPublishable(options.reply))) {
       from.tell({ kind: "error", text: `${subject} cannot be published to, or its reply subject cannot` });
@@ -125,7 +125,7 @@ export class HostBus {
     return payload.length + headerBytesOf(headers) <= this.under.payloadMax;
   }
 
-  /** Whether somebody here or at the end of a link hears it, so that the server's word of nobody says nothing. */
+  /** True if a subscriber here or at the end of a link hears it. The server's "no responders" then says nothing. */
   hears(subject: string): boolean {
     return this.interests.match(subject).length > 0 || this.links.hears(subject);
   }
@@ -157,7 +157,7 @@ export class HostBus {
     return "exclusively";
   }
 
-  /** HOST-4. */
+  /** Delivers a message to oneself after a round trip over the connection (HOST-4). */
   #roundTrip(to: LocalInterest, subject: string, payload: Uint8Array, options: PublishOptions | undefined): void {
     const delivery = deliveryOf(subject, payload, options, true);
     this.under.flush((reached) => {
@@ -196,7 +196,7 @@ export class HostBus {
             interest.bus.perform(done);
           });
         };
-        // It hears nothing new from here, and what the server has sent already.
+        // It receives nothing new from here, but still what the server has already sent.
         this.interests.remove(pattern, interest);
         this.links.interestEnds(interest);
         if (isLast) shared.subscription.drain(finish);
@@ -231,7 +231,7 @@ export class HostBus {
     return shared;
   }
 
-  /** A message from a link. */
+  /** Delivers a message that came over a link. */
   #arrive(subject: string, delivery: Delivery): boolean {
     const matching = this.interests.match(subject);
     let isHeard = false;
@@ -251,7 +251,8 @@ export class HostBus {
   }
 
   readonly #drain = (): void => {
-    // What handlers publish joins the end of the queue: messages are delivered in the order in which they were sent.
+    // Messages that handlers publish join the end of the queue, so messages are delivered in the order in which they
+    // were sent.
     for (let i = 0; i < this.#queue.length; i++) {
       const { to, delivery } = this.#queue[i]!;
       to.bus.deliver(to, delivery);
@@ -260,7 +261,7 @@ export class HostBus {
     this.#isDraining = false;
   };
 
-  /** Runs when everything that is queued now has been delivered. */
+  /** Runs a callback when everything that is queued now has been delivered. */
   afterQueue(run: () => void): void {
     this.later(() => {
       if (this.#isDraining) this.afterQueue(run);
@@ -276,7 +277,7 @@ function startTimeout(delayMs: number, run: () => void): { stop(): void } {
 
 const NOT_PUBLISHABLE = /[\u0000-\u0020\u007f]/;
 
-/** No empty subject, and nothing that would end a line of the protocol; the connection checks the rest. */
+/** True for a subject that isn't empty and can't end a line of the protocol; the connection checks the rest. */
 const isPublishable = (subject: string): boolean => subject !== "" && !NOT_PUBLISHABLE.test(subject);
 
 function areHeaders(headers: Readonly<Record<string, string>>): boolean {

@@ -20,9 +20,9 @@ export interface InMemoryBusOptions {
   readonly name: string;
   /** Default: `_INBOX.<name>`. */
   readonly inboxPrefix?: string;
-  /** It hears nothing of what it publishes, as a NATS connection with `noEcho`. Default: false. */
+  /** It receives nothing that it publishes itself, as a NATS connection with `noEcho`. Default: false. */
   readonly noEcho?: boolean;
-  /** What this connection may do, as a server's user configuration would say. Default: everything. */
+  /** Permissions of this connection, as in a server's user configuration. Default: everything. */
   readonly mayPublish?: (subject: string) => boolean;
   readonly maySubscribe?: (pattern: string) => boolean;
 }
@@ -34,19 +34,19 @@ export interface Interest {
   readonly queue: string | undefined;
   readonly onDelivery: (delivery: Delivery) => void;
   live: boolean;
-  /** Messages on their way to it. */
+  /** Number of messages on their way to it. */
   onTheWay: number;
-  /** Told when nothing is on the way any more. */
+  /** Callbacks for when no message is on its way any more. */
   drained: (() => void)[];
 }
 
-/** Requests that wait for an answer at once on one connection; beyond, a request fails as if it had timed out. */
+/** Most requests of one connection that wait for an answer; one more fails as if it had timed out. */
 export const REQUESTS_MAX = 65_536;
 
-/** Breaks whose losses are remembered: older messages have long arrived. */
+/** Number of breaks whose losses are remembered: messages from before them have long arrived. */
 const BREAKS_KEPT = 8;
 
-/** One connection to an InMemoryNetwork, which makes it (`network.connect`). */
+/** One connection to an InMemoryNetwork, which creates it (`network.connect`). */
 export class InMemoryBus implements Bus {
   readonly name: string;
   readonly inboxPrefix: string;
@@ -57,15 +57,17 @@ export class InMemoryBus implements Bus {
   readonly #listeners = new Set<(status: BusStatus) => void>();
   readonly #requests = new Map<number, { settle(result: Delivery | BusFailure): void }>();
   #state: "connected" | "away" | "closed" = "connected";
-  /** A new connection can be published to from when its owner is told of it, as on NATS. */
+  /**
+   * False from a reconnect until its owner can know of it: only then can the connection be published to, as on NATS.
+   */
   #isTold = true;
   #inboxes = 0;
   #token = 0;
-  /** Messages that it has published, and how many of them a flush has confirmed. */
+  /** Messages that it has published, and the number of them that a flush has confirmed. */
   #published = 0;
   #confirmed = 0;
   #breaks = 0;
-  /** Numbers of messages that were lost with the connection, the newest last. */
+  /** Number ranges of messages that were lost with the connection, the newest last. */
   readonly #lost: { readonly after: number; readonly upTo: number }[] = [];
 
   constructor(network: InMemoryNetwork, options: InMemoryBusOptions) {
@@ -82,7 +84,7 @@ export class InMemoryBus implements Bus {
   get payloadMax(): number {
     return this.#network.payloadMax;
   }
-  /** For the network: whether messages reach it. */
+  /** For the network: true while messages reach this connection. */
   get isReached(): boolean {
     return this.#state === "connected";
   }
@@ -190,10 +192,10 @@ export class InMemoryBus implements Bus {
   }
 
   /**
-   * For tests and simulations: the connection breaks. What is on its way to it is lost; its subscriptions are kept for
-   * the reconnect.
+   * For tests and simulations: breaks the connection. Messages on their way to it are lost; its subscriptions are kept
+   * for the reconnect.
    *
-   * @param losing - `unconfirmed`: also what is on its way from it, unless a flush has confirmed it
+   * @param losing - `unconfirmed`: messages on their way from it are lost too, unless a flush has confirmed them
    */
   disconnect(losing: "nothing-sent" | "unconfirmed" = "nothing-sent"): void {
     if (this.#state !== "connected") return;
@@ -220,7 +222,7 @@ export class InMemoryBus implements Bus {
     this.tell({ kind: "reconnected", server: "in-memory" });
   }
 
-  /** For the network: the number of the message that is published now, and whether a break has swallowed it since. */
+  /** For the network: number of the message that is published now. `hasLost` says if a break has lost it since. */
   get published(): number {
     return this.#published;
   }
@@ -228,7 +230,7 @@ export class InMemoryBus implements Bus {
     return this.#lost.some(({ after, upTo }) => message > after && message <= upTo);
   }
 
-  /** Runs a callback of the owner; one that throws is reported and nothing else breaks. */
+  /** Runs a callback of the owner. If it throws, the error is reported and nothing else breaks. */
   perform(run: () => void): void {
     try {
       run();
@@ -259,7 +261,7 @@ export class InMemoryBus implements Bus {
   }
 }
 
-/** As NATS counts them: they are part of the message. */
+/** Bytes of the headers as NATS counts them: they are part of the message. */
 function headerBytes(options: PublishOptions): number {
   if (options.headers === undefined) return 0;
   let bytes = 14; // the version line and the closing empty line

@@ -14,22 +14,22 @@ export interface Hop {
 export interface InMemoryNetworkOptions {
   /**
    * Carries one message over: calls `run` now or later, twice, or never. A simulator delays, repeats, drops and
-   * reorders here. Returns false where it never does: a subscription that is drained waits for all others. Default: the
-   * microtask queue, in order.
+   * reorders here. It returns false if it will never call `run`; draining a subscription waits for all other messages.
+   * Default: the microtask queue, in order.
    */
   readonly deliver?: (run: () => void, hop: Hop) => unknown;
   /**
-   * Runs what concerns one connection alone (statuses, failures), soon and in order; never dropped. Default: the
+   * Runs what concerns only one connection (statuses, failures), soon and in order; never dropped. Default: the
    * microtask queue.
    */
   readonly later?: (run: () => void) => void;
-  /** For the time-outs of requests. Default: setTimeout. */
+  /** Starts a timer for time-outs of requests. Default: setTimeout. */
   readonly startTimer?: (delayMs: number, run: () => void) => { stop(): void };
   /** Chooses a member of a queue group among `count`. Default: a seeded generator. */
   readonly choose?: (count: number) => number;
-  /** Bytes. Default: 1 MiB, as a NATS server's. */
+  /** Largest message, bytes. Default: 1 MiB, as a NATS server's. */
   readonly payloadMax?: number;
-  /** What STATS names as the start of every service. */
+  /** Start time of every service, as STATS reports it. */
   readonly startedAt?: Date;
 }
 
@@ -38,11 +38,11 @@ interface Route {
   readonly groups: readonly (readonly Interest[])[];
 }
 
-/** Routes that are remembered; the memory is emptied when it is full or when any subscription changes. */
+/** Most routes that are cached; the cache is emptied when it is full or when any subscription changes. */
 const ROUTES_MAX = 10_000;
 const EMPTY: Readonly<Record<string, string>> = {};
 
-/** A NATS server in memory: connections, subjects, queue groups, 503 for requests to nobody. */
+/** A NATS server in memory: connections, subjects, queue groups, and 503 for requests without responders. */
 export class InMemoryNetwork {
   readonly payloadMax: number;
   readonly startedAt: Date;
@@ -84,7 +84,7 @@ export class InMemoryNetwork {
     this.#tellDrained(interest);
   }
 
-  /** Nothing new goes to it; what is on its way still comes. */
+  /** Ends a subscription after draining: it gets no new messages, but those on their way still arrive. */
   drain(interest: Interest, done: () => void): void {
     interest.drained.push(done);
     this.#unlist(interest);
@@ -112,7 +112,7 @@ export class InMemoryNetwork {
     this.#routes.clear();
   }
 
-  /** Hands a message to whoever is interested now. The payload is copied for each, as separate sockets would. */
+  /** Sends a message to each current subscriber. The payload is copied for each, as separate sockets would. */
   route(from: InMemoryBus, subject: string, payload: Uint8Array, options: PublishOptions): void {
     const route = this.#routeOf(subject);
     const { plain, groups } = from.noEcho ? withoutEcho(route, from) : route;
@@ -124,7 +124,9 @@ export class InMemoryNetwork {
     if (plain.length + groups.length === 0 && options.reply !== undefined) this.#tellNobody(from, options.reply);
   }
 
-  /** The server's own word, so it comes back also to a connection without echo. */
+  /**
+   * Answers 503 to a request without responders. It comes from the server, so a connection without echo gets it too.
+   */
   #tellNobody(from: InMemoryBus, reply: string): void {
     const nothing = new Uint8Array(0);
     for (const interest of this.#routeOf(reply).plain)
@@ -188,7 +190,7 @@ function withoutEcho({ plain, groups }: Route, from: InMemoryBus): Route {
   };
 }
 
-/** As a NATS server counts them: the version line, each header's line, and an empty one. */
+/** Bytes of the headers as a NATS server counts them: the version line, each header's line, and an empty one. */
 function headerBytesOf(headers: Readonly<Record<string, string>>): number {
   const names = Object.keys(headers);
   if (names.length === 0) return 0;

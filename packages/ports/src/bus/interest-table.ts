@@ -6,10 +6,10 @@ import { isLiteral, matches } from "./subject.ts";
  */
 export class InterestTable<T> {
   readonly #literal = new Map<string, T[]>();
-  /** By what stands before the last `.*`. */
+  /** Subscriptions by the part of the pattern before the last `.*`. */
   readonly #lastStar = new Map<string, T[]>();
   readonly #others: { readonly pattern: string; readonly value: T }[] = [];
-  /** What was found since the last change: actors speak to the same few subjects. */
+  /** Matches found since the last change: actors publish to the same few subjects. */
   readonly #found = new Map<string, readonly T[]>();
 
   add(pattern: string, value: T): void {
@@ -34,13 +34,13 @@ export class InterestTable<T> {
       return;
     }
     const { map, key } = place;
-    // A new list: a message that is being delivered goes on with the old one.
+    // Make a new list: a message that is being delivered goes on with the old one.
     const left = map.get(key)?.filter((other) => other !== value) ?? [];
     if (left.length === 0) map.delete(key);
     else map.set(key, left);
   }
 
-  /** Borrowed until the next change. */
+  /** Subscriptions that match the subject; borrowed until the next change. */
   match(subject: string): readonly T[] {
     const known = this.#found.get(subject);
     if (known !== undefined) return known;
@@ -74,6 +74,6 @@ export class InterestTable<T> {
   }
 }
 
-/** Reply subjects are new each time. */
+/** Most cached subjects; reply subjects are new each time. */
 const FOUND_MAX = 512;
 const NONE: readonly never[] = [];

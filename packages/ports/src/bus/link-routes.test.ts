@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { HostBus, InMemoryNetwork, type LinkEnd, type LinkHandlers, type LinkMessage } from "./index.ts";
 
-/** Two processes with a link between them, where a test says what arrives when. */
+/** Two processes with a link between them. The test decides what arrives when. */
 class Pair {
-  /** What is on its way over the connection. */
+  /** Messages on their way over the connection. */
   readonly #hops: { readonly subject: string; readonly run: () => void }[] = [];
   readonly network = new InMemoryNetwork({
     deliver: (run, { subject }) => this.#hops.push({ subject, run }),
@@ -27,16 +27,16 @@ class Pair {
   isFull = false;
   closed = 0;
 
-  /** Time-outs come. */
+  /** Fires the time-outs. */
   expire(): void {
     for (const run of this.#timers.splice(0)) run();
   }
 
-  /** Hands on what was sent over the link. */
+  /** Delivers what was sent over the link. */
   settle(): void {
     for (let run = this.#sent.shift(); run !== undefined; run = this.#sent.shift()) run();
   }
-  /** Hands on what the connection carries, or loses it. */
+  /** Delivers what the connection carries, or loses it. */
   arrive(fate: "arrives" | "is-lost" = "arrives"): string[] {
     const hops = this.#hops.splice(0);
     if (fate === "arrives") for (const { run } of hops) run();
@@ -60,7 +60,7 @@ class Pair {
   }
 }
 
-/** Both ends wait for their barriers, which are on their way over the connection. */
+/** A pair in state `switching`: both ends wait for their barriers, which are on their way over the connection. */
 function switching(): { pair: Pair; heard: string[]; publish: (text: string) => void } {
   const pair = new Pair();
   const [a, b] = pair.hosts.map((host) => host.actor());

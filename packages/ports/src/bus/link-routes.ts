@@ -1,21 +1,21 @@
 /**
- * The links of one bus: direct connections with other processes of this host, and which subjects their other ends hear.
+ * The links of one bus: direct connections with other processes of this host, and the subjects that their other ends
+ * hear.
  *
- *   LINK-1. Each end tells the other what it subscribes to (queue groups excepted: the server chooses among their
- *           members), then that it is ready.
- *   LINK-2. Before a link carries the first message, a barrier has gone the way of the connection and been confirmed:
- *           whatever the connection carried before it has arrived. Messages published meanwhile wait, and go over the
- *           link (HOST-1). A barrier that was on its way when the connection broke does not come back: the link ends
+ *   LINK-1. Each end tells the other its subscriptions (except queue groups: the server chooses among their members),
+ *           then that it is ready.
+ *   LINK-2. Before a link carries the first message, a barrier has travelled over the connection and been confirmed. So
+ *           everything that the connection carried before has arrived. Messages published meanwhile wait, and go over
+ *           the link (HOST-1). A barrier that was on its way when the connection broke does not come back: the link ends
  *           with it.
- *   LINK-3. A link that breaks loses what it carried, as a connection does; messages go the way of the connection
- *           again.
+ *   LINK-3. A link that breaks loses what it carried, as a connection does; messages then take the connection again.
  */
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
 import { InterestTable } from "./interest-table.ts";
 import { LINKED_HEADER } from "./linked-header.ts";
 import { LocalDelivery } from "./local-delivery.ts";
 
-/** What travels over a link. */
+/** Messages between the two ends of a link. */
 export type LinkMessage =
   | {
       readonly kind: "message";
@@ -26,21 +26,21 @@ export type LinkMessage =
     }
   | { readonly kind: "interest"; readonly pattern: string; readonly exclusive: boolean }
   | { readonly kind: "no-interest"; readonly pattern: string; readonly exclusive: boolean }
-  /** The other end's whole interest is told; it hears barriers at this subject. */
+  /** The other end has sent all its subscriptions; it receives barriers at this subject. */
   | { readonly kind: "ready"; readonly inbox: string }
-  /** The barrier was heard. */
+  /** The barrier has arrived. */
   | { readonly kind: "go" };
 
 /** One end of a connection between two processes: ordered, reliable until it breaks. */
 export interface LinkEnd {
-  /** The same at both ends, and no other link's. */
+  /** Id of the link: the same at both ends, and unique. */
   readonly id: string;
   /**
    * @param isOwned - the payload was given away; otherwise it may be reused once the call returns
-   * @returns false: it is broken, or too much waits
+   * @returns false if the link is broken or too much waits
    */
   send(message: LinkMessage, isOwned?: boolean): boolean;
-  /** Called once. What came before is told first. */
+  /** Sets the handlers; called once. Messages that came before are delivered first. */
   open(handlers: LinkHandlers): void;
   close(): void;
 }
@@ -49,7 +49,7 @@ export interface LinkHandlers {
   onClosed(): void;
 }
 export interface LinkSwitch {
-  /** Whether messages to its other end go over it. */
+  /** True if messages to the other end go over this link. */
   readonly isUp: boolean;
   close(): void;
 }
@@ -64,7 +64,7 @@ interface PeerInterest {
   readonly pattern: string;
   readonly isExclusive: boolean;
 }
-/** A message that waits for the barrier. The connection has taken a broadcast already, for those without a link. */
+/** A message that waits for the barrier. The connection has already taken a broadcast, for processes without a link. */
 interface Waiting {
   readonly message: Extract<LinkMessage, { kind: "message" }>;
   readonly isExclusive: boolean;
@@ -73,31 +73,31 @@ type Arrive = (subject: string, delivery: Delivery) => boolean;
 
 export interface LinkRoutesOptions {
   readonly under: Bus;
-  /** Hands a message to whoever subscribes here; false: nobody does. */
+  /** Delivers a message to the subscribers here; false: there is none. */
   readonly arrive: Arrive;
   readonly startTimer: (delayMs: number, run: () => void) => { stop(): void };
   readonly barrierSubject: () => string;
   readonly barrierMs: number;
 }
 
-/** Without a confirmation for so long, the link is given up: messages wait for it. */
+/** Time after which an unconfirmed link is given up, ms: messages wait for it. */
 export const BARRIER_MS = 500;
-/** Links that have ended are remembered: the connection's copies of what they brought may come later. */
+/** Most ended links whose ids are remembered: the connection's copies of their messages may come later. */
 const ENDED_KEPT = 1_024;
-/** Messages that may wait for the barrier. */
+/** Most messages that may wait for the barrier. */
 const WAITING_MAX = 10_000;
 
 class Link implements LinkSwitch {
   readonly end: LinkEnd;
   readonly interests: PeerInterest[] = [];
   /**
-   * `telling`: the connection carries everything; `switching`: messages wait for the barrier; `up`: they go at once.
+   * `telling`: the connection carries everything. `switching`: messages wait for the barrier. `up`: they go at once.
    */
   state: "telling" | "switching" | "up" | "closed" = "telling";
   waiting: Waiting[] = [];
   barrier: DeliverySubscription | undefined;
   timer: { stop(): void } | undefined;
-  /** The other end's barrier has come. */
+  /** The other end's barrier has arrived. */
   hasHeard = false;
 
   readonly onClosed: () => void;
@@ -109,14 +109,14 @@ class Link implements LinkSwitch {
   get isUp(): boolean {
     return this.state === "up";
   }
-  /** Neither end waits for a barrier. */
+  /** True when neither end waits for a barrier. */
   get isCertain(): boolean {
     return this.state === "up" && this.hasHeard;
   }
   get carries(): boolean {
     return this.state === "up" || this.state === "switching";
   }
-  /** Copies the payload where it has to wait. */
+  /** Sends a message or queues it, with its payload copied, until the barrier is confirmed. */
   send(subject: string, payload: Uint8Array, options: PublishOptions | undefined, isExclusive: boolean): boolean {
     const reply = options?.reply;
     const headers = options?.headers;
@@ -127,7 +127,7 @@ class Link implements LinkSwitch {
     this.waiting.push({ message, isExclusive });
     return true;
   }
-  /** An end that misses a word would believe something else than this one: there is no link rather than that. */
+  /** Sends a control message. If it can't be sent, the link closes: both ends must know the same. */
   tell(message: LinkMessage): void {
     if (!this.end.send(message)) this.close();
   }
@@ -181,7 +181,7 @@ export class LinkRoutes {
       onClosed: () => this.#onClosed(link),
     });
     for (const interest of own) if (interest.queue === undefined) link.tell(toldOf("interest", interest));
-    // The subscription to the barrier has reached the server before the other end can publish there.
+    // The server must have the subscription to the barrier before the other end can publish there.
     this.#under.flush((reached) => {
       if (reached && link.state !== "closed") link.tell({ kind: "ready", inbox });
       else end.close();
@@ -224,7 +224,7 @@ export class LinkRoutes {
     return carriers === "" ? "nobody" : carriers;
   }
 
-  /** Whether a link has brought this message of the connection too (HOST-2). */
+  /** True if a link has also brought this message of the connection (HOST-2). */
   carried(delivery: Delivery): boolean {
     if (this.#ids.size === 0) return false;
     const carriers = delivery.header(LINKED_HEADER);
@@ -261,7 +261,7 @@ export class LinkRoutes {
 
   #onArrived(link: Link, { subject, reply, headers, payload }: Extract<LinkMessage, { kind: "message" }>): void {
     if (this.#arrive(subject, new LocalDelivery(subject, payload, reply, headers)) || reply === undefined) return;
-    // As a server would: whoever asks is told that nobody is here any more.
+    // Answer 503 as a server would: the requester learns that there is no subscriber any more.
     link.end.send({ kind: "message", subject: reply, reply: undefined, headers: NOBODY, payload: EMPTY });
   }
 
@@ -291,7 +291,7 @@ export class LinkRoutes {
     this.#endedIds.push(link.end.id);
     if (this.#endedIds.length > ENDED_KEPT) this.#ids.delete(this.#endedIds.shift()!);
     for (const interest of link.interests) this.#interests.remove(interest.pattern, interest);
-    // The barrier did not come back: these have gone no way yet.
+    // The barrier did not come back, so these messages have taken no route yet.
     for (const { message, isExclusive } of waiting) if (isExclusive) this.#publishUnder(message);
   }
 

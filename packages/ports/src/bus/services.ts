@@ -1,14 +1,15 @@
 import type { Bus, Delivery, ServiceInfo, Subscription } from "./bus.ts";
 
 /**
- * The NATS services protocol (ADR-32): an actor answers PING, INFO and STATS on `$SRV.<verb>`, `$SRV.<verb>.<name>` and
- * `$SRV.<verb>.<name>.<id>`, so that `nats micro ls|info|stats` finds it. It stands here, on the port alone, because
- * every Bus needs the same answers and they need nothing but publish and subscribe.
+ * Answers the NATS services protocol (ADR-32) for an actor, so that `nats micro ls|info|stats` finds it. The subjects
+ * are `$SRV.<verb>`, `$SRV.<verb>.<name>` and `$SRV.<verb>.<name>.<id>`, with the verbs PING, INFO and STATS. It needs
+ * only the port's publish and subscribe, and every Bus needs the same answers.
  */
 export function answerServices(bus: Bus, service: ServiceInfo, startedAt: Date): Subscription {
   const encoder = new TextEncoder();
   const answers = (verb: Verb) => (delivery: Delivery) => {
-    // The server checks no permission on a reply subject: whoever may ask could have us say something anywhere inside.
+    // The server checks no permission on a reply subject: without this check, anyone who may ask could make us publish
+    // to any subject of the cluster.
     if (delivery.reply === undefined || !INBOX.test(delivery.reply)) return;
     bus.publish(delivery.reply, encoder.encode(JSON.stringify(answerOf(verb, service, startedAt))));
   };
@@ -18,7 +19,7 @@ export function answerServices(bus: Bus, service: ServiceInfo, startedAt: Date):
   return { stop: () => subscriptions.forEach((subscription) => subscription.stop()) };
 }
 
-/** Of outside, and of roles. */
+/** Inboxes of outside clients (`_INBOX.`) and of roles (`_INBOX_<role>`). */
 const INBOX = /^_INBOX[._]/;
 
 export const VERBS = ["PING", "INFO", "STATS"] as const;
@@ -65,7 +66,7 @@ function answerOf(verb: Verb, service: ServiceInfo, startedAt: Date): PingAnswer
         num_requests: Math.trunc(figures["requests"] ?? 0),
         num_errors: Math.trunc(figures["errors"] ?? 0),
         last_error: "",
-        // Nanoseconds measured with millisecond clocks mislead (docs/architecture.md, 8): our own histograms are in
+        // Nanoseconds measured with millisecond clocks mislead (docs/architecture.md, 8); our own histograms are in
         // `data`.
         processing_time: 0,
         average_processing_time: 0,

@@ -1,9 +1,9 @@
 /**
  * VirtualClock: time that stands still until a test or the simulator moves it, so that equal inputs give equal runs.
  *
- *   V1. What is due runs in order of (instant, insertion); an alarm set to the past counts as set to now, so it can't
- *       starve what is due already.
- *   V2. A turn is one instant: everything due at it runs, then the end-of-turn callbacks; what those make due at the
+ *   V1. Due callbacks run in order of (instant, insertion). An alarm set to the past counts as set to now, so it can't
+ *       starve those that are already due.
+ *   V2. A turn is one instant: everything due at it runs, then the end-of-turn callbacks. Whatever they make due at the
  *       same instant forms another turn before time moves on.
  *   V3. `now()` inside a turn is its instant exactly: alarms are never late here.
  *   V4. An instant at which more than `firesMax` callbacks run is a loop that would never end: it throws.
@@ -18,11 +18,11 @@ export interface VirtualClockOptions {
    * small.
    */
   readonly startAt?: Instant;
-  /** What `lateness()` answers: the guard that schedulers plan with. Default 0. */
+  /** Value of `lateness()`: the guard that schedulers plan with. Default: 0. */
   readonly lateness?: Micros;
-  /** Armed alarms and repeating timers at once; one more is a broken invariant. */
+  /** Most armed alarms and repeating timers at once; one more is a broken invariant. */
   readonly timersMax?: number;
-  /** Callbacks at one instant; one more throws. */
+  /** Most callbacks at one instant; one more throws. */
   readonly firesMax?: number;
 }
 
@@ -34,7 +34,7 @@ export class VirtualClock implements Clock {
   readonly #lateness: Micros;
   readonly #firesMax: number;
   readonly #due: IndexedHeap;
-  /** By key of the heap. Keys of alarms that fired are used again, so memory follows the armed ones. */
+  /** Callbacks by key of the heap. Keys of alarms that fired are reused, so memory follows the number of armed ones. */
   readonly #fires: ((() => void) | undefined)[] = [];
   readonly #freeKeys: number[] = [];
   #now: Instant;
@@ -55,7 +55,7 @@ export class VirtualClock implements Clock {
   lateness(): Micros {
     return this.#lateness;
   }
-  /** When something next happens: now if a turn is pending, NEVER if nothing is armed. */
+  /** Instant of the next event: now if a turn is pending, NEVER if nothing is armed. */
   get nextAt(): Instant {
     return this.#turnEnd.length > 0 ? this.#now : (this.#due.topPriority as Instant);
   }
@@ -105,8 +105,9 @@ export class VirtualClock implements Clock {
     this.advanceTo(after(this.#now, duration));
   }
   /**
-   * Runs turn by turn until `done()` holds; time stays at the turn that made it so. False if it doesn't by `limit`:
-   * then it is `limit`, or, when `limit` is NEVER and nothing is armed any more, the last turn's instant.
+   * Runs turn by turn until `done()` holds; time stays at the turn that made it so. It returns false if `done()`
+   * doesn't hold by `limit`. Then it is `limit`, or the last turn's instant if `limit` is NEVER and nothing is armed
+   * any more.
    */
   runUntil(done: () => boolean, limit: Instant): boolean {
     this.#assertOutside();
@@ -120,7 +121,7 @@ export class VirtualClock implements Clock {
     return true;
   }
 
-  /** Everything of the next instant (V2). */
+  /** Runs everything that is due at the next instant (V2). */
   #turn(): void {
     this.#running = true;
     try {
@@ -158,7 +159,7 @@ export class VirtualClock implements Clock {
     this.#fires[key] = undefined;
     this.#freeKeys.push(key);
   }
-  /** The key of nothing, for the caller to keep. */
+  /** Cancels a timer. @returns −1, the key of no timer, for the caller to keep */
   #cancel(key: number): number {
     if (key >= 0) {
       this.#due.remove(key);

@@ -4,34 +4,34 @@ import { type Form, decodeRequest, fillRow } from "@tutti/wire";
 
 export interface Body {
   readonly form: Form;
-  /** Borrowed: a decoder that answers later copies it. */
+  /** Encoded body; borrowed: a decoder that answers later copies it. */
   readonly payload: Uint8Array;
   readonly spec: ModelSpec;
 }
 export interface DecodeJob extends Body {
-  /** Those of other applications don't wait for its bodies. */
+  /** The requesting application; its bodies don't hold up those of other applications. */
   readonly app: string;
-  /** What can't be decoded by then need not be. */
+  /** Time after which the row is useless: a body that isn't decoded by then need not be. */
   readonly deadline: Instant;
 }
 export interface Decoded {
   readonly id: string | undefined;
   readonly wanted: readonly string[] | undefined;
   readonly bucket: number;
-  /** FilledRow. */
+  /** Units as in FilledRow. */
   readonly units: number;
-  /** Owned by the receiver. */
+  /** The row, owned by the receiver. */
   readonly row: Uint8Array;
 }
 
 /**
- * Turns a body into a row. Bodies that take long (JSON over 64 KB) are decoded by a worker, so that heartbeats and
- * timers are never late because of one (docs/architecture.md, 6); the rest in the same turn.
+ * Turns a body into a row. Bodies that take long (JSON over 64 KB) are decoded by a worker, so that they never delay
+ * heartbeats and timers (docs/architecture.md, 6). The others are decoded in the same turn.
  */
 export interface Decoder {
   /**
-   * Calls back once, with the row or what `decodeRequest` and `fillRow` throw; OVERLOADED or DEADLINE_EXCEEDED where
-   * there is no room or no time.
+   * Calls back once, with the row or with the error that `decodeRequest` or `fillRow` throws. Without room or time, the
+   * error is OVERLOADED or DEADLINE_EXCEEDED.
    */
   decode(job: DecodeJob, done: (outcome: Decoded | Error) => void): void;
 }

@@ -1,4 +1,4 @@
-/** How long an emulated model takes whose run time depends on its inputs (PaceSpec). */
+/** Latency of an emulated model whose run time depends on its inputs (PaceSpec). */
 import {
   BATCH_AXIS,
   type FamilySpec,
@@ -11,7 +11,7 @@ import { type Micros, millis } from "@tutti/units";
 import type { Section } from "./document-section.ts";
 import type { EngineBatch } from "./engine.ts";
 
-/** Of the document's `dynamic`; the README has its schema. */
+/** Parses the document's `dynamic` section; the README has its schema. */
 export function parsePace(section: Section): PaceSpec {
   section.only(["fixedMs", "unitMs", "rowUnitMs", "axis", "max", "typical"]);
   const time = { least: 0, most: SLO_US_MAX / 1000, otherwise: 0 };
@@ -35,14 +35,14 @@ export function parsePace(section: Section): PaceSpec {
 export const latencyAt = ({ fixedMs, unitMs, rowUnitMs }: PaceSpec, rows: number, longest: number): Micros =>
   millis(Math.max(0.001, fixedMs + (unitMs + rowUnitMs * rows) * longest));
 
-/** Of one batch, whose rows' lengths are its `units` or stand in their first numbers. */
+/** Latency of one batch. The lengths of its rows are its `units`, or their first numbers if the pace has no axis. */
 export function latencyOfPace(pace: PaceSpec, batch: EngineBatch): Micros {
   const lengths = pace.axis === undefined ? firstNumbers(batch) : (batch.units ?? []);
   const longest = lengths.reduce((most, length) => (length > most ? length : most), 0);
   return latencyAt(pace, batch.batchSize, Math.min(pace.max, longest));
 }
 
-/** Of each row of input 0, f32 with the batch axis first. */
+/** First number of each row of input 0, which is f32 with the batch axis first. */
 function firstNumbers({ inputs, batchSize }: EngineBatch): number[] {
   const { type, data } = inputs[0] ?? {};
   if (type !== "FP32" || data === undefined || data.byteLength === 0) return [];
@@ -54,7 +54,8 @@ function firstNumbers({ inputs, batchSize }: EngineBatch): number[] {
 const lineAt = ({ alphaMs, betaMs }: LinePace, rows: number): number => alphaMs * rows + betaMs;
 
 /**
- * Of one batch of a family (docs/algorithms.md, C7): the prefix over all rows, then each variant's suffix over its own.
+ * Latency of one batch of a family (docs/algorithms.md, C7): the prefix over all rows, then each variant's suffix over
+ * its own rows.
  */
 export function latencyOfFamily(
   { prefix, suffix }: NonNullable<FamilySpec["pace"]>,

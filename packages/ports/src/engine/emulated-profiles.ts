@@ -1,6 +1,6 @@
 /**
- * The document of `tutti up --emulate profiles.yaml`, once parsed from YAML or JSON, as models and their latencies. The
- * schema stands in this package's README.
+ * Turns the document of `tutti up --emulate profiles.yaml`, parsed from YAML or JSON, into models and their latencies.
+ * This package's README has the schema.
  */
 import {
   BATCH_AXIS,
@@ -25,7 +25,7 @@ import type { EmulatedEngineOptions, LatencyOf } from "./emulated.ts";
 import { Problems, Section } from "./document-section.ts";
 import { latencyAt, parsePace } from "./emulated-pace.ts";
 
-/** A model as the document wants it; its number is given when the cluster takes it in. */
+/** A model as the document describes it, without the number that the cluster assigns. */
 export type EmulatedModelSpec = Omit<ModelSpec, "number">;
 
 export interface EmulatedProfiles {
@@ -129,7 +129,7 @@ function parseModel(section: Section): ParsedModel {
   return { spec, table };
 }
 
-/** At the typical length, as a profiler would measure it. */
+/** Latency table at the typical length, as a profiler would measure it. */
 function tableOfPace(section: Section, pace: PaceSpec): Micros[] {
   for (const other of ["alphaMs", "betaMs", "latencyMs"]) {
     if (section.value(other) !== undefined) section.problem(other, "stands beside dynamic: give one or the other");
@@ -166,7 +166,7 @@ function parseTable(section: Section): Micros[] {
 
 interface WantedTensors {
   readonly field: string;
-  /** Of the one tensor when none is given. */
+  /** Name of the one default tensor, if the document gives none. */
   readonly name: string;
   /** The axis that may vary. */
   readonly axis: string | undefined;

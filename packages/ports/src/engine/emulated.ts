@@ -1,9 +1,9 @@
 /**
- * EmulatedEngine: an accelerator that sleeps. A batch takes l(b) of a given profile, and its outputs echo its inputs,
- * so that a test can see whose outputs they are.
+ * EmulatedEngine: an accelerator that sleeps. A batch takes l(b) of a given profile. Its outputs echo its inputs, so
+ * that a test can match outputs with their inputs.
  *
- *   E1. One batch at a time, in the order given, each for its latency, and every `done` is called once, never inside
- *       the call that it was given to. (A batch that a fault hangs is the exception: its `done` never comes, nor any
+ *   E1. Batches run one at a time, in the order given, each for its latency. Every `done` is called once, never inside
+ *       the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never called, nor any
  *       after it.)
  *   E2. Row r of every output is row r of input 0, repeated or cut to the output's length.
  *   E3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
@@ -15,17 +15,18 @@ import type { Engine, EngineBatch, EngineModel, LoadOutcome, RowGroup, RunOutcom
 import { gatherRows, groupsOf } from "./row-groups.ts";
 import { runSizes } from "./run-sizes.ts";
 
-/** The part of the clock port that an emulated accelerator needs: ports don't import each other. */
+/** The part of the clock port that an emulated accelerator needs. Ports don't import each other. */
 export interface AlarmClock {
   now(): Instant;
   alarm(fire: () => void): { set(at: Instant): void };
 }
 
-/** Microseconds of one run; undefined for a model that it doesn't know. Not asked for a model whose spec has a pace. */
+/** Duration of one run, µs; undefined for an unknown model. It isn't called for a model whose spec has a pace. */
 export type LatencyOf = (model: string, bucket: number, batchSize: number) => Micros | undefined;
 
 /**
- * What goes wrong with a batch, for tests: rows fail (all of them: the batch does), the batch fails, or it never ends.
+ * Fault of a batch, for tests. `rows`: rows fail, and if all do, the batch fails. `batch`: the batch fails. `hang`: it
+ * never ends.
  */
 export type EmulatedFault =
   | { readonly kind: "rows"; readonly failedRows: readonly { readonly row: number; readonly reason: string }[] }
@@ -37,7 +38,7 @@ export interface EmulatedEngineOptions {
   readonly latency: LatencyOf;
   /** Each run takes latency × (1 ± spread), uniformly, drawn from `seed`; 0 ≤ spread < 1. */
   readonly jitter?: { readonly seed: number; readonly spread: number };
-  /** Asked as each batch starts; `runs` counts the batches started before it. */
+  /** Decides the fault as each batch starts; `runs` counts the batches started before it. */
   readonly fault?: (batch: EngineBatch, runs: number) => EmulatedFault | undefined;
   readonly queueMax?: number;
 }
@@ -46,7 +47,7 @@ export const QUEUE_MAX = 64;
 
 interface Job {
   readonly batch: EngineBatch;
-  /** As loaded when the batch was given: loading the name again doesn't change batches that wait. */
+  /** The model's spec when the batch was submitted: loading the name again doesn't change waiting batches. */
   readonly spec: ModelSpec | undefined;
   readonly done: (outcome: RunOutcome) => void;
 }
@@ -60,7 +61,7 @@ export class EmulatedEngine implements Engine {
   readonly #queueMax: number;
   readonly #models = new Map<string, ModelSpec>();
   readonly #queue: Job[] = [];
-  /** Called when the queue's last batch of that model (undefined: any) is done. */
+  /** Callbacks for when the queue's last batch of that model (undefined: any model) is done. */
   #idle: { readonly model: string | undefined; readonly done: () => void }[] = [];
   #soon: (() => void)[] = [];
   readonly #soonAlarm: { set(at: Instant): void };
@@ -157,7 +158,7 @@ export class EmulatedEngine implements Engine {
     if (running === undefined) return;
     const run = between(this.#startedAt, this.#clock.now());
     this.#running = undefined;
-    // The next one starts before this one is reported: an accelerator doesn't wait for its process.
+    // Start the next batch before this one is reported: an accelerator doesn't wait for its process.
     this.#startNext();
     const { outcome } = running;
     running.job.done(outcome.kind === "ran" ? { ...outcome, run } : outcome);
@@ -204,7 +205,8 @@ export class EmulatedEngine implements Engine {
 const failed = (reason: string, fault: boolean): RunOutcome => ({ kind: "failed", reason, fault });
 
 /**
- * The caller loses its buffer, as it would to another thread: whoever reads it afterwards is found out here already.
+ * Detaches the caller's buffer, as a transfer to another thread would. So code that reads it afterwards already fails
+ * here.
  */
 function taken(tensor: Tensor): Tensor {
   const { buffer, byteOffset, byteLength } = tensor.data;
@@ -214,8 +216,8 @@ function taken(tensor: Tensor): Tensor {
 }
 
 /**
- * Why the batch can't run, or undefined. An engine trusts nobody's arithmetic: a wrong length here is a wrong answer
- * there.
+ * Reason why the batch can't run, or undefined. An engine checks the lengths itself: a wrong length here would give
+ * wrong answers.
  */
 function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
   const bucket = spec.buckets[batch.bucket];
@@ -242,7 +244,7 @@ function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
 }
 
 /**
- * Where a batch's rows lie in a tensor: row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner.
+ * Layout of a batch's rows in a tensor: row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner.
  */
 interface RowStride {
   readonly outer: number;
@@ -253,7 +255,7 @@ function rowStride(dims: readonly number[], axis: number, elementBytes: number):
   return { outer: product(dims.slice(0, axis)), inner: product(dims.slice(axis + 1)) * elementBytes };
 }
 
-/** What a family's variants answer, each over its rows; the outputs of any other model. */
+/** Outputs of a batch. For a family, they are each variant's, over that variant's rows. */
 function answerOf(
   spec: ModelSpec,
   batch: EngineBatch,
@@ -277,8 +279,8 @@ function answerOf(
 }
 
 /**
- * E2. Axes of an output that neither a bucket nor an input names count 1; an output without a batch axis belongs to no
- *     row and is zeros.
+ * Echoes input 0 into every output (E2). An output axis that neither a bucket nor an input names has size 1. An output
+ * without a batch axis belongs to no row and is zeros.
  */
 function echo(spec: ModelSpec, batch: EngineBatch): Tensor[] {
   const { batchSize, inputs } = batch;

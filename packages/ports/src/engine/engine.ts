@@ -60,15 +60,15 @@ export type RunOutcome =
       /** The run alone, without queueing, as measured where it ran. */
       readonly run: Micros;
       /**
-       * One per output, whole batch; `data` is owned by the receiver. dims are the real ones. Of a family none: see
-       * `groups`.
+       * One tensor per output, for the whole batch; `data` is owned by the receiver. dims are the real ones. A family
+       * has none: see `groups`.
        */
       readonly outputs: readonly Tensor[];
       /**
-       * Of a family: the outputs of each variant over its rows. Every row that did not fail is in exactly one group.
+       * For a family, the outputs of each variant over its rows. Every row that did not fail is in exactly one group.
        */
       readonly groups?: readonly RowGroup[];
-      /** Rows that could not be computed, each with its reason: their part of `outputs` means nothing. */
+      /** Rows that could not be computed, each with its reason; their part of `outputs` means nothing. */
       readonly failedRows: readonly { readonly row: number; readonly reason: string }[];
     }
   /** The whole batch failed (`fault`: the engine is unusable, so the executor must exit and be started again). */
@@ -76,6 +76,6 @@ export type RunOutcome =
       readonly kind: "failed";
       readonly reason: string;
       readonly fault: boolean;
-      /** It was unloaded before its turn came: nothing is wrong with the batch. */
+      /** The model was unloaded before the batch's turn came: nothing is wrong with the batch. */
       readonly isUnloaded?: boolean;
     };

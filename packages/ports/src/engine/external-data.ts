@@ -1,13 +1,13 @@
 /**
- * Whether an ONNX file keeps to itself: onnxruntime reads a tensor whose data is "external" from wherever the file
- * says, below the working directory or at an address of this process, and gives it back as an output. So no tensor may
- * say so, in whatever place of the file it stands.
+ * Checks that an ONNX file refers to no data outside itself. onnxruntime reads a tensor whose data is "external" from
+ * wherever the file says, below the working directory or at an address of this process, and returns it as an output. So
+ * no tensor may say so, wherever in the file it stands.
  *
- * The bytes are walked as protobuf's C++ parser reads them, and what it would read differently from others is refused:
- * a field of another wire type than its own, a tag of more than 32 bits, a group.
+ * The bytes are walked as protobuf's C++ parser reads them. Anything that it would read differently from other parsers
+ * is refused: a field of another wire type than its own, a tag of more than 32 bits, a group.
  */
 
-/** Protobuf's C++ parser goes no deeper. */
+/** Deepest nesting: protobuf's C++ parser goes no deeper. */
 const DEPTH_MAX = 100;
 
 type Kind = "model" | "training" | "graph" | "node" | "function" | "attribute" | "sparse" | "tensor";
@@ -23,7 +23,7 @@ const CHILDREN: Readonly<Record<Kind, Readonly<Record<number, Kind>>>> = {
   sparse: { 1: "tensor", 2: "tensor" },
   tensor: {},
 };
-/** Of a tensor: `name`, `external_data`, `data_location` (0: in the file). */
+/** Field numbers of a tensor: `name`, `external_data`, `data_location` (0: in the file). */
 const NAME = 8;
 const EXTERNAL_DATA = 13;
 const DATA_LOCATION = 14;
@@ -33,7 +33,7 @@ const FIXED64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED32 = 5;
 
-/** At byte 4 of onnxruntime's own format, which it takes in place of ONNX. */
+/** Bytes 4 to 7 of a file in onnxruntime's own format, which it accepts in place of ONNX. */
 const ORT_FORMAT = [0x4f, 0x52, 0x54, 0x4d];
 
 /** @returns why a run of this file might use other bytes than its own; undefined: it can't */
@@ -100,7 +100,7 @@ class Cursor {
     return { field, wireType: tag % 8 };
   }
 
-  /** What follows its length. */
+  /** Reads a length-delimited field. @returns a cursor over its bytes */
   message(): Cursor {
     const length = this.#number();
     const at = this.#at;
@@ -120,7 +120,7 @@ class Cursor {
     else throw damaged(`wire type ${wireType}`);
   }
 
-  /** Reads a varint of up to 64 bits. */
+  /** Reads a varint of up to 64 bits. @returns whether it is 0 */
   isZero(): boolean {
     let bits = 0;
     for (let read = 0; read < 10; read++) {
@@ -131,7 +131,7 @@ class Cursor {
     throw damaged("a number is too long");
   }
 
-  /** A tag or a length: 32 bits. */
+  /** Reads a tag or a length: 32 bits. */
   #number(): number {
     let value = 0;
     for (let read = 0; read < 5; read++) {

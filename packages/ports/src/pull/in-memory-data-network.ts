@@ -8,22 +8,22 @@ export interface DataHop {
   readonly kind: "pull" | "reply" | "results";
   readonly from: ActorKey;
   readonly to: ActorKey;
-  /** Of rows or outputs; 0 for a pull. */
+  /** Bytes of the rows or outputs; 0 for a pull. */
   readonly bytes: number;
 }
 
 export interface InMemoryDataNetworkOptions {
   /**
-   * Runs something later: a virtual clock's alarm in simulations. Equal delays must run in the order of their calls.
+   * Runs a callback later: a virtual clock's alarm in simulations. Equal delays must run in the order of their calls.
    */
   readonly schedule: (delay: Micros, run: () => void) => Timer;
-  /** What becomes of a message: its delay, or that it is lost. Default: no delay. */
+  /** Fate of a message: its delay, or "lost". Default: no delay. */
   readonly carry?: (hop: DataHop) => Micros | "lost";
 }
 
 /**
- * The data plane within one process, for tests and the simulator: deterministic, for it decides nothing by itself. What
- * is borrowed by the port's rules is copied on the way, as over a wire.
+ * The data plane within one process, for tests and the simulator. It is deterministic, since it decides nothing by
+ * itself. Data that the port's rules call borrowed is copied on the way, as over a wire.
  */
 export class InMemoryDataNetwork {
   readonly #options: InMemoryDataNetworkOptions;
@@ -41,7 +41,7 @@ export class InMemoryDataNetwork {
       address: undefined,
       close: (done) => {
         if (this.#servers.get(key) === served) this.#servers.delete(key);
-        // As when a connection breaks: its clients notice at once.
+        // Tell its clients at once, as when a connection breaks.
         for (const notice of served.onClose) this.schedule(micros(0), notice);
         served.onClose.clear();
         this.schedule(micros(0), done);
@@ -119,7 +119,7 @@ class InMemoryDataClient implements DataClient {
     });
   }
 
-  /** What waits for a server that closes fails then. */
+  /** Makes the pulls that wait for a server fail when the server closes. */
   #watch(peer: ActorKey, served: Served): void {
     if (this.#notices.get(peer)?.served === served) return;
     const notice = (): void => {

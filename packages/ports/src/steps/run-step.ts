@@ -4,12 +4,12 @@ import type { StepInput } from "./step-function.ts";
 import { fromTensors, messageOf, tensorsOf } from "./step-tensors.ts";
 import type { StepCall, StepOutcome } from "./steps.ts";
 
-/** What came of a function, before whoever runs it decides how `keep` is stored. */
+/** Result of a function, with `keep` not stored yet: the caller decides how. */
 export interface RanStep extends Omit<StepOutcome, "keep"> {
   readonly keep: unknown;
 }
 
-/** A call with its body read. */
+/** A call whose body has been decoded. */
 export interface ReadCall {
   readonly step: StepInput;
   readonly read: StepOutcome["read"];
@@ -21,7 +21,7 @@ export function readCall(call: StepCall, kept: Readonly<Record<string, unknown>>
   const request: InferRequest = decodeRequest(form, payload);
   const id = call.id ?? request.id;
   const parameters = call.parameters ?? request.parameters;
-  // What is written down for later calls must not be what a function writes into.
+  // Encode the inputs now: later calls must not see what a function writes into its tensors.
   const message = form === "binary" ? undefined : encodeTensors(request.inputs);
   return {
     step: {
@@ -39,7 +39,7 @@ export function readCall(call: StepCall, kept: Readonly<Record<string, unknown>>
   };
 }
 
-/** @throws {TuttiError} INTERNAL naming the function: what it returned is none of what it may */
+/** @throws {TuttiError} INTERNAL naming the function: its result has none of the allowed forms */
 export function readResult(call: StepCall, result: unknown, read: StepOutcome["read"]): RanStep {
   const where = `${call.function} of pipeline "${call.pipeline}"`;
   if (call.makes === "answer") return { messages: [messageOf(result, where)], keep: undefined, read };
@@ -48,7 +48,10 @@ export function readResult(call: StepCall, result: unknown, read: StepOutcome["r
   return { messages: list.map((one) => messageOf(one, where)), keep, read };
 }
 
-/** A model's own input may be called `requests`: then what stands there is a tensor, and it has a type. */
+/**
+ * Splits a result into requests and `keep`. A model's own input may be called `requests`: then it is a tensor, with a
+ * type.
+ */
 function partsOf(result: unknown): { readonly requests: unknown; readonly keep: unknown } {
   if (typeof result !== "object" || result === null || Array.isArray(result))
     return { requests: result, keep: undefined };
@@ -59,7 +62,7 @@ function partsOf(result: unknown): { readonly requests: unknown; readonly keep: 
     : { requests, keep };
 }
 
-/** What a publisher hears of an error that a function threw. */
+/** The error that a publisher gets for an error that a function threw. */
 export function stepError(call: Pick<StepCall, "function" | "pipeline">, error: unknown): TuttiError {
   if (error instanceof TuttiError) return error;
   const { message, code } = (typeof error === "object" && error !== null ? error : {}) as Record<string, unknown>;

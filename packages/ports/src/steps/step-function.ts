@@ -1,24 +1,24 @@
 import type { Tensors } from "./step-tensors.ts";
 
-/** What is known of the publisher's request beside its tensors. */
+/** The publisher's request without its tensors. */
 export interface StepRequest {
   readonly pipeline: string;
   readonly app: string;
-  /** The publisher's own id, where its body has one. */
+  /** The publisher's own id, if its body has one. */
   readonly id?: string;
   readonly parameters?: Readonly<Record<string, unknown>>;
 }
 
-/** What a function gets. Its tensors are its own: it may write into them. */
+/** Argument of a function. The tensors belong to the function: it may write into them. */
 export interface StepInput {
-  /** What the publisher sent. */
+  /** Tensors that the publisher sent. */
   readonly input: Tensors;
   /**
-   * Of every stage that has ended before: the outputs of its requests, in their order. Empty where a filter let nothing
-   * through.
+   * Outputs of every stage that has already ended: one set per request, in the order of the requests. Empty where a
+   * filter let nothing through.
    */
   readonly stages: Readonly<Record<string, readonly Tensors[]>>;
-  /** What the functions of earlier stages kept, by stage. */
+  /** Values that the functions of earlier stages kept, by stage. */
   readonly kept: Readonly<Record<string, unknown>>;
   readonly request: StepRequest;
 }
@@ -26,8 +26,8 @@ export interface StepInput {
 /** One request of a stage, or a list of them (fan-out); an empty list is a filter that let nothing through. */
 export type StageRequests = Tensors | readonly Tensors[];
 /**
- * With something to remember for later steps, which read it as `kept.<stage>`: anything that can be cloned (structured
- * clone).
+ * Requests with a value to keep for later steps, which read it as `kept.<stage>`. The value may be anything that can be
+ * cloned (structured clone).
  */
 export interface StageRequestsKept {
   readonly requests: StageRequests;

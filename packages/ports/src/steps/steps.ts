@@ -1,25 +1,25 @@
 import type { TuttiError } from "@tutti/protocol";
 import type { Form } from "@tutti/wire";
 
-/** What a function kept: only who runs functions reads it. */
+/** A value that a function kept. Only the implementation that runs functions reads it. */
 export interface Kept {
   readonly value: unknown;
-  /** What it takes of memory. */
+  /** Memory of the value, bytes. */
   readonly bytes: number;
 }
 
 /**
- * One call of a pipeline's function. Tensors cross as messages (`application/vnd.tutti.tensor`), which any thread can
- * be handed.
+ * One call of a pipeline's function. Tensors cross as messages (`application/vnd.tutti.tensor`), which can be passed to
+ * any thread.
  */
 export interface StepCall {
   readonly pipeline: string;
   /** `./module.ts#name`, as declared. */
   readonly function: string;
-  /** `requests`: of a stage; `answer`: the pipeline's. */
+  /** `requests`: the requests of a stage; `answer`: the pipeline's answer. */
   readonly makes: "requests" | "answer";
   readonly app: string;
-  /** The publisher's body, borrowed until `done`; after the first call as `read` gave it back. */
+  /** The publisher's body, borrowed until `done`. After the first call, it is what `read` returned. */
   readonly body: { readonly form: Form; readonly payload: Uint8Array };
   readonly id: string | undefined;
   readonly parameters: Readonly<Record<string, unknown>> | undefined;
@@ -28,12 +28,12 @@ export interface StepCall {
 }
 
 export interface StepOutcome {
-  /** One tensor message for each request; of an answer exactly one. Owned by the receiver. */
+  /** One tensor message for each request; an answer has exactly one. Owned by the receiver. */
   readonly messages: readonly Uint8Array[];
   readonly keep: Kept | undefined;
   /**
-   * What the body said. `payload` is there if its form was not binary: the same tensors as a message, so that nobody
-   * reads it twice.
+   * The decoded body. If its form was not binary, `payload` holds the same tensors as a message, so that the body is
+   * decoded only once.
    */
   readonly read: {
     readonly id: string | undefined;
@@ -44,14 +44,14 @@ export interface StepOutcome {
 }
 
 /**
- * Runs the functions of pipelines beside an ingress. Whoever implements it bounds what waits (OVERLOADED), limits the
- * time of a call, and names the function in every error of its own.
+ * Runs the functions of pipelines beside an ingress. An implementation bounds its queue (OVERLOADED), limits the time
+ * of a call, and names the function in every error of its own.
  */
 export interface Steps {
   /**
    * Calls back once, perhaps in the same turn.
    *
-   * @returns gives the call up: nobody is called back any more
+   * @returns a function that abandons the call; `done` is then never called
    */
   run(call: StepCall, done: (outcome: StepOutcome | TuttiError) => void): () => void;
 }

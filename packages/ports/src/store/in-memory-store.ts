@@ -2,30 +2,30 @@ import type { Entry, Files, Revision, Store, StoreFailure, Watcher } from "./sto
 
 export interface InMemoryStoreOptions {
   /**
-   * Runs an answer or a watcher's call later, in order. A simulator delays here; a store is never unordered. Default:
+   * Runs an answer or a watcher's call later, in order. A simulator delays here; a store never reorders. Default:
    * microtasks.
    */
   readonly deliver?: (run: () => void) => void;
-  /** Told about a callback that threw. Default: thrown again, out of the way of everyone else. */
+  /** Receives the error of a callback that threw. Default: the error escapes from the callback's own task. */
   readonly onError?: (error: unknown) => void;
 }
 
 interface Row {
   readonly key: string;
-  /** undefined: deleted at `revision`. */
+  /** The stored bytes; undefined: deleted at `revision`. */
   readonly value: Uint8Array | undefined;
   readonly revision: number;
 }
 
 interface Bucket {
   revision: number;
-  /** In order of revision: a row that changes is taken out and put in again at the end. */
+  /** Rows in order of revision: a row that changes is taken out and put in again at the end. */
   readonly rows: Map<string, Row>;
   readonly watches: Set<{ readonly prefix: string; readonly watcher: Watcher; live: boolean }>;
 }
 
 /**
- * Buckets in memory, shared by all who hold the object. `available = false` makes it answer nothing but failures, as a
+ * Buckets in memory, shared by all holders of the object. With `available = false` it answers only failures, as a
  * cluster without a stream leader does; watches then stay silent and catch up afterwards.
  */
 export class InMemoryStore implements Store {
@@ -136,7 +136,7 @@ export class InMemoryStore implements Store {
     const before = bucket.rows.get(key);
     bucket.rows.delete(key);
     bucket.rows.set(key, row);
-    // Deleting what is absent takes a revision, as everywhere, but changes nothing that anyone watches.
+    // Deleting an absent key takes a revision, as everywhere, but changes nothing for a watcher.
     const changed = value !== undefined || before?.value !== undefined;
     if (changed) for (const watch of bucket.watches) this.#show(watch, row);
     return { revision: row.revision };
@@ -157,7 +157,7 @@ export class InMemoryStore implements Store {
     this.#deliver(() => (this.#available ? guarded() : this.#held.push(guarded)));
   }
 
-  /** What is asked takes place at once, in the order of asking; the answer comes later. */
+  /** Performs an operation at once, in the order of the calls; the answer comes later. */
   #answer<T>(done: (result: T | StoreFailure) => void, perform: () => T): void {
     if (!this.#available) return this.#deliver(() => done({ failure: "the store does not answer" }));
     const result = perform();

@@ -40,13 +40,12 @@ export interface SpanOptions {
   readonly attributes?: Fields;
 }
 export interface Span {
-  /** Of this moment: `keep` makes it a sampled one. */
+  /** The span's context as of now: `keep` makes it a sampled one. */
   readonly context: SpanContext;
   set(attributes: Fields): void;
   event(name: string, at: Instant, attributes?: Fields): void;
   /**
-   * It is worth recording though head sampling left it out: a refusal, a failure, something slow. To be said before
-   * `end`.
+   * Records the span although head sampling left it out: for a refusal, a failure or a slow one. Call it before `end`.
    */
   keep(): void;
   end(at: Instant, error?: string): void;

@@ -14,7 +14,7 @@ import type { Engine } from "@tutti/ports/engine";
 import { type NoteOptions, notePath, notesLeft, startOnnxEngine } from "@tutti/engine-onnx";
 import { actorKey, gpuId, instant } from "@tutti/units";
 
-/** From outside, as far as its supervisor could tell; perhaps for lack of memory. */
+/** Signals from outside, as far as the supervisor could tell; perhaps for lack of memory. */
 const KILLED = new Set([undefined, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"]);
 
 export const start: StartRole = async (context, ready) => {
@@ -23,7 +23,7 @@ export const start: StartRole = async (context, ready) => {
   const slot = [options.cluster, ...options.nats, ...options.gpus].join("-").replaceAll(/[^A-Za-z0-9-]+/g, "_");
   const path = notePath(state, slot, process.pid);
   const lastRuns = lastRunsOf(state, slot);
-  // Whoever ends by itself was not ended by a model.
+  // A process that exits by itself was not killed by a model: its note is removed.
   context.onEnd(() => rmSync(path, { force: true }));
   const data = openDataPlane(context);
   // Paths of other roles' options may be relative.

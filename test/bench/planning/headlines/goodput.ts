@@ -29,7 +29,10 @@ export interface Measured {
 const BAD_RATE_MAX = 0.01;
 /** Bisection goes on to 1 %. */
 const PRECISION = 1.01;
-/** A plan for the most that is possible has no room for bursts; one for less may carry more of it. */
+/**
+ * Shares of the largest planned rate to plan for: a plan for the most that is feasible has no room for bursts, and one
+ * for less may carry more.
+ */
 const PLANNED_SHARES = [1, 0.9, 0.8];
 
 export function measure(planner: Planner, options: MeasureOptions): Measured {
@@ -49,7 +52,7 @@ export function measure(planner: Planner, options: MeasureOptions): Measured {
 export const carriedBy = (plan: readonly RunExecutor[], plannedFor: number, options: MeasureOptions): number =>
   largest((rate) => badRate(plan, { ...options, scale: rate / plannedFor }) <= BAD_RATE_MAX);
 
-/** Of all seeds together. */
+/** Bad rate over all seeds together. */
 export function badRate(
   plan: readonly RunExecutor[],
   { seeds, judged, ...options }: MeasureOptions & { scale: number },
@@ -64,7 +67,7 @@ export function badRate(
   return Math.max(0, ...[...counts.values()].map(({ total, bad }) => bad / total));
 }
 
-/** @param isPossible - of all rates up to some rate, to 1 % */
+/** The largest feasible rate, to 1 %. @param isPossible - true for all rates up to some rate */
 export function largest(isPossible: (rate: number) => boolean): number {
   let [low, high] = [0, 16];
   while (isPossible(high) && high < 1e7) [low, high] = [high, 2 * high];

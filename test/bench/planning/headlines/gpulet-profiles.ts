@@ -1,12 +1,12 @@
 /**
- * Synthetic profiles for gpulet's headlines. SLOs are the paper's (Table 4: twice what a batch of 32 takes alone, so
- * that too is known); the numbers are those of docs/algorithms.md, D6, with one more: `full`, the part of an
- * accelerator that even a batch of 32 can fill. The paper's throughputs leave no doubt that small models fill little
- * (32 images of MNIST in 2.5 ms), and its Figure 5 says by how much, on average: two accelerators in parts carry 51 %
- * more than whole ones by greedy best-fit, and 23 % more than that by the best fixed split.
+ * Synthetic profiles for gpulet's headlines. SLOs are the paper's (Table 4: twice the latency of an isolated batch of
+ * 32, which is thereby known). The numbers are those of docs/algorithms.md, D6, with one more: `full`, the fraction of
+ * an accelerator that a batch of 32 can fill. By the paper's throughputs, small models fill little (32 images of MNIST
+ * in 2.5 ms). Its Figure 5 says by how much, on average: two accelerators in fractions carry 51 % more than whole ones
+ * by greedy best-fit, and 23 % more than that by the best fixed split.
  *
  *   L(b, p) = β + α·b·full/min(p, full·min(1, σ·b)), so that a batch takes on `full` what D6 says of a whole
- *   accelerator, and no more helps.
+ *   accelerator, and a larger fraction doesn't help.
  */
 import { type FractionModel, type InterferenceSample, SIZES, WHOLE, factorBeside, splitLatency } from "@tutti/planning";
 import { D6_BATCH_MAX, D6_INTERFERENCE, D6_PROFILES } from "@tutti/planning/testing";
@@ -18,7 +18,7 @@ export const FULL: Readonly<Record<string, number>> = {
   ...{ res: 0.8, vgg: 1, ssd: 0.5, den: 0.6 },
 };
 
-/** @param id - of the model among those of its workload @param rate - per ms */
+/** @param id - index of the model in its workload @param rate - requests per ms */
 export function gpuletModel(
   name: string,
   id: number,
@@ -44,7 +44,7 @@ export function gpuletModel(
 export interface Workload {
   readonly name: string;
   readonly text: string;
-  /** Each at one request per second; the workload's rate is theirs together. */
+  /** Models at one request per second each; the workload's rate is their sum. */
   readonly models: readonly FractionModel[];
 }
 
@@ -89,20 +89,20 @@ function traffic(): FractionModel[] {
   return names.map((name, id) => gpuletModel(name, id, { slo: split.stages[id]!.budget }));
 }
 
-/** Above so much of the memory bandwidth together, models get in each other's way more than a line says. */
+/** Joint use of the memory bandwidth above which models slow one another more than linearly. */
 const CROWDED = 0.4;
 const BEND = 0.3;
-/** Of a pair at a split, and of one run. */
+/** Standard deviations of the noise: of a pair at a split, and of one run. */
 const PAIR_NOISE = 0.04;
 const RUN_NOISE = 0.04;
 
-/** What nobody knows exactly: D6's line, a bend, and what is peculiar to a pair. */
+/** The true interference, which no planner knows exactly: D6's line, a bend, and noise peculiar to the pair. */
 function trueFactor(own: Beside, other: Beside): number {
   const { model: m1, size: p1 } = own;
   const { model: m2, size: p2 } = other;
   const bandwidth = (m1.bandwidthUse * p1 + m2.bandwidthUse * p2) / WHOLE;
   const line = factorBeside(D6_INTERFERENCE, own, other) + BEND * Math.max(0, bandwidth - CROWDED);
-  // The same for a pair of profiles, whatever workload they are in.
+  // The noise is the same for a pair of profiles, whatever workload they are in.
   const pair = [m1.cacheUse, m1.bandwidthUse, m2.cacheUse, m2.bandwidthUse, p1 / WHOLE].reduce(
     (sum, x) => 131 * sum + Math.round(100 * x),
     7,
@@ -114,7 +114,7 @@ interface Beside {
   readonly size: number;
 }
 
-/** Of a workload's models, looked up. */
+/** Interference factors of a workload's models, cached. */
 export function factorsOf(models: readonly FractionModel[]): TrueFactor {
   const known = new Map<string, number>();
   return (own, other) => {

@@ -20,25 +20,22 @@ import { type Workload, factorsOf, gpuletModel, interferenceSamples, workloads }
 import type { RunExecutor, RunItem } from "./node-runtime.ts";
 
 export interface GpuletOptions {
-  /** Of each run. */
+  /** Length of each run. */
   readonly seconds: number;
   readonly seeds: readonly number[];
 }
 export interface GpuletWorkload {
   readonly workload: string;
   readonly text: string;
-  /**
-   * Whole accelerators by squishy packing; greedy best-fit; fractions that know nothing of interference; fractions that
-   * do.
-   */
+  /** Whole accelerators by squishy packing; greedy best-fit; fractions blind to interference; fractions aware of it. */
   readonly whole: Measured;
   readonly greedy: Measured;
   readonly blind: Measured;
   readonly fractions: Measured;
-  /** The largest rate that the exhaustive search or the planner finds possible. */
+  /** The largest feasible rate by exhaustive search or by the planner. */
   readonly ideal: number;
   /**
-   * At the rate that `fractions` carries: bad rates of its plan, and of a plan for the same rate that knows nothing of
+   * Bad rates at the rate that `fractions` carries: of its plan, and of a plan for the same rate that is blind to
    * interference.
    */
   readonly badRate: number;
@@ -62,7 +59,7 @@ export interface GpuletHeadlines {
 }
 
 const EXECUTORS = 4;
-/** §4.4: of 2,500 measurements. */
+/** §4.4: training samples, of 2,500 measurements. */
 const TRAINED_ON = 1_750;
 const SAMPLE_SEED = 1;
 
@@ -157,16 +154,13 @@ function fractionPlan(models: readonly FractionModel[], interference?: Interfere
 
 export interface GpuletPair {
   readonly pair: string;
-  /** The largest rates that are possible without interference, in requests per second of both. */
+  /** The largest rates that are feasible without interference, in requests per second of both models. */
   readonly whole: number;
   readonly greedy: number;
   readonly fractions: number;
 }
 
-/**
- * Figure 5: four pairs of models on two accelerators, by planning alone. It is what `full` of the profiles is held
- * against.
- */
+/** Figure 5: four pairs of models on two accelerators, by planning alone. It validates `full` of the profiles. */
 export function gpuletPairs(): GpuletPair[] {
   return PAIRS.map((names): GpuletPair => {
     const at = (rate: number): FractionModel[] =>
@@ -189,8 +183,8 @@ const PAIRS = [
 const PAIR_EXECUTORS = 2;
 
 /**
- * Into how many shares models may be cut by the exhaustive search, by how many models there are: mixes of more are too
- * many.
+ * Shares into which the exhaustive search may cut a model, by the number of models: larger mixes have too many
+ * combinations.
  */
 const sharesOf = (models: number): number => (models > 5 ? 2 : models > 3 ? 5 : models > 2 ? 12 : 24);
 

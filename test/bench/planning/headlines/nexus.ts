@@ -1,7 +1,7 @@
 /**
  * Nexus' Figure 15: squishy packing against batch-oblivious scheduling, 16 sessions on 8 accelerators, five mixes.
- * Profiles are those of Symphony's zoo on a 1080Ti; where the paper leaves something open it stands with the mix. Both
- * run on the same nodes with the same early drop.
+ * Profiles are those of Symphony's zoo on a 1080Ti; assumptions where the paper is silent stand with each mix. Both
+ * schedulers run on the same nodes with the same early drop.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export interface NexusMix {
   readonly mix: string;
   readonly text: string;
   readonly squishy: Measured;
-  /** What the batch-oblivious placement carries, which is the same for every rate. */
+  /** Rate that the batch-oblivious placement carries; the placement is the same for every rate. */
   readonly oblivious: number;
   readonly gain: number;
 }
@@ -26,7 +26,7 @@ const SLO_OF_RATES = 100;
 
 interface Session {
   readonly slo: number;
-  /** Relative to the other sessions. */
+  /** Rate relative to the other sessions. */
   readonly weight: number;
   readonly alpha: number;
   readonly beta: number;
@@ -83,7 +83,7 @@ export function nexusHeadlines(options: MeasureOptions): NexusMix[] {
     return { mix: name, text, squishy, oblivious, gain: squishy.carried / oblivious };
   });
 }
-/** Any rate: shares of the cluster don't depend on it. */
+/** Any rate serves: shares of the cluster don't depend on it. */
 const PLANNED_FOR = 1_000;
 
 function streamsAt(sessions: readonly Session[], rate: number): Stream[] {
@@ -108,9 +108,9 @@ const squishyPlan = (streams: readonly Stream[]): ReturnType<Planner> => {
 };
 
 /**
- * §7.1: each session has a share of the cluster by its rate over its largest throughput on an accelerator; shares go,
- * the largest first, to the accelerator with most left. Batches are the largest that fit twice into the SLO, whoever
- * else is there.
+ * Batch-oblivious scheduling (§7.1). Each session has a share of the cluster by its rate over its largest throughput on
+ * an accelerator. Shares go, the largest first, to the accelerator with most left. Batches are the largest that fit
+ * twice into the SLO, regardless of other sessions on the accelerator.
  */
 export function obliviousPlan(streams: readonly Stream[]): RunExecutor[] {
   const needs = streams.map((stream) => {
@@ -124,7 +124,7 @@ export function obliviousPlan(streams: readonly Stream[]): RunExecutor[] {
     const share = (EXECUTORS * need) / total;
     for (let rest = share; rest > 1e-9;) {
       const most = left.indexOf(Math.max(...left));
-      // The last one takes what sums leave over.
+      // The last accelerator takes the rounding error.
       const taken = Math.min(rest, Math.max(left[most]!, 1e-6));
       left[most]! -= taken;
       rest -= taken;

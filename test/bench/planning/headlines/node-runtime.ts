@@ -1,28 +1,28 @@
 /**
- * What a plan does under Poisson arrivals: each part serves its models in turn, in batches as planned or smaller, and
- * drops early (Nexus §6.3; docs/algorithms.md, C6 and A2). Two parts of an executor slow one another while both run.
- * Times in ms, rates in requests per ms.
+ * Runs a plan under Poisson arrivals. Each fraction serves its models in turn, in batches as planned or smaller, and
+ * drops early (Nexus §6.3; docs/algorithms.md, C6 and A2). Two fractions of an executor slow one another while both
+ * run. Times in ms, rates in requests per ms.
  */
 import { Prng } from "@tutti/units";
 
 export interface RunItem {
-  /** Names the model to `factor`. */
+  /** Number of the model for `factor`. */
   readonly model: number;
   readonly rate: number;
   readonly slo: number;
-  /** Planned: of larger batches neighbours know nothing. */
+  /** Planned batch size: neighbours on the executor don't expect larger ones. */
   readonly batchSize: number;
-  /** Alone, on the part that it is on. */
+  /** Latency in isolation, on the fraction that the model is on. */
   latency(batchSize: number): number;
 }
 export interface RunPart {
   readonly size: number;
   readonly items: readonly RunItem[];
 }
-/** One part, or two. */
+/** An executor's fractions: one or two. */
 export type RunExecutor = readonly RunPart[];
 
-/** How much longer a batch takes that starts while the other part runs a batch. */
+/** Slowdown of a batch that starts while the other fraction runs a batch. */
 export type TrueFactor = (own: Running, other: Running) => number;
 export interface Running {
   readonly model: number;
@@ -32,21 +32,21 @@ export interface Running {
 export interface RunOptions {
   readonly seed: number;
   readonly seconds: number;
-  /** Of the planned rates. */
+  /** Factor on the planned rates. */
   readonly scale: number;
   readonly factor?: TrueFactor;
 }
-/** Of one model. */
+/** Request counts of one model. */
 export interface RunCounts {
   readonly total: number;
-  /** Dropped, or late. */
+  /** Dropped or late. */
   readonly bad: number;
 }
 
-/** Not counted, while queues fill. */
+/** Time at the beginning that isn't counted, while queues fill. */
 const WARM_UP_MS = 1_000;
 
-/** Executors share nothing, so each runs alone. @returns by model */
+/** Runs a plan. Executors share nothing, so each is simulated by itself. @returns counts by model */
 export function runPlan(executors: readonly RunExecutor[], options: RunOptions): ReadonlyMap<number, RunCounts> {
   const prng = new Prng(options.seed);
   const counts = new Map<number, { total: number; bad: number }>();
@@ -58,7 +58,7 @@ class ItemRun {
   readonly item: RunItem;
   readonly #prng: Prng;
   readonly #rate: number;
-  /** Arrivals that wait, from `head` on. */
+  /** Waiting arrivals, from `head` on. */
   #queue: number[] = [];
   #head = 0;
   nextAt: number;
@@ -103,7 +103,7 @@ class PartRun {
     this.items = items.map((item) => new ItemRun(item, scale, prng.fork()));
   }
 
-  /** When it has something to do next; Infinity: never again. */
+  /** When the executor has something to do next; Infinity: never again. */
   get wakesAt(): number {
     if (this.items.some(({ waiting }) => waiting > 0)) return this.freeAt;
     return Math.max(
@@ -160,7 +160,7 @@ class ExecutorRun {
     part.freeAt = now;
   }
 
-  /** A2 with the planned batch as its window. @returns how many are served; 0: none is left */
+  /** Early drop (A2) with the planned batch as its window. @returns how many are served; 0: none is left */
   #dropEarly(own: ItemRun, now: number, factor: number): number {
     while (own.waiting > 0) {
       const window = Math.min(own.item.batchSize, own.waiting);

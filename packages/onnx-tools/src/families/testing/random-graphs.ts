@@ -1,4 +1,4 @@
-/** Graphs made from a seed, as variants of one another and in other words, for tests: all values are f32[batch, 4]. */
+/** Graphs made from a seed for tests: variants of one another, and rewritten ones. All values are f32[batch, 4]. */
 import { create } from "@bufbuild/protobuf";
 import {
   type AttributeProto,
@@ -63,7 +63,7 @@ export function modelOf(steps: readonly Step[], outputs = 1): Uint8Array {
   });
 }
 
-/** What a value is, written out: an oracle for hashes. */
+/** Each value as a written-out expression: an oracle for the hashes. */
 export function expressions(steps: readonly Step[]): string[] {
   const all = ["x"];
   for (const { op, from, weights } of steps) {
@@ -84,7 +84,7 @@ export interface OtherWords {
   readonly typedData?: boolean;
 }
 
-/** The same model, said otherwise; names of inputs and outputs stay. */
+/** The same model, written differently; names of inputs and outputs stay. */
 export function inOtherWords(bytes: Uint8Array, how: OtherWords, seed: number): Uint8Array {
   const prng = new Prng(seed);
   const model: ModelProto = create(ModelProtoSchema, decodeModel(bytes));
