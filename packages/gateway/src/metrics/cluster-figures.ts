@@ -1,20 +1,17 @@
-/**
- * What the actors report of themselves once a second, added up over them: by model, by application's refusals, by
- * accelerator.
- */
+/** Sums of the actors' reports, which come once a second: by model, by application's refusals, by accelerator. */
 import { isStats } from "@tutti/actors";
 import { ERROR_STATUS, MODELS_MAX, type Role, type StatsReported, isModelName } from "@tutti/protocol";
 import { type ActorKey, type GpuId, type Instant, type Micros, between, seconds } from "@tutti/units";
 import { PartCounters, keyOf } from "./part-totals.ts";
 
-/** An actor that has been silent for so long says nothing of now; what it counted stays. */
+/** Silence after which an actor's gauges no longer count; its totals stay. */
 const SILENT_AFTER: Micros = seconds(5);
-/** Actors whose last totals are remembered; beyond, the one that was silent longest is forgotten. */
+/** Actors whose last totals are remembered; beyond, the one with the longest silence is forgotten. */
 const ACTORS_MAX = 4_096;
 
 type Figures = Readonly<Record<string, number>>;
 
-/** What is counted for ever, since this process began to listen. */
+/** Running totals since this process began to listen. */
 export interface ModelTotals {
   offered: number;
   ok: number;
@@ -25,7 +22,7 @@ export interface ModelTotals {
   lateStarts: number;
   startDelayUs: number;
   finished: number;
-  /** Requests that ran, and the time that they spent in the three parts of a run. */
+  /** Requests that ran, and their time in the three parts of a run. */
   computed: number;
   computePullUs: number;
   computeRunUs: number;
@@ -62,27 +59,27 @@ export class ClusterFigures {
     return this.#gpus;
   }
 
-  /** @returns false when it is none */
+  /** @returns false when the report is malformed */
   hear(stats: StatsReported, now: Instant): boolean {
     if (!isReport(stats)) return false;
     const before = this.#actors.get(stats.key)?.stats;
     this.#actors.delete(stats.key);
     if (this.#actors.size >= ACTORS_MAX) this.#actors.delete(this.#actors.keys().next().value!);
     this.#actors.set(stats.key, { stats, heardAt: now });
-    // What was counted before this process began to listen is not its to count: totals begin at zero, as Prometheus
-    // expects of a new process.
+    // Leave out totals from before this process began to listen: they begin at zero, as Prometheus expects of a new
+    // process.
     if (before === undefined && between(this.#openedAt, now) < seconds(2)) return true;
     this.#add(stats, before);
     return true;
   }
 
-  /** Of a model that is gone. */
+  /** Removes a model's totals, when the model is gone. */
   forget(model: string): void {
     this.#models.delete(model);
     this.parts.forget(model);
   }
 
-  /** The last reports of the living of a role. */
+  /** The last reports of the live actors of a role. */
   *ofRole(role: Role, now: Instant): Generator<StatsReported> {
     for (const { stats, heardAt } of this.#actors.values())
       if (stats.role === role && between(heardAt, now) <= SILENT_AFTER) yield stats;
@@ -127,7 +124,7 @@ export class ClusterFigures {
   }
 }
 
-/** What is relied on here besides (T8): names become labels. */
+/** Checks the parts that isStats does not (T8): names become labels. */
 function isReport(value: unknown): boolean {
   if (!isStats(value)) return false;
   const { figures, perThread = [] } = value as { figures?: unknown; perThread?: readonly { name?: unknown }[] };
@@ -138,7 +135,7 @@ function isReport(value: unknown): boolean {
 /** `ocr-rec@W=160` is a bucket of `ocr-rec`. */
 const modelOfThread = (name: string): string => name.split("@", 1)[0]!;
 
-/** Totals only rise; one that fell began anew. */
+/** Increase of a total since the last report; a total that fell began anew from zero. */
 function rise(figures: Figures, last: Figures | undefined, name: string): number {
   const now = figures[name] ?? 0;
   const was = last?.[name] ?? 0;

@@ -1,4 +1,4 @@
-/** Every metric that a gateway registers, without a cluster: for the reference, and for whoever checks queries. */
+/** All metrics that a gateway registers, without a cluster: for the reference, and for tools that check queries. */
 import { Registry } from "prom-client";
 import { clusterMetrics } from "./cluster-metrics.ts";
 import { OwnMetrics } from "./own-metrics.ts";
@@ -18,7 +18,7 @@ export function declaredMetrics(): DeclaredMetric[] {
     ...{ living: none, peersOf: none, takeovers: () => new Map(), advised: () => undefined, routes: none, parts: none },
   });
   new OwnMetrics(registry, { inFlight: () => 0, apps: () => 0, bodyBytes: () => 0 });
-  // What a metric was made of is there in every version of prom-client, though not among its types.
+  // Every version of prom-client has these properties, though its types lack them.
   const metrics = registry.getMetricsAsArray() as unknown as (DeclaredMetric & { labelNames?: string[] })[];
   return metrics.map(({ name, type, help, labelNames = [] }) => ({ name, type, help, labels: labelNames }));
 }

@@ -1,4 +1,4 @@
-/** Keeps what comes from outside from making series without end (T7): beyond so many values a label says "other". */
+/** Bounds the label values that come from outside, and with them the series (T7): further values become "other". */
 export const LABEL_APPS_MAX = 64;
 /** Combinations of model, application and SLO class; each is a histogram of a dozen series. */
 export const LABEL_COMBINATIONS_MAX = 1_024;
@@ -6,8 +6,8 @@ export const LABEL_COMBINATIONS_MAX = 1_024;
 export const OTHER = "other";
 
 /**
- * Upper bounds of the classes by which requests are told apart: what is asked for within 30 ms is another business than
- * what may take a second.
+ * Upper bounds of the SLO classes, in seconds. Requests due within 30 ms are not comparable to those that may take a
+ * second.
  */
 const SLO_CLASSES: readonly (readonly [number, string])[] = [
   [0.01, "10ms"],
@@ -20,7 +20,7 @@ const SLO_CLASSES: readonly (readonly [number, string])[] = [
   [5, "5s"],
 ];
 
-/** The class of an SLO: up to as much as its name says. */
+/** The class of an SLO: the first whose bound it does not exceed. */
 export const sloClass = (seconds: number): string => SLO_CLASSES.find(([most]) => seconds <= most)?.[1] ?? "longer";
 
 export interface RequestLabels {

@@ -1,4 +1,4 @@
-/** `/metrics` for Prometheus, and beside it what else machines ask that watch: health, and the advice on scaling. */
+/** `/metrics` for Prometheus, with the other paths for monitoring: health, and the advice on scaling. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { TuttiError, errorBody } from "@tutti/protocol";
 import type { Registry } from "prom-client";
@@ -44,7 +44,7 @@ export class MetricsFront {
     throw new TuttiError("TUTTI_NOT_FOUND", "there are /metrics, /scaling and /v2/health/live here");
   }
 
-  /** Who asks while it is put together gets the same: many who ask cost no more than one. */
+  /** Renders the metrics. Concurrent scrapes share one rendering, and cost no more than one. */
   async #metrics(): Promise<HttpAnswer> {
     this.#reading ??= this.#registry.metrics().finally(() => (this.#reading = undefined));
     const text = await this.#reading;

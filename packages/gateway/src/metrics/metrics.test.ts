@@ -77,7 +77,7 @@ test("what actors report becomes Triton's names and ours, from zero on", async (
   report();
   let samples = await scrape();
   while (samples.every(({ name }) => name !== "tutti_requests_total")) {
-    // Before the gateway has heard them, the totals that they begin with are not its to count.
+    // Until the gateway has heard them, it does not count the totals that they begin with.
     report();
     [ok, batches, busyUs] = [ok + 5, batches + 2, busyUs + 25e4];
     report();
@@ -159,7 +159,7 @@ test("totals only rise, whoever comes, goes, or begins anew, and never by what w
       fc.array(fc.tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 0, max: 9 })), { maxLength: 40 }),
       (steps) => {
         const figures = new ClusterFigures(at(0));
-        // The oracle: who is first heard in the beginning has its total as its zero.
+        // The oracle: an actor heard first at the start has its total as its zero.
         const [heard, counted] = [new Map<number, number>(), { ok: 0 }];
         for (const key of [1, 2]) {
           figures.hear(ingressStats(key, 100), at(1));

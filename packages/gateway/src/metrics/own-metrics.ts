@@ -1,10 +1,10 @@
-/** What this gateway sees of the requests that come through it: each of them, so as histograms. */
+/** Metrics of the requests through this gateway, which sees each of them: histograms. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { RequestNoted } from "../oip/inference.ts";
 import { LabelBudget } from "./label-budget.ts";
 
 const REQUEST = ["model", "app", "slo_class"] as const;
-/** From a small model's run to the longest wait that people bear. */
+/** From a small model's run to the longest wait that users accept. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 

@@ -1,5 +1,5 @@
-/** Variants of families, and pipelines with their stages: what a model's own figures don't tell apart. */
-import type { ClusterView, Declaration, Row } from "./cluster-metrics.ts";
+/** Metrics of families' variants, and of pipelines and their stages, which a model's own figures do not separate. */
+import type { ClusterView, Declaration, Row } from "./declaration.ts";
 import type { PartReport, PartTotals } from "./part-totals.ts";
 
 type Kind = PartReport["kind"];

@@ -1,9 +1,9 @@
-/** What ingresses count of variants, pipelines and stages, added up over them for ever. */
+/** Running totals of variants, pipelines and stages, over all ingresses. */
 import { ERROR_STATUS, type StatsReported, isModelName } from "@tutti/protocol";
 
 export type PartReport = NonNullable<StatsReported["perPart"]>[number];
 
-/** Beyond, parts are not told apart from their wholes (T7). */
+/** Beyond, parts have no totals of their own (T7). */
 const PARTS_MOST = 4_096;
 
 export interface PartTotals {
@@ -19,7 +19,7 @@ export interface PartTotals {
 export class PartCounters {
   readonly #parts = new Map<string, PartTotals>();
 
-  /** @param last - of the same part, from the same actor, the time before */
+  /** @param last - the previous report of the same part, from the same actor */
   add(part: PartReport, last: PartReport | undefined): void {
     const totals = this.#of(part);
     if (totals === undefined) return;
@@ -38,7 +38,7 @@ export class PartCounters {
     return [...this.#parts.values()].filter((part) => part.kind === kind);
   }
 
-  /** All of a family. */
+  /** Removes all variants of a family. */
   forget(family: string): void {
     for (const [key, { kind, of }] of this.#parts) if (kind === "variant" && of === family) this.#parts.delete(key);
   }

@@ -1,6 +1,6 @@
-/** How requests are shared between versions, and what their shadows found. */
+/** Metrics of rollouts: the versions' shares, and the results of their shadows. */
 import { type Route, percentOf, publicNameOf, splitModelName, stateOf, versionsOf } from "@tutti/protocol";
-import type { ClusterView, Declaration, Row } from "./cluster-metrics.ts";
+import type { ClusterView, Declaration, Row } from "./declaration.ts";
 
 export function rolloutMetrics(view: ClusterView): Declaration[] {
   const ofShadows = (figure: string, join: (a: number, b: number) => number) => (): Row[] => {

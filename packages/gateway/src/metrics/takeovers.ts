@@ -1,4 +1,4 @@
-/** Counts how often another ranker began to lead a sub-cluster: its epoch is higher than that of the one before. */
+/** Counts takeovers of sub-clusters by another ranker, whose epoch is higher than that of the one before. */
 import type { Heartbeat } from "@tutti/protocol";
 
 const SUB_CLUSTERS_MAX = 64;
@@ -13,7 +13,7 @@ export class Takeovers {
     if (before === undefined && this.#epochs.size >= SUB_CLUSTERS_MAX) return;
     if (before !== undefined && epoch <= before) return;
     this.#epochs.set(subCluster, epoch);
-    // The first that is heard took over before this process began to listen.
+    // The first ranker that is heard took over before this process began to listen.
     this.counts.set(subCluster, before === undefined ? 0 : (this.counts.get(subCluster) ?? 0) + 1);
   }
 }
