@@ -7,7 +7,7 @@ import type { Bar, LiveStore } from "./live-store.ts";
 import { Choice, Empty, Legend, Slider } from "./parts.tsx";
 import { Timeline } from "./timeline.tsx";
 
-/** Delay of the live view: reports come once a second, and a little later here, so that far back all are known. */
+/** Delay of the live view. Reports come once a second, and a little later here, so that far back all are known. */
 const BEHIND_MS = 1_500;
 const SPANS_S = [2, 5, 10, 30];
 /** Length of the bars' history. */

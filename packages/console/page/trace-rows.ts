@@ -10,7 +10,7 @@ export interface TraceRow {
   readonly length: number;
 }
 
-/** Puts each span below its parent, in the order of their starts; a span whose parent is missing is a root. */
+/** Puts each span below its parent, in the order of their starts. A span whose parent is missing is a root. */
 export function traceRows({ spans, us }: TraceAnswer): TraceRow[] {
   const ids = new Set(spans.map(({ id }) => id));
   const below = new Map<string | null, TraceSpan[]>();
