@@ -1,6 +1,6 @@
 /**
  * A Chromium for the tests of the console: the machine's, or the one that npm has. `TUTTI_CHROMIUM` names the one to
- * use; empty, it says that there is none.
+ * use; an empty value means that there is none.
  *
  * Plain JavaScript for Node 18 and newer without dependencies: `npm test` calls it before the tests.
  */
@@ -12,7 +12,7 @@ import { findExecutable, lastWords, readJson, searchPath } from "../setup/host.m
 import { installed } from "../setup/npm.mjs";
 import { SetupError, step } from "../setup/progress.mjs";
 
-/** A headless Chromium in one file, which needs few libraries of its machine, compressed (67 MB). */
+/** A headless Chromium in one file, compressed (67 MB). It needs few libraries of its machine. */
 const PACKAGE = "@sparticuz/chromium@153.0.0";
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
@@ -21,9 +21,9 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-s
  */
 
 /**
- * One that is here already; brings nothing, and takes no time.
+ * Finds an installed Chromium; it brings nothing, and takes no time.
  *
- * @param {Host} host @param {string} state - the folder for what is brought @returns {string | undefined} its path
+ * @param {Host} host @param {string} state - the folder for downloads @returns {string | undefined} its path
  */
 export function findChromium(host, state) {
   const named = host.env["TUTTI_CHROMIUM"];
@@ -42,7 +42,7 @@ export function findChromium(host, state) {
 }
 
 /**
- * Brings npm's. Called with a lock held.
+ * Brings npm's Chromium. The caller holds a lock.
  *
  * @param {Host} host @param {string} state @returns {Promise<string>} its path
  */
@@ -61,7 +61,7 @@ export async function bringChromium(host, state) {
         createBrotliDecompress(),
         createWriteStream(`${path}.new`, { mode: 0o755 }),
       );
-      // It tells its version only where it finds the libraries that it needs.
+      // It prints its version only where it finds the libraries that it needs.
       const asked = await host.run(`${path}.new`, ["--version"], { timeoutMs: 20_000 });
       if (asked.code !== 0) throw new SetupError(`it does not run here: ${lastWords(asked)}`);
       renameSync(`${path}.new`, path);

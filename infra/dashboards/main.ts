@@ -1,6 +1,4 @@
-/**
- * Writes the dashboard and the rules beside this file; with --check it only says whether they are as the code has them.
- */
+/** Writes the dashboard and the rules beside this file; with --check it only reports whether they equal the code's. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { format } from "prettier";

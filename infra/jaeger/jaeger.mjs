@@ -1,7 +1,7 @@
 /**
- * A real Jaeger (all-in-one, traces in memory) for this machine: found, or brought by whichever way the machine allows,
- * always in the same version. `TUTTI_JAEGER` names the one to use; `TUTTI_JAEGER_SOURCES` (a list of the names in
- * `sources`) narrows the ways.
+ * Finds a real Jaeger (all-in-one, traces in memory) for this machine, or brings one by whichever way the machine
+ * allows. The version is always the same. `TUTTI_JAEGER` names the one to use; `TUTTI_JAEGER_SOURCES` (a list of the
+ * names in `sources`) narrows the ways.
  *
  * Plain JavaScript for Node 18 and newer without dependencies: `npm start -- --jaeger` calls it before anything else
  * runs.
@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { compareVersions, findExecutable, lastWords, parseVersion, readJson, searchPath } from "../setup/host.mjs";
 import { SetupError, step } from "../setup/progress.mjs";
 
-/** The last one whose all-in-one is a program by itself, with the flags that `tutti up` gives it. */
+/** The last version whose all-in-one is a program by itself, with the flags that `tutti up` gives it. */
 export const VERSION = "1.76.0";
 const GO_MIN = [1, 25];
 const MODULE = "github.com/jaegertracing/jaeger";
@@ -22,7 +22,8 @@ const BUILD_MS = 40 * 60_000;
 const PULL_MS = 10 * 60_000;
 
 /**
- * @typedef {{ path: string, source: string, hasPage: boolean }} Jaeger - `hasPage`: one that go built has its API and no page
+ * @typedef {{ path: string, source: string, hasPage: boolean }} Jaeger - `hasPage`: false for one that go built, which
+ *   has its API only
  * @typedef {import("../setup/host.mjs").Host} Host
  * @typedef {(host: Host, state: string) => Promise<Jaeger>} Bring - throws with the reason
  */
@@ -49,9 +50,9 @@ function chosenSources(host) {
 }
 
 /**
- * One that is here already; brings nothing, and takes no time.
+ * Finds an installed Jaeger; it brings nothing, and takes no time.
  *
- * @param {Host} host @param {string} state - the folder for what is brought @returns {Jaeger | undefined}
+ * @param {Host} host @param {string} state - the folder for downloads @returns {Jaeger | undefined}
  */
 export function findJaeger(host, state) {
   const named = host.env["TUTTI_JAEGER"];
@@ -72,7 +73,7 @@ export function findJaeger(host, state) {
 }
 
 /**
- * Brings one, trying every way that is left. Called with the setup lock held.
+ * Brings a Jaeger, trying every way that is left. The caller holds the setup lock.
  *
  * @param {Host} host @param {string} state @returns {Promise<Jaeger>}
  */
@@ -103,7 +104,7 @@ function notHere(reason) {
   throw new Error(reason);
 }
 
-/** The whole one, with its page; its sum is checked. @type {Bring} */
+/** Brings the released program, with its page; its checksum is verified. @type {Bring} */
 async function bringByRelease(host, state) {
   const system = { linux: "linux", darwin: "darwin" }[host.platform];
   const machine = { x64: "amd64", arm64: "arm64" }[host.arch];
@@ -127,8 +128,9 @@ async function bringByRelease(host, state) {
 }
 
 /**
- * The sum of one file in the text of `sha256sum`, whose names may have a folder. @param {string} sums @param {string}
- * name
+ * The checksum of one file in the text of `sha256sum`, whose names may have a folder.
+ *
+ * @param {string} sums @param {string} name
  */
 export const expectedSum = (sums, name) =>
   sums
@@ -136,7 +138,12 @@ export const expectedSum = (sums, name) =>
     .map((line) => line.trim().split(/\s+\*?/))
     .find((parts) => parts[1]?.split("/").at(-1) === name)?.[0];
 
-/** A script that runs the image as if it were the program: on the host's network, so that the flags' loopback is the machine's. @type {Bring} */
+/**
+ * Writes a script that runs the image as if it were the program. The container uses the host's network, so that the
+ * flags' loopback is the machine's.
+ *
+ * @type {Bring}
+ */
 async function bringByContainer(host, state) {
   if (host.platform !== "linux") return notHere("the host's network, which keeps it on loopback, is Linux' only");
   for (const name of ["docker", "podman"]) {
@@ -162,7 +169,8 @@ export const containerScript = (tool) =>
   `#!/bin/sh\nexec '${tool}' run --rm --network host -e OTEL_TRACES_SAMPLER=always_off ${IMAGE} "$@"\n`;
 
 /**
- * From its module, which is built as the main one: it has replacements, which `go install` refuses. The sources of its page are no part of the module.
+ * Builds the program from its module as the main module: it has replacements, which `go install` refuses. The sources
+ * of its page are no part of the module.
  *
  * @type {Bring}
  */
@@ -181,7 +189,7 @@ async function bringByGo(host, state) {
     const folder = join(state, "jaeger-source");
     discard(folder);
     try {
-      cpSync(module, folder, { recursive: true }); // what lies in Go's cache is read-only
+      cpSync(module, folder, { recursive: true }); // files in Go's cache are read-only
       const args = ["build", "-ldflags", "-s -w", "-o", "jaeger-all-in-one", "./cmd/all-in-one"];
       const built = await host.run(...politely(host, go, args), { env, cwd: folder, timeoutMs: BUILD_MS });
       if (built.code !== 0) throw new Error(lastWords(built));
@@ -193,8 +201,9 @@ async function bringByGo(host, state) {
 }
 
 /**
- * Whatever else runs here goes first. @param {Host} host @param {string} command @param {string[]} args @returns
- * {[string, string[]]}
+ * The command at low priority, so that other work on the machine goes first.
+ *
+ * @param {Host} host @param {string} command @param {string[]} args @returns {[string, string[]]}
  */
 const politely = (host, command, args) =>
   host.platform === "win32" ? [command, args] : ["nice", ["-n", "15", command, ...args]];
@@ -209,7 +218,10 @@ function emptied(folder) {
   return folder;
 }
 
-/** A rename, so that nobody ever sees half a file. @param {string} path @param {string} state */
+/**
+ * Moves the binary to its place by a rename, so that nobody ever sees half a file. @param {string} path @param {string}
+ * state
+ */
 function keep(path, state) {
   if (!existsSync(path)) throw new Error("it holds no jaeger-all-in-one");
   const kept = join(state, "bin", `jaeger-${VERSION}`);

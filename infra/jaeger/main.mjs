@@ -1,6 +1,6 @@
 /**
- * `npm run jaeger`: brings a Jaeger for `npm start -- --jaeger` and the end-to-end test, unless one is here, and says
- * where it is.
+ * `npm run jaeger` brings a Jaeger, unless one is installed, and prints its path. `npm start -- --jaeger` and the
+ * end-to-end test use it.
  */
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";

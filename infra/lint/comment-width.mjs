@@ -1,13 +1,13 @@
 /**
- * A lint rule: comments are no wider than code. Its fix fills the paragraph that is too wide anew; a comment behind
- * code goes onto a line of its own before that.
+ * A lint rule: comments are no wider than code. Its fix refills the paragraph that is too wide; a comment behind code
+ * first moves onto a line of its own.
  */
 
 export const COMMENT_WIDTH = 120;
 
-/** A rule's id, an item of a list, or a tag: what begins a paragraph of its own. */
+/** The beginning of a paragraph of its own: a rule's id, an item of a list, or a tag. */
 const MARKER = /^(\s*)((?:[A-Z]{1,5}-?\d+[a-z]?\.|[-*]|\d+\.)\s+|@\w+\s)/;
-/** Tools read these, and no person has to. */
+/** Comments for tools, which no person has to read. */
 const FOR_TOOLS = /eslint-|@ts-|prettier-ignore|v8 ignore|^\/\/\/|@type |@typedef|@import/;
 /** Two spaces within a text: a table, or a picture. */
 const DRAWN = /\S {2,}\S.* {2,}\S|\t/;
@@ -15,9 +15,9 @@ const DRAWN = /\S {2,}\S.* {2,}\S|\t/;
 /** @typedef {{ readonly first: string, readonly rest: string, readonly words: string[] }} Paragraph */
 
 /**
- * @param {readonly string[]} lines - of a comment, without what marks it as one
+ * @param {readonly string[]} lines - of a comment, without its comment marks
  * @param {number} width
- * @returns {string[]} no wider than that where that can be, with the paragraphs that were narrow enough as they were
+ * @returns {string[]} lines within that width where possible; paragraphs that were narrow enough are unchanged
  */
 export function filled(lines, width) {
   /** @type {string[]} */

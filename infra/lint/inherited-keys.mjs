@@ -1,6 +1,6 @@
 /**
- * A lint rule for packages that text from outside reaches: a constant table that any string may look something up in is
- * a Map. An object also answers to `constructor` and whatever else it inherits; keys of a narrower type were checked
+ * A lint rule for packages that text from outside reaches. A constant table in which any string may be looked up has to
+ * be a Map. An object also answers to `constructor` and its other inherited keys. Keys of a narrower type were checked
  * before.
  */
 

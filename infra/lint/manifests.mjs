@@ -1,6 +1,6 @@
 /**
- * Completes every package's manifest: `npm start` and `npm test` work in its folder, and nx takes its targets from
- * infra/nx instead of those scripts. Part of `npm run format`; test/boundaries says when it is due.
+ * Completes every package's manifest. `npm start` and `npm test` work in its folder, and nx takes its targets from
+ * infra/nx instead of those scripts. It is part of `npm run format`; test/boundaries reports when it is due.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

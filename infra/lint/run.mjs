@@ -25,11 +25,11 @@ child.on("close", (code) => {
   removeGraph();
   const skipped = output.includes(SKIPPED);
   if (skipped) console.log("The boundaries were not checked: nx's project graph could not be read.");
-  // nx leaves handles open that would keep the process for seconds
+  // nx leaves handles open that would delay the exit for seconds.
   process.exit(skipped || !isUsed() ? 1 : (code ?? 1));
 });
 
-/** Whether everything that is exported is used; knip prints what is not. */
+/** Whether everything that is exported is used; knip prints the rest. */
 function isUsed() {
   if (patterns.length > 0) return true;
   const knip = join(root, "node_modules/knip/bin/knip.js");

@@ -1,5 +1,5 @@
 /**
- * Lays out the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries it is
+ * Writes the build context of infra/nats/Dockerfile: this machine's nats-server, and the shared libraries that it is
  * linked with.
  */
 import { execFile } from "node:child_process";
@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { findNatsServer } from "@tutti/bus-nats";
 
-/** @param folder - is made; holds Dockerfile and rootfs/ afterwards */
+/** @param folder - is created; holds Dockerfile and rootfs/ afterwards */
 export async function writeImageContext(folder: string, binary: string = findNatsServer()): Promise<void> {
   const rootfs = join(folder, "rootfs");
   const place = async (from: string, to: string) => {

@@ -1,5 +1,5 @@
 /**
- * Gives every workspace package the targets `lint`, `typecheck` and `test`, so that a new one needs no nx
+ * Gives every workspace package the targets `lint`, `typecheck` and `test`, so that a new package needs no nx
  * configuration. Types are checked as one program (infra/README.md), so `typecheck` belongs to the root project alone.
  */
 import { existsSync } from "node:fs";

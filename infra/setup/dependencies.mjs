@@ -1,9 +1,9 @@
 /**
- * node_modules as package-lock.json says. Three ways to be right, cheapest first:
+ * Installs node_modules as package-lock.json demands. There are three ways to be up to date, cheapest first:
  *   - the stamp of the last installation carries the lockfile's hash;
- *   - npm's own record of what it installed (node_modules/.package-lock.json) has every version of the lockfile;
+ *   - npm's own record of the installation (node_modules/.package-lock.json) has every version of the lockfile;
  *   - `npm ci` has just run (nothing was there), or `npm install` has (another lockfile was installed: that changes
- *     only what differs, so a system that runs from this folder keeps the files it may still load).
+ *     only the packages that differ, so a system that runs from this folder keeps the files it may still load).
  */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ export function dependencies(root, state) {
 
   /** @returns {"fresh" | "unstamped" | "changed" | "missing"} */
   const check = () => {
-    if (existsSync(beginFile) || !existsSync(recordFile)) return "missing"; // or cut short half way: the same cure
+    if (existsSync(beginFile) || !existsSync(recordFile)) return "missing"; // or cut short half way: same remedy
     if (readJson(stampFile)?.sha256 === hash()) return "fresh";
     return satisfies(readJson(recordFile), readJson(join(root, "package-lock.json"))) ? "unstamped" : "changed";
   };
@@ -58,7 +58,7 @@ export function dependencies(root, state) {
 }
 
 /**
- * Has npm installed every version that the lockfile asks for? Packages for other platforms may be absent.
+ * Whether npm has installed every version that the lockfile asks for. Packages for other platforms may be absent.
  *
  * @param {Lockfile | undefined} record @param {Lockfile | undefined} lockfile @returns {boolean}
  */

@@ -1,6 +1,6 @@
 /**
- * What the setup asks of the machine, behind one object, so that tests can play a machine without apt, go or npm.
- * Plain JavaScript for Node 18 and newer without dependencies: it runs before anything is installed.
+ * The setup's interface to the machine, in one object. Tests can imitate a machine without apt, go or npm. Plain
+ * JavaScript for Node 18 and newer without dependencies: it runs before anything is installed.
  */
 import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
@@ -23,7 +23,7 @@ import { say } from "./progress.mjs";
  * @property {(line: string) => void} say - progress, for people
  */
 
-const OUTPUT_CHARS_MAX = 64 * 1024; // the end of it says what went wrong
+const OUTPUT_CHARS_MAX = 64 * 1024; // the end of the output says what went wrong
 
 /** @returns {Host} */
 export function thisHost() {
@@ -110,8 +110,9 @@ export function compareVersions(left, right) {
 }
 
 /**
- * The first x.y or x.y.z in a text: "nats-server: v2.9.10" is [2, 9, 10]. @param {string} text @returns {number[] |
- * undefined}
+ * The first x.y or x.y.z in a text: "nats-server: v2.9.10" is [2, 9, 10].
+ *
+ * @param {string} text @returns {number[] | undefined}
  */
 export function parseVersion(text) {
   const match = /(\d+)\.(\d+)(?:\.(\d+))?/.exec(text);

@@ -1,8 +1,8 @@
 /**
- * One setup at a time in one clone, whoever starts it. The lock is a folder (mkdir is atomic everywhere) with a file
- * that names its owner. A lock is stale, and taken over, when
+ * A lock that allows one setup at a time in one clone. It is a folder (mkdir is atomic everywhere) with a file that
+ * names its owner. A lock is stale, and taken over, when
  *   - its owner ran on this host and is gone (same pid *and* same start: a container restarts with the same pids), or
- *   - it comes from another host, or has no owner yet, and nobody has touched it for a minute.
+ *   - it comes from another host, or has no owner yet, and has not been touched for a minute.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -12,11 +12,11 @@ import { readJson } from "./host.mjs";
 
 const TOUCH_EVERY_MS = 5_000;
 const UNTOUCHED_MS_MAX = 60_000;
-const POLL_MS = 200; // a folder on any file system has no event that says "gone"
+const POLL_MS = 200; // a removed folder makes no event that every file system has
 
 /**
  * @typedef {{ pid: number, host: string, start: string }} Owner
- * @typedef {object} LockWorld - what the lock sees of the machine; tests replace it
+ * @typedef {object} LockWorld - the lock's view of the machine; tests replace it
  * @property {Owner} self
  * @property {(pid: number) => string | undefined} startOf - when a living process started; undefined when it is gone
  * @property {() => number} now - milliseconds
@@ -47,7 +47,7 @@ function startOf(pid) {
 }
 
 /**
- * Is the lock at `path` held by nobody who could still release it?
+ * Whether the owner of the lock at `path` is gone, so that it can't release it.
  *
  * @param {string} path @param {LockWorld} world @returns {boolean}
  */
@@ -109,8 +109,8 @@ function tryLock(path, world) {
 }
 
 /**
- * Removes a stale lock. Two that wait must not both remove one: the second would remove the lock that the first has
- * just taken. So the breaking itself is locked, and staleness is looked at again inside.
+ * Removes a stale lock. Two processes that wait must not both remove one: the second would remove the lock that the
+ * first has just taken. So the removal itself is locked, and staleness is checked again inside.
  *
  * @param {string} path @param {LockWorld} world
  */
@@ -121,7 +121,7 @@ function breakStale(path, world) {
   } catch {
     if (world.now() - touchedAt(breaker, world.now()) > UNTOUCHED_MS_MAX)
       rmSync(breaker, { recursive: true, force: true });
-    return; // somebody else is breaking it; its work takes microseconds
+    return; // another process removes it; that takes microseconds
   }
   try {
     if (!isStale(path, world)) return;

@@ -1,7 +1,7 @@
 /**
- * The way in: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup> [arguments]`,
- * as package.json's scripts and bin/tutti call it. Sees to Node, dependencies and nats-server, then runs the command
- * under the right Node.
+ * The entry point: `node infra/setup/main.mjs <start|test|tutti|check|bench|docs|fuzz|chaos|attack|soak|setup>
+ * [arguments]`, as package.json's scripts and bin/tutti call it. It prepares Node, dependencies and nats-server, then
+ * runs the command under the right Node.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
@@ -48,7 +48,7 @@ function commandOf(name, args) {
     case "docs":
       return { script: "test/docs/reference/main.ts", args, natsServer: false };
     case "fuzz":
-      // Bad bytes, properties under other seeds, or else faults by seed on whole clusters.
+      // Malformed bytes, properties under other seeds, or else faults by seed on whole clusters.
       if (args[0] === "--bytes") return { script: "test/fuzz/main.ts", args: args.slice(1), natsServer: false };
       if (args[0] === "--properties")
         return { script: "test/fuzz/properties.ts", args: args.slice(1), natsServer: false };
@@ -74,7 +74,7 @@ function benchmark(name) {
   throw new SetupError(`there is no benchmark "${name ?? ""}": package.json names them (bench:…)`);
 }
 
-/** Does a suite that opens a browser run? @param {string[]} args - of the test runner */
+/** Whether a suite that opens a browser runs. @param {string[]} args - of the test runner */
 function needsBrowser(args) {
   const suites = args.filter((arg) => !arg.includes("/"));
   const paths = args.filter((arg) => arg.includes("/"));
@@ -125,14 +125,14 @@ async function natsServerFor(host) {
   return found;
 }
 
-/** Where none can be had, the system goes on without: it says so itself. */
+/** Finds or brings a Jaeger. Without one the system runs without it, and says so itself. */
 const jaegerFor = () => orNone("jaeger", findJaeger, bringJaeger);
 
-/** Where none can be had, the tests that need it are skipped. */
+/** Finds or brings a Chromium. Without one the tests that need it are skipped. */
 const chromiumFor = () => orNone("chromium", findChromium, bringChromium);
 
 /**
- * What is convenient to have; why it can't be had is said.
+ * Finds or brings an optional program; where neither works, the reason is printed.
  *
  * @template Had
  * @param {string} name
@@ -153,8 +153,10 @@ async function orNone(name, find, bring) {
 }
 
 /**
- * What keeps a cluster alive has nothing to allocate: a young generation of full size would only take memory. @param
- * {Command} command
+ * Node's flags. The process that supervises a cluster allocates little: a young generation of full size would only take
+ * memory.
+ *
+ * @param {Command} command
  */
 const nodeFlags = (command) => (command.args[0] === "up" ? ["--max-semi-space-size=2", "--expose-gc"] : []);
 
@@ -172,7 +174,8 @@ async function runCommand(command, ready) {
   const script = [join(root, command.script), ...command.args];
   const child = spawn(ready.node, [...nodeFlags(command), ...script], { stdio: "inherit", env });
   child.on("error", (error) => fail(error));
-  // Ctrl-C at a terminal reaches the child without us; a second copy would read as "hurry up".
+  // Ctrl-C at a terminal reaches the child without us; forwarded, it would count as a second Ctrl-C, which means "hurry
+  // up".
   const forward = (/** @type {NodeJS.Signals} */ signal) => {
     if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
   };

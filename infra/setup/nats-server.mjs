@@ -54,8 +54,8 @@ function chosenSources(host) {
 }
 
 /**
- * Finds an installed nats-server: the one that is named, one on the path (or where packages put it, often outside a
- * user's path), or one that an earlier setup brought.
+ * Finds an installed nats-server. It is the one that is named, one on the path (or where packages put it, often outside
+ * a user's path), or one that an earlier setup brought.
  *
  * @param {Host} host @param {string} state @returns {Promise<NatsServer | undefined>}
  */
@@ -128,7 +128,7 @@ export async function bringNatsServer(host, state) {
 }
 
 /**
- * Thrown by a way that this machine doesn't have: the failure is quick, and prints no progress line.
+ * Gives up on a way that this machine doesn't have: quickly, and without a progress line.
  *
  * @param {string} reason
  * @returns {never}

@@ -5,7 +5,7 @@ import { compareVersions, parseVersion, readJson } from "./host.mjs";
 import { installed } from "./npm.mjs";
 import { SetupError, step } from "./progress.mjs";
 
-/** The oldest that runs TypeScript as written without a flag and has what the packages use; 23 never got all of it. */
+/** The oldest version that runs TypeScript without a flag and has what the packages use. 23 never got all of it. */
 const NODE_VERSION_MIN = [22, 22, 0];
 const NODE_MAJOR_UNFIT = 23;
 
@@ -23,7 +23,7 @@ const nodePackages = {
 };
 
 /**
- * Which Node runs the repository?
+ * Chooses the Node that runs the repository.
  *
  * @param {{ platform: string, arch: string, nodeVersion: string }} host
  * @returns {{ source: "machine" } | { source: "npm", package: string } | { source: "none", advice: string }}
@@ -38,8 +38,9 @@ export function chooseNode(host) {
 }
 
 /**
- * Where npm's Node lies once installed, or undefined. @param {string} folder @param {string} wanted @returns {string |
- * undefined}
+ * The path of npm's Node once it is installed, or undefined.
+ *
+ * @param {string} folder @param {string} wanted @returns {string | undefined}
  */
 export function installedNode(folder, wanted) {
   const at = wanted.lastIndexOf("@");
@@ -51,7 +52,8 @@ export function installedNode(folder, wanted) {
 }
 
 /**
- * The Node to run the repository with, brought if need be. Called with the setup lock held, or where nothing is to do.
+ * The Node to run the repository with, brought where necessary. The caller holds the setup lock, or nothing has to be
+ * brought.
  *
  * @param {import("./host.mjs").Host} host @param {string} state - the .tutti folder
  * @returns {{ path: string | undefined, bring: () => Promise<string> }}
@@ -81,7 +83,7 @@ async function bring(host, folder, wanted) {
     rmSync(fresh, { recursive: true, force: true });
     throw new SetupError(`${wanted} holds no Node: install Node 24 yourself`);
   }
-  // A system that still runs on the old one keeps its open file; the name changes hands at once.
+  // A system that still runs on the old one keeps its open file; the rename is atomic.
   rmSync(`${folder}.old`, { recursive: true, force: true });
   if (existsSync(folder)) renameSync(folder, `${folder}.old`);
   renameSync(fresh, folder);
@@ -90,8 +92,9 @@ async function bring(host, folder, wanted) {
 }
 
 /**
- * The environment with this Node first on the path. @param {Record<string, string | undefined>} env @param {string}
- * node
+ * The environment with this Node first on the path.
+ *
+ * @param {Record<string, string | undefined>} env @param {string} node
  */
 export function withNodeFirst(env, node) {
   const key = Object.keys(env).find((name) => name.toUpperCase() === "PATH") ?? "PATH";
@@ -100,8 +103,9 @@ export function withNodeFirst(env, node) {
 }
 
 /**
- * The environment in which every process of ours keeps what Node made of its sources: stripped and compiled once, they
- * start with half of the work.
+ * The environment with Node's compile cache, in which every process of ours keeps its stripped and compiled sources.
+ * With it they start with half of the work.
+ *
  * @param {Record<string, string | undefined>} env
  * @param {string} state
  * @returns {Record<string, string | undefined>}

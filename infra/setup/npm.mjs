@@ -1,4 +1,4 @@
-/** How the setup calls npm: the npm that started it, else the one on the path. */
+/** The setup's calls of npm: the npm that started it, else the one on the path. */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { lastWords } from "./host.mjs";
@@ -13,8 +13,8 @@ export function npmCommand(host) {
 }
 
 /**
- * The environment for an npm inside an npm: what the outer one says about *its* run (its folder, its script, a chosen
- * workspace, a dry run) must not reach the inner one. Where things come from (registry, proxy, certificates) must.
+ * The environment for an npm inside an npm. Settings of the outer run (its folder, its script, a chosen workspace, a
+ * dry run) must not reach the inner one; its sources (registry, proxy, certificates) must.
  *
  * @param {Record<string, string | undefined>} env
  * @returns {Record<string, string | undefined>}
@@ -30,7 +30,7 @@ export function npmEnvironment(env) {
 }
 
 /**
- * One package in a folder of its own, without what its scripts would do.
+ * Installs one package in a folder of its own, without running its scripts.
  *
  * @param {import("./host.mjs").Host} host @param {string} folder - emptied @param {string} wanted - name@version
  * @returns {Promise<string>} the package's folder

@@ -1,4 +1,7 @@
-/** Progress of the setup on stderr: one line when a step starts, one when it ends; nothing for what is already done. */
+/**
+ * Progress of the setup on stderr. It prints one line when a step starts, one when it ends, and nothing for work that
+ * is already done.
+ */
 
 const STILL_EVERY_MS = 10_000;
 
@@ -28,7 +31,7 @@ export function say(line) {
   process.stderr.write(`setup: ${line}\n`);
 }
 
-/** A failure that the user can mend: its message says how, and no stack is shown. */
+/** A failure that the user can fix: its message says how, and no stack is shown. */
 export class SetupError extends Error {
   /** @override */
   name = "SetupError";

@@ -1,7 +1,7 @@
 /**
- * `npm test`: every suite, each in a process of its own, checks two at a time and tests one after the other; then what
- * was skipped and why, and one line that sums it up. Arguments: names of suites, and paths that narrow them. Exit code
- * 0 says that tests ran and none failed.
+ * `npm test` runs every suite, each in a process of its own. Checks run two at a time, and tests one after the other.
+ * It then prints the skipped tests with their reasons, and one line that sums the run up. Arguments: names of suites,
+ * and paths that narrow them. Exit code 0: tests ran and none failed.
  */
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -44,7 +44,10 @@ if (stoppedBy !== undefined) console.log(`\nStopped by ${stoppedBy} before the e
 console.log(`\n${lines.join("\n")}`);
 process.exitCode = stoppedBy === undefined ? exitCode : 1;
 
-/** Two at a time, since each keeps one core busy; what they say is kept together. In the order of the suites. */
+/**
+ * Runs checks two at a time, since each keeps one core busy; the output of each stays together. @returns outcomes in
+ * the order of the suites
+ */
 async function runChecks(checks: readonly (Suite & { kind: "command" })[]): Promise<Outcome[]> {
   const done = new Map<string, Outcome>();
   const waiting = [...checks];
@@ -101,7 +104,7 @@ async function runVitest(suite: string, paths: readonly string[]): Promise<Outco
   return judge({ suite, code, result: readResult(file), narrowed: paths.length > 0 ? "yes" : "no" });
 }
 
-/** @param hear - takes what the command says, instead of our own output */
+/** @param hear - takes the command's output, instead of our own */
 function run(args: readonly string[], env: Record<string, string>, hear?: (text: string) => void): Promise<number> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, args, {

@@ -6,7 +6,10 @@ export type Suite =
   | { readonly kind: "command"; readonly name: string; readonly group: string; readonly command: readonly string[] }
   | { readonly kind: "vitest"; readonly name: string; readonly group: string };
 
-/** Cheap and telling first; what starts whole systems or measures comes last, when nothing else runs. */
+/**
+ * Order of the suites. Cheap and telling ones come first; those that start whole systems or measure come last, when
+ * nothing else runs.
+ */
 const firstOnes = ["boundaries", "unit", "setup", "golden", "simulation"];
 const lastOnes = ["conformance", "attack", "soak", "e2e", "bench"];
 
@@ -17,7 +20,7 @@ export function allSuites(root: string): Suite[] {
     command("format", ["node_modules/prettier/bin/prettier.cjs", "--check", "--log-level", "warn", ...cached, "."]),
     command("lint", ["infra/lint/run.mjs"]),
     command("types", ["node_modules/typescript/bin/tsc", "-p", "."]),
-    // A browser's program: it knows documents, and nothing of Node.
+    // The page is a browser's program: it has the DOM's types, and none of Node's.
     command("types-of-the-console", ["node_modules/typescript/bin/tsc", "-p", "packages/console/page"]),
   ];
   return [...checks, ...orderSuites(["unit", ...testFolders(root)]).map(vitestSuite)];

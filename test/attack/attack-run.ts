@@ -34,7 +34,7 @@ async function attackOnce(attack: Attack, system: AttackedSystem, size: Size): P
   const broken: string[] = [];
   let report: WitnessReport | undefined;
   try {
-    // A process that died in an attack before this one is another now.
+    // A process that died in an earlier attack has been replaced since.
     const pid = system.up.pidOf("node");
     const scene: Scene = { ...system, pid, size, of: (short, long) => (size === "short" ? short : long) };
     const witness = await Witness.start(scene);
@@ -57,6 +57,6 @@ function isSame({ up }: AttackedSystem, pid: number): boolean {
   try {
     return up.pidOf("node") === pid;
   } catch {
-    return false; // nobody is there
+    return false; // no process listens
   }
 }

@@ -1,10 +1,10 @@
-/** `npm run attack -- --short`: what succeeds there is named with what was seen. */
+/** Runs `npm run attack -- --short`; the failure of a test names the attacks that succeeded, and how. */
 import { expect, test } from "vitest";
 import { brokenText } from "./attack.ts";
 import { attackRun } from "./attack-run.ts";
 import { ATTACKS } from "./attacks/all.ts";
 
-/** It takes 40 s where everything holds; what is broken takes longer, and is to be told by name. */
+/** Time limit. The attacks take 40 s where everything holds; broken ones take longer, and must be reported by name. */
 const LIMIT_MS = 300_000;
 
 test(

@@ -3,8 +3,8 @@ import type { TuttiUp } from "../e2e/tutti-up.ts";
 import type { WitnessReport } from "./witness.ts";
 
 /**
- * `open`: on loopback, where no credentials are needed; `descriptors`: the same with 256 of them; `credentials`:
- * applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway.
+ * The attacked systems. `open`: on loopback, where no credentials are needed; `descriptors`: the same with 256 of them;
+ * `credentials`: applications `a` and `b` with credentials of `tutti auth`, and with API keys at the gateway.
  */
 export const SYSTEMS = ["open", "descriptors", "credentials"] as const;
 export type SystemKind = (typeof SYSTEMS)[number];
@@ -62,7 +62,8 @@ export interface AttackResult {
 }
 
 /**
- * Most that a gateway holds of bodies (512 MB), and half as much again for memory that the runtime has not freed yet.
+ * Most that a gateway holds of bodies (512 MB), and half as much again. The latter is for memory that the runtime has
+ * not freed yet.
  */
 export const MEMORY_BYTES = 805_306_368;
 

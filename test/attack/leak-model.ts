@@ -1,4 +1,7 @@
-/** ONNX models, written field by field, of which one tensor lies in another file: its bytes would be their outputs. */
+/**
+ * ONNX models, written field by field, of which one tensor's data is in another file. The file's bytes would be their
+ * outputs.
+ */
 import { type Field, bytes, int, message } from "./clients/protobuf.ts";
 
 export const LEAK_PLACES = ["initializer", "constant", "branch", "function", "sparse"] as const;
@@ -6,11 +9,11 @@ export type LeakPlace = (typeof LEAK_PLACES)[number];
 
 export interface LeakOptions {
   readonly place: LeakPlace;
-  /** Undefined: the tensor's data lies in the model, and all is well. */
+  /** Undefined: the tensor's data is in the model, which is harmless. */
   readonly location: string | undefined;
 }
 
-/** Bytes that are read. */
+/** Number of bytes that are read. */
 export const WIDTH = 16;
 
 // Numbers of onnx.proto.
@@ -97,7 +100,7 @@ function int64(number: number): Buffer {
   return made;
 }
 
-/** Its nodes are field 7, where a graph's are field 1. */
+/** A function with the tensor: its nodes are field 7, where a graph's are field 1. */
 function leakFunction(tensor: Uint8Array): Uint8Array {
   const constant = message(bytes(2, "raw"), bytes(4, "Constant"), tensorAttribute(tensor));
   const opset = bytes(9, message(bytes(1, ""), int(2, OPSET)));

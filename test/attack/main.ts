@@ -1,6 +1,6 @@
 /**
- * Attacks systems of its own from outside, and tells of each attack whether it was withstood. Exit code 1: one
- * succeeded.
+ * Attacks systems of its own from outside, and reports for each attack whether the system withstood it. Exit code 1: an
+ * attack succeeded.
  */
 import { parseArgs } from "node:util";
 import { type AttackResult, brokenText } from "./attack.ts";
@@ -39,7 +39,7 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 
-// A process that ends by itself takes with it what it started; one that a signal ends does not.
+// A normal exit ends child processes too; an exit by a signal would not.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 const results = await attackRun({

@@ -1,4 +1,4 @@
-/** Starts the systems that are attacked, each as its documentation says. */
+/** Starts the systems that are attacked, each as its documentation describes. */
 import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { freePorts, startConfigured } from "../fixtures/configured-nats.ts";
 import type { ApiKeys, AttackedSystem, SystemKind } from "./attack.ts";
 
 const TOKEN = "token-of-the-attacked-0123456789abcdef";
-/** Numbers in a row of `wide`: as JSON, a body that leaves the main thread. */
+/** Numbers in a row of `wide`: as JSON, a body so large that another thread parses it. */
 export const WIDE = 14_000;
 const LATENCIES = "latencies: { alpha: 1ms, beta: 1ms }";
 
@@ -18,7 +18,7 @@ const MODELS = [
   { name: "wide", bytes: () => generateAddOne({ width: WIDE }), config: `slo: 10s\nmax_batch_size: 8\n${LATENCIES}\n` },
   {
     name: "see",
-    // Its size is that of a picture of which the longest side is shrunk by less than a million.
+    // The size of a picture of which the longest side is shrunk by less than a million.
     bytes: () => generateCnn({ size: 64 }),
     config: `slo: 10s\nmax_batch_size: 8\npreprocess: { image: { mean: 0.5, std: 0.5 } }\n${LATENCIES}\n`,
   },
@@ -27,7 +27,7 @@ const MODELS = [
 interface Started {
   readonly up: TuttiUp;
   readonly keys?: ApiKeys | undefined;
-  /** Folder. */
+  /** Folder of the credentials. */
   readonly credentials?: string;
   readonly stop?: () => Promise<void>;
 }
@@ -89,7 +89,7 @@ const START: Readonly<Record<SystemKind, (folder: string, args: readonly string[
   },
 };
 
-/** Undefined where this version makes none: what needs them then fails. */
+/** API keys; undefined where this version makes none. The attacks that need them then fail. */
 async function apiKeys(dir: string): Promise<ApiKeys | undefined> {
   const texts: string[] = [];
   for (const words of [["a"], ["b"], ["operations", "--admin"]]) {

@@ -6,7 +6,7 @@ import { GOOD_SLO_MS, type WitnessOrders, type WitnessReport, memoryOf } from ".
 const PROBE_MS = 100;
 const GOOD_MS = 250;
 const WEIGH_MS = 100;
-/** Longer than any bound, so that the report says how long it was. */
+/** A time-out longer than any bound, so that the report has the actual delay. */
 const GIVE_UP_MS = 10_000;
 
 const { http, pid, authorization } = workerData as WitnessOrders;
@@ -33,7 +33,7 @@ async function good(): Promise<void> {
   if (second !== undefined) failed.push(`${first}; ${second}`);
 }
 
-/** @returns what was wrong with its answer */
+/** @returns the problem of its answer; undefined: none */
 async function goodOnce(): Promise<string | undefined> {
   const row = [asked, asked + 0.25, asked + 0.5, asked + 0.75];
   const body = JSON.stringify({ inputs: [{ name: "x", datatype: "FP32", shape: [1, row.length], data: row }] });

@@ -74,7 +74,7 @@ export function breachesOf(
 
 export const megabytes = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MB`;
 
-/** Memory of a process, its share of what it shares with others. 0: it has ended. */
+/** Memory of a process in bytes: PSS, or RSS where the kernel has no PSS. 0: it has ended. */
 export function memoryOf(pid: number): number {
   for (const [file, pattern] of [
     ["smaps_rollup", /^Pss:\s+(\d+) kB/m],

@@ -1,10 +1,10 @@
 /**
- * What the data plane costs: one executor (this process) pulls from ingresses (processes of their own) over both
- * adapters. `node test/bench/pull.ts [--rounds 2000] [--pulls 4000] [--way tcp|nats]`. Prints JSON: latencies in µs,
- * CPU in µs per pull.
+ * Measures the cost of the data plane. One executor (this process) pulls from ingresses (processes of their own) over
+ * both adapters. `node test/bench/pull.ts [--rounds 2000] [--pulls 4000] [--way tcp|nats]`. Prints JSON: latencies in
+ * µs, CPU in µs per pull.
  *
- * The incast: 8 sources hold 8 objects of 150 KB each, and all 64 are asked for at once, as when the inputs of a large
- * batch lie on many ingresses.
+ * The incast: 8 sources hold 8 objects of 150 KB each, and all 64 are pulled at once, as when the inputs of a large
+ * batch are at many ingresses.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +36,7 @@ const { values: args } = parseArgs({
 
 // ---- an ingress
 
-/** Sequences say how long their row is: seq = bytes × 2^20 + i. */
+/** An ingress whose sequence numbers encode the length of their row: seq = bytes × 2^20 + i. */
 async function runSource(key: ActorKey, url: string): Promise<void> {
   const rows = new Map<number, Uint8Array>();
   const rowOf = (byteLength: number): Uint8Array => {
@@ -209,7 +209,7 @@ async function timed(run: () => Promise<unknown>, inFlight: number, count: numbe
   return { perSecond: Math.round(count / seconds), cpuUs, ...quantiles(latencies) };
 }
 
-/** `count` runs, `inFlight` at a time; the latency of each. */
+/** Executes `run` `count` times, `inFlight` at a time. @returns the latency of each */
 async function repeat(run: () => Promise<unknown>, inFlight: number, count: number): Promise<number[]> {
   const latencies: number[] = [];
   let left = count;

@@ -1,5 +1,5 @@
 /**
- * How precisely alarms fire on this machine, and what that costs: `node test/bench/timers.ts [--json] [--fires n]`.
+ * Measures how precisely alarms fire on this machine, and their cost: `node test/bench/timers.ts [--json] [--fires n]`.
  * Cases: alone; beside jobs of 60 µs, five thousand a second; setTimeout, to compare.
  */
 import { NodeClock } from "@tutti/node/clock";

@@ -1,6 +1,6 @@
 /**
- * Nanoseconds to encode and decode what travels most: `node test/bench/wire.ts`. Prints JSON. CPU time, and the best of
- * some rounds: what else runs on a machine only ever adds.
+ * Nanoseconds to encode and decode the most frequent messages: `node test/bench/wire.ts`. Prints JSON. CPU time, and
+ * the best of some rounds: other load on a machine only adds.
  */
 import {
   BatchDispatched,
@@ -23,7 +23,7 @@ import {
 
 const ROUNDS = 7;
 
-/** Best nanoseconds for one call of `run`, which does `units` of what is counted. */
+/** Best nanoseconds per unit of `run`, which does `units` of them. */
 function nanoseconds(run: () => void, units = 1): number {
   let calls = 1;
   let best = Infinity;
@@ -67,7 +67,7 @@ function records(): object[] {
     for (let i = 0; i < PER_FRAME; i++) writer.add(type, value);
     return writer.take();
   };
-  // All types first, so that no measured one has the machine to itself.
+  // All types run first, so that no type is measured with code specialised for it alone.
   for (let i = 0; i < 200; i++) for (const [type, value] of messages) reader.read(fill(type, value));
   return messages.map(([type, value]) => {
     const encodeNs = nanoseconds(() => (sink = fill(type, value)), PER_FRAME);

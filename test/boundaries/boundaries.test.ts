@@ -9,7 +9,7 @@ import { computeProjectGraph, root } from "../../infra/lint/project-graph.mjs";
 const boundaryRule = "@nx/enforce-module-boundaries";
 const importRule = "@typescript-eslint/no-restricted-imports";
 
-/** Rules that say what a file may reach; of all the others this suite wants to hear nothing. */
+/** Rules on the imports of a file; this suite ignores all others. */
 const reachRules = [
   boundaryRule,
   importRule,
@@ -156,7 +156,7 @@ test.each(manifests)("%s names its layer, and npm start and npm test work in it"
     },
     nx: {
       tags: [expect.stringMatching(/^layer:/)],
-      includedScripts: [], // the targets come from infra/nx: a script of the same name would hide them
+      includedScripts: [], // the targets come from infra/nx, and a script of the same name would hide them
     },
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Production's actors over a network in virtual time, and their pure cores in the simulator: the same load, the same
- * delays.
+ * Production's actors over a network in virtual time, against their pure cores in the simulator. Load and delays are
+ * the same.
  */
 import { LatencyTable } from "@tutti/profile";
 import { StatsReported, subjectsOf } from "@tutti/protocol";
@@ -13,7 +13,7 @@ import { VirtualCluster } from "./virtual-cluster.ts";
 const MODEL = { name: "resnet50", alphaMs: 1.053, betaMs: 5.072, sloMs: 25, batchSizeMax: 32 };
 const RATE = 1_000;
 const SECONDS = 4;
-/** Until rates and burstiness, measured over 5 s, are those of the load. */
+/** Time until rates and burstiness, which are measured over 5 s, are those of the load. */
 const WARMUP_S = 5.5;
 
 type Figures = Readonly<Record<string, number>>;

@@ -35,7 +35,7 @@ const notOk = (asked: readonly Asked[]): string[] => statuses(asked).filter((sta
 const lateOnes = (asked: readonly Asked[]): Asked[] =>
   asked.filter(({ outcomes, deadline }) => outcomes.some(({ at }) => at > deadline));
 
-/** All models at once, as often as it takes. */
+/** Loads all models at once, for so many rounds. */
 function loadAll(cluster: VirtualCluster, models: readonly string[], rounds: number, sloMs: number): Asked[] {
   const asked: Asked[] = [];
   for (let round = 0; round < rounds; round++)
@@ -165,7 +165,7 @@ test.each(POLICIES)(
     const models = names(6);
     const cluster = serving({ batchers: 2, policy }, models);
     const first = holders(cluster, 6);
-    // Three of each: all load is on those of one batcher.
+    // Each batcher holds three models: all load is on those of one.
     const busy = models.filter((_, i) => first[i] === first[0]);
     expect(busy).toHaveLength(3);
     const heldBy = (key: ActorKey | undefined): string[] => {

@@ -1,4 +1,4 @@
-/** Requests that are taken back, and those that only their ingress remembers. */
+/** Requests that are cancelled, and those that only their ingress remembers. */
 import { millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";

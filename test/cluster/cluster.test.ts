@@ -15,7 +15,7 @@ const inTime = (asked: readonly Asked[]): number =>
   asked.filter((one) => one.outcomes.some((outcome) => outcome.status === "ok" && outcome.at <= one.deadline)).length /
   asked.length;
 
-/** T1 and T2 for everything that was asked. */
+/** Checks T1 and T2 for all requests. */
 function checkAnswers(asked: readonly Asked[]): void {
   for (const one of asked) {
     expect(one.outcomes.length, `request ${one.value} asked at ${one.at}`).toBe(1);

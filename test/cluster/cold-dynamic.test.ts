@@ -1,12 +1,12 @@
 /**
- * A model that nobody knows yet, at once under a load that only who knows its lengths can carry: docs/algorithms.md, B9
- * and B12.
+ * A model without measured run times, under load from the start. The load can only be carried by knowing its lengths:
+ * docs/algorithms.md, B9 and B12.
  */
 import { type Instant, Prng, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
 
-/** A request of n units takes 1 + 0.6·n ms alone, and sixteen of them twice that. */
+/** Pace of the model. A request of n units takes 1 + 0.6·n ms in isolation, and sixteen of them twice that. */
 const PACE = { fixedMs: 1, unitMs: 0.56, rowUnitMs: 0.04, max: 512, typical: 96 };
 const APPS = [
   { app: "chat", share: 0.6, from: 16, to: 32 },
@@ -14,10 +14,10 @@ const APPS = [
   { app: "reports", share: 0.15, from: 320, to: 480 },
 ];
 const SLO_MS = 1_200;
-/** In batches of 16 alike 100 a second could be carried (1/Σ share·l/16), in batches as they come 30. */
+/** Requests per second. Batches of 16 similar requests could carry 100 (1/Σ share·l/16), batches as they come 30. */
 const RATE = 80;
 
-/** The share in time, of each five seconds. */
+/** The share in time, by five seconds. */
 function inTimeBySlot(options: VirtualClusterOptions, duration: number): number[] {
   const cluster = new VirtualCluster({ gpus: 1, policy: { kind: "adaptive" }, ...options });
   cluster.addModel({ name: "loop", alphaMs: 3.84, betaMs: 54.8, sloMs: SLO_MS, batchSizeMax: 16, pace: PACE });

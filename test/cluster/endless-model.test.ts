@@ -1,6 +1,6 @@
 /**
- * A model whose first run never ends holds one accelerator at a time, until its run is overdue by its SLO, and is then
- * quarantined.
+ * A model whose first run never ends. It holds one accelerator at a time, until the run is overdue by its SLO, and
+ * after a few such runs it is quarantined.
  */
 import type { EmulatedFault } from "@tutti/ports/engine";
 import { BUCKET, type ModelFaults, faultKeys } from "@tutti/protocol";

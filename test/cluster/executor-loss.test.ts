@@ -14,7 +14,7 @@ interface Started {
   readonly model: string;
   readonly at: Instant;
 }
-/** Every batch as it starts, and which of them hang. */
+/** Records every batch as it starts, and makes chosen ones hang. */
 class Watched {
   readonly started: Started[] = [];
   hangs: (model: string, gpu: number) => boolean = () => false;
@@ -30,7 +30,7 @@ class Watched {
       },
     });
   }
-  /** From here on. */
+  /** Forgets the batches so far. */
   forget(): void {
     this.started.length = 0;
   }
@@ -40,7 +40,7 @@ class Watched {
   }
 }
 
-/** l(b) = 90 + 10·b ms: long enough to be struck in mid-run. */
+/** l(b) = 90 + 10·b ms: long enough to be killed in mid-run. */
 const SLOW = { name: "slow", alphaMs: 10, betaMs: 90, sloMs: 500 };
 const FAST = { name: "fast", alphaMs: 1, betaMs: 4, sloMs: 50 };
 
@@ -110,7 +110,7 @@ test("a run that hangs ends its executor at its deadline, and its batch runs els
   cluster.run(seconds(1));
   expect([statuses([asked]), second.gpu === first.gpu]).toEqual([["ok"], false]);
   watched.hangs = () => false;
-  // It is back, and both serve.
+  // The executor is back, and both serve.
   watched.forget();
   const both = [cluster.ask("slow", { sloMs: 150 })];
   cluster.run(millis(10));
@@ -128,7 +128,7 @@ test("an accelerator that hangs is granted no more, also while its run has not p
   watched.hangs = (_, gpu) => gpu === 0;
   const asked = cluster.load("fast", { rate: 60, duration: seconds(3), sloMs: 50 });
   cluster.run(millis(200));
-  // It looks free once each time that it is overdue for twice as long.
+  // The accelerator looks free once whenever it is overdue for twice as long.
   expect(notOk(asked).length).toBeLessThan(8);
   const late = asked.slice(-60);
   expect(notOk(late)).toEqual([]);
@@ -144,23 +144,23 @@ test("a model that hangs in three runs in a row is quarantined everywhere: refus
   const bad = cluster.ask("bad", { sloMs: 5_000 });
   const good = cluster.load("fast", { rate: 200, duration: seconds(2), sloMs: 50 });
   cluster.run(millis(100));
-  // Only what was accepted behind a run that nobody knew yet to hang.
+  // Only requests fail that were accepted behind a run not yet known to hang.
   expect(notOk(good).length).toBeLessThan(0.02 * good.length);
   expect(statuses([bad])).toEqual(["TUTTI_NOT_READY"]);
   expect(bad.outcomes[0]!.text).toMatch(/"bad" is quarantined: it ended its executor 3 times in a row .*hung in a run/);
-  // Three times its run deadline, and what it takes to notice, to write and to hear.
+  // Three times its run deadline, and the time to notice, to write and to hear of it.
   expect(bad.outcomes[0]!.at - bad.at).toBeLessThan(millis(3 * 150 + 30));
   expect(faultsOf(cluster, 1)?.strikes.map(({ how }) => how)).toEqual(["hung", "hung", "hung"]);
   const refused = cluster.ask("bad", { sloMs: 5_000 });
   cluster.run(millis(1));
   expect(statuses([refused])).toEqual(["TUTTI_NOT_READY"]);
-  // The executors are back, and nobody runs it.
+  // The executors are back, and none runs the model.
   watched.forget();
   const after = cluster.load("fast", { rate: 400, duration: seconds(1), sloMs: 50 });
   cluster.run(millis(100));
   expect(notOk(after)).toEqual([]);
   expect(watched.started.filter(({ model }) => model === "bad")).toEqual([]);
-  // Released, it is served again.
+  // Once released, the model is served again.
   watched.hangs = () => false;
   cluster.store.delete(BUCKET.profiles, faultKeys.model(1), () => undefined);
   cluster.run(seconds(1));
@@ -176,7 +176,7 @@ test("what a living executor has of a model that is quarantined meanwhile is ref
   cluster.run(seconds(2));
   watched.forget();
   watched.hangs = () => true;
-  // The first one's second try begins after 150 ms, and is under way when the third of them strikes.
+  // The first one's second try begins after 150 ms, and is under way when the third fault is recorded.
   const asked = [0, 70, 5].map((ms) => {
     cluster.run(millis(ms));
     return cluster.ask("bad", { sloMs: 5_000 });
@@ -293,7 +293,7 @@ test("draining executors one after the other under load refuses no batch and no 
   expect([notOk(asked), refusals]).toEqual([[], []]);
 });
 
-/** Loads of `model` fail on one accelerator for as long as `fails` says. */
+/** Makes loads of `model` fail on an accelerator while `fails` is true. */
 function failingLoads(fails: (gpu: GpuId, model: string) => boolean): (engine: Engine, gpu: GpuId) => Engine {
   return (engine, gpu) => ({
     type: engine.type,

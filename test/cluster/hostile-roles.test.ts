@@ -1,5 +1,5 @@
 /**
- * Compromised actors that go on under their own names: for a while they replay recorded messages, in any order, and
+ * Compromised actors that go on under their own names. For a while they replay recorded messages, in any order, and
  * with other numbers. Meanwhile they may do harm. Once they stop, service returns within five seconds, since every
  * false belief is corrected or expires.
  */

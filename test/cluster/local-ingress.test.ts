@@ -1,4 +1,4 @@
-/** Requests that a gateway hands to the ingress of its own process, without a message (docs/architecture.md, 1). */
+/** Requests that a gateway passes to the ingress of its own process, without a message (docs/architecture.md, 1). */
 import type { LocalActors } from "@tutti/actors";
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { micros, millis, seconds } from "@tutti/units";

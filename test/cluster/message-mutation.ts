@@ -1,4 +1,4 @@
-/** Well-formed lies: what actors said to each other, with other numbers in it and in their own name. */
+/** Well-formed false messages: recorded messages of actors with other numbers, under the actors' own names. */
 import * as protocol from "@tutti/protocol";
 import type { MessageType } from "@tutti/protocol";
 import type { ActorKey, Instant, Prng } from "@tutti/units";
@@ -18,7 +18,7 @@ const TYPES = Object.values<unknown>(protocol).filter(
     typeof value === "object" && value !== null && "tag" in value && "repair" in value,
 );
 
-/** Everything that a frame says. */
+/** All messages of a frame. */
 export function saidIn(subject: string, payload: Uint8Array, at: Instant): Said[] {
   const found: Said[] = [];
   const reader = new FrameReader();
@@ -27,7 +27,7 @@ export function saidIn(subject: string, payload: Uint8Array, at: Instant): Said[
   return found;
 }
 
-/** @returns undefined where no writer would write it */
+/** @returns undefined where no writer can encode it */
 export function frameOf({ sender, type, value }: Said): Uint8Array | undefined {
   const writer = new FrameWriter(sender);
   try {
@@ -38,7 +38,7 @@ export function frameOf({ sender, type, value }: Said): Uint8Array | undefined {
   return writer.take().slice();
 }
 
-/** As if it were said now: its moments are moved along. */
+/** The same message as if sent now: its times are shifted. */
 export function asOf(now: Instant, said: Said): Said {
   const value = structuredClone(said.value) as Record<string, unknown>;
   const passed = now - said.at;
@@ -51,7 +51,7 @@ const MOMENT = /At$|^(deadline|latest|validUntil|frontrun)$/;
 const STEPS = [1, -1, 1_000, -1_000, 1_000_000, -1_000_000, 2 ** 20, 2 ** 33, 2 ** 45];
 const VALUES = [0, 1, 2 ** 31, 2 ** 52, Number.MAX_SAFE_INTEGER, Infinity, -Infinity];
 
-/** One to three of its numbers are others: a step away, an extreme, or what another message says there. */
+/** Replaces one to three of its numbers: by a neighbour, an extreme, or another message's value of the field. */
 export function withOtherNumbers(said: Said, others: readonly Said[], prng: Prng): Said {
   const value = structuredClone(said.value);
   for (let changes = 1 + prng.nextInt(3); changes > 0; changes--) {

@@ -1,5 +1,5 @@
 /**
- * What ingresses tell of variants, pipelines and stages, on whole clusters in virtual time; and that a stage's model
+ * Figures that ingresses report of variants, pipelines and stages, on whole clusters in virtual time. A stage's model
  * may be a family's variant.
  */
 import { BUCKET, type FamilySpec, type ModelSpec, StatsReported, subjectsOf, variantInput } from "@tutti/protocol";
@@ -13,7 +13,7 @@ import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts
 
 const VARIANTS = ["head-a", "head-b"] as const;
 
-/** Two stages, of which the second asks three times for each request; both models are variants of one family. */
+/** Two stages, the second of which sends three requests for each one; both models are variants of one family. */
 const CHAIN = findAndRead({
   ...{ name: "chain", slo: "300ms", models: VARIANTS },
   before: ["./f.ts#one", "./f.ts#three"],

@@ -1,5 +1,5 @@
 /**
- * An executor that takes another's place on one accelerator, as `tutti split` has it: held until the other one has
+ * An executor that takes another's place on one accelerator, as in `tutti split`. It is held until the other one has
  * ended, in virtual time.
  */
 import type { ExecutorPorts } from "@tutti/actors";
@@ -12,7 +12,7 @@ const MODEL = { name: "m", alphaMs: 1, betaMs: 4, sloMs: 500, batchSizeMax: 8 } 
 
 test("one that is held loads and is ready, but runs nothing until it is let go; then nothing is lost in between", () => {
   for (const seed of [1, 2, 3, 4, 5]) {
-    /** Batches that each accelerator ran, those under way, and on how many accelerators there were some at once. */
+    /** Batches by accelerator: those that ran, those under way, and the most accelerators with some at once. */
     const ran = new Map<number, number>();
     const under = new Map<number, number>();
     let most = 0;
@@ -52,7 +52,7 @@ test("one that is held loads and is ready, but runs nothing until it is let go; 
     ran.clear();
     asked.push(...cluster.load("m", { rate: 100, duration: seconds(1), sloMs: 500 }));
     cluster.run(seconds(2));
-    // The last that was held of them is the only one that was let go.
+    // Only the last held executor was released.
     expect([ran.has(0), ran.has(1), ran.has(2)]).toEqual([false, false, true]);
     expect(asked.filter(({ outcomes }) => outcomes.length !== 1)).toEqual([]);
     expect(asked.length).toBeGreaterThan(300);

@@ -14,8 +14,8 @@ const STEPS = {
   finish: "./duo.ts#toAnswer",
 } as const;
 /**
- * A chain: the second stage gets as many requests as the last digit of the publisher's number says; the answer is ten
- * times how many came back, plus what was kept.
+ * A chain: the second stage gets as many requests as the last digit of the publisher's number. The answer is ten times
+ * the number of results, plus the kept value.
  */
 const DUO = findAndRead({ name: "duo", slo: "200ms", ...STEPS });
 /** The same, and a branch beside the second stage. */
@@ -26,7 +26,7 @@ const FORK = findAndRead({
 
 interface Serving {
   readonly cluster: VirtualCluster;
-  /** When each function was called. */
+  /** Times of the functions' calls. */
   readonly calls: { readonly name: string; readonly at: Instant }[];
 }
 function serving(
@@ -85,7 +85,7 @@ test("each stage has until its share of the SLO: the first does not take the sec
   const asked = cluster.ask("duo", { sloMs: 200, value: 21 });
   cluster.run(millis(400));
   const at = (name: string): number => (calls.find((one) => one.name === name)!.at - asked.at) / 1000;
-  // A deferred request alone runs as late as it may: the first stage until half of the time, the second until the end.
+  // A single deferred request runs as late as it may: the first stage until half of the time, the second until the end.
   expect(at("toSecond")).toBeGreaterThan(60);
   expect(at("toSecond")).toBeLessThanOrEqual(100);
   expect(at("toAnswer")).toBeGreaterThan(150);

@@ -1,4 +1,4 @@
-/** The planner decides, and the other actors of production follow, while requests come: in virtual time. */
+/** The planner decides, and production's other actors follow, while requests arrive: in virtual time. */
 import { BUCKET, PLACEMENT_KEY, type Placement, isPlacement } from "@tutti/protocol";
 import { type Micros, Prng, gpuId, millis, seconds } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
 
 const EPOCH = seconds(6);
-/** l(b) = b + 4 ms; 60 ms after it came. */
+/** l(b) = b + 4 ms; SLO 60 ms. */
 const SHAPE = { alphaMs: 1, betaMs: 4, sloMs: 60, batchSizeMax: 8 } as const;
 
 class Planned {
@@ -52,7 +52,7 @@ class Planned {
     return (this.placement?.gpus ?? []).filter((placed) => placed.subCluster === subCluster).length;
   }
 
-  /** Requests a second of each model, evenly and one model after the other. */
+  /** Requests of each model at a rate per second, evenly and one model after the other. */
   load(duration: Micros, perSecond: number, models: readonly string[] = this.models): Asked[] {
     const first = this.asked.length;
     const every = millis(1_000 / perSecond / models.length);
@@ -77,7 +77,7 @@ test("models and accelerators spread over sub-clusters under load, and no reques
   expect(planned.places.toSorted()).toEqual(["main", "main", "s1", "s1"]);
   expect([planned.gpus("main"), planned.gpus("s1")]).toEqual([2, 2]);
   expect(statuses(asked)).toEqual(["ok"]);
-  // At rest: nothing is written any more.
+  // At rest no placement is written.
   const { length } = planned.placements;
   planned.load(seconds(13), 30);
   expect(planned.placements).toHaveLength(length);

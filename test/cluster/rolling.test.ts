@@ -1,13 +1,13 @@
-/** A rolling restart as an operator's command does it: everybody in turn, under load, in virtual time. */
+/** A rolling restart as an operator's command does it: every process in turn, under load, in virtual time. */
 import { type Micros, gpuId, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster } from "./virtual-cluster.ts";
 
-/** From the start of a process until it is ready, and from there until the next one's turn. */
+/** Time from the start of a process until it is ready, and from there until the next one's turn. */
 const START = millis(300);
 const SETTLE = millis(700);
 const MODELS = ["a", "b", "c"];
-/** l(8) = 60 ms: what an executor of two accelerators serves in a second. */
+/** Requests per second of one executor with two accelerators: l(8) = 60 ms. */
 const REMAINS = 266;
 
 class RollingCluster extends VirtualCluster {
@@ -28,7 +28,7 @@ class RollingCluster extends VirtualCluster {
       this.answered.push(...this.load(MODELS[i % MODELS.length]!, { rate: this.#rate, duration: slice, sloMs: 500 }));
   }
 
-  /** The order of packages/cli/src/operator: takers of requests last, the leader after its spare. */
+  /** Restarts in the order of packages/cli/src/operator: takers of requests last, the leader after its standby. */
   restartAll(): void {
     this.#stopFirst("profiler", () => this.startProfiler("profiler'"));
     for (const name of ["ranker-1", "ranker-0"]) this.#spareFirst(name, () => this.startRanker(`${name}'`));
@@ -54,7 +54,7 @@ class RollingCluster extends VirtualCluster {
   }
 }
 
-/** Requests that had not exactly one answer, or another's. */
+/** Requests without exactly one answer, or with another's. */
 const confused = (asked: readonly Asked[]): readonly Asked[] =>
   asked.filter(({ outcomes: [outcome, ...more], value }) => {
     if (outcome === undefined || more.length > 0) return true;

@@ -1,4 +1,6 @@
-/** How long requests take alone, found out by whole clusters in virtual time: docs/algorithms.md, B1, B3 and B9. */
+/**
+ * Isolated run times of requests, as whole clusters measure them in virtual time: docs/algorithms.md, B1, B3 and B9.
+ */
 import { quantileOf } from "@tutti/dynamic";
 import { asHistogram } from "@tutti/profile";
 import {
@@ -16,7 +18,9 @@ import { FrameReader, fromJson, toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { type Asked, VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
 
-/** A request of n units takes 2 + n ms alone; a batch of k, 2 + (0.5 + 0.5·k) · its longest. */
+/**
+ * Pace of the model. A request of n units takes 2 + n ms in isolation; a batch of k, 2 + (0.5 + 0.5·k) · its longest.
+ */
 const PACE = { fixedMs: 2, unitMs: 0.5, rowUnitMs: 0.5, max: 400, typical: 20 };
 const aloneMs = (units: number): number => 2 + units;
 const MODEL = { name: "loop", alphaMs: 10, betaMs: 12, sloMs: 400, batchSizeMax: 8, pace: PACE };
@@ -25,7 +29,7 @@ interface Stream {
   readonly app: string;
   /** Requests a second. */
   readonly rate: number;
-  /** Units of each. */
+  /** Units of each request, drawn between these. */
   readonly from: number;
   readonly to: number;
   readonly hints?: boolean;
@@ -188,7 +192,7 @@ test.for([1, 4])(
     });
     cluster.run(millis(100));
     expect(inTime(asked)).toBe(1);
-    // Between batches there is no idle time that long; afterwards there is.
+    // There is no idle time that long between batches; afterwards there is.
     cluster.run(seconds(2));
     expect(executors()["isolatedRuns"]).toBeGreaterThan(0);
   },
@@ -256,7 +260,7 @@ test("running times that can't be read change nothing: everybody serves as befor
   const asked = send(cluster, [SHORT, LONG], 10);
   cluster.run(seconds(1));
   expect(inTime(asked)).toBeGreaterThan(0.97);
-  // Where nothing is news, the profiler tells again after a minute.
+  // Without changes, the profiler publishes again after a minute.
   send(cluster, [SHORT, LONG], 60);
   expect(timesOf(cluster).kind).toBe("dynamic");
 });

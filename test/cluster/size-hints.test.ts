@@ -1,4 +1,4 @@
-/** Size hints: from a publisher's header to what its batcher plans with. */
+/** Size hints, from a publisher's header to the plans of its batcher. */
 import { HEADER, RequestArrived, SIZE_HINT_MAX, subjectsOf } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
@@ -16,7 +16,7 @@ function serving() {
   const tap = cluster.network.connect({ name: "tap" });
   tap.subscribe(`${subjectsOf("main").prefix}.to.*`, ({ payload }) => void reader.read(payload));
   const bus = cluster.network.connect({ name: "outside" });
-  /** @returns the answer's status, and the hint as the batcher heard it: none where it heard of no request */
+  /** @returns the answer's status, and the hint as the batcher received it; undefined where no request reached it */
   const ask = (size: string | undefined): { status: string; units: number | undefined } => {
     const statuses: string[] = [];
     const inbox = bus.newInbox();

@@ -1,5 +1,5 @@
 /**
- * A model that could be served and answers nothing is noticed, told, and started anew; one that can't be served is not.
+ * A model that could be served and answers nothing is noticed, reported and restarted. One that can't be served is not.
  */
 import { GpuGranted, type StatsReported } from "@tutti/protocol";
 import { after, millis, seconds, threadId } from "@tutti/units";
@@ -35,7 +35,8 @@ test("a thread that believes a grant from the future obeys none, is told as stal
   const now = cluster.clock.now();
   const grant = asOf(now, grants.at(-1)!);
   const { grantSeq } = grant.value as GpuGranted;
-  // It is over in 5 ms, and nothing that is sent before it counts from then on: for eight minutes.
+  // The grant is over in 5 ms. Its time lies in the future, so grants sent before that time are ignored: for eight
+  // minutes.
   const value = {
     ...grant.value,
     grantSeq: grantSeq + 1,

@@ -1,16 +1,16 @@
-/** One trace tells a request's whole story (docs/observability.md), also of what was refused, lost and run again. */
+/** One trace shows a request's whole path (docs/observability.md), also for refused, lost and repeated ones. */
 import { type RecordedSpan, RecordingTelemetry, type SpanContext } from "@tutti/ports/telemetry";
 import { micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
 import { VirtualCluster, type VirtualClusterOptions } from "./virtual-cluster.ts";
 
 const MODEL = { name: "echo", alphaMs: 1, betaMs: 4, sloMs: 50 };
-/** l(b) = 90 + 10·b ms: long enough to be struck in mid-run. */
+/** l(b) = 90 + 10·b ms: long enough to be killed in mid-run. */
 const SLOW = { name: "slow", alphaMs: 10, betaMs: 90, sloMs: 500 };
 
 function world(options: VirtualClusterOptions & { readonly sampled?: boolean } = {}) {
   const { sampled = true, ...rest } = options;
-  // One for all processes: its ids count up.
+  // One recorder for all processes: its ids count up.
   const traces = new RecordingTelemetry({ sampled });
   const cluster = new VirtualCluster({ ...rest, telemetry: () => traces });
   cluster.addModel(MODEL);
@@ -83,7 +83,7 @@ test("of requests that head sampling leaves out, a late one is recorded with all
   cluster.run(seconds(1));
   const [request] = traces.spansNamed("infer echo");
   expect(request?.isRecorded).toBe(true);
-  // Its result came when nobody waited any more; the batch is recorded, and says what it was.
+  // The result came too late for the request; the batch is recorded, with its own outcome.
   expect(request?.error).toContain("no result within 50 ms");
   const [batch] = traces.spansNamed("batch echo");
   expect(batch?.isRecorded).toBe(true);

@@ -167,7 +167,7 @@ export class VirtualCluster {
     this.startIngress("ingress");
   }
 
-  /** Adds a model (or a version of one: `m/2`) with l(b) = alpha·b + beta, whose output echoes its one float input. */
+  /** Adds a model (or a version of one: `m/2`) with l(b) = alpha·b + beta. Its output echoes its one float input. */
   addModel(model: {
     name: string;
     alphaMs: number;
@@ -321,7 +321,7 @@ export class VirtualCluster {
     });
   }
 
-  /** As SIGKILL: its connections are gone in mid-word, and nothing it would still do happens. */
+  /** Kills an actor as by SIGKILL: its connections break at once, and none of its pending work happens. */
   kill(name: string): void {
     const entry = this.actors.get(name);
     if (entry === undefined || !entry.life.alive) return;

@@ -1,7 +1,7 @@
 import type { Store } from "@tutti/ports/store";
 import type { Telemetry } from "@tutti/ports/telemetry";
 
-/** The store as a process sees it that may be dead: nothing it would still do happens. */
+/** The store as a process sees it that may be dead. Calls and callbacks of a dead process have no effect. */
 export function gated(store: Store, alive: () => boolean): Store {
   const ignore = { stop: () => undefined };
   return {

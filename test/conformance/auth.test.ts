@@ -1,6 +1,6 @@
 /**
- * What `tutti auth` writes, taken by real servers: who comes in, who doesn't, and what becomes of those whose
- * credentials end.
+ * Files that `tutti auth` writes, used by real servers. The tests check which users the servers admit, which they
+ * reject, and how expired credentials end connections.
  */
 import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect as connectPlain } from "node:net";
@@ -37,7 +37,7 @@ interface Setup {
   readonly server: ConfiguredNats;
 }
 
-/** As the command line does it: `tutti auth init`, and a server on what it wrote. */
+/** Sets up as the command line does: `tutti auth init`, and a server with the files that it wrote. */
 async function setUp(...flags: string[]): Promise<Setup> {
   const dir = mkdtempSync(join(tmpdir(), "tutti-auth-"));
   ending.push(() => rmSync(dir, { recursive: true, force: true }));
@@ -68,7 +68,7 @@ async function connectAs(setup: Setup, path: string, caFile?: string): Promise<N
   return connection;
 }
 
-/** The server takes a moment to read its configuration again. */
+/** Connects once the server admits the user: it takes a moment to read its configuration again. */
 async function comesIn(setup: Setup, path: string): Promise<NatsConnection> {
   for (;;) {
     const connection = await connectAs(setup, path).catch(() => undefined);
@@ -82,7 +82,7 @@ const refusal = (connecting: Promise<NatsConnection>): Promise<unknown> =>
     (error: { readonly code?: string }) => error.code,
   );
 
-/** The subjects among these that it may not publish to. */
+/** The subjects among these that the connection may not publish to. */
 async function deniedPublishing({ control }: NatsConnection, subjects: readonly string[]): Promise<string[]> {
   const denied: string[] = [];
   const watching = control.onStatus((status) => status.kind === "permission-denied" && denied.push(status.subject));
@@ -130,7 +130,7 @@ describe.each([
     const { dir } = await setUp(...flags, "--tls");
     for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
       const path = join(entry.parentPath, entry.name);
-      // The server's own: its process id, and a store below a folder that nobody else enters.
+      // Skip the server's own files: its process id, and a store below a folder that no other user enters.
       if (path.startsWith(join(dir, "store")) || entry.name === "nats.pid") continue;
       expect([path, statSync(path).mode & 0o77]).toEqual([path, 0]);
     }
@@ -175,7 +175,7 @@ test("credentials that expire end by themselves: their connection is closed, and
   const made = JSON.parse((await auth(setup.dir, "add-app", "brief", "--expires", "3s")).stdout) as { path: string };
   const brief = await connectAs(setup, made.path);
   await closing(brief);
-  // It ends with its second, within which the server may still let somebody in.
+  // The credentials end with their second, within which the server may still admit somebody.
   await expect.poll(() => refusal(connectAs(setup, made.path)), { timeout: 5_000 }).toBe("TUTTI_FORBIDDEN");
   await connectAs(setup, credsOf(setup.dir, "app-camera"));
 });
@@ -218,7 +218,7 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
   const servers = ports.map((port, i) => ({ name: `n-${i}`, host: "127.0.0.1", port, routePort: 0 }));
   const routes = await freePorts(4);
   expect((await auth(dir, "init", "--app", "camera", "--nats-cluster", "3", "--tls")).code).toBe(0);
-  // On ports that are free here; and a stranger with a password and an authority of its own that knows where the others
+  // The servers get ports that are free here. A stranger, with a password and an authority of its own, knows where they
   // are.
   const placed = servers.map((server, i) => ({ ...server, routePort: routes[i]! }));
   const move = async (path: string, places: readonly object[]): Promise<string[]> => {
@@ -252,7 +252,7 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
 
   const strange = mkdtempSync(join(tmpdir(), "tutti-auth-"));
   ending.push(() => rmSync(strange, { recursive: true, force: true }));
-  // Even with a certificate of the right authority.
+  // The stranger is rejected even with a certificate of the right authority.
   const [cert, key] = ["nats.pem", "nats-key.pem"].map((name) => join(dir, "tls", name));
   const stolen = ["--tls-ca", caFile, "--tls-cert", cert!, "--tls-key", key!];
   expect((await auth(strange, "init", "--nats-cluster", "2", ...stolen)).code).toBe(0);
@@ -265,7 +265,10 @@ test("three servers of one deployment are one cluster over TLS, and a server wit
   expect(await refused).toMatch(/authentication error|Authorization Violation/i);
 });
 
-/** As a client without a library speaks: what the server says, until it closes the connection or `isEnough`. */
+/**
+ * Speaks to the server without a client library. @returns the server's bytes until it closes the connection or
+ * `isEnough`
+ */
 function speak(port: number, text: string, isEnough: (said: string) => boolean = () => false): Promise<string> {
   return new Promise((resolve) => {
     let said = "";
@@ -290,7 +293,7 @@ describe.each([
     const isCalm = { is: true };
     other.control.onStatus(() => (isCalm.is = false));
 
-    // Whoever says nothing, or too much in one line, is cut off.
+    // The server disconnects a client that sends nothing, or too long a line.
     const startedAt = performance.now();
     const silent = speak(port, "").then((said) => ({ said, tookMs: performance.now() - startedAt }));
     const line = `CONNECT {"name":"${"x".repeat(64_000)}"}\r\n`;

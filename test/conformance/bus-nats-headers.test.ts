@@ -1,4 +1,7 @@
-/** What a server passes on and no client library of ours would send: written to its socket by hand. */
+/**
+ * Headers that a server passes on and no client library of ours would send. They are written to the server's socket by
+ * hand.
+ */
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Delivery } from "@tutti/ports/bus";

@@ -64,7 +64,7 @@ test("a server ends when its owner is killed", async () => {
   socket.resume();
   owner.kill("SIGKILL");
   await gone;
-  // Of a killed process the kernel closes one socket after the other: the one that listens may be the last.
+  // The kernel closes a killed process' sockets one after the other: the listening one may be the last.
   await vi.waitFor(async () => expect(await reachable(Number(line))).toBe(false), { interval: 5 });
 });
 
@@ -74,7 +74,7 @@ test("what was asked of the store when the connection broke fails at once, files
   const { store } = nats;
   const stored = await new Promise((resolve) => store.files.put("f", new Uint8Array(30_000_000), resolve));
   expect(stored).toBe("stored");
-  // Stopped, the server answers nothing, and its connections stay.
+  // A stopped server answers nothing, and its connections stay open.
   process.kill(server.pid!, "SIGSTOP");
   const asked = [
     new Promise((resolve) => store.get("b", "key", resolve)),

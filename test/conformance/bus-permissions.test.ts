@@ -17,7 +17,7 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((connection) => connection.close()));
 });
 
-/** A connection, and what the server has denied it. */
+/** A connection, and the permissions that the server has denied it. */
 async function as(user: string | undefined): Promise<{ nats: NatsConnection; denied: string[] }> {
   const connection = await nats().connect(user);
   open.push(connection);
@@ -27,7 +27,7 @@ async function as(user: string | undefined): Promise<{ nats: NatsConnection; den
 }
 
 /**
- * The subjects among these that the user may not publish to. The server's denials are in order, so a flush has seen
+ * The subjects among these that the user may not publish to. The server reports denials in order, so a flush has seen
  * them all.
  */
 async function deniedPublishing(user: string | undefined, to: readonly string[]): Promise<string[]> {
@@ -46,7 +46,7 @@ async function deniedSubscribing(user: string | undefined, to: readonly string[]
 
 async function flushed(connection: NatsConnection): Promise<void> {
   await new Promise((resolve) => connection.control.flush(resolve));
-  await new Promise((resolve) => setImmediate(resolve)); // statuses are told after the turn
+  await new Promise((resolve) => setImmediate(resolve)); // Statuses are reported after the turn.
 }
 
 test("no role, no application and not the operator may read a role's inbox but that role itself", async () => {
@@ -251,7 +251,7 @@ test("a stranger's key is refused with FORBIDDEN, and an unreachable server is U
   expect(await connect("nats://127.0.0.1:1", other)).toMatchObject({ code: "TUTTI_UNAVAILABLE" });
 });
 
-/** One subject that a pattern stands for. */
+/** One subject that matches a pattern. */
 const literalOf = (pattern: string): string =>
   pattern
     .split(" ", 1)[0]!
@@ -274,7 +274,7 @@ test("of all subjects that anybody may use, each user may use those that the tab
     expect(await deniedPublishing(name, toPublish), `${user.name} publishing`).toEqual(
       toPublish.filter((subject) => !may(user.publish, subject)),
     );
-    // What is allowed to members of a queue group is refused to whoever is none.
+    // A permission for members of a queue group doesn't allow a plain subscription.
     const plain = user.subscribe.filter((pattern) => !pattern.includes(" "));
     const once = [...new Set(toSubscribe)];
     expect(await deniedSubscribing(name, once), `${user.name} subscribing`).toEqual(

@@ -1,5 +1,6 @@
 /**
- * Consumers that are slower than their publishers, on a real server: noticed on both sides, and nobody else's trouble.
+ * Consumers that are slower than their publishers, on a real server: both sides notice, and other clients are
+ * unaffected.
  */
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -46,7 +47,7 @@ test("the server cuts off a consumer that reads nothing, says whom, and the publ
   await once(socket, "connect");
   const options = JSON.stringify({ verbose: false, name: "tutti-sleeper bulk" });
   socket.write(`CONNECT ${options}\r\nSUB tensors 1\r\nPING\r\n`);
-  await once(socket, "data"); // INFO; from here on it reads no more
+  await once(socket, "data"); // INFO; the client reads nothing after it
   socket.pause();
   socket.on("error", () => {});
   const publisher = await connect("publisher");
@@ -77,11 +78,11 @@ test("a consumer that falls behind notices it itself, on that connection alone, 
     while (!isBehind() && performance.now() < end); // work that takes longer than the next message to come
   });
   await flushed(slow);
-  // A turn of the event loop reads up to 2 MB of a socket before it looks at another: of these that is seven, 0.3 s,
-  // for which the control connection waits too. Of small ones it would be so many that both are late.
+  // A turn of the event loop reads up to 2 MB of a socket before it looks at another. That is seven of these messages,
+  // 0.3 s, for which the control connection waits too. Of small ones it would be so many that both are late.
   const payload = new Uint8Array(300_000);
   let sent = 0;
-  // Both ends share this event loop: several for each one that is read, or nothing would ever wait.
+  // Both ends share this event loop: several messages are published for each one that is read, or none would ever wait.
   const publish = (count: number): void => {
     for (const end = sent + count; sent < end; sent++) publisher.bulk.publish("tensors", payload);
   };

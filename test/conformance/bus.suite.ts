@@ -1,5 +1,5 @@
 /**
- * What every bus must do. Run by one test file per bus, so that an actor behaves the same in the simulator and over
+ * The contract of every bus. Run by one test file per bus, so that an actor behaves the same in the simulator and over
  * NATS.
  */
 import type { Bus, BusFailure, BusStatus, Delivery, RequestOptions, ServiceInfo } from "@tutti/ports/bus";
@@ -12,7 +12,7 @@ export interface BusNetwork {
   connectRestricted(): Promise<Bus>;
   /** Breaks every connection. */
   cut(): Promise<void>;
-  /** Lets them come back. */
+  /** Lets the connections come back. */
   heal(): Promise<void>;
   /** Closes what the test has opened. */
   closeAll(): Promise<void>;
@@ -25,7 +25,8 @@ const NOTHING = new Uint8Array(0);
 
 export interface BusTraits {
   /**
-   * Connections of one process, or of linked ones: what passes between them needs no server, and goes on without one.
+   * Whether the connections are of one process, or of linked ones. Messages between them need no server, and go on
+   * without one.
    */
   readonly isLocal?: boolean;
 }
@@ -445,7 +446,7 @@ export function busConformance(name: string, network: () => BusNetwork, { isLoca
   });
 }
 
-/** Deliveries as a subscriber keeps them: payloads are borrowed, so they are copied. */
+/** Records deliveries. Payloads are borrowed, so they are copied. */
 class Heard {
   readonly deliveries: Delivery[] = [];
   readonly #waiting: { readonly count: number; readonly resolve: () => void }[] = [];
@@ -465,7 +466,7 @@ class Heard {
   }
 }
 
-/** Subjects that no other test uses: `open` so that the restricted connection may, too. */
+/** Subjects that no other test uses. They begin with `open`, so that the restricted connection may use them, too. */
 function subjects(): () => string {
   let count = 0;
   return () => `open.s${++count}`;

@@ -1,6 +1,6 @@
 /**
- * What every clock must do, virtual or real (docs/architecture.md, 5). A test lets time pass only until something
- * happened, so that the real clock's run takes no longer than it must.
+ * The contract of every clock, virtual or real (docs/architecture.md, 5). A test lets time pass only until an event has
+ * happened, so that the real clock's run is as short as it can be.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import { ALWAYS, type Instant, NEVER, Prng, after, micros, millis, seconds } from "@tutti/units";
@@ -174,8 +174,8 @@ export function clockConformance(name: string, makeClock: () => Promise<ClockUnd
 }
 
 /**
- * Sets alarms to `base` or later, while it is before `base`: on a busy machine a first attempt may take too long for
- * that.
+ * Sets alarms to `base` or later, while the time is before `base`. On a busy machine a first attempt may take too long,
+ * and is repeated with a larger margin.
  */
 function arrange(clock: Clock, alarms: readonly Alarm[], set: (base: Instant) => void): void {
   for (let margin = 20; margin < 10_000; margin *= 2) {
@@ -187,7 +187,7 @@ function arrange(clock: Clock, alarms: readonly Alarm[], set: (base: Instant) =>
   throw new Error("setting the alarms takes for ever");
 }
 
-/** What fires wrongly in the meantime has had its chance. */
+/** Waits for one more alarm, so that any wrongly armed alarm has fired before it. */
 async function nextAlarm(clock: Clock, until: ClockUnderTest["until"], inMs: number): Promise<void> {
   let fired = false;
   clock.alarm(() => (fired = true)).set(after(clock.now(), millis(inMs)));

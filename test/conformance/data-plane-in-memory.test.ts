@@ -63,7 +63,7 @@ const relayed = planeOf({
     new NatsDataClient({ bus: network.connect({ name: `e${actorToken(key)}` }), cluster: "test", key }),
 });
 
-/** Both planes at once, as an ingress and an executor have them. */
+/** Both planes at once, as an ingress and an executor use them. */
 dataPlaneConformance("TCP with the bus to fall back on", () => both);
 const both = planeOf({
   serve: async (key, handlers) => {
@@ -74,7 +74,7 @@ const both = planeOf({
   connect: async (key) => fallback(key),
 });
 
-/** The address that the ingress tells leads to a port where nobody listens, as through a firewall that rejects. */
+/** The ingress advertises an address with a port where nothing listens, as behind a firewall that rejects. */
 dataPlaneConformance("the bus where TCP can't connect", () => unconnected);
 const unconnected = planeOf({
   serve: async (key, handlers) => {

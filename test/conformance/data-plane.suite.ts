@@ -13,7 +13,7 @@ export interface DataPlane {
 
 const INGRESS = actorKey(2 ** 40 + 1);
 const EXECUTOR = actorKey(2 ** 41 + 2);
-/** Long enough that only a hanging test reaches it. */
+/** A time-out that only a hanging test reaches. */
 const LONG_MS = 20_000;
 
 const pullOf = (seqs: number[], over: Partial<PullRequest> = {}): PullRequest => ({
@@ -39,7 +39,7 @@ const answering = (byteLength = 8): DataHandlers => ({
   onResults: () => {},
 });
 
-/** What a pull came to, its rows copied while they are valid. */
+/** Pulls rows, and copies them while they are valid. @returns the outcome */
 function pulled(client: DataClient, peer: DataPeer, pull: PullRequest, timeoutMs = LONG_MS): Promise<PullOutcome> {
   return new Promise((resolve) => {
     client.pull(peer, pull, timeoutMs, (outcome) => {
@@ -180,7 +180,7 @@ function failureTests(start: Start, plane: () => DataPlane): void {
     expect(performance.now() - began).toBeGreaterThan(150);
     expect(late).toBeDefined();
     late?.();
-    await pulled(client, peer, pullOf([2])); // whatever the late answer does, it has done by now
+    await pulled(client, peer, pullOf([2])); // any effect of the late answer has happened by now
     expect(outcomes).toEqual([{ failure: "timeout" }]);
   });
 

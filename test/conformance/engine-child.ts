@@ -1,4 +1,4 @@
-/** The other end of engine-process.ts: one engine, asked over the process's message channel; it ends after `stop`. */
+/** The other end of engine-process.ts: one engine, driven over the process's message channel; it ends after `stop`. */
 import { type Provider, startOnnxEngine } from "@tutti/engine-onnx";
 import type { Engine } from "@tutti/ports/engine";
 import type { ChildReply, ChildRequest } from "./engine-process.ts";
@@ -27,7 +27,8 @@ process.on("message", (request: ChildRequest) => {
     }
     case "stop":
       return engine.stop(() => {
-        // Requests that were sent after `stop` are in the channel already, and the port says that they are answered.
+        // Requests that were sent after `stop` are in the channel already, and the port promises that they are
+        // answered.
         process.send?.({ id: request.id, value: undefined } satisfies ChildReply);
       });
   }

@@ -62,7 +62,7 @@ function conformance(name: string, clock: AlarmClock): void {
   });
 }
 
-/** Moves virtual time to what is due next whenever the suite's own promises have settled. */
+/** Moves virtual time to the next due alarm whenever the suite's own promises have settled. */
 class SelfMovingClock extends VirtualClock {
   #moving = false;
   override alarm(fire: () => void): Alarm {

@@ -1,4 +1,4 @@
-/** Which models' batches run on the executor's own thread (packages/engine-onnx/README.md). */
+/** Tests which models' batches run on the executor's own thread (packages/engine-onnx/README.md). */
 import { createHash } from "node:crypto";
 import type { EngineModel } from "@tutti/ports/engine";
 import { startOnnxEngine } from "@tutti/engine-onnx";
@@ -9,7 +9,7 @@ import { mlp } from "./engine-models.ts";
 
 const WIDTH = 4;
 
-/** As many steps as its input says. */
+/** A model that loops for as many steps as its input says. */
 function endless(): EngineModel {
   const bytes = generateEndless({ width: WIDTH });
   const sha256 = createHash("sha256").update(bytes).digest("hex");

@@ -14,7 +14,7 @@ function modelOf(name: string, bytes: Uint8Array): EngineModel {
 
 export const mlp = modelOf("mlp", generateMlp({ widths: [16, 64, 8] }));
 export const ctr = modelOf("ctr", generateCtr({ rows: ROWS, width: 8, slots: SLOTS, hidden: 16 }));
-/** Loads in silence wherever nobody compares its sha256. */
+/** A changed model, which loads without an error unless its sha256 is compared. */
 export const flipped: EngineModel = {
   spec: { ...mlp.spec, name: "flipped" },
   bytes: damaged(mlp.bytes as Uint8Array, "flipped-bit"),
@@ -32,7 +32,10 @@ export function inputs(model: EngineModel, batchSize: number, first: number): Te
   });
 }
 
-/** An id outside the embedding table: the whole run fails, and only running the rows alone tells which it was. */
+/**
+ * A batch with an id outside the embedding table. The whole run fails, and only running the rows one by one shows which
+ * it was.
+ */
 export function poisoned(model: EngineModel, batchSize: number, bad: number): Tensor[] {
   const batch = inputs(model, batchSize, 0);
   for (const { data } of batch) new BigInt64Array(data.buffer)[bad * SLOTS] = BigInt(ROWS);

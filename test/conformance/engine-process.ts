@@ -1,6 +1,6 @@
 /**
- * An engine in a process of its own, for engines that need an environment from their start (LD_LIBRARY_PATH) or that a
- * process bears only once (WebGPU in two threads of one process crashes it).
+ * An engine in a process of its own. Some engines need an environment from their start (LD_LIBRARY_PATH), and of some a
+ * process can run only one (WebGPU in two threads of one process crashes it).
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -86,7 +86,7 @@ class EngineProcess implements Engine {
       done(typeof value === "string" ? { kind: "failed", reason: value, fault: true } : (value as RunOutcome));
     });
     const transfer = batch.inputs.map(({ data }) => data.buffer as ArrayBuffer);
-    structuredClone(transfer, { transfer }); // as the port has it: the caller has lost them
+    structuredClone(transfer, { transfer }); // the port transfers the buffers, too
   }
 
   stop(done: () => void): void {

@@ -1,6 +1,6 @@
 /**
- * What every engine must do, whatever it computes with. Run by one test file per engine, so that an executor behaves
- * the same over a real accelerator and an emulated one.
+ * The contract of every engine. Run by one test file per engine, so that an executor behaves the same over a real
+ * accelerator and an emulated one.
  */
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
 import { BATCH_AXIS, type Tensor, bytesOf, elementCount } from "@tutti/protocol";
@@ -13,8 +13,8 @@ export interface EngineUnderTest {
   /** A model that can't be loaded, if this engine has such. */
   readonly unloadable?: EngineModel;
   /**
-   * A batch of `first`, `first + 1`, …: row i holds item `first + i`, and equal items are equal bytes. Fresh buffers
-   * each time.
+   * Inputs of a batch of `first`, `first + 1`, … Row i holds item `first + i`, and equal items are equal bytes. Fresh
+   * buffers each time.
    */
   inputs(model: EngineModel, batchSize: number, first: number): Tensor[];
   /** Inputs of a batch whose row `bad` can't be computed while the others can, if this engine has such. */
@@ -215,7 +215,7 @@ const unload = (engine: Engine, name: string): Promise<void> =>
   new Promise((done) => engine.unload(name, onlyOnce(done)));
 const stop = (engine: Engine): Promise<void> => new Promise((done) => engine.stop(onlyOnce(done)));
 
-/** A second call would be lost in a promise, so it throws instead. */
+/** Fails on a second call, which a promise would ignore. */
 function onlyOnce<T>(done: (value: T) => void): (value: T) => void {
   let called = false;
   return (value) => {
@@ -231,7 +231,7 @@ function ran(outcome: RunOutcome): Ran {
   return outcome as Ran;
 }
 
-/** Row `row` along `axis`, copied; written apart from the engines' own code, so that both can't be wrong alike. */
+/** Row `row` along `axis`, copied. It shares no code with the engines, so that both can't have the same fault. */
 function rowOf(tensor: Tensor, axis: number, row: number): Tensor {
   const before = elementCount(tensor.dims.slice(0, axis));
   const bytes = elementCount(tensor.dims.slice(axis + 1)) * bytesOf(tensor.type);
@@ -246,7 +246,7 @@ function rowOf(tensor: Tensor, axis: number, row: number): Tensor {
   };
 }
 
-/** Equal but for rounding: kernels of different batch sizes may add up in another order. */
+/** Compares tensors up to rounding: kernels of different batch sizes may add up in another order. */
 function expectClose(actual: Tensor, expected: Tensor): void {
   expect([actual.name, actual.type, [...actual.dims]]).toEqual([expected.name, expected.type, [...expected.dims]]);
   if (actual.type !== "FP32") return expect(actual.data).toEqual(expected.data);

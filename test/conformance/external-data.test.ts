@@ -1,6 +1,6 @@
 /**
- * Models that would read the files of their executor's process, in the real engine: none of them is loaded, whoever
- * wrote them into the store.
+ * Models that try to read files of their executor's process, in the real engine. None of them is loaded, even if it was
+ * written into the store directly.
  */
 import type { Engine, LoadOutcome } from "@tutti/ports/engine";
 import { openTrial, startOnnxEngine } from "@tutti/engine-onnx";
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => new Promise<void>((stopped) => engine.stop(stopped)));
 
-/** As somebody would store it who writes the spec by himself. */
+/** Loads a model as an attacker stores it, with a handwritten spec. */
 function load(name: string, harmless: Uint8Array, bytes: Uint8Array): Promise<LoadOutcome> {
   const draft = draftModel({ name, slo: "50ms" }, describeModel(harmless));
   const spec = completeSpec(

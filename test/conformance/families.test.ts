@@ -1,5 +1,5 @@
 /**
- * Families on the engine that serves: whatever is cut off and shared, every variant answers what its own model answers
+ * Families on the real engine. Whatever is cut off and shared, every variant's answers equal those of its own model
  * (docs/families.md).
  */
 import { readFileSync } from "node:fs";
@@ -136,7 +136,7 @@ test("what can't share batches, has nothing in common or isn't independent row b
       }),
     );
   };
-  // The mean over the batch mixes publishers: whoever serves such a model answers otherwise in each batch.
+  // The mean over the batch mixes publishers: such a model's answers depend on the batch.
   expect(await refusal([mean("Relu"), mean("Tanh")])).toMatch(
     /what they have in common can't be cut off|away from those/,
   );

@@ -1,4 +1,4 @@
-/** infra/dashboards: the rules as Prometheus reads them. */
+/** The rules of infra/dashboards, read by Prometheus. */
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { promtool, runPromtool } from "../fixtures/promtool.ts";

@@ -1,4 +1,7 @@
-/** Rows of unlike lengths in one batch: each gets what it gets alone, on real models and on generated ones. */
+/**
+ * Rows of different lengths in one batch. Each gets the same result as in isolation, on real models and on generated
+ * ones.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,7 +53,7 @@ const loadDemo = (name: string, config: Partial<ModelConfig>): Promise<ModelSpec
   return load(readFileSync(demoModelPath(model, { cacheDir })), { ...model.config, ...config });
 };
 
-/** The requests' rows as an executor takes them: one batch, and what each gets of it. */
+/** Runs the requests' rows in one batch, as an executor does. @returns each request's result */
 async function answers(spec: ModelSpec, requests: readonly (readonly Tensor[])[]) {
   const buffer = rowBuffer(spec, 0, requests.length);
   for (const inputs of requests) expect(buffer.add(fillRow(spec, { inputs }).row)).toBe(true);
@@ -69,7 +72,7 @@ async function answers(spec: ModelSpec, requests: readonly (readonly Tensor[])[]
   return { results, runs: parts.length };
 }
 
-/** @returns the largest difference of any number from what the request gets alone, and how many runs the batch took */
+/** @returns the largest difference of any number from the isolated result, and how many runs the batch took */
 async function mixedAgainstAlone(spec: ModelSpec, requests: readonly (readonly Tensor[])[]) {
   const together = await answers(spec, requests);
   let worst = 0;

@@ -3,7 +3,7 @@ import type { NatsFixture } from "../fixtures/nats.ts";
 import type { BusNetwork } from "./bus.suite.ts";
 import type { StoreUnderTest } from "./store.suite.ts";
 
-/** Users for the suites that ask what a bus and a store do, not who may do what. */
+/** Users for the suites on buses and stores, which don't test permissions. */
 export const SUITE_USERS: readonly NatsUser[] = [
   { name: "everything", inboxPrefix: "_INBOX_everything", publish: [">"], subscribe: [">"] },
   {
@@ -28,7 +28,7 @@ export function natsStores(nats: NatsFixture): StoreUnderTest {
   return { ...rest, open: async () => (await connect("everything")).store };
 }
 
-/** The server dies, and comes back on the same port with the same store. */
+/** A server that dies, and comes back on the same port with the same store. */
 function breakable(nats: NatsFixture) {
   const open: NatsConnection[] = [];
   return {

@@ -1,6 +1,6 @@
 /**
- * The OCR pipeline's three models and its steps, one after the other on one engine: what the pipeline computes, without
- * a cluster around it.
+ * The OCR pipeline's three models and its steps, one after the other on one engine. This is the pipeline's result
+ * without a cluster.
  */
 import { readFileSync } from "node:fs";
 import type { Engine, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
@@ -51,7 +51,7 @@ export async function loadOcrChain(engine: Engine, { cacheDir }: { readonly cach
       };
       const requests: number[] = [];
       for (const [name, model, before] of STEPS) {
-        // Cloned as between threads.
+        // Values are cloned as between threads.
         const result = (await before(structuredClone(at))) as { requests: Tensors[]; keep: unknown };
         kept[name] = result.keep;
         requests.push(result.requests.length);
@@ -62,7 +62,10 @@ export async function loadOcrChain(engine: Engine, { cacheDir }: { readonly cach
   };
 }
 
-/** One request in the smallest bucket that holds it, padded with zeros to the right and below, as an ingress does. */
+/**
+ * Runs one request in the smallest bucket that holds it. As in an ingress, it is padded with zeros to the right and
+ * below.
+ */
 async function runOne(engine: Engine, spec: ModelSpec, inputs: Tensors): Promise<Tensors> {
   const given = inputs["x"] as StepTensor;
   const [declared] = spec.inputs;

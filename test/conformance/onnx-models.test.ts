@@ -1,7 +1,4 @@
-/**
- * The demo models, from a file that a person has to an answer that they can read; and every element type there and
- * back.
- */
+/** The demo models, from a user's file to a readable answer; and every element type, to the engine and back. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -180,7 +177,7 @@ test("tensors of every element type go through onnxruntime and come back byte fo
   }
 });
 
-/** What the ingress does for a bucketed axis: zeros to the right. */
+/** Pads a bucketed axis with zeros to the right, as the ingress does. */
 function padWidth(tensor: Tensor, width: number): Tensor {
   const [, channels = 0, height = 0, from = 0] = tensor.dims;
   const values = new Float32Array(channels * height * width);

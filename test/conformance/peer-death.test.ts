@@ -1,6 +1,6 @@
 /**
- * Deaths of peers on a real server, with the permissions of roles: what probes and the detection of a failed leader
- * rest on (docs/architecture.md, 4).
+ * Deaths of peers on a real server, with the permissions of roles. Probes and the detection of a failed leader rest on
+ * them (docs/architecture.md, 4).
  */
 import { ActorRuntime } from "@tutti/actors";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
@@ -29,7 +29,8 @@ async function as(role: Role): Promise<NatsConnection> {
 }
 
 /**
- * An actor on a connection of its own, which probes whom it hears every 20 ms and waits ten seconds for who is silent.
+ * An actor on a connection of its own. It probes each peer that it hears every 20 ms, and waits ten seconds for a
+ * silent one.
  */
 async function actor(role: Role, options: { readonly key: number; readonly probes: Role | undefined }) {
   const { control: bus, bulk, store } = await as(role);

@@ -1,15 +1,13 @@
-/**
- * What every store must do. Run by one test file per store: leases and plans rest on it (T5).
- */
+/** The contract of every store, run by one test file per store: leases and plans rest on it (T5). */
 import type { Entry, Revision, Store, StoreFailure, Watcher } from "@tutti/ports/store";
 import { isStoreFailure } from "@tutti/ports/store";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { until } from "./bus.suite.ts";
 
 export interface StoreUnderTest {
-  /** Another actor's view of the same store. */
+  /** Opens another actor's view of the same store. */
   open(): Promise<Store>;
-  /** The store stops answering, and forgets nothing. */
+  /** Makes the store unreachable; it keeps its contents. */
   cut(): Promise<void>;
   heal(): Promise<void>;
   closeAll(): Promise<void>;
@@ -208,7 +206,7 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
     await untilAsync(async () => isStoreFailure(await get(a, bucket, "stays")));
     expect(isStoreFailure(await attempt(a, bucket, "lease"))).toBe(true);
     await under().heal();
-    // Changed by whoever comes back first, before the watch may have come back.
+    // The first client that reconnects makes the changes, perhaps before the watch is back.
     const changer = await under().open();
     await untilAsync(async () => !isStoreFailure(await get(changer, bucket, "stays")));
     const renewed = revisionOf(await update(changer, bucket, "lease", bytes(3), revision));
@@ -251,7 +249,7 @@ export function storeConformance(name: string, under: () => StoreUnderTest): voi
   });
 }
 
-/** What a watch told, as lines. */
+/** A watch's events, as lines. */
 class Seen implements Watcher {
   readonly log: string[] = [];
   readonly revisions: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * Commands and snippets of the documentation work: names and flags of all of them, and what guides and README show is
- * run. Live ones: test/e2e/serving.test.ts.
+ * Checks that the documentation's commands and snippets work. Names and flags of all are checked; the commands that
+ * guides and README show are run. Live commands: test/e2e/serving.test.ts.
  */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -71,7 +71,7 @@ interface Ended {
   readonly stdout: string;
   readonly stderr: string;
 }
-/** Under the Node that runs this, and with `$FOLDER` for what is written. */
+/** Runs a command under this process' Node, with `$FOLDER` for its output files. */
 const run = (command: string): Promise<Ended> =>
   new Promise((resolve) => {
     const line = command.replaceAll(/(^|\| )bin\/tutti/g, `$1"${process.execPath}" packages/cli/src/main.ts`);
@@ -87,7 +87,7 @@ test.each(guideCommands("offline").map((command) => [command.text, command] as c
   if (command.output.length > 0) expect(stdout.trimEnd().split("\n")).toSatisfy(fits(command.output));
 });
 
-/** `…` stands for any lines. */
+/** Matches the shown output, where `…` stands for any lines. */
 const fits =
   (shown: readonly string[]) =>
   (said: readonly string[]): boolean => {
@@ -106,7 +106,7 @@ test("TypeScript in the README, the guides and the client's README is type-check
   expect(diagnosticsOf(blocks)).toEqual([]);
 });
 
-/** What a snippet of the client's README leaves to the reader. */
+/** Variables that the snippets of the client's README leave to the reader. */
 const GIVEN =
   "declare const pixels: Float32Array, line: { x: Float32Array }, inputs: { x: Float32Array }, abort: AbortController;";
 

@@ -1,6 +1,6 @@
 /**
- * The documentation says what the code declares, and what is cited or linked exists. A failure prints the line that the
- * docs should have.
+ * The documentation agrees with the code's declarations, and every citation and link has a target. A failure prints the
+ * line that the docs should have.
  */
 import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -168,7 +168,7 @@ function headingsOf(path: string): string[] {
   return [...withoutCode(read(path)).matchAll(/^#{1,6} (.+)$/gm)].map(([, text = ""]) => text);
 }
 
-/** As GitHub makes anchors of headings. */
+/** The anchor that GitHub makes of a heading. */
 const slug = (heading: string): string =>
   heading
     .toLowerCase()

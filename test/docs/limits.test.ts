@@ -5,7 +5,8 @@ import { expect, test } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 /**
- * Below packages/. Left out are the virtual clock and the clock of a process, which bound nothing that a user can meet.
+ * Folders below packages/. The virtual clock and the clock of a process are left out: they bound nothing that a user
+ * can reach.
  */
 const FOLDERS = [
   ...["actors/src", "bus-nats/src", "engine-onnx/src", "gateway/src", "node/src/decode", "node/src/steps"],

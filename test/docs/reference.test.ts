@@ -1,4 +1,4 @@
-/** docs/reference is generated: what is there must be what the code says now. */
+/** docs/reference is generated: its files must equal the output of the current code. */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

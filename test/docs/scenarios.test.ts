@@ -14,7 +14,7 @@ const schema = JSON.parse(
   readFileSync(join(root, "packages/cli/src/simulate/scenario.schema.json"), "utf8"),
 ) as unknown as Schema;
 
-/** What the first cells of the table after `heading` name. */
+/** Keys named in the first cells of the table after `heading`. */
 function keysOfTable(heading: string): string[] {
   const section = doc.slice(doc.indexOf(`\n${heading}\n`) + 1);
   const rows = section.slice(section.indexOf("|---")).split("\n").slice(1);

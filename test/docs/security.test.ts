@@ -1,4 +1,4 @@
-/** docs/security.md says who may do what as `usersOf` has it. A failure prints the row that the docs should have. */
+/** The permissions in docs/security.md are those of `usersOf`. A failure prints the row that the docs should have. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { LOCAL_USER, type NatsUser, usersOf } from "@tutti/bus-nats";
@@ -7,7 +7,8 @@ import { expect, test } from "vitest";
 const APP = "camera";
 
 /**
- * `$JS.…` and the flow control of its consumers are what reading the store takes, and the same for everybody who may.
+ * Patterns as a cell. `$JS.…` and the flow control of its consumers are left out: reading the store needs them, and
+ * they are the same for every user who may.
  */
 function cellOf(patterns: readonly string[]): string {
   const shown = patterns

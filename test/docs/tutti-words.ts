@@ -1,6 +1,4 @@
-/**
- * Whether a command of the documentation would be understood: names, flags and their values, without doing anything.
- */
+/** Checks that a command of the documentation is understood: names, flags and their values. It runs nothing. */
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { createProgram } from "@tutti/cli/program";
@@ -13,7 +11,7 @@ const scripts = (
 ).scripts;
 const suites = new Set(["unit", "check", ...readdirSync(join(ROOT, "test"))]);
 
-/** What is wrong with it; undefined where nothing is, or where it is no command of ours. */
+/** The problem of a command; undefined where it is correct, or isn't a command of ours. */
 export function problemOf(command: string): string | undefined {
   const words = wordsOf(command.replace(/^([A-Z_]+=\S+ )+/, ""));
   const [first = "", second = "", ...rest] = words;
@@ -23,7 +21,7 @@ export function problemOf(command: string): string | undefined {
   return undefined;
 }
 
-/** The words that npm hands on. */
+/** Words that npm passes on. */
 const handedOn = (words: readonly string[]): string[] =>
   words.includes("--") ? words.slice(words.indexOf("--") + 1) : [];
 
@@ -52,7 +50,7 @@ function vitestProblem(words: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** A suite, or the beginning of a path. */
+/** Problem of a suite's name, or of the beginning of a path. */
 function filterProblem(word: string): string | undefined {
   if (suites.has(word) || word.startsWith("-")) return undefined;
   const at = word.lastIndexOf("/");

@@ -1,5 +1,5 @@
 /**
- * A small cluster's actors in this process, each on NATS connections of its own, as its service would make them: for
+ * A small cluster's actors in this process, each on NATS connections of its own, as its service makes them. It is for
  * tests of NATS itself.
  */
 import { randomBytes, randomInt } from "node:crypto";
@@ -47,11 +47,11 @@ const MODEL = {
 
 export interface ActorsOptions {
   readonly sloMs: number;
-  /** Two rankers each. Default: `main`. */
+  /** Sub-clusters, with two rankers each. Default: `main`. */
   readonly subClusters?: readonly string[];
-  /** The accelerators of each executor. Default: one executor of two. */
+  /** Accelerators of each executor. Default: one executor of two. */
   readonly executors?: readonly (readonly number[])[];
-  /** Of each accelerator, and of each model: with a planner, which is there only then. */
+  /** Memory of each accelerator, and of each model. A planner runs only where this is given. */
   readonly memory?: { readonly ofGpu: number; readonly ofModel: number };
   /** Default: `quick`. */
   readonly models?: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * The set-up of docs/security.md, as it stands there: `tutti auth init`, a server on what it wrote, and `tutti up
- * --creds` on that.
+ * The set-up as docs/security.md describes it: `tutti auth init`, a server with its files, and `tutti up --creds` on
+ * that.
  */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -66,7 +66,7 @@ test("an application that names another's inbox for its answer gets none, and th
   const subject = inferSubject("quick", "camera");
   for (const reply of ["_INBOX.robot.x", "_INBOX.admin.x", "_INBOX.x"])
     camera.bulk.publish(subject, payload, { reply });
-  // Asked after those on the same connection: had they been answered, it would have been before.
+  // This request follows the others on the same connection: answers to them would have come before.
   const answer = await new Promise((resolve) => camera.bulk.request(subject, payload, { timeoutMs: 5_000 }, resolve));
   expect(answer).toHaveProperty("payload");
   await flushed(robot);

@@ -13,11 +13,11 @@ import { ROOT, TuttiUp } from "./tutti-up.ts";
 const MODELS = ["m1", "m2", "m3", "m4"];
 const [RATE, SLO_MS] = [20, 3_000];
 /**
- * Within 100 ms on a quiet machine; ten times that, as everywhere. A process that hangs is noticed by its silence,
- * after 500 ms.
+ * Bounds, ten times those of a quiet machine, as everywhere: 100 ms there. A process that hangs is noticed by its
+ * silence, after 500 ms.
  */
 const [KILLED_MS, HUNG_MS] = [1_000, 5_000];
-/** Only a start that never ends takes so long. */
+/** A start that takes longer never ends. */
 const BACK_MS = 60_000;
 
 let folder: string;
@@ -42,8 +42,8 @@ afterAll(async () => {
 });
 
 /**
- * Every model under load while `strike` goes on; each request has its answer in the end. @returns how those ended that
- * were sent since the load is served
+ * Puts every model under load during `strike`; each request must have its answer in the end. @returns the outcomes of
+ * the requests sent since the load is served
  */
 async function underLoad(strike: () => Promise<void>): Promise<string> {
   const loads = MODELS.map((model) => new SteadyLoad(client, { model, perSecond: RATE, sloMs: SLO_MS }));
@@ -61,7 +61,7 @@ async function underLoad(strike: () => Promise<void>): Promise<string> {
   const settled = loads.flatMap((load) => load.settled).filter(({ sentMs }) => sentMs >= servedMs);
   return [...new Set(settled.map(({ status }) => status))].toSorted().join();
 }
-/** None is lost; what waited longest may be refused, as late as it is. */
+/** No request is lost; those that waited longest may be refused, late as they are. */
 const NOT_LOST = /^(TUTTI_DEADLINE_INFEASIBLE,)?(TUTTI_OVERLOADED,)?ok$/;
 const isEven = (batchers: number) => (models: ReadonlyMap<number, number>) => {
   const counts = [...models.values()];
@@ -70,7 +70,7 @@ const isEven = (batchers: number) => (models: ReadonlyMap<number, number>) => {
 const holdsNothing = (pid: number) => (models: ReadonlyMap<number, number>) =>
   (models.get(pid) ?? 0) === 0 && (models.get(0) ?? 0) === 0;
 
-/** Models move until they are even, and stay so. */
+/** Waits until the models are spread evenly. */
 async function settle(batchers: number): Promise<void> {
   await tap.until(isEven(batchers), BACK_MS);
 }

@@ -1,6 +1,6 @@
 /**
- * What a publisher sees when its ingress dies, when it asks for retries, and when it takes a request back
- * (docs/architecture.md, T1).
+ * Outcomes that a publisher sees (docs/architecture.md, T1). Its ingress dies, it asks for retries, or it cancels a
+ * request.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { type Tutti, connect } from "@tutti/client";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TuttiUp } from "./tutti-up.ts";
 
-/** Beyond the 100 ms after the deadline that T1 gives the client: ten times that on a busy machine. */
+/** Time beyond the 100 ms after the deadline that T1 gives the client: ten times that on a busy machine. */
 const LATE_MS = 1_000;
 /** A deferred batch of one starts shortly before its deadline. */
 const [SLO_MS, LONG_SLO_MS] = [800, 8_000];
@@ -49,11 +49,11 @@ async function ask(options: Parameters<Tutti["infer"]>[2]): Promise<Ended> {
     ({ code, retryable }: { code: string; retryable: boolean }) => ended(code, retryable),
   );
 }
-/** Its request lies with the ingress when it dies. */
+/** Kills the ingress while it holds the request. */
 async function killIngressBeneath(asking: () => Promise<Ended>): Promise<Ended> {
   const from = up.events.length;
   const outcome = asking();
-  // A request of another connection that is refused at the door: the one before has been taken by then.
+  // A request of another connection that is refused at once: the ingress has taken the one before by then.
   await expect(client.infer("nothing", { x: [[1]] })).rejects.toMatchObject({ code: "TUTTI_NOT_FOUND" });
   process.kill(up.pidOf("ingress"), "SIGKILL");
   const ended = await outcome;
@@ -82,9 +82,9 @@ test("what is taken back is CANCELLED at once, for its publisher and at its ingr
   abort.abort();
   const { status, tookMs } = await outcome;
   expect(status).toBe("TUTTI_CANCELLED");
-  // A batch of it would have started seconds later.
+  // A batch with it would have started seconds later.
   expect(tookMs).toBeLessThan(LONG_SLO_MS / 2);
-  // The ingress' own answer has come for nobody by the time of the next one.
+  // The ingress' own answer arrives, unexpected, before the answer to the next request.
   await expect(client.infer("nothing", { x: [[1]] })).rejects.toMatchObject({ code: "TUTTI_NOT_FOUND" });
   expect(client.lateAnswers).toBe(late + 1);
   expect(client.inFlight).toBe(0);

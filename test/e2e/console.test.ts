@@ -1,5 +1,5 @@
 /**
- * The console in a real browser, on a cluster of real processes under load. What it looks like is kept in
+ * The console in a real browser, on a cluster of real processes under load. Screenshots are stored in
  * .tutti/screenshots.
  */
 import { execFile } from "node:child_process";
@@ -16,7 +16,7 @@ import { findChromium, keepScreenshot, launchChromium, openPage } from "../fixtu
 import { TOKEN } from "./gateway-cluster.ts";
 import { ROOT, TuttiUp } from "./tutti-up.ts";
 
-/** SLOs that a machine on which anything runs besides keeps. */
+/** SLOs that a machine keeps on which other processes run. */
 const PROFILES = `models:
   - { name: resnet50, sloMs: 1500, batchMax: 32, alphaMs: 6, betaMs: 40 }
   - { name: bert, sloMs: 2000, batchMax: 16, alphaMs: 14, betaMs: 50 }
@@ -63,7 +63,7 @@ afterAll(async () => {
 async function ask(model: string, more: Record<string, string> = {}): Promise<void> {
   const body = JSON.stringify({ inputs: [{ name: "x", shape: [1, 1], datatype: "FP32", data: [1] }] });
   const headers = { "tutti-app": "e2e", ...more };
-  // What becomes of it the page shows; one that is refused while an actor restarts is no failure here.
+  // The page shows the outcome; a refusal while an actor restarts is no failure here.
   await fetch(`${http}/v2/models/${model}/infer`, { method: "POST", body, headers }).then(
     (response) => response.arrayBuffer(),
     () => undefined,
@@ -72,7 +72,7 @@ async function ask(model: string, more: Record<string, string> = {}): Promise<vo
 
 const DESKTOP: BrowserContextOptions = { viewport: { width: 1280, height: 860 }, colorScheme: "light" };
 
-/** Each model has been served, and the timeline has bars. */
+/** Waits until each model has been served, and the timeline has bars. */
 async function awaitLoad(page: Page): Promise<void> {
   await page.getByText("serving", { exact: true }).waitFor(PATIENT);
   const good = page
@@ -84,8 +84,8 @@ async function awaitLoad(page: Page): Promise<void> {
 }
 
 /**
- * Points of the timeline that have the colour of a model. Read from a copy: a canvas that is read often is drawn more
- * slowly.
+ * Number of points of the timeline that have the colour of a model. They are read from a copy: a canvas that is read
+ * often is drawn more slowly.
  */
 const colouredPoints = (page: Page): Promise<number> =>
   page.evaluate(`(() => {
@@ -128,7 +128,7 @@ test("the page shows the load as it comes: bars on the timeline, rates by model,
   const paused = await picture(page);
   await slider.press("ArrowRight");
   expect(Number(await slider.inputValue())).toBeGreaterThan(0);
-  // Not the number of coloured points: of accelerators that are busy all the time two moments have the same.
+  // The number of coloured points can't be compared: with accelerators that are always busy two moments have the same.
   await expect.poll(() => picture(page), PATIENT).not.toBe(paused);
   expect(complaints).toEqual([]);
   await page.context().close();
@@ -168,7 +168,7 @@ test("a request's trace is drawn from its spans, by its publisher's own id, and 
   const id = "4bf92f3577b34da6a3ce929d0e0e4736";
   await ask("resnet50", { traceparent: `00-${id}-00f067aa0ba902b7-01` });
   const { page, complaints } = await openPage(browser!, DESKTOP);
-  // Spans leave their processes a moment later: until then the console says that there is no such trace.
+  // Spans leave their processes a moment later: until then the console answers that there is no such trace.
   await expect.poll(async () => (await fetch(`${http}/console/traces/${id}`)).status, PATIENT).toBe(200);
   await page.goto(`${http}/#traces`);
   await page.getByLabel("Trace", { exact: true }).fill(id);
@@ -177,7 +177,7 @@ test("a request's trace is drawn from its spans, by its publisher's own id, and 
   await spans.first().waitFor(PATIENT);
   const run = spans.filter({ hasText: /^run/ });
   while ((await run.count()) === 0) {
-    // What the ingress wrote may come after what the gateway did.
+    // The ingress' spans may arrive after the gateway's.
     await page.getByLabel("Trace", { exact: true }).press("Enter");
     await spans.first().waitFor(PATIENT);
   }
@@ -223,7 +223,10 @@ test.each(LOOKS)("views are accessible, fit, and complain of nothing (%s)", asyn
   await page.context().close();
 });
 
-/** Drawn like the present, once the page has laid out the canvas: its label may be there before its bars. */
+/**
+ * Replays the recording and waits for its picture. The page lays out the canvas first: its label may be there before
+ * its bars.
+ */
 async function replay(page: Page): Promise<void> {
   await page.getByLabel("Accelerators").fill("2");
   await page.getByRole("button", { name: "Replay" }).click();
@@ -232,7 +235,7 @@ async function replay(page: Page): Promise<void> {
   await expect.poll(() => colouredPoints(page), PATIENT).toBeGreaterThan(100);
 }
 
-/** By axe, injected by the debugger: the page's own policy lets no script in. */
+/** Accessibility violations by axe. The debugger injects it, since the page's own policy lets no script in. */
 async function violations(page: Page): Promise<string[]> {
   await page.evaluate(await readFile(AXE, "utf8"));
   return page.evaluate(`axe.run().then(({ violations }) =>

@@ -1,6 +1,6 @@
 /**
- * Emulated accelerators under load: batches form, answers are the asker's own, and late binding leaves the highest ids
- * idle.
+ * Emulated accelerators under load: batches form, each answer belongs to its request, and late binding leaves the
+ * highest ids idle.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -93,6 +93,6 @@ test("deferred batches are larger than eager ones, on fewer accelerators, and ne
   expect(deferred.batchMean).toBeGreaterThan(2 * eager.batchMean);
   const used = ({ batches }: Load): number => batches.filter((count) => count > 0).length;
   expect(used(deferred)).toBeLessThan(used(eager));
-  // Ties go to the smaller id, so load thins out towards the higher ones.
+  // Ties go to the smaller id, so load decreases towards the higher ones.
   expect(deferred.batches[0]).toBeGreaterThan(10 * (deferred.batches[GPUS - 1] ?? 0));
 });

@@ -1,6 +1,6 @@
 /**
- * Executors with real ONNX models that are killed or abort in mid-run, or hang: their batches run elsewhere, and a
- * model that ends one after the other is quarantined.
+ * Executors with real ONNX models that are killed, abort in mid-run, or hang. Their batches run elsewhere, and a model
+ * that ends one executor after the other is quarantined.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ let second: number;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tutti-e2e-loss-"));
   const config = "slo: 2s, max_batch_size: 4, patience: 0";
-  // The same file three times: what it does depends on its input.
+  // The same file three times: its behaviour depends on its input.
   for (const [name, more] of [
     ["quick", ""],
     ["long", ", run_deadline: 60s"],
@@ -47,7 +47,7 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
-/** Runs as many steps as `steps`; 1e18 never end. */
+/** A row for so many steps of the loop; 1e18 steps never end. */
 const rowOf = (steps: number): number[] => [steps, ...Array.from({ length: WIDTH - 1 }, () => 0.5)];
 const ask = (model: string, steps: number, slo = "20s"): Promise<unknown> =>
   client.infer(model, { x: [rowOf(steps)] }, { slo });
@@ -66,7 +66,7 @@ async function askUntilAnswered(model: string): Promise<void> {
   throw new Error(`${model} is not answered`);
 }
 
-/** Of the executor that runs a model now, as it says itself in its note. */
+/** Process id of the executor that runs a model now, from its note. */
 async function executorThatRuns(model: string): Promise<number> {
   const notes = join(up.runDirectory, new URL(up.url).port, "executors");
   for (;;) {
@@ -114,7 +114,7 @@ test("a model that hangs in three runs is quarantined with the reason; others go
   await Promise.all(["quick", "long", "stuck"].map(askUntilAnswered));
   const before = up.events.length;
   const refusal = (await ask("stuck", 1e18, "60s").catch((error: unknown) => error)) as Error & { code: string };
-  // What became of the processes says where it hangs, if it does.
+  // The processes' events show where it hangs, if it does.
   const happened = JSON.stringify(up.events.slice(before).filter(({ event }) => event !== "status"));
   expect(refusal, happened).toMatchObject({ code: "TUTTI_NOT_READY", retryable: false });
   expect(refusal.message).toMatch(/"stuck" is quarantined: it ended its executor 3 times in a row .*hung in a run/);
@@ -122,7 +122,7 @@ test("a model that hangs in three runs is quarantined with the reason; others go
   await askUntilAnswered("quick");
   const started = performance.now();
   await expect(ask("stuck", 0)).rejects.toMatchObject({ code: "TUTTI_NOT_READY" });
-  expect(performance.now() - started).toBeLessThan(5_000); // of 20 s
+  expect(performance.now() - started).toBeLessThan(5_000); // of its 20 s of SLO
   const { stderr } = await up.command("models");
   expect(stderr).toBe("");
 
@@ -139,7 +139,7 @@ test("an executor under `tutti run` ends with it, also when that is killed", asy
   await up.next("status", ({ gpus }) => (gpus as { gpu: number }[]).some(({ gpu }) => gpu === 9));
   const children = readFileSync(`/proc/${run.pid}/task/${run.pid}/children`, "utf8").trim().split(" ").map(Number);
   expect(children).toHaveLength(1);
-  // What it would find by a relative path: nothing.
+  // A relative path of the model would lead into this folder, which is empty.
   expect(readlinkSync(`/proc/${children[0]}/cwd`)).toBe(join(folder, "empty"));
   expect(readdirSync(join(folder, "empty"))).toEqual([]);
   run.kill("SIGKILL");

@@ -1,6 +1,6 @@
 /**
- * A family with real processes: three variants of one model, served together, answer what each answers alone
- * (docs/families.md).
+ * A family with real processes. Three variants of one model, served together, give the same answers as each in
+ * isolation (docs/families.md).
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { TuttiUp } from "./tutti-up.ts";
 
 const CLASSES = [3, 5, 9];
-/** Time is not what these tests are about. */
+/** A long SLO: these tests are not about deadlines. */
 const PATIENT = { slo: "20s" } as const;
 const LOAD = ["--slo", "2s", "--max-batch", "8", "--patience", "0"] as const;
 let up: TuttiUp;

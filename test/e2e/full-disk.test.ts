@@ -1,6 +1,6 @@
 /**
- * A cluster whose run folder (logs, state, the NATS server's store) lies on a disk that is full for a while. Needs the
- * right to mount one.
+ * A cluster whose run folder is on a disk that is full for a while. The folder has logs, state, and the NATS server's
+ * store. It needs the permission to mount one.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -71,7 +71,7 @@ test("requests are answered while the disk is full, and everything is as before 
   const filler = fill();
   const load = () =>
     cluster.command("load", join(folder, "add-one.onnx"), "--slo", "2s", "--profile", join(folder, "latencies.yaml"));
-  // Something is logged, and written into the store, meanwhile: an executor dies, and its model is moved.
+  // Logs and the store are written meanwhile: an executor dies, and its model moves.
   process.kill(cluster.pidOf("executor-1"), "SIGKILL");
   await cluster.next("child-exit", ({ name }) => name === "executor-1");
   await expect.poll(ask, { timeout: 20_000 }).toBe(200);
@@ -83,11 +83,11 @@ test("requests are answered while the disk is full, and everything is as before 
   rmSync(filler);
   await expect.poll(async () => (await cluster.command("models", "--json")).code, { timeout: 20_000 }).toBe(0);
   await expect.poll(ask, { timeout: 20_000 }).toBe(200);
-  // The one that died is back, and logs go on where they broke off.
+  // The executor that died is back, and logs continue.
   await cluster.next("child-ready", ({ name }) => name === "executor-1", before);
   await expect.poll(ask, { timeout: 20_000 }).toBe(200);
   expect((await load()).code).toBe(0);
-  // The server complained until there was room, and says something again when it ends.
+  // The server logged errors until there was room, and logs again when it ends.
   const log = join(disk, "run", new URL(cluster.url).port, "logs/nats-server.log");
   await cluster.stop("keep");
   up = undefined;

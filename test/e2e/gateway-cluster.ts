@@ -1,4 +1,4 @@
-/** A cluster with one small real model, and its front door, for the tests of that. */
+/** A cluster with one small real model and its gateway, for tests of the gateway. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ export interface GatewayCluster {
   stop(): Promise<void>;
 }
 
-/** Serves `add-one` (y = x + 1, float32[batch, 4]) within 10 s: how fast it is, is for other suites. */
+/** Serves `add-one` (y = x + 1, float32[batch, 4]) within 10 s; other suites test how fast it is. */
 export async function startGatewayCluster(...args: string[]): Promise<GatewayCluster> {
   const folder = await mkdtemp(join(tmpdir(), "tutti-e2e-gateway-"));
   const model = join(folder, "models/add-one");

@@ -1,4 +1,4 @@
-/** The front door among real processes: a model that is really run, over HTTP. */
+/** The gateway among real processes: a real model over HTTP. */
 import { generateAddOne, generateCnn, writeWav } from "@tutti/onnx-tools";
 import sharp from "sharp";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -94,7 +94,7 @@ test("a sound and a picture are posted as files, and answered as the tensors tha
 test("an SLO that can't be met is refused at once, with what would be feasible", async () => {
   const ask = (): Promise<Answer> => post(INFER, x(1, 2, 3, 4), { "tutti-slo": "10us" });
   let { status, body } = await ask();
-  // An answer that a busy machine brings 60 ms late counts as lost, and as retryable (T1).
+  // An answer that a busy machine delays by 60 ms counts as lost, and as retryable (T1).
   while (body["code"] === "TUTTI_UNAVAILABLE") ({ status, body } = await ask());
   expect([status, body["code"]]).toEqual([503, "TUTTI_DEADLINE_INFEASIBLE"]);
   expect(body["error"]).toContain("would be feasible");
@@ -110,7 +110,7 @@ test("a model is loaded over HTTP by who has the token, asked, and unloaded", as
   const asked = await post("/v2/models/other/infer", x(41, 0, 0, 0), AS_E2E);
   expect((asked.body["outputs"] as Output[])[0]?.data[0]).toBe(42);
   expect((await post("/v2/repository/models/other/unload", {}, { authorization })).status).toBe(200);
-  // The gateway hears of it from the store, as everybody does.
+  // The gateway learns of it from the store, as all actors do.
   while ((await fetch(`${cluster.http}/v2/models/other`)).status !== 404);
 });
 

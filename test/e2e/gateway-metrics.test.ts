@@ -1,4 +1,4 @@
-/** /metrics of a cluster that really serves. */
+/** /metrics of a cluster that serves. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { promtool, runPromtool } from "../fixtures/promtool.ts";
 import { type GatewayCluster, startGatewayCluster } from "./gateway-cluster.ts";
@@ -17,7 +17,7 @@ const valueOf = (text: string, series: string): number => {
 const INPUT = { name: "x", shape: [1, 4], datatype: "FP32", data: [1, 2, 3, 4] };
 
 test("what is asked over HTTP is counted by the gateway at once, and by the cluster within seconds", async () => {
-  // What an actor has counted before its first report isn't this gateway's to count, and actors report once a second.
+  // The gateway doesn't count the requests before an actor's first report, and actors report once a second.
   for (let i = 0; i < 2; i++) await cluster.up.next("status", undefined, cluster.up.events.length);
   for (let i = 0; i < 5; i++) {
     const body = JSON.stringify({ inputs: [INPUT] });
@@ -29,7 +29,7 @@ test("what is asked over HTTP is counted by the gateway at once, and by the clus
   const success = 'nv_inference_request_success{model="add-one",version="1"}';
   const busy = 'tutti_accelerator_busy_seconds_total{gpu="0"}';
   let text = await metrics();
-  // Actors report once a second, each in its own.
+  // Actors report once a second, each at its own time.
   while (!(valueOf(text, success) >= 5 && valueOf(text, busy) > 0)) {
     await cluster.up.next("status", undefined, cluster.up.events.length);
     text = await metrics();
@@ -47,6 +47,6 @@ test("promtool has nothing to say against it", async (context) => {
   const problems = await runPromtool(tool.path, ["check", "metrics"], { input: await metrics() }).catch(
     (error: { stdout: string; stderr: string }) => error.stdout + error.stderr,
   );
-  // Triton's names, which are what they are, break the conventions that ours keep.
+  // Triton's names are given, and break the conventions that ours keep.
   expect(problems.split("\n").filter((line) => line !== "" && !line.startsWith("nv_"))).toEqual([]);
 });

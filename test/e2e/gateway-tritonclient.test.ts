@@ -1,4 +1,4 @@
-/** Users of Triton change an address and nothing else: its own client, unmodified, over both transports. */
+/** Users of Triton change only an address: Triton's own client, unmodified, over both transports. */
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { runPython, tritonPython } from "../fixtures/triton-client.ts";
@@ -42,7 +42,7 @@ function run(script: string, transport: Transport, ...args: string[]): Promise<u
 }
 const ask = (transport: Transport): Promise<Said> => run(SCRIPT, transport, TOKEN) as Promise<Said>;
 
-/** What both say alike. */
+/** Checks the answers that both transports give alike. */
 function checkCommon(said: Said): void {
   expect([said["live"], said["ready"], said["model_ready"]]).toEqual([true, true, [true, false]]);
   expect(said["server"]).toMatchObject({ name: "tutti" });
@@ -98,7 +98,7 @@ const PLUS_ONE = [
   [2, 5, 4, 3],
   [9, 8, 7, 6],
 ];
-/** 1, 2, 3 and i are added each time. */
+/** Expected sums: 1, 2, 3 and i are added each time. */
 const SUMS = [
   [1, 2, 3, 0],
   [2, 4, 6, 1],

@@ -1,4 +1,4 @@
-/** Sees which batcher holds which model, with the credentials of a planner, who may. It says nothing to anybody. */
+/** Watches which batcher owns which model, with the credentials of a planner, which permit it. It writes nothing. */
 import { join } from "node:path";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { BUCKET, Heartbeat, subjectsOf } from "@tutti/protocol";
@@ -6,7 +6,7 @@ import type { ActorKey } from "@tutti/units";
 import { FrameReader, fromJson } from "@tutti/wire";
 import type { TuttiUp } from "./tutti-up.ts";
 
-/** A batcher that was silent for so long is not there. */
+/** Silence after which a batcher counts as gone. */
 const SILENT_MS = 3_000;
 
 export class LeaseTap {
@@ -42,7 +42,7 @@ export class LeaseTap {
     return this.#connection.close();
   }
 
-  /** Models by the process of the batcher that holds them; 0: one that was never heard. */
+  /** Models by the process of the batcher that owns them; 0: a batcher that was never heard. */
   models(): ReadonlyMap<number, number> {
     const counts = new Map<number, number>();
     const since = performance.now() - SILENT_MS;
@@ -54,7 +54,7 @@ export class LeaseTap {
     return counts;
   }
 
-  /** How long it took until that held; rejects when it does not in time. */
+  /** Milliseconds until the condition held; rejects when it does not in time. */
   until(holds: (models: ReadonlyMap<number, number>) => boolean, withinMs: number): Promise<number> {
     const since = performance.now();
     return new Promise((resolve, reject) => {

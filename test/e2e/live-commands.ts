@@ -1,6 +1,6 @@
 /**
- * Runs commands of the documentation against a cluster of the tests: as they stand there, but for addresses, and for
- * deadlines, which are other suites' matter.
+ * Runs commands of the documentation against a cluster of the tests. They run unchanged but for addresses, and for
+ * deadlines, which other suites test.
  */
 import { execFile, execFileSync } from "node:child_process";
 import type { DocCommand } from "../fixtures/doc-blocks.ts";
@@ -12,14 +12,17 @@ export interface LiveResult {
   readonly output: string;
 }
 
-/** Loopback addresses as the documentation has them. */
+/** Loopback addresses in the documentation. */
 const PLACES = { http: "127.0.0.1:8000", metrics: "127.0.0.1:8002" } as const;
-/** Not longer: a request is deferred for a part of its SLO, and a sound is many requests in a row. */
+/**
+ * SLO of live requests. It is not longer, since a request is deferred for a part of its SLO, and a sound is many
+ * requests in a row.
+ */
 const SLO = "2s";
 const SLO_OF_SOUND = "500ms";
 const ATTEMPTS = 4;
 
-/** A machine that is busy with anything may refuse a request for time: what asks for one is asked again then. */
+/** Runs a command. A busy machine may refuse a request for lack of time: commands that send one are repeated then. */
 export async function runLive(command: DocCommand, up: TuttiUp): Promise<LiveResult> {
   const asks = /^bin\/tutti infer|\/infer /.test(command.text);
   for (let attempt = 1; ; attempt++) {

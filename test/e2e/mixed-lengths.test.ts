@@ -1,6 +1,6 @@
 /**
- * Lines of text and token sequences of unlike lengths, asked by several applications at once: each gets what it gets
- * alone, out of mixed batches.
+ * Lines of text and token sequences of different lengths, from several applications at once. Each gets the same result
+ * from a mixed batch as in isolation.
  */
 import { mkdir, mkdtemp, rm, writeFile, copyFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -44,10 +44,10 @@ beforeAll(async () => {
   const path = demoModelPath(demoModel("ocr-rec"), { cacheDir: folder });
   await copyFile(path, join(folder, "text/1/model.onnx"));
   await writeFile(join(folder, "loop/1/model.onnx"), generateTokenLoop({ width: 32 }));
-  // By distributions the scheduler may well decide to run unlike lengths apart; here they are to share runs.
+  // With distributions the scheduler may decide to run different lengths apart; here they must share runs.
   const how = ["--executors", "1", "--patience", "0.2", "--latency", "means"];
   up = await TuttiUp.start(["--no-demo", "--models", folder, ...how]);
-  // a machine that is busy with anything may refuse some
+  // A busy machine may refuse some.
   client = await connect({ servers: up.url, app: "e2e", retries: 3 });
   const credentials = readCredentials(join(up.runDirectory, new URL(up.url).port, "creds/profiler.nk"));
   tap = await connectNats({ servers: up.url, name: "tap", credentials });
@@ -66,7 +66,7 @@ afterAll(async () => {
 
 type Ask = (slo: string) => Promise<InferResult>;
 
-/** All at once, with time to gather, and then each alone. */
+/** Asks all at once, with time to gather, and then one by one. */
 async function compare(asks: readonly Ask[]): Promise<number> {
   const together = await Promise.all(asks.map((ask) => ask("1500ms")));
   let worst = 0;
@@ -89,8 +89,8 @@ const random = (count: number, seed: number): Float32Array => {
 };
 
 /**
- * The sizes of the batches in which these came together and then alone: executors tell the profiler once a second, and
- * what ran before may be told meanwhile.
+ * Sizes of the batches of these requests, together and then one by one. Executors report to the profiler once a second,
+ * so reports of earlier runs may come meanwhile.
  */
 async function batchesOf(asks: readonly Ask[]): Promise<readonly number[]> {
   batches.clear();

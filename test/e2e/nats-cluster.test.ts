@@ -8,7 +8,7 @@ import { type NatsClusterFixture, type StreamInfo, startNatsCluster, wholeStream
 import { type ActorsOnNats, startActorsOnNats } from "./actors-on-nats.ts";
 import { SteadyLoad } from "./steady-load.ts";
 
-/** Long, so that a busy machine refuses nothing of this little. */
+/** A long SLO, so that a busy machine refuses nothing of so small a load. */
 const SLO_MS = 1_000;
 const ANSWERS = ["ok", "TUTTI_UNAVAILABLE", "TUTTI_DEADLINE_EXCEEDED", "TUTTI_DEADLINE_INFEASIBLE", "TUTTI_OVERLOADED"];
 let cluster: NatsClusterFixture;
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 const whole = (bucket: string): Promise<StreamInfo> => wholeStream(operator.control, bucket);
 
-/** Who leads, by what each ranker reports after this moment. */
+/** The leading rankers, from each ranker's reports after this moment. */
 async function leaders(): Promise<{ key: number; epoch: number }[]> {
   const asked = (performance.timeOrigin + performance.now()) * 1_000;
   for (;;) {
@@ -75,11 +75,11 @@ test("any one of three NATS servers may be lost under load: every request is ans
     epoch = leader!.epoch;
     served.push(`${name}: served ${(first!.settledMs - lostMs).toFixed(0)} ms after; ${load.summary(lostMs)}`);
     expect(first!.settledMs - lostMs).toBeLessThan(1_000);
-    // As well as before: a machine that is busy with something else refuses some at any time.
+    // The share is as high as before: a busy machine refuses some requests at any time.
     expect(load.okShare(lostMs + 1_000, Infinity)).toBeGreaterThanOrEqual(0.9 * load.okShare(startMs, lostMs - SLO_MS));
     await named(name).restart();
   };
-  // The one that leads the stream of leases: for seconds no lease can be written.
+  // The leader of the stream of leases goes first: for seconds no lease can be written.
   await loseOne((await whole(BUCKET.leases)).cluster.leader!);
   for (const name of ["n0", "n1", "n2"]) {
     if (lost.has(name)) continue;

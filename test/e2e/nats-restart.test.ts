@@ -1,5 +1,5 @@
 /**
- * The one NATS server of a cluster dies, or is stopped, under load: it comes back with its store, and service with it.
+ * The only NATS server of a cluster dies, or is stopped, under load. It comes back with its store, and service with it.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,9 +12,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { SteadyLoad } from "./steady-load.ts";
 import { TuttiUp, commandOf } from "./tutti-up.ts";
 
-/** Long, so that a busy machine refuses nothing of this little. */
+/** A long SLO, so that a busy machine refuses nothing of so small a load. */
 const SLO_MS = 1_000;
-/** From a server's death until it is back, at most, on a machine that has nothing else to do. */
+/** Most time from a server's death until it is back, on an idle machine. */
 const START_MS = 250;
 let folder: string;
 let up: TuttiUp;
@@ -42,7 +42,7 @@ afterAll(async () => {
 });
 
 const nats = (): number => up.processes().find((pid) => commandOf(pid).includes("nats-server"))!;
-/** What rankers reported after this moment of their own clocks. */
+/** The leading rankers, from reports after this moment of the rankers' own clocks. */
 async function leaders(): Promise<{ key: number; epoch: number }[]> {
   const asked = performance.timeOrigin * 1_000 + performance.now() * 1_000;
   for (;;) {
@@ -74,16 +74,15 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     process.stdout.write(
       `${signal}: away for ${(backMs - struckMs).toFixed(0)} ms, served ${(first!.settledMs - backMs).toFixed(0)} ms later; ${load.summary()}\n`,
     );
-    // Within a second; on a machine that is busy with something else as many times more as the server's own start
-    // takes.
+    // Service is back within a second; on a busy machine within as many times more as the server's own start takes.
     const slowness = Math.max(1, (backMs - struckMs) / START_MS);
     expect(first!.settledMs - backMs).toBeLessThan(1_000 * slowness);
     expect(load.late()).toEqual([]);
-    // Each is answered, or ends with a typed error.
+    // Each request is answered, or ends with a typed error.
     expect(settled.filter(({ status }) => !ANSWERS.includes(status))).toEqual([]);
-    // As well as before: a machine that is busy with something else refuses some at any time.
+    // The share is as high as before: a busy machine refuses some requests at any time.
     expect(load.okShare(backMs + 1_000, Infinity)).toBeGreaterThanOrEqual(0.9 * load.okShare(0, struckMs - SLO_MS));
-    // The lease outlives the server: nobody took it, and epochs did not start again.
+    // The lease outlives the server: no other ranker took it, and epochs did not start again.
     expect(after).toEqual(before);
     expect(up.events.slice(seen).filter(({ event }) => event === "child-exit")).toEqual([]);
   },

@@ -9,7 +9,7 @@ import { TuttiUp } from "./tutti-up.ts";
 
 const NODES = ["node-0", "node-1"];
 const SLO_MS = 2_000;
-/** A node starts anew on a machine that may be busy. */
+/** Time for a node to start anew on a machine that may be busy. */
 const BACK_MS = 60_000;
 
 let folder: string;
@@ -72,7 +72,7 @@ test.each(NODES)(
     const killedMs = performance.now();
     await load.until("ok", killedMs + 2_500, BACK_MS, 100);
     await up.next("child-ready", (event) => event["name"] === name, after);
-    const settled = await load.stop(); // rejects where one hangs
+    const settled = await load.stop(); // rejects where a request hangs
     expect(load.late()).toEqual([]);
     const statuses = new Set(settled.map(({ status }) => status));
     statuses.delete("ok");

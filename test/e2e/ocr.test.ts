@@ -1,6 +1,6 @@
 /**
  * The OCR pipeline with real processes and models: a picture from the command line to its text. The models are the
- * demo's under SLOs that a busy machine meets, since time is not what these tests are about.
+ * demo's under SLOs that a busy machine meets, since these tests are not about deadlines.
  */
 import { readFileSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,6 +1,6 @@
 /**
- * What an operator does to a running system, from a second shell: looking at it, restarting it under load, taking
- * executors out of it.
+ * An operator's commands to a running system, from a second shell. They look at it, restart it under load, and drain
+ * its executors.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,12 +13,12 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ROOT, TuttiUp, tutti } from "./tutti-up.ts";
 
 /**
- * Two executors of two accelerators each; l(8) = 200 ms, so what remains of them while one restarts serves 80 requests
- * a second.
+ * Two executors of two accelerators each. l(8) = 200 ms, so the remaining ones serve 80 requests a second while one
+ * restarts.
  */
 const PROFILES = "models: [{ name: echo, sloMs: 4000, batchMax: 8, alphaMs: 20, betaMs: 40 }]\n";
 const PER_SECOND = 40;
-/** Every process starts anew, one after the other, on a machine that may be busy. */
+/** Time for every process to start anew, one after the other, on a machine that may be busy. */
 const ROLLING_MS = 300_000;
 
 let folder: string;
@@ -88,7 +88,7 @@ class Load {
     }
   }
 
-  /** How many ended how, once all have. */
+  /** Numbers of requests by outcome, once all have ended. */
   async stop(): Promise<Record<string, number>> {
     clearInterval(this.#timer);
     const counts: Record<string, number> = {};
@@ -140,7 +140,7 @@ test("a drained executor stays down while the others serve, until it is brought 
 
 test("status and top show what is asked, refused and computed, and what it costs", async () => {
   const load = new Load();
-  await new Promise((resolve) => setTimeout(resolve, 2_000)); // of load: figures are of the last seconds
+  await new Promise((resolve) => setTimeout(resolve, 2_000)); // seconds of load: figures are means over a few seconds
   const [status, top] = [
     await json<{ models: Record<string, number>[]; rankers: { leads: boolean }[] }>("status"),
     await json<{ actors: Record<string, number>[]; accelerators: { busy: number }[] }>("top", "--once"),
@@ -165,7 +165,7 @@ interface Line {
   readonly process: string;
   readonly line: string;
 }
-/** Of the actor that says with it that it is ready; undefined for any other line. */
+/** The actor whose line says that it is ready; undefined for any other line. */
 const readyOf = ({ line }: Line): string | undefined => {
   if (!line.startsWith("{")) return undefined;
   const { msg, instance } = JSON.parse(line) as { msg?: string; instance?: string };
@@ -179,8 +179,8 @@ test("logs come from the agent, and are followed while a process is replaced, by
   expect(new Set(lines.map(({ process }) => process))).toEqual(new Set(PROCESSES));
   const following = follow("logs", "ranker-1", "--follow", "--json");
   const replaced = following.line((line) => !known.has(readyOf(line) ?? [...known][0]!));
-  // Two at once would be two rankers at once: whoever comes second waits until the first is done, or is refused because
-  // it goes on.
+  // Two restarts at once would restart two rankers at once. So the second command waits for the first, or is refused
+  // while the first is at work.
   const both = await Promise.all(["ranker-0", "ranker-1"].map((name) => up.command("restart", name)));
   for (const { code, stderr } of both)
     expect([code, stderr]).toEqual(
@@ -192,7 +192,7 @@ test("logs come from the agent, and are followed while a process is replaced, by
   expect(await following.stop()).toBe(0);
 });
 
-/** A command that goes on until Ctrl-C. */
+/** A command that runs until Ctrl-C. */
 function follow(...args: string[]) {
   const main = join(ROOT, "packages/cli/src/main.ts");
   const env = { ...process.env, TUTTI_RUN_DIR: up.runDirectory };
@@ -230,7 +230,7 @@ test("a role that runs alone is restarted through its own agent", async () => {
   const find = async (): Promise<ActorRow> => {
     for (;;) {
       const row = (await actors()).find(({ process }) => process === "executor");
-      if (row !== undefined && row.actor !== "") return row; // it said that it is ready
+      if (row !== undefined && row.actor !== "") return row; // it has reported that it is ready
     }
   };
   try {

@@ -1,6 +1,6 @@
 /**
- * Ten times what a real system of processes can carry, for a few seconds: docs/architecture.md, T7. Exact claims stand
- * in test/cluster/overload.test.ts.
+ * Ten times the capacity of a real system of processes, for a few seconds: docs/architecture.md, T7.
+ * test/cluster/overload.test.ts has the exact claims.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,8 +12,8 @@ import { runFlood } from "../bench/overload/flooded-system.ts";
 import { TuttiUp } from "./tutti-up.ts";
 
 /**
- * l(b) = 5·b + 40 ms with an SLO of 500 ms: one accelerator carries about 150 r/s, so the flood is no more than any
- * machine can make.
+ * Capacity that one accelerator certainly has. With l(b) = 5·b + 40 ms and an SLO of 500 ms it carries about 150 r/s,
+ * so any machine can generate the flood.
  */
 const GOODPUT = 120;
 let folder: string;
@@ -50,7 +50,7 @@ test("at ten times its goodput a system serves on, refuses at once with a time t
   for (const one of flooded.parts) expect(one.lost, `${one.app}, phase ${one.phase}`).toBe(0);
   expect(flooded.repeated).toBe(0);
   const [steady, wild] = [part("steady", 1), part("wild", 1)];
-  // 0.95 on a machine of its own; here the flood's generator and other tests take what they need.
+  // The share is 0.95 on an idle machine; here the flood's generator and other tests take processor time.
   expect((steady.inTime + wild.inTime) / steady.seconds).toBeGreaterThan(0.7 * GOODPUT);
   expect(steady.inTime).toBeGreaterThan(0.6 * steady.sent);
   for (const code of Object.keys(wild.refused))

@@ -1,4 +1,4 @@
-/** `tutti split` on running systems: accelerators in parts, resized and whole again while requests come. */
+/** `tutti split` on running systems: accelerators in fractions, resized and whole again while requests come. */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true });
 });
 
-/** A request every 20 ms, of a row that names it, until it is stopped. */
+/** Sends a request every 20 ms, of a row that names it, until it is stopped. */
 async function loading(url: string, model: string, rowOf: (own: number) => number[]) {
   const client = await connect({ servers: url, app: "e2e" });
   const outcomes: Promise<string>[] = [];
@@ -38,7 +38,7 @@ const split = async (cluster: TuttiUp, name: string, size: string): Promise<void
   expect({ size, code, stderr }, stdout).toEqual({ size, code: 0, stderr: "" });
 };
 
-/** Planned with what the cluster measures; the input says another rate. */
+/** A plan by the rates that the cluster measures; the input has another rate. */
 async function liveFractions(cluster: TuttiUp, path: string): Promise<{ models: [{ rate: number }] }> {
   await writeFile(path, "models: [{ name: mlp, rate: 0, sloMs: 1, alphaMs: 1, betaMs: 4 }]\n");
   const { code, stdout, stderr } = await cluster.command("plan", "fractions", path, "--live", "--json");
@@ -65,7 +65,7 @@ test(
     await split(up, "executor-0", "50");
     expect([await coresOf("executor-0-a50"), await coresOf("executor-0-b50")]).toEqual(["0", "1"]);
     await split(up, "executor-1", "60");
-    expect(await coresOf("executor-1-b40")).toBe("0-1"); // emulated: no cores of its own
+    expect(await coresOf("executor-1-b40")).toBe("0-1"); // emulated: it has no cores of its own
     await split(up, "executor-0", "100");
     expect(await coresOf("executor-0")).toBe("0-1");
     expect(() => up?.pidOf("executor-0-a50")).toThrow("does not run");

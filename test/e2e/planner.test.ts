@@ -1,6 +1,6 @@
 /**
- * The planner among real processes: executors come and go by its advice, it is seen by `tutti plan --live` and over
- * HTTP, and nobody misses it when it dies.
+ * The planner among real processes. Executors start and drain by its advice, `tutti plan --live` and HTTP show it, and
+ * requests are served without it when it dies.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,12 +11,13 @@ import { SteadyLoad } from "./steady-load.ts";
 import { TuttiUp, type UpEvent } from "./tutti-up.ts";
 
 /**
- * Runs of 200 ms, one request each: 5 requests a second keep an accelerator busy, and cost the machine next to nothing.
+ * Runs of 200 ms, one request each. So 5 requests a second keep an accelerator busy, and cost the machine next to
+ * nothing.
  */
 const MODELS = "models: [{ name: slow, sloMs: 3000, batchMax: 1, alphaMs: 200, betaMs: 0 }]\n";
 const SLO_MS = 3_000;
 const EPOCH_MS = 6_000;
-/** What a request may be told; anything else is a request that was lost. */
+/** Allowed outcomes of a request; any other means that it was lost. */
 const ANSWERS = new Set(["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE", "TUTTI_DEADLINE_EXCEEDED"]);
 let folder: string;
 let up: TuttiUp;
@@ -69,11 +70,11 @@ test("executors follow a load that steps up and down within two epochs, and noth
   expect(executors()).toBe(1);
   const upAt = performance.now();
   const high = load(9);
-  // 12 requests a second are worth 2.4 accelerators. How long a process takes to start is the machine's affair.
+  // 12 requests a second are worth 2.4 accelerators. The start time of a process depends on the machine.
   await scaling("start", ({ wanted }) => Number(wanted) >= 3);
   expect(performance.now() - upAt).toBeLessThan(2 * EPOCH_MS);
   while (executors() < 3) await scaled("start", up.events.length);
-  // What has gathered meanwhile is worked off, and nobody is refused for it any more.
+  // The queues are worked off, and no request is refused for them any more.
   const isCalm = ({ threads, refused, requests }: UpEvent): boolean =>
     refused === 0 && Number(requests) > 6 && (threads as { queued: number }[]).every(({ queued }) => queued === 0);
   await up.next("status", isCalm, up.events.length);
@@ -86,7 +87,7 @@ test("executors follow a load that steps up and down within two epochs, and noth
   expect(performance.now() - downAt).toBeLessThan(2 * EPOCH_MS);
   while (executors() > 2) await scaled("drain", up.events.length);
   await low.until("ok", downAt, 20_000, 30);
-  // Whoever couldn't be served while too few executors were there was told so; who was sent while some were drained was
+  // Requests that couldn't be served for lack of executors were refused; those sent while executors were drained were
   // served.
   const settled = [...(await low.stop()), ...high.settled];
   expect(settled.filter(({ status }) => !ANSWERS.has(status))).toEqual([]);
@@ -109,7 +110,7 @@ test("the plan is seen by its command and its advice over HTTP", async () => {
   const gateway = up.events.find((event) => event.event === "child-ready" && event["http"] !== undefined);
   const answer = await fetch(`${String(gateway?.["http"])}/scaling`);
   expect(answer.status).toBe(200);
-  // What is told once a second may be another number by now.
+  // Reports come once a second, so a number may have changed.
   const { accelerators, gpus } = (await answer.json()) as { accelerators: number; gpus: number };
   expect([accelerators >= 1, gpus >= 1, plan.advice.gpus >= 1]).toEqual([true, true, true]);
 });

@@ -1,5 +1,5 @@
 /**
- * `tutti up` as a group of processes: what dies is started again, and in the end nothing is left. Emulated models, so
+ * `tutti up` as a group of processes: dead ones are started again, and in the end none is left. Models are emulated, so
  * that starts are quick.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -12,11 +12,11 @@ import { TuttiUp, type UpEvent, commandOf, gone, tutti } from "./tutti-up.ts";
 
 let folder: string;
 let emulate: string[];
-/** Most tests share one: starting ten processes takes seconds. */
+/** The cluster that most tests share: starting ten processes takes seconds. */
 let shared: TuttiUp;
-/** Beside it, on a port of its own. */
+/** A cluster beside it, on a port of its own. */
 let second: TuttiUp;
-/** With a model that is run. */
+/** A cluster with a model that is run. */
 let real: TuttiUp;
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const ask = (client: Tutti): Promise<unknown> => client.infer("quick", { x: [[1]] });
 
-/** Asks until there is an answer: what was lost while a process was gone is retryable. */
+/** Asks until there is an answer: requests lost while a process was gone are retryable. */
 async function askUntilAnswered(client: Tutti): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt++) {
     try {
@@ -94,7 +94,7 @@ test("who is stopped while starting ends as soon as everything has stopped", { t
   const up = await TuttiUp.start(emulate, undefined, "child-ready");
   const processes = up.processes();
   up.signal("SIGINT");
-  expect(await up.ended()).toBe(0); // not a minute later, when all should have been ready
+  expect(await up.ended()).toBe(0); // it ends at once, and not a minute later, when all should have been ready
   expect(up.events.at(-1)).toMatchObject({ event: "stopped" });
   await gone(processes, 5_000);
   await rm(up.runDirectory, { recursive: true });
@@ -146,7 +146,7 @@ test("the NATS server is started again when it dies, with what it stored, and re
   await client.close();
 });
 
-/** The last to use the shared one. */
+/** The last test that uses the shared cluster. */
 test("SIGTERM stops everything in order, and no process is left", async () => {
   await stopsInOrder(shared, 10, () => shared.signal("SIGTERM"));
 });
@@ -178,7 +178,7 @@ test("Ctrl-C stops everything in order, and no process is left", async () => {
   await stopsInOrder(real, 4, () => real.interrupt()); // a node and an executor
 });
 
-/** @param least - processes, itself and the server among them */
+/** @param least - number of processes, `tutti up` and the server among them */
 async function stopsInOrder(up: TuttiUp, least: number, stop: () => void): Promise<void> {
   const processes = up.processes();
   expect(processes.length).toBeGreaterThanOrEqual(least);

@@ -1,5 +1,5 @@
 /**
- * Rankers of a real cluster die, are stopped and hang under open-loop load: another grants on, and every request gets
+ * Rankers of a real cluster die, are stopped and hang under open-loop load. Another one grants, and every request gets
  * its one answer (docs/architecture.md, 4).
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,8 +14,8 @@ import { TuttiUp } from "./tutti-up.ts";
 const [KILLS, TERMS] = [5, 3];
 const RATE = 100;
 /**
- * Ten times the 12 ms that are wanted after SIGKILL; a spare that takes over is cold after SIGTERM too. `npm run
- * bench:takeover` measures.
+ * Bounds, ten times the target of 12 ms after SIGKILL; a standby that takes over is cold after SIGTERM too. `npm run
+ * bench:takeover` measures the times.
  */
 const [KILLED_MS, TERMINATED_MS, HUNG_MS] = [120, 120, 2_000];
 
@@ -37,9 +37,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Ends the leader, and says how long nothing was granted. */
+/** Ends the leader. @returns how long nothing was granted */
 async function strike(signal: NodeJS.Signals): Promise<{ pid: number; tookMs: number }> {
-  // The one that was ended before is back: its start would keep the spares from a processor.
+  // The ranker ended before is back: its start would take processor time from the standbys.
   const pid = await tap.leader(2);
   return { pid, tookMs: (await tap.strike(pid, signal)).afterMs };
 }
@@ -57,13 +57,13 @@ test("a ranker that is killed, stopped or hangs costs nobody's answer, and anoth
     const hung = await strike("SIGSTOP");
     const { epoch } = tap;
     process.kill(hung.pid, "SIGCONT");
-    // It is a spare now, and leaves whoever leads alone.
+    // It is a standby now, and leaves the leader alone.
     await tap.until(() => tap.beatsOf(hung.pid) > 5, 60_000);
     expect(tap.epoch).toBe(epoch);
     const settled = await load.stop();
     expect(load.summary()).toBe(JSON.stringify({ ok: settled.length }));
     expect(settled.length).toBeGreaterThan(RATE);
-    // Each alone may wait for a processor; what the mechanism takes shows in the median.
+    // A single time may include a wait for a processor; the median shows the mechanism's own time.
     expect(median(killed)).toBeLessThan(KILLED_MS);
     expect(median(terminated)).toBeLessThan(TERMINATED_MS);
     expect(hung.tookMs).toBeLessThan(HUNG_MS);

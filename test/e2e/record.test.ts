@@ -1,4 +1,7 @@
-/** `tutti record` against a server with users: it hears what applications ask, beside whoever answers them. */
+/**
+ * `tutti record` against a server with users: it hears the applications' requests, beside the ingresses that answer
+ * them.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";

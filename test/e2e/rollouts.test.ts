@@ -1,6 +1,6 @@
 /**
- * Versions of a model on real processes: a canary from 0 to 100 % and back under load, a shadow that finds a
- * difference, and a rollout that turns back by itself.
+ * Versions of a model on real processes. The tests run a canary from 0 to 100 % and back under load, a shadow that
+ * finds a difference, and a rollout that is rolled back automatically.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ let up: TuttiUp;
 let client: Tutti;
 let folder: string;
 
-/** What is tested is where requests go; how soon they are answered is other suites' matter. */
+/** A long SLO: these tests check where requests go, and other suites how soon they are answered. */
 const SLO = "5s";
 const EVERY_MS = 20;
 
@@ -40,7 +40,7 @@ afterAll(async () => {
  */
 class Load {
   readonly counts: Record<string, number> = {};
-  /** Of all, also of those sent while a command ran. */
+  /** Outcomes of all requests, also of those sent while a command ran. */
   readonly ever = new Set<string>();
   sent = 0;
   wrong = 0;
@@ -66,7 +66,7 @@ class Load {
     const goal = this.sent + count;
     while (this.sent < goal) await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
   }
-  /** What came of those since the last call. */
+  /** Counts of the outcomes since the last call. */
   async take(): Promise<Record<string, number>> {
     await Promise.all(this.#under.splice(0));
     const counts = { ...this.counts };
@@ -109,7 +109,7 @@ test("a version is loaded beside the first, gets a tenth, everything, and nothin
     const figures: string[] = [];
     for (const percent of ["10", "100"]) {
       expect((await json("rollout", "add", "--to", "2", "--percent", percent)).code).toBe(0);
-      await load.take(); // what was on its way while the command ran
+      await load.take(); // drops the requests that were under way while the command ran
       await load.until(percent === "10" ? 100 : 40);
       const counts = await load.take();
       figures.push(`${percent} %: ${JSON.stringify(counts)}`);
@@ -174,7 +174,7 @@ test("a shadow whose answers differ is found out without anybody getting one, an
     await load.take();
     await load.until(20);
     expect(Object.keys(await load.take())).toEqual(["1"]);
-    // At 1 % a request may have got the third version before it was turned back; none was refused.
+    // At 1 % a request may have reached the third version before the rollback; none was refused.
     expect([...load.ever].filter((version) => !["1", "3"].includes(version))).toEqual([]);
   } finally {
     load.stop();

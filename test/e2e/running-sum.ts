@@ -1,4 +1,4 @@
-/** A model with a state, for sequences: y = x + s, of which s2 is a copy, float32[batch, 4] all of them. */
+/** A model with a state, for sequences. y = x + s, of which s2 is a copy, float32[batch, 4] all of them. */
 import { onnxGraph } from "@tutti/onnx-tools";
 import { TOKEN } from "./gateway-cluster.ts";
 

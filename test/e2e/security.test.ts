@@ -1,5 +1,5 @@
 /**
- * `tutti up` with applications and TLS, and what applications and a stolen role try that must not work
+ * `tutti up` with applications and TLS, and attempts of applications and of a stolen role that must fail
  * (docs/security.md).
  */
 import { readFileSync, readdirSync } from "node:fs";
@@ -72,7 +72,7 @@ async function as(user: string, inboxPrefix?: string): Promise<{ nats: NatsConne
 }
 const flushed = ({ control }: NatsConnection): Promise<unknown> => new Promise((resolve) => control.flush(resolve));
 
-/** The ingress, as its heartbeats say it. */
+/** The ingress, by its heartbeats. */
 async function ingress(): Promise<Heartbeat> {
   const { nats } = await as("admin");
   return new Promise((resolve) => {
@@ -89,7 +89,7 @@ const payload = encodeRequest("binary", { inputs: [X] });
 
 test("an application is served over TLS, and so are the commands of a second shell", async () => {
   const camera = await client("camera");
-  // A deadline that a busy machine keeps; batches start as late as it allows, so they are asked together.
+  // The deadline suits a busy machine; batches start as late as it allows, so the requests are sent together.
   const asked = [1, 2, 3, 4, 5].map((value) => camera.infer("quick", { x: [[value]] }, { slo: "3s", retries: 2 }));
   for (const { outputs } of await Promise.all(asked)) expect(outputs).toBeDefined();
   // The inputs went straight to the executor, over TLS as well.
@@ -135,7 +135,7 @@ test("an application can't have its answer sent to another one's inbox or inside
   const inside = [subjects.role("batcher"), "$KV.tutti_models.quick", "$JS.API.STREAM.DELETE.KV_tutti_models"];
   const replies = ["_INBOX.robot.x", "_INBOX.robot.>", "_INBOX.cameras.x", "_INBOX_ranker.x", "$SRV.PING", ...inside];
   for (const reply of replies) camera.nats.bulk.publish(inferSubject("quick", "camera"), payload, { reply });
-  // Answered after all of these on the same connection: had they been answered, it would have been before.
+  // This request follows the others on the same connection: answers to them would have come before.
   const answer = await new Promise((resolve) =>
     camera.nats.bulk.request(inferSubject("quick", "camera"), payload, { timeoutMs: 5_000 }, resolve),
   );
@@ -186,7 +186,7 @@ test("who has an executor's credentials and no token pulls nothing, and what it 
     items: seqs.map((seq) => ({ seq, outputs: encodeTensors([{ ...X, name: "y" }]), code: 0, text: "" })),
   };
   for (const batchId of [1, 2, 3]) thief.push({ key: key, address: undefined }, { ...forged, batchId });
-  expect(await pull()).toEqual({ failure: "forbidden" }); // after them on the same connection: they were heard
+  expect(await pull()).toEqual({ failure: "forbidden" }); // after the pushes on the same connection: they were received
   const settled = await Promise.race([answer.then(() => "answered"), Promise.resolve("waiting")]);
   expect(settled).toBe("waiting");
   expect((await answer).outputs["y"]).not.toMatchObject({ data: new Float32Array([7]) });

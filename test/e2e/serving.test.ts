@@ -1,6 +1,4 @@
-/**
- * The demo models, asked in every way that there is: from the command line, by the client, and by a plain NATS client.
- */
+/** The demo models, asked in every way: from the command line, by the client, and by a plain NATS client. */
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +17,7 @@ let client: Tutti;
 let folder: string;
 
 beforeAll(async () => {
-  // Deferral to the last moment is for other suites: these ask one by one, on a machine that may be busy with anything.
+  // Deferral to the last moment is for other suites: these tests ask one by one, on a machine that may be busy.
   up = await TuttiUp.start(["--patience", "0.2"]);
   nats = await connectNats({ servers: up.url, name: "plain", inboxPrefix: "_INBOX" });
   client = await connect({ servers: up.url, app: "e2e" });
@@ -38,7 +36,7 @@ interface PlainAnswer {
   readonly contentType: string | undefined;
 }
 
-/** What `nats req` does. */
+/** Sends a request as `nats req` does. */
 function request(
   subject: string,
   payload: string | Uint8Array,
@@ -60,7 +58,7 @@ function read(delivery: Delivery): PlainAnswer {
   return { body, status: delivery.header("Nats-Service-Error-Code"), contentType };
 }
 
-/** Deadlines are not what these tests are about. */
+/** A long SLO: these tests are not about deadlines. */
 const PATIENT = { slo: "2s" };
 const x256 = Array.from({ length: 256 }, (_, index) => Math.sin(index));
 const json = (inputs: unknown, rest: object = {}): string => JSON.stringify({ inputs, ...rest });
@@ -292,11 +290,11 @@ test("every command that the README and the guides run against a cluster does so
   if (!commands.every(isRunnable)) await context.annotate("there is no curl here: commands with it are left out");
   expect(commands.length).toBeGreaterThan(15);
   const left = commands.filter(isRunnable);
-  // Four at a time: most of what a command takes is waiting for what actors report, and its own start.
+  // Four at a time: a command mostly waits for reports of actors, and for its own start.
   const worker = async (): Promise<void> => {
     for (let command = left.shift(); command !== undefined; command = left.shift()) {
       const { code, output } = await runLive(command, up);
-      // A load that a busy machine could not offer in time ends with 1, and says so.
+      // A load that a busy machine could not offer in time ends with 1 and this text.
       const isBehind = command.text.includes("tutti bench") && output.includes("client was the bottleneck");
       expect(
         [0, isBehind ? 1 : 0],
@@ -327,7 +325,7 @@ test("tutti bench offers a mix over NATS and a trace of it over HTTP, and every 
     expect(code, stderr).toBe(report.wasBottleneck ? 1 : 0);
     for (const { offered, good, late, lost, repeated, refused } of report.trials) {
       expect(offered).toBeGreaterThan(10);
-      // How many of them a busy machine answers in time, is for other suites.
+      // Other suites check how many of them a busy machine answers in time.
       expect([lost, repeated]).toEqual([0, 0]);
       expect(good).toBeGreaterThan(0);
       expect(good + late + Object.values(refused).reduce((a, b) => a + b, 0)).toBe(offered);

@@ -1,6 +1,6 @@
 /**
- * An open loop of requests through the TypeScript client: what became of each, and when. For tests that break the
- * network under load.
+ * An open loop of requests through the TypeScript client, with the outcome and time of each. It is for tests that break
+ * the network under load.
  */
 import type { Tutti } from "@tutti/client";
 
@@ -12,14 +12,17 @@ export interface Settled {
 }
 
 const TICK_MS = 5;
-/** Of the client: its deadline and 100 ms (docs/architecture.md, T1), and what a busy machine makes of them. */
+/**
+ * Time beyond the SLO after which an answer is late. The client takes its deadline and 100 ms (docs/architecture.md,
+ * T1); the rest is room for a busy machine.
+ */
 const LATE_MS = 1_000;
 
 export interface SteadyLoadOptions {
   readonly model: string;
   readonly perSecond: number;
   readonly sloMs: number;
-  /** What is asked. Default: a single number. */
+  /** Input row. Default: a single number. */
   readonly row?: readonly number[];
 }
 
@@ -56,7 +59,7 @@ export class SteadyLoad {
     return this.settled;
   }
 
-  /** The first `count` requests sent at or after `sinceMs` that ended as said; past or to come. */
+  /** The first `count` requests sent at or after `sinceMs` that ended with this status; past or to come. */
   async until(status: string, sinceMs: number, withinMs: number, count = 1): Promise<readonly Settled[]> {
     const limit = performance.now() + withinMs;
     for (;;) {
@@ -68,13 +71,13 @@ export class SteadyLoad {
     }
   }
 
-  /** Share of those sent in between that ended well. */
+  /** Share of the requests sent in this interval that ended with `ok`. */
   okShare(fromMs: number, toMs: number): number {
     const sent = this.settled.filter(({ sentMs }) => sentMs >= fromMs && sentMs < toMs);
     return sent.filter(({ status }) => status === "ok").length / sent.length;
   }
 
-  /** How many ended how. */
+  /** Numbers of requests by status, as JSON. */
   summary(sinceMs = 0): string {
     const counts: Record<string, number> = {};
     for (const { status, sentMs } of this.settled) if (sentMs >= sinceMs) counts[status] = (counts[status] ?? 0) + 1;

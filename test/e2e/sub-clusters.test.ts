@@ -1,6 +1,6 @@
 /**
- * Two sub-clusters on a NATS server with everybody's own rights: models that don't fit into one accelerator's memory
- * together are served side by side.
+ * Two sub-clusters on a NATS server with every role's own permissions. Models that don't fit into one accelerator's
+ * memory together are served side by side.
  */
 import { dirname } from "node:path";
 import { type NatsConnection, usersOf } from "@tutti/bus-nats";
@@ -16,13 +16,13 @@ import { SteadyLoad } from "./steady-load.ts";
 const MB = 1e6;
 const MODELS = ["left", "right"];
 const SLO_MS = 2_000;
-/** What is refused for time is the machine's business here, and that of test/cluster in virtual time. */
+/** Allowed outcomes. Refusals for lack of time depend on the machine; test/cluster checks them in virtual time. */
 const ANSWERS = new Set(["ok", "TUTTI_OVERLOADED", "TUTTI_DEADLINE_INFEASIBLE", "TUTTI_DEADLINE_EXCEEDED"]);
 let nats: NatsFixture;
 let actors: ActorsOnNats;
 let client: Tutti;
 let planner: NatsConnection;
-/** Of each ranker that leads: of which sub-cluster. */
+/** Sub-cluster of each leading ranker. */
 const leaders = new Map<number, string>();
 const inventories = new Map<number, ExecutorInventory>();
 
@@ -53,7 +53,7 @@ afterAll(async () => {
   await nats?.stop();
 });
 
-/** As soon as every model is in it. */
+/** The placement, as soon as every model is in it. */
 const placement = (): Promise<Placement> =>
   new Promise((resolve) => {
     const watch = planner.store.watch(BUCKET.plan, PLACEMENT_KEY, {
@@ -70,8 +70,8 @@ const placement = (): Promise<Placement> =>
   });
 
 /**
- * The first answers, whatever is said before: a model that did not fit where everything was at first is tried again
- * where it is placed.
+ * Waits for the first answers, whatever refusals come before. A model that did not fit where everything was at first is
+ * tried again where it is placed.
  */
 async function served(): Promise<void> {
   const loads = MODELS.map((model) => new SteadyLoad(client, { model, perSecond: 10, sloMs: SLO_MS }));

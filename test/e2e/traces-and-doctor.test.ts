@@ -1,6 +1,6 @@
 /**
- * Traces in a real Jaeger: what became of a request, from whoever sent it to its answer (docs/observability.md); and a
- * doctor's look at the same cluster.
+ * Traces in a real Jaeger, and `tutti doctor` on the same cluster. A trace shows a request's path from its publisher to
+ * its answer (docs/observability.md).
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import { thisHost } from "../../infra/setup/host.mjs";
 import { findChromium, keepScreenshot, launchChromium, openPage } from "../fixtures/chromium.ts";
 import { ROOT, TuttiUp } from "./tutti-up.ts";
 
-/** As `/api/traces` tells it. */
+/** A reference as `/api/traces` returns it. */
 interface Reference {
   readonly refType: "CHILD_OF" | "FOLLOWS_FROM";
   readonly traceID: string;
@@ -42,7 +42,7 @@ interface JaegerTrace {
 }
 
 const jaeger: Jaeger | undefined = findJaeger(thisHost(), join(ROOT, ".tutti"));
-/** Exports leave once a second. */
+/** Exports leave once a second, so traces take a while. */
 const WITHIN = { timeout: 20_000, interval: 200 };
 const PARTS = ["wait", "grant", "pull", "run", "push", "answer"];
 
@@ -85,7 +85,7 @@ afterAll(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
 });
 
-/** Building one takes minutes, so no test does it. */
+/** Skips a test where Jaeger is missing: building one takes minutes, so no test does it. */
 function needsJaeger(ctx: TestContext): void {
   if (jaeger === undefined) ctx.skip("no Jaeger is here; `npm run jaeger` brings one, in up to ten minutes");
 }
@@ -113,7 +113,7 @@ function ask(headers: Record<string, string> = {}): Promise<Response> {
   return fetch(`${http}/v2/models/calm/infer`, { method: "POST", body: JSON.stringify({ inputs }), headers });
 }
 
-/** The ingress's span, whose parts are in order, with links from its run to its batch and back. */
+/** Checks the ingress's span: its children are in order, with links from its run to its batch and back. */
 async function expectWholeStory(trace: JaegerTrace): Promise<JaegerSpan> {
   const ingress = trace.spans.find(
     (span) => serviceOf(trace, span) === "tutti-ingress" && /^infer/.test(span.operationName),

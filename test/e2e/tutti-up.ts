@@ -1,4 +1,6 @@
-/** `tutti up` as a user starts it, on a free port and in a run directory of its own, watched through its JSON lines. */
+/**
+ * `tutti up` as a user starts it, watched through its JSON lines. It has a free port and a run directory of its own.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
@@ -44,7 +46,7 @@ export class TuttiUp {
   }
 
   /**
-   * @param until - the event with which it resolves; when everything is served if left out
+   * @param until - the event with which it resolves; by default when everything is served
    * @param wrapper - a command that runs the one that is given to it, such as one that sets limits
    */
   static async start(
@@ -95,8 +97,8 @@ export class TuttiUp {
   }
 
   /**
-   * The first event of that name (that fits), from `after` on in the list of events, past or to come; rejects when it
-   * ends without.
+   * The first event of that name (that fits), from `after` on in the list of events, past or to come. It rejects when
+   * `tutti up` ends without one.
    */
   next(name: string, fits: (event: UpEvent) => boolean = () => true, after = 0): Promise<UpEvent> {
     return new Promise((resolve, reject) => {
@@ -118,12 +120,12 @@ export class TuttiUp {
     return tutti(args, environment(this.runDirectory));
   }
 
-  /** Itself, its roles and its NATS server. */
+  /** Process ids of `tutti up`, its roles and its NATS server. */
   processes(): number[] {
     return descendantsOf(this.pid);
   }
 
-  /** By its name in the logs, such as `executor-0`. */
+  /** Process id by the name in the logs, such as `executor-0`. */
   pidOf(name: string): number {
     const own = this.processes().find((pid) => environmentOf(pid).includes(`TUTTI_PROCESS=${name}`));
     if (own === undefined) throw new Error(`${name} does not run`);
@@ -134,7 +136,7 @@ export class TuttiUp {
     this.#child.kill(signal);
   }
 
-  /** As Ctrl-C in a terminal: for all of its process group. */
+  /** Sends SIGINT to the whole process group, as Ctrl-C in a terminal does. */
   interrupt(): void {
     const group = groupOf(this.pid);
     for (const pid of this.processes()) if (groupOf(pid) === group) process.kill(pid, "SIGINT");
@@ -145,7 +147,7 @@ export class TuttiUp {
     return this.#child.exitCode;
   }
 
-  /** @param directory - `keep` it when another uses it too */
+  /** @param directory - `keep` it when another cluster uses it too */
   async stop(directory: "remove" | "keep" = "remove"): Promise<number | null> {
     this.#child.kill("SIGTERM");
     const code = await this.ended();
@@ -166,7 +168,7 @@ export async function tutti(args: readonly string[], env: NodeJS.ProcessEnv = pr
   return { code: code ?? -1, stdout, stderr };
 }
 
-/** A test that failed halfway must not leave a cluster behind. */
+/** Ends the cluster with this process: a test that failed halfway must not leave one behind. */
 function endWithUs(child: ChildProcess): void {
   const end = (): void => void child.kill("SIGTERM");
   process.on("exit", end);
@@ -181,7 +183,7 @@ export async function gone(pids: readonly number[], withinMs: number): Promise<v
     if (left.length === 0) return;
     if (performance.now() > deadline)
       throw new Error(`still there: ${left.map((pid) => `${pid} ${commandOf(pid)}`).join("; ")}`);
-    await new Promise((resolve) => setTimeout(resolve, 10)); // the end of a process that is not ours makes no event
+    await new Promise((resolve) => setTimeout(resolve, 10)); // the end of another's child makes no event
   }
 }
 

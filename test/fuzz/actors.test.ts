@@ -1,7 +1,7 @@
 /**
- * Whole actors in virtual time, fed with mutations of what they say to each other. From outside, nothing that anybody
- * sends concerns anybody else (T8); from inside, where a well-formed lie may be believed for a while, no actor stops,
- * nobody gets a wrong or a second answer (T1, T2), and service comes back.
+ * Whole actors in virtual time, fed with mutations of their messages. No message from outside affects other clients
+ * (T8). From inside a well-formed false message may be believed for a while: no actor stops, no request gets a wrong or
+ * a second answer (T1, T2), and service comes back.
  */
 import type { Bus, Delivery } from "@tutti/ports/bus";
 import { BUCKET, CONTENT, HEADER, PLACEMENT_KEY } from "@tutti/protocol";
@@ -23,7 +23,7 @@ const headersOf = (delivery: Delivery): Record<string, string> =>
     NAMES.flatMap((name) => (delivery.header(name) === undefined ? [] : [[name, delivery.header(name)!]])),
   );
 
-/** A cluster that serves, what its actors said meanwhile, and what is thrown in any of them from now on. */
+/** A cluster that serves, the recorded messages of its actors, and the exceptions in any of them from now on. */
 function recorded(seed: number) {
   const cluster = new VirtualCluster({ seed, executors: 2, gpus: 2, batchers: 2 });
   cluster.addModel({ name: "m", alphaMs: 1, betaMs: 3, sloMs: 50 });
@@ -46,7 +46,7 @@ function recorded(seed: number) {
   return { cluster, faults, heard, enemy: cluster.network.connect({ name: "enemy", inboxPrefix: "_INBOX.enemy" }) };
 }
 
-/** Requests among and after bad messages, 20 ms apart; `send` is called several times between two. */
+/** Sends requests among and after bad messages, 20 ms apart; `send` is called several times between two. */
 function among(cluster: VirtualCluster, count: number, send: () => void) {
   const before = cluster.asked.length;
   for (let i = 0; i < count; i++) {
@@ -116,7 +116,7 @@ test("whatever comes on subjects that anybody may use, every other request is se
   expect(faults).toEqual([]);
   expect(new Set(outcomesOf(asked))).toEqual(new Set(["ok"]));
   expect(asked.every(({ value, outcomes }) => outcomes[0]?.value === value)).toBe(true);
-  expect(answers.length).toBeGreaterThan(40); // those whose reply subject was the enemy's own were told
+  expect(answers.length).toBeGreaterThan(40); // those whose reply subject was the enemy's own were answered
 });
 
 test("a request with any of the headers mutated is answered once, by a typed error or a result", () => {
@@ -205,13 +205,13 @@ test("entries of the store that can't be read, or say what no writer of ours say
     put(BUCKET.leases, `model.${prng.nextInt(2) === 0 ? "x" : "-1"}`, toJson({ batcher: 5 }));
   });
   expect(faults).toEqual([]);
-  // Some of these can be loaded, which holds an accelerator up and may cost others their deadline; never more than
-  // that.
+  // Some of these can be loaded, which blocks an accelerator and may make other requests miss their deadline, and
+  // nothing worse.
   for (const { value, outcomes } of asked) {
     expect(outcomes).toHaveLength(1);
     expect(outcomes[0]?.status === "ok" ? outcomes[0].value : value).toBe(value);
   }
-  // A placement that can be read counts, whatever it says.
+  // A placement that can be parsed is followed, whatever it contains.
   cluster.store.delete(BUCKET.plan, PLACEMENT_KEY, () => undefined);
   cluster.run(seconds(1));
   expect(new Set(outcomesOf(among(cluster, 20, () => undefined)))).toEqual(new Set(["ok"]));

@@ -1,6 +1,6 @@
 /**
- * How much memory a call asks for: typed arrays, and arrays of a given length, are counted while it runs. What a
- * message declares must never make a reader ask for more than the message's own bytes justify (T7, T8).
+ * Memory that a call asks for: typed arrays, and arrays of a given length, are counted while it runs. A length declared
+ * in a message must never make a reader ask for more than the message's own bytes justify (T7, T8).
  */
 const COUNTED = [
   "Uint8Array",
@@ -22,7 +22,10 @@ type Constructor = abstract new (...args: never[]) => object;
 const originals = new Map(COUNTED.map((name) => [name, globalThis[name] as unknown as Constructor]));
 let counted = 0;
 
-/** An instance made by the stand-in is one of the original: `constructor` and `instanceof` say the same as ever. */
+/**
+ * Counting constructors. An instance made by one is an instance of the original: `constructor` and `instanceof` are
+ * unchanged.
+ */
 const standIns = new Map(
   [...originals].map(([name, original]) => {
     const unit = name === "Array" ? 8 : "BYTES_PER_ELEMENT" in original ? Number(original.BYTES_PER_ELEMENT) : 1;
@@ -39,7 +42,7 @@ const standIns = new Map(
   }),
 );
 
-/** Bytes that `run` asked for by saying a length. What it throws passes through. */
+/** Bytes that `run` asked for by a length. Its exceptions pass through. */
 export function allocatedBy(run: () => void): number {
   counted = 0;
   const globals = globalThis as unknown as Record<string, unknown>;

@@ -1,4 +1,4 @@
-/** Feeds one reader with what nobody should send it, and says what it did that it must not. */
+/** Feeds one reader with malformed messages, and reports its first fault. */
 import { Prng } from "@tutti/units";
 import { allocatedBy } from "./allocations.ts";
 import { mutated, mutatedValue, randomBytes } from "./mutation.ts";
@@ -8,12 +8,12 @@ export interface Outcome {
   readonly cases: number;
   /** Cases that were refused with a typed error. */
   readonly refused: number;
-  /** What must not be, with the bytes in hex. */
+  /** First fault, with the bytes in hex. */
   readonly fault: string | undefined;
 }
 
 const TYPED = new Set(["TuttiError", "CommandError"]);
-/** Bytes asked for by each byte of the message: what is decoded is wider than what is sent. */
+/** Bytes that a reader may allocate for each byte of the message: decoded values are wider than their encoding. */
 const BYTES_PER_BYTE = 64;
 const ROOM = 8_192;
 
@@ -38,7 +38,7 @@ export function attack(target: Target, options: { readonly seed: number; readonl
   return { cases: options.cases, refused, fault: undefined };
 }
 
-/** "read", "refused", or what is wrong. */
+/** Judges one reading: "read", "refused", or the fault. */
 export function judge(target: Target, bytes: Uint8Array): string {
   let outcome = "read";
   const before = Buffer.from(bytes);

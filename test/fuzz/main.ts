@@ -1,15 +1,15 @@
 /**
  * `npm run fuzz -- --bytes [--cases n] [--seed s] [--only name]`: every reader of bytes against mutated messages. Exit
- * code 1: one did what it must not.
+ * code 1: a reader has a fault.
  */
 import { parseArgs } from "node:util";
 import { attack } from "./campaign.ts";
 import { TARGETS } from "./targets.ts";
 
 const USAGE = "npm run fuzz -- --bytes [--cases n] [--seed s] [--only name]";
-/** Readers take turns, so that a run that is stopped has tried them all. */
+/** Cases of a reader's turn: readers take turns, so that a run that is stopped has tried them all. */
 const TURN = 2_000;
-/** Of readers that open files. */
+/** Readers that open files get one case for so many of the others. */
 const SLOW_SHARE = 20;
 
 function main(): number {

@@ -1,9 +1,9 @@
-/** What becomes of a message on its way through hands that mean no good: seeded, so that each case can be had again. */
+/** Malicious changes to a message: seeded, so that each case can be repeated. */
 import type { Prng } from "@tutti/units";
 
 const EXTREMES = [0, 1, 7, 8, 9, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
 const DOUBLES = [NaN, Infinity, -Infinity, -1, 0.5, 2 ** 53, 2 ** 48, -0, Number.MAX_VALUE];
-/** Of the forms that are spoken here: heads of msgpack that claim a lot, magic numbers, pieces of JSON. */
+/** Fragments of the encodings in use: heads of msgpack that claim a lot, magic numbers, pieces of JSON. */
 const TOKENS = [
   ...[
     "dfffffffff",
@@ -23,7 +23,7 @@ const TOKENS = [
   ),
 ].map((hex) => new Uint8Array(Buffer.from(hex, "hex")));
 
-/** One to four changes of `message`; `other` lends pieces. */
+/** A copy of `message` with one to four changes; `other` provides pieces. */
 export function mutated(message: Uint8Array, other: Uint8Array, prng: Prng): Uint8Array {
   let bytes = new Uint8Array(message);
   for (let changes = 1 + prng.nextInt(4); changes > 0; changes--) bytes = changed(bytes, other, prng);
@@ -67,7 +67,7 @@ function changed(bytes: Uint8Array, other: Uint8Array, prng: Prng): Uint8Array<A
 
 const LENGTH_MAX = 65_536;
 
-/** Duplicating again and again would grow without end. */
+/** Concatenates with a bound: repeated duplication would grow without end. */
 function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const length = Math.min(
     LENGTH_MAX,
@@ -93,9 +93,7 @@ const STRANGE: readonly unknown[] = [
   ...[[], {}, [[]], [null], { a: 1 }, nested(40), Array(70).fill(1), { __proto__: null }, { length: 4_294_967_295 }],
 ];
 
-/**
- * A value that is well-formed and not what was meant: one to three members are replaced, left out, doubled or renamed.
- */
+/** A value that is well-formed and altered: one to three members are replaced, left out, doubled or renamed. */
 export function mutatedValue(value: unknown, prng: Prng): unknown {
   let copy: unknown = structuredClone(value);
   for (let changes = 1 + prng.nextInt(3); changes > 0; changes--) copy = changedValue(copy, prng);

@@ -1,6 +1,6 @@
 /**
- * `npm run fuzz -- --properties [--rounds n] [--from seed]`: every file that has property tests, round after round
- * under another seed. Exit code 1: properties failed, and the commands that have that again are printed.
+ * `npm run fuzz -- --properties [--rounds n] [--from seed]` runs every file that has property tests. Each round has
+ * another seed. Exit code 1: properties failed; the commands that reproduce the failures are printed.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, readdirSync } from "node:fs";

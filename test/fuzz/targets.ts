@@ -1,6 +1,6 @@
 /**
- * Every reader of bytes that come from elsewhere, with real messages to start from. `read` gives what it makes of them,
- * or throws its typed refusal; whatever else it throws is a fault.
+ * Every reader of bytes from outside, with real messages to start from. `read` returns what it decodes, or throws its
+ * typed refusal; any other exception is a fault.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -62,13 +62,13 @@ export interface Target {
   readonly samples: readonly Uint8Array[];
   read(bytes: Uint8Array): unknown;
   /**
-   * Where the bytes stand for a value: the bytes of what `change` makes of it, so that readers are tried behind the
+   * Where the bytes encode a value: the encoding of the value that `change` returns. So readers are tried behind the
    * syntax as well.
    */
   reform?(sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array;
-  /** Bytes that it may ask for beside what the message's own length justifies. */
+  /** Bytes that it may allocate beside those that the message's own length justifies. */
   readonly room?: number;
-  /** Opens files: a hundredth of the cases. */
+  /** Opens files: runs a twentieth of the cases. */
   readonly slow?: true;
 }
 
@@ -77,7 +77,7 @@ const inJson = (sample: Uint8Array, change: (value: unknown) => unknown): Uint8A
 const inMsgpack = (sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array => pack(change(unpack(sample)));
 const REFORMS = { json: inJson, msgpack: inMsgpack, binary: undefined } as const;
 
-/** A packed message behind the header of its frame and record. */
+/** Changes the packed message behind the header of its frame and record. */
 function inFrame(sample: Uint8Array, change: (value: unknown) => unknown): Uint8Array {
   const tag = new DataView(sample.buffer, sample.byteOffset).getUint16(16, true);
   const type = TYPES.find((candidate) => candidate.tag === tag);
@@ -94,7 +94,7 @@ const TYPES = Object.values<unknown>(protocol).filter(
 
 // ---- control frames
 
-/** Decoded, and looked at as the actors look at it before they believe it. */
+/** Checks that actors make of decoded messages before they believe them. */
 const CHECKS: Readonly<Record<string, (value: never) => boolean>> = {
   ...(wellFormed as Readonly<Record<string, (value: never) => boolean>>),
   ...("wellFormedAdmin" in protocol ? protocol.wellFormedAdmin : {}),
@@ -225,7 +225,7 @@ const DATA_FRAMES = [
   ...encodeFragments(encodeResults(RESULTS)[0]!, 5, 9, 128),
 ];
 
-/** As a socket delivers it: in pieces that end anywhere. */
+/** Reads the bytes as a socket delivers them: in pieces that end anywhere. */
 function readStream(bytes: Uint8Array): unknown {
   const assembler = new FrameAssembler();
   const decoded: unknown[] = [];
@@ -262,7 +262,7 @@ const STATUS = {
 function readSpec(bytes: Uint8Array): unknown {
   const value = fromJson(bytes);
   if (!isModelSpec(value)) return undefined;
-  // What is believed must serve: a request that doesn't fit it is refused, and nothing else.
+  // An accepted specification must serve: a request that doesn't fit it is refused, and no other exception is thrown.
   for (let bucket = 0; bucket < value.buckets.length; bucket++) rowLayout(value, bucket);
   const asked = value.family === undefined ? value : variantView(value, value.family.variants.length - 1);
   const { bucket, row } = fillRow(asked, { inputs: TENSORS.slice(0, 2) });
@@ -271,9 +271,9 @@ function readSpec(bytes: Uint8Array): unknown {
 }
 
 const folder = mkdtempSync(join(tmpdir(), "tutti-fuzz-"));
-/** Removes what some targets write files in. */
+/** Removes the folder into which some targets write files. */
 export const cleanUp = (): void => rmSync(folder, { recursive: true, force: true });
-process.on("exit", cleanUp); // which a test runner's worker does not live to see
+process.on("exit", cleanUp); // a test runner's worker is killed before this event
 const asFile =
   (name: string, read: (path: string) => unknown) =>
   (bytes: Uint8Array): unknown => {
@@ -292,7 +292,7 @@ export const TARGETS: readonly Target[] = [
     samples: [...TYPES.map((type) => frameOf(type)), frameOf(...TYPES)],
     read: (bytes) => frameReader().read(bytes),
     reform: inFrame,
-    // A reader remembers a handler a tag; tokens are copied, 16 bytes each.
+    // A reader keeps one handler per tag; tokens are copied, 16 bytes each.
     room: 65_536,
   },
   { name: "data frames", samples: DATA_FRAMES, read: decodeFrame },
@@ -300,7 +300,7 @@ export const TARGETS: readonly Target[] = [
     name: "a stream of data frames",
     samples: [Buffer.concat(DATA_FRAMES), ...DATA_FRAMES],
     read: readStream,
-    // A connection starts with 64 KB, and gives a frame that is announced up to 1 MB at once.
+    // A connection starts with 64 KB, and allocates up to 1 MB at once for an announced frame.
     room: 2_097_152,
   },
   { name: "fragments over NATS", samples: DATA_FRAMES, read: readFragments },
@@ -315,7 +315,7 @@ export const TARGETS: readonly Target[] = [
     samples: samplesOfRequest(form),
     read: (bytes: Uint8Array) => readRequest(form, bytes),
     ...(REFORMS[form] && { reform: REFORMS[form] }),
-    // The row of the largest bucket.
+    // Room for the row of the largest bucket.
     room: 16_384,
   })),
   ...FORMS.map((form) => ({
@@ -361,7 +361,7 @@ export const TARGETS: readonly Target[] = [
   {
     name: "running times in the store",
     samples: [toJson(RUN_TIMES)],
-    // What is believed is planned with: it must not stop a batcher.
+    // Accepted run times are planned with: they must not stop a batcher.
     read: (bytes) => {
       const value = fromJson(bytes);
       if (!isModelRunTimes(value)) return false;

@@ -1,6 +1,4 @@
-/**
- * Decision logs are kept, and stay byte for byte as they are until somebody means to change a decision: see README.md.
- */
+/** Stored decision logs stay byte for byte the same until a decision is changed on purpose: see README.md. */
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decisionLines, readDecisions } from "@tutti/simulator";

@@ -1,4 +1,4 @@
-/** Small scenarios whose decision logs are kept beside this file: `<name>.jsonl`. */
+/** Small scenarios whose decision logs are stored beside this file: `<name>.jsonl`. */
 import { LatencyTable } from "@tutti/profile";
 import type { Scenario, ScenarioModel } from "@tutti/simulator";
 import { type Micros, micros, millis } from "@tutti/units";
@@ -46,7 +46,7 @@ const paper = (left: readonly number[]): Scenario => {
   return { ...base, gpus: 3, gather: "head", rate: 0, models, arrivals: { process: "trace", entries } };
 };
 
-/** Three models of unlike profiles and SLOs, one with two SLO classes, bursty, over a network with delays. */
+/** Three models of different profiles and SLOs, one with two SLO classes, bursty, over a network with delays. */
 const mixed: Scenario = {
   ...base,
   seed: 7,

@@ -1,4 +1,4 @@
-/** What a typing mistake in the options of `npm run bench:…` comes to. */
+/** Mistyped options of `npm run bench:…` are reported with the usage and without a stack. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -12,7 +12,7 @@ afterEach(() => rmSync(state, { recursive: true, force: true }));
 
 const kept = () => join(state, "bin/chromium");
 
-/** npm brings the package; what it holds says its version, or doesn't run. */
+/** A machine whose npm brings the package; the program in it prints its version, or doesn't run. */
 function withNpm(versionCode: number) {
   const npm = (): string => {
     const file = join(state, "chromium.new/node_modules/@sparticuz/chromium/bin/chromium.br");

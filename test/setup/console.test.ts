@@ -25,7 +25,7 @@ function write(path: string, text: string): void {
   writeFileSync(join(root, path), text);
 }
 
-/** A machine whose build does what packages/console/build.mjs does. */
+/** A machine whose build has the same effect as packages/console/build.mjs. */
 function building() {
   const said: string[] = [];
   const host = machine({

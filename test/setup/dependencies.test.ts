@@ -22,7 +22,7 @@ function installed(version: string): void {
   writeFileSync(join(root, "node_modules/.package-lock.json"), JSON.stringify(packages(version)));
 }
 
-/** A machine whose npm installs what the lockfile said when it was called. */
+/** A machine whose npm installs the lockfile as of the call. */
 const withNpm = (version: string) =>
   machine({
     programs: {
@@ -72,7 +72,7 @@ test("a node_modules that was removed is missed though the stamp is right", asyn
 test("an installation that was cut short is done again from the start", async () => {
   const failing = machine({ programs: { npm: () => ({ code: 1, stderr: "npm error ENOSPC" }) } });
   await expect(dependencies(root, state).install(failing)).rejects.toThrow(/mend this[^]*ENOSPC/);
-  installed("1.0.0"); // as much as got there
+  installed("1.0.0"); // the part that was installed
   expect(dependencies(root, state).check()).toBe("missing");
   await dependencies(root, state).install(withNpm("1.0.0"));
   expect(dependencies(root, state).check()).toBe("fresh");

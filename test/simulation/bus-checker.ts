@@ -1,6 +1,6 @@
 /**
- * HOST-1 and HOST-2 of packages/ports/src/bus: what one actor sends to a subject reaches another in order and at most
- * once, whichever way it takes.
+ * Checks HOST-1 and HOST-2 of packages/ports/src/bus. Messages from one actor to a subject reach another in order and
+ * at most once, whichever way they take.
  */
 import type { Delivery } from "@tutti/ports/bus";
 import type { Channel } from "./link.ts";
@@ -11,10 +11,10 @@ import type { Report } from "./violation.ts";
 
 export class BusChecker {
   readonly #report: Report;
-  /** Nothing that the plan does lets messages overtake each other, or repeats them. */
+  /** Whether nothing in the plan lets messages overtake each other, or repeats them. */
   readonly #isOrderly: boolean;
   readonly #senders = new Map<string, { readonly actor: Incarnation; sent: number }>();
-  /** By sender, receiver, channel and subject: the last that was heard. */
+  /** Number of the last message heard, by sender, receiver, channel and subject. */
   readonly #heard = new Map<string, number>();
 
   constructor(report: Report, { isOrderly, grouping }: Pick<Plan, "isOrderly" | "grouping">) {
@@ -35,7 +35,7 @@ export class BusChecker {
     const end = tag.lastIndexOf("/");
     const [id, number] = [tag.slice(0, end), Number(tag.slice(end + 1))];
     const sender = this.#senders.get(id)!.actor;
-    // What an actor sends to itself goes the way of the connection (HOST-4).
+    // A message from an actor to itself goes the way of the connection (HOST-4).
     if (sender === actor || (!this.#isOrderly && sender.process !== actor.process)) return;
     const pair = `${id}>${actor.key}/${channel} ${delivery.subject}`;
     const last = this.#heard.get(pair) ?? 0;

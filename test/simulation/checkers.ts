@@ -38,10 +38,10 @@ const ACTOR_SUBJECT = "tutti.v1.main.to.";
 const BEAT_SUBJECT = "tutti.v1.main.beat.";
 const TO_BATCHERS = "tutti.v1.main.all.batcher";
 
-/** What an actor says of an engine that the plan broke. */
+/** Errors that an actor reports of an engine that the plan broke. */
 const EXPECTED: ReadonlySet<string> = new Set(["the engine is unusable; this executor ends"]);
 
-/** Sees all that a cluster does, and tells each checker what concerns it. */
+/** Watches all events of a cluster, and passes each to the checkers that it concerns. */
 export class Checkers implements Watcher {
   readonly violations: Violation[] = [];
   readonly story: StoryLog;
@@ -53,10 +53,10 @@ export class Checkers implements Watcher {
   readonly #now: () => Instant;
   readonly #sent = new FrameReader();
   readonly #received = new FrameReader();
-  /** Whoever says goodbye is done for; its process ends a moment later. */
+  /** An actor that says goodbye has ended; its process ends a moment later. */
   readonly #beats = new FrameReader().on(Heartbeat, ({ leaving }) => leaving && this.queues.ended(this.#actor));
   readonly #actors = new Map<ActorKey, Incarnation>();
-  /** Of the frame that is being read. */
+  /** Sender of the frame that is being read. */
   #actor!: Incarnation;
   #to: ActorKey = actorKey(1);
 
@@ -201,20 +201,20 @@ export class Checkers implements Watcher {
       this.#report("T8", `${actor.name} reports ${text} ${JSON.stringify(fields)}`);
   }
 
-  /** As the store has it, at the moment of the write. */
+  /** A lease as the store has it, at the moment of the write. */
   leaseWritten(key: string, value: Uint8Array, revision: number): void {
     this.fence.leaseWritten(key, value, revision);
     const { ranker, batcher } = fromJson(value) as { ranker?: ActorKey; batcher?: ActorKey };
     this.takeovers.leaseWritten(key, ranker ?? batcher);
   }
-  /** A plan's own event. */
+  /** Notes an event of the plan itself. */
   note(text: string): void {
     this.story.tell(this.#now(), "plan", text);
   }
   fail(invariant: string, text: string): void {
     this.#report(invariant, text);
   }
-  /** What must have happened by now. */
+  /** Checks expectations whose time has come. */
   check(): void {
     this.answers.check();
     this.fence.check();
@@ -222,6 +222,6 @@ export class Checkers implements Watcher {
   }
 }
 
-/** Of a control frame. */
+/** Sender of a control frame. */
 const senderOf = (frame: Uint8Array): ActorKey =>
   new DataView(frame.buffer, frame.byteOffset).getFloat64(8, true) as ActorKey;

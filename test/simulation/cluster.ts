@@ -16,18 +16,18 @@ import type { Incarnation, Process } from "./process.ts";
 import { type ProcessWorld, type RunningActor, type RunningProcess, startProcess } from "./processes.ts";
 import type { Asked, Watcher } from "./watcher.ts";
 
-/** An actor that runs, and its process. */
+/** A running actor, and its process. */
 export interface Running extends RunningActor {
   readonly in: RunningProcess;
 }
 
 const PUBLISHERS = 2;
-/** What happens at one instant: more than this never ends. */
+/** Most timers that fire at one instant: a simulation with more never ends. */
 const FIRES_MAX = 100_000;
 
 /**
- * A whole cluster of production's actors in virtual time, in processes and on hosts as a plan groups them, over links,
- * a store and accelerators that it makes fail.
+ * A whole cluster of production's actors in virtual time. A plan groups them in processes and on hosts, and makes
+ * links, store and accelerators fail.
  */
 export class Cluster {
   readonly clock = new VirtualClock({ firesMax: FIRES_MAX });
@@ -35,10 +35,10 @@ export class Cluster {
   readonly hostLinks: HostLinks;
   readonly engines: EngineFaults;
   readonly store = new InMemoryStore({ deliver: (run) => run() });
-  /** By slot. */
+  /** Running actors by slot. */
   readonly running = new Map<string, Running>();
   readonly asked: Asked[] = [];
-  /** Nobody can connect. */
+  /** While true, no client can connect to the NATS server. */
   serverAway = false;
   readonly #plan: Plan;
   readonly #watcher: Watcher;
@@ -49,7 +49,7 @@ export class Cluster {
   readonly #processOfKey = new Map<ActorKey, string>();
   readonly #publishers: InMemoryBus[];
   readonly #stranger: InMemoryBus;
-  /** What the store shows a process that is cut off from it. */
+  /** Store events for processes that are cut off from it, to be delivered later. */
   readonly #held: { readonly process: Process; readonly run: () => void }[] = [];
   #pids = 0;
 
@@ -93,7 +93,7 @@ export class Cluster {
     this.#stranger = this.#network.connect({ name: "stranger" });
   }
 
-  /** Starts everybody. */
+  /** Starts all processes. */
   open(): void {
     if (this.#plan.placings !== undefined) this.place(this.#plan.placings.first);
     for (const slot of this.#firstSlots) this.start(slot);
@@ -108,7 +108,7 @@ export class Cluster {
     });
   }
 
-  /** All that ever run; joiners last, who are not there from the beginning. */
+  /** All slots that ever run. Joiners, which are not there from the beginning, come last. */
   get slots(): string[] {
     return this.#plan.grouping.processes.flatMap(({ slots }) => slots);
   }
@@ -119,7 +119,7 @@ export class Cluster {
   processOf(slot: string): string {
     return this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))?.name ?? slot;
   }
-  /** Those that run. */
+  /** Running processes. */
   get processes(): RunningProcess[] {
     return [...this.#processes.values()];
   }
@@ -130,10 +130,10 @@ export class Cluster {
     this.clock.alarm(run).set(after(this.clock.now(), micros(delayUs)));
   }
 
-  /** With all that live in the same process. */
+  /** Starts a slot's actor, with all actors of the same process. */
   start(slot: string): void {
     if (this.running.has(slot)) return;
-    // Its process waits for the server.
+    // The process waits for the server.
     if (this.serverAway) return this.later(5_000, () => this.start(slot));
     const plan = this.#plan.grouping.processes.find(({ slots }) => slots.includes(slot))!;
     const entry = startProcess(plan, ++this.#pids, this.#world());
@@ -169,7 +169,7 @@ export class Cluster {
     };
   }
 
-  /** Its process ends, and so do all actors in it. */
+  /** Ends a slot's process, and with it all actors in it. */
   kill(slot: string): void {
     const entry = this.running.get(slot)?.in;
     if (entry === undefined) return;
@@ -181,7 +181,7 @@ export class Cluster {
     }
   }
 
-  /** What was shown to processes cut off from the store comes once they are not. */
+  /** Delivers held-back store events to processes that are no longer cut off from the store. */
   showHeld(): void {
     for (const { process, run } of this.#held.splice(0)) this.#carryFromStore(process, run);
   }
@@ -194,7 +194,7 @@ export class Cluster {
     this.#watcher.onPublishersBack();
   }
 
-  /** As the planner does, which goes on trying while the store is away. */
+  /** Writes a placement as the planner does, which tries again while the store is away. */
   place({ models, executors }: Placing): void {
     const { gpusPerExecutor } = this.#plan;
     const placement: Placement = {
@@ -209,7 +209,7 @@ export class Cluster {
           : Array.from({ length: gpusPerExecutor }, (_, j) => ({ gpu: gpuId(i * gpusPerExecutor + j), subCluster })),
       ),
     };
-    // As a planner's compare-and-set has it, none is written over a later one.
+    // A later placement is never overwritten, as a planner's compare-and-set ensures.
     const write = (): void => {
       if (placement.epoch !== this.#placements) return;
       this.store.put(BUCKET.plan, PLACEMENT_KEY, toJson(placement), (result) => {
@@ -220,7 +220,7 @@ export class Cluster {
   }
   #placements = 0;
 
-  /** As an operator does, who tries again while the store is away. */
+  /** Sets a version's share as an operator does, who tries again while the store is away. */
   share(percent: number, isShadow: boolean): void {
     const share = ++this.#shares;
     const slices = isShadow ? [] : withPercent([], "2", percent)!;
@@ -237,7 +237,7 @@ export class Cluster {
   }
   #shares = 0;
 
-  /** A whole number below `max`. */
+  /** A random whole number below `max`. */
   draw(max: number): number {
     return this.#prng.nextInt(max);
   }
@@ -256,14 +256,14 @@ export class Cluster {
       asked.outcomes.push(outcome);
       this.#watcher.onOutcome(asked, outcome);
     });
-    // One that comes after this time is no repetition that the network made: the request is over.
+    // An answer after this time is no repetition that the network made: the request is over.
     this.later(slo + 1_000_000, () => inbox.stop());
     const { payload, headers } = echoRequest(id, slo);
     publisher.publish(inferSubject(model.name, "test"), payload, { reply, headers });
     return asked;
   }
 
-  /** T8: nothing that a stranger can send may stop anybody. */
+  /** T8: no message of a stranger may stop an actor. */
   junk(): void {
     const bytes = Uint8Array.from({ length: this.#prng.nextInt(80) }, () => this.#prng.nextInt(256));
     const frame = Uint8Array.of(0x75, 0x74, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, ...bytes);
@@ -279,7 +279,7 @@ export class Cluster {
 
   #deliver(run: () => void, hop: { from: string; to: string; subject: string; bytes: number }): boolean {
     const [from, to] = [processOfConnection(hop.from), processOfConnection(hop.to)];
-    // Between publishers and the system nothing is lost or repeated: it would be another request, or none.
+    // No message between publishers and the system is lost or repeated: it would be another request, or none.
     const fates = from === undefined || to === undefined ? [this.#plan.hopUs] : this.links.fates(from, to);
     for (const delay of fates)
       this.later(delay, () => {
@@ -295,7 +295,7 @@ export class Cluster {
   }
 }
 
-/** Undefined: a publisher's, or a stranger's. */
+/** Process of a connection; undefined for a publisher's or a stranger's. */
 function processOfConnection(name: string): string | undefined {
   const end = name.indexOf("#");
   return end < 0 ? undefined : name.slice(0, end);

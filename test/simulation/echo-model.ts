@@ -3,7 +3,10 @@ import { CONTENT, HEADER, type ModelSpec } from "@tutti/protocol";
 import type { Micros } from "@tutti/units";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
 
-/** A model whose output echoes its one float input, so that a test sees whose output it got; its profile is given. */
+/**
+ * A model whose output echoes its one float input, and whose profile is given. A test sees which request an output
+ * belongs to.
+ */
 export function echoModel(options: {
   readonly name: string;
   readonly number: number;
@@ -41,13 +44,13 @@ export function echoRequest(value: number, slo: Micros): { payload: Uint8Array; 
 export interface EchoAnswer {
   /** "ok", an error's code, or "no-responders" when no ingress listens. */
   readonly status: string;
-  /** NaN unless ok. */
+  /** The echoed value; NaN unless ok. */
   readonly value: number;
   readonly text: string;
-  /** The name of its output, where that isn't `y`: of a variant of a family. */
+  /** The name of the output where it isn't `y`: that of a family's variant. */
   readonly output?: string;
   readonly retryAfterMs?: number;
-  /** Where its publisher can't know which version answers. */
+  /** The version that answered, where its publisher can't know it. */
   readonly version?: string;
 }
 

@@ -1,4 +1,4 @@
-/** Makes happen what a plan says, and ends it all. */
+/** Injects the faults of a plan, and ends them all. */
 import { drainInOrder } from "@tutti/actors";
 import type { Cluster } from "./cluster.ts";
 import type { Checkers } from "./checkers.ts";
@@ -8,7 +8,7 @@ import type { Process } from "./process.ts";
 import type { RunningProcess } from "./processes.ts";
 import { hasRollout } from "./rollouts.ts";
 
-/** A client that lost its server tries again at moments of its own. */
+/** Longest delay until a client that lost its server connects again; each draws its own. */
 const RECONNECT_US_MAX = 20_000;
 
 export class Faults {
@@ -72,7 +72,7 @@ export class Faults {
     return this.#cluster.links.faulty;
   }
 
-  /** Somebody who was told to leave is on the way out still, or back. */
+  /** Whether a process that was told to leave still leaves, or isn't back yet. */
   get isUnderWay(): boolean {
     const { running, slots } = this.#cluster;
     const leaving = [...this.#draining].some(({ alive }) => alive);
@@ -91,7 +91,7 @@ export class Faults {
     this.#cluster.later(forUs, () => (this.#cluster.store.available = true));
   }
 
-  /** Everybody is disconnected at once, publishers too, and what was under way is lost. */
+  /** Disconnects all clients at once, publishers too; messages under way are lost. */
   #restartServer(forUs: number): void {
     const cluster = this.#cluster;
     this.#closeStore(forUs);
@@ -114,11 +114,11 @@ export class Faults {
   /** @param backAfterUs - undefined: not before faults stop */
   #drain(slot: string, backAfterUs: number | undefined): void {
     const entry = this.#cluster.running.get(slot)?.in;
-    // Who was told to leave and was killed instead leaves no more; its successor may.
+    // A process that was told to leave isn't told again, even if it is killed instead; its successor may be.
     if (entry === undefined || this.#draining.has(entry.process)) return;
     const { process, actors } = entry;
     this.#draining.add(process);
-    // What is on its way to an ingress when it stops is its business still (T9).
+    // An ingress still answers requests that are under way when it stops (T9).
     if (this.#plan.calm && actors.some(({ actor }) => actor.role === "ingress"))
       for (const model of this.#plan.models) for (let i = 0; i < 3; i++) this.#cluster.ask(model, model.sloMs);
     const done = (): void => {
@@ -149,7 +149,7 @@ export class Faults {
     process.wake(this.#cluster.now);
   }
 
-  /** Between processes: what stays in one, or goes over a link, needs no network. */
+  /** A cut between processes: messages within a process or over a link need no network. */
   #partition(slots: readonly string[], hearing: boolean): Cut {
     const inside = new Set(slots.map((slot) => this.#cluster.processOf(slot)));
     const all = this.#cluster.slots.map((slot) => this.#cluster.processOf(slot));
@@ -171,7 +171,7 @@ export class Faults {
       { from: new Set(["store"]), to: old },
       { from: of(role), to: old },
     ];
-    // Who acts on their word: batchers on a ranker's, rankers on a batcher's.
+    // The roles that act on the usurped actor's messages: batchers for a ranker, rankers for a batcher.
     return [...cut, { from: of(role), to: of(role === "ranker" ? "batcher" : "ranker") }];
   }
 
@@ -194,7 +194,7 @@ export class Faults {
     }
     this.#cluster.later(forUs, () => this.#reconnect(entry));
   }
-  /** A stopped process connects again when it wakes. */
+  /** Reconnects a process; a stopped one connects again when it wakes. */
   #reconnect({ process, connections }: RunningProcess): void {
     process.perform(() => {
       if (this.#cluster.serverAway) return;

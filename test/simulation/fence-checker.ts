@@ -1,8 +1,9 @@
 /**
- * T4 and T5, from what is sent: grants come from who holds the epoch, for accelerators of its sub-cluster; a batch
- * comes from who holds its model's term, for a grant that it was given and that nobody used before; an executor accepts
- * one batch per grant, of its own incarnation, only of the epoch that it joined last and granted since it came to that
- * sub-cluster, never of an older sequence or term, never after validUntil, and reports each once.
+ * T4 and T5, checked on the messages. Grants come from the holder of the epoch, for accelerators of its sub-cluster. A
+ * batch comes from the holder of its model's term, for a grant that it was given and that no batch used before. An
+ * executor accepts one batch per grant, of its own incarnation, and never after validUntil. The batch's epoch is the
+ * one that the executor joined last, and its grant was given since the executor came to that sub-cluster. Its sequence
+ * and term are never older than accepted ones. An executor reports each batch once.
  */
 import { type BatchDispatched, type BatchFinished, type GpuGranted, type GpuFreed, leaseKeys } from "@tutti/protocol";
 import { type ActorKey, modelNumberOf } from "@tutti/units";
@@ -11,25 +12,25 @@ import type { Pull } from "./ports.ts";
 import type { Incarnation } from "./process.ts";
 import type { Report } from "./violation.ts";
 
-/** What an executor takes at once: `acceptedMax` of its own accord, and a probe. */
+/** Most batches at an accelerator at once: `acceptedMax` granted ones, and a probe. */
 const RUNS_MAX = 5;
 /** An accepted batch waits for others and for inputs that don't come, then runs. */
 const RUN_US_MAX = 900_000;
 
 /**
- * Since the engine was given it: a few runs before it, three times as long as planned, or a deadline that ends the
- * engine.
+ * Longest time of a batch at the engine. It is that of a few runs before it, three times as long as planned, or a
+ * deadline that ends the engine.
  */
 const HUNG_US_MAX = 400_000;
 
 /**
- * Writes of one model's lease in a trial: whoever wrote it is left alone for a peer's time-out, and batchers are
+ * Most writes of one model's lease in a trial. A new owner keeps it for at least a peer's time-out, and batchers are
  * restarted a few times.
  */
 const MOVES_MAX = 40;
 
 interface Grant extends GpuGranted {
-  /** In true time. */
+  /** When it was granted, in true time. */
   readonly givenAt: number;
   usedBy: string | undefined;
 }
@@ -38,12 +39,12 @@ interface Accepted {
   readonly actor: Incarnation;
   finished: boolean;
 }
-/** What one executor has obeyed or promised. */
+/** Grants and reports of one executor: newest epoch, sequences and terms that it accepted or promised to respect. */
 interface Obeyed {
   epoch: number;
-  /** When it first told a leader of another sub-cluster than before that it obeys it. */
+  /** When it first reported to a leader of another sub-cluster than before. */
   movedAt: number;
-  /** The newest epoch of each sub-cluster that it told in its last turn, and when that was. */
+  /** When it last reported, and the newest epoch of each sub-cluster that it reported in that turn. */
   toldAt: number;
   readonly told: Map<string | undefined, number>;
   readonly sequences: Map<number, number>;
@@ -70,12 +71,12 @@ export class FenceChecker {
   readonly #accepted = new Map<string, Accepted>();
   readonly #obeyed = new Map<ActorKey, Obeyed>();
   /**
-   * Batches of an epoch that their executor has not told yet that it obeys it. Who wakes reads a new leader's word and
-   * its batch in one turn, and its own word leaves at the turn's end.
+   * Batches accepted under an epoch that their executor has not reported yet. A woken executor reads a new leader's
+   * announcement and its batch in one turn, and its own report leaves at the turn's end.
    */
   readonly #untold = new Set<Untold>();
   readonly #running = new Map<string, number>();
-  /** In the order in which they were given to their engines. */
+  /** Runs in the order in which they were given to their engines. */
   readonly #runs = new Set<{ readonly actor: Incarnation; readonly gpu: number; readonly since: number }>();
   readonly #drivers = new Map<number, Incarnation>();
 
@@ -84,7 +85,7 @@ export class FenceChecker {
     this.#now = now;
   }
 
-  /** As the store has it, at the moment of the write. */
+  /** A lease as the store has it, at the moment of the write. */
   leaseWritten(key: string, value: Uint8Array, revision: number): void {
     const lease = fromJson(value) as { ranker?: ActorKey; batcher?: ActorKey };
     if (lease.ranker !== undefined) {
@@ -99,11 +100,11 @@ export class FenceChecker {
     this.#batcherOf.set(`${model}/${revision}`, lease.batcher);
     this.#termOf.set(model, revision);
   }
-  /** The term that a model's lease has now. */
+  /** Current term of a model's lease. */
   termOf(model: number): number {
     return this.#termOf.get(model) ?? 0;
   }
-  /** As an executor is shown it. */
+  /** A term that the store has shown an executor. */
   termSeen(actor: Incarnation, model: number, term: number): void {
     raise(this.#of(actor.key).terms, model, term);
   }
@@ -138,7 +139,7 @@ export class FenceChecker {
       this.#report("M4", `batch ${batch.batchId} is planned ${batch.startAt - batch.latest} µs after its latest start`);
   }
 
-  /** The pull of its inputs shows that an executor has accepted a batch. */
+  /** An executor has accepted a batch, as the pull of its inputs shows. */
   accepted(actor: Incarnation, { batcher, batchId }: Pull): void {
     const id = `${batcher}/${batchId}`;
     const acceptance = `${actor.key} ${id}`;
@@ -151,8 +152,8 @@ export class FenceChecker {
     const obeyed = this.#of(actor.key);
     const says = (what: string): void => this.#report("T5", `${actor.name} accepts batch ${batchId} ${what}`);
     if (batch.executor !== actor.key) says("of another incarnation");
-    // Who hears in one turn that it goes and that it stays tells both leaders, and which of them it obeys its next
-    // batch shows.
+    // An executor that reads in one turn that it moves and that it stays reports to both leaders. Its next batch shows
+    // which of them it follows.
     if (obeyed.told.get(this.#subClusterOf.get(batch.epoch)) === batch.epoch) obeyed.epoch = batch.epoch;
     obeyed.told.clear();
     if (batch.epoch !== obeyed.epoch) this.#untold.add({ at: this.#now(), epoch: batch.epoch, obeyed, says });
@@ -168,8 +169,8 @@ export class FenceChecker {
   }
 
   /**
-   * By telling epoch e when it is free, an executor promises to obey nothing older of its sub-cluster, and nothing of
-   * another.
+   * An executor has reported to the leader of epoch e when it is free. It thereby promises to accept no grant of an
+   * older epoch of its sub-cluster, and none of another sub-cluster.
    */
   promised(actor: Incarnation, { epoch }: Pick<GpuFreed, "epoch">): void {
     const obeyed = this.#of(actor.key);
@@ -178,7 +179,7 @@ export class FenceChecker {
       obeyed.epoch = epoch;
       obeyed.movedAt = this.#now();
     }
-    // What leaves in one turn of the event loop leaves by destination, not in the order in which it was said.
+    // Messages of one turn of the event loop leave by destination, not in the order in which they were sent.
     if (obeyed.toldAt < this.#now()) obeyed.told.clear();
     obeyed.toldAt = this.#now();
     obeyed.told.set(to, Math.max(obeyed.told.get(to) ?? 0, epoch));
@@ -207,7 +208,10 @@ export class FenceChecker {
     else for (const run of this.#runs) if (run.actor === actor && run.gpu === gpu) return void this.#runs.delete(run);
   }
 
-  /** T5: what an executor accepts it has told to obey. T4: an accepted batch runs, and ends, or its executor does. */
+  /**
+   * T5: an executor accepts batches only of an epoch that it has reported. T4: an accepted batch runs and ends, or its
+   * executor does.
+   */
   check(): void {
     for (const { at, epoch, obeyed, says } of this.#untold)
       if (at < this.#now()) says(`of epoch ${epoch}, and has told ${obeyed.epoch} that it obeys it`);

@@ -1,6 +1,6 @@
 /**
- * A batcher that is stopped with grants and requests in its hands, and wakes when its models are another's
- * (docs/architecture.md, T5).
+ * A batcher that is stopped while it holds grants and requests (docs/architecture.md, T5). It wakes when another
+ * batcher owns its models.
  */
 import { GpuGranted, RequestRefused } from "@tutti/protocol";
 import { millis, seconds } from "@tutti/units";
@@ -51,7 +51,7 @@ test.each([1, 5, 20, 99])(
     const term = checkers.fence.termOf(1);
     const [holder] = [...cluster.running].find(([, { incarnation }]) => incarnation.figures?.()["threads"] === 1)!;
     const { process } = cluster.running.get(holder)!.in;
-    // Requests come, and the holder stops between its offer and the grant.
+    // Requests arrive, and the owner stops between its offer and the grant.
     const asked = Array.from({ length: 6 }, () => cluster.ask(MODEL, MODEL.sloMs));
     const isGranted = (): boolean => story.last(1).some((line) => line.includes(`sends ${GpuGranted.name}`));
     expect(cluster.clock.runUntil(isGranted, (cluster.now + millis(20)) as typeof cluster.now)).toBe(true);

@@ -14,7 +14,7 @@ export interface FuzzReport {
   readonly seeds: number;
   readonly asked: number;
   readonly ok: number;
-  /** For people; undefined: all is well. */
+  /** Text for people; undefined: all is well. */
   readonly failure: string | undefined;
 }
 
@@ -33,7 +33,7 @@ export function runSeeds({ taken, from, count, forMs }: FuzzJob, report: (report
 
 const LINES_SHOWN = 60;
 
-/** What a failing seed has to say to whoever reads it. */
+/** Text of a failing seed: the violation, the end of its story, and how to replay it. */
 export function failureText({ seed, violation, story }: TrialResult): string {
   const lines = story.slice(-LINES_SHOWN).map((line) => (line.length > 220 ? `${line.slice(0, 220)}…` : line));
   return [

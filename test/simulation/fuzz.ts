@@ -1,7 +1,7 @@
 /**
- * `npm run fuzz -- --seeds n [--from seed]` runs so many seeds, on as many threads as there are cores (`--workers w`);
- * `--minutes n` runs until time is up; `--seed s` runs one and tells its story. Exit code 1: seeds failed, and for each
- * the command that replays it is printed. Ten of them are enough (`--failures n`).
+ * Runs seeds of the simulation. `npm run fuzz -- --seeds n [--from seed]` runs n seeds, on as many threads as there are
+ * cores (`--workers w`); `--minutes n` runs until time is up; `--seed s` runs one and prints its story. Exit code 1:
+ * seeds failed, and for each the command that replays it is printed. It stops after ten of them (`--failures n`).
  */
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
@@ -11,7 +11,7 @@ import { runTrial } from "./trial.ts";
 
 const USAGE =
   "npm run fuzz -- [--seeds n | --minutes n] [--from seed] [--workers n] [--failures n], or --seed s to replay one";
-/** Between two lines of progress where they pile up; a terminal's is overwritten. */
+/** Time between two lines of progress: in a log they add up, and a terminal's is overwritten. */
 const PROGRESS_MS = { terminal: 250, log: 30_000 };
 
 interface FuzzOptions {
@@ -32,7 +32,7 @@ async function main(): Promise<number> {
   return options.seed === undefined ? await fuzz(options) : replay(options.seed);
 }
 
-/** Undefined for anything that it does not know. */
+/** The options; undefined where one is unknown. */
 function readOptions(): FuzzOptions | undefined {
   const names = ["seeds", "minutes", "from", "workers", "failures", "seed"] as const;
   const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));

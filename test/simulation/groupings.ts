@@ -1,5 +1,6 @@
 /**
- * Which actors share a process, and which processes a host, by seed; and what goes wrong between processes of one host.
+ * Grouping by seed: which actors share a process, and which processes a host. Also the faults between processes of one
+ * host.
  */
 import { Prng } from "@tutti/units";
 
@@ -9,25 +10,25 @@ export interface ProcessPlan {
   readonly slots: readonly string[];
 }
 
-/** Of links between processes of a host, while faults last. Shares of the messages; times in µs. */
+/** Faults of links between processes of a host, while faults last. Shares of the messages; times in µs. */
 export interface LinkFaults {
   readonly late: number;
   readonly lateUsMax: number;
-  /** The other end does not read, and the link takes no more. */
+  /** Share of messages at which the other end does not read, and the link takes no more. */
   readonly full: number;
 }
 
 export interface Grouping {
   readonly processes: readonly ProcessPlan[];
   readonly links: LinkFaults;
-  /** When all links of a slot's process break, and lose what is on its way. */
+  /** Times when all links of a slot's process break; messages on their way are lost. */
   readonly breaks: readonly { readonly atUs: number; readonly slot: string }[];
 }
 
 interface Grouped {
   readonly slots: readonly string[];
   readonly joiners: readonly string[];
-  /** Every role is left when any one process ends. */
+  /** Whether every role must survive the end of any one process. */
   readonly quiet: boolean;
   readonly subClusters: number;
   readonly durationUs: number;
@@ -55,7 +56,9 @@ export function groupingOf(seed: number, grouped: Grouped): Grouping {
   return { processes, links, breaks };
 }
 
-/** Each actor alone on a host, or all on one; a node; two nodes; or any mixture. */
+/**
+ * Groups actors by chance. Each is on a host of its own, or all on one; or there is a node, two nodes, or any mixture.
+ */
 function dealt(prng: Prng, grouped: Grouped): ProcessPlan[] {
   const { slots, quiet } = grouped;
   const draw = prng.nextFloat();
@@ -84,7 +87,7 @@ export const apart = (slots: readonly string[]): ProcessPlan[] =>
 
 const isExecutor = (slot: string): boolean => slot.startsWith("executor");
 
-/** Spares are on the other side than those whom they replace. */
+/** Side of a slot: standbys are on the other side than the actors that they replace. */
 function sideOf(slot: string, { subClusters }: Grouped): number {
   const index = Number(slot.slice(slot.lastIndexOf("-") + 1));
   return Math.floor(slot.startsWith("ranker") ? index / subClusters : index) % 2;

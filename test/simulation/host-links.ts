@@ -1,6 +1,6 @@
 /**
- * Who is linked with whom: as in packages/cli, each process with every process of its host that it hears of, and again
- * once a link has broken.
+ * Links between processes of a host, as in packages/cli. Each process connects to every process of its host that it
+ * hears of, and again once a link has broken.
  */
 import type { HostBus } from "@tutti/ports/bus";
 import type { Heartbeat, LinkAddress } from "@tutti/protocol";
@@ -12,7 +12,7 @@ const HANDSHAKE_US = 300;
 interface Linked {
   readonly process: Process;
   readonly buses: Readonly<Record<Channel, HostBus>>;
-  /** Whose heartbeats it has heard: only they may connect. */
+  /** Processes whose heartbeats it has heard: only they may connect. */
   readonly known: Set<Linked>;
   readonly links: Map<Linked, Link>;
 }
@@ -26,7 +26,7 @@ export class HostLinks {
     this.world = world;
   }
 
-  /** @returns what actors of the process are given */
+  /** @returns the ports for actors of the process */
   join(process: Process, buses: Linked["buses"]): { readonly own: LinkAddress; hear(beat: Heartbeat): void } {
     const id = idOf(process);
     const own: Linked = { process, buses, known: new Set(), links: new Map() };
@@ -59,7 +59,7 @@ export class HostLinks {
     const link = new Link(id, [own.process, peer.process], this.world);
     own.links.set(peer, link);
     peer.links.set(own, link);
-    // The one that listens says that the link stands, and the other hears it a moment later.
+    // The listening end learns first that the link is established, and the other end a moment later.
     this.world.later(HANDSHAKE_US, () => begin(peer, own, link));
     this.world.later(HANDSHAKE_US + LINK_HOP_US, () => begin(own, peer, link));
   }

@@ -1,6 +1,6 @@
 /**
- * One link between two processes of a simulated host: in order, at times slow or full, until it breaks or an end closes
- * it.
+ * A link between two processes of a simulated host. It delivers in order, is at times slow or full, and lasts until it
+ * breaks or an end closes it.
  */
 import type { LinkEnd, LinkHandlers, LinkMessage } from "@tutti/ports/bus";
 import type { Prng } from "@tutti/units";
@@ -10,7 +10,7 @@ import type { Process } from "./process.ts";
 export const CHANNELS = ["control", "bulk"] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-/** What all links of a cluster have together. */
+/** State that all links of a cluster share. */
 export interface LinkWorld {
   readonly faults: LinkFaults;
   /** Whether faults last. */
@@ -21,18 +21,18 @@ export interface LinkWorld {
   readonly onDelivered: (hop: { from: string; to: string; subject: string; bytes: number }) => void;
 }
 
-/** A small message between two processes of a host. */
+/** Delay of a small message between two processes of a host. */
 export const LINK_HOP_US = 15;
-/** By then both ends have noticed a break. */
+/** Most time until both ends have noticed a break. */
 const NOTICED_US_MAX = 1_000;
 
 interface Side {
   readonly process: Process;
   readonly handlers: Map<Channel, LinkHandlers>;
-  /** What came before its channel was opened. */
+  /** Messages that came before their channel was opened. */
   readonly early: { readonly channel: Channel; readonly message: LinkMessage }[];
   isOpen: boolean;
-  /** When the last of what was sent to it arrives. */
+  /** When the last message that was sent to it arrives. */
   arrivesAt: number;
 }
 
@@ -65,7 +65,7 @@ export class Link {
     };
   }
 
-  /** What it has sent still arrives. */
+  /** Closes one end; messages that it has sent still arrive. */
   close(process: Process): void {
     const [own, peer] = this.#from(process);
     if (!own.isOpen || this.#isBroken) return;
@@ -74,7 +74,7 @@ export class Link {
     this.#arrive(peer, () => this.#end(peer));
   }
 
-  /** What is on its way is lost. */
+  /** Breaks the link; messages on their way are lost. */
   break(): void {
     if (this.#isBroken) return;
     this.#isBroken = true;
@@ -108,7 +108,7 @@ export class Link {
     return true;
   }
 
-  /** After all that was sent before. */
+  /** Delivers after all earlier messages. */
   #arrive(to: Side, run: () => void, lateUs = 0): void {
     const { now, later } = this.#world;
     to.arrivesAt = Math.max(to.arrivesAt, now() + LINK_HOP_US + lateUs);

@@ -1,7 +1,7 @@
 import type { Prng } from "@tutti/units";
 import type { Plan } from "./plan.ts";
 
-/** Nothing passes from any of these to any of those. */
+/** Messages from any of `from` to any of `to` are lost. */
 export interface Block {
   readonly from: ReadonlySet<string>;
   readonly to: ReadonlySet<string>;
@@ -9,7 +9,7 @@ export interface Block {
 /** A partition, whole or of some directions of some links. */
 export type Cut = readonly Block[];
 
-/** What becomes of each message between two slots: when its copies arrive. Faults last until `heal`. */
+/** The network between slots: when the copies of each message arrive. Faults last until `heal`. */
 export class Links {
   readonly #plan: Plan;
   readonly #prng: Prng;

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { basename, join } from "node:path";
 import type { Mutation } from "./mutations.ts";
 
-/** Every seed has what a fifth of them has. */
+/** Applies a grouping to every seed that a fifth of them has. */
 const APART: Mutation = {
   name: "each actor apart",
   file: "test/simulation/groupings.ts",
@@ -13,14 +13,14 @@ const APART: Mutation = {
 
 const root = join(import.meta.dirname, "../..");
 
-/** A copy of what the simulation runs: sources only, with names of packages that lead to the copies. */
+/** A copy of the sources that the simulation runs, whose package names lead to the copies. */
 export class Copy {
   readonly #folder: string;
 
   constructor() {
     const cache = join(root, ".tutti/cache");
     mkdirSync(cache, { recursive: true });
-    // Inside the repository: packages from elsewhere are found where they are.
+    // The copy is inside the repository, so that other packages resolve as usual.
     this.#folder = mkdtempSync(join(cache, "mutant-"));
     mkdirSync(join(this.#folder, "node_modules/@tutti"), { recursive: true });
     for (const name of neededPackages()) {
@@ -30,7 +30,7 @@ export class Copy {
     copySources("test/simulation", this.#folder);
   }
 
-  /** Plants a bug, runs seeds, and takes it out again. @returns the first violation, or why there is none */
+  /** Applies a mutation, runs seeds, and reverts it. @returns the first violation, or why there is none */
   async find(mutation: Mutation, seeds: number): Promise<{ found: boolean; output: string }> {
     const path = join(this.#folder, "packages", mutation.file);
     const source = readFileSync(path, "utf8");
@@ -43,7 +43,7 @@ export class Copy {
       const script = join(this.#folder, "test/simulation/fuzz.ts");
       const args = [script, "--seeds", `${seeds}`, "--from", `${from}`, "--workers", "1", "--failures", "1"];
       const { code, output } = await run(args);
-      // A seed that takes long is preceded by a line of progress.
+      // Progress lines may precede the line of the failing seed.
       return { found: code === 1 && /^seed \d+: /m.test(output), output };
     } finally {
       writeFileSync(path, source);
@@ -56,14 +56,14 @@ export class Copy {
   }
 }
 
-/** A patch that does not apply is worse than none: it would pass for a bug that was found, or never. */
+/** Applies a mutation. A patch that does not apply is an error: it would count as a bug that was found, or never. */
 export function patched(source: string, { name, file, find, replace }: Mutation): string {
   const parts = source.split(find);
   if (parts.length !== 2) throw new Error(`"${name}" fits ${parts.length - 1} places of ${file}, not one: renew it`);
   return parts.join(replace);
 }
 
-/** What the actors and the suite import, directly or not. */
+/** Packages that the actors and the suite import, directly or not. */
 function neededPackages(): string[] {
   const needed = new Set(["actors", "bus-nats"]);
   for (const name of needed) {

@@ -5,9 +5,9 @@ import { afterAll, expect, test } from "vitest";
 import { Copy, patched } from "./mutant.ts";
 import { MUTATIONS, type Mutation } from "./mutations.ts";
 
-/** Each bug must show within so many seeds; nearly all do in the first few, some in one of sixty. */
+/** Number of seeds within which each bug must be found. Nearly all are found in the first few, some in one of sixty. */
 const SEEDS = 300;
-/** For machines that are busy with something else. */
+/** A time-out for machines that are busy with other work. */
 const TIMEOUT_MS = 900_000;
 const copies: Copy[] = [];
 afterAll(() => copies.forEach((copy) => copy.remove()));
@@ -26,7 +26,7 @@ test("every planted bug is found by some seed, each in a copy of the packages", 
       if (!found) missed.push(`${mutation.name}: ${output.slice(-500)}`);
     }
   };
-  // The seeds without a bug run beside this file.
+  // The seeds without a bug run at the same time as this file.
   const workers = Math.min(4, Math.max(1, availableParallelism() - 1));
   for (let i = 0; i < workers; i++) copies.push(new Copy());
   await Promise.all(copies.map(work));

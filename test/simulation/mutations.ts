@@ -1,15 +1,15 @@
-/** Bugs that somebody might make. Each is planted in a copy of the packages, and some seed must find it. */
+/** Plausible bugs. Each is applied to a copy of the packages, and some seed must find it. */
 export interface Mutation {
   readonly name: string;
-  /** Below packages/. */
+  /** Path below packages/. */
   readonly file: string;
   readonly find: string;
   readonly replace: string;
-  /** The first seed to try: near one that finds it, so that the suite stays short. A guess, not a promise. */
+  /** The first seed to try: near one that finds the bug, so that the suite stays short. It is a hint, not a promise. */
   readonly from?: number;
   /**
-   * Looked for where each actor has a process and a host of its own, as some seeds have it: it takes a broken
-   * connection, which links make up for.
+   * Whether each actor has a process and a host of its own, as in some seeds. The bug needs a broken connection, which
+   * links make up for.
    */
   readonly isApart?: boolean;
 }

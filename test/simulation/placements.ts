@@ -1,12 +1,12 @@
 /**
- * Which seeds have two sub-clusters, and how models and accelerators are placed in them: anyhow while faults last,
- * sensibly before and after.
+ * Seeds with two sub-clusters, and the placement of models and accelerators in them. Placements are random while faults
+ * last, sensible before and after.
  */
 import { DEFAULT_SUB_CLUSTER } from "@tutti/protocol";
 import { Prng } from "@tutti/units";
 import type { Plan } from "./plan.ts";
 
-/** Where each model and each executor is, by its index. `main>s1`: it goes there; empty: nowhere. */
+/** Sub-cluster of each model and each executor, by its index. `main>s1`: it moves there; empty: nowhere. */
 export interface Placing {
   readonly models: readonly string[];
   readonly executors: readonly string[];
@@ -17,13 +17,14 @@ export interface Placings {
   readonly changes: readonly { readonly atUs: number; readonly placing: Placing }[];
   readonly last: Placing;
   /**
-   * Much less than in production, in some seeds too little for what is on its way: that is refused then, and put back.
+   * Shorter than in production, in some seeds too short for messages on their way. A batch is then refused and put
+   * back.
    */
   readonly lingerForUs: number;
   readonly keptForUs: number;
 }
 
-/** Of the seeds that are neither calm nor struck. */
+/** Share of seeds with two sub-clusters, of those that are neither calm nor struck. */
 const SHARE = 0.35;
 const OTHER = "s1";
 
@@ -47,7 +48,9 @@ export function placingsOf(
     const inhabited = places.slice(0, plan.executors);
     return { executors: places, models: many(plan.models.length, () => inhabited[prng.nextInt(inhabited.length)]!) };
   };
-  /** No planner of ours would do that: models that go at once or to where nobody is, or nowhere. */
+  /**
+   * A placement that no planner of ours would make: models move at once, to sub-clusters without executors, or nowhere.
+   */
   const senseless = (): Placing => ({
     executors: many(executors, () => (prng.nextFloat() < 0.1 ? "" : any())),
     models: many(plan.models.length, () => {

@@ -3,7 +3,7 @@ import { type Grouping, apart, groupingOf } from "./groupings.ts";
 import { type Placing, type Placings, hasTwoSubClusters, placingsOf } from "./placements.ts";
 import { withRollout } from "./rollouts.ts";
 
-/** What goes wrong on one direction of one link while faults last. Shares of the messages; times in µs. */
+/** Faults on one direction of one link while faults last. Shares of the messages; times in µs. */
 export interface LinkFaults {
   readonly loss: number;
   readonly repeat: number;
@@ -12,22 +12,25 @@ export interface LinkFaults {
 }
 
 export type Action =
-  /** As SIGKILL; started again by its supervisor. */
+  /** SIGKILL; the supervisor starts the process again. */
   | { readonly kind: "kill"; readonly slot: string; readonly backAfterUs: number }
-  /** As SIGTERM; another one is started at once. */
+  /** SIGTERM; another process is started at once. */
   | { readonly kind: "drain"; readonly slot: string; readonly backAfterUs: number }
-  /** As SIGSTOP and SIGCONT. */
+  /** SIGSTOP and SIGCONT. */
   | { readonly kind: "pause"; readonly slot: string; readonly forUs: number }
-  /** Messages between these and all others are lost; `hearing`: only those to them. The store is on the other side. */
+  /**
+   * Messages between these slots and all others are lost; `hearing`: only those to them. The store is on the other
+   * side.
+   */
   | { readonly kind: "cut"; readonly slots: readonly string[]; readonly hearing: boolean; readonly forUs: number }
   /**
-   * Its peers and the store are cut off from it and take it for dead, and whoever takes its place is not heard by those
-   * who still listen to it: so the old one and the new one are obeyed by different actors at a time (T5).
+   * The slot's peers and the store are cut off from it and take it for dead. Actors that still listen to it don't hear
+   * its successor. So different actors follow the old one and the new one at a time (T5).
    */
   | { readonly kind: "usurp"; readonly slot: string; readonly forUs: number }
   /**
-   * A connection breaks, and what is on its way over it is lost. Only ingresses use their second one, for requests and
-   * answers.
+   * A connection breaks, and messages on their way over it are lost. Only ingresses use their second one, for requests
+   * and answers.
    */
   | {
       readonly kind: "disconnect";
@@ -35,25 +38,25 @@ export type Action =
       readonly which: "control" | "bulk" | "both";
       readonly forUs: number;
     }
-  /** All links of its process with others of its host break, and what is on its way over them is lost. */
+  /** All links of the process with others of its host break, and messages on their way over them are lost. */
   | { readonly kind: "break-links"; readonly slot: string }
   | { readonly kind: "store-out"; readonly forUs: number }
-  /** The store answers nobody, and at the same moment somebody dies whose place can be taken only through it. */
+  /** The store answers nobody. At the same moment an actor dies whose place can be taken only through the store. */
   | { readonly kind: "headless"; readonly slot: string; readonly forUs: number }
   /**
-   * The NATS server is killed and started again: every connection breaks at once, what was under way is lost, and the
+   * The NATS server is killed and started again. Every connection breaks at once, messages under way are lost, and the
    * store is away.
    */
   | { readonly kind: "server-restart"; readonly forUs: number }
-  /** One who was not there yet comes, or one leaves in order and does not come back while faults last. */
+  /** A new process joins, or one leaves in order and does not come back while faults last. */
   | { readonly kind: "join" | "leave"; readonly slot: string }
   /** The next run of that model never ends. */
   | { readonly kind: "hang"; readonly model: number }
-  /** The planner writes down where models and accelerators belong. */
+  /** The planner writes a placement of models and accelerators. */
   | { readonly kind: "place"; readonly placing: Placing }
-  /** So much of the first model's requests goes to its second version from now on, or it is its shadow. */
+  /** The first model's second version gets this share of the requests from now on, or becomes its shadow. */
   | { readonly kind: "share"; readonly percent: number; readonly isShadow: boolean }
-  /** Malformed messages from a stranger, to everybody. */
+  /** Malformed messages from a stranger, to all actors. */
   | { readonly kind: "junk" }
   /** Requests of one model at once. */
   | { readonly kind: "burst"; readonly model: number; readonly count: number };
@@ -75,9 +78,9 @@ export interface EngineFaults {
 }
 
 /**
- * All that one seed decides. `calm`: nothing but restarts while what remains can carry the load, so that T9 holds for
- * every request. `struck`: nothing but SIGKILLs, one at a time and long after the one before, so that it is known by
- * when somebody else must have taken over.
+ * All decisions of one seed. `calm`: nothing but restarts while the rest can carry the load, so that T9 holds for every
+ * request. `struck`: nothing but SIGKILLs, each long after the one before, so that it is known by when a successor must
+ * have taken over.
  */
 export interface Plan {
   readonly seed: number;
@@ -85,14 +88,14 @@ export interface Plan {
   readonly struck: boolean;
   readonly ingresses: number;
   readonly batchers: number;
-  /** Of all sub-clusters, in turn. */
+  /** Rankers of all sub-clusters, in turn. */
   readonly rankers: number;
   readonly executors: number;
-  /** Undefined: one sub-cluster, and nobody has ever planned. */
+  /** Undefined: one sub-cluster, and no placement is ever written. */
   readonly placings?: Placings;
-  /** Started by an action. */
+  /** Slots that an action starts. */
   readonly joiners: readonly string[];
-  /** Whoever shares a process with others is struck together with them. */
+  /** Actors that share a process are struck together. */
   readonly grouping: Grouping;
   readonly gpusPerExecutor: number;
   readonly models: readonly ModelPlan[];
@@ -102,10 +105,10 @@ export interface Plan {
   readonly hopJitterUs: number;
   readonly skewUsMax: number;
   readonly link: (from: string, to: string) => LinkFaults;
-  /** Nothing on the way overtakes anything, or comes twice. */
+  /** Whether no message overtakes another, or comes twice. */
   readonly isOrderly: boolean;
   readonly engine: EngineFaults;
-  /** A run takes so many times what its profile says, at most. */
+  /** Largest factor between a run and its profile. */
   readonly slowdownMax: number;
   readonly requestsMax: number;
   readonly durationUs: number;
@@ -113,8 +116,8 @@ export interface Plan {
 }
 
 /**
- * Hosts are this far from true time at most: two of them differ by twice that, a fifth of the least d_ctrl of which
- * validities are reckoned.
+ * Largest offset of a host's clock from true time. Two hosts differ by at most twice that, a fifth of the least d_ctrl
+ * from which validities are calculated.
  */
 const SKEW_US_MAX = 100;
 const CLEAN: LinkFaults = { loss: 0, repeat: 0, late: 0, lateUsMax: 0 };
@@ -138,7 +141,7 @@ function withGrouping(plan: Ungrouped): Plan {
 
 function ungrouped(seed: number): Ungrouped {
   const prng = new Prng(seed * 7_919 + 17);
-  /** A generator of its own, so that what it decides does not change the rest of what a seed means. */
+  /** A generator of its own, so that its draws do not change the rest of the seed's plan. */
   const extra = new Prng(seed * 6_007 + 3);
   const quiet = prng.nextFloat() < 0.12;
   const struck = quiet && extra.nextFloat() < 0.5;
@@ -190,7 +193,9 @@ function ungrouped(seed: number): Ungrouped {
   return { ...plan, joiners, placings, actions: [...actions, ...places] };
 }
 
-/** Time for an executor to be drained, which takes a quarter of a second, and to come back before the next restart. */
+/**
+ * Time for an executor to be drained and to come back before the next restart. Draining takes a quarter of a second.
+ */
 const CALM_US = [1_100_000, 1_200_000] as const;
 /** Time for two strikes. */
 const STRUCK_US = 500_000;
@@ -244,14 +249,14 @@ const slotsOf = (sizes: Sizes): Record<"ingress" | "batcher" | "ranker" | "execu
 
 export const allSlots = (sizes: Sizes): string[] => [...Object.values(slotsOf(sizes)).flat(), "profiler-0"];
 
-/** Of plans that are made by hand. */
+/** A grouping for plans that are made by hand: each actor in a process of its own. */
 export const everyoneApart = (sizes: Sizes): Grouping => ({
   processes: apart(allSlots(sizes)),
   links: { late: 0, lateUsMax: 0, full: 0 },
   breaks: [],
 });
 
-/** One restart after another, each long after the one before it has come back. */
+/** Restarts one after another, each long after the one before has come back. */
 function calmActions(prng: Prng, sizes: Sizes, durationUs: number): Plan["actions"] {
   const all = allSlots(sizes);
   return [0.1, 0.6].map((share) => ({
@@ -263,7 +268,7 @@ function calmActions(prng: Prng, sizes: Sizes, durationUs: number): Plan["action
 function actionsOf(prng: Prng, plan: Sizes & Pick<Plan, "models" | "durationUs">): Plan["actions"] {
   const all = allSlots(plan);
   const any = (): string => all[prng.nextInt(all.length)]!;
-  /** A leader that stops and wakes is the one that sends what is stale. */
+  /** A leader that stops and wakes is the likeliest sender of stale messages. */
   const likelyRanker = (): string => (prng.nextFloat() < 0.5 ? `ranker-${prng.nextInt(plan.rankers)}` : any());
   const us = (low: number, high: number): number => Math.round(low + prng.nextFloat() * (high - low));
   const makers: (() => Action)[] = [
@@ -296,7 +301,7 @@ const disconnection = (slot: string, forUs: number): Action => {
   return { kind: "disconnect", slot, which, forUs };
 };
 
-/** Each dies once and is there again after a while; the second is of another role. */
+/** Two deaths, each with a restart after a while; the second is of another role. */
 function strikes(prng: Prng, sizes: Sizes): Plan["actions"] {
   const slots = Object.values(slotsOf(sizes));
   const first = prng.nextInt(slots.length);
@@ -307,7 +312,7 @@ function strikes(prng: Prng, sizes: Sizes): Plan["actions"] {
   }));
 }
 
-/** What half of the seeds have beside the rest. */
+/** Additional joiners and actions that half of the seeds have. */
 function extraActions(
   prng: Prng,
   plan: Sizes & Pick<Plan, "models" | "durationUs">,

@@ -1,4 +1,4 @@
-/** What actors of the simulation are given: production's ports, stopped and killed with their process, and watched. */
+/** Ports of the simulated actors: production's ports, stopped and killed with their process, and watched. */
 import type { Bus, Delivery, InMemoryBus, ServiceInfo } from "@tutti/ports/bus";
 import type { BatchDispatched, PulledItem } from "@tutti/protocol";
 import type { DataClient, DataHandlers } from "@tutti/ports/pull";
@@ -7,16 +7,16 @@ import type { ActorKey } from "@tutti/units";
 import type { Channel } from "./link.ts";
 import type { Incarnation, Process } from "./process.ts";
 
-/** What goes over an actor's ports. */
+/** Watches an actor's ports. */
 export interface PortWatcher {
-  /** What a message is known by when it is heard: `Sent-As`. */
+  /** Value of the `Sent-As` header, by which a received message is recognised. */
   tagOf(actor: Incarnation, channel: Channel): string;
-  /** @param isKept - it carries a reply subject, as answers do that their ingress keeps until they have left */
+  /** @param isKept - whether it carries a reply subject, as answers do that their ingress keeps until they have left */
   onSent(actor: Incarnation, subject: string, payload: Uint8Array, taken: boolean, isKept: boolean): void;
   onReceived(actor: Incarnation, channel: Channel, delivery: Delivery): void;
-  /** Its store shows it an entry. */
+  /** The actor's store shows it an entry. */
   onEntry(actor: Incarnation, bucket: string, key: string, revision: number): void;
-  /** An executor asks for the inputs of a batch that it has accepted, or looks at those that came with it. */
+  /** An executor asks for the inputs of an accepted batch, or looks at those that came with it. */
   onPull(actor: Incarnation, pull: Pull): void;
 }
 
@@ -60,7 +60,7 @@ export function watchedBus(inner: Bus, channel: Channel, actor: Incarnation, wat
     },
     publish: (subject, payload, options) => {
       if (!actor.alive) return false;
-      // Also what is lost because the connection is away: to checkers, an actor has done what it tried to do.
+      // Lost messages count too: to checkers, an actor has done what it tried to do.
       watcher.onSent(actor, subject, payload, inner.connected, options?.reply !== undefined);
       const headers = { ...options?.headers, [SENT_AS]: watcher.tagOf(actor, channel) };
       return inner.publish(subject, payload, { ...options, headers });
@@ -88,17 +88,17 @@ export function watchedBus(inner: Bus, channel: Channel, actor: Incarnation, wat
   };
 }
 
-/** How an actor's calls reach the store, and the store's answers the actor. */
+/** The way of an actor's calls to the store, and of the store's answers to the actor. */
 export interface StoreLink {
-  /** False while the store can't be reached from here. */
+  /** False while the process can't reach the store. */
   reachable(): boolean;
   /** Carries an answer or a watch's entry over, in order. */
   carry(run: () => void): void;
 }
 
 /**
- * The store as an actor sees it. A call that does not get there fails; what a watch misses it is shown later, as by a
- * client that reconnects.
+ * The store as an actor sees it. A call that does not get there fails; entries that a watch misses are shown later, as
+ * by a client that reconnects.
  */
 export function actorStore(store: Store, actor: Incarnation, watcher: PortWatcher, link: StoreLink): Store {
   const come = (run: () => void): void => link.carry(() => actor.perform(run));
@@ -157,7 +157,10 @@ export function watchedDataClient(inner: DataClient, actor: Incarnation, watcher
   };
 }
 
-/** An executor looks at the rows that came with a batch once it has accepted it. */
+/**
+ * Calls `onLook` at the first access to the rows that came with a batch. An executor reads them once it has accepted
+ * it.
+ */
 function noticed(items: readonly PulledItem[], onLook: () => void): readonly PulledItem[] {
   let isNew = true;
   return new Proxy(items, {
@@ -169,13 +172,13 @@ function noticed(items: readonly PulledItem[], onLook: () => void): readonly Pul
   });
 }
 
-/** As if it had pulled them. */
+/** The pull that would have fetched the rows that came with a batch. */
 function pullOf({ executor, gpu, thread, batchId, ingresses, requests }: BatchDispatched, batcher: ActorKey): Pull {
   const seqs = requests.map(({ seq }) => seq);
   return { executor, gpu, thread, batchId, batcher, token: ingresses[0]!.token, seqs };
 }
 
-/** Rows are copied by who carries them, so they may wait while the process is stopped. */
+/** Data handlers that act only while the process runs. The caller copies rows, so they may wait while it is stopped. */
 export function actorDataHandlers(handlers: DataHandlers, actor: Incarnation): DataHandlers {
   return {
     onPull: (pull, reply) => actor.perform(() => handlers.onPull(pull, reply)),

@@ -2,14 +2,14 @@ import type { Alarm, Clock, Stop, VirtualClock } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, NEVER } from "@tutti/units";
 
 export interface CrashWatcher {
-  /** Something that the process did threw: in production it would have ended. */
+  /** The process threw an exception: in production it would have ended. */
   onCrash(where: { readonly name: string }, error: unknown): void;
 }
 
 /**
- * One process of a simulated host, with one actor or several: it can be killed in mid-word, stopped (SIGSTOP) and woken
- * with all that came meanwhile before it, and its clock differs from the others'. Everything that reaches it goes
- * through `perform`, so that a dead one does nothing any more.
+ * One process of a simulated host, with one actor or several. It can be killed at any point, or stopped (SIGSTOP) and
+ * woken with all events that came meanwhile, and its clock differs from the others'. Everything that reaches it goes
+ * through `perform`, so that a dead process does nothing any more.
  */
 export class Process {
   readonly name: string;
@@ -20,7 +20,7 @@ export class Process {
   readonly #watcher: CrashWatcher;
   alive = true;
   paused = false;
-  /** True time at which it last was woken. */
+  /** True time at which it was last woken. */
   wokenAt = -Infinity;
   /** Its connection for requests and answers: whether it is away, and when it last came back, in true time. */
   bulkAway = false;
@@ -55,7 +55,9 @@ export class Process {
   }
 }
 
-/** Timers that one actor may have armed at once (T7): a few of its own, and one per accelerator and model. */
+/**
+ * Most timers that one actor may have armed at once (T7). It has a few of its own, and one per accelerator and model.
+ */
 export const TIMERS_MAX = 128;
 
 /** One incarnation of one actor, as checkers see it. */
@@ -65,7 +67,7 @@ export class Incarnation {
   readonly process: Process;
   readonly #watcher: CrashWatcher;
   armed = 0;
-  /** What its actor answers to STATS. */
+  /** The actor's answer to STATS. */
   figures: (() => Readonly<Record<string, number>>) | undefined;
 
   constructor(options: Pick<Incarnation, "slot" | "key" | "process"> & { readonly watcher: CrashWatcher }) {
@@ -88,7 +90,7 @@ export class Incarnation {
     return this.process.wokenAt;
   }
 
-  /** What it throws is its own fault, also where others of its process would catch it. */
+  /** Runs the actor's code. An exception is the actor's own fault, also where others of its process would catch it. */
   perform(run: () => void): void {
     this.process.perform(() => {
       try {
@@ -101,8 +103,8 @@ export class Incarnation {
 }
 
 /**
- * An actor's clock: true time plus the skew of its process; what is due while the process is stopped comes when it
- * wakes, once.
+ * An actor's clock: true time plus the skew of its process. A timer that is due while the process is stopped fires
+ * once, when it wakes.
  */
 export class ActorClock implements Clock {
   readonly #clock: VirtualClock;
@@ -131,7 +133,7 @@ export class ActorClock implements Clock {
     };
     const inner = this.#clock.alarm(() => {
       const fired = setting;
-      // A stopped process may set it anew, when it wakes, before it comes to this.
+      // A stopped process may set the timer anew when it wakes, before it comes to this.
       actor.perform(() => {
         if (fired !== setting) return;
         disarm();

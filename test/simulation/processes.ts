@@ -1,5 +1,5 @@
 /**
- * Builds a process of the simulation as packages/cli builds one: its actors share two connections and a clock's skew,
+ * Builds a process of the simulation as packages/cli builds one. Its actors share two connections and a clock's skew,
  * hear each other through HostBus, offer each other their rows, and are linked with the other processes of their host.
  */
 import {
@@ -29,7 +29,7 @@ import type { Watcher } from "./watcher.ts";
 /** After this silence a peer is dead: five heartbeats, as in production. */
 export const PEER_TIMEOUT: Micros = millis(100);
 const PULSE_EVERY: Micros = micros(PEER_TIMEOUT / 10);
-/** As much less than in production as the time-out. */
+/** Shorter than in production by the same factor as the time-out. */
 const BARRIER_MS = 50;
 const CLUSTER = "main";
 
@@ -40,10 +40,10 @@ export interface RunningActor {
 /** A process that runs. */
 export interface RunningProcess {
   readonly process: Process;
-  /** For control, and for requests and answers. */
+  /** Connections for control, and for requests and answers. */
   readonly connections: readonly [InMemoryBus, InMemoryBus];
   readonly actors: readonly RunningActor[];
-  /** What its end closes at once. */
+  /** Closes everything that the end of the process closes at once. */
   close(): void;
 }
 
@@ -58,11 +58,11 @@ export interface ProcessWorld {
   readonly links: HostLinks;
   readonly engines: EngineFaults;
   readonly prng: Prng;
-  /** Whether a process of that host runs under that number. */
+  /** Whether a process with that id runs on that host. */
   readonly lives: (host: string, pid: number) => boolean;
-  /** Before it is made. */
+  /** Called before the actor is created. */
   readonly onStarted: (actor: Incarnation) => void;
-  /** An engine is unusable. */
+  /** Called when an engine is unusable. */
   readonly onFault: (process: Process) => void;
 }
 
@@ -166,7 +166,7 @@ interface DataParts {
   readonly world: ProcessWorld;
 }
 
-/** Over a network of its own, in the place of TCP, and over the bus to executors that are near. */
+/** Serves data over the simulation's own network instead of TCP, and over the bus to executors that are near. */
 function serveData(
   handlers: Parameters<IngressPorts["serveData"]>[0],
   { actor, ports, shared, world }: DataParts,

@@ -1,7 +1,7 @@
 /**
- * What a batcher does with each request, from what it gets and sends (M1 of packages/scheduling, T1, T3): a request
- * that it has queued leaves in a batch, refused or withdrawn, once; one that comes back from a batch that was turned
- * away leaves again; and none stays until its ingress gives up.
+ * A batcher's treatment of each request, checked on the messages that it gets and sends (M1 of packages/scheduling, T1,
+ * T3). A queued request leaves once: in a batch, refused or withdrawn. A request that comes back from a refused batch
+ * leaves again. None stays until its ingress gives up.
  */
 import {
   type BatchDispatched,
@@ -18,7 +18,7 @@ import type { Report } from "./violation.ts";
 /** A request that came at least so long before its deadline was plannable. */
 const PLANNABLE_US = 8_000;
 
-/** Refusals are gathered for so long at most. */
+/** Longest time for which refusals are gathered. */
 const RELAXED_US = 1_000;
 
 interface Entry {
@@ -30,7 +30,10 @@ interface Entry {
   batch: BatchDispatched | undefined;
   outAt: number;
   withdrawnAt: number;
-  /** Its ingress was silent for so long that the batcher may have given it up, and have dropped what it had of it. */
+  /**
+   * Its ingress was silent for so long that the batcher may have taken it for dead. The batcher may have dropped its
+   * requests.
+   */
   isLoose: boolean;
 }
 
@@ -40,7 +43,7 @@ class Ledger {
   readonly batches = new Map<number, { readonly batch: BatchDispatched; readonly requests: readonly string[] }>();
   /** When each executor was last heard. */
   readonly heard = new Map<ActorKey, number>();
-  /** Until when each executor may have been given up: by a ranker's word, or because it was silent. */
+  /** Until when each executor may have been taken for dead: by a ranker's report, or because it was silent. */
   readonly lost = new Map<ActorKey, number>();
   /** Threads that it has served, by term: evidence that it knows of its lease. */
   readonly served = new Map<ThreadId, number>();
@@ -72,14 +75,15 @@ export class QueueChecker {
     this.#loosen(ledger, ingress);
     const id = `${ingress}/${arrival.seq}`;
     const known = ledger.entries.get(id);
-    // What was withdrawn may be told again: its batch ran without it, or an earlier holder's executor that had it died.
+    // A withdrawn request may be reported again: its batch ran without it, or an earlier holder's executor that had it
+    // died.
     const isBack = known?.state === "left" && known.withdrawnAt > -Infinity;
-    // Its executor died: the ingress, whom a late question for missed arrivals had made take it for an orphan, tells it
-    // again while the refusal is on its way.
+    // Its executor died. A late question for missed arrivals made the ingress take the request for an orphan, and it
+    // reports it again while the refusal is on its way.
     const isOrphan = known?.state === "left" && known.batch !== undefined && this.#ended.has(known.batch.executor);
     if (known !== undefined && known.term >= arrival.term && !known.isLoose && !isBack && !isOrphan) return;
-    // Its ingress was silent for so long that the batcher may have given it up: then this is new to it, else it repeats
-    // what is out, and is not queued.
+    // The ingress was silent for so long that the batcher may have taken it for dead. In that case the arrival is new
+    // to the batcher; otherwise it repeats a request that is out, and is not queued.
     const isUnsure = known?.isLoose === true && known.term >= arrival.term;
     if (known?.state === "out" && isUnsure) return;
     const { term, thread, deadline } = arrival;
@@ -97,7 +101,7 @@ export class QueueChecker {
     ledger.entries.set(id, entry);
   }
 
-  /** It has said something of the thread under that term. */
+  /** The batcher has sent a message about the thread under that term. */
   served(actor: Incarnation, thread: ThreadId, term: number): void {
     this.#of(actor).served.set(thread, term);
   }
@@ -128,7 +132,7 @@ export class QueueChecker {
     }
   }
 
-  /** Without a refusal a batch is put back when its executor is given up, or never answers. */
+  /** Whether a batch may be put back without a refusal: its executor is taken for dead, or never answers. */
   #mayComeBack(ledger: Ledger, { batch, outAt }: Entry): boolean {
     if (batch === undefined) return false;
     // Its goodbye may overtake its last reports, which went over another subject.
@@ -194,17 +198,17 @@ export class QueueChecker {
     entry.withdrawnAt = this.#now();
   }
 
-  /** T3: its ingress gives a request up that nobody has pulled. Its batcher must have let it go before. */
+  /** T3: an ingress gives up a request that no executor has pulled. Its batcher must have released it before. */
   givenUp(ingress: Incarnation, { seq }: RequestWithdrawn, batcher: ActorKey): void {
     const actor = this.#batchers.get(batcher);
     if (actor === undefined || !actor.alive || actor.paused) return;
-    // The last batcher has nobody to hand its models to: with its goodbye it lets go of all that waits, for who takes
-    // them next.
+    // The last batcher has no successor for its models: with its goodbye it releases all waiting requests, for the next
+    // batcher that takes the models.
     if (this.#ended.has(batcher)) return;
     const ledger = this.#of(actor);
     const entry = ledger.entries.get(`${ingress.key}/${seq}`);
     if (entry?.state !== "queued" || entry.isLoose || this.#isSilent(ledger, ingress.key)) return;
-    // Before its time is up it was cancelled, or an earlier holder of the model has sent it out.
+    // A request given up before its deadline was cancelled, or an earlier holder of the model has sent it out.
     if (this.#now() < entry.deadline) return;
     const planned = entry.deadline - PLANNABLE_US;
     const isHeld =

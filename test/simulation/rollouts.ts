@@ -1,12 +1,12 @@
-/** Which seeds have two versions of a model, and how its requests are shared between them while faults last. */
+/** Seeds with two versions of a model, and how its requests are shared between them while faults last. */
 import { Prng } from "@tutti/units";
 import type { Plan } from "./plan.ts";
 
-/** Of the seeds that are neither calm nor struck and have two models. */
+/** Share of seeds with two versions, of those that are neither calm nor struck and have two models. */
 const SHARE = 0.4;
 /**
- * The second model is a version of the first: it is asked for by its name, and gets whatever share of the first one's
- * requests.
+ * Name of the second model, which is a version of the first. It is asked for by its name, and also gets a share of the
+ * first one's requests.
  */
 const SECOND = "model-0/2";
 

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { failureText } from "./fuzz-seeds.ts";
 import { runTrial } from "./trial.ts";
 
-/** `npm run fuzz` goes on from here. */
+/** Number of seeds; `npm run fuzz` tries more. */
 const SEEDS = 300;
-/** For machines that are busy with something else. */
+/** A time-out for machines that are busy with other work. */
 const TIMEOUT_MS = 900_000;
 
 test(
@@ -19,7 +19,7 @@ test(
       asked += result.asked;
       if (result.violation !== undefined) expect.fail(failureText(runTrial(seed, "told")));
     }
-    // Otherwise the checkers would have had nothing to look at.
+    // With fewer requests the checkers would check nothing.
     expect(asked).toBeGreaterThan(SEEDS * 50);
     expect(ok / asked).toBeGreaterThan(0.4);
   },

@@ -4,8 +4,8 @@ import type { Instant } from "@tutti/units";
 const LINES_MAX = 4000;
 
 /**
- * What happened, last: told to people when a seed fails; and a digest of everything, by which two runs of a seed are
- * compared (T6).
+ * The last events, printed when a seed fails, and a digest of all events. Two runs of a seed are compared by the digest
+ * (T6).
  */
 export class StoryLog {
   readonly #lines: string[] = [];
@@ -15,7 +15,7 @@ export class StoryLog {
   #pending = "";
   events = 0;
 
-  /** @param isTold - whether lines are kept: a run that goes well needs none, and one that fails is repeated */
+  /** @param isTold - whether lines are kept: a passing run needs none, and a failing one is repeated */
   constructor(isTold: "told" | "silent") {
     this.#isTold = isTold === "told";
   }

@@ -1,23 +1,23 @@
-/** How long a lease stays with somebody who was killed, where nothing else is wrong: docs/architecture.md, 4. */
+/** Checks how long a lease stays with a killed owner, where nothing else is wrong: docs/architecture.md, 4. */
 import { leaseKeys } from "@tutti/protocol";
 import type { ActorKey, Instant } from "@tutti/units";
 import type { Report } from "./violation.ts";
 
 /**
- * Pings every 10 ms here, two hops and a write; in a live system they come every 2 ms (see takeover.test.ts of
- * test/cluster for exact times).
+ * Bound for rankers: pings every 10 ms here, two hops and a write. In a live system pings come every 2 ms (see
+ * takeover.test.ts of test/cluster for exact times).
  */
 const RANKER_US_MAX = 40_000;
-/** Probes every 20 ms, and a write. Issue: within 100 ms. */
+/** Bound for batchers: probes every 20 ms, and a write. Issue: within 100 ms. */
 const BATCHER_US_MAX = 100_000;
 
 export class TakeoverChecker {
   readonly #report: Report;
   readonly #now: () => Instant;
   readonly #holders = new Map<string, ActorKey>();
-  /** Leases of the dead, and by when somebody else must have them. */
+  /** Leases of dead owners, and by when another actor must own them. */
   readonly #orphans = new Map<string, { readonly holder: ActorKey; readonly dueAt: number }>();
-  /** Only where nothing but deaths happens. */
+  /** Whether the plan has no faults but deaths: only then are times judged. */
   readonly #isJudged: boolean;
 
   constructor(report: Report, now: () => Instant, isJudged: boolean) {

@@ -1,6 +1,6 @@
 /**
  * One seed: a cluster starts, faults come and go while requests arrive, then faults stop and service must come back.
- * Checkers look on after every event.
+ * Checkers run after every event.
  */
 import { BUCKET } from "@tutti/protocol";
 import { type Micros, Prng, after, micros, millis, seconds } from "@tutti/units";
@@ -16,30 +16,32 @@ export interface TrialResult {
   readonly seed: number;
   /** Undefined: all is well. */
   readonly violation: Violation | undefined;
-  /** Of every message, in order (T6). */
+  /** Digest of every message, in order (T6). */
   readonly digest: string;
   readonly events: number;
   readonly asked: number;
   readonly ok: number;
-  /** From the end of the faults until every model was served again. */
+  /** Time from the end of the faults until every model was served again. */
   readonly recovery: Micros;
   /** The last events; empty unless asked for. */
   readonly story: readonly string[];
 }
 
 /**
- * Once faults stop every model is served again by then: a peer's time-out, a lease, and an introduction that was lost,
- * which is repeated every second.
+ * Time after the faults by which every model is served again. It covers a peer's time-out, a lease, and an introduction
+ * that was lost, which is repeated every second.
  */
 export const LIVENESS_BOUND: Micros = seconds(2.5);
-/** A model that could not be served for a while lets in all that comes again by then: "recovers within a second". */
+/**
+ * Time by which a model that could not be served for a while accepts all requests again ("recovers within a second").
+ */
 const SHARES_BOUND: Micros = seconds(1);
-/** After the faults, until everything that was asked under them must be answered. */
+/** Time after the faults by which every request sent under them must be answered. */
 const SETTLED_US = 270_000;
-/** Enough for a probe of any model while nothing is wrong. */
+/** SLO that is enough for a probe of any model while nothing is wrong. */
 const PROBE_SLO_MS = 100;
 
-/** Runs a seed; one that fails is worth a second run that tells its story. */
+/** Runs a seed. A failing one can be run a second time with its story. */
 export function runTrial(seed: number, story: "told" | "silent" = "silent"): TrialResult {
   const trial = new Trial(planOf(seed), story);
   trial.run();
@@ -47,12 +49,12 @@ export function runTrial(seed: number, story: "told" | "silent" = "silent"): Tri
 }
 
 /**
- * Of models in plans with nothing but SIGKILLs; and when after one nobody notices it any more: a takeover, a lease, an
- * introduction.
+ * SLO of models in plans with nothing but SIGKILLs, and the time after which a SIGKILL has no effect any more. The
+ * latter covers a takeover, a lease, and an introduction.
  */
 const STRUCK_SLO_US = 150_000;
 const TAKEN_OVER_US = 100_000;
-/** A probe of an executor that died goes unanswered by then, and the batchers have heard of it. */
+/** Time by which a probe of a dead executor goes unanswered, and the batchers have heard of its death. */
 const NOTICED_US = 25_000;
 
 class Trial {
@@ -120,7 +122,7 @@ class Trial {
     };
   }
 
-  /** False as soon as something is wrong. */
+  /** Advances time with checks. @returns false as soon as something is wrong */
   #advance(duration: Micros): boolean {
     const end = after(this.#cluster.now, duration);
     const checkEvery = millis(20);
@@ -159,7 +161,10 @@ class Trial {
     return true;
   }
 
-  /** Where both batchers were told to leave, what waits has nobody until their successors have the models. */
+  /**
+   * Waits for the successors of leaving actors. Where both batchers were told to leave, requests wait until their
+   * successors own the models.
+   */
   #awaitReturns(): boolean {
     if (!this.#faults.isUnderWay) return true;
     const limit = after(this.#cluster.now, LIVENESS_BOUND);
@@ -173,10 +178,10 @@ class Trial {
   }
 
   /**
-   * Each model has been served, and nothing was lost on the way. A2 may refuse some of them on a cluster of one
-   * accelerator: deferred batches of several models that fall due together have no slack.
+   * Whether each model has been served, and no request was lost on the way. A2 may refuse some of them on a cluster of
+   * one accelerator: deferred batches of several models that fall due together have no slack.
    *
-   * @param orElse - what is as good as having been served
+   * @param orElse - an outcome that counts like having been served
    */
   #isServed(asked: readonly Asked[], orElse: (one: Asked) => boolean = () => false): boolean {
     return (
@@ -185,7 +190,7 @@ class Trial {
     );
   }
 
-  /** With all well, light load is served. */
+  /** Checks that light load is served when all is well. */
   #serveAll(): boolean {
     const limit = after(this.#cluster.now, SHARES_BOUND);
     for (;;) {
@@ -195,8 +200,8 @@ class Trial {
       if (!this.#advance(millis(PROBE_SLO_MS + 60))) return false;
       const asked = this.#cluster.asked.slice(first);
       if (this.#isServed(asked)) return true;
-      // Shares that an outage has cut find back within a second. What they let in until then may be too little for one
-      // of it to be served (`isServed`).
+      // Admitted shares that an outage has cut recover within a second. Until then they may admit too few requests for
+      // one to be served (`isServed`).
       const isShared = ({ outcomes }: Asked): boolean => outcomes[0]?.status === "TUTTI_OVERLOADED";
       if (this.#isServed(asked, isShared) && this.#cluster.now < limit) continue;
       this.#checkers.fail("liveness", `after service came back: ${summary(asked)}`);
@@ -204,12 +209,12 @@ class Trial {
     }
   }
 
-  /** T7, and T9 of a calm plan: what is left when all is answered. */
+  /** T7, and T9 of a calm plan: nothing is pending when all is answered. */
   #checkRest(): void {
     const ingresses = [...this.#cluster.running.keys()].filter((slot) => slot.startsWith("ingress")).length;
     for (const { incarnation } of this.#cluster.running.values()) {
       const { held = 0, outstanding = 0 } = incarnation.figures?.() ?? {};
-      // An ingress sends requests of its own to a model that moved, one at a time: they need not be over.
+      // An ingress sends warm-up requests to a model that moved, one at a time: they need not be over.
       const own = this.#plan.models.length * ingresses;
       if (held > own) this.#checkers.fail("T7", `${incarnation.name} holds ${held} requests when all are answered`);
       if (outstanding > own)
@@ -223,15 +228,15 @@ class Trial {
   #loadedAt = Infinity;
 
   /**
-   * T1, with nothing but deaths: whoever asks later than takeover takes is served, and no request that a living ingress
-   * holds is left to its timer. (Those of a batch that died with its executor may be refused.)
+   * Checks T1 with nothing but deaths. Requests sent after a takeover are served, and no request that a living ingress
+   * holds waits for its timer. (Those of a batch that died with its executor may be refused.)
    */
   #checkStruck(): void {
     const { actions } = this.#plan;
     const strikes = actions.map(({ atUs }) => this.#loadedAt + atUs);
     const isSteady = ({ at }: Asked): boolean =>
       strikes.every((struckAt) => at < struckAt - STRUCK_SLO_US || at > struckAt + TAKEN_OVER_US);
-    // What was on its way to an ingress that died then is its loss too, though it never had it.
+    // A request on its way to an ingress that died is lost with it, though the ingress never had it.
     const deathsOf = (role: string): number[] => strikes.filter((_, i) => this.#kills(actions[i]!, role));
     const [ingressDeaths, executorDeaths] = [deathsOf("ingress"), deathsOf("executor")];
     const diedUnderWay = ({ at, acceptedBy }: Asked): boolean =>
@@ -242,7 +247,7 @@ class Trial {
     const refused = asked.filter((one) => isSteady(one) && !isOk(one));
     if (refused.length > 0)
       this.#checkers.fail("T1", `${refused.length} refused when all was taken over: ${summary(refused)}`);
-    // What an executor has with it, and is due before anybody can know of its death, is left to the timer.
+    // A request at an executor that is due before anybody can know of the executor's death waits for the timer.
     const isDueUnnoticed = ({ at, slo }: Asked): boolean =>
       executorDeaths.some((diedAt) => diedAt <= at + slo && at + slo <= diedAt + NOTICED_US);
     const undecided = asked.filter((one) => !isDecided(one) && !isDueUnnoticed(one));
@@ -250,14 +255,14 @@ class Trial {
       this.#checkers.fail("T1", `deaths left ${undecided.length} requests undecided: ${summary(undecided)}`);
   }
 
-  /** Whoever shares a process dies together. */
+  /** Whether a kill ends an actor of the role: actors that share a process die together. */
   #kills({ action }: Plan["actions"][number], role: string): boolean {
     if (action.kind !== "kill") return false;
     const dying = this.#plan.grouping.processes.find(({ slots }) => slots.includes(action.slot))?.slots ?? [];
     return dying.some((slot) => slot.startsWith(role));
   }
 
-  /** Open loop: what is asked does not wait for what is answered. */
+  /** Open loop: requests don't wait for answers. */
   #startLoad(durationUs: number): void {
     this.#loadedAt = this.#cluster.now;
     const prng = this.#prng.fork();

@@ -1,4 +1,4 @@
-/** A checker's finding: which invariant of docs/architecture.md, 3 does not hold, and how that was seen. */
+/** A checker's finding: the invariant of docs/architecture.md, 3 that does not hold, and the evidence. */
 export interface Violation {
   readonly invariant: string;
   readonly text: string;

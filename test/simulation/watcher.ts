@@ -7,14 +7,14 @@ import type { ActorKey, Instant, Micros } from "@tutti/units";
 
 /** One request as its publisher sees it. */
 export interface Asked {
-  /** Also the value that its answer must echo. */
+  /** The id is also the value that its answer must echo. */
   readonly id: number;
   readonly model: string;
   readonly at: Instant;
   readonly slo: Micros;
   readonly reply: string;
   readonly outcomes: Outcome[];
-  /** The ingress that got it; undefined while nobody has. */
+  /** The ingress that got it; undefined before. */
   acceptedBy: Incarnation | undefined;
   acceptedAt: Instant;
 }
@@ -22,7 +22,7 @@ export interface Outcome extends EchoAnswer {
   readonly at: Instant;
 }
 
-/** All that a cluster lets its checkers see, in true time. */
+/** Everything that a cluster shows its checkers, in true time. */
 export interface Watcher extends PortWatcher, CrashWatcher {
   onStarted(actor: Incarnation): void;
   onEnded(actor: Incarnation): void;
@@ -32,7 +32,7 @@ export interface Watcher extends PortWatcher, CrashWatcher {
   onDelivered(hop: { from: string; to: string; subject: string; bytes: number }): void;
   /** An ingress sends a batch of its own process' batcher with its rows. */
   onCarried(actor: Incarnation, batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): void;
-  /** Lets the rows be seen that an ingress hands out. */
+  /** Wraps the handlers, so that the checkers see the rows that an ingress hands out. */
   watchRows(actor: Incarnation, handlers: DataHandlers): DataHandlers;
   onRun(actor: Incarnation, gpu: number, batchSize: number): void;
   onRan(actor: Incarnation, gpu: number): void;

@@ -1,4 +1,4 @@
-/** What clients do all day beside asking and waiting: they take back, break off, come, go, and load models. */
+/** Client behaviour besides plain requests: cancelling, disconnecting, connecting and leaving, and loading models. */
 import { connect as connectSocket } from "node:net";
 import { connect } from "@tutti/client";
 import { type StruckCluster, WIDTH } from "../e2e/chaos/cluster.ts";
@@ -22,7 +22,7 @@ export interface DisturbanceOptions {
   readonly cluster: StruckCluster;
   /** Path of a model, beside its config.yaml. */
   readonly model: string;
-  /** Something was struck within the last seconds. */
+  /** Whether something was struck within the last seconds. */
   readonly isStruck: () => boolean;
 }
 
@@ -64,7 +64,7 @@ export class Disturbances {
     return this.#options.cluster.gateways(this.counts.connects)[0]?.url ?? "";
   }
 
-  /** A request that its client takes back at once, on a connection that ends with it. */
+  /** A request that its client cancels at once, on a connection that ends with it. */
   async #cancel(): Promise<void> {
     await this.#withClient(async (client) => {
       const abort = new AbortController();
@@ -89,11 +89,11 @@ export class Disturbances {
         await client.close();
       }
     } catch {
-      // What becomes of requests is the load's to tell.
+      // The load reports the outcomes of requests.
     }
   }
 
-  /** Half a body, and then nothing any more. */
+  /** Sends half a body, and nothing after it. */
   async #abort(): Promise<void> {
     const { hostname: host, port } = new URL(this.#http);
     await new Promise<void>((resolve) => {

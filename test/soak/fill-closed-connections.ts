@@ -1,13 +1,13 @@
 /** Brings a NATS server's memory of closed connections to its full size. */
 import { connect } from "node:net";
 
-/** A nats-server keeps so many closed connections for its monitoring, and has no setting for it in version 2.9. */
+/** Number of closed connections that a nats-server keeps for its monitoring; version 2.9 has no setting for it. */
 const KEPT = 10_000;
 const CONNECT = `CONNECT ${JSON.stringify({ verbose: false, name: "soak", lang: "node", version: "1" })}\r\nPING\r\n`;
 
 /**
- * Opens and closes as many connections as the server keeps, evenly over `durationMs`: what it holds of them then no
- * longer grows, and what grows is a leak.
+ * Opens and closes as many connections as the server keeps, evenly over `durationMs`. Its memory of them then no longer
+ * grows, so any growth is a leak.
  */
 export async function fillClosedConnections(url: string, durationMs: number, signal: AbortSignal): Promise<void> {
   const { hostname: host, port } = new URL(url);
@@ -19,7 +19,9 @@ export async function fillClosedConnections(url: string, durationMs: number, sig
   }
 }
 
-/** Also resolves when the server is away: what becomes of requests then is the load's to tell. */
+/**
+ * Opens and closes one connection. It also resolves when the server is away: the load reports the outcomes of requests.
+ */
 const openAndClose = (host: string, port: number): Promise<void> =>
   new Promise((resolve) => {
     const socket = connect({ host, port }, () => socket.write(CONNECT));

@@ -1,6 +1,6 @@
 /**
- * Keeps a cluster under load for a long time, and looks whether anything grows, is lost or is answered wrongly. Exit
- * code 1: something was.
+ * Keeps a cluster under load for a long time, and checks that nothing grows, is lost or is answered wrongly. Exit code
+ * 1: something was.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -52,7 +52,7 @@ const numberOf = (name: "minutes" | "rate" | "slo" | "strike-every" | "grace" | 
   process.exit(2);
 };
 
-// A process that ends by itself takes with it what it started; one that a signal ends does not.
+// A normal exit ends child processes too; an exit by a signal would not.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 
 const record = await soakRun({

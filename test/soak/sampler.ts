@@ -1,4 +1,4 @@
-/** What every process of a cluster holds, once a second: memory, descriptors, and what lies on the disk. */
+/** Samples the resources of every process of a cluster once a second: memory, descriptors, and disk usage. */
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { memoryOf } from "../attack/witness.ts";
@@ -10,7 +10,7 @@ export type Kind = (typeof KINDS)[number];
 
 export interface Series {
   readonly kind: Kind;
-  /** Of the process, which keeps it through restarts; of what lies on the disk, the folder's. */
+  /** Name of the process, which keeps it through restarts; for disk usage, the folder's. */
   readonly name: string;
   readonly samples: Sample[];
 }
@@ -37,7 +37,7 @@ export class Sampler {
     const atS = (performance.now() - this.#startedMs) / 1_000;
     for (const pid of this.#up.processes()) {
       const [name, memory, descriptors] = [nameOf(pid, this.#up), memoryOf(pid), descriptorsOf(pid)];
-      // One that is just ending, or has not become what it will be, is neither's.
+      // Skip a process that is just ending, or has not executed its program yet.
       if (name === undefined || memory === 0 || descriptors === undefined) continue;
       this.#add("memory", name, { atS, value: memory });
       this.#add("descriptors", name, { atS, value: descriptors });

@@ -1,4 +1,4 @@
-/** The whole soak as one picture: what each process held, and what lay on the disk, over time. */
+/** The whole soak as one picture: each process' resources, and the disk usage, over time. */
 import { type Panel, colourOf, panelChart, toSvg } from "@tutti/sim-report/picture";
 import { KINDS, type Kind } from "./sampler.ts";
 import type { SoakRecord } from "./soak-run.ts";
@@ -9,7 +9,7 @@ const AXES: Readonly<Record<Kind, { readonly name: string; readonly per: number;
   descriptors: { name: "descriptors", per: 1, height: 150 },
   disk: { name: "disk (MB)", per: 1_048_576, height: 110 },
 };
-/** Beside the panels, for the names of lines. */
+/** Width beside the panels, for the names of lines. */
 const RIGHT = 120;
 const POINTS_MAX = 600;
 

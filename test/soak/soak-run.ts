@@ -1,6 +1,6 @@
 /**
- * One soak from start to end: a cluster of two nodes under load, disturbances, a strike now and then, and what its
- * processes held all the while.
+ * One soak from start to end. It has a cluster of two nodes under load, disturbances, a strike now and then, and
+ * samples of its processes' resources.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ export interface SoakOptions {
   readonly perSecond: number;
   readonly sloMs: number;
   readonly seed: number;
-  /** Between strikes. */
+  /** Time between strikes. */
   readonly strikeEveryMs: number;
   readonly onMinute?: (minute: number, record: { readonly requests: number; readonly strikes: number }) => void;
 }
@@ -35,14 +35,14 @@ export interface SoakRecord {
 }
 
 const LAYOUT = { kind: "node", nodes: 2 } as const;
-/** Of the model that comes and goes: emulated executors take these latencies. */
+/** Configuration of the model that comes and goes: emulated executors take these latencies. */
 const CONFIG = "{ slo: 10s, max_batch_size: 8, latencies: { alpha: 1ms, beta: 4ms } }";
-/** So long after a strike a load may fail. */
+/** Time after a strike in which a load may fail. */
 const STRUCK_MS = 10_000;
-/** Ingresses tell their figures once a second. */
+/** Time for ingresses to report their figures, which they do once a second. */
 const FIGURES_MS = 1_500;
 const CALM_MS = 1_500;
-/** The share of the warm-up in which the server's memory of closed connections is filled. */
+/** Share of the warm-up in which the server's memory of closed connections is filled. */
 const FILL_SHARE = 0.7;
 
 export async function soakRun(options: SoakOptions): Promise<SoakRecord> {

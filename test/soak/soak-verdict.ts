@@ -1,25 +1,25 @@
-/** From the record of a soak to whether something grew, was lost, or was answered wrongly. Pure. */
+/** Judges the record of a soak: whether something grew, was lost, or was answered wrongly. Pure. */
 import { type Verdict, failuresOf, judge } from "../e2e/chaos/verdict.ts";
 import type { Kind, Series } from "./sampler.ts";
 import type { SoakRecord } from "./soak-run.ts";
 import { type Trend, grows, trendOf } from "./trend.ts";
 
-/** What a series may have grown by at the end: caches that fill, and logs' lines of each strike. */
+/** Growth that a series may have at the end: caches that fill, and log lines of each strike. */
 const ALLOWED: Readonly<Record<Kind, { readonly share: number; readonly least: number }>> = {
   memory: { share: 0.05, least: 8_388_608 },
   descriptors: { share: 0, least: 3 },
   disk: { share: 0.05, least: 8_388_608 },
 };
-/** Until compilers, pools and caches have taken what they take: a third of the time, between these. */
+/** Time until compilers, pools and caches have reached their size: a third of the run, between these. */
 const WARM_SHARE = 1 / 3;
 const WARM_S = { min: 180, max: 1_200 };
-/** What grew in less says nothing of an hour: a heap alone takes that long to find its size. */
+/** Shortest series that is judged: a heap alone takes that long to find its size. */
 const JUDGED_S_MIN = 300;
 
 export interface SeriesVerdict {
   readonly kind: Kind;
   readonly name: string;
-  /** Undefined: it was there too shortly. */
+  /** Undefined: the series is too short. */
   readonly trend: Trend | undefined;
   readonly max: number;
   readonly grew: boolean;
@@ -35,7 +35,7 @@ export interface SoakVerdict {
 export const warmSeconds = (seconds: number): number =>
   Math.min(WARM_S.max, Math.max(WARM_S.min, WARM_SHARE * seconds));
 
-/** @param shareMin - of the requests that must be in time, outside the moments after strikes */
+/** @param shareMin - share of the requests that must be in time, outside the moments after strikes */
 export function soakVerdict({ chaos, series, counts }: SoakRecord, graceMs: number, shareMin: number): SoakVerdict {
   const { fates: _, ...requests } = judge(chaos, graceMs);
   const fromS = warmSeconds((chaos.endedMs - chaos.startedMs) / 1_000);
@@ -64,7 +64,7 @@ function judgeSeries({ kind, name, samples }: Series, fromS: number): SeriesVerd
 
 const HOUR_S = 3_600;
 
-/** Per hour, with its error. */
+/** The slope per hour, with its error. */
 export function slopeText({ kind, trend }: Pick<SeriesVerdict, "kind" | "trend">): string {
   if (trend === undefined) return "too short to tell";
   const [unit, factor] = kind === "descriptors" ? ["", 1] : [" MB", 1 / 1_048_576];

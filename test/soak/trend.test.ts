@@ -4,7 +4,10 @@ import { type Sample, grows, trendOf } from "./trend.ts";
 
 const HOUR_S = 3_600;
 
-/** One a second: a level, growth by the hour, noise, and a process that starts small again now and then. */
+/**
+ * A series of one sample a second. It has a level, growth by the hour, noise, and a process that restarts small now and
+ * then.
+ */
 function series({ perHour = 0, noise = 0, restartEveryS = Infinity }): Sample[] {
   const prng = new Prng(1);
   let [wander, bornS] = [0, 0];

@@ -1,6 +1,6 @@
 /**
- * Whether a series grows: a straight line through the means of equal stretches after a warm-up. Neighbouring samples
- * resemble each other, those of stretches hardly do, so the error of the slope is that of independent ones.
+ * Decides whether a series grows: a straight line through the means of equal stretches after a warm-up. Neighbouring
+ * samples are correlated and those of stretches hardly are, so the error of the slope is that of independent ones.
  */
 export interface Sample {
   readonly atS: number;
@@ -9,7 +9,7 @@ export interface Sample {
 
 export interface Trend {
   readonly mean: number;
-  /** A second. */
+  /** Growth per second. */
   readonly slope: number;
   /** Standard error of the slope. */
   readonly error: number;
@@ -17,10 +17,10 @@ export interface Trend {
 }
 
 export const STRETCHES = 20;
-/** Growth that is so many standard errors from none is none by chance. */
+/** Number of standard errors from zero at which growth is no coincidence. */
 const ERRORS = 3;
 
-/** @returns undefined: there are too few samples to say anything */
+/** @returns undefined: there are too few samples */
 export function trendOf(samples: readonly Sample[], fromS: number): Trend | undefined {
   const late = samples.filter(({ atS }) => atS >= fromS);
   if (late.length < 2 * STRETCHES) return undefined;
@@ -41,7 +41,7 @@ export function trendOf(samples: readonly Sample[], fromS: number): Trend | unde
   return { mean: y, slope, error: Math.sqrt(rest / (points.length - 2) / spread), seconds: last - first };
 }
 
-/** @param allowed - by so much a series may have grown in all: what is told apart from nothing need not matter */
+/** @param allowed - total growth that is allowed: growth can be significant and still not matter */
 export function grows({ slope, error, seconds }: Trend, allowed: number): boolean {
   return slope > ERRORS * error && slope * seconds > allowed;
 }

@@ -25,7 +25,7 @@ export type ArrivalProcess =
 
 /** A request that is due. */
 export interface Due {
-  /** Since the beginning. */
+  /** Time since the beginning. */
   readonly at: Micros;
   readonly stream: number;
   readonly slo: Micros;

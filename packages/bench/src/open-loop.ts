@@ -47,7 +47,7 @@ export interface OpenLoopOptions {
 export const IN_FLIGHT_MAX = 262_144;
 /** Lost requests that are remembered, so that a late answer isn't taken for a repeated one. */
 const LOST_KEPT_MAX = 65_536;
-/** Requests sent per turn: after a stall of its own a client has a backlog, and reads answers between parts of it. */
+/** Requests sent per turn. After a stall of its own a client has a backlog, and reads answers between parts of it. */
 const SENDS_PER_TURN = 512;
 /** Time from the call to the start of arrivals. */
 const LEAD = millis(20);

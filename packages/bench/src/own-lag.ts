@@ -30,7 +30,8 @@ export interface OwnLagOptions {
 
 const LOOK_EVERY = millis(10);
 /**
- * Largest share of its SLO that a request may lose in the client: beyond, the client decides which answers are in time.
+ * Largest share of its SLO that a request may lose in the client. Beyond it the client decides which answers are in
+ * time.
  */
 const SLO_SHARE = 0.1;
 /** Lag that timers do not rule out. */

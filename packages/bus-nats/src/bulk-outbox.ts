@@ -99,7 +99,7 @@ export class BulkOutbox {
   }
 
   /**
-   * One buffer serves all frames, as the bus takes its own copy: allocating 150 KB each time costs more than the copy.
+   * One buffer serves all frames, as the bus takes its own copy. Allocating 150 KB each time costs more than the copy.
    */
   #joined(frame: DataFrame): Uint8Array {
     if (frame.body.length === 0) return frame.head;

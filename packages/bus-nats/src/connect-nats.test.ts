@@ -20,7 +20,7 @@ test("versions are compared number by number", () => {
 });
 
 /**
- * Starts a TCP server that claims to be a NATS server of this version, and answers pings while `answers` returns true.
+ * Starts a TCP server that claims to be a NATS server of this version. It answers pings while `answers` returns true.
  */
 async function pretending(version: string, answers: () => boolean = () => true) {
   const at = { host: "127.0.0.1", port: 1 };

@@ -174,7 +174,7 @@ function refusalOf(error: unknown, options: NatsOptions): TuttiError {
 }
 
 /**
- * Throws the error of a callback in a turn of its own: the process must see the bug, but this turn's other work goes
+ * Throws the error of a callback in a turn of its own. The process must see the bug, but this turn's other work goes
  * on.
  */
 function throwAside(error: unknown): void {

@@ -4,8 +4,8 @@ import { type Authenticator, tokenAuthenticator, usernamePasswordAuthenticator }
 import { nkeySigner } from "./nkey-signer.ts";
 
 /**
- * Identity of a connection: the text of a credentials file (an nkey seed on a line of its own, or a decorated `.creds`
- * file with a JWT), or the password or token of a NATS server that others run.
+ * Identity of a connection. It is the text of a credentials file (an nkey seed on a line of its own, or a decorated
+ * `.creds` file with a JWT), or the password or token of a NATS server that others run.
  */
 export type Credentials =
   | { readonly kind: "file"; readonly text: string }

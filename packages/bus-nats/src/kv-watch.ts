@@ -9,7 +9,7 @@ export interface KvWatchOptions {
   readonly bucket: string;
   readonly prefix: string;
   readonly watcher: Watcher;
-  /** Opens the bucket, and makes it if there is none; `afresh`: looks again even if it was there a moment ago. */
+  /** Opens the bucket, and makes it if there is none. `afresh`: looks again even if it was there a moment ago. */
   readonly open: (afresh: boolean) => Promise<JetStreamManager>;
   /** Called with the error of a watcher that threw. */
   readonly onError: (error: unknown) => void;

@@ -172,9 +172,9 @@ export class NatsBus implements Bus {
   }
 
   /**
-   * The library keeps a reference to the payload until it writes, at the end of the turn; the port promises that the
-   * caller may use it again at once. Small ones are copied. Large ones are written now: writing copies them anyway, and
-   * a second copy of 150 KB would cost 15 µs.
+   * Sends a payload so that the caller may reuse it at once, as the port promises. The library keeps a reference until
+   * it writes, at the end of the turn. Small ones are copied. Large ones are written now: writing copies them anyway,
+   * and a second copy of 150 KB would cost 15 µs.
    */
   #send(subject: string, payload: Uint8Array, options: LibraryOptions | undefined): void {
     if (payload.length <= COPIED_BYTES_MAX || this.#writeNow === undefined) {
@@ -296,7 +296,7 @@ export class NatsBus implements Bus {
 }
 
 /**
- * The library's own way to write the queue, not part of its interface: where a version lacks it, payloads are copied
+ * The library's own way to write the queue, not part of its interface. Where a version lacks it, payloads are copied
  * instead.
  */
 function writerOf(connection: Connection): (() => void) | undefined {

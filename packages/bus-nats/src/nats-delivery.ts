@@ -1,7 +1,7 @@
 import { type Delivery, isHeader } from "@tutti/ports/bus";
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 
-/** A message of the client library; subject, reply and headers are decoded only on access (each costs 0.1 to 1 µs). */
+/** A message of the client library. Subject, reply and headers are decoded only on access (each costs 0.1 to 1 µs). */
 export class NatsDelivery implements Delivery {
   readonly #message: Msg;
   #payload: Uint8Array | undefined;
@@ -49,7 +49,7 @@ const plain = (data: Uint8Array): Uint8Array =>
 const UNREADABLE = "unreadable";
 
 /**
- * Reads the headers, or UNREADABLE: the library throws for names and values that it would not write itself, and a
+ * Reads the headers, or UNREADABLE. The library throws for names and values that it would not write itself, and a
  * server passes all on.
  */
 function headersOf(message: Msg): MsgHdrs | typeof UNREADABLE | undefined {

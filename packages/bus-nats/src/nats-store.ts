@@ -39,8 +39,8 @@ export const FILE_BYTES_MAX = 2_147_483_647;
 const CONFLICT_CODES: readonly number[] = [10071, 10164];
 
 /**
- * The store port on JetStream: KV buckets and one object bucket, in files, never in memory: revisions must survive a
- * restart (T5).
+ * The store port on JetStream: KV buckets and one object bucket. They are kept in files, never in memory: revisions
+ * must survive a restart (T5).
  */
 export class NatsStore implements Store {
   readonly files: Files;

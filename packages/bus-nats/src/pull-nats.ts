@@ -1,5 +1,5 @@
 /**
- * The data plane over a Bus: pulls and results go to the ingress' bulk subject, replies to a subject for this pair of
+ * The data plane over a Bus. Pulls and results go to the ingress' bulk subject, replies to a subject for this pair of
  * executor and ingress. It uses one subscription and integer correlations instead of requests (docs/architecture.md,
  * 8). A reply subject per pair identifies the peer that has "no responders". Payloads larger than one message travel in
  * fragments.
@@ -116,8 +116,8 @@ export function serveNats(options: NatsDataOptions & { readonly handlers: DataHa
 const PUSHED_HEAD_BYTES = 8;
 
 /**
- * Puts a batch and its rows into one message: the length of the batch's control frame, that frame, and a reply frame as
- * a pull would bring it.
+ * Puts a batch and its rows into one message. It holds the length of the batch's control frame, that frame, and a reply
+ * frame as a pull would bring it.
  */
 function joinPushed(batch: BatchDispatched, batcher: ActorKey, rows: DataFrame): Uint8Array {
   const writer = new FrameWriter(batcher);

@@ -1,6 +1,6 @@
 /**
- * Finds the cluster that a command speaks to.
- * It is `--nats`, else TUTTI_NATS, else the one that `tutti up` started last on this machine.
+ * Finds the cluster that a command speaks to. It is `--nats`, else TUTTI_NATS, else the one that `tutti up` started
+ * last on this machine.
  */
 import { readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";

@@ -5,10 +5,10 @@ export interface ConnectionOptions {
   readonly servers: string | readonly string[];
   /** Path of a credentials file. */
   readonly credentials: string | undefined;
-  /** Path of the certificate of the authority that signed the servers': TLS or nothing. */
+  /** Path of the certificate of the authority that signed the servers' certificates; if given, TLS is required. */
   readonly tlsCa?: string | undefined;
   readonly name: string;
-  /** Below which answers come: `_INBOX.<app>` for whoever asks in the name of an application. */
+  /** Prefix for reply subjects: `_INBOX.<app>` for an application. */
   readonly inboxPrefix?: string;
 }
 
@@ -23,7 +23,7 @@ export function openConnection(options: ConnectionOptions): Promise<NatsConnecti
   });
 }
 
-/** Connects as the command line does, runs `use`, and closes whatever happens. */
+/** Connects as the command line says, runs `use`, and closes the connection in any case. */
 export async function withCluster<Result>(
   options: ClusterOptions & { readonly name: string },
   use: (nats: NatsConnection, cluster: Cluster) => Promise<Result>,

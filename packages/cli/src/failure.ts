@@ -3,15 +3,15 @@ import { TuttiError } from "@tutti/protocol";
 /** Exit codes, as `tutti --help` lists them. */
 export const EXIT = {
   ok: 0,
-  /** The cluster or the request said no: the error's code says which. */
+  /** The cluster or the request caused a refusal: the error's code says which. */
   failed: 1,
-  /** The command line makes no sense. */
+  /** The command line is invalid. */
   usage: 2,
-  /** No cluster is there, or it can't be reached. */
+  /** There is no cluster, or it can't be reached. */
   unavailable: 3,
 } as const;
 
-/** An end that the user can do something about; the text says what. Printed without a stack. */
+/** An error that the user can correct; the text says how. Printed without a stack. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: number;
@@ -31,9 +31,7 @@ export interface Failure {
   readonly exitCode: number;
 }
 
-/**
- * What a failure means to whoever typed the command; unexpected ones keep their stack, because they are our mistakes.
- */
+/** Explains a failure to the user. Unexpected errors keep their stack, because they are our mistakes. */
 export function explain(error: unknown): Failure {
   if (error instanceof TuttiError) {
     const unreachable = error.code === "TUTTI_UNAVAILABLE";

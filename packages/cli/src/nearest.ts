@@ -1,10 +1,10 @@
-/** ` (did you mean "executor"?)`, or nothing where no choice is like it. */
+/** ` (did you mean "executor"?)`, or an empty text if no choice is similar. */
 export function didYouMean(typed: string, choices: readonly string[]): string {
   const near = nearest(typed, choices);
   return near === undefined ? "" : ` (did you mean "${near}"?)`;
 }
 
-/** The choice with the fewest changes from what was typed, if these are no more than a third of its letters. */
+/** The choice with the fewest changes from `typed`, if these are at most a third of its letters. */
 export function nearest(typed: string, choices: readonly string[]): string | undefined {
   let best: string | undefined;
   let least = Infinity;
@@ -15,7 +15,7 @@ export function nearest(typed: string, choices: readonly string[]): string | und
   return best;
 }
 
-/** No command is longer; the work grows with its square. */
+/** Limit on the compared length: no command is longer, and the work grows with the square. */
 const WORD_LENGTH = 40;
 
 /** Letters added, left out, replaced, or swapped with their neighbour (optimal string alignment). */

@@ -1,6 +1,6 @@
 /**
- * The commands of `tutti` with their flags and help.
- * A command's own code is imported when the command is called, so that `tutti --help` starts fast.
+ * The commands of `tutti` with their flags and help. A command's own code is imported when the command is called, so
+ * that `tutti --help` starts fast.
  */
 import { Command } from "commander";
 import { addAuth } from "./auth/program.ts";

@@ -43,7 +43,7 @@ export function readAnswer(delivery: Delivery, target: string): TensorAnswer | T
   }
 }
 
-/** A payload that spans its buffer was made for this delivery; any other is part of a read buffer and is copied. */
+/** A payload that spans its buffer was made for this delivery. Any other is part of a read buffer and is copied. */
 const ownBytes = (payload: Uint8Array): Uint8Array =>
   payload.byteLength === payload.buffer.byteLength ? payload : new Uint8Array(payload);
 

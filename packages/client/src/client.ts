@@ -44,9 +44,9 @@ export interface InferOptions {
   /** Cancels the request: it is not run if it has not begun. */
   readonly signal?: CancelSignal;
   /**
-   * Number of times that a request which failed with a retryable error is sent again, unchanged and with the same id.
-   * Each attempt has its SLO anew. A refused attempt is followed after its `retryAfterMs`; an attempt without an answer
-   * (its ingress died) when its time is over. Default: the client's.
+   * Largest number of retries after retryable errors. A retry is the same request, unchanged and with the same id. Each
+   * attempt has its SLO anew. A refused attempt is followed after its `retryAfterMs`; an attempt without an answer (its
+   * ingress died) when its time is over. Default: the client's.
    */
   readonly retries?: number;
   /**

@@ -93,9 +93,9 @@ export class ModelRegistry {
   }
 
   /**
-   * Asks the cluster to serve a version beside those that are there: as `name/version`, or under the model's own name
-   * where nothing has that yet, or where it is this very version. Nothing is sent to it until somebody names it or a
-   * route gives it a share (RouteRegistry).
+   * Asks the cluster to serve a version beside those that are there. It is served as `name/version`, or under the
+   * model's own name if that is free or has this very version. It gets no requests until a request names it or a route
+   * gives it a share (RouteRegistry).
    */
   async publishVersion(draft: DesiredModel & { readonly version: string }, files: ModelFiles = {}): Promise<ModelSpec> {
     const { name, version } = draft;
@@ -190,8 +190,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Resolves with the status `refused`, `failed` or `quarantined`, or with `ready` once a batcher has the model too:
-   * from then on requests are answered. Rejects when none of that comes in time.
+   * Resolves with the status `refused`, `failed` or `quarantined`, or with `ready` once a batcher has the model too.
+   * From then on requests are answered. Rejects when none of that comes in time.
    */
   waitUntilServed(spec: ModelSpec, options: ServedOptions): Promise<ModelStatus> {
     return new Promise((resolve, reject) => {

@@ -43,7 +43,7 @@ const ATTEMPTS_MAX = 8;
 type Change = Omit<RouteState, "at" | "by">;
 
 /**
- * Sets which version of a model gets which of its requests (docs/rollouts.md), by compare-and-set: the loser of a race
+ * Sets which version of a model gets which of its requests (docs/rollouts.md), by compare-and-set. The loser of a race
  * reads again and retries. Every change is checked against the loaded versions, and refused when it could lose a
  * request.
  */

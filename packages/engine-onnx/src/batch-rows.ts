@@ -10,7 +10,7 @@ interface RowPieces {
   readonly stride: number;
 }
 
-/** Pieces of a row: the batch axis need not come first, and a state [2, batch, 128] has its rows in two pieces each. */
+/** Pieces of a row. The batch axis need not come first, and a state [2, batch, 128] has its rows in two pieces each. */
 function piecesOf({ dims, type }: Pick<Tensor, "dims" | "type">, axis: number): RowPieces {
   const inner = elementCount(dims.slice(axis + 1)) * bytesOf(type);
   return { outer: elementCount(dims.slice(0, axis)), inner, stride: inner * (dims[axis] as number) };

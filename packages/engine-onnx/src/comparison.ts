@@ -5,8 +5,8 @@ import { valuesOf } from "./tensor-types.ts";
 export const DIFFERENCE_MAX = 1e-3;
 
 /**
- * Difference between two runs of one model: over all outputs, the largest difference of an element as a share of the
- * output's largest value (per element it would be meaningless around zero).
+ * Difference between two runs of one model. It is, over all outputs, the largest difference of an element as a share of
+ * the output's largest value (per element it would be meaningless around zero).
  *
  * @returns 0 … ∞; ∞ where shapes differ, or one has a number and the other none
  */

@@ -1,6 +1,6 @@
 /**
- * A family in the session worker (docs/algorithms.md, C7): the common prefix over the whole batch once, then each
- * variant's suffix over its rows.
+ * A family in the session worker (docs/algorithms.md, C7). It runs the common prefix over the whole batch once, then
+ * each variant's suffix over its rows.
  *
  *   F1. Only faulty rows fail: a batch that can't run as a whole runs by halves, of the prefix and of each suffix
  *       apart.
@@ -58,8 +58,8 @@ export class FamilyModel {
   }
 
   /**
-   * Checks the file, makes a session of each part, and on another provider than the CPU compares outputs with the
-   * CPU's. @throws {LoadRefusal}
+   * Checks the file, makes a session of each part. On another provider than the CPU it compares outputs with the CPU's.
+   * @throws {LoadRefusal}
    */
   static async load(options: {
     readonly spec: ModelSpec;

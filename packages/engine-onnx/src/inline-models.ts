@@ -17,7 +17,7 @@ const FILE_BYTES_MAX = 16_777_216;
 const LOOP = Buffer.from("\x22\x04Loop", "latin1");
 
 /**
- * Whether a trial can measure the model's run time: the iterations of a Loop may depend on a request, and a deadline
+ * Whether a trial can measure the model's run time. The iterations of a Loop may depend on a request, and a deadline
  * for runs announces long ones.
  */
 export function mayRunInline({ runDeadline }: ModelSpec, bytes: Uint8Array): boolean {

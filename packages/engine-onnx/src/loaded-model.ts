@@ -72,7 +72,7 @@ export class LoadedModel {
   }
 
   /**
-   * Compares outputs with the CPU's on every bucket: a provider can be wrong on some operators (WebGPU is, for
+   * Compares outputs with the CPU's on every bucket. A provider can be wrong on some operators (WebGPU is, for
    * convolutions with 6 or 9 channels).
    */
   async #compareWithCpu(bytes: Uint8Array, settings: SessionSettings): Promise<void> {
@@ -160,7 +160,7 @@ export class LoadedModel {
   }
 
   /**
-   * L2: finds an output whose rows do not match: a model that folds its batch would return one publisher's answer to
+   * L2: finds an output whose rows do not match. A model that folds its batch would return one publisher's answer to
    * another.
    */
   #rowProblem(outputs: readonly Tensor[], batchSize: number): string | undefined {

@@ -24,8 +24,8 @@ export interface OnnxEngineOptions {
   /** Threads of one run on a CPU. */
   readonly threads?: number;
   /**
-   * Percentage of the accelerator, where this process has only a fraction of it (by its cores, or by CUDA MPS): its
-   * latencies are a type's of their own. Default: 100.
+   * Percentage of the accelerator that this process has (by its cores, or by CUDA MPS). For a fraction its latencies
+   * are a type's of their own. Default: 100.
    */
   readonly part?: number;
   /** File of the worker's run note, which the process started after a crash reads. */

@@ -20,8 +20,8 @@ export interface RandomBatchOptions {
 }
 
 /**
- * A batch of the declared shapes (padded axes: of their typical length) for trying a model: floats in [−1, 1), integers
- * 0 or 1 (often an index, and those always exist).
+ * A batch of the declared shapes for trying a model. Padded axes have their typical length. Values are floats in [−1,
+ * 1), integers 0 or 1 (often an index, and those always exist).
  *
  * Equal seeds give equal batches.
  */

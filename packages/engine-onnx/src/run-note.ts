@@ -31,8 +31,8 @@ const BLANK = Uint8Array.of(0x20);
 const SUFFIX = ".run";
 
 /**
- * Writes the note of this process. A write must not be lost with the process, so every write is synchronous. On a full
- * disk runs go unrecorded, which matters only if one of them ends the process: its model gets no fault then.
+ * Writes the note of this process. A write must not be lost with the process, so every write is synchronous. Where
+ * writing fails, runs go unrecorded, which matters only if one of them ends the process: its model gets no fault then.
  */
 export class NoteWriter {
   readonly #options: NoteOptions;
@@ -64,7 +64,7 @@ export class NoteWriter {
     if (this.#file !== undefined) closeSync(this.#file);
   }
 
-  /** Writes at the start of the file, or empties the file where that fails: the earlier run is over in any case. */
+  /** Writes at the start of the file, or empties the file where that fails. The earlier run is over in any case. */
   #write(bytes: Uint8Array, length: number): void {
     if (this.#file === undefined) return;
     try {

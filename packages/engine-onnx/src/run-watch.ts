@@ -1,7 +1,7 @@
 /** Interval at which the worker checks whether the other thread still is in the same run. */
 const LOOK_MS = 1_000;
 /**
- * A run that lasts for so many checks hangs: runs here take milliseconds, and a stopped process skips its checks too.
+ * A run that lasts for so many checks hangs. Runs here take milliseconds, and a stopped process skips its checks too.
  */
 const LOOKS_MAX = 3;
 

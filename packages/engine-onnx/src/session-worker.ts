@@ -1,7 +1,7 @@
 /**
- * The session worker: the one thread that onnxruntime runs on, since a run blocks its thread and a worker that is
- * terminated during a run aborts the whole process. It takes requests in their order, one at a time, and ends itself on
- * a stop request.
+ * The session worker, the only thread that runs onnxruntime, except for quick models (InlineModels). A run blocks its
+ * thread, and a worker that is terminated during a run aborts the whole process. It takes requests in their order, one
+ * at a time, and ends itself on a stop request.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";

@@ -1,6 +1,4 @@
-/**
- * What the gateway does at its bounds (T7): it refuses, forgets the oldest, or says "other"; and nothing else breaks.
- */
+/** Behaviour of the gateway at its bounds (T7): it refuses, forgets the oldest, or says "other"; all else goes on. */
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { VAD_AUDIO, demoModel, presentationOf, writeWav } from "@tutti/onnx-tools";
 import { type Heartbeat, TuttiError } from "@tutti/protocol";
@@ -52,7 +50,7 @@ test("beyond so many applications the one that was idle longest goes, and none t
   expect(codeOf(() => clients.of("d"))).toBe("TUTTI_OVERLOADED");
   expect(clients.of("a").inFlight).toBe(1);
   clients.close();
-  // Nobody answers on this bus, and the server says so before the end does.
+  // This bus has no subscriber, and the server says so before the clients are closed.
   expect([await rejection(waits), await rejection(alsoWaits)]).not.toContain("ok");
 });
 

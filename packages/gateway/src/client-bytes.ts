@@ -1,4 +1,4 @@
-/** What the clients of one address hold together, over HTTP and gRPC. */
+/** Bytes held for the clients of one address, over HTTP and gRPC. */
 import type { Socket } from "node:net";
 import { networkOf } from "./connections.ts";
 
@@ -14,8 +14,8 @@ export class ClientBytes {
 }
 
 /**
- * Accounts last as long as their sockets, and as what these left behind: a request finds its own without a look at its
- * address.
+ * Accounts by address. An account lasts until its sockets are closed and its bytes are released. A request finds its
+ * account by socket, without a look at the address.
  */
 export class ClientAccounts {
   readonly #ofSocket = new WeakMap<Socket, ClientBytes>();
@@ -25,7 +25,7 @@ export class ClientAccounts {
     return this.#ofSocket.get(socket) ?? this.#open(socket);
   }
 
-  /** Something was given back. */
+  /** Removes the account if it is empty. */
   settle(client: ClientBytes): void {
     if (client.bytes === 0 && client.sockets === 0) this.#ofAddress.delete(client.address);
   }

@@ -64,7 +64,7 @@ test("who waits for our answer keeps its connection, and beyond them newcomers a
   while (waiting.length < LIMITS.ofAddress) await settled();
   expect(await probe(port, "127.0.0.2")).toBe("ECONNRESET");
   expect(clients.some((socket) => socket.closed)).toBe(false);
-  // Another address still gets in, and once one is answered there is room.
+  // Another address still gets in, and an answered connection makes room.
   const other = open(port, "127.0.0.3", "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   while (waiting.length < LIMITS.ofAddress + 1) await settled();
   expect((await other).closed).toBe(false);

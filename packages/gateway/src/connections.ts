@@ -1,25 +1,25 @@
 /**
  * The sockets of one server: bounded in all and by address, so that no client takes what others need.
  *
- *   CN1. Where there is no room for a newcomer, a connection makes room whose client we owe nothing: the oldest that
- *        has not asked wholly, else the oldest that was answered. A health probe thus gets in though thousands of slow
- *        clients hold theirs.
- *   CN2. Who waits for our answer keeps its connection: where all do, the newcomer is closed.
+ *   CN1. When full, a new connection displaces one whose client waits for no answer: the oldest with an incomplete
+ *        request, else the oldest answered one. A health probe thus gets in though thousands of slow clients hold
+ *        theirs.
+ *   CN2. A client that waits for our answer keeps its connection: where all do, the new connection is closed.
  */
 import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 
 /** Sockets of one server at once. */
 export const CONNECTIONS_MAX = 4_096;
-/** Of one address: a proxy in front is one. */
+/** Sockets of one address: a proxy in front is one address. */
 export const ADDRESS_CONNECTIONS_MAX = 2_048;
 /** Files that a process needs beside its clients' sockets: connections to NATS, threads, models. */
 const OTHER_FILES = 128;
-/** HTTP, gRPC and metrics. */
+/** Number of servers: HTTP, gRPC and metrics. */
 const SERVERS = 3;
 
 /**
- * `asks`: it has not asked wholly, or doesn't read its answer; `waits`: for our answer; `idle`: it has been answered.
+ * `asks`: its request is incomplete, or it doesn't read its answer; `waits`: for our answer; `idle`: it was answered.
  */
 export type ClientState = "asks" | "waits" | "idle";
 
@@ -48,7 +48,7 @@ export class Connections {
     return this.#open.size;
   }
 
-  /** @returns whether it may stay; otherwise it is closed already */
+  /** @returns whether the socket may stay; otherwise it is closed already */
   admit(socket: Socket, state: () => ClientState): boolean {
     const address = networkOf(socket.remoteAddress ?? "");
     const isCrowded = this.#countOf(address) >= this.#limits.ofAddress;
@@ -68,7 +68,7 @@ export class Connections {
     return this.#ofAddress.get(address) ?? 0;
   }
 
-  /** @param address - whose connections alone may make room */
+  /** @param address - restricts the candidates to its connections */
   #makeRoom(address?: string): boolean {
     let idle: Connection | undefined;
     for (const connection of this.#open) {
@@ -81,7 +81,7 @@ export class Connections {
   }
 
   #end(connection: Connection): true {
-    this.#remove(connection); // at once: its socket says so in a later turn only
+    this.#remove(connection); // at once: its socket emits "close" in a later turn only
     connection.socket.destroy();
     return true;
   }
@@ -94,12 +94,12 @@ export class Connections {
   }
 }
 
-/** Tells a client's sockets apart, and finds the one below TLS or HTTP/2. */
+/** Identifies a client's socket, also the one below TLS or HTTP/2. */
 export const clientOf = ({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string =>
   `${remoteAddress} ${remotePort}`;
 
 /**
- * As many as the constants say, and no more than there are files for: without a free file no connection is accepted,
+ * Limits by the constants, and by the files that the process may open. Without a free file no connection is accepted,
  * and nothing else works either.
  */
 export function limitsOfProcess(filesMax: number = openFilesMax()): ConnectionLimits {
@@ -107,7 +107,7 @@ export function limitsOfProcess(filesMax: number = openFilesMax()): ConnectionLi
   return { all, ofAddress: Math.min(ADDRESS_CONNECTIONS_MAX, Math.ceil(all / 2)) };
 }
 
-/** Infinity where the system doesn't say. */
+/** Limit on open files; Infinity where the system doesn't tell. */
 function openFilesMax(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? [];
@@ -117,7 +117,7 @@ function openFilesMax(): number {
   }
 }
 
-/** Who holds an address of IPv6 holds the 2^64 beside it too. */
+/** Network of an address: for IPv6 its /64 prefix. A client that holds one address holds the other 2^64 too. */
 export function networkOf(address: string): string {
   if (address.startsWith("::ffff:")) return address.slice("::ffff:".length);
   if (!address.includes(":")) return address;

@@ -1,4 +1,4 @@
-/** infra/dashboards: made by the code beside it, about metrics that there are. */
+/** Dashboards of infra/dashboards: they match their generator, and query existing metrics only. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ test("the files are what the code makes", () => {
   execFileSync(process.execPath, [join(FOLDER, "main.ts"), "--check"], { stdio: "pipe" });
 });
 
-/** With what a histogram adds, and what Prometheus itself makes. */
+/** Names of all metrics, with the suffixes of histograms and the metrics that Prometheus itself makes. */
 async function served(): Promise<Set<string>> {
   const scene = await GatewayScene.open();
   const text = await (await fetch(`${scene.addresses.metrics}/metrics`)).text();

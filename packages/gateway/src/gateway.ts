@@ -45,7 +45,7 @@ import { ADVICE_LASTS, scalingAnswer } from "./scaling.ts";
 import { SharedMemory } from "./shared-memory/shared-memory.ts";
 
 export interface GatewayConfig extends ActorConfig {
-  /** Models that will be asked for. Until each is served or has failed, the cluster is not ready. Default: none. */
+  /** Models that clients will ask for. Until each is served or has failed, the cluster is not ready. Default: none. */
   readonly awaitModels?: readonly string[];
   /** Default: loopback. */
   readonly httpHost?: string;
@@ -54,37 +54,37 @@ export interface GatewayConfig extends ActorConfig {
   readonly metrics: PortWish;
   /** Default: loopback. */
   readonly metricsHost?: string;
-  /** Names by which browsers may know it, beside localhost and addresses. Default: none on loopback, any elsewhere. */
+  /** Host names that browsers may use, beside localhost and addresses. Default: none on loopback, any elsewhere. */
   readonly allowedHosts?: readonly string[];
   /** Whether clients may pass tensors in /dev/shm; on loopback only. Default: they may not. */
   readonly systemSharedMemory?: boolean;
-  /** How long a stop waits for requests under way; streams that stay open end then too. Default: 5 s. */
+  /** Time that a stop waits for requests in flight; open streams end then too. Default: 5 s. */
   readonly drainMs?: number;
   /** Certificate and key of HTTP and gRPC; without them they speak plain text. */
   readonly tls?: TlsFiles | undefined;
-  /** Who may ask over HTTP and gRPC; without it whoever reaches them, in any application's name. */
+  /** Keys of the clients over HTTP and gRPC. Without it any client may ask in any application's name. */
   readonly access?: AccessConfig | undefined;
-  /** Who knows it may change which models are served, and restart actors; without it and `access` nobody may. */
+  /** Token that authorises changes of models and restarts of actors. Without it and `access` they are refused. */
   readonly repositoryToken?: string | undefined;
-  /** A Jaeger's address, where the console asks for traces. */
+  /** Address of a Jaeger, from which the console reads traces. */
   readonly traceQuery?: string | undefined;
-  /** Where the console's built page lies; default: where the set-up puts it. */
+  /** Folder of the console's built page; default: where the set-up puts it. */
   readonly consoleFolder?: string;
 }
 
 export interface GatewayPorts extends ActorPorts {
-  /** Told where it listens, or why it can't. */
+  /** Called with the addresses once it listens, or with the reason why it can't. */
   readonly onListening: (addresses: GatewayAddresses | Error) => void;
-  /** With the rights of an operator, for the repository; default: that of everything else. */
+  /** A store with the rights of an operator, for the repository; default: the gateway's own store. */
   readonly repositoryStore?: Store;
-  /** With the same rights, for restarts from the console; without it there are none. */
+  /** A bus and store with the same rights, for restarts from the console; without them there are none. */
   readonly operator?: OperatorPorts;
 }
 
-/** Less than its supervisor waits before it kills. */
+/** Less than the time after which its supervisor kills it. */
 const DRAIN_MS = 5_000;
 
-/** Where it listens. */
+/** Addresses of the gateway's servers. */
 export interface GatewayAddresses {
   readonly http: string;
   /** `host:port`, as gRPC's clients take it. */
@@ -93,9 +93,9 @@ export interface GatewayAddresses {
 }
 
 /**
- * The front door: the Open Inference Protocol over HTTP and gRPC, metrics, and how many accelerators the load needs,
- * for autoscalers (scaling.ts). By default only loopback hears it, where whoever reaches it may ask in the name of any
- * application; beyond, keys say who asks.
+ * The front door of a cluster. It serves the Open Inference Protocol over HTTP and gRPC, metrics, and the advised
+ * number of accelerators for autoscalers (scaling.ts). By default it listens on loopback only, where any client may ask
+ * in the name of any application; beyond, keys identify the clients.
  */
 export function createGateway(ports: GatewayPorts, config: GatewayConfig, ready: () => void): Actor {
   const gateway = new Gateway(ports, config);
@@ -196,7 +196,7 @@ class Gateway {
     for (const subscription of this.#listening) subscription.stop();
     const { server } = this.#http;
     this.#console.api.close(); // Its streams would never end by themselves.
-    // Who waits for an answer gets it; what is idle ends.
+    // Clients that wait for an answer get it; idle connections end.
     const closed = [
       new Promise<void>((resolve) => server.close(() => resolve())),
       new Promise<void>((resolve) => this.#metrics.server.close(() => resolve())),
@@ -284,8 +284,8 @@ class Gateway {
   }
 
   /**
-   * A model that is loaded later keeps nobody from asking for those that are served: once everything was served,
-   * nothing here says otherwise.
+   * Models that the cluster is not ready without. Once all were served the list stays empty, so that a model loaded
+   * later does not make the gateway unready.
    */
   #unserved(): string[] {
     if (this.#wasServed) return [];
@@ -299,7 +299,7 @@ class Gateway {
     return route === undefined ? undefined : stateOf(route).default;
   }
 
-  /** The one under the model's own name first. */
+  /** Versions of a model, the one under the model's own name first. */
   #versionsOf(name: string): string[] {
     const versions = [...this.#catalog.targets()].filter(({ spec }) => publicNameOf(spec.name) === name);
     return versions.sort((a, b) => a.spec.name.length - b.spec.name.length).map(({ spec }) => spec.version);

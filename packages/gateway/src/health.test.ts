@@ -4,7 +4,7 @@ import { GatewayScene, twice } from "./testing/gateway-scene.ts";
 let scene: GatewayScene;
 afterEach(() => scene.close());
 
-/** What keeps it from being ready, once it has heard everybody. */
+/** The reasons why the cluster is not ready. */
 async function missing(): Promise<readonly string[]> {
   const response = await fetch(`${scene.addresses.http}/v2/health/ready`);
   const body = (await response.json()) as { ready: boolean; missing: string[] };

@@ -1,7 +1,7 @@
 import type { CatalogModel } from "@tutti/actors";
 import { type Heartbeat, type Role, publicNameOf } from "@tutti/protocol";
 
-/** Roles without which no request is answered, and what each must say of itself. */
+/** Roles without which no request is answered, with the condition on their heartbeats. */
 const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[] = [
   ["ingress", () => true, "no ingress takes requests"],
   ["batcher", () => true, "no batcher forms batches"],
@@ -9,7 +9,7 @@ const NEEDED: readonly (readonly [Role, (peer: Heartbeat) => boolean, string])[]
   ["executor", (peer) => (peer.gpus ?? []).some((gpu) => gpu.serving), "no accelerator serves"],
 ];
 
-/** What keeps the cluster from answering requests; empty when nothing does. */
+/** The reasons why the cluster can't answer requests; empty if it can. */
 export function missingParts(peersOf: (role: Role) => Iterable<Heartbeat>): string[] {
   return NEEDED.filter(([role, fits]) => ![...peersOf(role)].some(fits)).map(([, , text]) => text);
 }
@@ -18,9 +18,9 @@ export function missingParts(peersOf: (role: Role) => Iterable<Heartbeat>): stri
 const SETTLED: ReadonlySet<string> = new Set(["refused", "failed", "quarantined"]);
 
 /**
- * Models that somebody asked for and that are not served yet.
+ * Desired models that are not served yet.
  *
- * @param awaited - names that must be among the models before anybody may call the cluster ready
+ * @param awaited - names that must be among the models before the cluster is ready
  */
 export function unservedModels(models: Iterable<CatalogModel>, awaited: readonly string[]): string[] {
   const texts: string[] = [];

@@ -1,4 +1,4 @@
-/** What both protocols ask for: one view of the cluster, one way to infer, one model repository. */
+/** The service behind both protocols: one view of the cluster, one way to infer, one model repository. */
 import type { CatalogModel } from "@tutti/actors";
 import { publicNameOf } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -17,7 +17,7 @@ import type { SharedMemory } from "./shared-memory/shared-memory.ts";
 export interface InferenceServiceParts {
   readonly log: Logger;
   readonly modelOf: ModelOf;
-  /** All that are served of a model, the one under its own name first. */
+  /** All served versions of a model, the one under its own name first. */
   readonly versionsOf: (name: string) => readonly string[];
   readonly models: () => readonly CatalogModel[];
   readonly missing: () => string[];
@@ -30,7 +30,7 @@ export interface InferenceServiceParts {
   readonly media: MediaInference;
   readonly memory: SharedMemory;
   readonly repository: Repository;
-  /** Undefined: nobody is asked for a key. */
+  /** Undefined: the gateway asks for no keys. */
   readonly access: Access | undefined;
   /** Undefined: without keys, the repository is closed. */
   readonly token: string | undefined;
@@ -71,7 +71,7 @@ export class InferenceService {
     if (model === undefined) throw noModel(name);
     return model;
   }
-  /** @returns undefined: a pipeline, if there is one of this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
+  /** @returns undefined: a pipeline, if one has this name. @throws {TuttiError} NOT_FOUND, INVALID_INPUT */
   modelOrPipeline(name: string, version: string | undefined): CatalogModel | undefined {
     return modelNamed(this.#parts.modelOf, name, version);
   }
@@ -84,17 +84,17 @@ export class InferenceService {
   models(): readonly CatalogModel[] {
     return this.#parts.models();
   }
-  /** What is not there isn't ready either. */
+  /** Whether requests to a model can be answered; an unknown model is not ready. */
   isReady(name: string, version: string | undefined): boolean {
     const model = version === "" ? this.#parts.modelOf(name) : this.#parts.modelOf(name, version);
     if (model === undefined) return false;
     return isServed(model) && this.missing().length === 0;
   }
-  /** What keeps the cluster from answering any request. */
+  /** The reasons why the cluster can't answer any request. */
   missing(): string[] {
     return this.#parts.missing();
   }
-  /** What keeps it from answering requests to every model that it was asked to serve. */
+  /** The reasons why the cluster can't answer requests to every desired model. */
   unready(): string[] {
     return [...this.#parts.missing(), ...this.#parts.unserved()];
   }
@@ -116,7 +116,7 @@ export class InferenceService {
     return checkAdministrator(this.#parts, authorization);
   }
   /**
-   * By an administrator only, and with a line in the log. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a
+   * Runs an act for an administrator only, with lines in the log. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a
    * rejection
    */
   administer<Result>(act: Act, run: () => Promise<Result>): Promise<Result> {

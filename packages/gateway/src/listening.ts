@@ -1,17 +1,17 @@
-/** Where servers listen. */
+/** Opens servers' ports. */
 import type { Server } from "node:net";
 
 export const LOOPBACK = "127.0.0.1";
 export const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
-/** A port that must be had (0: any), or one that is taken where it is free. */
+/** A required port (0: any), or a preferred one that is taken if it is free. */
 export type PortWish = { readonly port: number } | { readonly preferred: number };
 
 const urlHost = (host: string): string => (host.includes(":") ? `[${host}]` : host);
 export const urlOf = (host: string, port: number, scheme: "http" | "https" = "http"): string =>
   `${scheme}://${urlHost(host)}:${port}`;
 
-/** Resolves with the port. @throws {Error} where it can't be had */
+/** Resolves with the port. @throws {Error} where the port can't be opened */
 export async function listen(server: Server, host: string, wish: PortWish): Promise<number> {
   try {
     return await tryListening(server, host, "port" in wish ? wish.port : wish.preferred);

@@ -1,8 +1,8 @@
-/** What this gateway counts of its own requests, by model. */
+/** This gateway's counts of its own requests, by model. */
 import type { RequestNoted } from "./oip/inference.ts";
 import type { OwnTotals } from "./oip/model-statistics.ts";
 
-/** Only models of the cluster are counted, whose number is bounded; what is gone is forgotten. */
+/** Counts models, and pipelines once they have answered; both are bounded in number. A removed model is forgotten. */
 export class OwnRequests {
   readonly #models = new Map<string, OwnTotals>();
 

@@ -1,4 +1,4 @@
-/** infra/kubernetes/scaled-object.yaml asks for what the gateway answers, and says what KEDA needs to know. */
+/** infra/kubernetes/scaled-object.yaml matches the gateway's answers, and has the fields that KEDA needs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ScalingAdvised } from "@tutti/protocol";
@@ -28,7 +28,7 @@ interface ScaledObject {
 
 const object = parse(readFileSync(FILE, "utf8")) as ScaledObject;
 
-/** What the horizontal pod autoscaler makes of a metric of type AverageValue. */
+/** Replicas that the horizontal pod autoscaler computes from a metric of type AverageValue. */
 function replicasOf(advised: ScalingAdvised): number {
   const { metadata } = object.spec.triggers[0]!;
   const { body } = scalingAnswer(new URL(String(metadata["url"])).pathname, advised, advised.at)!;

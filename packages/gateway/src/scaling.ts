@@ -1,10 +1,10 @@
 import type { ScalingAdvised } from "@tutti/protocol";
 import { type Instant, type Micros, between, seconds } from "@tutti/units";
 
-/** The planner tells it every second; what is older than this is no advice any more. */
+/** Age from which advice is out of date; the planner publishes it every second. */
 export const ADVICE_LASTS: Micros = seconds(5);
 
-/** As Prometheus and Kubernetes know the number of accelerators that there ought to be. */
+/** Name in Prometheus and Kubernetes of the advised number of accelerators. */
 export const ADVICE_METRIC = "tutti_advice_accelerators";
 const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
 const METRIC = new RegExp(`^${EXTERNAL_METRICS}/namespaces/[a-z0-9-]+/([^/]+)$`);
@@ -14,9 +14,7 @@ export interface ScalingAnswer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/**
- * What the paths of the advice say; undefined: this is none of them. @param advised - the last advice that was heard
- */
+/** The answer of an advice path; undefined for any other path. @param advised - the last advice received */
 export function scalingAnswer(
   path: string,
   advised: ScalingAdvised | undefined,
@@ -54,7 +52,7 @@ const valueList = (accelerators: number, at: Instant): ScalingAnswer["body"] => 
   items: [{ metricName: ADVICE_METRIC, metricLabels: {}, timestamp: timeOf(at), value: String(accelerators) }],
 });
 
-/** As the API machinery of Kubernetes tells failures. */
+/** A failure in the form of the API machinery of Kubernetes. */
 const statusOf = (code: number, reason: string, message: string): ScalingAnswer["body"] => ({
   kind: "Status",
   apiVersion: "v1",

@@ -1,4 +1,4 @@
-/** What Triton's protocol has beyond tensors of numbers, over both transports as its clients send it. */
+/** Triton's extensions beyond tensors of numbers, over both transports as its clients send them. */
 import { floatsOf, writeWav } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import sharp from "sharp";
@@ -25,7 +25,7 @@ afterAll(async () => {
 const x = (...values: number[]): AskedInput => ({
   ...{ name: "x", datatype: "FP32", shape: [values.length / 4, 4], bytes: floatBytes(...values) },
 });
-/** 1, -2, 0.5 and 4 are BF16 too. */
+/** 1, -2, 0.5 and 4 are exact in BF16 too. */
 const BF16: AskedInput = {
   ...{ name: "x", datatype: "BF16", shape: [1, 4] },
   bytes: new Uint8Array(Uint16Array.of(0x3f80, 0xc000, 0x3f00, 0x4080).buffer),
@@ -45,7 +45,7 @@ const red = async (): Promise<Uint8Array> => {
   const create = { width: 30, height: 20, channels: 3, background: { r: 255, g: 0, b: 0 } } as const;
   return new Uint8Array(await sharp({ create }).png().toBuffer());
 };
-/** Decoding counts against it, and this machine may do anything besides. */
+/** Decoding counts against the SLO, and this machine may be busy. */
 const PATIENT = { "tutti-slo": "60s" };
 
 test.each(TRANSPORTS)("a priority reaches the cluster in its own order (%s)", async (transport) => {
@@ -141,7 +141,7 @@ test.each(TRANSPORTS)("a pipeline gets a file as its bytes (%s)", async (transpo
   expect([seen!.name, seen!.type, seen!.dims, [...seen!.data]]).toEqual(["image", "UINT8", [3], [1, 2, 3]]);
 });
 
-/** Remembers how many frames it has seen. */
+/** A model whose state is the number of frames that it has seen. */
 const listen = async (): Promise<void> => {
   const [own] = twice.inputs;
   const input = {

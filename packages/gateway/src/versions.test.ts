@@ -1,4 +1,4 @@
-/** Versions of a model over the Open Inference Protocol, and what metrics say of them. */
+/** Versions of a model over the Open Inference Protocol, and their metrics. */
 import { RouteRegistry } from "@tutti/client";
 import { HEADER, threadOf } from "@tutti/protocol";
 import { afterEach, beforeEach, expect, test } from "vitest";

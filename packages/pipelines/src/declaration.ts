@@ -1,6 +1,6 @@
 /**
- * A pipeline's document (YAML, already parsed) → `PipelineSpec`. Every mistake is told at once, with what to do about
- * it.
+ * Converts a pipeline's document (YAML, already parsed) into a `PipelineSpec`. It reports all mistakes at once, each
+ * with what to do about it.
  */
 import { NAME_LENGTH_MAX, SLO_US_MAX, isName } from "@tutti/protocol";
 import { QueryShapeError } from "@tutti/planning/split";
@@ -19,7 +19,7 @@ export class PipelineDeclarationError extends Error {
 
 const KEYS = ["name", "version", "slo", "split", "stages", "finish"];
 const STAGE_KEYS = ["name", "model", "after", "before"];
-/** Below the folder of the declaration, and never out of it. */
+/** A module below the folder of the declaration, and never out of it. */
 const FUNCTION =
   /^\.\/(?:[A-Za-z0-9_-][A-Za-z0-9._-]*\/)*[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:ts|mts|js|mjs)#[A-Za-z_$][\w$]*$/;
 const VERSION = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;

@@ -23,7 +23,7 @@ const DIAMOND = pipeline({ s: [], a: ["s"], b: ["s"], j: ["a", "b"] });
 const TREE = pipeline({ s: [], a: ["s"], b: ["s"], c: ["b"] });
 const bytes = (value: number): Uint8Array => Uint8Array.of(value);
 
-/** Writes down what happens; whatever is due is done when the test says so. */
+/** An instance with a log of its effects. The test performs the effects that are due, when it chooses. */
 function recorded(spec: PipelineSpec, limits: { requestsMax?: number; bytesMax?: number } = {}) {
   const log: string[] = [];
   const due: string[] = [];
@@ -111,7 +111,9 @@ test("requests and bytes of one instance are bounded, and the refusal names the 
   expect(large.log.at(-1)).toMatch(/^refuse stage a: .*PIPELINE_BYTES_MAX/);
 });
 
-/** Random graphs: each stage comes after some of those before it; only those that an SLO can be divided over. */
+/**
+ * Random graphs: each stage comes after some of those before it. Only graphs over which an SLO can be divided are kept.
+ */
 const specs = fc
   .array(fc.array(fc.nat(), { maxLength: 2 }), { minLength: 1, maxLength: 6 })
   .map((picks) =>
@@ -166,7 +168,7 @@ test("every instance ends exactly once, whatever the order of answers and refusa
             if (fails) instance.stageFailed(name, new TuttiError("TUTTI_OVERLOADED", "no"));
             else {
               instance.answered(name, Number(index), bytes(1));
-              instance.answered(name, Number(index), bytes(2)); // a repeat is nobody's
+              instance.answered(name, Number(index), bytes(2)); // a repeated answer is ignored
             }
           } else if (fails) instance.end(new TuttiError("TUTTI_CANCELLED", "no"));
           else instance.finished(bytes(0));

@@ -1,4 +1,4 @@
-/** What a planner of a running cluster needs, and nothing else: processes of every role load it. */
+/** Exports for the planner of a running cluster, and nothing else: processes of every role load them. */
 export { type WorkedModel, workPerRequest } from "./placement/model-work.ts";
 export * from "./placement/placement-problem.ts";
 export { bytesText } from "./placement/placement-texts.ts";

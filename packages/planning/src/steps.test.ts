@@ -1,7 +1,4 @@
-/**
- * What the planner tells while it plans: enough to say of everything why it is where it is, and nothing that changes
- * the plan.
- */
+/** The planner reports its steps: enough to explain where everything is placed, and without changing the plan. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {

@@ -6,9 +6,9 @@ import type { Instant } from "@tutti/units";
 
 const SLOT = 50_000;
 const SLOTS = 100;
-/** A rate from less than this would take two requests that happen to come together for a flood. */
+/** Least span of a rate: in a shorter one, two requests that happen to come together would look like a flood. */
 const SPAN_MIN = 250_000;
-/** A variance from fewer slots says nothing. */
+/** Fewest slots of a variance. */
 const SLOTS_MIN = 10;
 
 export class ArrivalRate {
@@ -16,13 +16,16 @@ export class ArrivalRate {
   /** Number of the current slot since the epoch; −1 before the first arrival. */
   #slot = -1;
   #slotEnd = -Infinity;
-  /** In the current slot; not in `#counts` nor `#total` until it is over, so that an arrival touches little memory. */
+  /**
+   * Arrivals in the current slot. They are not in `#counts` nor `#total` until it is over, so that an arrival touches
+   * little memory.
+   */
   #current = 0;
   #total = 0;
   #since = 0;
   #begunAt = Infinity;
 
-  /** One request arrived. Moments must not go back. */
+  /** Counts one arrival. Moments must not go back. */
   note(at: Instant): void {
     if (at >= this.#slotEnd) this.#advance(at);
     this.#current++;
@@ -37,7 +40,8 @@ export class ArrivalRate {
   }
 
   /**
-   * As perMicro, without the slot that is not over: changes once a slot, whoever looks how often. 0 in the first one.
+   * As perMicro, without the slot that is not over: it changes once a slot, however often it is read. 0 in the first
+   * one.
    */
   perMicroOfSlots(at: Instant): number {
     if (this.#slot < 0) return 0;
@@ -47,16 +51,16 @@ export class ArrivalRate {
   }
 
   /**
-   * From here on arrivals would be heard: silence before the first one says something, too. Rates are still counted
-   * from that arrival on.
+   * From here on arrivals would be noted, so silence before the first one counts as known. Rates are still counted from
+   * that arrival on.
    */
   begin(at: Instant): void {
     this.#begunAt = at;
   }
 
   /**
-   * Whether perMicroOfSlots speaks of as long a time as a rate takes: of the whole slots since the first arrival, or,
-   * before there are any, of the silence before it.
+   * Whether perMicroOfSlots covers as long a time as a rate takes: the whole slots since the first arrival, or, before
+   * there are any, the silence before it.
    */
   isKnown(at: Instant): boolean {
     if (this.#slot >= 0 && at >= this.#slotEnd) this.#advance(at);

@@ -25,8 +25,8 @@ export const BATCH_SIZE_LIMIT = 65_536;
 export class LatencyTable {
   readonly batchSizeMax: number;
   /**
-   * µs per item and µs per batch: least squares on the relative error. A summary: what is planned uses `latency`, and
-   * only whether waiting can pay is told by it.
+   * µs per item and µs per batch: least squares on the relative error. It is a summary: plans use `latency`, and only
+   * the decision whether waiting can pay uses the summary.
    */
   readonly alpha: number;
   readonly beta: number;
@@ -49,7 +49,7 @@ export class LatencyTable {
     this.beta = beta;
   }
 
-  /** From measured points in any order. Below the smallest measured size its latency holds. */
+  /** A table from measured points in any order. Below the smallest measured size its latency holds. */
   static fromPoints(points: readonly LatencyPoint[], options: FromPointsOptions = {}): LatencyTable {
     const sorted = points.toSorted((a, b) => a.batchSize - b.batchSize);
     assert(sorted.length > 0, "a profile without points");
@@ -73,13 +73,13 @@ export class LatencyTable {
     return new LatencyTable(raw);
   }
 
-  /** l(b) = alpha·b + beta: µs per item, µs per batch. */
+  /** A table with l(b) = alpha·b + beta: µs per item, µs per batch. */
   static affine(line: { alpha: number; beta: number; batchSizeMax: number }): LatencyTable {
     const raw = Float64Array.from({ length: line.batchSizeMax + 1 }, (_, b) => line.alpha * b + line.beta);
     return new LatencyTable(raw, line);
   }
 
-  /** The slowest at every size, up to the smallest batchSizeMax: for a pool of several executor types. */
+  /** The slowest latency at every size, up to the smallest batchSizeMax: for a pool of several executor types. */
   static slowest(tables: readonly LatencyTable[]): LatencyTable {
     assert(tables.length > 0, "the slowest of no profiles");
     const batchSizeMax = Math.min(...tables.map((table) => table.batchSizeMax));

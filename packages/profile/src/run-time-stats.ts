@@ -94,7 +94,7 @@ export class RunTimeStats {
   notePair(at: Instant, once: Micros, again: Micros): void {
     this.#pairs.note(at, [once, again]);
   }
-  /** Records that so many requests of an application arrived since the last count. */
+  /** Adds requests of an application that arrived since the last count. */
   count(at: Instant, number: number, requests: number): void {
     const app = this.#app(at, number);
     app.arrivals = this.#faded(app, at) + requests;
@@ -303,7 +303,7 @@ function restoredSamples(app: number, times: AppRunTimes): AloneSample[] {
   );
 }
 
-/** That many times, distributed as the histogram says. */
+/** `count` times that are distributed as the histogram says; at most 2,000. */
 const spreadOver = (histogram: Histogram, count: number): number[] =>
   Array.from({ length: Math.min(count, 2_000) }, (_, i) => quantileOf(histogram, (i + 0.5) / count));
 

@@ -2,9 +2,9 @@ import type { LinkMessage } from "@tutti/ports/bus";
 import type { DataFrame } from "@tutti/wire";
 
 /**
- * Messages of a link as bytes: their length (uint32), kind and channel (uint8), and, of a message, the lengths of
- * subject and reply (uint16 each) and of the headers (uint32), then these texts and the payload. All integers are
- * little-endian.
+ * Messages of a link as bytes. Each has its length (uint32), kind and channel (uint8). A message goes on with the
+ * lengths of subject and reply (uint16 each) and of the headers (uint32), then these texts and the payload. All
+ * integers are little-endian.
  */
 const LENGTH_BYTES = 4;
 const MESSAGE_HEAD_BYTES = LENGTH_BYTES + 1 + 2 + 2 + 4;
@@ -14,7 +14,7 @@ export const LINK_MESSAGE_BYTES_MAX = 68_000_000;
 
 const KINDS = { message: 0, other: 1 } as const;
 /**
- * Channels of a link: control messages and bulk data keep the order in which they were sent, also between each other.
+ * Channels of a link. Control messages and bulk data keep the order in which they were sent, also between each other.
  */
 export const LINK_CHANNELS = ["control", "bulk"] as const;
 export type LinkChannel = (typeof LINK_CHANNELS)[number];

@@ -8,9 +8,9 @@ import type { TimelineRecording } from "./timeline-recorder.ts";
 
 export interface ComparisonEntry {
   readonly result: SimulationResult;
-  /** Of that run; entries without one are missing in the distributions. */
+  /** Recording of the run; entries without one are missing in the distributions. */
   readonly recording?: TimelineRecording;
-  /** Where it was searched for: the highest rate with at most 1 % bad for every model. */
+  /** The highest rate with at most 1 % bad for every model; undefined where it was not searched for. */
   readonly goodputRps?: number;
 }
 

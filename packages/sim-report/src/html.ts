@@ -1,6 +1,6 @@
 /**
- * One HTML document that needs nothing but itself: library, data and style are inside, and its policy forbids it to
- * fetch anything.
+ * HTML documents without external resources: library, data and style are inside, and the content security policy
+ * forbids the page to fetch anything.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -15,12 +15,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** For a script element: no `<` in it, so nothing in the data can end it or begin a comment. */
+/** JSON for a script element: without `<`, so that nothing in the data can end the element or begin a comment. */
 export const embedJson = (value: unknown): string => JSON.stringify(value).replaceAll("<", "\\u003c");
 
-/** What the script of a page (browser/page.js) finds in the document. */
+/** Data that the script of a page (browser/page.js) reads from the document. */
 export interface PageData {
-  /** By the id of the element; drawn as they are, but that numbers in tooltips are shortened. */
+  /** Charts by the id of their element; drawn as they are, except that numbers in tooltips are shortened. */
   readonly charts: Readonly<Record<string, EChartsCoreOption>>;
   readonly timeline?: TimelineData;
 }
@@ -43,9 +43,9 @@ export interface TimelineData {
     readonly model: readonly number[];
     readonly cause: readonly number[];
   };
-  /** The part shown first. */
+  /** The part that is shown first. */
   readonly window: { readonly from: number; readonly to: number };
-  /** Until the last event. */
+  /** Time of the last event. */
   readonly until: number;
   readonly warmup: number;
 }
@@ -54,7 +54,7 @@ export interface PageOptions {
   readonly title: string;
   /** HTML. */
   readonly body: string;
-  /** Undefined where nothing moves: such a page needs neither library nor script. */
+  /** Undefined for a page without charts, which needs neither library nor script. */
   readonly data: PageData | undefined;
 }
 
@@ -85,8 +85,8 @@ const scripts = (data: PageData): string => `<script type="application/json" id=
 const LIBRARY = createRequire(import.meta.url).resolve("echarts/dist/echarts.min.js");
 
 /**
- * In a script element `</script` ends the element wherever it stands, and the same text is equal to JavaScript with a
- * backslash.
+ * Content of a script element. There `</script` ends the element wherever it stands; with a backslash the text is the
+ * same to JavaScript, and doesn't end the element.
  */
 const script = (file: string | URL): string => readFileSync(file, "utf8").replace(/<\/(?=script)/gi, "<\\/");
 
@@ -125,7 +125,7 @@ function tableCell(value: number | string | Html): string {
 export const chartBox = (id: string, height: number): string =>
   `<div class="chart" id="${id}" style="height:${height}px"></div>`;
 
-/** With thin spaces between thousands, and no more digits than a reader wants: 12,345; 123.4; 1.23. */
+/** Formats a number with commas between thousands, and few digits: 12,345; 123.4; 1.23. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return "∞";
   const digits = Math.abs(value) >= 1000 ? 0 : Math.abs(value) >= 100 ? 1 : 2;

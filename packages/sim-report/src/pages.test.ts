@@ -33,7 +33,7 @@ function recorded(scenario: Scenario, options = {}) {
   return { scenario, result, recording: recorder.recording() };
 }
 
-/** What the page's script reads, found as a browser would: up to the first end of a script element. */
+/** Data that the page's script reads, found as a browser would: up to the first end of a script element. */
 function dataOf(html: string): PageData {
   const [, json] = /<script type="application\/json" id="page-data">([\s\S]*?)<\/script>/.exec(html)!;
   return JSON.parse(json!) as PageData;

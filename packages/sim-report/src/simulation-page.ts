@@ -8,7 +8,7 @@ export interface SimulationPageOptions {
   readonly scenario: Scenario;
   readonly result: SimulationResult;
   readonly recording: TimelineRecording;
-  /** What made the run, such as the command; shown under the title. */
+  /** Origin of the run, such as the command; shown under the title. */
   readonly source?: string;
 }
 
@@ -118,8 +118,8 @@ const ROWS_SHOWN = 32;
 const timelineHeight = (gpus: number): number => 110 + 24 * (Math.min(gpus, ROWS_SHOWN) + 1);
 
 /**
- * So many of the models' median SLO are shown first: enough to see batches follow each other, few enough to read their
- * sizes.
+ * Length of the part shown first, in medians of the models' SLOs: long enough to show batches that follow each other,
+ * short enough to read their sizes.
  */
 const SLOS_SHOWN = 8;
 

@@ -1,10 +1,10 @@
 /**
- * What a page draws of a run, gathered while it runs: each batch in columns, and tallies of everything.
+ * TimelineRecorder: records a run for a page while it runs, with each batch in columns, and tallies of everything.
  *
  *   R1. Bounded (T7): at most `batchesMax` batches and `refusalsMax` refusals are kept, the first ones; `seen` goes on
  *       counting, and the page says that it was cut. Tallies have a fixed size and miss nothing.
- *   R2. Tallies judge what the result judges: requests that arrived after the warm-up, good when the answer is there by
- *       the deadline. The columns hold the warm-up too.
+ *   R2. Tallies count the same requests as the result: those that arrived after the warm-up, good when the answer is
+ *       there by the deadline. The columns hold the warm-up too.
  */
 import type { Scenario, SimBatch, SimListener, SimRefusal, SimRequest } from "@tutti/simulator";
 import { BATCH_SIZE_LIMIT } from "@tutti/profile";
@@ -36,7 +36,7 @@ export interface RefusalColumns {
 
 export const REFUSAL_CAUSES: readonly SimRefusal[] = ["infeasible", "overloaded", "preempted", "withdrawn"];
 
-/** Counts of requests by the moment they arrived, warm-up included; `width` µs a bin, the last takes what is beyond. */
+/** Counts of requests by their arrival, warm-up included; `width` µs a bin, the last bin takes everything beyond. */
 export interface RateBins {
   readonly width: Micros;
   readonly good: Float64Array;
@@ -108,7 +108,7 @@ export class TimelineRecorder implements SimListener {
     this.#batches.add(batch, begin, end, completed);
     const busy = Math.min(end, duration) - Math.max(begin, warmup);
     if (busy > 0 && batch.gpu < this.#busy.length) this.#busy[batch.gpu]! += busy * (batch.part?.share ?? 1);
-    if (!completed) return; // its requests are told of separately
+    if (!completed) return; // its requests are reported separately
     if (begin >= warmup && begin < duration) this.#countSize(batch.requests.length);
     for (const { arrivedAt, deadline } of batch.requests) {
       if (arrivedAt >= warmup) count(this.#queueDelays.counts, (begin - arrivedAt) / this.#queueDelays.width);
@@ -125,7 +125,7 @@ export class TimelineRecorder implements SimListener {
     count(this.#batchSizes, size);
   }
 
-  /** What was seen so far; not changed by what comes later. */
+  /** The recording so far; later events don't change it. */
   recording(): TimelineRecording {
     return {
       batches: this.#batches.columns(),
@@ -230,7 +230,7 @@ class KeptRefusals {
 const longestSlo = (scenario: Scenario): number =>
   Math.max(...scenario.models.flatMap((model) => [model.slo, ...model.classes.map(({ slo }) => slo)]));
 
-/** The next of 1, 2, 5, 10, 20, 50 …: bins that a reader can say. */
+/** The next of 1, 2, 5, 10, 20, 50 …: bins of a round width. */
 function roundWidth(least: number): Micros {
   let step = 1;
   for (;;) {

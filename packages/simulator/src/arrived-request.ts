@@ -3,8 +3,8 @@ import type { ActorKey, Instant, Micros, RequestSeq } from "@tutti/units";
 import type { SimRequest } from "./simulated-cluster.ts";
 
 /**
- * A request as the workload makes it. It is also what Tutti's cores see of it, so that a million requests a second
- * don't need two objects each: what is the same for all of them lies on the prototype.
+ * A request as the workload makes it. Tutti's cores use the same object, so that a million requests a second don't need
+ * two objects each. Values that are the same for all requests lie on the prototype.
  */
 export class ArrivedRequest implements SimRequest, Request {
   /** 0 until it arrives. */
@@ -42,7 +42,7 @@ export class ArrivedRequest implements SimRequest, Request {
   }
 }
 
-/** What a request for a dynamic model has of its own. */
+/** Values that a request for a dynamic model has of its own. */
 export interface Particulars {
   readonly slo: Micros;
   readonly app: number;
@@ -50,7 +50,7 @@ export interface Particulars {
   readonly units: number;
 }
 
-/** A request for a dynamic model: what lies on the prototype otherwise is its own. */
+/** A request for a dynamic model: it has its own values where other requests use those of the prototype. */
 export class ParticularRequest extends ArrivedRequest {
   readonly #app: number;
   readonly #solo: number;
@@ -74,7 +74,7 @@ export class ParticularRequest extends ArrivedRequest {
   }
 }
 
-/** What the cores see of a request that travels, and whose answer does: it arrives later, its deadline is earlier. */
+/** A request as the cores see it where requests and answers travel: it arrives later, and its deadline is earlier. */
 export class EarlierRequest implements Request {
   readonly origin: SimRequest;
   readonly arrivedAt: Instant;

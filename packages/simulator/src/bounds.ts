@@ -1,7 +1,7 @@
 /**
- * What a cluster could carry at most: the two closed bounds of docs/algorithms.md, A7, for mixes of fixed proportions,
- * and a clairvoyant one from the very arrivals that the simulator would play. Rates in requests per second, all models
- * together.
+ * Upper bounds on the rate of a cluster: the two closed bounds of docs/algorithms.md, A7, for mixes of fixed
+ * proportions, and a clairvoyant one from the arrivals that the simulator would play. Rates in requests per second, all
+ * models together.
  */
 import { perSecond, uncoordinatedBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
@@ -11,21 +11,24 @@ import { pipelineBound } from "./pipelines/pipeline-plan.ts";
 import { createWorkload } from "./workload.ts";
 
 export interface GoodputBound {
-  /** Batches of each model evenly spaced, arrivals evenly spaced. */
+  /** Batches of each model are evenly spaced, and so are arrivals. */
   readonly staggeredRps: number;
-  /** Accelerators that know nothing of one another. */
+  /** Accelerators aren't coordinated. */
   readonly uncoordinatedRps: number;
   /**
-   * Beyond any scheduler that serves a model's requests in order of deadline. 0 where a model can't meet its SLO even
-   * alone.
+   * Higher than any scheduler that serves a model's requests in order of deadline can reach. 0 where a model can't meet
+   * its SLO even alone.
    */
   readonly clairvoyantRps: number;
 }
 
-/** Of a model's requests (of each of its SLO classes), so many may be bad: docs/algorithms.md, A7. */
+/** Share of a model's requests (of each of its SLO classes) that may be bad: docs/algorithms.md, A7. */
 export const BAD_RATE_MAX = 0.01;
 
-/** The scenario's `rate` doesn't matter; its seed, duration and arrival process do, for the clairvoyant bound. */
+/**
+ * Bounds of a scenario. Its `rate` doesn't matter; its seed, duration and arrival process do, for the clairvoyant
+ * bound.
+ */
 export function boundOf(scenario: Scenario): GoodputBound {
   if (scenario.pipelines !== undefined) return pipelineBound(scenario);
   return {
@@ -77,7 +80,7 @@ export function staggeredRate(scenario: Scenario): number {
   return perSecond(below);
 }
 
-/** In accelerators; rising with the rate (requests per µs). */
+/** Accelerators that a class needs; the number rises with the rate (requests per µs). */
 function partNeeded({ model: { profile }, slo }: Class, rate: number, { ctrl, data, respond }: Network): number {
   let least = rate * profile.latency(1); // one by one, at once
   for (let b = 1; b <= profile.batchSizeMax; b++) {
@@ -96,7 +99,10 @@ function leastPerItem({ profile }: ScenarioModel): number {
   return least;
 }
 
-/** A batch waits for a whole other one; a model whose SLO doesn't allow that even alone runs requests one by one. */
+/**
+ * The rate without coordination: a batch waits for a whole other one. A model whose SLO doesn't allow that even alone
+ * runs requests one by one.
+ */
 function uncoordinatedRate(scenario: Scenario): number {
   if (!canRunAlone(scenario)) return 0;
   let perRequest = 0;
@@ -118,8 +124,8 @@ function clairvoyantRate(scenario: Scenario): number {
 }
 
 /**
- * How many accelerators are busy on average, at least, when 99 % of each model's requests are served in time. Found
- * with accelerators without end: clairvoyant.ts says how.
+ * Least average number of busy accelerators when 99 % of each model's requests are served in time. It is found with an
+ * unlimited number of accelerators, as described in clairvoyant.ts.
  *
  * @param prices - kept between calls for similar scenarios: where the search for the price of a skip begins
  */
@@ -138,7 +144,7 @@ export function leastBusy(scenario: Scenario, prices: number[] = []): number {
   for (const { model, drawn } of drawnByModel(scenario)) {
     const costs = costsOf(model, scenario.network);
     const { joint, bySlo } = streamsOf(drawn, scenario.network);
-    // Several SLOs in one queue, or a queue for each: whichever takes less.
+    // All SLOs in one queue, or a queue for each: the one that takes less.
     const together = time(joint, costs);
     const apart = bySlo.reduce((sum, stream) => sum + time(stream, costs), 0);
     total += bySlo.length > 0 ? Math.min(together, apart) : together;
@@ -159,8 +165,7 @@ export interface LeastOfPhase {
 }
 
 /**
- * As `leastBusy`, for the rates of each phase by themselves: how many accelerators one would have who knows all of
- * them.
+ * `leastBusy` for the rates of each phase by themselves: the accelerators of a planner that knows all of them.
  *
  * @param sample - arrivals that stand for a phase, in µs
  */
@@ -182,8 +187,8 @@ interface Drawn {
 }
 
 /**
- * One model after the other, since its draws don't depend on the others (workload.ts, W1): a large scenario's requests
- * are many.
+ * Draws one model after the other, because a large scenario has many requests. A model's draws don't depend on the
+ * others (workload.ts, W1).
  */
 function* drawnByModel(scenario: Scenario): Generator<{ readonly model: ScenarioModel; readonly drawn: Drawn }> {
   const { models, phases, arrivals } = scenario;
@@ -209,7 +214,10 @@ function draw(scenario: Scenario): readonly Drawn[] {
   return drawn;
 }
 
-/** Beyond so many SLOs of one model (a trace may have any number) they are looked at together only. */
+/**
+ * Most SLOs of one model that are looked at separately; with more (a trace may have any number) they are looked at
+ * together only.
+ */
 const SLOS_MAX = 8;
 
 interface Streams {
@@ -241,8 +249,8 @@ function costsOf({ profile }: ScenarioModel, network: Network): BatchCosts {
 }
 
 /**
- * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` isn't there, since baselines
- * hear of requests at once.
+ * Every delay as short as the jitter allows: a bound may not rest on bad luck. `arrive` is left out, since baselines
+ * receive requests at once.
  */
 function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data: number; respond: number } {
   const factor = Math.max(0, 1 - jitter);
@@ -252,7 +260,7 @@ function atBest({ ctrl, data, respond, jitter }: Network): { ctrl: number; data:
 const ROOT_PRECISION = 5e-4;
 
 /**
- * Where f, which rises with a slope of about 1, is 0: steps along the slope until both sides are known, then false
+ * Root of f, which rises with a slope of about 1: steps along the slope until both sides are known, then false
  * position.
  */
 function risingRoot(f: (x: number) => number, start: number): number {

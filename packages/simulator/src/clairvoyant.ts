@@ -1,6 +1,6 @@
 /**
- * The least accelerator time that serves nearly all requests of a model in time, for one who knows every arrival
- * beforehand and has accelerators without end: what no scheduler can undercut, so a bound on every goodput
+ * The least accelerator time that serves nearly all requests of a model in time, with every arrival known beforehand
+ * and an unlimited number of accelerators. No scheduler can do with less, so it is a bound on every goodput
  * (docs/algorithms.md, A7).
  *
  *   V1. Requests are served in the order of their deadlines: a batch is a run of consecutive requests, less those
@@ -8,29 +8,29 @@
  *   V2. Only requests between batches are skipped. Where all have one SLO that is no restriction: instead of one inside
  *       a batch its first may be skipped, for a batch of the same size with a later deadline.
  *   V3. Skips have a price μ, and the time bought is reduced by μ times the skips that are allowed. Whatever μ, that is
- *       never more than the least time within the allowance (Lagrangian duality); the best μ is looked for.
+ *       never more than the least time within the allowance (Lagrangian duality); the search finds the best μ.
  */
 import { assert } from "@tutti/units";
 
 /** Requests of one model, in order of deadline; µs. */
 export interface ClairvoyantStream {
   readonly arrivals: Float64Array;
-  /** When the batch must have ended: delivery of the answer is off already. */
+  /** Time by which the batch must have ended: the delivery of the answer is already subtracted. */
   readonly deadlines: Float64Array;
 }
 
-/** What batches cost: both at index b, batch sizes 1 … length − 1; µs, never falling with b. */
+/** Costs of batches: both arrays at index b, for batch sizes 1 … length − 1; µs, never falling with b. */
 export interface BatchCosts {
   /** Accelerator time. */
   readonly run: Float64Array;
-  /** From the last arrival to the end, on an accelerator that is free. */
+  /** Delay from the last arrival to the end, on an accelerator that is free. */
   readonly finish: Float64Array;
 }
 
 export interface LeastTime {
-  /** Accelerator time in µs, at least that. */
+  /** Lower bound on the accelerator time, in µs. */
   readonly time: number;
-  /** The price of a skip at which it was found: where the search of a similar stream should begin. */
+  /** Price of a skip at which it was found: the search of a similar stream should begin there. */
   readonly price: number;
 }
 
@@ -85,7 +85,7 @@ export function leastTime(
   return best;
 }
 
-/** The schedule of least time + price · skips; for tests and for whoever wants more than the bound. */
+/** The schedule of least time + price · skips; for tests and other uses that need more than the bound. */
 export function pricedSchedule(stream: ClairvoyantStream, costs: BatchCosts, price: number): PricedSchedule {
   return new Workspace(stream.arrivals.length).solve(stream, costs, price);
 }

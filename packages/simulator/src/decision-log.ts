@@ -1,5 +1,5 @@
 /**
- * The decision log: what was decided about which request and when, as JSON lines, byte for byte equal for equal
+ * The decision log: each decision with its request and its time, as JSON lines, byte for byte equal for equal
  * scenarios. The first line is the header; the package's README lists the fields. Times are whole µs from the
  * scenario's beginning.
  *
@@ -11,7 +11,7 @@ import { type RunListener, simulate } from "./run.ts";
 import type { Scenario } from "./scenario.ts";
 import type { SimBatch, SimRefusal, SimRequest } from "./simulated-cluster.ts";
 
-/** Rises with every change that an older reader can't bear. */
+/** Increased with every change that an older reader can't handle. */
 export const DECISION_LOG_VERSION = 1;
 
 export interface DecisionHeader {
@@ -20,7 +20,7 @@ export interface DecisionHeader {
   readonly policy: string;
   readonly gather: "target" | "head";
   readonly gpus: number;
-  /** In the order of their numbers; `soloUs` is l(1), how long a batch of one runs. */
+  /** Models in the order of their numbers; `soloUs` is l(1), how long a batch of one runs. */
   readonly models: readonly { readonly name: string; readonly sloUs: number; readonly soloUs: number }[];
 }
 
@@ -47,7 +47,7 @@ export type Decision =
         readonly latest: number;
         /** Start until which one more could have joined; null where the batch is full. */
         readonly frontrun: number | null;
-        /** When the accelerator ends what it was given before; null if that was nothing. */
+        /** When the accelerator ends its earlier batches; null if there are none. */
         readonly free: number | null;
       };
     }
@@ -57,7 +57,7 @@ export type Decision =
       readonly batch: number;
       readonly gpu: number;
       readonly start: number;
-      /** False: thrown away half-way. */
+      /** False: the batch was aborted. */
       readonly completed: boolean;
     };
 
@@ -66,12 +66,10 @@ export function decisionHeader({ seed, policy, gather, gpus, models }: Scenario)
   return { version: DECISION_LOG_VERSION, seed, policy, gather, gpus, models: told };
 }
 
-/**
- * A listener that puts what happens in order (D1). Every request ends, so every arrival gets out before the run does.
- */
+/** A listener that puts events in order (D1). Every request ends, so every arrival is written before the run ends. */
 export class DecisionRecorder implements RunListener {
   readonly #write: (decision: Decision) => void;
-  /** Handed to the cluster, which first tells what was due before it. */
+  /** The request that is handed to the cluster, which first reports the events that were due before it. */
   #arriving: SimRequest | undefined;
 
   constructor(write: (decision: Decision) => void) {
@@ -96,7 +94,7 @@ export class DecisionRecorder implements RunListener {
     this.#write({ at, event: "refuse", request: request.id, cause });
   }
   finished({ id, gpu }: SimBatch, begin: Instant, end: Instant, completed: boolean): void {
-    // A batch thrown away may be the new request's doing; a completed one isn't.
+    // An aborted batch may be a consequence of the new request; a completed one isn't.
     this.#flushUntil(completed ? end - 1 : end);
     this.#write({ at: end, event: "finish", batch: id, gpu, start: begin, completed });
   }

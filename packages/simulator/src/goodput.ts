@@ -1,7 +1,7 @@
 /**
  * Goodput: the highest total rate at which every model, and every SLO class of it, keeps at most 1 % bad requests
  * (docs/algorithms.md, A7); and its inverse, the fewest accelerators for a rate. Both try scenarios one after the
- * other, and whoever calls runs them.
+ * other; the caller runs them.
  */
 import { type Micros, assert, seconds } from "@tutti/units";
 import { BAD_RATE_MAX, type GoodputBound, boundOf, leastBusy } from "./bounds.ts";
@@ -10,7 +10,7 @@ import type { Scenario } from "./scenario.ts";
 
 /** Runs a scenario, here or on another thread. */
 export type Evaluate = (scenario: Scenario) => Promise<Judged>;
-/** What of a result counts: each (model, SLO class) by itself. */
+/** The part of a result that the search evaluates: each (model, SLO class) by itself. */
 export interface Judged {
   readonly streams: readonly Pick<StreamResult, "model" | "offered" | "bad">[];
 }
@@ -19,58 +19,59 @@ export interface Trial {
   readonly seed: number;
   readonly gpus: number;
   readonly rateRps: number;
-  /** Of all models, and of all SLO classes of one, the worst: 0 … 1. */
+  /** Highest bad rate of all models and of all their SLO classes: 0 … 1. */
   readonly worstModelBadRate: number;
   readonly worstModel: string;
-  /** At most 1 % bad, for every model. */
+  /** Whether every model has at most 1 % bad requests. */
   readonly good: boolean;
 }
 
 export interface Goodput {
   /** 0 where even a thousandth of the bound is too much. */
   readonly goodputRps: number;
-  /** At that rate. */
+  /** Highest bad rate of any model at `goodputRps`. */
   readonly worstModelBadRate: number;
   readonly bound: GoodputBound;
   /**
-   * In the order in which they were made. Good rate isn't monotone under every policy: a good trial above `goodputRps`
-   * says so.
+   * Trials in the order in which they were made. The good rate isn't monotone under every policy: a good trial above
+   * `goodputRps` shows it.
    */
   readonly trials: readonly Trial[];
 }
 
 export interface GoodputOptions {
-  /** Hears of every trial as it ends. */
+  /** Called with every trial as it ends. */
   readonly onTrial?: (trial: Trial) => void;
   /** The search ends when a bad rate is this share above a good one. */
   readonly precision?: number;
-  /** Runs are at least so long, warm-up excluded. */
+  /** Least duration of a run, warm-up excluded. */
   readonly arrivalsMin?: Micros;
-  /** Where it was computed already. */
+  /** The bound, where it was computed already. */
   readonly bound?: GoodputBound;
 }
 
-/** A shorter run says too little about 1 %. */
+/** A shorter run says too little about a bad rate of 1 %. */
 export const ARRIVALS_MIN = seconds(20);
 /**
- * Where the first trial is, as a share of the clairvoyant bound; from there in growing steps until a good and a bad
- * rate are known.
+ * Rate of the first trial, as a share of the clairvoyant bound. From there it changes in growing steps until a good and
+ * a bad rate are known.
  */
 const FIRST = 0.9;
 const FIRST_STEP = 1.06;
-/** As a share of the bound: below, the goodput is called 0. */
+/** Share of the bound below which the goodput is called 0. */
 const HOPELESS = 1e-3;
-/** Beyond, whoever evaluates calls everything good. */
+/** Multiple of the bound at which the search ends: an evaluation that gets there calls every rate good. */
 const ABSURD = 4;
 
 /**
- * The scenario with at least so many arrivals after its warm-up, and with all of its accelerators there all the time.
+ * The scenario with at least `arrivalsMin` of arrivals after its warm-up, and with all of its accelerators all the
+ * time.
  */
 export function withArrivals({ planner: _, ...scenario }: Scenario, arrivalsMin: Micros): Scenario {
   return { ...scenario, duration: Math.max(scenario.duration, scenario.warmup + arrivalsMin) as Micros };
 }
 
-/** Geometric bisection from the bound. The scenario's own rate doesn't matter. */
+/** Searches for the goodput by geometric bisection from the bound. The scenario's own rate doesn't matter. */
 export async function goodput(given: Scenario, evaluate: Evaluate, options: GoodputOptions = {}): Promise<Goodput> {
   const { onTrial, precision = BISECTION_PRECISION, arrivalsMin = ARRIVALS_MIN } = options;
   const scenario = withArrivals(given, arrivalsMin);
@@ -92,17 +93,20 @@ export async function goodput(given: Scenario, evaluate: Evaluate, options: Good
 }
 
 export interface RateSearch {
-  /** Where the first trial is; from there in growing steps until a good and a bad rate are known. */
+  /** Rate of the first trial. From there it changes in growing steps until a good and a bad rate are known. */
   readonly first: number;
   readonly firstStep: number;
-  /** The search gives up at rates that are not between the two. */
+  /** The search ends at rates that are not between the two. */
   readonly least: number;
   readonly most: number;
-  /** It ends when a bad rate is this share above a good one. */
+  /** The search ends when a bad rate is this share above a good one. */
   readonly precision: number;
 }
 
-/** Geometric bisection, whoever tries the rates: a simulator, or a load generator. `stop` in a trial ends it. */
+/**
+ * Geometric bisection with any evaluation of rates: a simulator, or a load generator. A trial that returns "stop" ends
+ * it.
+ */
 export async function highestGoodRate<One extends { readonly rateRps: number; readonly good: boolean }>(
   attempt: (rate: number) => Promise<One | "stop">,
   { first, firstStep, least, most, precision }: RateSearch,
@@ -128,14 +132,14 @@ export async function highestGoodRate<One extends { readonly rateRps: number; re
 }
 
 export const BISECTION_PRECISION = 0.01;
-/** About so many trials does a search take: for progress bars. */
+/** Expected number of trials of a search, for progress bars. */
 export const TRIALS_EXPECTED = 7;
 
 export interface MinGpus {
-  /** Undefined where `gpusMax` are too few. */
+  /** Undefined where `gpusMax` accelerators are too few. */
   readonly minGpus: number | undefined;
   readonly worstModelBadRate: number;
-  /** Of a cluster of so many. */
+  /** Bound of a cluster with that number of accelerators. */
   readonly bound: GoodputBound;
   readonly trials: readonly Trial[];
 }
@@ -157,7 +161,7 @@ export async function minGpus(given: Scenario, evaluate: Evaluate, options: MinG
   const { onTrial, arrivalsMin = ARRIVALS_MIN, gpusMax = GPUS_MAX } = options;
   const scenario = withArrivals(given, arrivalsMin);
   const { trials, attempt } = recorder(evaluate, onTrial);
-  // Fewer can't be enough: not even for one who knows every arrival.
+  // Fewer can't be enough, even with every arrival known beforehand.
   const least = Math.max(scenario.subClusters ?? 1, Math.ceil(leastBusy(scenario) * (1 - 1e-3)));
   let few = least - 1;
   let enough: Trial | undefined;

@@ -1,5 +1,5 @@
 /**
- * The judge: what became of each request, per (model, SLO class), and what the accelerators did meanwhile.
+ * The judge: outcomes of requests, per (model, SLO class), and the work of the accelerators meanwhile.
  *
  *   J1. A request counts if it arrived within the window: after the warm-up, before the end. It is good if its answer
  *       reaches its publisher by its deadline, bad if it was refused or late.
@@ -30,9 +30,9 @@ export class Judge implements SimListener {
   /** Batches by size. */
   readonly #sizes = new TimeCounts();
   #items = 0;
-  /** Whether results are told by application. */
+  /** Whether results are reported by application. */
   readonly #isByApp: boolean;
-  /** All requests, the warm-up's too: what comes in goes out once. */
+  /** Requests without an outcome, those of the warm-up included: every request that comes in goes out once. */
   #open = 0;
 
   constructor(scenario: Scenario) {
@@ -80,7 +80,7 @@ export class Judge implements SimListener {
     tally.items += requests.length;
   }
 
-  /** Once nothing waits or runs. */
+  /** Call it once nothing waits or runs. */
   result(): SimulationResult {
     assert(this.#open === 0, `${this.#open} requests more came in than went out`);
     const { seed, policy, gpus, models } = this.#scenario;
@@ -120,7 +120,7 @@ export class Judge implements SimListener {
     this.#streams.noteBad(request.model, request.slo);
     if (this.#isByApp) this.#models[request.model]!.noteBad(request);
   }
-  /** J1. */
+  /** Whether a request counts (J1). */
   counts(arrivedAt: Instant): boolean {
     return arrivedAt >= this.#window.from && arrivedAt < this.#window.until;
   }
@@ -133,7 +133,7 @@ class ModelTally {
   readonly answers = new TimeCounts();
   batches = 0;
   items = 0;
-  /** Of a dynamic model, by application. */
+  /** Counts by application of a dynamic model; undefined for a static one. */
   readonly #apps: readonly { readonly name: string; offered: number; bad: number }[] | undefined;
 
   constructor({ dynamic }: ScenarioModel) {

@@ -1,21 +1,21 @@
 /**
- * What a machine does to what runs on it beside its own work: it stands still, wholly or one accelerator, and some runs
+ * Disturbances of runs by other work on a machine: the whole machine or one accelerator stands still, and some runs
  * take longer than others.
  *
  *   NO1. Noise depends on the seed alone: policies and rates see the same standstills at the same moments.
- *   NO2. Schedulers plan with the scenario's profiles; they learn of noise by what it did.
+ *   NO2. Schedulers plan with the scenario's profiles; they notice noise only by its effects.
  */
 import { type Instant, type Micros, Prng } from "@tutti/units";
 
 export interface Noise {
   readonly stalls: readonly StallProcess[];
-  /** Left out: every run takes as long as planned. */
+  /** Default: every run takes as long as planned. */
   readonly slow?: SlowRuns | undefined;
 }
 
 /**
- * "machine": everything stands, and requests that come meanwhile are heard at the end. "accelerator": each has stalls
- * of its own.
+ * "machine": everything stands, and requests that arrive meanwhile are received at the end. "accelerator": each has
+ * stalls of its own.
  */
 export type StallScope = "machine" | "accelerator";
 
@@ -28,7 +28,7 @@ export type StallProcess =
       readonly median: Micros;
       readonly p99: Micros;
     }
-  /** As they were, again and again, from a place that the seed says. */
+  /** The recorded stalls, repeated, from a place that depends on the seed. */
   | {
       readonly kind: "recorded";
       readonly scope: StallScope;
@@ -36,31 +36,31 @@ export type StallProcess =
       readonly stalls: readonly Stall[];
     };
 
-/** `at` from the beginning of the recording. */
+/** A stall; `at` counts from the beginning of the recording. */
 export interface Stall {
   readonly at: Micros;
   readonly length: Micros;
 }
 
 export type SlowRuns =
-  /** Such a share of runs takes up to so many times what its profile says, evenly. */
+  /** `share` of the runs take up to `factor` times their profile's latency, uniformly distributed. */
   | { readonly kind: "drawn"; readonly share: number; readonly factor: number }
   /**
-   * How many times as long work took in each stretch of that length, one after the other; on each accelerator from a
-   * place of its own.
+   * Factor by which work takes longer in each stretch of length `every`, one stretch after the other; each accelerator
+   * begins at a stretch of its own.
    */
   | { readonly kind: "recorded"; readonly every: Micros; readonly factors: readonly number[] };
 
-/** A lognormal distribution has its 99th percentile so many sigmas above the median. */
+/** Number of sigmas from the median to the 99th percentile of a lognormal distribution. */
 const Z99 = 2.3263478740408408;
 
-/** Standstills in order, as far as anybody has asked. */
+/** Standstills in order, generated as far as they have been asked for. */
 class StallTrack {
   readonly #process: StallProcess;
   readonly #prng: Prng;
   readonly #from: number[] = [];
   readonly #until: number[] = [];
-  /** When the recording begins the next time. */
+  /** Next beginning of the recording. */
   #lap: number;
 
   constructor(process: StallProcess, prng: Prng) {
@@ -69,7 +69,7 @@ class StallTrack {
     this.#lap = process.kind === "recorded" ? -prng.nextInt(process.length) : 0;
   }
 
-  /** How much of the time from `begin` is lost to stalls that begin before `end`. */
+  /** Time from `begin` on that is lost to stalls that begin before `end`. */
   lost(begin: number, end: number): number {
     while ((this.#from.at(-1) ?? -1) <= end) this.#extend();
     let lost = 0;
@@ -127,14 +127,14 @@ export class NoiseSource {
     this.#offsets = this.#prngs.map((prng) => prng.nextInt(length));
   }
 
-  /** When somebody on the machine hears what comes then. */
+  /** Moment at which an event at `at` is received on the machine. */
   heardAt(at: Instant): Instant {
     return (endOf(this.#machine, at, 1) - 1) as Instant;
   }
 
   /**
-   * How long a run takes on that accelerator that begins then and has so much to do by its profile. Asked once for
-   * each, in order by accelerator.
+   * Run time on an accelerator of a run that begins at `begin` and takes `planned` by its profile. It is asked for once
+   * for each run, in order by accelerator.
    */
   runTime(gpu: number, begin: Instant, planned: Micros): Micros {
     const slow = this.#slow;
@@ -146,7 +146,7 @@ export class NoiseSource {
 
 const SALT = 0x6e6f_6973;
 
-/** When so much work is done that begins then. */
+/** End of `work` that begins at `begin`. */
 function endOf(tracks: readonly StallTrack[], begin: number, work: number): number {
   let end = begin + work;
   for (;;) {
@@ -157,14 +157,14 @@ function endOf(tracks: readonly StallTrack[], begin: number, work: number): numb
   }
 }
 
-/** As production's profiler has it: the 99th percentile of what a run takes that would take so long by itself. */
+/** Run time as production's profiler measures it: the 99th percentile for a run that takes `alone` without noise. */
 export function plannedRun({ slow }: Noise, alone: Micros): Micros {
   if (slow === undefined) return alone;
   return Math.ceil(factorOf(slow, alone) * alone) as Micros;
 }
 
 const QUANTILE = 0.99;
-/** By recording: the 99th percentile of the mean over so many stretches. */
+/** By recording: the 99th percentile of the mean over a number of stretches. */
 const known = new WeakMap<SlowRuns, Map<number, number>>();
 
 function factorOf(slow: SlowRuns, alone: Micros): number {
@@ -193,7 +193,7 @@ function quantileOfMeans(factors: readonly number[], stretches: number): number 
 const drawnFactor = ({ share, factor }: { readonly share: number; readonly factor: number }, draw: number): number =>
   draw <= 1 - share ? 1 : 1 + (factor - 1) * ((draw - (1 - share)) / share);
 
-/** Work on an accelerator that begins then takes so long, without standstills. */
+/** Time of `work` on an accelerator that begins at `begin`, without standstills. */
 function slowed(
   slow: SlowRuns,
   prng: Prng,

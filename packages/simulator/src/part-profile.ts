@@ -1,4 +1,4 @@
-/** What batches take on a part of an accelerator: emulated, after docs/algorithms.md, D6. */
+/** Latencies on a part of an accelerator, emulated after docs/algorithms.md, D6. */
 import { LatencyTable } from "@tutti/profile";
 import { type Micros, micros } from "@tutti/units";
 import type { ModelParts, ScenarioModel } from "./scenario.ts";
@@ -11,16 +11,16 @@ export function partLatency({ alpha, beta, fills }: ModelParts, batchSize: numbe
   return micros(Math.round(beta + (alpha * batchSize) / Math.min(share, 1, fills * batchSize)));
 }
 
-/** On a whole accelerator. */
+/** Latency table on a whole accelerator. */
 export function wholeProfile(parts: ModelParts, batchSizeMax: number): LatencyTable {
   return partTable(parts, 1, batchSizeMax);
 }
 
 /**
- * On `size` percent of one.
+ * Latency table on `size` percent of an accelerator.
  *
- * A model that doesn't say how much of an accelerator it fills takes so many times longer as the part is smaller: then
- * parts gain nothing.
+ * A model that doesn't declare how much of an accelerator it fills takes as many times longer as the part is smaller:
+ * then parts gain nothing.
  */
 export function partProfile({ parts, profile }: ScenarioModel, size: number): LatencyTable {
   if (size === 100) return profile;

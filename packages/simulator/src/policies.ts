@@ -8,8 +8,8 @@ import { inSubClusters, splitOf } from "./sub-clusters.ts";
 import { TuttiCluster } from "./tutti-cluster.ts";
 
 /**
- * Tutti's default, with one setting for every workload: what is tuned is tuned here. It gathers towards a target
- * whatever the scenario says.
+ * Tutti's default, with one setting for every workload: all tuning is done here. It gathers towards a target whatever
+ * the scenario says.
  */
 const DEFAULT = { policy: { kind: "adaptive" }, gather: "target", knows: "distributions" } as const;
 
@@ -36,7 +36,7 @@ const own: Readonly<Record<string, FromParameter>> = {
   "beta-lambda": gathering({ kind: "beta-lambda" }),
 };
 
-/** `5ms`, or a share of each model's own SLO: `20%`. */
+/** Parses `5ms`, or a share of each model's own SLO: `20%`. */
 function waitOf(text: string): ((slo: Micros) => Micros) | undefined {
   const percent = /^(\d+(?:\.\d+)?)%$/.exec(text)?.[1];
   if (percent !== undefined) return (slo) => micros(Math.round((slo * Number(percent)) / 100));
@@ -44,7 +44,7 @@ function waitOf(text: string): ((slo: Micros) => Micros) | undefined {
   return wait === undefined ? undefined : () => wait;
 }
 
-/** As the scenario gathers, or as the parameter says: `deferred:head`. */
+/** A policy that gathers as the scenario says, or as the parameter says: `deferred:head`. */
 function gathering(policy: Policy): FromParameter {
   return (parameter) => {
     if (parameter !== undefined && parameter !== "head" && parameter !== "target") {
@@ -54,19 +54,21 @@ function gathering(policy: Policy): FromParameter {
   };
 }
 
-/** What `policyNamed` knows, without parameters. */
+/** Names that `policyNamed` knows, without parameters. */
 export function policyNames(): string[] {
   return [...Object.keys(own), ...Object.keys(baselines)];
 }
 
-/** Who schedules a scenario: its policy, once or in each sub-cluster. */
+/** The scheduler of a scenario: its policy, once or in each sub-cluster. */
 export function clusterOf(scenario: Scenario): SimClusterFactory {
   const { policy, subClusters = 1 } = scenario;
   const create = policyNamed(policy);
   return subClusters === 1 ? create : inSubClusters(splitOf(scenario, subClusters), create);
 }
 
-/** Those whose accelerators can come and go: Tutti's own. The baselines plan for a given number once. */
+/**
+ * Names of the policies whose accelerators can come and go: Tutti's own. The baselines plan for a given number once.
+ */
 export function elasticPolicyNames(): string[] {
   return Object.keys(own);
 }

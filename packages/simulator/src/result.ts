@@ -1,27 +1,30 @@
-/** What `tutti simulate --json` prints: field names and units are public. Times in ms. */
+/** Output of `tutti simulate --json`: field names and units are public. Times in ms. */
 export interface SimulationResult {
   readonly seed: number;
   readonly policy: string;
   /** Requests per second after the warm-up. */
   readonly offeredRps: number;
-  /** Answered by their deadlines. */
+  /** Requests per second that were answered by their deadlines. */
   readonly goodRps: number;
-  /** Refused or late, of all offered: 0 … 1. */
+  /** Refused and late requests, as a share of all offered: 0 … 1. */
   readonly badRate: number;
   readonly gpu: {
     readonly count: number;
-    /** That were busy for more than 1 % of the time. */
+    /** Accelerators that were busy for more than 1 % of the time. */
     readonly used: number;
-    /** Of all accelerators together. */
+    /** Busy share of all accelerators together. */
     readonly busyFraction: number;
   };
   readonly batchSize: { readonly mean: number; readonly p50: number; readonly p99: number };
   /** From arrival to the start of the batch, of requests that ran. */
   readonly queueDelayMs: { readonly p50: number; readonly p99: number };
   readonly models: readonly ModelResult[];
-  /** In the order of the scenario. The models' rows then count requests of stages, the totals those of publishers. */
+  /**
+   * Pipelines in the order of the scenario. The models' rows then count requests of stages, the totals those of
+   * publishers.
+   */
   readonly pipelines?: readonly PipelineResult[];
-  /** Where accelerators came and went. */
+  /** Figures of the planner, where accelerators came and went. */
   readonly planner?: PlannerResult;
 }
 
@@ -30,32 +33,32 @@ export interface PipelineResult {
   readonly offeredRps: number;
   readonly goodRps: number;
   readonly badRate: number;
-  /** Answer times of the whole; refused ones count as infinite, which is null in JSON. */
+  /** Answer times of requests to the pipeline; refused ones count as infinite, which is null in JSON. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** Of all its requests, those that each stage refused: 0 … 1. */
+  /** Share of all the pipeline's requests that each stage refused: 0 … 1. */
   readonly refusedAt: readonly { readonly stage: string; readonly share: number }[];
 }
 
 export interface PlannerResult {
-  /** On average after the warm-up; starting and draining ones count. */
+  /** Mean number after the warm-up, including starting and draining accelerators. */
   readonly gpusMean: number;
-  /** Epoch after epoch from the beginning; one that the end of the arrivals would cut is left out. */
+  /** Epochs from the beginning, in order; one that the end of the arrivals would cut is left out. */
   readonly windows: readonly PlannerWindow[];
 }
 
 export interface PlannerWindow {
   readonly fromS: number;
   readonly untilS: number;
-  /** Of requests that arrived in it. */
+  /** Rates of the requests that arrived in the window. */
   readonly offeredRps: number;
   readonly goodRps: number;
   readonly badRate: number;
-  /** On average, starting and draining ones too. */
+  /** Mean number, including starting and draining accelerators. */
   readonly gpus: number;
   /** Accelerators that were busy, on average. */
   readonly busy: number;
-  /** Accelerators asked for (+) or offered (-) in it; more than there can be is possible. */
+  /** Accelerators asked for (+) or offered (-) in the window; more than there can be is possible. */
   readonly advice: number;
 }
 
@@ -68,7 +71,7 @@ export interface ModelResult {
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
   readonly batchMean: number;
-  /** Of a dynamic model, in the order of the scenario. */
+  /** Applications of a dynamic model, in the order of the scenario. */
   readonly apps?: readonly AppResult[];
 }
 
@@ -77,6 +80,6 @@ export interface AppResult {
   readonly offeredRps: number;
   readonly goodRps: number;
   readonly badRate: number;
-  /** Answered by their deadlines, of those offered: 0 … 1. */
+  /** Share of the offered requests that were answered by their deadlines: 0 … 1. */
   readonly finishRate: number;
 }

@@ -1,4 +1,4 @@
-/** Runs scenarios: a workload into a cluster, under the eyes of a judge. */
+/** Runs scenarios: a workload into a cluster, with a judge as its listener. */
 import { Judge, type StreamResult } from "./metrics.ts";
 import { clusterOf } from "./policies.ts";
 import type { SimulationResult } from "./result.ts";
@@ -14,15 +14,18 @@ import { simulatePipelined } from "./pipelines/pipelined-run.ts";
 import { simulatePlanned } from "./planner/planned-run.ts";
 import { type Workload, createWorkload } from "./workload.ts";
 
-/** Hears of arrivals too, each as it is handed to the cluster, which then tells what was due before it. */
+/**
+ * A listener that also receives arrivals, each as it is handed to the cluster. The cluster then reports the events that
+ * were due before it.
+ */
 export interface RunListener extends SimListener {
   arrived?(request: SimRequest): void;
 }
 
 export interface RunOptions {
-  /** Hears everything, for logs, stories and pictures. */
+  /** Receives all events, for logs, stories and pictures. */
   readonly listener?: RunListener;
-  /** Instead of the scenario's policy by name. */
+  /** Replaces the scenario's policy. */
   readonly cluster?: SimClusterFactory;
 }
 
@@ -37,7 +40,7 @@ export function simulate(scenario: Scenario, options: RunOptions = {}): Simulati
   return simulateDetailed(scenario, options).result;
 }
 
-/** As `simulate`, with what goodput is judged by. */
+/** As `simulate`, with the counts by which goodput is judged. */
 export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): DetailedRun {
   if (scenario.planner !== undefined) return simulatePlanned(scenario, options);
   if (scenario.pipelines !== undefined) return simulatePipelined(scenario, options);
@@ -68,7 +71,10 @@ export function simulateDetailed(scenario: Scenario, options: RunOptions = {}): 
   return { result: judge.result(), streams: judge.streams() };
 }
 
-/** The fast way, as long as only the judge listens. @returns whether workload and cluster both know it */
+/**
+ * Runs a workload in slices, the fast way, as long as only the judge listens. @returns whether workload and cluster
+ * both support it
+ */
 function runSlices(workload: Workload, judge: Judge, cluster: SimCluster): boolean {
   if (workload.nextSlice === undefined || !isSliced(cluster)) return false;
   for (let slice = workload.nextSlice(); slice !== undefined; slice = workload.nextSlice()) {

@@ -1,6 +1,6 @@
 /**
- * The port between a workload and whoever schedules it: Tutti's own cores (`TuttiCluster`) and each baseline implement
- * it, so that all of them see the same arrivals, the same accelerators and the same judge.
+ * The port between a workload and its scheduler: Tutti's own cores (`TuttiCluster`) and each baseline implement it, so
+ * that all of them see the same arrivals, the same accelerators and the same judge.
  */
 import type { Interference } from "@tutti/planning";
 import type { Preference } from "@tutti/scheduling";
@@ -14,14 +14,14 @@ export interface SimRequest {
   readonly id: number;
   readonly model: number;
   readonly arrivedAt: Instant;
-  /** When the publisher must have its answer. */
+  /** Time by which the publisher must have its answer. */
   readonly deadline: Instant;
   readonly slo: Micros;
-  /** Place of its application among those of a dynamic model; 0 for a static one. */
+  /** Index of its application among those of a dynamic model; 0 for a static one. */
   readonly app: number;
-  /** What it takes alone, in µs; 0 for a static model. Schedulers learn it only by running it. */
+  /** Time that it takes alone, in µs; 0 for a static model. Schedulers learn it only by running the request. */
   readonly solo: number;
-  /** Its size hint; 0: none. */
+  /** Size hint; 0: none. */
   readonly units: number;
 }
 
@@ -30,9 +30,15 @@ export interface SimBatch {
   readonly model: number;
   readonly gpu: number;
   readonly requests: readonly SimRequest[];
-  /** Where it has not the whole accelerator: which part, and how much of it. Parts run at the same time. */
+  /**
+   * The part of the accelerator that runs the batch, and its share; undefined for a whole one. Parts run at the same
+   * time.
+   */
   readonly part?: { readonly place: number; readonly share: number };
-  /** Where the scheduler plans starts: for stories and logs, so only where dispatches are heard of. */
+  /**
+   * Planned start, where the scheduler plans starts. It is for stories and logs, so it is set only where the listener
+   * has `dispatched`.
+   */
   readonly plan?: SimPlan;
 }
 
@@ -42,26 +48,26 @@ export interface SimPlan {
   readonly latest: Instant;
   /** Start until which one request more could have joined; `ALWAYS` for a full batch. */
   readonly frontrun: Instant;
-  /** When the accelerator ends what it was given before; `ALWAYS` if that was nothing. */
+  /** When the accelerator ends its earlier batches; `ALWAYS` if there are none. */
   readonly freeAt: Instant;
 }
 
 /**
- * Why a request was not run: it couldn't have met its deadline even alone; it was dropped for the sake of others; its
- * batch was thrown away; nobody wanted it any more.
+ * Reason why a request was not run. Infeasible: it couldn't have met its deadline even alone. Overloaded: it was
+ * dropped in favour of others. Preempted: its batch was aborted. Withdrawn: its answer was no longer wanted.
  */
 export type SimRefusal = "infeasible" | "overloaded" | "preempted" | "withdrawn";
 
 /**
- * Hears what happens, in the order of virtual time, but for refusals under `runSlice`. Batches and requests may be
- * kept. Every request is refused once, or finished once.
+ * Receives events in the order of virtual time, except for refusals under `runSlice`. It may keep batches and requests.
+ * Every request is refused once, or finished once.
  */
 export interface SimListener {
   dispatched?(batch: SimBatch, at: Instant): void;
   refused(request: SimRequest, cause: SimRefusal, at: Instant): void;
   /**
-   * `completed` is false where the batch was preempted: the accelerator was busy for nothing, and its requests are told
-   * of separately.
+   * `completed` is false where the batch was preempted: the accelerator's time is lost, and its requests are reported
+   * separately.
    */
   finished(batch: SimBatch, begin: Instant, end: Instant, completed: boolean): void;
 }
@@ -70,18 +76,18 @@ export interface SimClusterOptions {
   readonly models: readonly ScenarioModel[];
   readonly gpus: number;
   readonly gather: "target" | "head";
-  /** Of the default policy; "latency" where it is left out. */
+  /** Preference of the default policy. Default: "latency". */
   readonly prefer?: Preference;
   readonly network: Network;
   readonly noise?: Noise;
   readonly seed: number;
   readonly listener: SimListener;
-  /** Of the scenario. */
+  /** Interference of the scenario. */
   readonly interference?: Interference;
 }
 
 export interface SimCluster {
-  /** In order of `arrivedAt`; everything due before that moment happens first. */
+  /** Takes a request, in order of `arrivedAt`; everything due before that moment happens first. */
   arrive(request: SimRequest): void;
   /** Runs until nothing waits or runs. */
   runUntilIdle(): void;
@@ -89,39 +95,39 @@ export interface SimCluster {
 
 /** Requests of a stretch of time, model by model, each model's in order of `arrivedAt`. */
 export interface SimSlice {
-  /** More than the last model's end may lie there. */
+  /** Requests of the slice; entries behind the last model's end don't belong to it. */
   readonly requests: readonly ArrivedRequest[];
-  /** By model: the place behind its last request; it begins where the model before ends. */
+  /** By model: index behind its last request; its first one is at the end of the model before. */
   readonly ends: Uint32Array;
-  /** All of them come before that moment, and what is in the next slice then or later. */
+  /** All requests of the slice arrive before this moment, those of the next slice then or later. */
   readonly until: Instant;
 }
 
 /**
- * Takes requests in advance, which decides nothing otherwise, but tells refusals before their moment: for who doesn't
- * ask in which order things happen.
+ * A cluster that takes requests in advance. Its decisions are the same, but it reports refusals before their moment: it
+ * is for listeners that don't depend on the order of events.
  */
 export interface SlicedCluster extends SimCluster {
-  /** Instead of `arrive` for each of them. Everything before `slice.until` happens. */
+  /** Replaces `arrive` for each request of the slice. Everything before `slice.until` happens. */
   runSlice(slice: SimSlice): void;
 }
 
 /** A cluster that can be stopped between two events. */
 export interface SteppedCluster extends SimCluster {
-  /** Of the next event; `NEVER` when nothing waits or runs. A moment that is past means at once. */
+  /** Time of the next event; `NEVER` when nothing waits or runs. A past moment means at once. */
   nextAt(): Instant;
-  /** Everything up to that moment, it included. */
+  /** Handles everything up to and including that moment. */
   runUntil(at: Instant): void;
   /**
-   * Nobody wants its answer any more. @returns whether it still waited, and is gone; without this, whatever came in
-   * runs or is refused
+   * Removes a request whose answer is no longer wanted. A cluster without this method runs or refuses every request.
+   * @returns whether it still waited, and is removed
    */
   withdraw?(request: SimRequest, at: Instant): boolean;
 }
 
-/** Its accelerators come and go, too. */
+/** A stepped cluster whose accelerators can come and go. */
 export interface ElasticCluster extends SteppedCluster {
-  /** From that moment on accelerators 0 … gpus − 1 are there. Those that leave end the batches they have. */
+  /** From that moment on accelerators 0 … gpus − 1 are there. Accelerators that leave end the batches they have. */
   resize(gpus: number, at: Instant): void;
 }
 

@@ -1,4 +1,4 @@
-/** What became of one request, in sentences: told from the decisions alone, so a log kept from last week will do. */
+/** The story of one request, in sentences. It is told from the decisions alone, so an old log is enough. */
 import { type Micros, formatDuration } from "@tutti/units";
 import { type Decision, type DecisionHeader, DecisionRecorder, decisionHeader } from "./decision-log.ts";
 import { simulate } from "./run.ts";
@@ -9,13 +9,14 @@ type Arrival = Of<"arrive">;
 type Dispatch = Of<"dispatch">;
 
 /**
- * Hears a run's decisions in order and remembers what the story of one request needs. Bounded by what waits and runs.
+ * Receives a run's decisions in order, and keeps those that the story of one request needs. Bounded by the requests
+ * that wait and run.
  */
 export class StoryTeller {
   readonly sentences: string[] = [];
   readonly #header: DecisionHeader;
   readonly #id: number;
-  /** By model, in order of arrival. */
+  /** Waiting requests by model, in order of arrival. */
   readonly #waiting: readonly Map<number, Arrival>[];
   readonly #unfinished = new Map<number, Arrival>();
   readonly #running = new Map<number, Dispatch>();
@@ -108,7 +109,7 @@ export class StoryTeller {
     this.#tell(this.#reason(batch));
   }
 
-  /** Why the batch started when it did. */
+  /** The reason why the batch started when it did. */
   #reason({ plan, gpu, requests }: Dispatch): string {
     const before = this.#onGpu.get(gpu)?.[0];
     if (plan === undefined) {

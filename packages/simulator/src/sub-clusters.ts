@@ -1,10 +1,10 @@
 /**
- * Sub-clusters: each has a scheduler, models and accelerators of its own, and knows nothing of the others (Symphony v2,
+ * Sub-clusters: each has a scheduler, models and accelerators of its own, and no knowledge of the others (Symphony v2,
  * §4.4; docs/algorithms.md, E).
  *
  *   SC1. Models are placed by packages/planning, so that sub-clusters have the same work; accelerators go with the
  *        work, at least one each.
- *   SC2. Events of all of them are told in the order of time.
+ *   SC2. Events of all sub-clusters are reported in the order of time.
  */
 import { placeModels } from "@tutti/planning";
 import { ALWAYS, type Instant, NEVER, assert } from "@tutti/units";
@@ -24,9 +24,9 @@ import {
 const PROPOSALS = 100_000;
 
 export interface SubClusterSplit {
-  /** By model. */
+  /** Sub-cluster by model. */
   readonly clusterOf: ArrayLike<number>;
-  /** By sub-cluster. */
+  /** Number of accelerators by sub-cluster. */
   readonly gpus: readonly number[];
 }
 
@@ -35,7 +35,7 @@ export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
   const { models, gpus, seed } = scenario;
   assert(count >= 1 && count <= models.length && count <= gpus, `${count} sub-clusters`);
   const shares = meanShares(scenario);
-  // A model without requests has its place too.
+  // A model without requests needs a place too.
   const work = models.map((model, i) => Math.max(shares[i]! * modelWork(model), 1e-12));
   const rated = work.map((rate) => ({ rate, staticMemory: 0, dynamicMemory: 0 }));
   const problem = { models: rated, clusters: count, rateMax: Infinity, memoryMax: Infinity };
@@ -45,7 +45,7 @@ export function splitOf(scenario: Scenario, count: number): SubClusterSplit {
   return { clusterOf: clusters, gpus: dealt(gpus, works) };
 }
 
-/** By model, over the phases. */
+/** Share by model, summed over the phases; not normalised. */
 function meanShares({ models, phases, duration }: Scenario): readonly number[] {
   if (phases.length === 0) return models.map(({ share }) => share);
   const means = new Float64Array(models.length);
@@ -58,7 +58,7 @@ function meanShares({ models, phases, duration }: Scenario): readonly number[] {
   return [...means];
 }
 
-/** In proportion to the parts, each at least one; what is left goes where a part lacks most. */
+/** Deals accelerators in proportion to the parts, at least one each. The remaining ones go where a part lacks most. */
 function dealt(count: number, parts: Float64Array): number[] {
   const total = parts.reduce((sum, part) => sum + part, 0);
   const ideal = [...parts].map((part) => (total > 0 ? part / total : 1 / parts.length) * count);
@@ -67,7 +67,7 @@ function dealt(count: number, parts: Float64Array): number[] {
   const byNeed = (a: number, b: number): number => given[a]! / ideal[a]! - given[b]! / ideal[b]! || a - b;
   const places = given.map((_, i) => i);
   for (let left = lacking(); left > 0; left--) given[places.toSorted(byNeed)[0]!]!++;
-  // At least one each was more than there are.
+  // At least one each is more than there are.
   for (let left = lacking(); left < 0; left++)
     given[
       places
@@ -86,7 +86,7 @@ export function inSubClusters({ clusterOf, gpus }: SubClusterSplit, create: SimC
 class SubClusters implements SteppedCluster {
   readonly #clusterOf: ArrayLike<number>;
   readonly #clusters: readonly ElasticCluster[];
-  /** Of the next event of each. */
+  /** Time of the next event of each sub-cluster. */
   readonly #next: Float64Array;
   #now: Instant = ALWAYS;
 
@@ -97,7 +97,8 @@ class SubClusters implements SteppedCluster {
     this.#clusters = split.gpus.map((gpus) => {
       const listener = renumbered(options.listener, firstGpu, count);
       firstGpu += gpus;
-      // Each has a place for every model, so that models keep their numbers; only its own get requests.
+      // Each sub-cluster has a place for every model, so that models keep their numbers; only its own models get
+      // requests.
       const cluster = create({ ...options, gpus, listener });
       if (!isElastic(cluster)) throw new Error("sub-clusters are for Tutti's own policies");
       return cluster;
@@ -135,7 +136,7 @@ class SubClusters implements SteppedCluster {
     for (let i = 1; i < this.#next.length; i++) if (this.#next[i]! < this.#next[first]!) first = i;
     return first;
   }
-  /** SC2. */
+  /** Runs sub-clusters in the order of their events (SC2). */
   #runWhile(isDue: (next: number) => boolean): void {
     for (let first = this.#first(); isDue(this.#next[first]!); first = this.#first()) {
       if (this.#next[first]! > this.#now) this.#now = this.#next[first]! as Instant;
@@ -145,7 +146,7 @@ class SubClusters implements SteppedCluster {
   }
 }
 
-/** Accelerators and batches of a sub-cluster, in numbers that no other one uses. */
+/** Renumbers accelerators and batches of a sub-cluster, so that no two sub-clusters share a number. */
 function renumbered(listener: SimListener, firstGpu: number, count: { batches: number }): SimListener {
   const told = new Map<number, SimBatch>();
   return {

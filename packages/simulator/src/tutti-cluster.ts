@@ -1,9 +1,9 @@
 /**
- * Tutti's own schedulers, production's pure cores in virtual time, behind the port of the simulator.
+ * Tutti's own schedulers: production's pure cores in virtual time, behind the port of the simulator.
  *
  * The network: a plan leaves so early that it can start on time although every delay is at its upper end, ±jitter
- * included, as production plans with a high percentile of what it measured. Plans are therefore never late, and jitter
- * costs what it costs production: earlier plans and earlier deadlines. The deadline given to the cores is less d_resp.
+ * included, as production plans with a high percentile of its measurements. Plans are therefore never late, and jitter
+ * costs the same as in production: earlier plans and earlier deadlines. The deadline given to the cores is less d_resp.
  */
 import { FifoTable } from "@tutti/collections";
 import {
@@ -31,23 +31,20 @@ import type {
   SlicedCluster,
 } from "./simulated-cluster.ts";
 
-/** As production's batchers bound it. */
+/** Bound of a queue, as in production's batchers. */
 const QUEUE_MAX = 65_536;
 const IN_FLIGHT_MIN = 4_096;
 
-/** What a policy may set of the cores; the rest comes from the scenario. */
+/** Settings of the cores that a policy may choose; the rest comes from the scenario. */
 export type Tuning = Partial<
   Omit<ModelThreadConfig, "thread" | "term" | "epoch" | "profile" | "slo" | "ctrl" | "perItem" | "respond">
 > & {
   readonly policy: Policy;
-  /**
-   * Of dynamic models. Default "percentiles": whoever knows no distributions plans with the 99th percentile of batches'
-   * times.
-   */
+  /** Knowledge of dynamic models. Default "percentiles": plan with the 99th percentile of batches' times. */
   readonly knows?: "distributions" | "percentiles";
 };
 
-/** The longest that each delay can take: what is planned with. */
+/** The longest that each delay can take: plans use these. */
 export function plannedDelays({ ctrl, data, respond, jitter }: Network): {
   ctrl: Micros;
   perItem: Micros;
@@ -63,15 +60,15 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   readonly #arrive: Micros;
   readonly #respond: Micros;
   /**
-   * Dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty where nobody hears
-   * of dispatches.
+   * Batches that are dispatched and not completed, by accelerator: they complete in the order of dispatch (C2). Empty
+   * where the listener has no `dispatched`.
    */
   readonly #onGpu: FifoTable<SimBatch>;
   readonly #noise: NoiseSource | undefined;
-  /** Accelerators that are there: the first ones. */
+  /** Number of accelerators that are there: the first ones. */
   #gpus: number;
   #batches = 0;
-  /** The cores saw the workload's own requests and no others, so batches need no translation. */
+  /** Whether the cores saw only the workload's own requests, so that batches need no translation. */
   #isPlain = true;
 
   constructor(
@@ -120,7 +117,7 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
     const seen = isPlain ? requests : requests.slice(0, ends.at(-1)).map((request) => this.#seen(request));
     this.#cluster.runSlice({ requests: seen, ends, until: (until + this.#arrive) as Instant });
   }
-  /** What the cores see of it. */
+  /** A request as the cores see it. */
   #seen(request: SimRequest): Request {
     const isPlain = this.#respond === 0 && this.#arrive === 0 && request instanceof ArrivedRequest;
     if (isPlain) return request;
@@ -166,13 +163,13 @@ export class TuttiCluster implements ElasticCluster, SlicedCluster {
   }
 }
 
-/** What a batch takes where nothing disturbs it. */
+/** Run time of a batch without noise. */
 function undisturbedRun(model: ScenarioModel, { requests }: DispatchedBatch): Micros {
   if (model.dynamic === undefined) return (model.runs ?? model.profile).latency(requests.length);
   return dynamicRunTime(model.dynamic, requests.length, longestOf(requests.map(originOf)));
 }
 
-/** Profiles: as the scenario says, and of dynamic models as the policy knows them. */
+/** Profiles to plan with: those of the scenario; for dynamic models, as far as the policy knows them. */
 function plannedWith(
   { profile: alone, slo, dynamic }: ScenarioModel,
   { knows, ...tuning }: Tuning,
@@ -188,7 +185,7 @@ function plannedWith(
   };
 }
 
-/** Runs as they are under noise. */
+/** The profile with run times as they are under noise. */
 function underNoise(profile: LatencyTable, noise: Noise | undefined): LatencyTable {
   if (noise?.slow === undefined) return profile;
   const points = profile

@@ -5,9 +5,9 @@
  *       nothing.
  *   W2. Requests are numbered 1, 2, 3 … by (moment, place of the model in the scenario).
  *   W3. A change of the rate stretches the gap it falls into, so that a process of any kind follows the rate exactly.
- *   W4. What a request of a dynamic model takes is drawn after its SLO, from a generator of its own: arrivals are those
+ *   W4. The length of a dynamic model's request is drawn after its SLO, from a generator of its own: arrivals are those
  *       of a static model of that name.
- *   W5. Memory doesn't grow with the number of requests: a slice of time is drawn after the other.
+ *   W5. Memory doesn't grow with the number of requests: slices of time are drawn one after the other.
  *   W6. Slices have the same requests, model by model. Within a slice they are numbered in that order instead of W2's.
  */
 import { type Instant, type Micros, NEVER, Prng, assert } from "@tutti/units";
@@ -24,8 +24,8 @@ export interface Workload {
   /** `undefined` once the scenario's time is over. */
   next(): SimRequest | undefined;
   /**
-   * Instead of `next`, where requests are drawn by model: the requests of some time at once, which are not read any
-   * more when the next are asked for; `undefined` as with `next`.
+   * Replaces `next`, where requests are drawn by model: the requests of some time at once. They are not read any more
+   * when the next slice is asked for. `undefined` as with `next`.
    */
   nextSlice?(): SimSlice | undefined;
 }
@@ -41,22 +41,22 @@ export function createWorkload(scenario: Arriving): Workload {
 }
 
 /**
- * As many requests are drawn at a time, about: each stream's state is then fetched once for several of its requests.
- * They lie side by side, so that who takes a batch of them finds them in few places.
+ * Approximate number of requests drawn at a time: each stream's state is then fetched once for several of its requests.
+ * They lie side by side, so that a batch of them is in few places of memory.
  */
 const SLICE = 8192;
 const SLICE_TIME_MAX = 2 ** 30;
 
 class DrawnWorkload implements Workload {
-  /** By stream: the place behind its last request. */
+  /** By stream: index behind its last request. */
   readonly #ends: Uint32Array;
   readonly #duration: Micros;
   readonly #streams: readonly Stream[];
-  /** Of the slice, stream by stream. */
+  /** Requests of the slice, stream by stream. */
   readonly #requests: (ArrivedRequest | undefined)[] = [];
-  /** Theirs, from the beginning of the slice. */
+  /** Arrival times of the requests, from the beginning of the slice. */
   #moments = new Uint32Array(SLICE);
-  /** Places of the requests by (moment, stream). */
+  /** Indices of the requests, ordered by (moment, stream). */
   #order: Uint32Array = new Uint32Array(0);
   readonly #sorting = new TimeOrder();
   #drawn = 0;
@@ -103,7 +103,7 @@ class DrawnWorkload implements Workload {
     return request;
   }
 
-  /** The next slice of time that has requests; false where none has. */
+  /** Draws the next slice of time that has requests. @returns false where none has */
   #draw(): boolean {
     const streams = this.#streams;
     this.#taken = this.#drawn = 0;
@@ -129,7 +129,7 @@ class DrawnWorkload implements Workload {
     return stream.at;
   }
 
-  /** A burst: the slice has the rate's mean only on average. */
+  /** Makes room for a burst: a slice has the mean rate only on average. */
   #grow(): void {
     const larger = new Uint32Array(2 * this.#moments.length);
     larger.set(this.#moments);
@@ -139,7 +139,7 @@ class DrawnWorkload implements Workload {
 
 /** The requests of one model. */
 class Stream {
-  /** Of its next request; `NEVER` where none comes any more. */
+  /** Arrival of its next request; `NEVER` after the last one. */
   at: Instant = NEVER;
   readonly #model: number;
   readonly #pace: Pace;
@@ -148,7 +148,7 @@ class Stream {
   readonly #slo: Micros;
   readonly #classes: ArrivingModel["classes"];
   readonly #dynamic: DynamicRequests | undefined;
-  /** Not rounded, so that rounding doesn't add up. */
+  /** Exact arrival, not rounded, so that rounding errors don't add up. */
   #exactAt = 0;
 
   constructor(
@@ -173,7 +173,7 @@ class Stream {
     this.#pass(this.#gaps.next());
   }
 
-  /** The one that comes next. It is numbered when it comes. */
+  /** The next request. It is numbered when it arrives. */
   request(): ArrivedRequest {
     if (this.#dynamic === undefined) return new ArrivedRequest(0, this.#model, this.at, this.#drawSlo());
     return new ParticularRequest(0, this.#model, this.at, this.#dynamic.draw());
@@ -189,7 +189,7 @@ class Stream {
     return this.#slo;
   }
 
-  /** W3: goes on by `gap` expected requests. */
+  /** Moves on by `gap` expected requests (W3). */
   #pass(gap: number): void {
     const pace = this.#pace;
     for (;;) {
@@ -241,7 +241,7 @@ class TraceWorkload implements Workload {
   readonly #models: readonly ArrivingModel[];
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #dynamic: readonly (DynamicRequests | undefined)[];
-  /** From recorded to simulated time. */
+  /** Factor from recorded to simulated time. */
   readonly #stretch: number;
   #next = 0;
 
@@ -286,12 +286,12 @@ export function recordedRate(entries: readonly TraceEntry[]): number {
   return last > 0 ? (entries.length / last) * 1e6 : 0;
 }
 
-/** At what batch size work is counted by `rateOfLoad`. */
+/** Batch size at which `rateOfLoad` counts work. */
 const LOAD_BATCH = 8;
 
 /**
- * Requests per second whose work is `load` times what the accelerators can do: load · gpus / Σ share · l(8)/8, where l
- * is that of batches of mean requests; of a model that can't batch 8, of its largest batch.
+ * Requests per second whose work is `load` times the capacity of the accelerators: load · gpus / Σ share · l(8)/8,
+ * where l is that of batches of mean requests. A model that can't batch 8 counts with its largest batch.
  */
 export function rateOfLoad(load: number, models: readonly ScenarioModel[], gpus: number): number {
   const perRequest = models.reduce((sum, { profile, share }) => {
@@ -301,7 +301,7 @@ export function rateOfLoad(load: number, models: readonly ScenarioModel[], gpus:
   return (load * gpus * 1e6) / perRequest;
 }
 
-/** FNV-1a of the UTF-16 units: a model's draws hang on its name. */
+/** FNV-1a of the UTF-16 units: a model's draws depend on its name. */
 function hashOf(name: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);

@@ -35,7 +35,7 @@ const WAITING_EVENTS_MAX = 32;
  */
 export const KEPT_PER_SECOND = 500;
 
-/** Returns ids that were drawn before: a span that is kept at its end has the ids that its links and children use. */
+/** Returns ids that were drawn before. A span that is kept at its end has the ids that its links and children use. */
 export class ChosenIds implements IdGenerator {
   readonly #random = new RandomIdGenerator();
   next = { traceId: "", spanId: "" };

@@ -11,7 +11,7 @@ const SPAN_LINKS_MAX = 1_024;
 const SPANS_QUEUED_MAX = 8_192;
 const EXPORT_EVERY_MS = 1_000;
 const EXPORT_TIMEOUT_MS = 5_000;
-/** Interval of the exporter's error lines: errors come with every batch of spans, and a line a minute says as much. */
+/** Interval of the exporter's error lines. Errors come with every batch of spans, and a line a minute says as much. */
 const TROUBLE_EVERY_MS = 60_000;
 
 export interface Traces {

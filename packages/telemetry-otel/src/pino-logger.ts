@@ -8,7 +8,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const isLogLevel = (text: string | undefined): text is LogLevel =>
   (LOG_LEVELS as readonly (string | undefined)[]).includes(text);
 
-/** Bytes of lines that may wait for a slow reader; further lines are dropped, since an actor must not block (T7). */
+/** Bytes of lines that may wait for a slow reader. Further lines are dropped, since an actor must not block (T7). */
 const BUFFER_BYTES_MAX = 4_194_304;
 
 export interface LogOptions {

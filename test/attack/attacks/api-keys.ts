@@ -1,4 +1,4 @@
-/** A gateway that asks for keys, and those who have none, or another's. */
+/** Attacks on a gateway that asks for API keys, by clients with none or with another application's. */
 import type { ApiKeys, Attack, Scene } from "../attack.ts";
 import { GrpcConnection, STATUS, inferMessage } from "../clients/grpc.ts";
 import { ask } from "../clients/http.ts";
@@ -23,7 +23,7 @@ const casesOf = ({ a, b, admin }: ApiKeys): readonly Case[] => [
   { what: "the administrator's key in another's name", key: admin, app: "b", expected: 403 },
 ];
 
-/** Those who may change nothing. */
+/** Requests that need an administrator's key. */
 const ADMINISTRATIVE = [
   ["POST", "/v2/repository/index"],
   ["POST", "/v2/repository/models/add-one/unload"],
@@ -54,7 +54,7 @@ async function overHttp({ http }: Scene, all: ApiKeys): Promise<string[]> {
     const { status } = await ask(infer, { body: BODY, headers: headersOf(key, app) });
     if (status !== expected) broken.push(`${what}: answered with ${status}, not ${expected}`);
   }
-  // The application stands in the body as well.
+  // The body names the application as well.
   const named = BODY.replace("{", `{"parameters":{"app":"b"},`);
   const { status } = await ask(infer, { body: named, headers: headersOf(all.a) });
   if (status !== 403) broken.push(`another application's name in the body: answered with ${status}, not 403`);

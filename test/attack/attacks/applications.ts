@@ -1,4 +1,4 @@
-/** An application with credentials of its own that wants what is another's (docs/security.md). */
+/** Attacks by an application with credentials of its own on another application's data (docs/security.md). */
 import { encodeTensors } from "@tutti/wire";
 import type { Attack, Scene } from "../attack.ts";
 import { pause } from "../clients/http.ts";
@@ -8,10 +8,10 @@ const payload = encodeTensors([
   { name: "x", type: "FP32", dims: [1, 4], data: new Uint8Array(Float32Array.of(1, 2, 3, 4).buffer) },
 ]);
 const headers = { "Content-Type": "application/vnd.tutti.tensor", "Tutti-Slo": "3s" };
-/** Answers that are to come have come by then. */
+/** Time after which no more answers come. */
 const SILENCE_MS = 1_000;
 
-/** As two applications. */
+/** Runs a case as either of two applications. */
 async function asBoth(
   scene: Scene,
   run: (a: RawNats, b: RawNats) => Promise<readonly string[]>,

@@ -1,4 +1,4 @@
-/** Pictures that are small as files and much work. */
+/** Attacks by pictures that are small as files and expensive to decode. */
 import { crc32, deflateSync } from "node:zlib";
 import type { Attack, Scene } from "../attack.ts";
 import { type HttpReply, ask } from "../clients/http.ts";
@@ -15,7 +15,7 @@ function chunk(type: string, data: Uint8Array): Buffer {
   return Buffer.concat([length, body, sum]);
 }
 
-/** Black. */
+/** A black picture. */
 export function png(width: number, height: number): Buffer {
   const head = Buffer.alloc(13);
   head.writeUInt32BE(width, 0);
@@ -34,7 +34,7 @@ const post = (scene: Scene, app: string, body: Uint8Array): Promise<HttpReply> =
   });
 
 const SLO_MS = 2_000;
-/** Beyond its deadline: what a busy machine makes of it. */
+/** Time beyond its deadline that a busy machine may take. */
 const GRACE_MS = 1_000;
 
 const pictures: Attack = {

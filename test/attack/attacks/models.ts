@@ -1,10 +1,10 @@
-/** Models that an operator was talked into loading: they read files, or never end. */
+/** Attacks by models that an operator was persuaded to load: they read files, or never end. */
 import { onnxGraph } from "@tutti/onnx-tools";
 import type { Attack, Scene } from "../attack.ts";
 import { type HttpReply, ask, pause } from "../clients/http.ts";
 import { LEAK_PLACES, WIDTH, leakModel } from "../leak-model.ts";
 
-/** It lies in the directory that executors were started in. */
+/** A file in the directory that executors were started in. */
 const FILE = "package.json";
 const X = { name: "x", datatype: "FP32", shape: [1, WIDTH], data: new Array<number>(WIDTH).fill(0) };
 
@@ -37,7 +37,7 @@ const externalData: Attack = {
   async run(scene) {
     const broken: string[] = [];
     for (const place of LEAK_PLACES) {
-      // The same with its data in the file shows that it is the file elsewhere that is refused.
+      // The same model with its data in its own file loads, which shows that the refusal is for the other file.
       if (scene.size === "long" || place === "constant") {
         const harmless = await load(scene, `harmless-${place}`, leakModel({ place, location: undefined }));
         const { status, text } = await infer(scene, `harmless-${place}`);
@@ -59,7 +59,10 @@ const externalData: Attack = {
   },
 };
 
-/** A loop of as many turns as an integer can count, of which none can be left out; x and y are f32[batch, WIDTH]. */
+/**
+ * A loop of as many iterations as an integer can count, none of which can be left out. Its x and y are f32[batch,
+ * WIDTH].
+ */
 function endlessModel(): Uint8Array {
   const { DataType, booleans, floats, graph, integers, modelBytes, node, value } = onnxGraph;
   const state = (name: string) => value(name, DataType.FLOAT, ["batch", WIDTH]);
@@ -86,7 +89,7 @@ function endlessModel(): Uint8Array {
   });
 }
 
-/** Until it is known to be one that never ends: three runs on a CPU, with a restart after each. */
+/** Time until the model is quarantined as endless: three runs on a CPU, with a restart after each. */
 const QUARANTINE_MS = 60_000;
 
 const endless: Attack = {
@@ -94,7 +97,7 @@ const endless: Attack = {
   what: "a model that never ends, beside a second executor",
   system: "open",
   async run(scene) {
-    // Without latencies of its own it is measured, and that is its first run.
+    // Without given latencies the model is measured, and that is its first run.
     const config = JSON.stringify({ slo: "500ms" });
     const parameters = { "file:1/model.onnx": Buffer.from(endlessModel()).toString("base64"), config };
     const body = JSON.stringify({ parameters });
@@ -113,5 +116,5 @@ const endless: Attack = {
 };
 
 export const modelAttacks: readonly Attack[] = [externalData];
-/** Last, since it takes an executor for a while. */
+/** These run last, since they block an executor for a while. */
 export const endlessAttacks: readonly Attack[] = [endless];

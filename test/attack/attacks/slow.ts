@@ -1,22 +1,22 @@
-/** Clients that are slow on purpose: they open what they can and send nearly nothing. */
+/** Attacks by clients that are slow on purpose: they open as many connections as they can and send nearly nothing. */
 import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Attack, Scene } from "../attack.ts";
 import { GrpcConnection } from "../clients/grpc.ts";
 import { dial, pause } from "../clients/http.ts";
 
-/** Descriptors of this process that are kept for other things than sockets of attackers. */
+/** Descriptors of this process that are reserved for other uses than attackers' sockets. */
 const OTHER_FILES = 256;
 const AT_ONCE = 200;
 const DRIP_MS = 500;
 
-/** As many as this process may open. */
+/** The number of connections, limited by the descriptors of this process. */
 function atMost(count: number): number {
   const [, soft = "1024"] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? [];
   return Math.min(count, Number(soft) - OTHER_FILES);
 }
 
-/** Opens so many, keeps each alive with a byte now and then, and opens another for each that is closed. */
+/** Opens `count` connections, keeps each alive with a byte now and then, and replaces each that is closed. */
 async function besiege(url: string, count: number, forMs: number, head: string, drop: string): Promise<void> {
   const untilMs = performance.now() + forMs;
   const open = new Set<Socket>();
@@ -32,7 +32,7 @@ async function besiege(url: string, count: number, forMs: number, head: string, 
     while (performance.now() < untilMs) {
       for (let left = count - open.size; left > 0 && performance.now() < untilMs; left -= AT_ONCE) {
         await Promise.all(Array.from({ length: Math.min(left, AT_ONCE) }, openOne));
-        // A server that closes them at once must not make a busy loop of this.
+        // A server that closes them at once must not turn this into a busy loop.
         await pause(10);
       }
       await pause(Math.min(DRIP_MS, Math.max(1, untilMs - performance.now())));

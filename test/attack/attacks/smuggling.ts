@@ -1,8 +1,8 @@
-/** Requests whose end a proxy in front and the gateway could see at different places. */
+/** Attacks by requests whose end a proxy and the gateway behind it could see at different places. */
 import type { Attack } from "../attack.ts";
 import { exchange } from "../clients/http.ts";
 
-/** It must never be read as a request. */
+/** A request in a body, which must never be read as a request. */
 const HIDDEN = "GET /v2/models/add-one HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hidden: 1\r\n\r\n";
 const length = Buffer.byteLength(HIDDEN);
 const CHUNKED = `0\r\n\r\n${HIDDEN}`;

@@ -1,4 +1,4 @@
-/** HTTP by node:http, a connection for each request; and raw bytes, for what node:http would not send. */
+/** HTTP by node:http, a connection for each request; and raw bytes, which node:http would not send. */
 import { request } from "node:http";
 import { type Socket, connect } from "node:net";
 import type { Writable } from "node:stream";
@@ -11,14 +11,14 @@ export interface HttpQuestion {
 }
 
 export interface HttpReply {
-  /** 0: there was none. */
+  /** 0: there was no reply. */
   readonly status: number;
-  /** Or why there was none. */
+  /** The body, or the reason why there was no reply. */
   readonly text: string;
   readonly ms: number;
 }
 
-/** Never rejects. A stream that does not end is answered by its status. */
+/** Sends a request; it never rejects. A stream that does not end counts by its status. */
 export function ask(url: string, question: HttpQuestion = {}): Promise<HttpReply> {
   const { body, headers = {}, timeoutMs = 10_000 } = question;
   const startedMs = performance.now();
@@ -48,7 +48,7 @@ const placeOf = (url: string): { readonly host: string; readonly port: number } 
   return { host: hostname, port: Number(port) };
 };
 
-/** Resolves when it stands; with undefined where it is refused. Later errors are nobody's concern. */
+/** Opens a connection; undefined where it is refused. Later errors are ignored. */
 export function dial(url: string): Promise<Socket | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ ...placeOf(url), noDelay: true });
@@ -57,7 +57,7 @@ export function dial(url: string): Promise<Socket | undefined> {
   });
 }
 
-/** Everything that comes back until the other side closes, or until `forMs` are over. */
+/** Sends bytes. @returns the reply until the other side closes, or until `forMs` are over */
 export async function exchange(url: string, sent: string | Uint8Array, forMs: number): Promise<string> {
   const socket = await dial(url);
   if (socket === undefined) return "";
@@ -86,7 +86,7 @@ export async function pour(socket: Writable, pieces: Iterable<Uint8Array>, until
     const isTaken = socket.write(piece);
     sent += piece.byteLength;
     if (!isTaken) await drained(socket, untilMs);
-    else await new Promise(setImmediate); // else nobody hears that the other side has closed
+    else await new Promise(setImmediate); // lets the event loop notice that the other side has closed
   }
   return sent;
 }

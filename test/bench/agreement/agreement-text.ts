@@ -1,6 +1,6 @@
 import type { Agreement } from "./agreement.ts";
 
-/** Both side by side, and what both were made with. */
+/** Both results side by side, with their parameters. */
 export function renderAgreement(agreement: Agreement): string {
   const { slowdown, inflationUs, live, simulated, differences, reservedUs, measuredUs, lateStarts, sendLagMs } =
     agreement;

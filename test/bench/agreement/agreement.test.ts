@@ -13,7 +13,7 @@ const SLOWDOWNS = [1, 8, 32];
  */
 const LATE_STARTS_MAX = 0.08;
 /**
- * Bounds of the plans: at most 12 % of an SLO is set aside for control, and live runs add at most 20 % of it to l(b).
+ * Bounds of the plans. At most 12 % of an SLO is set aside for control, and live runs add at most 20 % of it to l(b).
  * Near these bounds plans are knowingly wrong.
  */
 const CTRL_SHARE_MAX = 0.06;

@@ -1,6 +1,6 @@
 /**
- * One load, twice: served by `tutti up` with emulated accelerators while `tutti record` listens, then simulated from
- * the recording with the delays that the running system measured. No parameter is fitted.
+ * One load, served and simulated. `tutti up` serves it with emulated accelerators while `tutti record` listens. The
+ * simulator replays the recording with the delays that the running system measured. No parameter is fitted.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +39,7 @@ export interface AgreementOptions {
    */
   readonly prefer: Preference;
   /**
-   * Factor of slow motion: every time of the model is so much longer and the rate so much lower, while the machine's
+   * Factor of slow motion. Every time of the model is so much longer and the rate so much lower, while the machine's
    * own delays stay the same.
    */
   readonly slowdown: number;
@@ -59,7 +59,7 @@ export interface Agreement {
   readonly offeredRps: number;
   readonly slowdown: number;
   /**
-   * Time that live runs have added to l(b) in plans, at a batch of 8: the planned quantile includes every stall of an
+   * Time that live runs have added to l(b) in plans, at a batch of 8. The planned quantile includes every stall of an
    * executor's process.
    */
   readonly inflationUs: number;
@@ -68,8 +68,8 @@ export interface Agreement {
   /** Mean delays that it measured. */
   readonly measuredUs: Readonly<Record<Measure, number>>;
   /**
-   * Share of batches that started later than the delay that was set aside: 0.05 by the quantile, more on a busy
-   * machine.
+   * Share of batches that started later than the delay that was set aside. It is 0.05 by the quantile, and more on a
+   * busy machine.
    */
   readonly lateStarts: number;
   readonly live: Seen;

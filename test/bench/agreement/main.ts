@@ -1,11 +1,10 @@
 /**
- * Does the simulator say what a running system does?
+ * Compares the simulator with a running system.
  *
  *   npm run bench:agreement -- [--rate 1000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policy
- *   adaptive|deferred|eager]
- *                               [--prefer accelerators|latency] [--slowdown 1] [--json]
+ *   adaptive|deferred|eager] [--prefer accelerators|latency] [--slowdown 1] [--json]
  *
- * `--slowdown 8` serves the same in slow motion, where a machine that is short of processors does not count as much.
+ * `--slowdown 8` serves the same load in slow motion, so that a shortage of processors matters less.
  */
 import { type AgreementOptions, measureAgreement } from "./agreement.ts";
 import { renderAgreement } from "./agreement-text.ts";

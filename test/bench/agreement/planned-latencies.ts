@@ -9,7 +9,8 @@ const ROOT = join(import.meta.dirname, "../../..");
 const EVERY_MS = 1_000;
 
 /**
- * Looks once a second at the l(b) that batchers plan with, a high quantile of live runs; gives the mean of what it saw.
+ * Samples once a second the l(b) that batchers plan with, a high quantile of live runs. @returns the mean of the
+ * samples
  */
 export async function watchLatencies(
   url: string,
@@ -31,7 +32,7 @@ export async function watchLatencies(
     looking = looking.then(look);
   }, EVERY_MS);
   return {
-    /** @param from - of `performance.now()`: what was seen before does not count */
+    /** @param from - of `performance.now()`: earlier samples don't count */
     async stop(from) {
       clearInterval(timer);
       await looking;

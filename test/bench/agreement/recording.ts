@@ -5,13 +5,13 @@ import { createInterface } from "node:readline";
 
 const MAIN = join(import.meta.dirname, "../../../packages/cli/src/main.ts");
 
-/** `tutti record` beside a running system. */
+/** A running `tutti record` beside a system. */
 export interface Recording {
-  /** Ends it, and says what it recorded. @throws Error if the recording has gaps */
+  /** Ends the recording. @returns the number of recorded requests @throws Error if the recording has gaps */
   stop(): Promise<{ readonly requests: number }>;
 }
 
-/** Resolves when it listens. */
+/** Resolves when the recorder listens. */
 export async function startRecording(url: string, out: string): Promise<Recording> {
   const child = spawn(process.execPath, [MAIN, "record", "--nats", url, "--out", out, "--json"], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -27,7 +27,7 @@ export async function startRecording(url: string, out: string): Promise<Recordin
   const early = closed.then(([code]) => {
     throw new Error(`tutti record ended with ${code} before it listened: ${said}`);
   });
-  early.catch(() => undefined); // it ends in any case, later as it should
+  early.catch(() => undefined); // an exit is expected later, after `stop`
   await Promise.race([listening, early]);
   return {
     async stop() {

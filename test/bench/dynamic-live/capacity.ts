@@ -1,5 +1,5 @@
 /**
- * What one executor carries: batches run one after the other on an engine of our own, their lengths drawn as the load
+ * Capacity of one executor. Batches run one after the other on an engine of our own, with lengths drawn as the load
  * draws them.
  */
 import { readFileSync } from "node:fs";
@@ -14,22 +14,22 @@ import { fillRow } from "@tutti/wire";
 import { type LiveModel, drawLength } from "./live-models.ts";
 
 const SIZES = [1, 2, 4, 8, 16];
-/** A batch that takes longer leaves the next one no time to gather. */
+/** Largest share of the SLO that a batch may take: a longer one leaves the next no time to gather. */
 const SLO_SHARE = 0.5;
 
-/** Requests a second. */
+/** Requests per second. */
 export interface Capacity {
-  /** In batches of one application's requests each, which are alike in length: as much as the executor carries. */
+  /** In batches of one application's requests each, which have similar lengths: the executor's full capacity. */
   readonly alike: number;
-  /** In batches of what comes, as it comes. */
+  /** In batches of requests as they arrive. */
   readonly mixed: number;
-  /** One by one. */
+  /** In batches of one. */
   readonly single: number;
 }
 
 /**
- * At the best of the batch sizes of which nine batches in ten take at most half the SLO; `seconds` of running for each
- * size and application.
+ * Measures the capacity at the best batch size. Sizes count of which nine batches in ten take at most half the SLO.
+ * Each size and application runs for `seconds`.
  */
 export async function capacityOf(folder: string, model: LiveModel, seconds: number): Promise<Capacity> {
   const engine: Engine = await startOnnxEngine();
@@ -63,7 +63,7 @@ async function bestRate({
   let [best, single] = [0, 0];
   for (const batchSize of SIZES.filter((size) => size <= from.spec.batchSizeMax)) {
     const runs: number[] = [];
-    await randomRun({ ...from, batchSize }); // cold
+    await randomRun({ ...from, batchSize }); // cold run, not counted
     for (let us = 0; us < seconds * 1e6; us += runs.at(-1)!) runs.push(await randomRun({ ...from, batchSize }));
     const rate = (batchSize * runs.length) / (runs.reduce((sum, run) => sum + run, 0) / 1e6);
     const slow = runs.sort((a, b) => a - b)[Math.floor(0.9 * runs.length)]!;
@@ -73,7 +73,7 @@ async function bestRate({
   return { best, single };
 }
 
-/** @returns what one batch took, µs */
+/** @returns the run time of one batch, µs */
 async function randomRun(from: Drawn & { readonly batchSize: number }): Promise<number> {
   const { engine, spec, model, batchSize, prng } = from;
   const buffer = rowBuffer(spec, 0, batchSize);

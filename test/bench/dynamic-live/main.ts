@@ -1,7 +1,8 @@
 /**
- * Models whose run time depends on the input, on one real executor at a part of what it carries in batches of like
- * requests: the finish rate when the scheduler knows mean latencies only, each application's distribution, and each
- * request's length as well. The same requests at the same moments, one system after the other.
+ * Models whose run time depends on the input, on one real executor. The load is a share of its capacity in batches of
+ * similar requests. It measures the finish rate when the scheduler knows mean latencies only, each application's
+ * distribution, and each request's length as well. The same requests are sent at the same moments, one system after the
+ * other.
  *
  *   npm run bench:dynamic-live -- [--load 0.8] [--capacity r/s] [--seconds 30] [--warmup 45] [--rounds 1] [--models
  *   loop,text] [--latency means,distributions,hints] [--json]
@@ -29,7 +30,7 @@ const values = readArguments(HELP, {
   latency: { type: "string", default: "means,distributions,hints" },
   json: { type: "boolean", default: false },
 });
-/** The most that a generator is late by in a run that counts. */
+/** Largest lag of the generator in a run that counts. */
 const LAG_MS = 5;
 
 interface Measured {
@@ -121,13 +122,13 @@ async function measure({ model, home, latency, round, capacity }: Setting): Prom
 
 interface Outcome {
   readonly app: string;
-  /** "in time", "late", or why there was no answer. */
+  /** "in time", "late", or the reason why there was no answer. */
   readonly code: string;
   readonly lagMs: number;
 }
 
 /**
- * Open loop: requests leave when they are due, whatever became of those before. Inputs are made once for each length.
+ * Open loop: requests leave when they are due, whatever became of earlier ones. Inputs are made once for each length.
  */
 async function offer(client: Tutti, model: LiveModel, requests: readonly LiveRequest[]): Promise<Outcome[]> {
   const inputs = new Map(

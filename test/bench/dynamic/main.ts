@@ -1,4 +1,4 @@
-/** `npm run bench:dynamic`: what a request costs in packages/dynamic, in µs of wall time (Orloj's Figure 10). */
+/** `npm run bench:dynamic`: the cost of a request in packages/dynamic, in µs of wall time (Orloj's Figure 10). */
 import {
   BatchLevels,
   FeasibleQueues,
@@ -46,7 +46,7 @@ interface Cost {
   readonly popUs: number;
 }
 
-/** Pops 16 and inserts 16 others, while x grows as it does in 1 ms of the default b_τ. */
+/** Pops 16 requests and inserts 16 others, while x grows as it does in 1 ms of the default b_τ. */
 function structureCost(create: () => PriorityStructure, pending: number): Cost {
   const prng = new Prng(3);
   const lines = create();
@@ -68,7 +68,7 @@ function structureCost(create: () => PriorityStructure, pending: number): Cost {
   return { insertUs: (1000 * insertMs) / (ROUNDS * POPPED), popUs: (1000 * popMs) / ROUNDS };
 }
 
-/** The whole of an insertion: lines, milestones, drops; by request and batch size. */
+/** Cost of a whole insertion: lines, milestones, drops; by request and batch size. */
 function queueCost(pending: number): { insertUs: number; takeUs: number } {
   const prng = new Prng(3);
   const chances = 1e-7;
@@ -98,7 +98,9 @@ function queueCost(pending: number): { insertUs: number; takeUs: number } {
   return { insertUs: (1000 * insertMs) / entered, takeUs: (1000 * takeMs) / ROUNDS };
 }
 
-/** Eight applications of 20 to 160 ms, batches of every size to 16; what is taken is replaced, so that as many wait. */
+/**
+ * Eight applications of 20 to 160 ms, batches of every size to 16. Taken requests are replaced, so that as many wait.
+ */
 function lengthsCost(pending: number): { insertUs: number; chooseUs: number; batchMean: number } {
   const prng = new Prng(3);
   const around = (ms: number): number => 1_000 * ms * (0.9 + 0.2 * prng.nextFloat());

@@ -1,6 +1,6 @@
 /**
- * What variants of one model cost as a family and one by one, on one executor's engine: requests a second within an
- * SLO, memory, and whether they answer the same.
+ * Compares variants of one model as a family and one by one, on one executor's engine. It measures requests a second
+ * within an SLO and memory, and checks whether they answer the same.
  *
  *   npm run bench:families -- [--json] [--variants 1,2,5,10] [--models mlp,rec]
  *
@@ -64,7 +64,7 @@ interface Row {
    * Largest difference of an output, as a share of its largest value; undefined for one variant, which is no family.
    */
   readonly difference: number | undefined;
-  /** In bytes of weights. */
+  /** Bytes of weights. */
   readonly weights: { readonly separate: number; readonly family: number | undefined };
 }
 
@@ -112,7 +112,7 @@ function stored(model: DesiredModel, bytes: Uint8Array, index: number): Measured
   return { model, path };
 }
 
-/** Memory that a process has had is never quite given back: each way has its own. */
+/** Measures in a process of its own, since a process never quite gives back its memory. */
 function inOwnProcess(work: MeasuredWork): Measured {
   const file = join(import.meta.dirname, "measured-process.ts");
   const { stdout, stderr, status } = spawnSync(process.execPath, [file], {

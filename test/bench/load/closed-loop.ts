@@ -32,8 +32,8 @@ export interface ClosedLoopReport {
 }
 
 /**
- * Closed-loop load: so many requests under way at any time, the next when one is answered. Finds what a system carries
- * at most.
+ * Closed-loop load: a fixed number of requests is under way at any time, and each answer triggers the next. It finds a
+ * system's capacity.
  */
 export class ClosedLoop {
   readonly #bus: Bus;

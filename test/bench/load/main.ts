@@ -2,11 +2,10 @@
  * Load from a process of its own: `tutti bench`'s open loop with a raw payload, or a closed one.
  *
  *   node test/bench/load/main.ts --nats URL --model NAME --rate 2000 --seconds 20 [--warmup 2] [--slo 25ms] [--bytes 4]
- *   [--input x] [--seed 1]
- *                                [--arrivals poisson|uniform] [--app load]
- *   … --window 512 [--pause 2ms]   instead of --rate: so many requests under way, the next when one is answered
+ *   [--input x] [--seed 1] [--arrivals poisson|uniform] [--app load]
  *
- * Prints one JSON object (LoadReport or ClosedLoopReport); progress goes to standard error.
+ * `--window 512 [--pause 2ms]` instead of `--rate`: so many requests under way, the next when one is answered. Prints
+ * one JSON object (LoadReport or ClosedLoopReport); progress goes to standard error.
  */
 import { parseArgs } from "node:util";
 import { connectNats } from "@tutti/bus-nats";

@@ -14,13 +14,13 @@ export interface LoadOptions {
   readonly rate: number;
   readonly arrivals: "poisson" | "uniform";
   readonly duration: Micros;
-  /** Requests that arrive before are sent and not counted. */
+  /** Time at the beginning whose requests are sent and not counted. */
   readonly warmup: Micros;
   readonly slo: Micros;
   readonly seed: number;
-  /** A binary request; sent as it is. */
+  /** A binary request, sent unchanged. */
   readonly payload: Uint8Array;
-  /** Answers so long after the SLO count as lost. */
+  /** Time after the SLO beyond which answers count as lost. */
   readonly grace: Micros;
 }
 
@@ -30,7 +30,7 @@ export interface LoadReport {
   readonly inTime: number;
   readonly late: number;
   readonly lost: number;
-  /** Answers to requests that had theirs already: T1 allows none. */
+  /** Answers to requests that had one already: T1 allows none. */
   readonly repeated: number;
   readonly refused: Readonly<Record<string, number>>;
   readonly inTimeShare: number;
@@ -41,13 +41,13 @@ export interface LoadReport {
     readonly p999: number;
     readonly max: number;
   };
-  /** How late the generator itself sent: a generator that can't keep its pace measures itself. */
+  /** The generator's own lag: one that can't keep its pace measures itself. */
   readonly sendLagMs: { readonly p50: number; readonly p99: number };
 }
 
 /**
- * Latency counts from the moment a request was meant to leave. Paced by the precise alarm, since a generator that spins
- * would take a core from the system that it measures.
+ * Offers the load. Latency counts from the moment a request was meant to leave. The precise alarm paces it, since a
+ * generator that spins would take a core from the system that it measures.
  */
 export async function offerLoad(
   bus: Bus,
@@ -61,7 +61,7 @@ export async function offerLoad(
   let saidAt = clock.now();
   const trial = await runTrial({
     ...{ clock, target, streams: [stream], arrivals: { process: arrivals }, rate, seed, warmup, duration, grace },
-    utilization: () => 0, // the benchmarks tell processor time by process
+    utilization: () => 0, // the benchmarks measure processor time by process
     onProgress: ({ settled, inFlight, done }) => {
       if (clock.now() - saidAt < 1e6) return;
       saidAt = clock.now();

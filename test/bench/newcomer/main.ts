@@ -1,13 +1,13 @@
 /**
- * A newcomer's path, timed: clone, `npm start -- --jaeger`, a first answer, its trace in the console, and a replay in
- * the simulator's tab.
+ * Times a newcomer's path. The steps are a clone, `npm start -- --jaeger`, a first answer, its trace in the console,
+ * and a replay in the simulator's tab.
  *
  *   npm run bench:newcomer -- [--json] [--cold-npm] [--keep]
  *
  * Everything happens in a clone of this repository in a folder of its own, with ports of its own, as a newcomer would
- * have it: nothing of this checkout's `.tutti` or `node_modules` is used but a Jaeger and a Chromium, where they are
- * here (a machine that can reach Jaeger's releases brings one in seconds, others build it in minutes: infra/jaeger).
- * `--cold-npm`: with an empty npm cache. Without a Chromium the last two steps ask what the page would ask.
+ * have it. Nothing of this checkout's `.tutti` or `node_modules` is used but a Jaeger and a Chromium, where they exist
+ * (a machine that can reach Jaeger's releases brings one in seconds, others build it in minutes: infra/jaeger).
+ * `--cold-npm`: with an empty npm cache. Without a Chromium the last two steps send the page's requests.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -72,7 +72,7 @@ function start(env: NodeJS.ProcessEnv): Promise<{ readonly http: string; readonl
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/** As the README has it; a machine that is still busy may need a second attempt, which belongs to the time. */
+/** Asks as the README does. A machine that is still busy may need a second attempt, which counts into the time. */
 async function answer(http: string): Promise<void> {
   const data = Array.from({ length: 16 }, (_, i) => i + 1);
   const body = JSON.stringify({ inputs: [{ name: "ids", datatype: "INT64", shape: [1, 16], data }] });
@@ -118,7 +118,7 @@ async function askReplay(http: string): Promise<void> {
   if (!response.ok) throw new Error(`the replay was answered ${response.status}: ${await response.text()}`);
 }
 
-/** As `npm run jaeger` wrote it down in this checkout. */
+/** The path of Jaeger as `npm run jaeger` recorded it in this checkout. */
 function jaegerHere(): string | undefined {
   const noted = join(ROOT, ".tutti/jaeger.json");
   const path = process.env["TUTTI_JAEGER"] ?? (existsSync(noted) ? readPath(noted) : undefined);

@@ -3,7 +3,7 @@ export interface PathStep {
   readonly seconds: number;
 }
 
-/** Each step with what it took and when it was done. */
+/** A table of the steps: duration of each, and when it was done. */
 export function pathTable(steps: readonly PathStep[]): string {
   let at = 0;
   const rows = steps.map(({ step, seconds }) => {

@@ -1,8 +1,8 @@
 /**
- * The OCR pipeline on real executors near its capacity: how many pictures are read in time when its SLO is planned over
- * the stages, and when it is divided evenly. One system serves both as pipelines of their own; each round offers the
- * same pictures at the same moments to one and then to the other, in an order drawn by lot, so that a machine that
- * grows slower grows slower for both.
+ * The OCR pipeline on real executors near its capacity. It measures how many pictures are read in time when the SLO is
+ * planned over the stages, and when it is divided evenly. One system serves both as pipelines of their own. Each round
+ * offers the same pictures at the same moments to one and then to the other, in random order, so that a machine that
+ * grows slower does so for both.
  */
 import { connect } from "@tutti/client";
 import { Prng } from "@tutti/units";
@@ -37,7 +37,7 @@ const values = readArguments(HELP, {
   seed: { type: "string", default: "1" },
   json: { type: "boolean", default: false },
 });
-/** Beginnings that don't count: fan-outs and functions' times are measured, epochs of 5 s each. */
+/** Time at the beginning that doesn't count: fan-outs and functions' times are measured, in epochs of 5 s each. */
 const WARM_UP_S = 6;
 
 async function main(): Promise<void> {

@@ -45,8 +45,8 @@ export function summed(all: readonly Offered[]): Summed {
 }
 
 /**
- * Of the rounds' differences in good rate (planned less even): mean, and the standard error of that mean. Rounds offer
- * both the same arrivals, so that what differs between rounds alone doesn't count.
+ * Difference in good rate (planned less even) over the rounds: mean, and the standard error of that mean. Rounds offer
+ * both the same arrivals, so that differences between rounds don't count.
  */
 export function differenceOf(rounds: readonly Round[]): { readonly mean: number; readonly error: number } {
   const differences = rounds.map(({ planned, even }) => planned.inTime / planned.offered - even.inTime / even.offered);
@@ -92,7 +92,7 @@ export function renderOcrSplit(result: OcrSplitResult): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Stages follow one another: each has from the end of the one before. */
+/** Time span of a stage: stages follow one another, so each begins at the end of the one before. */
 function spanOf(stages: readonly StageShown[], pipeline: string, stage: string): { untilMs: number; budgetMs: number } {
   const own = stages.filter((one) => one.pipeline === pipeline);
   const place = own.findIndex((one) => one.stage === stage);

@@ -49,7 +49,7 @@ export async function writeHome(sloMs: number): Promise<Home> {
   return { models, pipelines, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** Normalises a reference to `…/src/steps.ts#toText`, wherever it was read. */
+/** A reference as `./src/steps.ts#toText`, wherever its file was read. */
 const refOf = (reference: string): string => `./src/steps.ts#${reference.split("#")[1]!}`;
 
 export interface StageShown {
@@ -104,7 +104,8 @@ export async function stagesOf(
 }
 
 /**
- * l(b)/b over l(1), by model and bucket: the cost of a request in the largest profiled batch relative to batch size 1.
+ * l(b)/b over l(1), by model and bucket. It is the cost of a request in the largest profiled batch relative to batch
+ * size 1.
  */
 export async function gainsOf(url: string): Promise<Gain[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "models", "--nats", url, "--json"]);

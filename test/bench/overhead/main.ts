@@ -1,13 +1,15 @@
 /**
- * What Tutti itself costs, measured around emulated accelerators, whose run time is known exactly.
+ * Measures Tutti's own costs around emulated accelerators, whose run time is known exactly.
  *
  *   npm run bench:overhead -- [--json] [--seconds 5] [--only lone,tiny,large,tracing]
  *
- * lone: latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4 ms,
- * p99 ≤ 3 ms) tiny: requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000
- * on two cores, generator included) large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000)
- * tracing: tiny without a collector and with one at ratio 0, in turn, twice: what it costs that refused and late
- * requests are always recorded
+ *   - lone: latency of one request at a time under `--patience 0`, less l(1): everything but the run (aim: p50 ≤ 0.4
+ *     ms, p99 ≤ 3 ms).
+ *   - tiny: requests a second with 4-byte inputs, `--policy eager`, as many under way as it takes (aim: 50,000 on two
+ *     cores, generator included).
+ *   - large: the same with 150 KB inputs, over NATS and over TCP (aims: 3,500 and 8,000).
+ *   - tracing: tiny without a collector and with one at ratio 0, in turn, twice: the cost of always recording refused
+ *     and late requests.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -69,7 +71,7 @@ async function lone(): Promise<Result> {
   );
 }
 
-/** In one run, since two runs of one machine differ by more than this costs. */
+/** Measures in one run, since two runs on one machine differ by more than this costs. */
 async function tracing(): Promise<Result[]> {
   const collector = createServer((request, response) => request.resume().on("end", () => response.end("{}")));
   await new Promise<void>((resolve) => collector.listen(0, "127.0.0.1", resolve));
@@ -136,7 +138,7 @@ async function measure(
       "--warmup",
       "2",
     ]);
-    // The processors were watched during warm-up too.
+    // The processor time includes the warm-up.
     const requests = report.rps * (Number(values.seconds) + 2);
     const cpuUs = Object.fromEntries(
       cpu.map(({ name, seconds }) => [name, Number(((seconds * 1e6) / requests).toFixed(2))]),

@@ -46,7 +46,8 @@ export interface FloodPart {
   /** From sending to the refusal. */
   readonly refusalMs: Quantiles;
   /**
-   * The same of requests that were due at least a second after the phase began: by then the system knows of the flood.
+   * Times to refusal of requests that were due at least a second after the phase began. By then the system knows of the
+   * flood.
    */
   readonly laterRefusalMs: Quantiles;
   /** The refusals' retry hints: least, median and most; 0 where a refusal has none. */
@@ -55,8 +56,8 @@ export interface FloodPart {
 export interface FloodReport {
   readonly parts: readonly FloodPart[];
   /**
-   * From the beginning of the last phase until its requests are served again: the end of the last 100 ms in which more
-   * than 1 % were not; 0 if there is none.
+   * Time from the beginning of the last phase until its requests are served again. It ends with the last 100 ms in
+   * which more than 1 % were not; 0 if there is none.
    */
   readonly recoveryMs: number;
   readonly repeated: number;

@@ -53,8 +53,8 @@ export async function runFlood(
 }
 
 /**
- * Stops the processes (SIGSTOP) for `ms`. @returns a function that ends the pause early, as the end of this process
- * does
+ * Stops the processes (SIGSTOP) for `ms`. @returns a function that ends the pause early. The end of this process does
+ * so, too: a stopped process can't be told to leave.
  */
 function standStill(pids: readonly number[], ms: number): () => void {
   const goOn = (): void => {

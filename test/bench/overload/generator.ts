@@ -1,5 +1,5 @@
 /**
- * A flood from a process of its own: `node generator.ts <nats url> <plan as JSON>`; prints a line for each phase that
+ * A flood from a process of its own: `node generator.ts <nats url> <plan as JSON>`. It prints a line when each phase
  * begins, and its report.
  */
 import { connectNats } from "@tutti/bus-nats";

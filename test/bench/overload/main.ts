@@ -1,6 +1,6 @@
 /**
- * Floods a running system: how much it still serves, how soon it refuses, how its memory grows, and how fast it
- * recovers.
+ * Floods a running system. It measures how much the system still serves, how soon it refuses, how its memory grows, and
+ * how fast it recovers.
  *
  *   npm run bench:overload -- [--seconds 60] [--times 10] [--gpus 2] [--goodput r/s] [--pause ms] [--json]
  *

@@ -1,6 +1,6 @@
 /**
- * One model at a time against all of them at once on one accelerator (Nexus, Figure 13; docs/architecture.md, T4):
- * latency spread and goodput, on onnxruntime.
+ * Compares one model at a time with all of them at once on one accelerator (Nexus, Figure 13; docs/architecture.md,
+ * T4). It measures latency spread and goodput, on onnxruntime.
  *
  *   npm run bench:parallel-runs -- [--json] [--seconds 4] [--loads 0.5,0.7,0.9,1.1] [--sets equal,mixed] [--cores 1]
  *

@@ -17,7 +17,7 @@ const latency = LatencyTable.fromPoints([
 ]);
 const models = ["a", "b"].map((name) => ({ spec: spec(name), latency, sloUs: 25_000 }));
 
-/** Engines that take exactly as long as alone, and what ran when. */
+/** Engines whose runs take exactly their isolated time, with a log of the runs. */
 function workshop() {
   let [time, atOnce, mostAtOnce] = [0, 0, 0];
   const alarms: { at: number; fire: () => void }[] = [];

@@ -1,10 +1,10 @@
-/** Reading answers: as little of them as shows that they are there and right. */
+/** Reads as little of an answer as shows that it is complete and right. */
 import type { AnswerForm } from "./load-plan.ts";
 
 export interface Answer {
   readonly isOk: boolean;
   readonly body: Buffer;
-  /** Where raw outputs begin within the body, behind JSON; at its end there are none. */
+  /** Where raw outputs begin within the body, behind JSON; the end of the body: there are none. */
   readonly rawAt: number;
 }
 
@@ -49,7 +49,7 @@ function numbersOf(body: Buffer, form: AnswerForm, rawAt: number): readonly numb
   }
 }
 
-/** The numbers behind `"data":`, or else the first row of a bare array. */
+/** The numbers after `"data":`, or else the first row of a bare array. */
 function firstJsonRow(text: string): readonly number[] {
   const from = Math.max(0, text.indexOf('"data"'));
   const row = /\[\s*(-?\d[^\]]*)\]/.exec(text.slice(from));

@@ -1,6 +1,6 @@
 /**
- * The limit of what Node can do here: one process that reads JSON or binary tensors, forms a batch of whatever has come
- * meanwhile, runs it, and writes the answers. It has no deadlines, no priorities, and nothing survives it.
+ * A bare server: the limit of Node here. One process reads JSON or binary tensors, forms a batch of the requests that
+ * have arrived meanwhile, runs it, and writes the answers. It has no deadlines, no priorities, and no recovery.
  *
  *   PEERS_SETTINGS='{"port": …, "models": […], …}' node bare-server.ts
  */
@@ -20,7 +20,7 @@ for (const spec of settings.models)
   models.set(`/v2/models/${spec.name}/infer`, { model: await loadBareModel(spec), queue: [] });
 const served = [...models.values()];
 let idle = settings.executors;
-/** Where the next free executor looks first: models take turns. */
+/** Model at which the next free executor looks first: models take turns. */
 let turn = 0;
 
 function runAll(): void {
@@ -58,7 +58,7 @@ function answer(response: ServerResponse, name: string, row: Float32Array, isBin
   response.end(body);
 }
 
-/** The first input: numbers of JSON, or the bytes behind the header. */
+/** The first input: numbers of JSON, or the bytes after the header. */
 function rowOf({ headers }: IncomingMessage, chunks: readonly Buffer[]): Row {
   const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   const jsonBytes = headers["inference-header-content-length"];

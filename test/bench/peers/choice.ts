@@ -1,23 +1,23 @@
-/** Which settings a system is measured with: each is tried alone on the machine, and the best go on. */
+/** Chooses the settings that a system is measured with. Each is tried alone on the machine, and the best are kept. */
 import { type Entrant, type Stage, labelOf, settingsOf, startAll } from "./lineup.ts";
 import { type SystemName, isPeer } from "./workloads.ts";
 
 export interface Tried extends Entrant {
-  /** With a rate that rises; undefined where there is nothing to choose from. */
+  /** Rate that it carried in a ramp; undefined where there is only one setting. */
   readonly carried: number | undefined;
 }
 
 export interface Choice {
   readonly finalists: readonly Entrant[];
-  /** Peers far behind the best one, each with its best setting: their trial says enough. */
+  /** Peers far behind the best one, each with its best setting: the result of their trial is enough. */
   readonly behind: readonly (Entrant & { readonly carried: number })[];
 }
 
 /** A peer that carries less than this share of the best one is far behind it. */
 const FAR_BEHIND = 0.5;
-/** A system's second setting that carries this share of its best is looked at too: the trials are short. */
+/** A system's second setting that carries this share of its best is measured too: the trials are short. */
 const NEAR = 0.85;
-/** Other settings of a peer that carries less than this share of the best one so far won't make it the best. */
+/** Share of the best peer's rate so far below which a peer is not tried with its other settings. */
 const HOPELESS = 0.25;
 
 export async function trySettings(stage: Stage, systems: readonly SystemName[]): Promise<Tried[]> {
@@ -36,7 +36,7 @@ export async function trySettings(stage: Stage, systems: readonly SystemName[]):
       await one.stop();
       stage.tried.push({ system: name, setting: labelOf(name, setting) ?? "", carried });
       all.push({ name, setting, carried });
-      // Everywhere but in the first workload, where each is tried with all of them.
+      // This holds in all workloads but the first, in which each system is tried with all its settings.
       const most = Math.max(0, ...all.map((tried) => (isPeer(tried.name) ? (tried.carried ?? 0) : 0)));
       if (stage.workload.name !== "mlp" && carried < HOPELESS * most) break;
     }

@@ -1,4 +1,4 @@
-/** The ratios that the system is judged by, each with what is wanted of it. */
+/** The ratios by which the system is judged, each with its target. */
 import type { PeersResult, Row } from "./results.ts";
 import { type SystemName, type WorkloadName, isPeer } from "./workloads.ts";
 
@@ -8,12 +8,12 @@ export type TuttiName = (typeof TUTTI_NAMES)[number];
 export interface Figure {
   readonly what: string;
   readonly wanted: string;
-  /** Those that were measured. */
+  /** Measured values. */
   readonly values: Readonly<Partial<Record<TuttiName, number>>>;
   readonly unit: "ratio" | "%" | "MB";
 }
 
-/** Where the bare server does worse than this, the machine is to blame. */
+/** Least share of good requests of the bare server: below it the machine was too busy. */
 const QUIET = 0.995;
 
 export function figuresOf(result: PeersResult): Figure[] {
@@ -75,8 +75,8 @@ const WANTED_BY_PEER: Readonly<Partial<Record<WorkloadName, string>>> = {
 };
 
 /**
- * The one with the highest goodput that was searched for: estimates are of peers that were far behind, perhaps in a
- * better minute.
+ * The peer with the highest goodput by a search. Estimates don't count: they are of peers that were far behind, perhaps
+ * in a better minute.
  */
 export function bestPeer(rows: readonly Row[]): Row | undefined {
   return rows

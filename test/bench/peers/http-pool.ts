@@ -1,9 +1,9 @@
-/** HTTP/1.1 on raw sockets: one request at a time on each, opened on demand, kept for a while. */
+/** HTTP/1.1 on raw sockets: one request at a time on each, opened on demand, kept open for a while. */
 import { type Socket, connect } from "node:net";
 import { type Answer, readHttpAnswer } from "./answers.ts";
 
 export interface Transport<Request> {
-  /** @param bytes - what `encode` gives: not copied */
+  /** @param bytes - the result of `encode`: not copied */
   send(request: Request): void;
   close(): void;
 }
@@ -21,13 +21,13 @@ export interface HttpPoolOptions<Request> {
 }
 
 const SOCKETS_MAX = 2_000;
-/** Shorter than servers keep idle connections (5 s are usual), so that none closes under a request. */
+/** Idle time of a connection, shorter than servers keep theirs (usually 5 s), so that none closes under a request. */
 const IDLE_MS_MAX = 2_000;
 
 export class HttpPool<Request> implements Transport<Request> {
   readonly #options: HttpPoolOptions<Request>;
   readonly #all = new Set<Connection<Request>>();
-  /** The last used is used next. */
+  /** Idle connections; the last used is used next. */
   readonly #idle: Connection<Request>[] = [];
   readonly #waiting: Request[] = [];
 
@@ -114,7 +114,7 @@ class Connection<Request> {
 
   #read(chunk: Buffer): void {
     const request = this.#request;
-    // Nothing was asked: such as Node's 408 to a connection that stays silent, before it is closed.
+    // No request is under way: for example Node's 408 to a silent connection, before it is closed.
     if (request === undefined) return this.destroy();
     this.#chunks.push(chunk);
     const all = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks);

@@ -1,11 +1,11 @@
 /**
- * Open-loop load over HTTP/1.1 or NATS on raw sockets, in a process of its own: Poisson arrivals, and every latency
- * counts from when its request was due. Requests are bytes that were made before, and of an answer only its length, its
- * status and a sample of its outputs are read, so that the generator is not the bottleneck; its own lag and its
- * thread's use are in the report.
+ * Open-loop load over HTTP/1.1 or NATS on raw sockets, in a process of its own. Arrivals are Poisson, and every latency
+ * counts from when its request was due. Requests are prepared bytes, and of an answer only its length, its status and a
+ * sample of its outputs are read, so that the generator is not the bottleneck. The report includes its own lag and its
+ * thread's use.
  *
- * Reads a JSON line with a LoadPlan from standard input, runs it, prints one with a LoadReport, and so on: what V8 has
- * compiled stays for the next.
+ * Reads a JSON line with a LoadPlan from standard input, runs it, prints one with a LoadReport, and so on: code that V8
+ * has compiled stays compiled for the next plan.
  */
 import { createInterface } from "node:readline";
 import { type Answer, isRight } from "./answers.ts";
@@ -22,18 +22,18 @@ import {
 } from "./load-plan.ts";
 import { NatsLink, type NatsMessage } from "./nats-link.ts";
 
-/** Every so manieth answer is compared with what is expected. */
+/** One of so many answers is compared with the expected one. */
 const COMPARED = 16;
-/** For answers that are under way at the end. */
+/** Time for answers that are under way at the end. */
 const AFTER_MS = 1_000;
-/** A rising rate is looked at in so many parts. */
+/** Number of windows into which a rising rate is divided. */
 const WINDOWS = 24;
-/** So many windows in a row with a smaller share of good ones: overloaded. A machine's stall is over before. */
+/** So many windows in a row with a smaller share of good answers mean overload. A stall of the machine is shorter. */
 const OVERLOADED_WINDOWS = 4;
 const OVERLOADED_SHARE = 0.8;
 /**
- * At such rates the last part of a wait is spun, since a timer's millisecond would be seen in the latency; it costs
- * next to nothing there.
+ * Rate up to which the end of a wait is spun. A timer's millisecond would show in the latency, and at such rates
+ * spinning costs next to nothing.
  */
 const SPIN_PER_SECOND_MAX = 100;
 
@@ -59,7 +59,7 @@ class Load implements TransportEvents<Sent> {
   readonly #kinds: Counts[];
   readonly #latencies: number[] = [];
   readonly #lags: number[] = [];
-  /** Everything before it in `#sent` is settled or overdue. */
+  /** Index in `#sent`: all earlier requests are settled or overdue. */
   #firstYoung = 0;
   #bad = 0;
   #settled = 0;
@@ -137,7 +137,7 @@ class Load implements TransportEvents<Sent> {
     return Math.floor((this.#chance / 2 ** 32) * count);
   }
 
-  /** Unanswered past its SLO is bad already, whatever comes later. */
+  /** Marks requests as bad that are unanswered past their SLO, whatever comes later. */
   #ageAll(now: number): void {
     for (; this.#firstYoung < this.#sent.length; this.#firstYoung++) {
       const request = this.#sent[this.#firstYoung]!;
@@ -180,7 +180,7 @@ class Load implements TransportEvents<Sent> {
     } else if (!request.isOverdue) this.#bad++;
   }
 
-  /** Until all are answered, for so long at most. */
+  /** Waits until all requests are answered, but not longer than AFTER_MS. */
   async #settleRest(): Promise<void> {
     const untilMs = performance.now() + AFTER_MS;
     while (this.#settled < this.#sent.length && performance.now() < untilMs)

@@ -14,8 +14,8 @@ export interface LoadKind {
 }
 
 /**
- * Where the numbers of an answer are: in JSON, behind JSON (OIP's binary tensors), the whole body, or in Tutti's own
- * binary form.
+ * Where the numbers of an answer are. They are in JSON, behind JSON (OIP's binary tensors), the whole body, or in
+ * Tutti's own binary form.
  */
 export type AnswerForm = "json" | "oip-binary" | "raw" | "tensors";
 
@@ -31,7 +31,7 @@ export interface LoadPlan {
   readonly seconds: number;
   readonly sloMs: number;
   readonly seed: number;
-  /** Whether it ends early: as soon as fewer than 99 % can be good, or once a rising rate is overloaded. */
+  /** Whether it ends early. It does as soon as fewer than 99 % can be good, or once a rising rate is overloaded. */
   readonly giveUp: "never" | "missed" | "overloaded";
 }
 

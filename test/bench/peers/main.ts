@@ -1,5 +1,5 @@
 /**
- * Compares Tutti with servers of its kind and with a bare server, all in one run and in turn (A, B, A, B …), so that a
+ * Compares Tutti with servers of its kind and with a bare server. All take turns in one run (A, B, A, B …), so that a
  * machine's good and bad minutes count for all.
  *
  *   npm run bench:peers -- [--systems bare,tutti,mosec] [--workloads mlp,table2] [--seconds 4] [--out folder] [--json]

@@ -1,4 +1,4 @@
-/** The few words of the NATS protocol that a publisher of requests needs, on one connection. */
+/** The part of the NATS protocol that a publisher of requests needs, on one connection. */
 import { type Socket, connect } from "node:net";
 import type { Transport, TransportEvents } from "./http-pool.ts";
 
@@ -94,7 +94,7 @@ export class NatsLink<Request> implements Transport<Request> {
     const request = this.#requests.get(id);
     if (request === undefined) return;
     this.#requests.delete(id);
-    // "NATS/1.0 503" is the server's own answer: nobody listens.
+    // "NATS/1.0 503" is the server's own answer: there is no subscriber.
     const isOk = !headers.includes(STATUS) && !headers.subarray(0, 10).includes(" ");
     this.#options.events.answered(request, { isOk, body, rawAt: body.byteLength });
   }

@@ -1,4 +1,4 @@
-/** A Python environment for each peer, below .tutti/peers, made once with pinned versions. */
+/** A Python environment for each peer, below .tutti/peers, created once with pinned versions. */
 import { execFile } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const INSTALL_MS_MAX = 300_000;
 
 export type Environment = { readonly python: string } | { readonly problem: string };
 
-/** @param say - progress, where something has to be made */
+/** @param say - progress, where an environment has to be created */
 export async function environmentOf(peer: PeerName, say: (text: string) => void): Promise<Environment> {
   const folder = join(FOLDER, peer);
   const python = join(folder, "bin/python");
@@ -46,7 +46,7 @@ interface InstallError extends Error {
   readonly stderr?: string;
 }
 
-/** The last line that pip wrote says what failed. */
+/** The reason of a failed installation: pip's last line. */
 export function reasonOf({ killed, stderr = "", message }: InstallError): string {
   if (killed === true) return `it took more than ${INSTALL_MS_MAX / 1_000} s`;
   const lines = stderr.split("\n").filter((line) => line.trim() !== "");

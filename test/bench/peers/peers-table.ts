@@ -1,10 +1,10 @@
-/** The result for people: a table for each workload, and the ratios that count. */
+/** The result as text: a table for each workload, and the ratios by which the system is judged. */
 import { TUTTI_NAMES, bestPeer, figuresOf } from "./figures.ts";
 import { RATE_MAX } from "./load-plan.ts";
 import type { CostPoint, PeersResult, Row, WorkloadResult } from "./results.ts";
 import { workloadOf } from "./workloads.ts";
 
-/** The first line is the head. */
+/** Lines of a table; the first is the head. */
 type Lines = readonly (readonly string[])[];
 
 export function tableOf(result: PeersResult): string {
@@ -76,9 +76,9 @@ function goodputLines(rows: readonly Row[]): Lines {
   ];
 }
 
-/** A search that was cut short leaves a wider gap between what held and what did not. */
+/** Ratio of the lowest failed rate to the goodput above which a search was cut short. */
 const GAP = 1.2;
-/** Requests a second, between which no search decides. */
+/** Difference in requests per second below which no search decides. */
 const LEAST_GAP = 20;
 
 function rateOf({ goodput = 0, failedAt = 0, isEstimate = false }: Row): string {

@@ -12,7 +12,7 @@ export interface Way {
 
 const ANSWER_MS_MAX = 5_000;
 
-/** @returns how long a right answer took, in ms; undefined: there was none */
+/** @returns the latency of a right answer, in ms; undefined: there was none */
 export function ask(way: Way, kind: LoadKind): Promise<number | undefined> {
   const bytes = Buffer.from(kind.requests[0]!, "base64");
   const begin = performance.now();
@@ -38,8 +38,8 @@ export function ask(way: Way, kind: LoadKind): Promise<number | undefined> {
 }
 
 /**
- * Until every kind was answered rightly within `withinMs`, `times` in a row. @returns whether that came to be within
- * `msMax`
+ * Asks until every kind was answered correctly within `withinMs`, `times` in a row. @returns whether that happened
+ * within `msMax`
  */
 export async function answersWithin(
   way: Way,

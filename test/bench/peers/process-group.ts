@@ -110,7 +110,8 @@ function pssOf(pid: number): number | undefined {
 const commandOf = (pid: number): string[] => (readOr(`/proc/${pid}/cmdline`) ?? "").split("\0").filter(Boolean);
 
 /**
- * A label short enough for a table: a program's name; for an interpreter the script's, with the word that follows it.
+ * A label short enough for a table. It is a program's name; for an interpreter the script's, with the word that follows
+ * it.
  */
 export function labelOf(command: readonly string[]): string {
   const [program = "?", ...rest] = command;

@@ -4,8 +4,8 @@ import type { AnswerForm, LoadKind } from "./load-plan.ts";
 import type { ServedModel } from "./served-models.ts";
 
 /**
- * oip: the Open Inference Protocol, in JSON or with its binary tensors; raw: the tensor's bytes and nothing else; rows:
- * JSON rows; tensors: NATS.
+ * Forms of a request. oip: the Open Inference Protocol, in JSON or with its binary tensors; raw: only the tensor's
+ * bytes; rows: JSON rows; tensors: NATS.
  */
 export type RequestForm = "oip-json" | "oip-binary" | "raw" | "rows" | "tensors";
 
@@ -17,8 +17,8 @@ export interface Asked {
 
 const APP = "bench";
 /**
- * A client whose own SLO counts from when a request was due tells less: what it and the way take, the lag of a busy
- * generator too.
+ * Time by which a request's SLO is reduced. The SLO counts from when a request was due, so a client reports a shorter
+ * one: less its own time, the way's, and the lag of a busy generator.
  */
 const KEPT_BACK_MS = 2;
 const ANSWER_FORMS: Readonly<Record<RequestForm, AnswerForm>> = {

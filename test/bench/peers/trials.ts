@@ -1,4 +1,4 @@
-/** One trial after the other: load for one contestant, while the others are left alone. */
+/** Runs one trial after the other: load for one contestant, while the others are idle. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { type Interface, createInterface } from "node:readline";
@@ -24,18 +24,18 @@ export interface Trial {
 
 type Offer = Pick<LoadPlan, "perSecond" | "seconds"> & Partial<Pick<LoadPlan, "toPerSecond" | "giveUp" | "seed">>;
 
-/** The rising rate that finds a first estimate, and the one that looks more closely around an estimate. */
+/** The wide ramp, which finds a first estimate; `FINE` measures more closely around an estimate. */
 const WIDE = { perSecond: 50, toPerSecond: RATE_MAX };
 const FINE = { from: 0.4, to: 1.6 };
-/** In trials' lengths. */
+/** Length of a ramp, in lengths of a trial. */
 const RISE = 0.5;
-/** A window of the ramp with a smaller share of good requests is beyond what is carried. */
+/** Least share of good requests in a window of the ramp that counts as carried. */
 const CARRIED_SHARE = 0.98;
-/** So many of the windows before have to be carried too: one may be lucky. */
+/** Number of windows before it, and how many of them must be carried too: a single one may be lucky. */
 const BEFORE = { windows: 3, carried: 2 };
-/** A generator that lags by this share of the SLO shows a machine that stood still. */
+/** Lag of the generator, as a share of the SLO, that shows that the machine stood still. */
 const STALLED_SHARE = 0.5;
-/** For what is left of an overload. */
+/** Time for the rest of an overload to drain. */
 const SETTLE_MS_MAX = 20_000;
 
 export class Trials {
@@ -44,7 +44,7 @@ export class Trials {
   readonly #lines: Interface;
   readonly #sloMs: number;
   readonly #say: (text: string) => void;
-  /** In trials whose generator was the bottleneck, by contestant. */
+  /** Number of trials in which the generator was the bottleneck, by contestant. */
   readonly bottlenecks = new Map<SystemName, number>();
 
   constructor({ sloMs, say }: { readonly sloMs: number; readonly say: (text: string) => void }) {
@@ -85,7 +85,7 @@ export class Trials {
     return this.#carried(one, { ...WIDE, seconds: RISE * seconds });
   }
 
-  /** @param around - what a ramp showed @returns the same, more exactly */
+  /** @param around - the result of a ramp @returns the same, more exactly */
   async fineRamp(one: Contestant, around: number, seconds: number): Promise<number> {
     const [perSecond, toPerSecond] = [
       Math.ceil(FINE.from * around) + 10,
@@ -94,7 +94,7 @@ export class Trials {
     return this.#carried(one, { perSecond, toPerSecond, seconds: RISE * seconds });
   }
 
-  /** Once more where the machine stood still meanwhile. */
+  /** Runs a ramp, and repeats it where the machine stood still meanwhile. */
   async #carried(one: Contestant, rise: Omit<Offer, "giveUp">): Promise<number> {
     const { report } = await this.offer(one, { ...rise, giveUp: "overloaded" });
     const first = carriedOf(report.windows);
@@ -110,12 +110,12 @@ export class Trials {
     return this.#wasDisturbed(report) ? "disturbed" : "failed";
   }
 
-  /** The machine stood still, as the generator's own lag shows. */
+  /** Whether the machine stood still, by the generator's own lag. */
   #wasDisturbed({ lagP99Ms }: LoadReport): boolean {
     return lagP99Ms >= STALLED_SHARE * this.#sloMs;
   }
 
-  /** The next trial finds no queue that this one left. */
+  /** Waits until the contestant's queue is empty, so that the next trial starts without one. */
   async #settle(one: Contestant): Promise<void> {
     const within = { withinMs: this.#sloMs, times: 3, msMax: SETTLE_MS_MAX };
     if (!(await answersWithin(one, one.kinds, within))) this.#say(`${one.name} has not come to rest yet`);
@@ -138,7 +138,7 @@ export class Trials {
 export const goodShare = ({ good, offered }: Pick<LoadReport, "good" | "offered">): number =>
   offered === 0 ? 0 : good / offered;
 
-/** The highest rate of a rising one at which requests were still answered in time: a stall before it doesn't count. */
+/** The highest rate of a ramp at which requests were still answered in time. A stall before it doesn't count. */
 export function carriedOf(windows: readonly LoadWindow[]): number {
   const isCarried = windows.map(({ offered, good }) => offered > 0 && good >= CARRIED_SHARE * offered);
   const at = isCarried.findLastIndex((isThis, i) => {
@@ -147,7 +147,7 @@ export function carriedOf(windows: readonly LoadWindow[]): number {
   });
   const [last, beyond] = [windows[at], windows[at + 1]];
   if (last === undefined) return 0;
-  // Between this window and the next: the more of the next was good, the nearer to it.
+  // The capacity lies between this window and the next: the larger the next one's good share, the nearer to it.
   const factor = beyond === undefined ? 1 : (beyond.perSecond / last.perSecond) ** goodShare(beyond);
   return Math.round(last.perSecond * factor);
 }

@@ -46,7 +46,7 @@ const WAITS: readonly Setting[] = [
   { waitMs: 5, batchMax: 32, latencyMaxSlos: 20 },
 ];
 /**
- * Batch sizes such that two runs fit into the SLO, the current one and the request's own: l(7) = 12.4 ms, l(10) = 15.6
+ * Batch sizes such that two runs fit into the SLO, the current one and the request's own. l(7) = 12.4 ms, l(10) = 15.6
  * ms, l(12) = 17.7 ms.
  */
 const BATCHES: readonly Setting[] = [

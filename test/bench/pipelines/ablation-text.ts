@@ -50,7 +50,7 @@ ${parts.join("\n\n")}
 const [WIDTH, BAR, GAP, LEFT] = [760, 11, 8, 300] as const;
 const COLOURS = { nexus: "#c28a1c", default: "#2a6f97" } as const;
 
-/** Bars, each study by its own largest. */
+/** Bars, scaled in each study to its largest. */
 export function ablationSvg(rows: readonly AblationRow[]): string {
   const drawn: string[] = [];
   let y = 40;

@@ -1,6 +1,6 @@
 /**
- * Nexus' ablation (SOSP '19, section 7.3, Figures 10 and 11) in the simulator: its parts off one at a time, and off one
- * after the other as the paper does it, under its own scheduler and ours.
+ * Nexus' ablation (SOSP '19, section 7.3, Figures 10 and 11) in the simulator. Its parts are off one at a time, and off
+ * one after the other as the paper does it, under its own scheduler and ours.
  *
  * The parts:
  *   - prefixes: variants of a model are a family of one queue (C7). Off: each is a model by itself.

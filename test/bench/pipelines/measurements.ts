@@ -14,7 +14,7 @@ export interface SplitRow {
   readonly workload: string;
   readonly even: Readonly<Record<Policy, number>>;
   readonly planned: Readonly<Record<Policy, number>>;
-  /** All batches at their cheapest. */
+  /** Bound with all batches at their cheapest size. */
   readonly boundRps: number;
 }
 
@@ -66,8 +66,8 @@ export async function splitting(seeds: readonly number[], onStep: OnStep): Promi
 }
 
 /**
- * Figure 9: one model on one accelerator, SLO 100 ms, batches of 25 in 50 ms, so at best 500 r/s; α is what an item
- * takes.
+ * Figure 9: one model on one accelerator, SLO 100 ms. Batches of 25 take 50 ms, so at best 500 r/s; α is the time per
+ * item.
  */
 export async function dropping(seeds: readonly number[], onStep: OnStep): Promise<DropRow[]> {
   const rows: DropRow[] = [];

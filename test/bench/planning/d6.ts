@@ -1,13 +1,13 @@
 /**
- * The nine models of docs/algorithms.md, D6, and gpulet's scenarios over them: every model at 0, 100 or 200 requests
- * per second.
+ * The nine models of docs/algorithms.md, D6, and gpulet's scenarios over them. In a scenario every model has 0, 100 or
+ * 200 requests per second.
  */
 import type { FractionModel, Stream } from "@tutti/planning";
 import { D6_BATCH_MAX as BATCH_MAX, D6_PROFILES, d6Model } from "@tutti/planning/testing";
 
 const MODELS = D6_PROFILES.map((_, id) => [d6Model(id, 100), d6Model(id, 200)] as const);
 
-/** Without the one in which nothing comes. */
+/** Number of scenarios, without the one that has no requests. */
 export const SCENARIOS = 3 ** D6_PROFILES.length - 1;
 
 /** @param number - 1 … SCENARIOS: a counter to base 3, a digit for each model */
@@ -22,7 +22,7 @@ export function scenario(number: number): FractionModel[] {
 
 const SIZES_ALL = Array.from({ length: BATCH_MAX }, (_, i) => i + 1);
 
-/** The same on executors, or halves of them, that aren't split: C's streams. */
+/** The same models as C's streams, on executors that aren't split, or on halves of them. */
 export const streamsOf = (models: readonly FractionModel[], size: number): Stream[] =>
   models.map(({ id, slo, rate, latency }) => ({
     ...{ id, slo, rate },

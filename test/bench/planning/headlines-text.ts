@@ -1,4 +1,4 @@
-/** Papers' headlines beside ours, as rows: for the terminal, and for the page. */
+/** The papers' headlines beside ours, as rows: for the terminal, and for the page. */
 import type { GpuletWorkload } from "./headlines/gpulet.ts";
 import type { NexusMix } from "./headlines/nexus.ts";
 import type { IdealShare } from "./ideal-share.ts";

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:planning`: what the planner's cores find, and how long they take, beside what docs/algorithms.md (C,
- * D6, E3) and papers say.
+ * `npm run bench:planning` prints results and run times of the planner's cores. It compares them with those of
+ * docs/algorithms.md (C, D6, E3) and of papers.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

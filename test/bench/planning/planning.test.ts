@@ -7,7 +7,7 @@ import { type Partitioning, packing, placing } from "./measurements.ts";
 import { quantile, renderPlanning } from "./planning-text.ts";
 
 test("of the 19,682 scenarios as many fit on one and on two accelerators as D6.4 says, by every way", async () => {
-  // A process of its own: as transformed for tests, the same code takes six times as long.
+  // The measurement has a process of its own: as transformed for tests, the same code takes six times as long.
   const args = [join(import.meta.dirname, "main.ts"), "--json", "--only", "fractions", "--executors", "2"];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   const { scenarios, byExecutors } = (JSON.parse(stdout) as { fractions: Partitioning }).fractions;

@@ -87,7 +87,7 @@ const [WIDTH, HEIGHT, MARGIN] = [720, 360, 56];
 const DECADES = { low: -5, high: 0.5 } as const;
 const COLOURS = { random: "#b5452f", greedy: "#c28a1c", search: "#2a6f97" } as const;
 
-/** A CDF: of all draws the share whose imbalance is at most so much, on a logarithmic axis. Memory is dashed. */
+/** A CDF: the share of all draws whose imbalance is at most so much, on a logarithmic axis. Memory is dashed. */
 export function imbalanceSvg(imbalance: readonly Imbalance[]): string {
   const { low, high } = DECADES;
   const x = (value: number): number =>

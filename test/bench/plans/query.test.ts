@@ -24,7 +24,7 @@ test.for([
   const { result, stages: found } = await split(shipped("c9-split"), `fanOut=${fanOut}`);
   expect(found).toBe(stages);
   expect(result.planned?.executors).toBeCloseTo(executors, 4);
-  // In equal parts both have batches of 100 ms: 1000/250 and 1000·γ/400.
+  // With equal shares both have batches of 100 ms: 1000/250 and 1000·γ/400.
   expect(result.even?.executors).toBeCloseTo(4 + 2.5 * Number(fanOut), 9);
 });
 

@@ -1,13 +1,13 @@
 /**
- * The shipped forecast of `tutti plan scale`: the advice of docs/algorithms.md, A8, closed over the simulator, with and
- * without asking it.
+ * The shipped forecast of `tutti plan scale`. It has the advice of docs/algorithms.md, A8, closed over the simulator,
+ * with and without asking it.
  */
 import { join } from "node:path";
 import { explainScale, readScaleInput, renderScale, runScale } from "@tutti/cli/plans";
 import { type DetailedRun, type Scenario, simulateDetailed } from "@tutti/simulator";
 import { expect, test } from "vitest";
 
-/** On this thread. */
+/** Simulations run on this thread. */
 const tools = {
   run: (scenario: Scenario): Promise<DetailedRun> => Promise.resolve(simulateDetailed(scenario)),
   onStep: () => undefined,
@@ -27,7 +27,7 @@ test("where the simulator is asked, accelerators are there before the load is, a
     expect(gpus).toBeGreaterThanOrEqual(fewest!);
     if (oneLess !== null) expect(oneLess).toBeGreaterThan(0.01);
   }
-  // Beyond the fewest for two windows at most, before they are given back, and one before a step.
+  // Accelerators beyond the fewest stay for two windows at most, before they are given back, and for one before a step.
   const excess = result.windows.filter(({ gpus, fewest }) => gpus > fewest!);
   expect(excess.length).toBeLessThanOrEqual(2);
   expect(text).toContain("one less");

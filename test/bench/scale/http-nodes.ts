@@ -1,12 +1,12 @@
 /**
- * Load for several nodes from one process: bench:peers' raw sockets to each, and requests that were made before, so
+ * Load for several nodes from one process. It uses bench:peers' raw sockets to each node, and prepared requests, so
  * that the generator is not the bottleneck.
  */
 import { type Answer, OK_ANSWER, type Outgoing, type Target } from "@tutti/bench";
 import { HttpPool } from "../peers/http-pool.ts";
 
 export interface HttpStream {
-  /** Where its node takes requests. */
+  /** HTTP port of its node. */
   readonly port: number;
   /** Head and body. */
   readonly request: Buffer;
@@ -14,7 +14,7 @@ export interface HttpStream {
 
 /** A stream of the mix for each node and model. */
 export class HttpNodes implements Target {
-  /** Pools have more connections than requests may be under way. */
+  /** Requests waiting for a connection: none, since pools have more connections than requests may be under way. */
   readonly held = 0;
   readonly #streams: readonly HttpStream[];
   readonly #pools = new Map<number, HttpPool<Outgoing>>();

@@ -1,9 +1,9 @@
 /**
- * Measures the cost of a request with several nodes: clusters of 1, 2 and 4 nodes on this machine, one after the other
- * in each round, with emulated accelerators and the same open-loop load, spread over all nodes' HTTP ports and over
- * models. The processor time of all processes counts, except the load generator's. With two nodes one model is also
- * asked through each node alone: the difference is the cost of a remote batcher. `--apart`: without links, as between
- * hosts.
+ * Measures the cost of a request with several nodes. Clusters of 1, 2 and 4 nodes run on this machine, one after the
+ * other in each round, with emulated accelerators. All get the same open-loop load, spread over all nodes' HTTP ports
+ * and over models. The processor time of all processes counts, except the load generator's. With two nodes one model is
+ * also asked through each node alone: the difference is the cost of a remote batcher. `--apart`: without links, as
+ * between hosts.
  *
  *   npm run bench:scale -- [--nodes 1,2,4] [--rates 100,200,400,800,1600] [--seconds 5] [--rounds 2] [--models 8]
  *   [--gpus 16] [--executors 1] [--slo 50] [--apart] [--json]

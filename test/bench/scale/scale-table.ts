@@ -119,8 +119,8 @@ function rowOf(group: readonly Measured[]): Omit<ScaleRow, "ratio" | "ratioANode
 }
 
 /**
- * Bounds of a core of a NATS server, the ranker's one thread, and a network interface, by what a request of the most
- * nodes at the highest rate takes of each.
+ * Bounds of a core of a NATS server, the ranker's one thread, and a network interface. They follow from what a request
+ * of the most nodes at the highest rate takes of each.
  */
 export function boundsOf(
   rows: readonly ScaleRow[],

@@ -1,6 +1,6 @@
 /**
- * What the default does where running times depend on requests, on a seed that nothing was tuned on: `tutti figures
- * --dynamic` draws the whole of it.
+ * The default policy where running times depend on requests, on a seed that nothing was tuned on. `tutti figures
+ * --dynamic` draws the whole comparison.
  */
 import { readScenario } from "@tutti/cli/scenarios";
 import { simulate } from "@tutti/simulator";
@@ -10,7 +10,7 @@ const SEED = 202;
 const DURATION_S = 305;
 const BESIDE = ["default", "orloj", "knows-lengths"];
 
-/** Shares that end in time, of every policy on the same arrivals. */
+/** Shares of requests that end in time, by policy on the same arrivals. */
 async function finishRates(
   family: string,
   choice: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-/** Where the time goes: V8's sampling profiler around a call, and the functions that most samples fell into. */
+/** V8's sampling profiler around a call, and the functions with the most samples. */
 import { Session } from "node:inspector/promises";
 
 export interface HotFunction {
@@ -10,7 +10,7 @@ export interface HotFunction {
 
 const SAMPLE_EVERY = 200; // µs
 
-/** Runs `work` and gives the functions by the share of time in themselves, not in what they call. */
+/** Runs `work` and lists functions by their share of self time. */
 export async function profiled<T>(work: () => T, top: number): Promise<{ result: T; hot: HotFunction[] }> {
   const session = new Session();
   session.connect();

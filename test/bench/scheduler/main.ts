@@ -62,7 +62,7 @@ async function single(): Promise<void> {
     const bound = boundOf(shape);
     const perMicro = values.load === undefined ? servedLoad(shape, seed) : positive(values.load) * bound;
     const arrivals = drawArrivals(shape, perMicro, requests, seed + 1);
-    measure(shape, drawArrivals(shape, perMicro, 50_000, seed)); // warm-up, so that the code is compiled before the measurement
+    measure(shape, drawArrivals(shape, perMicro, 50_000, seed)); // warm-up: compiled before it is measured
     const load = perMicro / bound;
     const result: Measured = { ...measure(shape, arrivals), load };
     const hot = values.profile ? (await profiled(() => measure(shape, arrivals), 15)).hot : undefined;

@@ -2,7 +2,7 @@
  * A ring of fixed-size records in shared memory, one writer and one reader, each in its own thread.
  *
  *   SR1. A record is visible once the writer has published; the writer publishes once a turn.
- *   SR2. A full ring is a broken invariant: how far two threads may drift apart bounds what is in flight.
+ *   SR2. A full ring is a broken invariant: the distance that two threads may drift apart bounds the records in flight.
  */
 import { assert } from "@tutti/units";
 
@@ -73,7 +73,7 @@ export class RingReader {
     this.#read = (this.#read + 1) | 0;
     return at;
   }
-  /** Gives the records read so far back to the writer. */
+  /** Returns the records read so far to the writer. */
   release(): void {
     Atomics.store(this.#counters, 1, this.#read);
   }

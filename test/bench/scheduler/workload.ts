@@ -1,6 +1,7 @@
 /**
- * The load of the scheduler benchmark: equal models (the paper's table 2 ResNet50: l(b) = 1.053·b + 5.072 ms, SLO 25
- * ms), Poisson arrivals, at a share of what the accelerators carry. Arrivals are drawn before the clock starts.
+ * The load of the scheduler benchmark. Models are equal (the paper's table 2 ResNet50: l(b) = 1.053·b + 5.072 ms, SLO
+ * 25 ms), and arrivals are Poisson, at a share of the accelerators' capacity. Arrivals are drawn before the clock
+ * starts.
  */
 import { LatencyTable, staggeredBatch } from "@tutti/profile";
 import type { ModelThreadConfig, Request } from "@tutti/scheduling";

@@ -1,6 +1,6 @@
 /**
- * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy, beside the prediction
- * of the scheduler's own arithmetic.
+ * Serves an emulated model with `tutti up` and offers it open-loop Poisson load, once per policy. Beside each result
+ * stands the prediction of the scheduler's own arithmetic.
  *
  *   npm run bench:serve -- [--rate 2000] [--seconds 20] [--gpus 8] [--warmup 10s] [--policies adaptive,deferred,eager]
  *   [--json]

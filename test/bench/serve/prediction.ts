@@ -13,7 +13,7 @@ export interface PredictionOptions {
   readonly betaUs: number;
   readonly batchSizeMax: number;
   readonly slo: Micros;
-  /** As the running system measured them. */
+  /** Delays as the running system measured them. */
   readonly ctrl: Micros;
   readonly perItem: Micros;
   readonly respond: Micros;
@@ -27,8 +27,8 @@ export interface Prediction {
 }
 
 /**
- * What the scheduler's own arithmetic says of the same load: the same cores, in virtual time, with the delays that the
- * system measured.
+ * Predicts the same load by the scheduler's own arithmetic. The same cores run in virtual time, with the delays that
+ * the system measured.
  */
 export function predict(options: PredictionOptions): Prediction {
   const { gpus, slo, rate } = options;

@@ -2,18 +2,20 @@ import { simulate } from "@tutti/simulator";
 import { type Shape, scenarioOf } from "./workload.ts";
 
 export interface Measurement extends Shape {
-  /** Arrived in one run. */
+  /** Arrivals in one run. */
   readonly requests: number;
   readonly badRate: number;
   readonly batchMean: number;
-  /** The least of any run: what the machine does besides only ever adds. CPU includes the collector's threads. */
+  /**
+   * The least wall time of any run, since other load on the machine only adds. CPU includes the collector's threads.
+   */
   readonly wallSeconds: number;
   readonly cpuSeconds: number;
   readonly requestsPerWallSecond: number;
   readonly requestsPerCpuSecond: number;
 }
 
-/** Runs the shapes in turn, `repeat` times, so that a busy minute of the machine doesn't fall on one of them alone. */
+/** Runs the shapes in turn, `repeat` times. So a busy minute of the machine doesn't fall on one of them alone. */
 export function measure<Name extends string>(
   shapes: Readonly<Record<Name, Shape>>,
   requests: number,
@@ -21,7 +23,7 @@ export function measure<Name extends string>(
 ): Record<Name, Measurement> {
   const names = Object.keys(shapes) as Name[];
   const best = {} as Record<Name, Measurement>;
-  // compiled before it is measured
+  // Warm-up: the code is compiled before it is measured.
   for (const name of names) simulate(scenarioOf(shapes[name], Math.min(requests, 50_000), 1));
   for (let i = 0; i < repeat; i++) {
     for (const name of names) {

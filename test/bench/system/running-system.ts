@@ -32,8 +32,8 @@ export interface StatusEvent {
   }[];
 }
 /**
- * Measured delays: from arrival until a batcher knows of a request, from when a grant was due until it has it, and from
- * a grant's sending until its batch could start.
+ * Measured delays. `arrive`: from arrival until a batcher knows of a request; `grant`: from when a grant was due until
+ * the batcher has it; `start`: from a grant's sending until its batch could start.
  */
 export type Measure = "arrive" | "grant" | "start";
 /** Delays that the scheduler sets aside. */

@@ -1,6 +1,6 @@
 /**
- * Asks for so many milliseconds, each time that it is told to, on a thread of its own: what hears the grants has
- * nothing else to do.
+ * Sends requests for a number of milliseconds whenever it is ordered to. It has a thread of its own, and the thread
+ * that hears the grants does nothing else.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { connect } from "@tutti/client";
@@ -14,8 +14,8 @@ parentPort!.on("message", (durationMs: number) => {
 });
 
 /**
- * @returns how many requests had which end: that none is lost is for test/e2e to say, but who sees a long takeover
- *   wants to know whether requests were refused meanwhile
+ * @returns numbers of requests by outcome. test/e2e checks that none is lost; here they show whether requests were
+ *   refused during a long takeover
  */
 async function askFor(durationMs: number): Promise<Record<string, number>> {
   const outcomes: Record<string, number> = {};

@@ -1,18 +1,18 @@
 /**
- * How long nothing is granted when the leading ranker ends, in a cluster of processes under open-loop load, and whether
- * spares leave a living leader alone while every core is busy.
+ * Measures how long nothing is granted when the leading ranker ends, in a cluster of processes under load. It also
+ * checks whether standbys leave a living leader alone while every core is busy. The load is open-loop.
  *
  *   npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3]
  *   [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--json]
  *
- * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by nothing at all (the pause between two grants in which such an
- * instant falls: what requests and machine make of it by themselves), each once the cluster has `rankers` again and the
+ * `kills` by SIGKILL, `terms` by SIGTERM, `controls` by no signal at all (the pause between two grants around such an
+ * instant, which requests and machine cause by themselves). Each comes once the cluster has `rankers` again and the
  * newest of them has run for `settle` seconds (a process that starts needs a core for one, and is still compiling for
- * some more); `soak` seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it a
- * request comes every 3 ms, so that whatever the rate (20 leaves two cores to it alone) the next grant never waits for
- * somebody to ask for it. Everybody is warm: 10 s of such requests come first. `busy`: the loops run beside the ends,
- * too. `loops elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs
- * sessions against each other (autogroup), and not the loops against each thread. `threads`: who had the processors
+ * some more). `soak`: seconds with as many busy loops as there are cores. From 30 ms before each end to 60 ms after it
+ * a request comes every 3 ms, so that at any rate (20 leaves two cores to it alone) the next grant never waits for a
+ * request. All processes are warm: 10 s of such requests come first. `busy`: the loops run beside the ends, too. `loops
+ * elsewhere`: each in a session of its own, as another service or another user would have it; Linux weighs sessions
+ * against each other (autogroup), and not the loops against each thread. `threads`: the threads that had the processors
  * from each SIGKILL to the next grant (Linux).
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -30,17 +30,17 @@ import { readArguments } from "../arguments.ts";
 const USAGE =
   "npm run bench:takeover -- [--kills 30] [--terms 30] [--controls 30] [--soak 60] [--rate 200] [--rankers 3] [--settle 2] [--busy] [--loops here|elsewhere] [--threads] [--seed 1] [--json]\n";
 const MODELS = "models: [{ name: resnet50, sloMs: 100, batchMax: 32, alphaMs: 1.053, betaMs: 5.072 }]\n";
-/** ms. */
+/** Requests around an end, in ms. */
 const ASKS = { before: 30, after: 60, every: 3 };
-/** Long enough for anything that is measured here; it is ended with the benchmark. */
+/** Longer than any measurement; the load ends with the benchmark. */
 const LOAD_SECONDS = "3600";
 /**
- * V8 compiles what runs often in the first seconds, here as in all others, and what compiles takes the cores from what
- * is measured.
+ * Length of the warm-up. V8 compiles hot code in the first seconds, here as in all other processes, and compiling takes
+ * cores from the measured ones.
  */
 const WARM_UP_MS = 10_000;
 const LOOPS = availableParallelism();
-/** Until whoever started it is gone: a session of its own hears no Ctrl-C. */
+/** A busy loop that runs until its parent is gone: a session of its own gets no Ctrl-C. */
 const LOOP = "const { ppid } = process; while (process.ppid === ppid) for (let i = 0; i < 1e8; i++);";
 
 const values = readArguments(USAGE, {
@@ -74,15 +74,15 @@ interface Times {
   readonly maxMs: number;
 }
 interface Result {
-  /** From the signal until another ranker's first grant was heard. */
+  /** Time from the signal until another ranker's first grant was heard. */
   readonly killed: Times;
   readonly terminated: Times;
   /**
-   * SIGTERM: a leader that is followed grants until then. From its last grant to the next one's first, which at 200 r/s
-   * are some ms apart anyway.
+   * SIGTERM: a leader that is followed grants until then. The time is from its last grant to the next leader's first,
+   * which at 200 r/s are some ms apart anyway.
    */
   readonly handedOver: Times;
-  /** Between two grants, where nobody ends. */
+  /** Time between two grants, where no ranker ends. */
   readonly control: Times;
   /** With `threads`: means from SIGKILL to the next grant, ms. */
   readonly threads?: readonly ThreadTime[];
@@ -92,7 +92,7 @@ interface Result {
 const folder = await mkdtemp(join(tmpdir(), "tutti-takeover-"));
 const profiles = join(folder, "profiles.yaml");
 await writeFile(profiles, MODELS);
-// Without patience: the next grant is due with the next request, and what is measured is not the deferral of a batch.
+// Without patience the next grant is due with the next request, so that no batch's deferral is measured.
 process.env["TUTTI_LINKS"] = "off"; // grants are heard on NATS
 const up = await TuttiUp.start(["--emulate", profiles, "--gpus", "4", "--rankers", values.rankers, "--patience", "0"]);
 const tap = await RankerTap.open(up);
@@ -134,13 +134,13 @@ async function allEnds(): Promise<Omit<Result, "soak">> {
   return { killed, terminated, handedOver, control, ...(processors !== undefined && { threads: processors.report() }) };
 }
 
-/** @param signal - without one nobody ends */
+/** @param signal - undefined: no ranker ends */
 async function ends(signal: NodeJS.Signals | undefined, count: number, processors?: ProcessorTime): Promise<Strikes> {
   const prng = new Prng(Number(values.seed));
   const times: { readonly afterMs: number; readonly pauseMs: number }[] = [];
   for (let i = 0; i < count; i++) {
     const pid = await tap.leader(Number(values.rankers) - 1);
-    // Not in step with anybody's heartbeats.
+    // The offset is random, so that ends are not in step with any heartbeat.
     await new Promise((resolve) => setTimeout(resolve, settleMs + prng.nextInt(100)));
     processors?.open(pid);
     const asked = askFor(ASKS.before + ASKS.after);
@@ -163,7 +163,7 @@ async function askFor(durationMs: number): Promise<Record<string, number>> {
   return outcomes;
 }
 
-/** The leader is busy too, and so is everybody who asks it for a sign of life. */
+/** Runs busy loops: the leader is busy too, and so is every standby that pings it. */
 async function soak(seconds: number): Promise<Result["soak"]> {
   await tap.leader(Number(values.rankers) - 1);
   const before = tap.firstGrants.length;

@@ -1,10 +1,10 @@
 /**
- * Which threads of the machine have the processors between two moments, as Linux counts it
+ * Threads of the machine that have the processors between two moments. Linux counts it
  * (/proc/<pid>/task/<tid>/schedstat: ns run, ns waited for a core).
  */
 import { closeSync, openSync, readFileSync, readSync, readdirSync } from "node:fs";
 
-/** A thread that is read often: opening all of them takes longer than what is measured. */
+/** An opened thread, read often: opening all of them takes longer than the measured time. */
 interface Thread {
   readonly fd: number;
   readonly name: string;
@@ -25,10 +25,7 @@ export class ProcessorTime {
   #threads: Thread[] = [];
   #windows = 0;
 
-  /**
-   * Opens every thread that there is; those of `victim` have a name of their own. Nothing to read where there is no
-   * /proc.
-   */
+  /** Opens all threads; those of `victim` have a name of their own. Without /proc there is nothing to read. */
   open(victim: number): void {
     this.close();
     for (const pid of entriesOf("/proc")) {

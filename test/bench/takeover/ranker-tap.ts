@@ -1,4 +1,7 @@
-/** Hears who leads and what is granted, with the credentials of a planner, who may. It says nothing to anybody. */
+/**
+ * Listens to which ranker leads and to the grants, with the credentials of a planner, which permit it. It publishes
+ * nothing.
+ */
 import { join } from "node:path";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
 import { GpuGranted, Heartbeat, subjectsOf } from "@tutti/protocol";
@@ -6,13 +9,13 @@ import type { ActorKey } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import type { TuttiUp } from "../../e2e/tutti-up.ts";
 
-/** A ranker that was silent for so long is not there; those that were ended are forgotten. */
+/** Silence after which a ranker counts as gone; those that were ended are removed at once. */
 const SILENT_MS = 1_500;
 
 export interface HeardGrant {
   readonly epoch: number;
   readonly atMs: number;
-  /** Since the last one of an older epoch. */
+  /** Time since the last grant of an older epoch. */
   readonly pauseMs: number;
 }
 
@@ -31,8 +34,7 @@ export class RankerTap {
     const { actor, beat } = subjectsOf("main");
     const grants = new FrameReader().on(GpuGranted, ({ epoch }) => this.#onGrant(epoch));
     const beats = new FrameReader().on(Heartbeat, (heartbeat) => this.#onBeat(heartbeat));
-    // Where grants go, and not whatever anybody sends to anybody: reading that takes a core from those who are
-    // measured.
+    // Only the subjects of grants, and not all messages: reading those would take a core from the measured processes.
     const batchers = new Set<ActorKey>();
     const batcherBeats = new FrameReader().on(Heartbeat, ({ key }) => {
       if (batchers.has(key)) return;
@@ -55,14 +57,14 @@ export class RankerTap {
     return this.#connection.close();
   }
 
-  /** The process that leads, once so many others are there to take its place and it has granted something. */
+  /** The process that leads, once `spares` standbys exist and it has granted something. */
   async leader(spares: number): Promise<number> {
     let pid: number | undefined;
     await this.until(() => {
       const since = performance.now() - SILENT_MS;
       const living = [...this.#rankers.values()].filter(({ atMs }) => atMs > since).map(({ beat }) => beat);
       pid = living.find(({ epoch }) => epoch === this.epoch)?.pid;
-      // Before the first grant spares look like leaders of epoch 0.
+      // Before the first grant standbys look like leaders of epoch 0.
       return this.epoch > 0 && pid !== undefined && living.length > spares;
     }, 60_000);
     return pid!;
@@ -83,7 +85,7 @@ export class RankerTap {
     return { afterMs: atMs - since, pauseMs };
   }
 
-  /** @returns ms between the last grant before now and the next one, whoever gives them */
+  /** @returns ms between the last grant before now and the next one, of whichever ranker */
   async pause(): Promise<number> {
     const count = this.grants;
     const since = this.#grantedAt;
@@ -95,12 +97,12 @@ export class RankerTap {
     return pauseMs;
   }
 
-  /** Heartbeats that a ranker sent since it was struck. */
+  /** Number of heartbeats that a ranker sent since it was struck. */
   beatsOf(pid: number): number {
     return [...this.#rankers.values()].find(({ beat }) => beat.pid === pid)?.count ?? 0;
   }
 
-  /** Resolves when that holds after something was heard; rejects when it does not in time. */
+  /** Resolves when the condition holds after a message was heard; rejects when it does not in time. */
   until(holds: () => boolean, withinMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void): void => {

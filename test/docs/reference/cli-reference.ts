@@ -1,4 +1,4 @@
-/** docs/reference/cli.md: what every command says of itself. */
+/** docs/reference/cli.md: every command's own description. */
 import { createProgram } from "@tutti/cli/program";
 import { EXIT, FLAGS, roleHelp } from "@tutti/cli/role";
 import { ROLES } from "@tutti/protocol";
@@ -12,7 +12,7 @@ export interface DocumentedCommand {
   readonly command: Command;
 }
 
-/** Those that do something, in the order of `tutti --help`. */
+/** Commands with an action, in the order of `tutti --help`. */
 export function commandsOf(program: Command = createProgram(), before = ""): DocumentedCommand[] {
   const name = `${before}${program.name()}`;
   if (program.commands.length === 0) return [{ name, command: program }];

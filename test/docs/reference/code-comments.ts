@@ -1,6 +1,6 @@
 /**
- * What comments in the code say of the members of an interface, or of the properties of an object: documentation stands
- * beside what it documents.
+ * Comments in the code on members of an interface or properties of an object: documentation stands beside what it
+ * documents.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,12 +12,12 @@ export interface Member {
   readonly name: string;
   /** As it is written: a type, or a value. */
   readonly text: string;
-  /** Of its comment, in one line; empty without. */
+  /** The member's comment, in one line; empty without. */
   readonly comment: string;
   readonly isOptional: boolean;
 }
 
-/** Of `interface <name>`. */
+/** Members of `interface <name>`. */
 export function membersOf(path: string, name: string): Member[] {
   const found = find(path, (node) => ts.isInterfaceDeclaration(node) && node.name.text === name);
   if (found === undefined || !ts.isInterfaceDeclaration(found)) throw new Error(`${path} has no interface ${name}`);
@@ -35,7 +35,7 @@ export function membersOf(path: string, name: string): Member[] {
   );
 }
 
-/** Of the object that `const <name>` is, or that the function of that name returns. */
+/** Properties of the object literal in `const <name>`, or in the function of that name. */
 export function propertiesOf(path: string, name: string): Member[] {
   const declared = find(path, (node) => ts.isVariableDeclaration(node) && node.name.getText() === name);
   const object = declared && firstObject(declared);
@@ -65,7 +65,7 @@ function find(path: string, is: (node: ts.Node) => boolean): ts.Node | undefined
   return found;
 }
 
-/** The largest is meant: a table, not an option inside. */
+/** The largest object literal below a node: the table, not an option inside it. */
 function firstObject(node: ts.Node): ts.ObjectLiteralExpression | undefined {
   let found: ts.ObjectLiteralExpression | undefined;
   const visit = (one: ts.Node): void => {
@@ -84,7 +84,7 @@ function commentOf(node: ts.Node): string {
   return texts.join(" ").replace(/\s+/g, " ").trim();
 }
 
-/** Text in a cell of a table. */
+/** Escapes text for a cell of a table. */
 export const cell = (text: string): string =>
   text
     .replaceAll("|", "\\|")

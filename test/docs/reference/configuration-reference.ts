@@ -1,12 +1,12 @@
 /**
- * docs/reference/configuration.md: files and environment. Keys come from the types that are read into, with their
- * comments.
+ * docs/reference/configuration.md: files and environment. Keys and their comments come from the types that the files
+ * are read into.
  */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type Member, ROOT, membersOf, table } from "./code-comments.ts";
 
-/** What is read from the environment. The set must be that of the sources: environmentOfSources(). */
+/** Environment variables. The set must equal that of the sources: environmentOfSources(). */
 export const ENVIRONMENT: Readonly<Record<string, string>> = {
   TUTTI_NATS: "servers of the cluster, separated by commas; for every command and role",
   TUTTI_CREDS: "file with credentials, for every command and role",
@@ -28,7 +28,7 @@ export const ENVIRONMENT: Readonly<Record<string, string>> = {
 };
 
 const SCANNED = ["packages", "services", "infra"];
-/** Names that are read by `env["…"]` or `env.…`, or set for a process that is started. */
+/** Variables that the sources read by `env["…"]` or `env.…`, or set for a process that they start. */
 export function environmentOfSources(): string[] {
   const found = new Set<string>();
   for (const folder of SCANNED)

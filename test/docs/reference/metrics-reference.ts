@@ -1,4 +1,4 @@
-/** docs/reference/metrics.md: what the gateway tells Prometheus, by registering all of it. */
+/** docs/reference/metrics.md: the gateway's Prometheus metrics, listed by registering all of them. */
 import { declaredMetrics } from "@tutti/gateway";
 import { table } from "./code-comments.ts";
 

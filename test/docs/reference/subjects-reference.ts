@@ -66,7 +66,7 @@ export function subjectsReference(): string {
   ].join("\n\n");
 }
 
-/** Names must be names. */
+/** Placeholders that are valid names. */
 const CLUSTER_NAME = "cluster-x";
 const APP_NAME = "app-x";
 const named = (text: string): string => text.replaceAll(CLUSTER_NAME, CLUSTER).replaceAll(APP_NAME, APP);
@@ -76,7 +76,7 @@ const patterns = (all: readonly string[]): string =>
     .map((one) => `\`${one}\``)
     .join(", ") || "(the store)";
 
-/** The others that take one take an actor's key. */
+/** Arguments of subjects; all other subjects with an argument take an actor's key. */
 const ARGUMENT: Readonly<Record<string, unknown>> = {
   role: "<role>",
   beat: "<role>",

@@ -12,15 +12,15 @@ export interface ChaosOptions {
   readonly layout: Layout;
   readonly perSecond: number;
   readonly sloMs: number;
-  /** Whichever comes first. */
+  /** The run ends after so many strikes or so much time, whichever comes first. */
   readonly strikes: number;
   readonly forMs: number;
   readonly onStrike?: (strike: Strike, sent: number) => void;
 }
 
-/** Before the first strike, and after the last: service as it is without any. */
+/** Time without strikes, before the first and after the last. */
 const CALM_MS = 1_500;
-/** After the last requests are over: ingresses tell their figures once a second. */
+/** Time after the last requests for ingresses to report their figures, which they do once a second. */
 const FIGURES_MS = 1_500;
 
 export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
@@ -74,5 +74,5 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosRecord> {
   }
 }
 
-/** What is waited for is time itself: silence, in which whatever is still to come must come. */
+/** Lets time pass: any answer that is still to come must come in this silence. */
 const pass = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));

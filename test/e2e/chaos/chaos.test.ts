@@ -6,11 +6,11 @@ import { SLO_MS } from "./request-code.ts";
 import { reportText } from "./report-text.ts";
 import { failuresOf, judge } from "./verdict.ts";
 
-/** `npm run chaos` goes on from here. */
+/** Strikes of the short form; `npm run chaos` runs more. */
 const STRIKES = 8;
-/** Of a machine that may be busy with something else: the long form wants 0.99. */
+/** Least share in time, for a machine that may be busy: the long form demands 0.99. */
 const SHARE_MIN = 0.9;
-/** The same for the 100 ms that a client waits beyond a deadline. */
+/** Grace for a busy machine, instead of the 100 ms that a client waits beyond a deadline. */
 const GRACE_MS = 1_000;
 
 const LAYOUTS: readonly (readonly [string, Layout, readonly string[]])[] = [

@@ -1,6 +1,6 @@
 /**
- * The cluster that is struck: nodes, or two ingresses, two batchers and three rankers; one executor that runs ONNX
- * models and three that emulate them.
+ * The cluster that is struck. It has nodes, or two ingresses, two batchers and three rankers; one executor that runs
+ * ONNX models and three that emulate them.
  */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,14 +17,14 @@ export const MODELS = ["echo-0", "echo-1", "echo-2", "echo-3"] as const;
 /** Numbers in a request and in its answer. */
 export const WIDTH = 16;
 
-/** Emulated executors take these; the real one is faster, and so is never later than planned. */
+/** Latencies that emulated executors take; the real one is faster, and so is never later than planned. */
 const CONFIG = "{ slo: 400ms, max_batch_size: 8, latencies: { alpha: 1ms, beta: 4ms } }";
 
 const SPREAD = ["--layout", "spread", "--ingresses", "2", "--batchers", "2", "--rankers", "3"];
 const argsOf = ({ kind, nodes }: Layout): string[] =>
   kind === "spread" ? SPREAD : ["--layout", "node", "--nodes", `${nodes}`, "--http-port", "0"];
 
-/** As `tutti up` calls them. */
+/** Names of the nodes, as `tutti up` calls them. */
 export const nodeNames = (nodes: number): string[] =>
   nodes === 1 ? ["node"] : Array.from({ length: nodes }, (_, i) => `node-${i}`);
 
@@ -36,20 +36,20 @@ export interface StruckCluster {
   readonly up: TuttiUp;
   /** All NATS servers, with commas between them. */
   readonly urls: string;
-  /** Those that may be struck. */
+  /** NATS servers that may be struck. */
   readonly nats: StruckNats | undefined;
-  /** A file. */
+  /** Path of a role's credentials file. */
   credentialsOf(role: Role): string;
-  /** Of the application that asks, where it needs some. */
+  /** Credentials of the application that asks; undefined where it needs none. */
   readonly appCredentials: string | undefined;
-  /** The gateways whose requests their own process' ingress takes, the one that was asked for first. */
+  /** Gateways that pass requests to the ingress of their own process, rotated to begin with `first`. */
   gateways(first: number): readonly Gateway[];
   stop(): Promise<void>;
 }
 
 export interface StruckNats {
   readonly servers: NatsClusterFixture["servers"];
-  /** Resolves once all three have all of what is kept: only then may another be struck. */
+  /** Resolves once all three servers have every message of every stream: only then may another be struck. */
   whole(): Promise<void>;
 }
 
@@ -97,14 +97,15 @@ async function wholeBuckets(nats: NatsClusterFixture): Promise<void> {
   }
 }
 
-/** Where it listened last. */
+/** The gateway at the address where it listened last. */
 function gatewayOf(up: TuttiUp, name: string): Gateway {
   const ready = up.events.findLast((event) => event.event === "child-ready" && event["name"] === name);
   return { name, url: String(ready?.["http"]) };
 }
 
 /**
- * y = x · I: computed by a matrix product, and exact, so that a real executor answers as one that echoes does.
+ * An ONNX model y = x · I. It is computed by a matrix product, and exact, so that a real executor's answers equal those
+ * of one that echoes.
  *
  * x f32[batch, width] → y f32[batch, width]
  */

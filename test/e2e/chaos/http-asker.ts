@@ -1,4 +1,4 @@
-/** Asks over HTTP, where it is known who has a request: the ingress in the process of the gateway that was asked. */
+/** Sends requests over HTTP. The ingress of each is known: the one in the process of the gateway that was asked. */
 import { request } from "node:http";
 import { HEADER } from "@tutti/protocol";
 import type { Gateway } from "./cluster.ts";
@@ -11,17 +11,17 @@ export interface HttpQuestion {
 }
 
 export interface HttpHandlers {
-  /** This one takes it. */
+  /** The gateway that is asked next. */
   readonly onAsked: (name: string) => void;
-  /** Its connection broke. */
+  /** The connection to a gateway broke. */
   readonly onBroken: (name: string) => void;
   /** `ok`, `wrong`, an error's code, or `NO_INGRESS` where no gateway answers. */
   readonly onAnswer: (status: string) => void;
 }
 
 /**
- * Where a gateway does not listen, or a connection breaks, as those that nobody had accepted when it closed, the next
- * one is asked, as by a load balancer.
+ * Asks a gateway, and the next one where it does not listen or the connection breaks. A load balancer does the same.
+ * Connections that were not yet accepted when a gateway closed break, too.
  */
 export function askOverHttp(gateways: readonly Gateway[], question: HttpQuestion, handlers: HttpHandlers): void {
   const [gateway, ...others] = gateways;
@@ -31,7 +31,7 @@ export function askOverHttp(gateways: readonly Gateway[], question: HttpQuestion
   const headers = { "content-type": "application/json", "tutti-app": app, [HEADER.slo]: `${sloUs}us` };
   const url = `${gateway.url}/v2/models/${model}/infer`;
   handlers.onAsked(gateway.name);
-  // A connection for each: one that is kept may be closed by its server just when it is used again.
+  // Each request has a connection of its own: a server may close one that is kept just when it is used again.
   const asking = request(url, { method: "POST", agent: false, headers }, (response) => {
     let text = "";
     response.setEncoding("utf8");

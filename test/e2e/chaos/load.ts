@@ -1,6 +1,6 @@
 /**
- * Open-loop load: requests leave when their time has come, whatever became of earlier ones, and every answer to each is
- * kept.
+ * Open-loop load: requests leave when they are due, whatever became of earlier ones, and every answer to each is
+ * recorded.
  */
 import type { Bus, Delivery } from "@tutti/ports/bus";
 import { CONTENT, HEADER, inferSubject } from "@tutti/protocol";
@@ -11,20 +11,20 @@ import { askOverHttp } from "./http-asker.ts";
 import type { SentRequest } from "./record.ts";
 import { APP, sloUsOf } from "./request-code.ts";
 
-/** Sleeps no finer than this, so that the generator takes no core from what it strikes. */
+/** Timer resolution, so coarse that the generator takes no core from the cluster. */
 const TICK_MS = 2;
 
 export interface ChaosLoadOptions {
   readonly perSecond: number;
   readonly seed: number;
   readonly sloMs: number;
-  /** Every other request goes to one of them; none: all go over NATS. */
+  /** Gateways for every other request; none: all requests go over NATS. */
   readonly gateways: (first: number) => readonly Gateway[];
 }
 
 export class ChaosLoad {
   readonly requests: SentRequest[] = [];
-  /** Longest that a request left after its time. */
+  /** Longest lag of a request behind its due time. */
   lagMsMax = 0;
   readonly #bus: Bus;
   readonly #inbox: string;
@@ -49,12 +49,15 @@ export class ChaosLoad {
     this.#nextMs = performance.now();
     this.#timer = setInterval(() => this.#sendDue(), TICK_MS);
   }
-  /** No more requests; answers are still heard. */
+  /** Stops sending; answers are still recorded. */
   stop(): void {
     clearInterval(this.#timer);
   }
 
-  /** Poisson arrivals, of each model in turn: gaps between answers of one model are then those of the system. */
+  /**
+   * Sends due requests. Poisson arrivals ask the models in turn, so that gaps between answers of one model are those of
+   * the system.
+   */
   #sendDue(): void {
     const now = performance.now();
     for (; this.#nextMs <= now; this.#nextMs += this.#prng.nextExponential(this.#perMs)) {
@@ -76,7 +79,7 @@ export class ChaosLoad {
       broken: [],
     };
     this.requests.push(request);
-    // Of each model as many one way as the other.
+    // Half of each model's requests go over NATS, half over HTTP.
     const [turn, way] = [Math.floor(token / MODELS.length / 2), Math.floor(token / MODELS.length) % 2];
     const gateways = way === 0 ? [] : this.#gateways(turn);
     if (gateways.length > 0) this.#askOverHttp(request, sloUs, gateways);
@@ -110,7 +113,7 @@ export class ChaosLoad {
   }
 }
 
-/** Exact in f32 up to 2^24 requests, and no two requests have equal rows. */
+/** The input row: exact in f32 up to 2^24 requests, and different for each request. */
 const inputOf = (token: number): Float32Array => Float32Array.from({ length: WIDTH }, (_, i) => token + i * 1_000_003);
 
 function statusOf(delivery: Delivery, token: number): string {

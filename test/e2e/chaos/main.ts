@@ -1,6 +1,6 @@
 /**
- * Strikes a cluster of processes for some minutes, and tells what became of every request. Exit code 1: something was
- * lost, answered twice or wrongly, or too little was in time.
+ * Strikes a cluster of processes for some minutes, and reports the outcome of every request. Exit code 1: a request was
+ * lost, answered twice or wrongly, or too few were in time.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -1,6 +1,6 @@
 /**
- * What a chaos run leaves to be judged: who asked what and when, what came back, who was struck, and what the tap
- * heard. Times in ms of one clock.
+ * The record of a chaos run, from which it is judged. It has requests with their senders and times, answers, strikes,
+ * and the messages that the tap heard. Times in ms of one clock.
  */
 import type { ProcessRole } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
@@ -10,16 +10,16 @@ export interface Layout {
   readonly kind: "node" | "spread";
   readonly nodes: number;
   /**
-   * NATS servers: 3 of one cluster, which are struck as well, or the one that `tutti up` starts, which is not. Default:
-   * that one.
+   * Number of NATS servers of the cluster, which are struck as well. Default: the one that `tutti up` starts, which is
+   * not struck.
    */
   readonly natsServers?: 3;
 }
 export type StruckRole = ProcessRole | "nats";
 
 /**
- * `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where the server or no gateway
- * knew of one.
+ * One answer and its status. `ok`: the right outputs; `wrong`: others; else the code of an error, or `NO_INGRESS` where
+ * neither the server nor a gateway knew of an ingress.
  */
 export interface Answer {
   readonly atMs: number;
@@ -32,9 +32,9 @@ export interface SentRequest {
   readonly sentMs: number;
   readonly sloMs: number;
   readonly answers: Answer[];
-  /** The node whose gateway was asked, and whose ingress has it then. Undefined: it went over NATS, to any ingress. */
+  /** The node whose gateway and ingress took the request. Undefined: it went over NATS, to any ingress. */
   via?: string;
-  /** Connections to gateways that broke under it, and when. */
+  /** Connections to gateways that broke during the request, and when. */
   readonly broken: { readonly name: string; readonly atMs: number }[];
 }
 
@@ -43,21 +43,21 @@ export type StrikeSignal = (typeof SIGNALS)[number];
 
 export interface Strike {
   readonly atMs: number;
-  /** Of the process, as `tutti up` calls it. */
+  /** Name of the process in `tutti up`. */
   readonly name: string;
   readonly role: StruckRole;
-  /** The ranker in it led. */
+  /** Whether the process' ranker led. */
   readonly leading: boolean;
-  /** Nobody else can serve until it is back. */
+  /** Whether no other process can serve until it is back. */
   readonly alone: boolean;
   /** Its ingress, where it has one. Undefined if the tap had not heard of it yet. */
   readonly actor: ActorKey | undefined;
   readonly signal: StrikeSignal;
-  /** When it was woken (SIGSTOP), or said that it is ready again; a NATS server: when it was started again. */
+  /** When it was woken (SIGSTOP), or reported that it is ready again. For a NATS server, when it was started again. */
   backMs: number | undefined;
 }
 
-/** What an ingress said of itself last. */
+/** An ingress' last report of itself. */
 export interface IngressCount {
   /** Requests that it took since it started, and those of them that it has answered. */
   readonly requests: number;
@@ -72,10 +72,10 @@ export interface ChaosRecord {
   readonly endedMs: number;
   readonly requests: readonly SentRequest[];
   readonly strikes: readonly Strike[];
-  /** Ingresses that told a batcher of a request, by the request's token. */
+  /** Ingresses that reported a request to a batcher, by the request's token. */
   readonly takers: ReadonlyMap<number, ReadonlySet<ActorKey>>;
-  /** Living ingresses, and how many requests each has taken since it started: asked after the last request was over. */
+  /** Living ingresses, and how many requests each has taken since it started: read after the last request was over. */
   readonly counted: ReadonlyMap<ActorKey, IngressCount>;
-  /** Longest that the generator was late itself. */
+  /** Longest lag of the generator itself. */
   readonly lagMsMax: number;
 }

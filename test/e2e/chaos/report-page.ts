@@ -1,6 +1,6 @@
 /**
- * The report as one HTML document that needs no network: figures, time without service by role, and the whole run over
- * time.
+ * The report as one HTML document that needs no network. It shows figures, time without service by role, and the whole
+ * run over time.
  */
 import {
   BAD,

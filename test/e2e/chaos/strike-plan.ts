@@ -1,4 +1,7 @@
-/** Whom a seed strikes, how, and when: pure, so that a seed means the same strikes on every machine. */
+/**
+ * The strikes of a seed: targets, signals and times. It is pure, so that a seed means the same strikes on every
+ * machine.
+ */
 import { Prng } from "@tutti/units";
 import { type Layout, SIGNALS, type StrikeSignal, type StruckRole } from "./record.ts";
 
@@ -6,14 +9,14 @@ export interface PlannedStrike {
   /** `leader`: the process of the ranker that leads at that moment. */
   readonly target: string;
   readonly signal: StrikeSignal;
-  /** SIGSTOP: until SIGCONT. */
+  /** Milliseconds from SIGSTOP to SIGCONT. */
   readonly forMs: number;
-  /** From the moment when the one before it is back, or wakes. */
+  /** Pause after the one before it is back, or wakes. */
   readonly afterMs: number;
 }
 
 interface Struck {
-  /** Those on a request's path, in every round; of those beside it, one in every round but the first. */
+  /** Roles on a request's path, struck in every round; `beside`: of the others, one in every round but the first. */
   readonly path: readonly StruckRole[];
   readonly beside: readonly StruckRole[];
   readonly count: Readonly<Partial<Record<StruckRole, number>>>;
@@ -30,11 +33,11 @@ function struckIn({ kind, nodes, natsServers }: Layout): Struck {
   return { ...struck, path: [...struck.path, "nats"], count: { ...struck.count, nats: natsServers } };
 }
 
-/** Some wake before anybody has missed them, some long after they were replaced. */
+/** Lengths of a freeze: some processes wake before anybody has missed them, some long after they were replaced. */
 const FREEZE_MS = { min: 40, max: 2_000 };
 const PAUSE_MS = { min: 600, mean: 500 };
 
-/** Strikes without end: rounds of all roles in an order of their own, each role struck by each signal in turn. */
+/** An endless sequence of strikes: rounds of all roles in random order, each role struck by each signal in turn. */
 export function* strikesOf(seed: number, layout: Layout): Generator<PlannedStrike> {
   const prng = new Prng(seed);
   const { path, beside: others, count } = struckIn(layout);
@@ -58,7 +61,7 @@ export function* strikesOf(seed: number, layout: Layout): Generator<PlannedStrik
   }
 }
 
-/** Killing a spare tells little: two of three strikes at rankers meet the leader. */
+/** Chooses the process. Killing a standby shows little: two of three strikes at rankers meet the leader. */
 function targetOf(role: StruckRole, count: number, prng: Prng): string {
   const index = prng.nextInt(count);
   const hasLeader = role === "ranker" || role === "node";

@@ -4,24 +4,24 @@ import type { Layout, Strike, StruckRole } from "./record.ts";
 import { type PlannedStrike, strikesOf } from "./strike-plan.ts";
 import type { Tap } from "./tap.ts";
 
-/** One who does not come back by then is reported as such, and the run goes on: what that costs is in the figures. */
+/** Time for a process to come back. A slower one is reported, and the run goes on: the figures show the cost. */
 const BACK_MS = 15_000;
 
 export interface StrikerOptions {
   readonly up: TuttiUp;
-  /** Where the layout has servers that are struck. */
+  /** Present where the layout has servers that are struck. */
   readonly nats?: StruckNats | undefined;
   readonly tap: Tap;
   readonly seed: number;
   readonly layout: Layout;
-  /** At least so long from the moment when one is back to the next. Default: as the plan says. */
+  /** Least time from one's return to the next strike. Default: as the plan says. */
   readonly everyMs?: number;
   readonly onStrike?: (strike: Strike) => void;
 }
 
 /**
- * Strikes one after the other: the next comes when the last one is back, since any ONE actor may die at any moment
- * (docs/architecture.md, T1).
+ * Strikes processes one after the other. The next strike comes when the last process is back, since any ONE actor may
+ * die at any moment (docs/architecture.md, T1).
  */
 export class Striker {
   readonly strikes: Strike[] = [];
@@ -33,7 +33,7 @@ export class Striker {
     this.#plan = strikesOf(options.seed, options.layout);
   }
 
-  /** Until so many were struck, or until `untilMs`, whichever comes first. */
+  /** Strikes until so many were struck, or until `untilMs`, whichever comes first. */
   async run(limit: { readonly count: number; readonly untilMs: number }): Promise<void> {
     for (const planned of this.#plan) {
       if (this.strikes.length >= limit.count) return;
@@ -76,7 +76,10 @@ export class Striker {
     strike.backMs = performance.now();
   }
 
-  /** A server that ends is started again at once: only its connections and what it leads are lost. */
+  /**
+   * Strikes a NATS server. One that ends is started again at once: only its connections and its streams' leadership are
+   * lost.
+   */
   async #strikeNats(name: string, signal: Strike["signal"], forMs: number): Promise<void> {
     const { nats, onStrike } = this.#options;
     const server = nats?.servers[Number(name.slice("nats-".length))];
@@ -99,7 +102,7 @@ export class Striker {
     await nats.whole();
   }
 
-  /** Between two leaders there is none: any will do. */
+  /** The name of the leader's process. Between two leaders there is none, and any process will do. */
   #processOf(leader: number | undefined): string {
     const { kind, nodes } = this.#options.layout;
     const names = kind === "node" ? nodeNames(nodes) : ["ranker-0", "ranker-1", "ranker-2"];
@@ -111,10 +114,10 @@ function wake(pid: number): void {
   try {
     process.kill(pid, "SIGCONT");
   } catch {
-    // Somebody took it for hung and ended it: then it is no more.
+    // It was taken for hung and ended: the process is gone.
   }
 }
 
-/** The pauses between strikes are what a run is made of. */
+/** Waits between strikes. */
 const pass = (ms: number): Promise<undefined> =>
   new Promise((resolve) => void setTimeout(() => resolve(undefined), ms));

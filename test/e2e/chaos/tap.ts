@@ -1,7 +1,7 @@
 /**
- * Hears what actors tell each other over NATS, with the credentials of a planner, who may: who lives where, who leads,
- * which ingress told a batcher of which request (unless a link or their own process carries that), and how many each
- * has taken and answered. It says nothing to anybody.
+ * Listens to the actors' messages over NATS, with the credentials of a planner, which permit it. It learns which actors
+ * live, which ranker leads, which ingress reported which request to a batcher (unless a link or their own process
+ * carries that), and how many requests each ingress has taken and answered. It publishes nothing.
  */
 import type { Bus } from "@tutti/ports/bus";
 import { type NatsConnection, connectNats, readCredentials } from "@tutti/bus-nats";
@@ -12,12 +12,12 @@ import type { IngressCount } from "./record.ts";
 import { APP, tokenOf } from "./request-code.ts";
 
 const CLUSTER = "main";
-/** One who was silent for so long does not live. */
+/** Silence after which an actor counts as dead. */
 const SILENT_MS = 1_500;
 
 export interface TappedLoad {
   readonly sloMs: number;
-  /** Of the request that was sent last. */
+  /** Token of the request that was sent last. */
   readonly lastToken: () => number;
 }
 
@@ -68,7 +68,7 @@ export class Tap {
     return this.#connection.close();
   }
 
-  /** A node's ingress, and the actor of a process that has but one. */
+  /** The ingress of a node's process, or the only actor of another process. */
   actorOf(pid: number): ActorKey | undefined {
     const actors = this.#living().filter((beat) => beat.pid === pid);
     return (actors.find(({ role }) => role === "ingress") ?? actors[0])?.key;
@@ -80,7 +80,7 @@ export class Tap {
     return leaders.sort((a, b) => (b.epoch ?? 0) - (a.epoch ?? 0))[0]?.pid;
   }
 
-  /** Of ingresses that live, from figures not older than `sinceMs`. */
+  /** Counts of living ingresses, from figures not older than `sinceMs`. */
   counted(sinceMs: number): Map<ActorKey, IngressCount> {
     const keys = new Set(this.#living().map(({ key }) => key));
     return new Map([...this.#counts].filter(([key, { atMs }]) => keys.has(key) && atMs >= sinceMs));

@@ -1,4 +1,4 @@
-/** What a chaos run is judged by, on records made by hand. */
+/** Tests of the verdict on chaos runs, with records made by hand. */
 import type { ActorKey } from "@tutti/units";
 import { expect, test } from "vitest";
 import type { Answer, ChaosRecord, Layout, SentRequest, Strike } from "./record.ts";
@@ -72,8 +72,8 @@ test("no answer, or one after the client gave up, is excused only by a killed or
   expect(kindOf(900, killed, A, ok(1_600))).toBe("unavailable");
   expect(kindOf(900, killed)).toBe("unavailable");
   expect(kindOf(900, killed, B)).toBe("lost");
-  expect(kindOf(400, killed, A)).toBe("lost"); // over before
-  expect(kindOf(1_400, killed, A)).toBe("lost"); // sent when it was dead
+  expect(kindOf(400, killed, A)).toBe("lost"); // the request was over before the strike
+  expect(kindOf(1_400, killed, A)).toBe("lost"); // the request was sent when it was dead
   expect(kindOf(900, strike({ signal: "SIGTERM" }), A)).toBe("lost");
   expect(kindOf(900, strike({ role: "batcher", name: "batcher-0" }), A)).toBe("lost");
   const frozen = strike({ signal: "SIGSTOP", backMs: 1_500 });
@@ -127,7 +127,7 @@ test("until the only node is back, nothing need be in time", () => {
 });
 
 test("time without service is the longest stretch without a good answer of some model after a strike", () => {
-  // Both models answer every 10 ms; one of them not from 1,000 to 1,300.
+  // Both models answer every 10 ms, except one of them from 1,000 to 1,300.
   const requests = Array.from({ length: 600 }, (_, token) => {
     const sentMs = 10 * Math.floor(token / 2);
     return request(token, sentMs, ok(token % 2 === 0 && sentMs >= 1_000 && sentMs < 1_300 ? 1_300 : sentMs + 5));

@@ -1,27 +1,26 @@
 /**
- * From the record of a chaos run to what is reported of it, and whether it is as it must be (docs/architecture.md, T1
- * and T2). Pure.
+ * Judges the record of a chaos run: a report, and whether the invariants hold (docs/architecture.md, T1 and T2). Pure.
  */
 import type { ChaosRecord, SentRequest, Strike, StrikeSignal } from "./record.ts";
 
-/** The client reports UNAVAILABLE so long after the deadline (docs/architecture.md, T1). */
+/** Delay after the deadline at which the client reports UNAVAILABLE (docs/architecture.md, T1). */
 export const CLIENT_GRACE_MS = 100;
-/** So long after a strike, requests need not be answered in time. */
+/** Time after a strike in which requests need not be answered in time. */
 const AFTERMATH_MS = 500;
-/** A time without service that begins later than this after a strike is none of its doing. */
+/** Longest delay after a strike at which a time without service is attributed to it. */
 const REACH_MS = 3_000;
 export const IN_TIME_SHARE_MIN = 0.99;
 
 export type Fate =
-  /** Answered with its own outputs, by its deadline, or after. */
+  /** Answered with its own outputs, by its deadline or after it. */
   | { readonly kind: "in-time" | "late" }
   | { readonly kind: "refused"; readonly cause: string }
   /**
-   * No answer until the client gave up, and what it went through was killed or frozen, an ingress or a NATS server:
-   * UNAVAILABLE.
+   * No answer until the client gave up, with a strike on the way: UNAVAILABLE. An ingress or a NATS server on the
+   * request's way was killed or frozen.
    */
   | { readonly kind: "unavailable" }
-  /** The same with no such excuse. */
+  /** No answer, though no strike excuses it. */
   | { readonly kind: "lost" }
   | { readonly kind: "wrong" };
 
@@ -33,9 +32,9 @@ export interface Finding {
 
 export interface StrikeReport {
   readonly strike: Strike;
-  /** Longest time after it in which some model gave no good answer. */
+  /** Longest time after the strike in which some model gave no good answer. */
   readonly withoutServiceMs: number;
-  /** Of requests sent within the aftermath. */
+  /** Failed requests of those sent within the aftermath. */
   readonly failed: number;
 }
 
@@ -54,16 +53,16 @@ export interface Verdict {
   readonly refused: Readonly<Record<string, number>>;
   readonly unavailable: number;
   readonly lost: readonly Finding[];
-  /** Of the lost ones: their answer came after the client had given up. */
+  /** Lost requests whose answer came after the client had given up. */
   readonly lostButAnswered: number;
   readonly twice: readonly Finding[];
-  /** The same answer again after a NATS server broke: clients know it by its reply subject, and drop it. */
+  /** Repeated answers after a NATS server broke: clients recognise them by their reply subject, and drop them. */
   readonly repeated: number;
   readonly wrong: readonly Finding[];
-  /** Requests that a living ingress says it took, and that nothing accounts for. */
+  /** Requests that a living ingress reports as taken, and that nothing accounts for. */
   readonly unaccounted: number;
   readonly judged: number;
-  /** Of the requests sent outside of every aftermath, and over connections that stood. */
+  /** Share in time of the requests sent outside of every aftermath, over connections that did not break. */
   readonly inTimeShare: number;
   readonly strikes: readonly StrikeReport[];
   readonly roles: readonly RoleReport[];
@@ -72,7 +71,9 @@ export interface Verdict {
   readonly fates: readonly Fate[];
 }
 
-/** @param graceMs - after the deadline a client gives up and reports UNAVAILABLE, whatever comes then */
+/**
+ * @param graceMs - delay after the deadline at which a client gives up and reports UNAVAILABLE, whatever comes later
+ */
 export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
   const { requests, strikes } = record;
   const fates = requests.map((request) => fateOf(request, record, graceMs));
@@ -109,7 +110,7 @@ export function judge(record: ChaosRecord, graceMs = CLIENT_GRACE_MS): Verdict {
   };
 }
 
-/** What must not be, in words; none is a passed run. */
+/** Broken invariants, in words; none: the run has passed. */
 export function failuresOf(verdict: Verdict, shareMin = IN_TIME_SHARE_MIN): string[] {
   const some = (findings: readonly Finding[], what: string): string[] =>
     findings.length === 0 ? [] : [`${findings.length} ${what}, first: ${findings[0]!.text}`];
@@ -133,7 +134,7 @@ function fateOf(request: SentRequest, record: ChaosRecord, graceMs: number): Fat
   const [first] = answers;
   if (answers.some(({ status }) => status === "wrong")) return { kind: "wrong" };
   if (request.broken.some((one) => !wasStruck(one, record))) return { kind: "lost" };
-  // A gateway's word that its ingress did not answer.
+  // A gateway reports that its ingress did not answer.
   if (first === undefined || first.atMs > givenUpMs || first.status === "TUTTI_UNAVAILABLE")
     return isExcused(request, record, givenUpMs) ? { kind: "unavailable" } : { kind: "lost" };
   if (first.status !== "ok") return { kind: "refused", cause: first.status };
@@ -141,9 +142,9 @@ function fateOf(request: SentRequest, record: ChaosRecord, graceMs: number): Fat
 }
 
 /**
- * Whether an ingress that was killed or frozen in the request's lifetime took it: that of the gateway that was asked,
- * or the one that the tap heard tell a batcher of it. Where it is not known which one took it, it took the request to
- * its grave: `unaccounted` shows that it was none of those that live.
+ * Whether a request was taken by an ingress that was killed or frozen in its lifetime. The ingress is that of the
+ * gateway that was asked, or the one that the tap heard report it to a batcher. Where the ingress is unknown, a struck
+ * one is assumed: `unaccounted` shows whether it was a living one.
  */
 function isExcused(
   { token, sentMs, via }: SentRequest,
@@ -153,7 +154,7 @@ function isExcused(
   const known = takers.get(token);
   const isOnNats = via === undefined;
   return strikes.some((strike) => {
-    // The way to an ingress, and the answer's way back.
+    // A NATS server is on the way to an ingress, and on the answer's way back.
     if (strike.role === "nats") return isOnNats && isWithin(strike, sentMs, givenUpMs, endedMs);
     if (!hasIngress(strike) || strike.signal === "SIGTERM") return false;
     if (via !== undefined && strike.name !== via) return false;
@@ -162,16 +163,19 @@ function isExcused(
     return strike.atMs <= givenUpMs && untilMs + SENT_BUT_NOT_GONE_MS >= sentMs;
   });
 }
-/** What a server had not confirmed when it broke is sent once more, under the same reply subject. */
+/**
+ * Whether the answers are repetitions. An ingress sends again what a server had not confirmed when it broke, under the
+ * same reply subject.
+ */
 function isRepeated({ sentMs, answers }: SentRequest, { strikes, endedMs }: ChaosRecord): boolean {
   const isSame = answers.every(({ status }) => status === answers[0]!.status);
   const broke = strikes.filter(({ role }) => role === "nats");
   return isSame && broke.some((strike) => isWithin(strike, sentMs, answers.at(-1)!.atMs, endedMs));
 }
-/** Whether a NATS server was away, or its clients were on their way to another, at some time of these. */
+/** Whether a NATS server was away, or its clients were connecting to another, at some time of this interval. */
 const isWithin = ({ atMs, backMs }: Strike, fromMs: number, untilMs: number, endedMs: number): boolean =>
   atMs <= untilMs && (backMs ?? endedMs) + AFTERMATH_MS >= fromMs;
-/** Nobody else's connections break. */
+/** Whether a connection broke because of a strike: those of other processes must not break. */
 const wasStruck = (
   { name, atMs }: { readonly name: string; readonly atMs: number },
   { strikes }: ChaosRecord,
@@ -179,14 +183,14 @@ const wasStruck = (
   strikes.some((strike) => strike.name === name && strike.atMs <= atMs && atMs <= (strike.backMs ?? Infinity));
 const hasIngress = ({ role }: Strike): boolean => role === "ingress" || role === "node";
 /**
- * Until the server has seen that a connection is gone, it goes on giving the dead their part; on a busy machine that
- * takes a while.
+ * Time until the server has seen that a connection is gone. Until then it goes on delivering a share to the dead
+ * process; on a busy machine that takes a while.
  */
 const SENT_BUT_NOT_GONE_MS = 250;
 
 /**
- * Without the only node there is no service until it is back. Frozen ingresses take requests until they are woken, and
- * the server goes on giving them some; a frozen NATS server keeps its clients: nothing of then is judged.
+ * Whether a request falls into a time that isn't judged. Without the only node there is no service until it is back.
+ * Frozen ingresses get requests from the server until they are woken. A frozen NATS server keeps its clients.
  */
 function isAftermath(strike: Strike, sentMs: number): boolean {
   const within = (fromMs: number, untilMs: number): boolean => sentMs >= fromMs && sentMs <= untilMs;
@@ -197,9 +201,9 @@ function isAftermath(strike: Strike, sentMs: number): boolean {
 }
 
 /**
- * A living ingress counts what it takes and what it answers. Answers name no ingress, but every request that the tap
- * heard of is known, and every other one was answered at the door or told within a host; so what is taken and neither
- * is missing.
+ * Requests that vanished in a living ingress. It counts the requests that it takes and answers. Answers name no
+ * ingress, but every request that the tap heard of is known, and every other one was answered at the ingress or
+ * reported within a host. So a request that was taken and is neither is missing.
  */
 function unaccountedOf({ requests, takers, counted }: ChaosRecord): number {
   const told = new Map<number, number>();
@@ -215,7 +219,7 @@ function unaccountedOf({ requests, takers, counted }: ChaosRecord): number {
   return Math.min(silent, Math.max(open, taken - untold.filter(isAnswered).length));
 }
 
-/** Moments of good answers, by model, sorted. */
+/** Times of good answers, by model, sorted. */
 function goodAnswers({ requests }: ChaosRecord, fates: readonly Fate[]): ReadonlyMap<string, readonly number[]> {
   const byModel = new Map<string, number[]>();
   for (const { token, model, answers } of requests) {
@@ -291,7 +295,7 @@ export const SIGNAL_TEXT: Readonly<Record<StrikeSignal, string>> = {
   SIGSTOP: "frozen",
 };
 
-/** NaN of nothing. */
+/** Nearest-rank quantile; NaN without values. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted.length === 0 ? NaN : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!;

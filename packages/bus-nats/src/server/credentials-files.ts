@@ -20,8 +20,8 @@ export function createNkey(user: NatsUser): { readonly publicKey: string; readon
 }
 
 /**
- * Writes one file per user, readable by its owner alone: the seed, and as a comment the inbox prefix that goes with it.
- * Existing keys stay, so that actors need no new files when the server is set up again.
+ * Writes one file per user, readable by its owner alone. It holds the seed, and as a comment the inbox prefix that goes
+ * with it. Existing keys stay, so that actors need no new files when the server is set up again.
  */
 export function writeCredentials(directory: string, users: readonly NatsUser[]): readonly UserFile[] {
   mkdirSync(directory, { recursive: true, mode: 0o700 });

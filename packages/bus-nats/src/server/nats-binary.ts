@@ -6,8 +6,8 @@ import { TuttiError } from "@tutti/protocol";
 const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
 
 /**
- * Finds a nats-server on this machine: TUTTI_NATS_SERVER, else the one that setup has found or installed
- * (`.tutti/nats-server.json` in `from` or a directory above it), else the PATH, else the usual folders.
+ * Finds a nats-server on this machine. The order is TUTTI_NATS_SERVER, else the server that setup has found or
+ * installed (`.tutti/nats-server.json` in `from` or a directory above it), else the PATH, else the usual folders.
  *
  * @throws {TuttiError} UNAVAILABLE: there is none, or TUTTI_NATS_SERVER names something else
  */

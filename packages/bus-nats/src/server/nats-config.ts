@@ -30,7 +30,7 @@ export interface ClusterConfig {
   /** `host:port` of all servers of the cluster; its own may be among them. */
   readonly routes: readonly string[];
   /**
-   * Password that all servers of the cluster know: the peer at the other end of a route may publish anything to
+   * Password that all servers of the cluster know. The peer at the other end of a route may publish anything to
    * anybody.
    */
   readonly password: string;

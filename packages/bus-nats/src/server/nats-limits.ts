@@ -19,9 +19,11 @@ export const NATS_SUBSCRIPTIONS_MAX = 4_096;
 export const NATS_PENDING_BYTES_MAX = 67_108_864;
 /** Bytes of one protocol line: subjects and lengths, and the options that a client sends when it connects. */
 export const NATS_CONTROL_LINE_BYTES_MAX = 4_096;
-/** Bytes of one protocol line with signed tokens: a token has all of its user's permissions, and comes in one line. */
+/** Bytes of one protocol line with signed tokens. A token has all of its user's permissions, and comes in one line. */
 export const NATS_TOKEN_LINE_BYTES_MAX = 32_768;
-/** Streams of a deployment: four KV buckets and one of files, and room for those that an operator keeps beside them. */
+/**
+ * Streams of a deployment: four KV buckets, one object bucket, and room for those that an operator keeps beside them.
+ */
 export const NATS_STREAMS_MAX = 64;
 /** Consumers of each stream: one for each bucket that a process watches, until the server finds the process gone. */
 export const NATS_CONSUMERS_MAX = 8_192;

@@ -32,8 +32,8 @@ export interface NatsServerOptions {
   /** Called with each line of the server's log. */
   readonly onLog?: (line: string) => void;
   /**
-   * Called when the server cuts a connection that did not read: its name, as `connectNats` sets it, and the line of the
-   * log.
+   * Called when the server cuts a connection that did not read. It gets the connection's name, as `connectNats` sets
+   * it, and the line of the log.
    */
   readonly onSlowConsumer?: (connection: string, line: string) => void;
   /** Default 20 s: recovering a large store takes time. */
@@ -60,12 +60,12 @@ export interface NatsServer {
 }
 
 /**
- * Halves the server's time in garbage collection, of which large messages make much, for some 20 MB of memory
+ * Halves the server's time in garbage collection, for some 20 MB of memory. Large messages make much garbage
  * (docs/architecture.md, 8).
  */
 const GOGC = "400";
 /**
- * Memory from which the server collects garbage sooner: five times the live heap (GOGC) is 250 MB once it keeps its
+ * Memory from which the server collects garbage sooner. Five times the live heap (GOGC) is 250 MB once it keeps its
  * last 10,000 closed connections. It is no hard limit: the live heap may take more.
  */
 const GOMEMLIMIT = "128MiB";
@@ -247,7 +247,7 @@ function spawnWatchdog(child: ChildProcess): ChildProcess | undefined {
 }
 
 /**
- * Name of the connection in a log line, or else its address: `… 127.0.0.1:53412 - cid:7 -
+ * Name of the connection in a log line, or else its address. A line: `… 127.0.0.1:53412 - cid:7 -
  * "v3.4.0:nats.ws:tutti-executor bulk" - Slow Consumer Detected: …`.
  */
 function connectionIn(line: string): string {

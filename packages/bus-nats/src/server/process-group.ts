@@ -2,7 +2,8 @@ import { accessSync, constants } from "node:fs";
 import type { SpawnOptions } from "node:child_process";
 
 /**
- * Part of the base of Debian, Ubuntu and others; Node itself can only make a group together with a session (setsid).
+ * Perl is part of the base of Debian, Ubuntu and others. Node itself can only make a group together with a session
+ * (setsid).
  */
 const PERL = "/usr/bin/perl";
 /** Replaces itself by the program, in the same process: a signal to it reaches the program. */
@@ -15,7 +16,7 @@ export interface GroupedCommand {
 }
 
 /**
- * Starts a program in a process group of its own: Ctrl-C in a terminal reaches only its owner, which stops it last.
+ * Starts a program in a process group of its own. Ctrl-C in a terminal reaches only its owner, which stops it last.
  *
  * On Linux the group stays in the owner's session, if that can be done. Sessions are weighed against each other there
  * (autogroup, `man 7 sched`), and a nats-server in another session than the actors waited for a core for up to a second

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 /**
- * Makes the server that wrote `pidFile` read its configuration again: revoked users are cut off, new permissions take
+ * Makes the server that wrote `pidFile` read its configuration again. Revoked users are cut off, new permissions take
  * effect, and all other connections go on.
  *
  * @returns false where no such server runs on this machine
@@ -29,7 +29,7 @@ function pidIn(path: string): number | undefined {
 }
 
 /**
- * Checks the name of the process: a killed server leaves its file behind, and its number may now belong to another
+ * Checks the name of the process. A killed server leaves its file behind, and its number may now belong to another
  * process, which a SIGHUP would end.
  */
 function isNatsServer(pid: number): boolean {

@@ -86,8 +86,8 @@ export const agentUser = (cluster: string): NatsUser => {
 };
 
 /**
- * All users of a cluster: one per role, `node` for a process that hosts several, `answers` for an ingress' replies to
- * applications, `admin` for the operator, `agent` for process supervision, `recorder`, `app-<app>` each.
+ * All users of a cluster. There is one per role, `node` for a process that hosts several, `answers` for an ingress'
+ * replies to applications, `admin` for the operator, `agent` for process supervision, `recorder`, `app-<app>` each.
  */
 export function usersOf(options: UsersOptions): readonly NatsUser[] {
   for (const app of options.apps) assert(isName(app), `${app} is no name of an application`);
@@ -103,7 +103,7 @@ export function usersOf(options: UsersOptions): readonly NatsUser[] {
 }
 
 /**
- * User of connections to the loopback address without credentials: it may send requests and get answers, but neither
+ * User of connections to the loopback address without credentials. It may send requests and get answers, but neither
  * receives nor publishes anything inside. For development: it can read the answers of every application.
  */
 export const LOCAL_USER: NatsUser = {
@@ -231,7 +231,7 @@ function roleSubjects(
 }
 
 /**
- * The JetStream API as far as get, watch and the first use of a bucket need it; the bucket's entries themselves are
+ * The part of the JetStream API that get, watch and the first use of a bucket need. The bucket's entries themselves are
  * `$KV` and `$O`.
  */
 function readsStore(): string[] {

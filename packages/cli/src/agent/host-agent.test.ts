@@ -19,7 +19,7 @@ const PROCESS: ProcessState = {
   restarts: 2,
 };
 
-/** Performs what the test tells it to. */
+/** Performs orders as the test defines. */
 class FakeProcesses implements ProcessManager {
   readonly logs = new ProcessLog();
   readonly performed: string[] = [];
@@ -132,7 +132,7 @@ test("kept lines and those to come reach whoever follows, and stop when nobody a
   expect(told.flatMap(({ lines }) => lines.map(({ text }) => text))).toEqual(["before", "after"]);
   const count = told.length;
   for (let i = 0; i < 300; i++) processManager.logs.add("ranker-0", "unheard");
-  await new Promise((resolve) => setTimeout(resolve, 150)); // beyond forgetMs: what it waits for makes no event
+  await new Promise((resolve) => setTimeout(resolve, 150)); // longer than forgetMs: the expiry emits no event
   expect(told.length).toBe(count);
 });
 

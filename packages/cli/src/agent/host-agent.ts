@@ -1,11 +1,10 @@
 /**
- * The agent of one host: it says which actors' processes it keeps, and restarts, drains and shows them at an operator's
- * word.
+ * The agent of one host: it reports actors' processes, and restarts, drains and logs them on operators' orders.
  *
- *   G1. One order at a time; a second is refused. A repeated one is the same one.
- *   G2. An order that was taken is told of at least once a second, and ends with one message that says so.
- *   G3. Whatever comes, an agent goes on: malformed messages are counted, and nothing that a stranger says makes it
- *       keep more than its bounds (T7, T8).
+ *   G1. One order at a time; a second is refused. A repeated order counts once.
+ *   G2. An accepted order is reported on at least once a second, and ends with one message that says so.
+ *   G3. An agent survives every message: malformed ones are counted, and no sender can make it exceed its bounds (T7,
+ *       T8).
  */
 import type { Bus, Subscription } from "@tutti/ports/bus";
 import {
@@ -32,17 +31,17 @@ export interface HostAgentOptions {
   readonly host: string;
   readonly pid: number;
   readonly processManager: ProcessManager;
-  /** How often an order that goes on is told of. */
+  /** Period of reports on an order in progress. */
   readonly beatMs?: number;
-  /** How often lines are sent to those who follow. */
+  /** Period of log messages to followers. */
   readonly followMs?: number;
-  /** A follower that has not asked again for so long is forgotten. */
+  /** A follower that has not asked again for so long is dropped. */
   readonly forgetMs?: number;
 }
 
 const READY_MS_MIN = 1_000;
 const READY_MS_MAX = 600_000;
-/** Ends of orders that may have to be told again. */
+/** Number of finished orders whose end can be reported again. */
 const ENDS_KEPT = 64;
 const FOLLOWERS_MAX = 32;
 /** Characters of log lines in one message: well below a server's default limit of 1 MiB. */
@@ -76,7 +75,7 @@ export class HostAgent {
   readonly #ends = new Map<string, Progress>();
   readonly #followers = new Map<string, Follower>();
   #working: Working | undefined;
-  /** Messages that could not be read. */
+  /** Number of malformed messages. */
   faults = 0;
 
   constructor(options: HostAgentOptions) {
@@ -206,7 +205,7 @@ export class HostAgent {
     }
   }
 
-  /** In as many messages as it takes; the last one has `left` and `end`. */
+  /** Sends lines in as many messages as necessary; the last one has `left` and `end`. */
   #tell(to: ActorKey, told: Omit<LogsTold, "lines">, lines: readonly LogLine[]): void {
     let part: LogLine[] = [];
     let length = 0;

@@ -3,7 +3,7 @@ import { LOG_LINE_LENGTH_MAX, type LogLine } from "@tutti/protocol";
 import { redactText } from "@tutti/telemetry-otel";
 import type { Instant } from "@tutti/units";
 
-/** Bounds for each process: an hour of an actor that writes a line every two seconds; at most 1 MB (T7). */
+/** Bounds for each process: one line every two seconds for an hour, and at most 1 MB (T7). */
 const LINES_MAX = 2_000;
 const LENGTH_MAX = 1_000_000;
 

@@ -14,7 +14,7 @@ export interface AgentOptions {
   readonly cluster: string;
   readonly host?: string | undefined;
   readonly processManager: ProcessManager;
-  /** Operators can't reach this host, and why. Serving goes on without. */
+  /** Called with the reason if operators can't reach this host; serving goes on. */
   readonly onTrouble: (text: string) => void;
 }
 
@@ -22,7 +22,7 @@ export interface RunningAgent {
   stop(): Promise<void>;
 }
 
-/** Connects as `agent`, waiting for a server as long as it takes, and answers operators from then on. */
+/** Connects as `agent`, waiting for a server as long as necessary, and answers operators from then on. */
 export function startAgent(options: AgentOptions): RunningAgent {
   let stopped = false;
   const started = connectNats({
@@ -54,7 +54,7 @@ export function startAgent(options: AgentOptions): RunningAgent {
   return {
     async stop() {
       stopped = true;
-      // One that still waits for a server has nobody to say goodbye to.
+      // Without a connection, no goodbye can be sent.
       const running = await Promise.race([
         started,
         new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 100)),

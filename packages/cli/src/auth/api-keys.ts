@@ -1,7 +1,7 @@
 /**
- * API keys of applications that ask over HTTP or gRPC, and each application's quota.
- * They are one file of the auth folder, which `tutti auth` writes and gateways read. A key is 256 random bits, so it
- * can't be guessed, its SHA-256 reveals nothing about it, and no slow hash is needed.
+ * API keys of applications that ask over HTTP or gRPC, and each application's quota. They are one file of the auth
+ * folder, which `tutti auth` writes and gateways read. A key is 256 random bits, so it can't be guessed, its SHA-256
+ * reveals nothing about it, and no slow hash is needed.
  */
 import { hash, randomBytes } from "node:crypto";
 import { isName } from "@tutti/protocol";

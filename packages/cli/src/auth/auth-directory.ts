@@ -1,7 +1,7 @@
 /**
- * A deployment's identity: its users with their keys, and the configuration of its NATS servers.
- * All of it lies in one directory that only its owner can read. `auth.json` holds the decisions; every other file
- * except keys and certificates is generated from it.
+ * A deployment's identity: its users with their keys, and the configuration of its NATS servers. All of it lies in one
+ * directory that only its owner can read. `auth.json` holds the decisions; every other file except keys and
+ * certificates is generated from it.
  */
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * A private certificate authority and the server certificates that it signs: ECDSA on P-256, which NATS servers and
- * Node both take.
+ * A private certificate authority and the server certificates that it signs. They use ECDSA on P-256, which NATS
+ * servers and Node both accept.
  */
 import "reflect-metadata"; // what tsyringe, below @peculiar/x509, wants to find
 import type { webcrypto } from "node:crypto";
@@ -16,7 +16,7 @@ export interface KeyAndCertificate {
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 const DAY_MS = 86_400_000;
-/** Clocks of other hosts may be behind. */
+/** Certificates start earlier, since clocks of other hosts may be behind. */
 const EARLIER_MS = 3_600_000;
 
 export async function createAuthority(name: string, days: number): Promise<KeyAndCertificate> {
@@ -28,7 +28,7 @@ export async function createAuthority(name: string, days: number): Promise<KeyAn
     signingAlgorithm: ALGORITHM,
     ...validFor(days),
     extensions: [
-      // It signs certificates of servers and no further authorities.
+      // The authority signs certificates of servers, but no further authorities.
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
@@ -37,9 +37,7 @@ export async function createAuthority(name: string, days: number): Promise<KeyAn
   return { certificate: pemOf(certificate), key: await privateKeyPem(keys) };
 }
 
-/**
- * @param hosts - names and addresses under which the server is reached; others are refused by whoever connects
- */
+/** @param hosts - names and addresses of the server; clients refuse connections under any other */
 export async function signServer(
   authority: KeyAndCertificate,
   hosts: readonly string[],
@@ -65,7 +63,7 @@ export async function signServer(
     extensions: [
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      // Routes between servers show it from both ends.
+      // Both ends of a route between servers show it.
       new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
       new x509.SubjectAlternativeNameExtension(
         hosts.map((value) => ({ type: isIP(value) === 0 ? ("dns" as const) : ("ip" as const), value })),

@@ -1,4 +1,4 @@
-/** `tutti auth key …` and `tutti auth quota`: who may ask a gateway over HTTP or gRPC, and how much. */
+/** `tutti auth key …` and `tutti auth quota`: API keys for gateways over HTTP or gRPC, and applications' quotas. */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isName } from "@tutti/protocol";
@@ -52,7 +52,7 @@ export function revokeKey(id: string, options: AuthOptions): void {
   say(options, { id }, `${id} is revoked: gateways refuse it within seconds`);
 }
 
-/** Without a rate and bytes the application has no quota of its own any more. */
+/** Sets a quota; without a rate and bytes it removes the application's quota. */
 export function setQuota(app: string, options: QuotaOptions): void {
   if (app !== "*") checkApp(app);
   const quota: Quota = {

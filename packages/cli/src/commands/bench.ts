@@ -49,8 +49,8 @@ const CONNECTIONS_MAX = 10_000;
 const RATES_MAX = 100;
 
 /**
- * `tutti bench`: sends an open loop of requests and measures the answers.
- * It ends with 1 if the client was the bottleneck, or if the run was interrupted.
+ * `tutti bench`: sends an open loop of requests and measures the answers. It ends with 1 if the client was the
+ * bottleneck, or if the run was interrupted.
  */
 export async function bench(model: string | undefined, options: BenchCommandOptions): Promise<void> {
   const load = await loadOf(model, options);

@@ -49,7 +49,7 @@ export async function compare(path: string, options: CompareOptions): Promise<vo
   process.stdout.write(options.json === true ? asJson(compared) : asText(given, compared));
 }
 
-/** In the order of `scenarios`, on all cores. */
+/** Runs all scenarios on all cores, with results in the order of `scenarios`. */
 async function runOn(sweep: Sweep, scenarios: readonly Scenario[]): Promise<Run[]> {
   const progress = new Progress();
   const total = scenarios.length;
@@ -61,7 +61,7 @@ async function runOn(sweep: Sweep, scenarios: readonly Scenario[]): Promise<Run[
   }
 }
 
-/** One after the other on this thread: what a page draws is heard while it happens. */
+/** Runs the scenarios one after the other on this thread, since pages record events during the run. */
 async function runRecorded(scenarios: readonly Scenario[]): Promise<Run[]> {
   const { TimelineRecorder } = await import("@tutti/sim-report");
   return scenarios.map((scenario) => {
@@ -104,7 +104,7 @@ function rate(runs: readonly Omit<ComparedRun, "ratioToBest">[]): ComparedRun[] 
   return runs.map((run) => ({ ...run, ratioToBest: best > 0 ? valueOf(run) / best : 1 }));
 }
 
-/** Each run as `tutti simulate --json` prints it, and how it compares. */
+/** Each run as `tutti simulate --json` prints it, with the comparison. */
 function asJson(runs: readonly ComparedRun[]): string {
   const list = runs.map(({ result, ratioToBest, goodputRps }) => ({
     ...result,

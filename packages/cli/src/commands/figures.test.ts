@@ -7,7 +7,7 @@ import { figures } from "./figures.ts";
 
 const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", import.meta.url));
 
-/** Notes what is asked for; enough of an answer for figures that search. */
+/** A bench that records the requested points, and answers well enough for figures that search. */
 function listeningBench(asked: Point[]): Bench {
   const bound = { staggeredRps: 1, uncoordinatedRps: 1, clairvoyantRps: 1 };
   const each = <T>(answer: T) => {

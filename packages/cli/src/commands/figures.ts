@@ -21,7 +21,7 @@ export interface FiguresOptions {
   readonly out: string;
   readonly only?: string;
   readonly quick?: boolean;
-  /** Those of dynamic models, instead of those of static ones. */
+  /** Selects the figures of dynamic models instead of those of static ones. */
   readonly dynamic?: boolean;
   readonly resume?: boolean;
   readonly workers?: string;
@@ -31,7 +31,7 @@ export interface FiguresOptions {
 /** The shipped scenarios, beside this code in the repository. */
 const SCENARIOS = fileURLToPath(new URL("../../../../test/bench/scenarios", import.meta.url));
 
-/** `tutti figures --out <folder>`: the papers' figures from our own runs. */
+/** `tutti figures --out <folder>`: redraws the papers' figures from simulations. */
 export async function figures(options: FiguresOptions): Promise<void> {
   const chosen = chosenFigures(options.dynamic === true ? DYNAMIC_FIGURES : FIGURES, options.only);
   const workers = options.workers === undefined ? undefined : whole("--workers", options.workers, { min: 1, max: 512 });
@@ -56,7 +56,7 @@ export async function figures(options: FiguresOptions): Promise<void> {
   });
   const onFigure = ({ name }: Figure, files: readonly string[]): void => {
     done++;
-    progress.end(); // the bar goes on below the line
+    progress.end(); // the bar continues below the line
     process.stdout.write(`${name}: ${files.join(", ")}\n`);
     show();
   };

@@ -144,8 +144,8 @@ const FOR_TIME: ReadonlySet<string> = new Set<ErrorCode>([
 ]);
 
 /**
- * Repeats a request that a busy machine refused for lack of time.
- * A sound is hundreds of requests in a row, and each needs the result of the one before it.
+ * Repeats a request that a busy machine refused for lack of time. A sound is hundreds of requests in a row, and each
+ * needs the result of the one before it.
  */
 async function persistent(ask: () => Promise<InferResult>): Promise<InferResult> {
   for (let attempt = 1; ; attempt++) {

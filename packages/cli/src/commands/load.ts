@@ -25,9 +25,8 @@ export interface LoadCommandOptions extends ClusterOptions, FamilyFlags {
 }
 
 /**
- * `tutti load <paths>`: loads model files, or folders of models in Triton's layout.
- * It waits until each model is served or refused. Models with a common prefix become a family where that saves memory
- * or accelerators.
+ * `tutti load <paths>`: loads model files, or folders of models in Triton's layout. It waits until each model is served
+ * or refused. Models with a common prefix become a family where that saves memory or accelerators.
  */
 export async function load(paths: readonly string[], given: LoadCommandOptions): Promise<void> {
   const options = versionOf(given);

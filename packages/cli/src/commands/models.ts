@@ -6,8 +6,8 @@ import { familiesAsJson, renderFamilies } from "../models/family-table.ts";
 import { modelsAsJson, renderModels } from "../models/model-table.ts";
 
 /**
- * `tutti models`: what the cluster is asked to serve, and how far it is; `--release` lifts a quarantine first.
- * `--families`: what families share.
+ * `tutti models`: lists the models that the cluster should serve, and their states. `--release` first lifts a
+ * quarantine. `--families` lists the parts that families share.
  */
 export function models(
   options: ClusterOptions & { readonly json?: boolean; readonly release?: string; readonly families?: boolean },

@@ -32,7 +32,7 @@ export async function profileOrInterference(
   return profile(name, options);
 }
 
-/** `tutti profile <model>`: how long its requests take alone, by application. */
+/** `tutti profile <model>`: latencies of requests that ran alone, by application. */
 export function profile(name: string, options: ProfileOptions): Promise<void> {
   return withCluster({ ...options, name: "tutti-profile" }, async (nats) => {
     const registry = new ModelRegistry(nats.store);

@@ -7,16 +7,16 @@ export interface RecordNoiseOptions {
   readonly seconds: string;
 }
 
-/** A step of fixed work takes about so long, in µs: standstills are found to that. */
+/** Duration of a step of fixed work, in µs; standstills are located with this precision. */
 const STEP = 50;
-/** µs that a step takes longer than its median: shorter delays count as slow work. */
+/** Excess over the median step in µs from which a delay is a standstill; shorter delays count as slow work. */
 const STALL_LEAST = 300;
-/** µs in which one sample is taken of how slow work is: about as long as a batch of a small model. */
+/** Length of a sample of the work's slowness, in µs: about as long as a small model's batch. */
 const EVERY = micros(5_000);
 
 /**
- * `tutti record-noise <file>`: how this machine disturbs what runs on it, for `noise: { file }` of a scenario. Keeps
- * one core busy meanwhile.
+ * `tutti record-noise <file>`: records how this machine disturbs running work, for `noise: { file }` of a scenario. It
+ * keeps one core busy meanwhile.
  */
 export function recordNoise(path: string, options: RecordNoiseOptions): void {
   const seconds = whole("--seconds", options.seconds, { min: 1, max: 3_600 });
@@ -43,7 +43,7 @@ function listen(seconds: number): NoiseRecording {
   return analyse(ends, begin, seconds);
 }
 
-/** @param ends - of each step, in ms like `begin`; the last one may lie behind the recording's */
+/** @param ends - ends of the steps, in ms like `begin`; the last may lie after the end of the recording */
 export function analyse(ends: readonly number[], begin: number, seconds: number): NoiseRecording {
   const took = ends.map((end, i) => 1_000 * (end - (ends[i - 1] ?? begin)));
   const median = took.toSorted((a, b) => a - b)[took.length >> 1]!;
@@ -62,12 +62,12 @@ export function analyse(ends: readonly number[], begin: number, seconds: number)
     const at = Math.round(startedAt + median);
     if (until > at) stalls.push({ at: micros(at), length: micros(until - at) });
   }
-  // A stretch that is all standstill says nothing of how slow work is.
+  // A sample without any finished step has no information on slowness.
   const factors = sums.map((sum) => (sum.steps === 0 ? 1 : sum.took / (sum.steps * median)));
   return { length, every: EVERY, stalls, factors };
 }
 
-/** Rounds of work that take about a step. */
+/** The number of rounds of work that take about one step. */
 function calibrate(): number {
   let rounds = 1_000;
   for (let i = 0; i < 200; i++) {
@@ -85,12 +85,12 @@ function calibrate(): number {
 }
 
 let sink = 0;
-/** Arithmetic on memory of a cache's size, as an engine's. */
+/** The work is arithmetic on memory of a cache's size, like an engine's. */
 const cells = new Float32Array(16_384).fill(1.000_1);
 function work(rounds: number): void {
   let sum = 0;
   for (let i = 0; i < rounds; i++) sum += cells[(i * 17) & 16_383]! * 0.5;
   sink = sum;
 }
-/** The work has a result, so that it isn't left out. */
+/** Returns the work's result, so that the compiler doesn't remove the work. */
 export const lastResult = (): number => sink;

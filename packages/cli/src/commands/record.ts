@@ -17,12 +17,12 @@ export interface RecordCommandOptions extends ClusterOptions {
 }
 
 const SECONDS_MAX = 2_000_000;
-/** Between two progress lines on a terminal, which each overwrite the last, and elsewhere, where they pile up. */
+/** Periods of progress lines: on a terminal each overwrites the last, and elsewhere they accumulate. */
 const PROGRESS_MS = { terminal: 500, log: 5_000 } as const;
 
 /**
- * `tutti record`: requests as they pass, until Ctrl-C or for so many seconds. Fails if the recording is empty or has
- * gaps.
+ * `tutti record`: records passing requests until Ctrl-C, or for a number of seconds. It fails if the recording is empty
+ * or has gaps.
  */
 export async function record(options: RecordCommandOptions): Promise<void> {
   const models = modelsOf(options.models);
@@ -72,8 +72,8 @@ export async function record(options: RecordCommandOptions): Promise<void> {
 }
 
 /**
- * As the recorder that a started cluster has for this: it may hear requests and do nothing else. An operator may not
- * hear them.
+ * Connects with the recorder's credentials of a started cluster, which may only receive requests. An operator's
+ * credentials may not receive them.
  */
 function connect(
   { creds }: RecordCommandOptions,
@@ -89,12 +89,12 @@ function connect(
 }
 
 /**
- * Rejects when nothing more will be recorded: the server forbids it, the connection is closed, or the file takes no
- * more.
+ * Rejects when nothing more can be recorded. The server forbids it, the connection is closed, or the file can't be
+ * written.
  */
 function failureOf(nats: NatsConnection, writer: TraceWriter): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => undefined); // whoever awaits it hears of it
+  promise.catch(() => undefined); // the caller that awaits it handles the rejection
   nats.bulk.onStatus((status) => {
     if (status.kind === "permission-denied")
       reject(

@@ -18,9 +18,9 @@ const STOP_MS = 12_000;
 const AGENT_CREDS = "--agent-creds";
 
 /**
- * `tutti run <roles> [flags]`: runs one role, several with commas between them, or `node`, in the foreground.
- * The roles share one process on this host, and the command ends when that process ends. Meanwhile operators may
- * restart and drain it from anywhere, which starts another process in its place.
+ * `tutti run <roles> [flags]`: runs one role, several with commas between them, or `node`, in the foreground. The roles
+ * share one process on this host, and the command ends when that process ends. Meanwhile operators may restart and
+ * drain it from anywhere, which starts another process in its place.
  */
 export async function run(list: string, argv: readonly string[]): Promise<void> {
   const roles = list === "node" ? NODE_ROLES : list.split(",").map(checkRole);

@@ -22,7 +22,7 @@ export interface SimulateOptions extends ScenarioFlags {
   readonly html?: string;
 }
 
-/** `tutti simulate <scenario.yaml>`: what would happen if. */
+/** `tutti simulate <scenario.yaml>`: runs one scenario in the simulator. */
 export async function simulate(path: string, options: SimulateOptions): Promise<void> {
   const asked = options.explain === undefined ? undefined : requestId(options.explain);
   const scenario = await scenarioFrom(path, options, { policy: options.policy });
@@ -49,7 +49,7 @@ export async function simulate(path: string, options: SimulateOptions): Promise<
 
 const requestId = (text: string): number => whole("--explain", text, { min: 1, max: Number.MAX_SAFE_INTEGER });
 
-/** One recorder for the log and for the story: both hear the same decisions in the same order. */
+/** One recorder for the log and for the story: both receive the same decisions in the same order. */
 function decisionListener(
   scenario: Scenario,
   log: LineFile | undefined,
@@ -64,7 +64,7 @@ function decisionListener(
 }
 
 async function pageOf(scenario: Scenario) {
-  // The plotting library is loaded only where a page is asked for.
+  // Load the plotting library only for a page.
   const { TimelineRecorder, simulationPage } = await import("@tutti/sim-report");
   const recorder = new TimelineRecorder(scenario);
   const render = (result: Parameters<typeof simulationPage>[0]["result"]): string =>

@@ -4,8 +4,8 @@ import { withCluster } from "../connection.ts";
 import { CommandError } from "../failure.ts";
 
 /**
- * `tutti unload <model>`, with all its versions, or one of them (`mlp/2`): batches that run finish, what waits is
- * refused.
+ * `tutti unload <model>`: removes a model with all its versions, or one of them (`mlp/2`). Running batches finish, and
+ * queued requests are refused.
  */
 export function unload(name: string, options: ClusterOptions & { readonly json?: boolean }): Promise<void> {
   return withCluster({ ...options, name: "tutti-unload" }, async (nats) => {

@@ -44,7 +44,7 @@ complete -F _tutti tutti
 const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 const kindOf = (value: Value): string => (value.kind === "choice" ? `choice ${value.choices.join(" ")}` : value.kind);
 
-/** `--cluster plan` names no command. */
+/** Cases that skip options' values, so that `--cluster plan` names no command. */
 function valueCase(shapes: readonly CommandShape[]): string {
   const flags = shapes.flatMap(({ path, options }) =>
     options.filter(({ value }) => value !== undefined).map(({ flag }) => quote(`${path} ${flag}`)),

@@ -1,6 +1,6 @@
 /**
- * What a real zsh and a real fish offer at the end of a line, as a user's Tab would have it. Skipped where the shell
- * isn't there; bash is in completion.test.ts.
+ * Tests of completions that a real zsh and a real fish offer at a user's Tab. They are skipped if the shell isn't
+ * installed; bash is in completion.test.ts.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,10 +23,7 @@ beforeAll(() => {
 });
 afterAll(() => [folder, scripts].forEach((path) => rmSync(path, { recursive: true, force: true })));
 
-/**
- * In a terminal of its own, with the completion system as `compinit` sets it up; `compadd` is where all matches go
- * through.
- */
+/** Runs zsh in its own terminal, with the completion system set up by `compinit`. All matches go through `compadd`. */
 const ZSH_INNER = `PROMPT=
 autoload -Uz compinit; compinit -u -D
 source $TUTTI_SCRIPT
@@ -84,12 +81,12 @@ const SHELLS = {
     const args = ["--no-config", written("ask.fish", FISH), written("tutti.fish", fishCompletion(shapes)), lines];
     const env = { ...process.env, HOME: scripts };
     const { stdout } = spawnSync("fish", args, { cwd: folder, env, encoding: "utf8", timeout: 60_000 });
-    // A tab parts the word from what it means; a folder ends with a slash.
+    // A tab separates the word from its description; a folder ends with a slash.
     return stdout.replaceAll(/\/?(\t.*)?$/gm, "");
   },
 } as const;
 
-/** Sorted: shells order as they like, and may offer a word in two groups. */
+/** Sorted, since shells use their own order, and may offer a word in two groups. */
 function offers(shell: keyof typeof SHELLS, lines: readonly string[]): string[][] {
   const said = SHELLS[shell](written("lines", lines.map((line) => `${line}\n`).join("")));
   const answers = said.split("--end--\n").slice(0, -1);

@@ -27,7 +27,7 @@ if [[ "\${funcstack[1]}" == _tutti ]]; then _tutti "$@"; else compdef _tutti tut
 }
 
 const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
-/** In a description `:` parts the name from the text. */
+/** A name with its description: `:` separates the two. */
 const described = (name: string, text: string): string => quote(`${name}:${text.replaceAll(":", String.raw`\:`)}`);
 
 const valueFlags = (shapes: readonly CommandShape[]): string[] =>

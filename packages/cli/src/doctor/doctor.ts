@@ -1,4 +1,4 @@
-/** `tutti doctor`: what keeps Tutti from working well here, and what to do about it. */
+/** `tutti doctor`: finds what keeps Tutti from working well here, and gives advice. */
 import { type ClusterOptions, findCluster, livingClusters, runRoot } from "../cluster.ts";
 import { usageError } from "../failure.ts";
 import { lookAtCluster } from "./cluster-checks.ts";
@@ -29,7 +29,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
 }
 
 async function examine(options: ClusterOptions, waitMs: number): Promise<Finding[]> {
-  // Alone: everything else that is looked at takes processor time.
+  // Measure timers alone: all other checks take processor time.
   const { timers, loopP99Us } = await measureTimers();
   const ours = (await livingClusters(runRoot())).map(({ pid }) => pid);
   const machine = [...judgeMachine(readMachine(runRoot())), judgeTimers(timers, loopP99Us)];
@@ -39,7 +39,7 @@ async function examine(options: ClusterOptions, waitMs: number): Promise<Finding
   return [...machine, server, ...ports, ...(await tryProviders()), ...cluster];
 }
 
-/** One that runs here is looked at unasked; that none does is nothing to complain of. */
+/** Examines a named cluster, or one that runs here; without either there is no complaint. */
 async function clusterFindings(options: ClusterOptions, waitMs: number): Promise<Finding[]> {
   const isNamed = options.nats !== undefined || Boolean(process.env["TUTTI_NATS"]);
   if (!isNamed && (await livingClusters(runRoot())).length === 0)

@@ -32,7 +32,7 @@ const DISK_GOOD = 2 * GIB;
  */
 const FILES_LEAST = 256;
 const FILES_GOOD = 4_096;
-/** Above it a timer is later than deferral usually has time to spare (docs/algorithms.md, A9). */
+/** Lateness of timers beyond what deferral usually has to spare (docs/algorithms.md, A9). */
 const LATE_US = 2_000;
 
 const gib = (bytes: number): string => `${(bytes / GIB).toFixed(1)} GiB`;

@@ -1,4 +1,4 @@
-/** The nats-server that `tutti up` would start. */
+/** Checks the nats-server that `tutti up` would start. */
 import { execFile } from "node:child_process";
 import { SERVER_VERSION_MIN, findNatsServer, isAtLeast } from "@tutti/bus-nats";
 import type { Finding } from "./finding.ts";
@@ -6,7 +6,7 @@ import type { Finding } from "./finding.ts";
 const check = "nats-server";
 const NEXT = "`npm run setup` brings one; TUTTI_NATS_SERVER names one";
 
-/** @param version - as `nats-server --version` says it; undefined where it says nothing */
+/** @param version - output of `nats-server --version`; undefined: it did not answer */
 export function judgeServer(path: string, version: string | undefined): Finding {
   if (version === undefined)
     return { check, state: "fail", found: `${path} does not answer to --version`, why: "It is no server.", next: NEXT };

@@ -1,4 +1,4 @@
-/** Tries one provider as an executor would. Prints what is wrong, and ends with 1. */
+/** Tries one provider as an executor would. On an error it prints the reason, and ends with 1. */
 import { isProvider, startOnnxEngine } from "@tutti/engine-onnx";
 
 const [, , provider = ""] = process.argv;

@@ -1,5 +1,6 @@
 /**
- * `tutti profile --interference`: how much models slow one another on two parts of one accelerator. Needs no cluster.
+ * `tutti profile --interference`: measures how models slow one another on two parts of one accelerator. It needs no
+ * cluster.
  */
 import { writeFileSync } from "node:fs";
 import { WHOLE } from "@tutti/planning";
@@ -81,7 +82,7 @@ async function realBench(flags: InterferenceFlags): Promise<PartsBench> {
   });
 }
 
-/** `20,50,80`: with their rests, and the whole. */
+/** Parses `20,50,80`, and adds the complements and the whole. */
 function sizesOf(text: string | undefined): number[] | undefined {
   if (text === undefined) return undefined;
   const given = text.split(",").map((size) => numberOf("sizes", size, { min: 1, max: WHOLE }));

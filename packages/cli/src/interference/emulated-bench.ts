@@ -1,13 +1,13 @@
 /**
- * Parts of an emulated accelerator: what an input of `tutti plan fractions` says of latencies and of interference, with
- * some noise. Takes no time.
+ * Parts of an emulated accelerator, with latencies and interference from an input of `tutti plan fractions`. Some noise
+ * is added. Measuring takes no time.
  */
 import { factorBeside } from "@tutti/planning";
 import { Prng } from "@tutti/units";
 import type { FractionsInput } from "../plan/fractions-input.ts";
 import type { PartRun, PartsBench } from "./parts-bench.ts";
 
-/** D5: at least so many runs of each. */
+/** Number of runs of each measurement (D5: at least so many). */
 const RUNS = 30;
 
 export function emulatedBench(
@@ -16,7 +16,7 @@ export function emulatedBench(
 ): PartsBench {
   const prng = new Prng(seed);
   const runs = ({ model, batchSize, size }: PartRun, factor: number): number[] => {
-    // How a pair as a whole was disturbed does not average out over its runs.
+    // Noise of a pair as a whole does not average out over its runs.
     const disturbed = factor === 1 ? 1 : 1 + noise * (2 * prng.nextFloat() - 1);
     const ms = models[model]!.latency(batchSize, size) * factor * disturbed;
     return Array.from({ length: RUNS }, () => ms * (1 + (noise / 4) * (2 * prng.nextFloat() - 1)));

@@ -1,12 +1,11 @@
 /**
- * What a profiling run leaves behind: an input of `tutti plan fractions`, rates to be filled in; and what it says to
- * people and programs.
+ * The results of a profiling run: an input of `tutti plan fractions` without rates, and output for people and programs.
  */
 import { Document, isScalar, visit } from "yaml";
 import { renderTable } from "../table.ts";
 import { type InterferenceResult, samplesOf } from "./measurement.ts";
 
-/** YAML. */
+/** The input as YAML. */
 export function interferenceFile({ sizes, models, pairs }: InterferenceResult, command: string): string {
   const samples = samplesOf(models, pairs).map(({ uses, factor }) => [...uses, factor].map(rounded));
   const document = new Document({

@@ -1,8 +1,8 @@
 /**
- * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5).
- * It measures every model's latency alone on every size, the slowdown of pairs side by side, and fits the line that
- * predicts the slowdown. Seven tenths of the pairs are fitted, and the others give the prediction error. The stored
- * coefficients are a fit of all pairs.
+ * A profiling run on parts of an accelerator (gpulet, §4.4; docs/algorithms.md, D2 and D5). It measures every model's
+ * latency alone on every size, the slowdown of pairs side by side, and fits the line that predicts the slowdown. Seven
+ * tenths of the pairs are fitted, and the others give the prediction error. The stored coefficients are a fit of all
+ * pairs.
  */
 import { type Interference, type InterferenceSample, WHOLE, fitInterference, predictionError } from "@tutti/planning";
 import { PLANNING_CAP } from "@tutti/profile";

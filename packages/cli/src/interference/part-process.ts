@@ -1,6 +1,6 @@
 /**
- * The process of one part while interference is measured: loads models and runs batches as it is told by whoever forked
- * it; `provider threads size` are its arguments.
+ * The process of one part while interference is measured. It loads models and runs batches on orders from its parent
+ * process; its arguments are `provider threads size`.
  */
 import { readFileSync } from "node:fs";
 import type { EngineBatch, RunOutcome } from "@tutti/ports/engine";
@@ -12,7 +12,7 @@ import type { PartAnswer, PartOrder } from "./part-messages.ts";
 
 const [provider = "", threads, part] = process.argv.slice(2);
 assert(isProvider(provider), `no provider: ${provider}`);
-process.on("disconnect", () => process.kill(process.pid, "SIGKILL")); // a run that goes on would keep `exit` waiting
+process.on("disconnect", () => process.kill(process.pid, "SIGKILL")); // `exit` would wait for a running batch
 const engine = await startOnnxEngine({ provider, threads: Number(threads), part: Number(part) });
 const specs = new Map<string, ModelSpec>();
 
@@ -51,7 +51,7 @@ function load({ model, path }: Extract<PartOrder, { kind: "load" }>): Promise<vo
   );
 }
 
-/** Two batches are always on their way, so that the part never waits for this thread. */
+/** Runs batches for a time. Two are always submitted, so that the part never waits for this thread. */
 function runFor({ model, batchSize, forMs, runsMin }: Extract<PartOrder, { kind: "run" }>): Promise<number[]> {
   const template = randomBatch(specs.get(model)!, { bucket: 0, batchSize, seed: 1 });
   const batch = (): EngineBatch => ({
@@ -69,7 +69,7 @@ function runFor({ model, batchSize, forMs, runsMin }: Extract<PartOrder, { kind:
         if (outcome.kind === "failed") return reject(new Error(outcome.reason));
         runs.push(outcome.run / 1000);
         if (performance.now() < until || runs.length + under < runsMin + 2) next();
-        // beside the first and the last the other part may have been idle
+        // during the first and the last run the other part may have been idle
         else if (under === 0) resolve(runs.slice(1, -1));
       });
     };

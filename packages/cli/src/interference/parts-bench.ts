@@ -1,6 +1,6 @@
 /**
- * Interface for measuring interference: two parts of an accelerator, each running batches without a pause.
- * Times are in ms, sizes in percent.
+ * Interface for measuring interference: two parts of an accelerator, each running batches without a pause. Times are in
+ * ms, sizes in percent.
  */
 
 export interface BenchModel {

@@ -1,6 +1,6 @@
 /**
- * Parts of this machine's accelerator, each a process.
- * On a CPU it has cores of its own, on NVIDIA its share under CUDA MPS.
+ * Parts of this machine's accelerator, each a process. On a CPU it has cores of its own, on NVIDIA its share under CUDA
+ * MPS.
  *
  * A model's use of cache and memory bandwidth is estimated, since counters are seldom available: its weights against
  * the cache, and its weights for each batch against the speed of copying memory. The fit takes these estimates as they

@@ -1,14 +1,14 @@
-/** From a model's file, its `config.yaml` and the flags of a command to what the cluster is asked to serve. */
+/** Builds a model's spec for the cluster from its file, its `config.yaml` and the command's flags. */
 import type { DesiredModel } from "@tutti/client";
 import { type ModelConfig, describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
 import { readLatencyPoints } from "./latency-points.ts";
 
-/** `config.yaml`, plus the key that only a command line needs: latencies given instead of measured. */
+/** `config.yaml`, plus the key that only the command line has: latencies given instead of measured. */
 export interface FileConfig {
   readonly serving: ModelConfig;
-  /** `{ alpha: 1ms, beta: 5ms }` or `{ 1: 6ms, 8: 12ms }`; a list of them, smallest first, where there are buckets. */
+  /** A table: `{ alpha: 1ms, beta: 5ms }` or `{ 1: 6ms, 8: 12ms }`. With buckets: a list of tables, smallest first. */
   readonly latencies: unknown;
 }
 
@@ -30,9 +30,7 @@ export function parseYamlMap(text: string, origin: string): Readonly<Record<stri
   throw new CommandError(`${origin}: a map of keys is expected, not ${JSON.stringify(value)}`);
 }
 
-/**
- * @throws {TuttiError} INVALID_INPUT saying what about the file or the configuration is wrong, and what would settle it
- */
+/** @throws {TuttiError} INVALID_INPUT saying what is wrong with the file or the configuration, and how to correct it */
 export function desiredModel(bytes: Uint8Array, config: FileConfig): DesiredModel {
   const { sha256: _, bytes: __, version: ___, ...model } = draftModel(config.serving, describeModel(bytes));
   const { version } = config.serving;
@@ -46,7 +44,7 @@ export function desiredModel(bytes: Uint8Array, config: FileConfig): DesiredMode
 type Profile = NonNullable<DesiredModel["profile"]>;
 type Sizes = Pick<DesiredModel, "name" | "batchSizeMax" | "buckets">;
 
-/** One table for a model without buckets; a list of them, in the order of the buckets, for one with several. */
+/** Reads one table for a model without buckets, or a list of tables in the order of the buckets. */
 export function profileOf(latencies: unknown, { name, batchSizeMax, buckets }: Sizes): Profile {
   const tables = isOneTable(latencies) ? [latencies] : (latencies as unknown[]);
   if (tables.length !== buckets.length) {
@@ -58,7 +56,7 @@ export function profileOf(latencies: unknown, { name, batchSizeMax, buckets }: S
   );
 }
 
-/** A stored table is a list too, of points. */
+/** A stored table is a list of points, so not every list is a list of tables. */
 function isOneTable(value: unknown): boolean {
   if (!Array.isArray(value)) return true;
   const [first] = value as unknown[];

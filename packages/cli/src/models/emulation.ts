@@ -1,4 +1,4 @@
-/** `--emulate profiles.yaml`: the document's schema stands in the README of @tutti/engine. */
+/** `--emulate profiles.yaml`: the README of @tutti/engine has the document's schema. */
 import type { DesiredModel } from "@tutti/client";
 import { type EmulatedProfiles, parseEmulatedProfiles } from "@tutti/ports/engine";
 import { TuttiError } from "@tutti/protocol";

@@ -9,7 +9,7 @@ import type { Store } from "@tutti/ports/store";
 import { CommandError, usageError } from "../failure.ts";
 import type { LoadableModel } from "./model-repository.ts";
 
-/** `auto`: where it saves time; `always`: wherever models can be served together; `never`. */
+/** `auto`: where it saves memory or accelerators; `always`: wherever models can be served together; `never`. */
 export type When = "auto" | "always" | "never";
 const WHEN: readonly When[] = ["auto", "always", "never"];
 
@@ -48,7 +48,7 @@ export interface LoadPlan {
  * Looks for families and tries them on this machine.
  *
  * @param say - receives the result for each group, in words
- * @throws {CommandError} the family that was asked for by name is impossible, or saves nothing
+ * @throws {CommandError} the family that was asked for by name is impossible, or does not pay off
  */
 export async function planFamilies(
   loadable: readonly LoadableModel[],

@@ -1,10 +1,10 @@
-/** Latency tables as people write them: `{ alpha: 1.053ms, beta: 5.072ms }`, or `{ 1: 6ms, 8: 12ms }`. */
+/** Latency tables as users write them: `{ alpha: 1.053ms, beta: 5.072ms }`, or `{ 1: 6ms, 8: 12ms }`. */
 import type { ProfilePoints } from "@tutti/protocol";
 import { type Micros, parseDuration } from "@tutti/units";
 import { CommandError } from "../failure.ts";
 
 /**
- * @param source - where it was written, for errors
+ * @param source - origin of the table, for errors
  * @returns points in order of batch size; an affine table has one for each size up to `batchSizeMax`
  */
 export function readLatencyPoints(value: unknown, batchSizeMax: number, source: string): ProfilePoints {
@@ -30,7 +30,7 @@ function affine(table: Readonly<Record<string, unknown>>, batchSizeMax: number, 
   }));
 }
 
-/** `{ batchSize, latency }`, with the latency in microseconds, is how tables are stored. */
+/** Reads a stored point, `{ batchSize, latency }`, with the latency in microseconds. */
 function listed(point: unknown): [unknown, unknown] {
   const { batchSize, latency } = (point ?? {}) as { batchSize?: unknown; latency?: unknown };
   return [batchSize, typeof latency === "number" ? `${latency}us` : latency];
@@ -42,7 +42,7 @@ function batchSizeOf(size: unknown, batchSizeMax: number, source: string): numbe
   throw unreadable(source, `${JSON.stringify(size)} is no batch size from 1 to ${batchSizeMax}`);
 }
 
-/** A number without a unit is in milliseconds, as everywhere on the command line. */
+/** Parses a latency. A number without a unit is in milliseconds, as everywhere on the command line. */
 function latencyOf(value: unknown, source: string): Micros {
   const duration = typeof value === "string" || typeof value === "number" ? parseDuration(String(value)) : undefined;
   if (duration !== undefined) return duration;

@@ -17,7 +17,7 @@ const KINDS: Readonly<Record<BucketRunTimes["kind"], string>> = {
 };
 
 export const appName = ({ app, name }: AppRunTimes): string => (name === "" ? `#${app.toString(16)}` : name);
-/** The applications of a bucket; where none is told apart, all of them together. */
+/** The applications of a bucket; if they are not separated, one entry for all of them. */
 export const shownApps = ({ apps, pool }: BucketRunTimes): readonly AppRunTimes[] =>
   apps.length > 0 || pool === undefined ? apps : [{ ...pool, name: "all" }];
 
@@ -56,7 +56,10 @@ export function summaryOf(times: RunTimes): { mean: number; p50: number; p99: nu
   return { mean: meanOf(histogram), p50: quantileOf(histogram, 0.5), p99: quantileOf(histogram, 0.99) };
 }
 
-/** One line an application over one axis of time; a column is as high as its mass beside the application's fullest. */
+/**
+ * Draws one line for each application over one time axis. A column's height is its mass relative to the application's
+ * largest.
+ */
 function renderBlocks(apps: readonly AppRunTimes[]): string {
   if (apps.length === 0) return "";
   const from = Math.min(...apps.map(({ edges }) => edges[0]!));
@@ -69,7 +72,7 @@ function renderBlocks(apps: readonly AppRunTimes[]): string {
   return ["", axis, ...lines.map((line) => line.trimEnd())].join("\n");
 }
 
-/** Masses between places that need not be edges. */
+/** Masses between places that may differ from the edges. */
 export function massesAt(times: RunTimes, places: Float64Array): Float64Array {
   const histogram = asHistogram(times);
   const point = { edges: places, masses: new Float64Array(places.length - 1) };

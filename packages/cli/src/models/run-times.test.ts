@@ -22,8 +22,8 @@ const spec: ModelSpec = {
 };
 
 /**
- * Of `short` (8 to 12 ms, three quarters of the arrivals) and `long` (50 ms, and 90 ms with larger hints), which nobody
- * has named.
+ * Run times of two applications without names. They are `short` (8 to 12 ms, three quarters of the arrivals) and `long`
+ * (50 ms, and 90 ms with larger hints).
  */
 function known(): ModelRunTimes {
   const runTimeStats = new RunTimeStats({ window: seconds(60), table: (b) => 10_000 * b, sizes: [1, 2, 4] });

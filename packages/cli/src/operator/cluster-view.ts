@@ -136,8 +136,8 @@ export class ClusterView {
   }
 
   /**
-   * Whether all known actors have sent so many reports; rates need two.
-   * An idle actor sends a heartbeat only once a second, so it waits for that long first.
+   * Whether all known actors have sent so many reports; rates need two. An idle actor sends a heartbeat only once a
+   * second, so it waits for that long first.
    */
   hasReports(least: number): boolean {
     return (

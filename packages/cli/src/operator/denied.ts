@@ -2,8 +2,8 @@ import type { Bus } from "@tutti/ports/bus";
 import { TuttiError } from "@tutti/protocol";
 
 /**
- * Runs `work`, and fails as soon as NATS refuses what it says or wants to hear: without the operator's credentials
- * nothing would ever come.
+ * Runs `work`, and fails as soon as NATS refuses a subject. Without the operator's credentials no message would ever
+ * arrive.
  */
 export async function unlessDenied<Result>(bus: Bus, work: () => Promise<Result>): Promise<Result> {
   const { promise: denied, reject } = Promise.withResolvers<never>();

@@ -7,9 +7,9 @@ import { type Figures, type HeardActor, latestOf, offsetUs } from "./cluster-vie
 /** Five heartbeats at ten a second: peers don't suspect the actor yet, but an operator should know. */
 const LATE_BEAT_MS = 500;
 const SILENT_MS = 2_000;
-/** Above it timers are late by as much, and requests with them. */
+/** Event-loop lag above which timers are late by as much, and requests with them. */
 const LAG_US = 100_000;
-/** Above it a clock differs more from the others than a heartbeat can be late on a busy machine. */
+/** Clock difference beyond what a late heartbeat on a busy machine can explain. */
 const SKEW_US = 50_000;
 const CLOCK_ERROR_US = 20_000;
 

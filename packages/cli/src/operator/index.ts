@@ -1,7 +1,4 @@
-/**
- * What other programs of operators need, such as the gateway's console: the same views, words and orders as the
- * commands.
- */
+/** Exports for other operator programs, such as the gateway's console: the commands' views, texts and orders. */
 export { type ActorRow, actorRows } from "./actor-table.ts";
 export { ClusterView, latestOf } from "./cluster-view.ts";
 export { OperatorLink } from "./operator-link.ts";

@@ -1,4 +1,4 @@
-/** Text that is renewed in place on a terminal, and printed once where there is none. */
+/** Text that is updated in place on a terminal, and printed once elsewhere. */
 
 export interface LiveOptions {
   /** Prints once, when everything is known. */
@@ -18,17 +18,17 @@ export interface LiveOutput {
 const ESC = "\u001b[";
 const HIDE_CURSOR = `${ESC}?25l`;
 const SHOW_CURSOR = `${ESC}?25h`;
-/** To the upper left corner; to the end of the line, of the screen. */
+/** Control sequences: cursor to the upper left corner; clear the rest of the line; clear the rest of the screen. */
 const HOME = `${ESC}H`;
 const CLEAR_LINE = `${ESC}K`;
 const CLEAR_BELOW = `${ESC}J`;
-/** Another screen, so that what was there before is there again afterwards. */
+/** The alternate screen: leaving it restores the previous content. */
 const OTHER_SCREEN = `${ESC}?1049h`;
 const OWN_SCREEN = `${ESC}?1049l`;
 
 export const isLive = (output: LiveOutput = process.stdout): boolean => output.isTTY === true;
 
-/** Until Ctrl-C, or once. */
+/** Shows the text until Ctrl-C, or once. */
 export async function showLive({ once, everyMs, render, output = process.stdout }: LiveOptions): Promise<void> {
   if (once || !isLive(output)) {
     output.write(`${await render()}\n`);
@@ -53,7 +53,7 @@ export async function showLive({ once, everyMs, render, output = process.stdout 
   }
 }
 
-/** Line over line, without blanking the screen first, which would flicker; what does not fit is cut off. */
+/** Overwrites line by line, since blanking the screen first would flicker; excess lines and columns are cut off. */
 export function screen(text: string, { rows = 40, columns = 160 }: Pick<LiveOutput, "rows" | "columns">): string {
   const lines = text.split("\n");
   const shown =

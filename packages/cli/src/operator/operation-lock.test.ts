@@ -6,7 +6,7 @@ import { type LockTimes, OperationLock } from "./operation-lock.ts";
 
 let store: InMemoryStore;
 let times: LockTimes;
-/** Time passes as the tests' turns do: ten of a waiting operator are one of a holder's renewals. */
+/** Scaled times: a waiting operator's ten polls take as long as one renewal of a holder. */
 beforeEach(() => {
   store = new InMemoryStore({ deliver: (run) => void setImmediate(run) });
   times = { renewMs: 1, staleMs: 20, wait: (ms) => new Promise((resolve) => setTimeout(resolve, 10 * ms)) };

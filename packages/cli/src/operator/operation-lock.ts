@@ -1,8 +1,7 @@
 /**
- * A lock that lets at most one operator restart or drain at a time.
- * Two operators who both see a whole cluster could otherwise take down a role's last two actors together. The lock is
- * an entry of the store, taken by compare-and-set and renewed while its holder works; an entry that is no longer
- * renewed is taken over.
+ * A lock that lets at most one operator restart or drain at a time. Two operators who both see a whole cluster could
+ * otherwise take down a role's last two actors together. The lock is an entry of the store, taken by compare-and-set
+ * and renewed while its holder works; an entry that is no longer renewed is taken over.
  */
 import { randomUUID } from "node:crypto";
 import { BUCKET, TuttiError, leaseKeys } from "@tutti/protocol";

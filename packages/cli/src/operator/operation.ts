@@ -1,6 +1,6 @@
 /**
- * `tutti restart`, `tutti drain`, `tutti undrain` and `tutti split`: finds who is meant, takes the operators' lock, and
- * goes through them one after the other.
+ * `tutti restart`, `tutti drain`, `tutti undrain` and `tutti split`: operations on processes, under the operators'
+ * lock. They find the named processes, and go through them one after the other.
  */
 import { hostname, userInfo } from "node:os";
 import type { AgentAnswered, ProcessOrder } from "@tutti/protocol";
@@ -17,7 +17,7 @@ import { type Target, findTargets, tokensOf } from "./targets.ts";
 
 export interface OperationOptions extends ClusterOptions {
   readonly json?: boolean;
-  /** split: of the first part, in percent. */
+  /** For `split`: the first part's share, in percent. */
   readonly size?: number;
   /** Seconds. */
   readonly timeout: string;
@@ -125,7 +125,7 @@ function go(order: ProcessOrder, targets: readonly Target[], going: Going): Prom
     {
       order: ({ agent, host, name: process }, _, onText) =>
         link.order({ agent, host, order, process, size, withinMs: timeoutMs, onText }),
-      // Split, or whole again, an accelerator is another number of them.
+      // A split changes the number of accelerators, so there is nothing to compare.
       lack: () => (order === "split" ? undefined : lackOf(before, view.wholeness())),
       assertAlone: () => lock.assertHeld(),
       now: () => performance.now(),
@@ -138,7 +138,7 @@ function go(order: ProcessOrder, targets: readonly Target[], going: Going): Prom
 interface Teller {
   note(text: string): void;
   step(step: Step): void;
-  /** @throws {CommandError} when not everything was done */
+  /** @throws {CommandError} not everything was done */
   end(end: RollingEnd, unkept: readonly HeardActor[]): void;
 }
 

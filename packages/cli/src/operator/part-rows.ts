@@ -1,6 +1,4 @@
-/**
- * What becomes of requests to variants of families, to pipelines and to their stages: figures that no model's row has.
- */
+/** Rows for variants of families, pipelines and their stages: figures that no model's row has. */
 import { type StatsReported, isModelName } from "@tutti/protocol";
 import { renderTable } from "../table.ts";
 import { type HeardActor, latestOf, rateOf } from "./cluster-view.ts";
@@ -12,10 +10,10 @@ export interface PartRow {
   readonly name: string;
   /** Per second; undefined until rates are known. */
   readonly offered: number | undefined;
-  /** Answered in time. */
+  /** Answered in time, per second. */
   readonly good: number | undefined;
   readonly late: number | undefined;
-  /** By cause. Of a stage: requests to the whole that were refused because of it. */
+  /** By cause. For a stage: requests to the whole pipeline that were refused because of it. */
   readonly refused: Readonly<Record<string, number>>;
 }
 export interface VariantRow extends PartRow {
@@ -33,7 +31,7 @@ export function variantRows(ingresses: readonly HeardActor[]): VariantRow[] {
 
 export function pipelineRows(ingresses: readonly HeardActor[]): PipelineRow[] {
   const stages = partsOf(ingresses, "stage");
-  // One that was never asked to its end is known by its stages.
+  // A pipeline that never answered is known by its stages only.
   const names = [...new Set([...partsOf(ingresses, "pipeline"), ...stages].map(({ of }) => of))].sort();
   return names.map((of) => ({
     ...rowOf(ingresses, { kind: "pipeline", of, name: of }),
@@ -43,7 +41,7 @@ export function pipelineRows(ingresses: readonly HeardActor[]): PipelineRow[] {
 
 type PartId = Pick<Part, "kind" | "of" | "name">;
 
-/** Each once, as first heard of: stages in the order in which they run. */
+/** Each part once, in order of first appearance: stages in the order in which they run. */
 function partsOf(ingresses: readonly HeardActor[], kind: Part["kind"]): PartId[] {
   const known = new Map<string, PartId>();
   for (const actor of ingresses)
@@ -81,7 +79,7 @@ function rowOf(ingresses: readonly HeardActor[], { kind, of, name }: PartId): Pa
   };
 }
 
-/** Nothing where there are none. */
+/** The tables of both; empty if there are none. */
 export function renderParts(variants: readonly VariantRow[], pipelines: readonly PipelineRow[]): string[] {
   const cells = ({ offered, good, refused }: PartRow): string[] => [
     whole(offered),

@@ -1,6 +1,6 @@
 /**
- * Restarts one actor as `tutti restart <actor>` does, under the operators' lock.
- * It is done only when the cluster is as whole as it was before.
+ * Restarts one actor as `tutti restart <actor>` does, under the operators' lock. It is done only when the cluster is as
+ * whole as it was before.
  */
 import type { AgentAnswered } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";

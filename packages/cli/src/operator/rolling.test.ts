@@ -11,7 +11,7 @@ const target = (name: string): Target => {
 };
 const TARGETS = ["ranker-1", "ranker-0", "batcher-0"].map(target);
 
-/** A cluster whose time is the test's: an order takes 100 ms, and what it broke is whole again `healMs` later. */
+/** A cluster on the test's clock: an order takes 100 ms, and the cluster is whole again `healMs` later. */
 class FakeCluster implements RollingPorts {
   time = 0;
   readonly told: string[] = [];

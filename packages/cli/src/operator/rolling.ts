@@ -1,8 +1,7 @@
 /**
- * Rolling restart or drain: one process after the other.
- * The next process waits until the cluster is as whole as before: as many actors of each role, a leader, every
- * accelerator, every ModelThread (docs/architecture.md, T9). It stops at the first failure, because its cause would
- * break the next process, too.
+ * Rolling restart or drain: one process after the other. The next process waits until the cluster is as whole as
+ * before: as many actors of each role, a leader, every accelerator, every ModelThread (docs/architecture.md, T9). It
+ * stops at the first failure, because its cause would break the next process, too.
  */
 import type { ProcessOrder } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";

@@ -7,7 +7,7 @@ import { ClusterView, lackOf } from "./cluster-view.ts";
 import { renderClusterStatus, statusOf } from "./status-table.ts";
 import { renderTop, topOf } from "./top-table.ts";
 
-/** A cluster whose messages the test writes; time is in milliseconds from 1,000 s on. */
+/** A cluster with messages written by the test; time is in milliseconds from 1,000 s on. */
 let now: number;
 let view: ClusterView;
 beforeEach(() => {

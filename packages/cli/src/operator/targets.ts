@@ -1,6 +1,6 @@
 /**
- * Resolves an operator's name for processes.
- * A name is a role (`ranker`), a process (`ranker-1`, `host-b/executor`), an actor's id or its prefix, or `all`.
+ * Resolves an operator's name for processes. A name is a role (`ranker`), a process (`ranker-1`, `host-b/executor`), an
+ * actor's id or its prefix, or `all`.
  */
 import { type AgentAnswered, PROCESS_ROLES, type ProcessRole, type ProcessState } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
@@ -15,9 +15,8 @@ export interface Target extends ProcessState {
 }
 
 /**
- * The order of restarts: first the roles that serving can do without, last the ingresses.
- * Requests thus enter when everything behind the ingresses is new. A spare ranker goes before its leader, so that the
- * lead moves once.
+ * The order of restarts: first the roles that serving can do without, last the ingresses. Requests thus enter when
+ * everything behind the ingresses is new. A spare ranker goes before its leader, so that the lead moves once.
  */
 const ORDER: readonly ProcessRole[] = [
   "profiler",

@@ -11,7 +11,7 @@ export interface TopActor {
   /** Cores; undefined until there are two reports. */
   readonly cpu: number | undefined;
   readonly rssBytes: number;
-  /** Since the report before. */
+  /** Since the previous report. */
   readonly lagP99Us: number;
   readonly lagMaxUs: number;
   readonly messagesPerSecond: number | undefined;
@@ -62,7 +62,7 @@ function topActor(actor: HeardActor): TopActor {
   };
 }
 
-/** Also for `tutti status`. */
+/** The accelerators of an executor; `tutti status` uses them, too. */
 export function gpusOf(actor: HeardActor): TopGpu[] {
   return (actor.beat.gpus ?? []).map(({ gpu, serving, type, subCluster }) => {
     const rate = (name: string): number | undefined =>

@@ -1,5 +1,6 @@
 /**
- * `tutti status`, `tutti actors` and `tutti top`: listen until everybody was heard, then show, once or again and again.
+ * `tutti status`, `tutti actors` and `tutti top`: listen until all actors were heard, then show them once or
+ * repeatedly.
  */
 import type { Bus } from "@tutti/ports/bus";
 import { ModelRegistry, RouteRegistry } from "@tutti/client";
@@ -30,10 +31,12 @@ interface Watching {
   readonly view: ClusterView;
 }
 
-/** The first heartbeat comes within a tenth of a second; an agent that has not answered meanwhile is not shown. */
+/**
+ * Time limit for agents' answers; later ones are not shown. Actors' first heartbeats arrive within a tenth of a second.
+ */
 const AGENTS_MS = 800;
 const REFRESH_MS = 1_000;
-/** Reports that rates take. */
+/** Number of reports that rates need. */
 const RATES = 2;
 
 const watch = (options: WatchOptions, reports: number, show: (watching: Watching) => Promise<void>): Promise<void> => {

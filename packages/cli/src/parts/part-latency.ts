@@ -2,8 +2,8 @@ import type { LatencyTable } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 
 /**
- * L(b, p) of an emulated accelerator whose l(b) is known whole (docs/algorithms.md, D6, σ = 1): what a batch costs
- * whatever its size stays as it is, and the rest takes 1/p as long.
+ * Latency L(b, p) on a part of an emulated accelerator with known l(b) (docs/algorithms.md, D6, σ = 1). The cost that
+ * doesn't depend on the batch size stays the same, and the rest takes 1/p as long.
  *
  * @param part - in percent
  */

@@ -1,7 +1,7 @@
 /**
- * Launch settings for the process of a part of an accelerator (gpulet, §4; docs/algorithms.md, D5).
- * On a CPU it gets a set of cores and as many threads. On NVIDIA it runs under CUDA MPS with a share of the
- * multiprocessors, which is fixed for the process: another size needs another process.
+ * Launch settings for the process of a part of an accelerator (gpulet, §4; docs/algorithms.md, D5). On a CPU it gets a
+ * set of cores and as many threads. On NVIDIA it runs under CUDA MPS with a share of the multiprocessors, which is
+ * fixed for the process: another size needs another process.
  */
 import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -47,8 +47,8 @@ export const thisMachine = (provider: Machine["provider"]): Machine => ({
 });
 
 /**
- * Sizes that an accelerator can be split into, ascending; the last is 100.
- * On a CPU each size is a whole number of cores (two cores: 50 and 100; four: 25, 50, 75, 100).
+ * Sizes that an accelerator can be split into, ascending; the last is 100. On a CPU each size is a whole number of
+ * cores (two cores: 50 and 100; four: 25, 50, 75, 100).
  */
 export function usableSizes({ provider, cores }: Pick<Machine, "provider" | "cores">): readonly number[] {
   if (provider === "webgpu") return [WHOLE];

@@ -5,7 +5,7 @@ import { HeardSupervisor, PROCESS_TIMES } from "../testing/heard-supervisor.ts";
 import type { ChildSpec } from "../up/supervisor.ts";
 import { PartSwitch } from "./part-switch.ts";
 
-/** Says what it is, and when it is let go; a part of 34 percent never comes up. */
+/** Reports its part, and when it is released; a part of 34 percent never becomes ready. */
 const ACTOR = `
   const part = process.argv.includes("--part") ? process.argv[process.argv.indexOf("--part") + 1] : "100";
   const held = process.env.TUTTI_HELD !== undefined;

@@ -1,11 +1,11 @@
 /**
- * Accelerators of this host split into parts, resized, and made whole again while they serve (gpulet, §4;
- * docs/algorithms.md, D5): a size is for the life of a process, so another size is other processes.
+ * Splits accelerators of this host into parts, resizes them, and makes them whole again while they serve. See gpulet,
+ * §4, and docs/algorithms.md, D5. A process keeps its size for life, so another size needs other processes.
  *
- *   PS1. The new ones load and warm up while the old ones serve. Where one does not come up, the new ones end, and the
- *        old ones never hear of it.
- *   PS2. Old ones finish what they accepted and end before new ones serve: an accelerator's parts never share what they
- *        stand on (docs/architecture.md, T4).
+ *   PS1. New processes load and warm up while the old ones serve. If one of them fails to start, the new ones end, and
+ *        the old ones are not affected.
+ *   PS2. Old processes finish accepted batches and end before new ones serve: an accelerator's parts never share
+ *        resources (docs/architecture.md, T4).
  *   PS3. An accelerator is whole, or in exactly two parts that add up to it.
  */
 import { WHOLE } from "@tutti/planning";
@@ -29,11 +29,11 @@ export interface PartSwitchOptions {
   readonly supervisor: Supervisor;
   /** By the names of their processes. */
   readonly executors: ReadonlyMap<string, SplittableExecutor>;
-  /** Why the others can't be split, for people. */
+  /** The reason why another process can't be split, for people. */
   readonly why: (name: string) => string;
-  /** Ids of accelerators: those of parts come after all whole ones. */
+  /** Number of whole accelerators: ids of parts come after them. */
   readonly gpuCount: number;
-  /** Processes come and go. */
+  /** Called when a part's process is added or removed. */
   readonly onPart: (name: string, isThere: boolean) => void;
 }
 
@@ -41,22 +41,22 @@ type Switching = Pick<OrderOptions, "readyMs" | "graceMs" | "report">;
 
 export class PartSwitch {
   readonly #options: PartSwitchOptions;
-  /** Names of the processes on an accelerator, by that of the whole one, where it is split. */
+  /** Names of the processes on a split accelerator, by the name of the whole one's process. */
   readonly #parts = new Map<string, readonly string[]>();
 
   constructor(options: PartSwitchOptions) {
     this.#options = options;
   }
 
-  /** The whole one's name where its accelerator is split into others. */
+  /** Whether the accelerator of the named process is split. */
   isSplit(name: string): boolean {
     return this.#parts.has(name);
   }
 
   /**
-   * @param name - of the process of the whole accelerator, also while it is split
-   * @param size - of the first part, in percent; the second one is the rest; 100: whole
-   * @throws {CommandError} it can't be split so, or a process does not come up: then everything is as it was
+   * @param name - process of the whole accelerator, also while it is split
+   * @param size - the first part's share, in percent; the second part is the rest; 100: whole
+   * @throws {CommandError} such a split is impossible, or a process does not become ready: then nothing changes
    */
   async split(name: string, size: number, options: Switching): Promise<void> {
     const { supervisor, executors, why } = this.#options;
@@ -131,7 +131,7 @@ export class PartSwitch {
   }
 }
 
-/** Without what binds the whole one to its cores. */
+/** The command without the prefix that binds it to cores. */
 function wholeCommand({ command, args }: ChildSpec): Pick<ChildSpec, "command" | "args"> {
   return command === "taskset" ? { command: args[2]!, args: args.slice(3) } : { command, args };
 }

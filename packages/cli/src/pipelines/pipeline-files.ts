@@ -1,14 +1,14 @@
-/** A folder of pipelines: every *.yaml file in it declares one, and their functions lie beside them. */
+/** A folder of pipelines: every *.yaml file declares one, and their functions are in files beside them. */
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { PipelineDeclarationError, type PipelineSpec, parsePipeline } from "@tutti/pipelines";
 import { parse } from "yaml";
 import { CommandError } from "../failure.ts";
 
-/** More in one folder are a mistake. */
+/** Maximum number of pipelines in one folder; more are a mistake. */
 export const PIPELINES_MAX = 256;
 
-/** @throws {CommandError} naming each file that can't be read, and what to do */
+/** @throws {CommandError} naming each unreadable file, and what to do */
 export async function readPipelines(folder: string): Promise<PipelineSpec[]> {
   const names = await readdir(folder).catch((error: Error) => {
     throw new CommandError(`--pipelines ${folder}: ${error.message}`);
@@ -36,14 +36,14 @@ async function readPipeline(path: string): Promise<PipelineSpec> {
   }
 }
 
-/** All that their stages call: `./module.ts#name`. */
+/** All functions that their stages call: `./module.ts#name`. */
 export const functionsOf = (specs: readonly PipelineSpec[]): string[] => [
   ...new Set(specs.flatMap(({ stages, finish }) => [...stages.map(({ before }) => before), finish])),
 ];
 
 /**
- * Before anything starts. @throws {CommandError} a file is wrong, or a pipeline is called like a model: they share the
- * names of targets
+ * Checks pipelines before anything starts.
+ * @throws {CommandError} a file is invalid, or a pipeline has a model's name: both are targets of requests
  */
 export async function checkPipelines(folder: string | undefined, models: readonly string[]): Promise<void> {
   if (folder === undefined) return;

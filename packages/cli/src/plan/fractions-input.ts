@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan fractions`, converted to the planner's models.
- * Times are in ms, rates in requests per ms, sizes in percent, as in docs/algorithms.md, D.
+ * Input of `tutti plan fractions`, converted to the planner's models. Times are in ms, rates in requests per ms, sizes
+ * in percent, as in docs/algorithms.md, D.
  */
 import { type FractionModel, type Interference, SIZES, WHOLE, fitInterference } from "@tutti/planning";
 import { LatencyTable } from "@tutti/profile";
@@ -116,8 +116,8 @@ function latencyOf(
 }
 
 /**
- * L(b,p) = β + α·b/min(p, min(1, σ·b)).
- * A larger share of the accelerator than a batch can use doesn't help (docs/algorithms.md, D6).
+ * L(b,p) = β + α·b/min(p, min(1, σ·b)). A larger share of the accelerator than a batch can use doesn't help
+ * (docs/algorithms.md, D6).
  */
 function formula(line: { alphaMs: number; betaMs: number; saturation: number }, sizes: readonly number[]): Latency {
   const { alphaMs, betaMs, saturation } = line;
@@ -135,8 +135,8 @@ function formula(line: { alphaMs: number; betaMs: number; saturation: number }, 
 const BATCH_MAX = 1024;
 
 /**
- * Latencies from a table: a size that wasn't measured counts as slow as the next smaller one that was.
- * Below the smallest measured size nothing is known (D5).
+ * Latencies from a table: a size that wasn't measured counts as slow as the next smaller one that was. Below the
+ * smallest measured size nothing is known (D5).
  */
 function measured(latencyMs: NonNullable<ModelEntry["latencyMs"]>, sizes: readonly number[]): Latency {
   const tables = Object.entries(latencyMs)

@@ -1,6 +1,6 @@
 /**
- * `tutti plan fractions`: models that share accelerators in space, as JSON with public field names.
- * Rates are in requests per second, times in ms.
+ * `tutti plan fractions`: models that share accelerators in space, as JSON with public field names. Rates are in
+ * requests per second, times in ms.
  */
 import {
   type FractionModel,
@@ -122,8 +122,9 @@ export function runFractions(input: FractionsInput): FractionsRun {
 }
 
 /**
- * Bounds on the exhaustive searches, since many accelerators have thousands of mixtures of splits.
- * Up to PORTFOLIO_EXECUTORS every mixture of fixed splits is tried, and up to THOROUGH_EXECUTORS each in every way.
+ * Bounds on the exhaustive searches, since many accelerators have thousands of mixtures of splits. Up to
+ * PORTFOLIO_EXECUTORS every mixture of fixed splits is tried. Up to THOROUGH_EXECUTORS each is also tried in the other
+ * order and with room for neighbours.
  */
 const PORTFOLIO_EXECUTORS = 16;
 const THOROUGH_EXECUTORS = 8;

@@ -12,7 +12,7 @@ import { deliver } from "./plan-output.ts";
 import { fractionsPage } from "./plan-page.ts";
 
 export interface FractionsFlags extends PlanFlags, ClusterOptions {
-  /** Rates and SLOs are a running cluster's. */
+  /** Takes rates and SLOs from a running cluster. */
   readonly live?: boolean;
 }
 
@@ -37,7 +37,7 @@ function remarksOn({ models }: FractionsInput, live: LiveRates | undefined, resu
   return isUnasked ? ["", "Every rate is 0: fill them in, or take a running cluster's with --live."] : [];
 }
 
-/** @throws {CommandError} where no planner has told any rate */
+/** @throws {CommandError} no planner has reported any rate */
 function liveInput(
   input: FractionsInput,
   options: ClusterOptions,

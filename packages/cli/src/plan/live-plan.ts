@@ -1,20 +1,20 @@
 /**
- * The plan that a running cluster follows: what is served where, where that goes, and why. Pure: from what stands in
- * the bucket of plans.
+ * The plan that a running cluster follows: places of models and accelerators, the next plan, and the reasons. Pure: it
+ * is computed from the values in the bucket of plans.
  */
 import type { Placement, PlanReport } from "@tutti/protocol";
 
 export interface LivePlan {
   readonly kind: "live";
-  /** Every model that is wanted has a place. */
+  /** Every requested model has a place. */
   readonly feasible: boolean;
-  /** 0: nobody has ever planned, and everything belongs to the sub-cluster `main`. */
+  /** 0: there has been no plan, and everything belongs to the sub-cluster `main`. */
   readonly epoch: number;
-  /** Seconds since the placement was changed, and since the planner said last what it sees; null: never. */
+  /** Seconds since the last change of the placement, and since the planner's last report; null: never. */
   readonly madeS: number | null;
   readonly seenS: number | null;
   readonly current: LivePlaces;
-  /** When what is on its way has come, and what waits for room has moved. */
+  /** The places after all models on the move have arrived and all waiting ones have moved. */
   readonly next: LivePlaces;
   readonly difference: {
     readonly models: readonly {
@@ -37,7 +37,7 @@ export interface LivePlaces {
 export interface LiveModel {
   readonly model: string;
   readonly subCluster: string;
-  /** Requests per second, accelerators that they keep busy, bytes of weights; null: the planner hasn't said. */
+  /** Requests per second, accelerators that they keep busy, bytes of weights; null: not reported. */
   readonly rate: number | null;
   readonly work: number | null;
   readonly memoryBytes: number | null;

@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan pack`, converted to the planner's streams.
- * Times are in ms, rates in requests per ms, as in docs/algorithms.md, C.
+ * Input of `tutti plan pack`, converted to the planner's streams. Times are in ms, rates in requests per ms, as in
+ * docs/algorithms.md, C.
  */
 import type { BatchLatency, Stream } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";

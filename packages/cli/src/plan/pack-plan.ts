@@ -1,6 +1,6 @@
 /**
- * `tutti plan pack`: streams that share nodes, as JSON with public field names.
- * Rates are in requests per second, times in ms.
+ * `tutti plan pack`: streams that share nodes, as JSON with public field names. Rates are in requests per second, times
+ * in ms.
  */
 import {
   type EpochPlan,

@@ -1,4 +1,4 @@
-/** `tutti plan` as it is typed: processes, their output, exit codes and pages. */
+/** Tests of `tutti plan` as processes: output, exit codes and pages. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Input files of `tutti plan`: YAML, checked against the schema of their kind, then for consistency.
- * docs/planning.md is the reference.
+ * Input files of `tutti plan`: YAML, checked against the schema of their kind, then for consistency. docs/planning.md
+ * is the reference.
  */
 import { FamilyFile } from "../simulate/family-file.ts";
 import type { Problem } from "../simulate/located-yaml.ts";

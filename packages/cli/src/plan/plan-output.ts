@@ -1,6 +1,6 @@
 /**
- * What every `tutti plan` prints: a table or JSON, then the reasons; a page; and an exit code that says whether the
- * plan holds.
+ * Output of every `tutti plan`: a table or JSON, then the reasons, and optionally a page. The exit code says whether
+ * the plan holds.
  */
 import type { PlanPage } from "./plan-page.ts";
 import { renderPlanPage } from "./plan-page.ts";

@@ -1,6 +1,6 @@
 /**
- * A page for a plan: a bar for each node, executor or sub-cluster, with a segment for each share.
- * Nothing moves, so the page needs no script.
+ * A page for a plan: a bar for each node, executor or sub-cluster, with a segment for each share. Nothing moves, so the
+ * page needs no script.
  */
 import { colourOf, escapeHtml, htmlPage } from "@tutti/sim-report/page";
 import type { FractionsResult } from "./fractions-plan.ts";

@@ -1,6 +1,6 @@
-/** Figures as `tutti plan` writes them for people. */
+/** Formats of numbers and lists in the texts of `tutti plan`. */
 
-/** Three significant digits are enough to plan with: 12,345; 123; 12.3; 0.123. */
+/** Formats a number with three significant digits, which are enough for planning: 12,345; 123; 12.3; 0.123. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return "∞";
   const size = Math.abs(value);
@@ -8,7 +8,7 @@ export function figure(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: digits });
 }
 
-/** `85 %`; of what isn't quite all never 100 %. */
+/** Formats a share, `85 %`; a share below 1 is never shown as 100 %. */
 export function share(value: number): string {
   const percent = 100 * value;
   if (value < 1 && percent > 99.95) return "99.9 %";
@@ -18,7 +18,7 @@ export function share(value: number): string {
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
 
-/** `A, B and C`; of many the first few. */
+/** Joins names, `A, B and C`; a long list is cut. */
 export function listed(names: readonly string[], most = 6): string {
   const cut = names.length > most ? [...names.slice(0, most - 1), `${names.length - most + 1} more`] : [...names];
   const last = cut.pop() ?? "none";
@@ -32,7 +32,7 @@ export const bar = (value: number): string => {
   return "█".repeat(full) + "·".repeat(BAR - full);
 };
 
-/** Terminals aren't made for more; `--json` has all. */
+/** Maximum number of rows on a terminal; `--json` has all. */
 export const ROWS_SHOWN_MAX = 100;
 
 export function cutRows(rows: readonly string[][]): { readonly rows: readonly string[][]; readonly more: string[] } {

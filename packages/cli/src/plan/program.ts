@@ -30,7 +30,7 @@ const LIVE = `
 With --live: which sub-cluster has which model and accelerator now, where they go next, and why; how many accelerators the load needs.
 Exit codes: 0 every model has a place, 1 some are left out, 2 wrong usage, 3 no cluster reached.`;
 
-/** @param toCluster - adds what every command has that speaks to a cluster */
+/** @param toCluster - adds the options of every command that connects to a cluster */
 export function addPlan(program: Command, toCluster: (command: Command) => Command): void {
   const plan = toCluster(program.command("plan"))
     .description(

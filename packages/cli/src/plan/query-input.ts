@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan query`, converted to the planner's query.
- * Times are in ms, rates in requests per ms, as in docs/algorithms.md, C.
+ * Input of `tutti plan query`, converted to the planner's query. Times are in ms, rates in requests per ms, as in
+ * docs/algorithms.md, C.
  */
 import { type Query, type QueryStage, QueryShapeError, structureOf } from "@tutti/planning";
 import { millis } from "@tutti/units";

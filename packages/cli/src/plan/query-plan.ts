@@ -1,6 +1,6 @@
 /**
- * `tutti plan query`: the split of a query's time, as JSON with public field names. Rates in requests per second, times
- * in ms.
+ * `tutti plan query`: the split of a query's time, as JSON with public field names. Rates are in requests per second,
+ * times in ms.
  */
 import { type LatencySplit, splitEvenly, splitLatency } from "@tutti/planning";
 import type { QueryInput } from "./query-input.ts";
@@ -10,13 +10,13 @@ export interface QueryResult {
   /** Some split keeps the SLO. */
   readonly feasible: boolean;
   readonly sloMs: number;
-  /** Queries. */
+  /** Queries per second. */
   readonly rate: number;
   readonly fits: 1 | 2;
   readonly stages: readonly string[];
-  /** The fewest executors; undefined: no split keeps the SLO. */
+  /** The split with the fewest executors; undefined: no split keeps the SLO. */
   readonly planned: SplitResult | undefined;
-  /** Every stage of the longest path with the same time; undefined: some stage's is too short. */
+  /** The split with equal times on the longest path; undefined: some stage's time is too short. */
   readonly even: SplitResult | undefined;
 }
 export interface SplitResult {

@@ -5,7 +5,7 @@ import { readQueryInput } from "./query-input.ts";
 import { runQuery } from "./query-plan.ts";
 import { explainQuery, renderQuery } from "./query-text.ts";
 
-/** `tutti plan query <input.yaml>`: how much of its time each stage of a query may take. */
+/** `tutti plan query <input.yaml>`: the time budget of each stage of a query. */
 export async function planQuery(path: string, flags: PlanFlags): Promise<void> {
   const input = await readQueryInput(path, flags.set);
   const result = runQuery(input);

@@ -12,7 +12,7 @@ export interface ScaleFlags extends PlanFlags {
   readonly workers?: string;
 }
 
-/** `tutti plan scale <input.yaml>`: how many accelerators, window after window of a forecast. */
+/** `tutti plan scale <input.yaml>`: the number of accelerators for each window of a forecast. */
 export async function planScale(path: string, flags: ScaleFlags): Promise<void> {
   const workers = flags.workers === undefined ? undefined : whole("--workers", flags.workers, { min: 1, max: 512 });
   const input = await readScaleInput(path, flags.set);

@@ -1,6 +1,6 @@
 /**
- * Input of `tutti plan subclusters`, converted to the planner's problem.
- * Rates are in requests per second, memory in MB; only proportions matter.
+ * Input of `tutti plan subclusters`, converted to the planner's problem. Rates are in requests per second, memory in
+ * MB; only proportions matter.
  */
 import { type SubClusterProblem, type TwoLevelProblem, flatProblem } from "@tutti/planning";
 import type { Problem } from "../simulate/located-yaml.ts";

@@ -1,6 +1,6 @@
 /**
- * `tutti plan subclusters`: each model's sub-cluster, as JSON with public field names.
- * Rates are in requests per second, memory in MB.
+ * `tutti plan subclusters`: each model's sub-cluster, as JSON with public field names. Rates are in requests per
+ * second, memory in MB.
  */
 import {
   type SubClusterPlan,

@@ -5,7 +5,7 @@ import { readSubClustersInput } from "./subclusters-input.ts";
 import { runSubClusters } from "./subclusters-plan.ts";
 import { explainSubClusters, renderSubClusters } from "./subclusters-text.ts";
 
-/** `tutti plan subclusters <input.yaml>`: which sub-cluster has which model. */
+/** `tutti plan subclusters <input.yaml>`: the sub-cluster of each model. */
 export async function planSubclusters(path: string, flags: PlanFlags): Promise<void> {
   const input = await readSubClustersInput(path, flags.set);
   const run = runSubClusters(input);

@@ -61,8 +61,8 @@ async function fromMedia(
 }
 
 /**
- * Random numbers from a seed, in the shapes that the model declares.
- * A model with several shapes gets the smallest, and variable lengths get the typical one.
+ * Random numbers from a seed, in the shapes that the model declares. A model with several shapes gets the smallest, and
+ * variable lengths get the typical one.
  */
 export function randomInputs(spec: Readable, seed: number): Inputs {
   const prng = new Prng(seed);
@@ -111,8 +111,8 @@ export function fromProtocol(item: unknown): [string, TensorInput] {
 }
 
 /**
- * Gives a flat list the declared shape if the element counts match.
- * For example, 256 numbers fit [batch, 16, 16] in one way only. The ingress judges every other shape.
+ * Gives a flat list the declared shape if the element counts match. For example, 256 numbers fit [batch, 16, 16] in one
+ * way only. The ingress judges every other shape.
  */
 function reshaped(value: TensorValue, declared: TensorSpec): TensorValue {
   const dims = rowDims(declared, {});

@@ -1,7 +1,4 @@
-/**
- * What a model's outputs mean to a person, by the presentation that travels with the model; plain numbers where there
- * is none.
- */
+/** Text for a model's outputs, by the presentation in the model's spec; without one, plain numbers. */
 import { readFile } from "node:fs/promises";
 import type { InferResult, TensorValue } from "@tutti/client";
 import { type OutputPresentation, decodeCtc, parseKeys, presentationOf, resolveAsset } from "@tutti/onnx-tools";
@@ -10,13 +7,13 @@ import type { ModelSpec } from "@tutti/protocol";
 export interface Meaning {
   /** For people. */
   readonly text: string;
-  /** For programs: what `text` says. */
+  /** For programs: the content of `text`. */
   readonly value: Readonly<Record<string, unknown>>;
 }
 
 const VALUES_SHOWN = 8;
 
-/** Undefined when the model says nothing about its outputs, or the output that it speaks of was not asked for. */
+/** Undefined: the model has no presentation of outputs, or the presented output was not requested. */
 export async function meaningOf(spec: ModelSpec, result: InferResult): Promise<Meaning | undefined> {
   const { output } = presentationOf(spec.presentation);
   const tensor = output === undefined ? undefined : result.outputs[output.tensor];
@@ -62,7 +59,7 @@ export function renderOutputs(result: InferResult): string {
     .join("\n");
 }
 
-/** The Open Inference Protocol's form. */
+/** The outputs in the Open Inference Protocol's form. */
 export function outputsAsJson(result: InferResult): unknown[] {
   return Object.entries(result.outputs).map(([name, { type, dims, data }]) => ({
     name,

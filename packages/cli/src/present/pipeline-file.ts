@@ -1,7 +1,7 @@
 /**
- * Files for pipelines. The cluster stores nothing of a pipeline that would say how to read files for it, so a picture
- * goes as it is, as the input `image`, a sound as `audio`, as over HTTP, and what comes back as lines of text (docs of
- * `@tutti/pipeline-ocr`) is shown as such.
+ * Reads files for pipelines. The cluster stores nothing about reading a pipeline's files. So a picture is sent
+ * unchanged as the input `image`, and a sound as `audio`, as over HTTP. Outputs with lines of text (docs of
+ * `@tutti/pipeline-ocr`) are shown as text.
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
@@ -15,7 +15,7 @@ const INPUTS: ReadonlyMap<string, string> = new Map(
   Object.entries({ ".jpg": "image", ".jpeg": "image", ".png": "image", ".webp": "image", ".wav": "audio" }),
 );
 
-/** @throws {CommandError | TuttiError} saying what the file lacks */
+/** @throws {CommandError | TuttiError} saying what is wrong with the file */
 export async function readPipelineInput(path: string): Promise<Inputs> {
   const kind = extname(path).toLowerCase();
   const bytes = await readFile(path).catch((error: Error) => {
@@ -41,7 +41,7 @@ function fromJson(text: string, path: string): Inputs {
   );
 }
 
-/** Undefined where a pipeline answered anything else than lines of text. */
+/** The lines of text in a pipeline's outputs; undefined: the outputs have another form. */
 export function linesMeaning({ outputs }: InferResult): Meaning | undefined {
   const { text, confidence, boxes } = outputs;
   if (text?.type !== "UINT8" || confidence?.type !== "FP32" || boxes?.type !== "FP32") return undefined;

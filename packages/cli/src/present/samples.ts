@@ -1,6 +1,5 @@
 /**
- * `tutti load --sample dir`: real inputs to measure a model with, since the time of some depends on what they are
- * given.
+ * `tutti load --sample dir`: real inputs for measuring a model, since some models' run times depend on their inputs.
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,10 +9,13 @@ import { encodeTensors } from "@tutti/wire";
 import { CommandError } from "../failure.ts";
 import { type Readable, readInput } from "./input-file.ts";
 
-/** Enough to fill a batch with different ones; more would only take up room in the store. */
+/** Maximum number of samples: enough to fill a batch with different ones. More would only take up room in the store. */
 const SAMPLES_MAX = 256;
 
-/** Each sample as one binary tensor message. @throws {CommandError | TuttiError} naming the file that can't be read */
+/**
+ * Reads each sample as one binary tensor message.
+ * @throws {CommandError | TuttiError} naming the unreadable file
+ */
 export async function readSamples(folder: string, spec: Readable): Promise<Uint8Array[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: Error) => {
     throw new CommandError(`--sample ${folder}: ${error.message}`);

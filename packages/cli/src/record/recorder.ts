@@ -1,6 +1,6 @@
 /**
- * Records requests beside the ingresses, never in their place.
- * It uses a plain subscription, which takes nothing from the queue group.
+ * Records requests beside the ingresses, never in their place. It uses a plain subscription, which takes nothing from
+ * the queue group.
  */
 import type { Bus, Delivery, Subscription } from "@tutti/ports/bus";
 import { HEADER, INFER_SUBJECT, SLO_US_MAX, inferSubject } from "@tutti/protocol";

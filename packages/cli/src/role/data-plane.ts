@@ -1,7 +1,7 @@
 /**
- * How inputs reach executors: over TCP where it connects, over NATS everywhere else; `--data-plane nats` leaves TCP
- * out. With an authority nothing goes in plain text: an ingress without a certificate opens no port, and an executor
- * connects to none that shows no certificate of that authority.
+ * The data plane: inputs reach executors over TCP if it connects, else over NATS. `--data-plane nats` disables TCP.
+ * With an authority nothing is sent in plain text: an ingress without a certificate opens no port, and an executor
+ * connects only to servers with a certificate of that authority.
  */
 import { readFileSync } from "node:fs";
 import type { IngressPorts } from "@tutti/actors";
@@ -10,7 +10,7 @@ import { type DataClient, type DataServer, bothServers, fallbackClient } from "@
 import { TcpDataClient, serveTcp } from "@tutti/pull-tcp";
 import type { RoleContext } from "./run-process.ts";
 
-/** Loopback interfaces, and every interface: executors on other hosts need a name that they can reach. */
+/** Listens on loopback or on every interface: executors on other hosts need a name that they can reach. */
 export const serveDataPlane =
   (context: RoleContext): IngressPorts["serveData"] =>
   (handlers) => {

@@ -3,12 +3,12 @@ import { join, resolve } from "node:path";
 import { CommandError } from "../failure.ts";
 
 /**
- * The working directory of a process that runs models: whatever finds files by relative paths there finds none, and
- * leaves none.
+ * Creates the working directory of a process that runs models. Code that opens files by relative paths finds none
+ * there, and can't create any.
  *
- * @param state - the folder that it is made in
+ * @param state - parent folder
  * @returns its path: empty, and mode 0500
- * @throws {CommandError} somebody has put something there
+ * @throws {CommandError} the folder has files in it
  */
 export function emptyFolder(state: string): string {
   const path = resolve(join(state, "empty"));

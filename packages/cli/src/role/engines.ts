@@ -16,8 +16,8 @@ export interface EmulationOptions {
 }
 
 /**
- * An emulated accelerator whose latencies are those of the models that it is given: they travel in the models' specs,
- * so every host knows them.
+ * An emulated accelerator with the latencies of its models. The latencies are in the models' specs, so every host knows
+ * them.
  */
 export function createEmulatedEngine(clock: Clock, { jitter, part }: EmulationOptions): Engine {
   const tables = new Map<string, readonly LatencyTable[]>();

@@ -7,9 +7,9 @@ const V8_THREAD = "V8Worker";
 const GIVES_WAY = 10;
 
 /**
- * Lowers the priority of V8's compiler threads below that of threads that make decisions.
- * On a machine with few cores they took a quarter of the processor time in the 30 ms of a takeover. No effect where the
- * kernel does not show a process its threads (only Linux does).
+ * Lowers the priority of V8's compiler threads below that of threads that make decisions. On a machine with few cores
+ * they took a quarter of the processor time in the 30 ms of a takeover. No effect where the kernel does not show a
+ * process its threads (only Linux does).
  *
  * @returns the number of threads changed
  */

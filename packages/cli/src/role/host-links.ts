@@ -30,9 +30,8 @@ export interface HostLinksOptions {
 }
 
 /**
- * The links of this process with the other processes of its host.
- * The process that first hears a heartbeat of the other's actor connects. If both connect at once, the connection from
- * the process with the greater id counts.
+ * The links of this process with the other processes of its host. The process that first hears a heartbeat of the
+ * other's actor connects. If both connect at once, the connection from the process with the greater id counts.
  */
 export class HostLinks {
   readonly own: LinkAddress;

@@ -1,4 +1,4 @@
-/** Reads one value of a command line each. All throw a CommandError that names the flag and what it takes. */
+/** Parsers of single option values. Each throws a CommandError that names the flag and its valid values. */
 import { isIPv4 } from "node:net";
 import { isName } from "@tutti/protocol";
 import { GPUS_MAX, type GpuId, type Micros, formatDuration, gpuId, parseBytes, parseDuration } from "@tutti/units";
@@ -23,7 +23,7 @@ const PLAIN_POLICIES = ["adaptive", "deferred", "eager", "latest", "beta-lambda"
 const isPlainPolicy = (text: string): text is (typeof PLAIN_POLICIES)[number] =>
   (PLAIN_POLICIES as readonly string[]).includes(text);
 
-/** `0`, `0,2`, `0-7`. */
+/** Parses `0`, `0,2`, `0-7`. */
 export function parseGpus(text: string): GpuId[] {
   const ids = new Set<number>();
   for (const part of text.split(",")) {
@@ -50,7 +50,7 @@ export function parseMemory(text: string | undefined): number | undefined {
   throw usageError(`--memory ${text}: a size, such as 4GB or 512MB`);
 }
 
-/** `mlp,ctr`; undefined: none. */
+/** Parses `mlp,ctr`; undefined: none. */
 export function namesOf(flag: string, text: string | undefined): string[] {
   const names = text === undefined || text === "" ? [] : text.split(",");
   const wrong = names.find((name) => !isName(name));
@@ -58,7 +58,7 @@ export function namesOf(flag: string, text: string | undefined): string[] {
   throw usageError(`--${flag} ${text}: names with commas between them, such as mlp,ctr; "${wrong}" is none`);
 }
 
-/** Without ports, in lower case, as URLs have them. */
+/** Parses host names without ports, in lower case, as URLs have them. */
 export function hostsOf(flag: string, text: string | undefined): string[] {
   const hosts = (text ?? "").split(",").filter((host) => host !== "");
   return hosts.map((host) => {
@@ -68,7 +68,7 @@ export function hostsOf(flag: string, text: string | undefined): string[] {
   });
 }
 
-/** From 1 on. */
+/** Parses a whole number from 1 on. */
 export function wholeNumber(flag: string, text: string, max: number): number {
   const count = Number(text);
   if (Number.isInteger(count) && count >= 1 && count <= max) return count;
@@ -98,7 +98,7 @@ export interface Jitter {
   readonly spread: number;
 }
 
-/** `0.05`, `0.05:7`. */
+/** Parses `0.05`, `0.05:7`. */
 export function parseJitter(text: string | undefined): Jitter | undefined {
   if (text === undefined) return undefined;
   const [spread = NaN, seed = 1] = text.split(":").map(Number);
@@ -129,7 +129,7 @@ export function nameOf(flag: string, text: string): string {
 }
 
 export const LOOPBACK = "127.0.0.1";
-/** A name is not, however it begins: it may lead anywhere. */
+/** A name counts as remote, whatever its beginning, since it may resolve to any address. */
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 

@@ -2,19 +2,20 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Role } from "@tutti/protocol";
 
-/** Where inputs pass. */
+/** Roles whose processes hold inputs. */
 const HOLDERS: ReadonlySet<Role> = new Set<Role>(["gateway", "ingress", "executor"]);
 /**
- * Inputs lie outside the heap, some 500 KB of buffers for one of 150 KB. V8 marks all of the heap whenever 64 MB of
- * them were allocated, four times a second at 700 such requests a second, though nearly all are dead when the young
- * generation is collected; counted as a part of the heap, they are bounded by its own limit, which begins at 512 MB.
+ * Settings for large inputs outside the heap, some 500 KB of buffers for one of 150 KB. V8 marks the whole heap
+ * whenever 64 MB of them were allocated, four times a second at 700 such requests a second, though nearly all are dead
+ * when the young generation is collected. Counted as a part of the heap, they are bounded by its own limit, which
+ * begins at 512 MB.
  */
 const LARGE_HEAP = ["--initial-old-space-size=512", "--external-memory-accounted-in-global-limit"];
 
 /**
- * V8 optimises a function for good after 3,000 calls and 500 without a change of its types. A scheduler that decides
- * 200 times a second reaches that after a quarter of a minute, in which it takes twice the processor time for each
- * message; a third of that is enough to know a function by.
+ * Settings for early optimisation. By default V8 finally optimises a function after 3,000 calls and 500 without a
+ * change of its types. A scheduler with 200 decisions a second reaches that after a quarter of a minute, in which it
+ * takes twice the processor time for each message. A third of the calls is enough to know a function's types.
  */
 const EARLY_OPTIMISATION = [
   "--invocation-count-for-maglev=100",
@@ -22,33 +23,34 @@ const EARLY_OPTIMISATION = [
   "--invocation-count-for-turbofan=1000",
 ];
 
-/** A collection that shares its work waits for threads that have given way (helper-threads.ts). */
+/** A parallel collection would wait for threads with low priority (helper-threads.ts). */
 export const COLLECT_ALONE = "--single-threaded-gc";
 
 /**
- * V8's helper threads have a nice value (helper-threads.ts), and yet what one compiles is not interrupted for some ms:
- * four of them have had every core of two then.
+ * V8's helper threads have a nice value (helper-threads.ts), but a compiling one is not interrupted for some ms.
+ * Without this limit four of them occupied every core of two.
  */
 const ONE_HELPER = "--v8-pool-size=1";
 
-/** On a machine with so few cores V8's helper threads take them from the actors. */
+/** Number of cores up to which V8's helper threads take cores from the actors. */
 const FEW_CORES = 4;
 
-/** They decide and hold little, and others wait for every one of their decisions. */
+/** Roles that make decisions and hold little data; others wait for every decision. */
 const DECIDERS: ReadonlySet<Role> = new Set<Role>(["ranker", "batcher"]);
 /**
- * What deciders hold fits into 30 MB, of which V8 marks what lives whenever a quiet process has allocated a few MB: 6
- * to 8 ms of a spare's thread, and always then when it has much to do, which is when it succeeds a leader. So they have
- * twice the room before that, and nobody collects because they are quiet.
+ * Settings for late collections in deciders, whose live data fits into 30 MB. By default V8 marks the heap whenever a
+ * quiet process has allocated a few MB. That takes 6 to 8 ms of a spare's thread, and happens when the spare becomes
+ * busy, which is when it succeeds a leader. So the limit before marking is twice as high, and idleness starts no
+ * collection.
  */
 const COLLECT_LATE = ["--initial-old-space-size=64", "--no-memory-reducer"];
 
-/** Whether V8's helper threads give way to the actors in these roles. */
+/** Whether V8's helper threads get a lower priority than the actors in these roles. */
 export const decides = (roles: readonly Role[]): boolean => roles.every((role) => DECIDERS.has(role));
 
 /**
- * What Node is started with for a process that hosts these roles: its flags, the file that it runs, and the roles.
- * Services are started, never imported.
+ * Node's arguments for a process that hosts these roles: flags, main file, and the roles. Services are started, never
+ * imported.
  */
 export const processArguments = (roles: readonly Role[], cores: number = availableParallelism()): string[] => [
   ...(roles.some((role) => HOLDERS.has(role)) ? LARGE_HEAP : []),

@@ -1,19 +1,17 @@
 import { closeSync, openSync, readFileSync } from "node:fs";
 
 /**
- * Of `/proc/<pid>/stat`, behind the name in brackets: the state, and six fields later the flags of the process (`man 5
- * proc_pid_stat`).
+ * Position of the process's flags in `/proc/<pid>/stat`, counted from the state, which follows the name in brackets
+ * (`man 5 proc_pid_stat`).
  */
 const FLAGS = 6;
 /**
- * `PF_EXITING` in Linux' `include/linux/sched.h`: it has begun to end; its memory and its sockets may be there for tens
- * of milliseconds.
+ * `PF_EXITING` in Linux' `include/linux/sched.h`: the process has begun to exit. Its memory and sockets may remain for
+ * tens of milliseconds.
  */
 const EXITING = 4;
 
-/**
- * Whether a process of this host lives; undefined where the kernel does not say (only Linux does). Takes some 20 µs.
- */
+/** Whether a process of this host lives; undefined: the kernel does not say (only Linux does). Takes some 20 µs. */
 export function processLives(pid: number): boolean | undefined {
   let stat: string;
   try {

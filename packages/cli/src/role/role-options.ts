@@ -46,15 +46,15 @@ import { withCurrentNames } from "../renamed-flags.ts";
 export interface RoleOptions {
   readonly nats: readonly string[];
   readonly creds: string | undefined;
-  /** ingress: of the connection on which answers go out. */
+  /** ingress: credentials of the connection for answers. */
   readonly answersCreds: string | undefined;
-  /** Path of the authority's certificate: every connection speaks TLS then, with peers that it has signed. */
+  /** Path of the authority's certificate: then every connection uses TLS, with peers that it has signed. */
   readonly tlsCa: string | undefined;
-  /** ingress: of its data plane. Paths. */
+  /** ingress: certificate and key of its data plane. Paths. */
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
   readonly cluster: string;
-  /** ranker: whose leader or spare it is; executor: where it belongs as long as nobody has planned. */
+  /** ranker: the sub-cluster that it leads or spares; executor: its sub-cluster until there is a plan. */
   readonly subCluster: string;
   readonly host: string | undefined;
   /** executor: the accelerators that it drives. */
@@ -66,9 +66,9 @@ export interface RoleOptions {
   readonly memory: number | undefined;
   /** executor: threads of a run on a CPU. */
   readonly threads: number;
-  /** executor: in percent of its accelerator, of which it has a part by its cores or by CUDA MPS. */
+  /** executor: its share of the accelerator in percent, by cores or by CUDA MPS. */
   readonly part: number;
-  /** executor: where it notes what it is doing, for whoever is started after a crash. */
+  /** executor: folder in which it notes its current work, for its successor after a crash. */
   readonly state: string;
   /** batcher. */
   readonly policy: PolicyChoice;
@@ -78,29 +78,29 @@ export interface RoleOptions {
   readonly patience: number | undefined;
   /** ingress, executor. */
   readonly dataPlane: (typeof DATA_PLANES)[number];
-  /** ingress: where executors connect to. */
+  /** ingress: address that executors connect to. */
   readonly dataHost: string;
-  /** ingress: where answers may go: below the application's own inbox, or below any. */
+  /** ingress: allowed reply subjects: below the application's own inbox, or below any. */
   readonly replyScope: (typeof REPLY_SCOPES)[number];
   /** ingress: folder of the pipelines that it serves, and of their functions. */
   readonly pipelines: string | undefined;
-  /** ingress: how long it may send itself requests when it starts; 0: not at all. */
+  /** ingress: maximum duration of its warm-up requests at the start; 0: none. */
   readonly warmup: Micros;
-  /** gateway: models that will be asked for; until each is served or has failed, it is not ready. */
+  /** gateway: expected models; until each is served or has failed, the gateway is not ready. */
   readonly awaitModels: readonly string[];
-  /** gateway: where it is reached; port 0 takes a free one, undefined the usual one where that is free. */
+  /** gateway: its address; port 0 takes a free one, undefined the usual one if that is free. */
   readonly httpHost: string;
   readonly httpPort: number | undefined;
   readonly grpcPort: number | undefined;
   readonly metricsPort: number | undefined;
   readonly metricsHost: string;
-  /** gateway: names by which browsers may know it. */
+  /** gateway: host names that browsers may use. */
   readonly allowedHosts: readonly string[];
   /** gateway: whether clients may pass tensors in /dev/shm. */
   readonly systemSharedMemory: boolean;
   /**
-   * gateway: files with the token of the model repository, which is closed without, and with credentials that may
-   * change models.
+   * gateway: file with the token of the model repository, which is disabled without one. `repositoryCreds`: file with
+   * credentials that may change models.
    */
   readonly repositoryToken: string | undefined;
   readonly repositoryCreds: string | undefined;
@@ -108,20 +108,20 @@ export interface RoleOptions {
   readonly httpTls: { readonly cert: string; readonly key: string } | undefined;
   /** gateway: file of API keys. */
   readonly apiKeys: string | undefined;
-  /** gateway: who signs tokens. */
+  /** gateway: the keys, issuer and audience of accepted tokens. */
   readonly jwt:
     { readonly jwks: string; readonly issuer: string | undefined; readonly audience: string | undefined } | undefined;
-  /** gateway: a Jaeger's address, where its console asks for traces. */
+  /** gateway: address of the Jaeger that the console asks for traces. */
   readonly traceQuery: string | undefined;
-  /** planner: how often loads are balanced. */
+  /** planner: period of load balancing. */
   readonly epoch: Micros;
-  /** planner: of all models' memory, what may move in an epoch only to balance loads. */
+  /** planner: share of all models' memory that may move in an epoch only to balance loads. */
   readonly budgetShare: number;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly otlp: string | undefined;
 }
 
-/** @throws {CommandError} naming the flag and what it takes */
+/** @throws {CommandError} naming the flag and its valid values */
 export function parseRoleOptions(
   roles: Role | readonly Role[],
   argv: readonly string[],
@@ -177,7 +177,7 @@ export function parseRoleOptions(
   };
 }
 
-/** @throws {CommandError} others than this machine would reach a gateway that asks nobody for a key */
+/** @throws {CommandError} other machines could reach a gateway that requires no key */
 function accessOf(flag: (name: string) => string | undefined): Pick<RoleOptions, "httpTls" | "apiKeys" | "jwt"> {
   const [cert, key] = [flag("http-tls-cert"), flag("http-tls-key")];
   if ((cert === undefined) !== (key === undefined)) throw usageError("--http-tls-cert and --http-tls-key go together");
@@ -197,7 +197,7 @@ function accessOf(flag: (name: string) => string | undefined): Pick<RoleOptions,
   };
 }
 
-/** @throws {CommandError} clients of other machines have no memory to share */
+/** @throws {CommandError} clients on other machines have no memory to share */
 function sharedMemoryOf(flag: (name: string) => string | undefined): boolean {
   if (flag("system-shared-memory") === undefined) return false;
   const host = flag("http-host") ?? LOOPBACK;

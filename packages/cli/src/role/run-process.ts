@@ -1,6 +1,6 @@
 /**
- * Runs one process of a cluster.
- * It reads the command line, connects, starts the actors, reports readiness, and stops in order.
+ * Runs one process of a cluster. It reads the command line, connects, starts the actors, reports readiness, and stops
+ * in order.
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { hostname } from "node:os";
@@ -267,8 +267,8 @@ async function connect(roles: readonly Role[], options: RoleOptions, { log }: Ot
 }
 
 /**
- * Routes answers: those to the gateway of this process stay in it.
- * Others go out on the connection that may publish to applications' inboxes only.
+ * Routes answers: those to the gateway of this process stay in it. Others go out on the connection that may publish to
+ * applications' inboxes only.
  */
 function nearFirst(near: Bus, far: Bus): Bus {
   return {
@@ -292,8 +292,8 @@ function nearFirst(near: Bus, far: Bus): Bus {
 }
 
 /**
- * Stops the actors in order on SIGTERM, on Ctrl-C without a supervisor, or when the supervisor ends.
- * A second signal does not wait.
+ * Stops the actors in order on SIGTERM, on Ctrl-C without a supervisor, or when the supervisor ends. A second signal
+ * does not wait.
  */
 function endInOrder(
   actors: readonly Actor[],

@@ -7,9 +7,9 @@ test("a blocked event loop shows as its lag, once, and the work as processor tim
   const read = watchVitals(() => ({ messagesIn: 7 }));
   await turn(60);
   const before = read();
-  await turn(60); // a reading starts a new histogram, whose first interval begins with the next turn
+  await turn(60); // a reading starts a new histogram, and its first interval begins with the next turn
   const until = performance.now() + 300;
-  while (performance.now() < until); // somebody's blocking work
+  while (performance.now() < until); // blocking work
   await turn(60);
   const after = read();
   expect(after["lagMaxUs"]).toBeGreaterThan(200_000);

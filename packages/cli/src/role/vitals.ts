@@ -1,5 +1,5 @@
 /**
- * How this process fares, for `tutti top`: totals since its start, and how late its event loop was since the last
+ * Figures of this process for `tutti top`: totals since its start, and the event loop's lateness since the last
  * reading.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -13,7 +13,7 @@ export function watchVitals(more: () => Readonly<Record<string, number>>): () =>
   delay.enable();
   return () => {
     const { user, system } = process.cpuUsage();
-    // The histogram holds whole intervals, in nanoseconds: what is beyond the one that was asked for is lateness.
+    // The histogram holds whole intervals, in nanoseconds: the excess over the requested one is lateness.
     const lateUs = (ns: number): number => Math.max(0, Math.round(ns / 1_000 - RESOLUTION_MS * 1_000));
     const [lagP99Us, lagMaxUs] = delay.count === 0 ? [0, 0] : [lateUs(delay.percentile(99)), lateUs(delay.max)];
     delay.reset();

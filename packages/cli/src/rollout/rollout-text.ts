@@ -47,10 +47,7 @@ function shadowLine({
   return `${head}: ${compared} compared, ${differ} differ (${percentText(mismatchRate)}, by ${most} at most)${alone}; ${left} left out.`;
 }
 
-/**
- * For `tutti status`: a line for each model whose requests are shared, and one for each version that can't have its
- * share.
- */
+/** Lines for `tutti status`: each model with shared requests, and each version that can't have its share. */
 export function routeLines(routes: readonly Route[], models: readonly ListedModel[]): string[] {
   return routes.flatMap((route) => {
     const state = stateOf(route);

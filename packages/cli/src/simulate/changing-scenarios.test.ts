@@ -1,4 +1,4 @@
-/** Scenarios whose rates come from a file, and those with a planner. */
+/** Tests of scenarios with rates from a file, and of those with a planner. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

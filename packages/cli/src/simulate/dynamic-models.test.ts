@@ -22,7 +22,7 @@ function read(text: string): Promise<Scenario> {
   return readScenario(path);
 }
 
-/** A scenario of one model; what is written in `dynamic` begins at line 7, column 7. */
+/** A scenario of one model; the content of `dynamic` begins at line 7, column 7. */
 const dynamicFile = (dynamic: string, model = "sloP99: 3", more = "rate: 100"): string =>
   `gpus: 2\n${more}\nmodels:\n  - name: m\n    ${model}\n    dynamic:\n      ${dynamic}\n      c0Ms: 25\n      c1: 0.2\n`;
 
@@ -83,7 +83,7 @@ models:
     "modes",
   ]);
   expect(dynamic!.apps[2]!.lengths).toEqual({ kind: "replay", lengths: [12_500, 12_500, 30_000] });
-  // load 1.3 on one accelerator: that much more than it does in batches of 8
+  // load 1.3 on one accelerator: 1.3 times its throughput in batches of 8
   expect((scenario.rate * profile.latency(8)) / 8 / 1e6).toBeCloseTo(1.3, 9);
 });
 

@@ -1,6 +1,6 @@
 /**
- * A YAML file that is one document or, with `vary`, a family of documents.
- * It is read, filled in for a choice, and checked against its schema.
+ * A YAML file that is one document or, with `vary`, a family of documents. It is read, filled in for a choice, and
+ * checked against its schema.
  */
 import { readFile } from "node:fs/promises";
 import { usageError } from "../failure.ts";

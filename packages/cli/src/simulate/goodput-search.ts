@@ -32,8 +32,8 @@ export interface Found<Result> {
 }
 
 /**
- * Searches each scenario, which differ in their seeds only.
- * The combined result has the mean goodput and bounds, the worst bad rate, and all trials.
+ * Searches each scenario, which differ in their seeds only. The combined result has the mean goodput and bounds, the
+ * worst bad rate, and all trials.
  */
 export async function findGoodput(given: readonly Scenario[], options: SearchOptions): Promise<Found<Goodput>> {
   const { precision } = options;

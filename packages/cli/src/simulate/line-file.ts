@@ -1,19 +1,19 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { CommandError } from "../failure.ts";
 
-/** Some hundreds of lines for each system call. */
+/** Buffer size: some hundreds of lines for each system call. */
 const BUFFER_CHARACTERS = 65_536;
 
 /**
- * A file that is written line by line. Synchronously: a simulation runs in one turn of the event loop, in which a
- * stream would keep all of it in memory.
+ * A file that is written synchronously, line by line. A simulation runs in one turn of the event loop, in which a
+ * stream would keep all lines in memory.
  */
 export class LineFile {
   readonly #file: number;
   #buffer: string[] = [];
   #characters = 0;
 
-  /** @throws {CommandError} where it can't be written */
+  /** @throws {CommandError} the file can't be written */
   constructor(path: string) {
     try {
       this.#file = openSync(path, "w");

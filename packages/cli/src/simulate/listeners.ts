@@ -1,6 +1,6 @@
 import type { RunListener } from "@tutti/simulator";
 
-/** One listener that hands everything to each of `listeners`; undefined for none, which costs the run nothing. */
+/** One listener that forwards everything to each of `listeners`; undefined for none, which costs the run nothing. */
 export function allOf(listeners: readonly (RunListener | undefined)[]): RunListener | undefined {
   const present = listeners.filter((listener) => listener !== undefined);
   if (present.length <= 1) return present[0];

@@ -1,4 +1,4 @@
-/** YAML whose values remember where they stand, so that an error can point at the line that has to change. */
+/** YAML with the positions of its values, so that an error can point at the line to change. */
 import {
   type Document,
   LineCounter,
@@ -17,12 +17,12 @@ export type YamlPath = readonly (string | number)[];
 
 export interface Problem {
   readonly path: YamlPath;
-  /** Points at the key instead of at its value: for keys that shouldn't be there. */
+  /** Points at the key instead of at its value: for invalid keys. */
   readonly at?: "key";
   readonly text: string;
 }
 
-/** More than this and the rest is probably caused by the first ones. */
+/** Maximum number of problems shown: the others are probably caused by the first ones. */
 const PROBLEMS_SHOWN_MAX = 10;
 
 export class LocatedYaml {
@@ -31,7 +31,7 @@ export class LocatedYaml {
   readonly #document: Document.Parsed;
   readonly #lines = new LineCounter();
 
-  /** @throws {CommandError} naming file, line and column where the text is no YAML */
+  /** @throws {CommandError} naming file, line and column if the text is no YAML */
   constructor(text: string, origin: string) {
     this.origin = origin;
     this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, logLevel: "error" });
@@ -66,7 +66,7 @@ export class LocatedYaml {
     return `${this.origin}:${line}:${col}`;
   }
 
-  /** Where the path leads, or as far as it leads: what is missing is reported at the map that should have it. */
+  /** The position of a path, or of its deepest existing part: a missing key is reported at its map. */
   #offsetOf({ path, at }: Problem): number {
     let node: Node | null = this.#document.contents;
     let offset = rangeStart(node);

@@ -1,4 +1,4 @@
-/** Model zoos: CSV with a line `model,alpha_ms,beta_ms,slo_ms` for each model; lines that begin with # are comments. */
+/** Model zoos: CSV with a line `model,alpha_ms,beta_ms,slo_ms` for each model. Lines that begin with # are comments. */
 import { CommandError } from "../failure.ts";
 
 export interface ZooModel {

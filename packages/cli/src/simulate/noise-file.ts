@@ -1,4 +1,4 @@
-/** Recordings of a machine's noise: JSON lines, first what it is, then a standstill each. */
+/** Recordings of a machine's noise: JSON lines, first a header, then one line for each standstill. */
 import { readFile } from "node:fs/promises";
 import type { StallProcess, SlowRuns, StallScope } from "@tutti/simulator";
 import { type Micros, micros, seconds } from "@tutti/units";
@@ -7,7 +7,7 @@ import { CommandError } from "../failure.ts";
 export interface NoiseRecording {
   readonly length: Micros;
   readonly stalls: readonly { readonly at: Micros; readonly length: Micros }[];
-  /** How many times as long as in the median case work took, in each stretch of `every`. */
+  /** Slowness of work in each interval of `every`, as a multiple of the median. */
   readonly every: Micros;
   readonly factors: readonly number[];
 }
@@ -20,7 +20,7 @@ export function noiseLines({ length, every, stalls, factors }: NoiseRecording): 
   return [JSON.stringify(head), ...stalls.map(({ at, length: us }) => JSON.stringify({ at, us }))];
 }
 
-/** @throws {CommandError} where there is no such file, or a line of it is wrong */
+/** @throws {CommandError} there is no such file, or a line is invalid */
 export async function readNoise(
   path: string,
   scope: StallScope,

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { CommandError } from "../failure.ts";
 
-/** @throws {CommandError} where it can't be written */
+/** @throws {CommandError} the file can't be written */
 export function writePage(path: string, html: string): void {
   try {
     writeFileSync(path, html);
@@ -10,5 +10,5 @@ export function writePage(path: string, html: string): void {
   }
 }
 
-/** The command as it was typed, for whoever finds the page later. */
+/** The command as it was typed, for readers of the page. */
 export const typedCommand = (): string => `tutti ${process.argv.slice(2).join(" ")}`;

@@ -1,6 +1,6 @@
 /**
- * Scenarios between threads: what structured cloning would take apart is taken apart here, and put together again
- * there.
+ * Converts scenarios for messages between threads. Class instances become plain data here, since structured cloning
+ * drops their classes, and are restored there.
  */
 import { LatencyTable } from "@tutti/profile";
 import type { Scenario, ScenarioModel } from "@tutti/simulator";
@@ -31,8 +31,8 @@ export function fromPortable(portable: PortableScenario): Scenario {
 }
 
 /**
- * A line stays the line that it was: fitted again to latencies in whole µs, it would differ in the last digits, and
- * with it what depends on it.
+ * Restores an affine profile as a line. Fitted again to latencies in whole µs, it would differ in the last digits, and
+ * results with it.
  */
 function tableOf({ alpha, beta, latencies }: PortableProfile): LatencyTable {
   if (alpha >= 0 && beta >= 0) {

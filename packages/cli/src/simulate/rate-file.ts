@@ -1,6 +1,6 @@
 /**
- * Rates over time: CSV with a head `from_s,ModelA,ModelB,…`.
- * Each line gives the models' rates, in requests per second, from its time on; lines that begin with # are comments.
+ * Rates over time: CSV with a head `from_s,ModelA,ModelB,…`. Each line gives the models' rates, in requests per second,
+ * from its time on; lines that begin with # are comments.
  */
 import { CommandError } from "../failure.ts";
 

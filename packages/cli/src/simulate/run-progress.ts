@@ -1,10 +1,13 @@
 import type { RunListener, Scenario, SimRequest } from "@tutti/simulator";
 import { Progress } from "./progress.ts";
 
-/** Reading the clock at every request would cost more than scheduling it; this is a twentieth of a second. */
+/**
+ * Number of requests between two readings of the clock, a twentieth of a second. Reading it at each request would cost
+ * more than scheduling one.
+ */
 const REQUESTS_BETWEEN_LOOKS = 16_384;
 
-/** How far one simulation is; undefined where nobody watches, so that nothing is heard for nothing. */
+/** Progress of one simulation. It is undefined without a terminal, so that such a run processes no events for it. */
 export class RunProgress implements RunListener {
   readonly #progress = new Progress();
   readonly #duration: number;

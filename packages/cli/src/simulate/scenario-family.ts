@@ -2,8 +2,8 @@
  * Families of scenarios in one file: `vary` declares axes, and `$name` stands for the chosen value on the axis.
  *
  *     vary:
- *       sloMs: [20, 25, 50] # $sloMs
- *       beta: { low: { betaMs: 1 }, high: { betaMs: 15 } } # $beta is the label, $beta.betaMs what goes with it
+ *       sloMs: [20, 25, 50]                                 # $sloMs
+ *       beta: { low: { betaMs: 1 }, high: { betaMs: 15 } }  # $beta is the label, $beta.betaMs what goes with it
  */
 import { CommandError } from "../failure.ts";
 import type { Problem, YamlPath } from "./located-yaml.ts";

@@ -1,7 +1,6 @@
 /**
- * Reads scenario files (YAML) into the simulator's `Scenario`.
- * They are checked against scenario.schema.json, then for consistency. docs/simulator.md is the reference of the
- * format.
+ * Reads scenario files (YAML) into the simulator's `Scenario`. They are checked against scenario.schema.json, then for
+ * consistency. docs/simulator.md is the reference of the format.
  */
 import { dirname, join } from "node:path";
 import {

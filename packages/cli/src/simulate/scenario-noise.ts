@@ -1,4 +1,4 @@
-/** `noise` of a scenario file. */
+/** Reads `noise` of a scenario file. */
 import type { Noise, Scenario, StallScope } from "@tutti/simulator";
 import { isElasticPolicy } from "@tutti/simulator";
 import { micros } from "@tutti/units";
@@ -53,7 +53,7 @@ async function recorded(path: string, scope: StallScope, problems: Problem[]): P
   }
 }
 
-/** Why a policy can't run a scenario with noise; undefined where it can. */
+/** The reason why a policy can't run a scenario with noise; undefined: it can. */
 export function unfitForNoise({ noise, planner, pipelines }: Scenario, policy: string): string | undefined {
   if (noise === undefined) return undefined;
   if (planner !== undefined || pipelines !== undefined) return "noise doesn't go with a planner or pipelines yet";

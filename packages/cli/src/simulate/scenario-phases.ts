@@ -1,4 +1,4 @@
-/** Reads `phases` of a scenario file: changes of the workload over time, in that file or in a file of rates. */
+/** Reads `phases` of a scenario file: changes of the workload over time, there or in a file of rates. */
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Phase } from "@tutti/simulator";

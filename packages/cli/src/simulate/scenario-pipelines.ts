@@ -27,8 +27,8 @@ interface StageEntry {
 type Models = ZooEntry | readonly (ModelEntry | ZooEntry)[];
 
 /**
- * Sets defaults for models beside pipelines: weight 0, and the largest SLO of the pipelines that use the model.
- * Such models get requests of their own only if they have a weight, and need their own SLO only then.
+ * Sets defaults for models beside pipelines: weight 0, and the largest SLO of the pipelines that use the model. Such
+ * models get requests of their own only if they have a weight, and need their own SLO only then.
  */
 export function modelsBeside(pipelines: readonly PipelineEntry[], models: Models): Models {
   const beside = <One extends ModelEntry | ZooEntry>(entry: One): One => {

@@ -1,4 +1,4 @@
-/** `planner` and `subClusters` of a scenario file. */
+/** Reads `planner` and `subClusters` of a scenario file. */
 import { type Scenario, elasticPolicyNames, isElasticPolicy } from "@tutti/simulator";
 import { seconds } from "@tutti/units";
 import type { Problem } from "./located-yaml.ts";
@@ -12,7 +12,7 @@ export interface PlannerEntry {
   readonly rule?: "work" | "advice";
 }
 
-/** A result has one line for each. */
+/** Maximum number of epochs: a result has one line for each. */
 const EPOCHS_HIGHEST = 100_000;
 
 export function plannerOf(
@@ -53,7 +53,7 @@ export function subClustersOf(
   return { subClusters };
 }
 
-/** Why a policy can't run a scenario with a planner or sub-clusters; undefined where it can. */
+/** The reason why a policy can't run a scenario with a planner, sub-clusters or noise; undefined: it can. */
 export function unfitPolicy(scenario: Scenario, policy: string): string | undefined {
   const { planner, subClusters = 1 } = scenario;
   const noisy = unfitForNoise(scenario, policy);

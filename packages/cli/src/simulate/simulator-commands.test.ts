@@ -1,4 +1,4 @@
-/** `tutti simulate` and `tutti compare` as they are typed: processes, their output, and the files that they write. */
+/** Tests of `tutti simulate` and `tutti compare` as processes: their output, and the files that they write. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

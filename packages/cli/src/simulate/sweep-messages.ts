@@ -1,7 +1,7 @@
 import type { DetailedRun, GoodputBound } from "@tutti/simulator";
 import type { PortableScenario } from "./portable-scenario.ts";
 
-/** One at a time: a worker answers before it is asked again. */
+/** A worker gets one message at a time, and answers it before the next. */
 export interface ToSweepWorker {
   readonly kind: "run" | "bound";
   readonly scenario: PortableScenario;

@@ -1,4 +1,4 @@
-/** A worker thread of a sweep: plays the scenarios that it is sent, one after the other. */
+/** A worker thread of a sweep: runs the scenarios that it receives, one after the other. */
 import { parentPort } from "node:worker_threads";
 import { boundOf, simulateDetailed } from "@tutti/simulator";
 import { fromPortable } from "./portable-scenario.ts";

@@ -1,7 +1,6 @@
 /**
- * Runs many simulations on all cores.
- * Each is deterministic and shares nothing, so results depend only on the scenarios, not on the number of workers or
- * the assignment.
+ * Runs many simulations on all cores. Each is deterministic and shares nothing, so results depend only on the
+ * scenarios, not on the number of workers or the assignment.
  */
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";

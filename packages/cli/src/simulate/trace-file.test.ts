@@ -80,6 +80,6 @@ test("two hundred thousand requests are read in a fraction of a second, whatever
   const { user, system } = process.cpuUsage(before);
   expect(entries).toHaveLength(200_000);
   expect(entries.at(-1)).toEqual({ at: 1_999_990, model: "m1", app: "x", slo: undefined });
-  // It takes 0.2 s; a margin of more than ten.
+  // Reading takes 0.2 s; the limit has a margin of more than ten.
   expect((user + system) / 1e6).toBeLessThan(4);
 });

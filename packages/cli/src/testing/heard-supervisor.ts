@@ -1,12 +1,12 @@
 import { Supervisor, type SupervisorEvents } from "../up/supervisor.ts";
 
-/** A supervisor of real processes, and what it told, in order. */
+/** A supervisor of real processes that records its events in order. */
 export class HeardSupervisor {
   readonly told: string[] = [];
   readonly supervisor: Supervisor;
   #hear: () => void = () => undefined;
 
-  /** @param words - for each event what is noted; undefined: nothing */
+  /** @param words - texts to record for each event; undefined: none */
   constructor(words: {
     readonly [Event in keyof SupervisorEvents]: (...args: Parameters<SupervisorEvents[Event]>) => string | undefined;
   }) {
@@ -21,7 +21,7 @@ export class HeardSupervisor {
     });
   }
 
-  /** Looks again whenever something is told. */
+  /** Checks again after each recorded event. */
   async until(isSo: () => boolean): Promise<void> {
     while (!isSo()) await new Promise<void>((resolve) => (this.#hear = resolve));
   }

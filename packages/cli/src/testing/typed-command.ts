@@ -7,12 +7,12 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Processes that share two cores with other tests. */
+/** Time limit for processes that share two cores with other tests. */
 export const PATIENCE_MS = 120_000;
 
 const main = join(import.meta.dirname, "..", "main.ts");
 
-/** `tutti` as somebody types it in a folder: a process of its own. */
+/** Runs `tutti` in a folder, in a process of its own. */
 export const typedIn =
   (folder: string, ...command: readonly string[]) =>
   (...args: readonly string[]): Promise<Ended> =>

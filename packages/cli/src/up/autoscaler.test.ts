@@ -98,7 +98,7 @@ test("processes come and go as advised, and one that does not come up is tried a
   expect(children.list().map(({ state }) => state)).toEqual(["starting", "parked", "parked"]);
   scaler.hear(advice(1, 1));
   scaler.hear(advice(1, 1));
-  // It comes up, although it is needed no more: one that is just starting isn't drained.
+  // It becomes ready, although it is no longer needed: a starting process isn't drained.
   scaler.hear(advice(1, 0));
   await until("scaled executor-1");
   expect(said).toEqual(["scaling executor-1", "scaled executor-1"]);

@@ -124,8 +124,8 @@ function roleFlags(options: UpOptions, around: Surroundings): Readonly<Record<Ro
 }
 
 /**
- * Chooses the reply scope. Without credentials every client is the user `local`.
- * That user sends requests in any application's name from one inbox. With credentials, replies are checked.
+ * Chooses the reply scope. Without credentials every client is the user `local`. That user sends requests in any
+ * application's name from one inbox. With credentials, replies are checked.
  */
 const replyScopeOf = ({ apps, creds }: UpOptions): "app" | "any" =>
   apps.length > 0 || creds !== undefined ? "app" : "any";
@@ -154,8 +154,8 @@ const namesOf = (role: ProcessRole, count: number): string[] =>
 type PlannedExecutor = Pick<PlannedRole, "argv" | "prefix" | "gpus" | "splittable" | "unsplittable">;
 
 /**
- * Plans the executors. A real accelerator has its own process, since a native fault crashes its process.
- * The emulated accelerators are distributed over as many processes as requested.
+ * Plans the executors. A real accelerator has its own process, since a native fault crashes its process. The emulated
+ * accelerators are distributed over as many processes as requested.
  */
 function planExecutors(options: UpOptions, { jitter, hasTaskset = false }: Surroundings): PlannedExecutor[] {
   const scaled = "with --autoscale the planner's advice counts whole ones";

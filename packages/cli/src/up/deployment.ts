@@ -1,4 +1,4 @@
-/** The processes of one `tutti up`: all of them started, watched and stopped together. */
+/** The processes of one `tutti up`, which are started, watched and stopped together. */
 import { execPath } from "node:process";
 import type { ProcessRole } from "@tutti/protocol";
 import { ProcessLog } from "../agent/process-log.ts";
@@ -11,9 +11,9 @@ import type { LogFile, RunDirectory } from "./run-directory.ts";
 import { PartSwitch } from "../parts/part-switch.ts";
 import { type ChildSpec, Supervisor } from "./supervisor.ts";
 
-/** Until the first message of a child: an executor that loads a provider takes seconds on a busy machine. */
+/** Time limit for a child's first message: an executor that loads a provider takes seconds on a busy machine. */
 const READY_MS = 60_000;
-/** Those who take requests stop first, while those who answer them are still there. */
+/** Processes that accept requests stop first, while those that serve them still run. */
 const DRAIN_MS = 10_000;
 const STOP_MS = 5_000;
 
@@ -33,7 +33,7 @@ export class Deployment {
   constructor(announcer: Announcer, directory: RunDirectory) {
     this.#announcer = announcer;
     this.#directory = directory;
-    this.#broken.promise.catch(() => undefined); // whoever awaits it hears of it
+    this.#broken.promise.catch(() => undefined); // the caller that awaits it handles the rejection
     this.#supervisor = new Supervisor({
       onReady: (name, message) => this.#onReady(name, message),
       onLine: (name, line) => this.#onLine(name, line),
@@ -60,7 +60,7 @@ export class Deployment {
     });
   }
 
-  /** For the agent of this host, through which operators reach the processes. */
+  /** For this host's agent, through which operators control the processes. */
   get processManager(): ProcessManager {
     const parts = (): PartSwitch | undefined => this.#parts;
     const roleOf = (name: string): ProcessRole | undefined =>
@@ -73,7 +73,7 @@ export class Deployment {
     return this.#broken.promise;
   }
 
-  /** Resolves when every process that runs from the start said that it is ready, or when all are stopped before. */
+  /** Resolves when every process that runs from the start is ready, or when all are stopped before. */
   async start(planned: readonly PlannedRole[]): Promise<void> {
     this.#planned = planned;
     this.#parts = this.#splits(planned);
@@ -95,9 +95,9 @@ export class Deployment {
     }
   }
 
-  /** First whoever takes requests, then the rest at once. */
+  /** Stops the processes that accept requests first, then the rest at once. */
   async stop(): Promise<void> {
-    this.#ready.resolve(); // whoever was still waited for
+    this.#ready.resolve(); // ends the wait of `start`
     this.#supervisor.expectEnds();
     const named = (roles: readonly string[]): string[] =>
       this.#planned.filter(({ role }) => roles.includes(role)).map(({ name }) => name);
@@ -108,7 +108,7 @@ export class Deployment {
     this.#logs.clear();
   }
 
-  /** At once and without asking. */
+  /** Kills all processes at once. */
   kill(): void {
     this.#supervisor.kill();
   }
@@ -150,6 +150,6 @@ export class Deployment {
 function specOf({ name, roles, argv, prefix = [] }: PlannedRole): ChildSpec {
   const [command = execPath, ...before] = prefix;
   const script = [...(prefix.length > 0 ? [execPath] : []), ...processArguments(roles)];
-  // The name tells in `ps` and in tests which one it is.
+  // The name identifies the process in `ps` and in tests.
   return { name, command, args: [...before, ...script, ...argv], env: { TUTTI_PROCESS: name } };
 }

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** On loopback: `wanted` if it is free, else any. */
+/** A port on loopback: `wanted` if it is free, else any. */
 export async function freePort(wanted: number): Promise<number> {
   if (wanted !== 0 && (await isFree(wanted))) return wanted;
   const probe = createServer().listen(0, "127.0.0.1");

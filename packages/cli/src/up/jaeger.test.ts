@@ -1,5 +1,5 @@
 /**
- * A stand-in for Jaeger that answers as it does: what is tested is how it is started, watched and ended. The real one:
+ * Tests of Jaeger's start, supervision and end, with a stand-in that answers like it. The real one is in
  * test/e2e/traces-and-doctor.test.ts.
  */
 import { execFile } from "node:child_process";
@@ -38,7 +38,7 @@ test("it is there once it answers, writes to its log, and is gone when it was st
   expect(lines).toEqual(["starts"]);
   await jaeger.stop();
   await gone(pidOf());
-  await jaeger.stop(); // a second time is no trouble
+  await jaeger.stop(); // stopping a second time has no effect
   expect(died).not.toHaveBeenCalled();
 });
 

@@ -111,8 +111,8 @@ async function answers(url: string, giveUp: AbortSignal): Promise<string | undef
 }
 
 /**
- * Starts a shell that terminates the child when this process ends, even by SIGKILL: the shell's input closes then.
- * On Windows there is no such shell, so the child ends only with a regular stop.
+ * Starts a shell that terminates the child when this process ends, even by SIGKILL: the shell's input closes then. On
+ * Windows there is no such shell, so the child ends only with a regular stop.
  */
 function endWithUs(child: ChildProcess): ChildProcess | undefined {
   if (child.pid === undefined || process.platform === "win32") return undefined;

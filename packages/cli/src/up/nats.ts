@@ -1,4 +1,4 @@
-/** The NATS server of one `tutti up`: started for it and kept alive, or one that runs already. */
+/** The NATS server of one `tutti up`: one that is started and kept alive, or one that runs already. */
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type NatsServer, startNatsServer, usersOf } from "@tutti/bus-nats";
@@ -12,26 +12,29 @@ import type { UpOptions } from "./up-options.ts";
 
 export interface ServingNats {
   readonly url: string;
-  /** Undefined for a server that is not ours. */
+  /** Undefined for a server that was not started here. */
   readonly port: number | undefined;
   readonly directory: RunDirectory;
   /** Paths of credential files by user: the roles, `admin`, `app-<app>`; empty on a server without accounts. */
   readonly credentials: Readonly<Record<string, string>>;
   stop(): Promise<void>;
-  /** At once and without asking. */
+  /** Kills the server at once. */
   kill(): void;
 }
 
 export const CLUSTER = "main";
 const PORT_DEFAULT = 4222;
-/** Its port may still be taken, its store still be locked; on a full disk it takes longer until it can start. */
+/**
+ * Delay before another start. The port may still be taken, or the store still locked; on a full disk a start is
+ * possible only later.
+ */
 const RETRY_MS = 250;
 const RETRY_MS_MAX = 5_000;
-/** A server that has lived for so long starts again at once. */
+/** A server that has lived for so long is restarted at once. */
 const HEALTHY_MS = 60_000;
 const PORT_ATTEMPTS = 5;
 
-/** @throws {CommandError | TuttiError} saying why there is none, and what to do */
+/** @throws {CommandError | TuttiError} saying why there is no server, and what to do */
 export async function provideNats(options: UpOptions, announcer: Announcer): Promise<ServingNats> {
   if (options.nats !== undefined) return existingNats(options.nats, options.creds);
   for (let attempt = 1; ; attempt++) {
@@ -42,14 +45,14 @@ export async function provideNats(options: UpOptions, announcer: Announcer): Pro
     try {
       return await ownNats(port === 0 ? await freePort(0) : port, options, announcer);
     } catch (error) {
-      // Between looking and listening someone else may have taken it.
+      // Another process may have taken the port between the check and the start.
       if (options.port !== undefined || attempt >= PORT_ATTEMPTS || !(error instanceof TuttiError)) throw error;
       if (!/address already in use/.test(error.message)) throw error;
     }
   }
 }
 
-/** @param creds - a file for all of them, or a folder with one for each, as `tutti auth init` makes it */
+/** @param creds - a file for all users, or a folder with one for each, as `tutti auth init` makes it */
 function existingNats(url: string, creds: string | undefined): ServingNats {
   const users = creds === undefined ? [] : [...ROLES, "node", "answers", "admin", "agent", "recorder"];
   return {
@@ -80,7 +83,7 @@ async function ownNats(port: number, options: UpOptions, announcer: Announcer): 
     return (current = await startNatsServer({
       dir: directory.path,
       port,
-      // Applications with credentials of their own mean that nobody may ask without any.
+      // If applications have their own credentials, requests without credentials are refused.
       access: { users: usersOf({ cluster: CLUSTER, apps: options.apps }), withLocalUser: options.apps.length === 0 },
       ...(tls?.cert !== undefined &&
         tls.key !== undefined && { tls: { certFile: tls.cert, keyFile: tls.key, caFile: tls.ca } }),

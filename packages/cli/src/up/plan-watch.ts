@@ -14,10 +14,11 @@ import { fromJson } from "@tutti/wire";
 export type Gpus = readonly number[];
 
 /**
- * Whether every model that an executor serves, or is to serve, has another one there, which obeys that sub-cluster's
- * leader already. Before anybody has planned all belong to one sub-cluster.
+ * Whether other executors can serve everything that an executor serves, or is to serve. Each of its sub-clusters with
+ * models needs another executor that is placed there and already accepts grants of that sub-cluster's leader. Without a
+ * plan all executors belong to one sub-cluster.
  *
- * @param others - those that run
+ * @param others - accelerators of the other running executors
  */
 export function isSpareIn(
   { placement, report }: { readonly placement: Placement | undefined; readonly report: PlanReport | undefined },
@@ -37,9 +38,7 @@ export function isSpareIn(
   );
 }
 
-/**
- * What stands in the bucket of plans, for whoever must know where executors serve. What can't be read changes nothing.
- */
+/** Mirrors the stored placement and the planner's report. Unreadable values change nothing. */
 export class PlanWatch {
   #placement: Placement | undefined;
   #report: PlanReport | undefined;
@@ -51,7 +50,7 @@ export class PlanWatch {
         onEntry: ({ key, value }) => this.#onEntry(key, value),
         onDelete: () => undefined,
         onReady: () => undefined,
-        onFailure: () => undefined, // it is tried again, and what stood last counts meanwhile
+        onFailure: () => undefined, // it is retried, and the last known values apply meanwhile
       }),
     );
   }

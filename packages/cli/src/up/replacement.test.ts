@@ -6,7 +6,7 @@ import type { ChildSpec } from "./supervisor.ts";
 const LIVES = `process.on("disconnect", () => process.exit(0)); process.on("SIGTERM", () => { console.log("leaves"); process.exit(0); });`;
 const script = (code: string): ChildSpec => ({ name: "actor", command: process.execPath, args: ["-e", code] });
 
-/** One actor, with pids in place of names that are equal. */
+/** The events of one actor, with pids instead of its name. */
 class Story extends HeardSupervisor {
   constructor() {
     super({
@@ -50,7 +50,7 @@ test("stop-first: the new process starts only when the old one has ended", async
 
 test("stop-first also where the last lines of the old process come after the new one has started", async () => {
   story = new Story();
-  // A grandchild keeps the old process' output open: its end is known before its output is.
+  // A grandchild keeps the old process's output open: its exit is known before the end of its output.
   const late = `require("node:child_process").spawn("sleep", ["1"], { stdio: "inherit", detached: true }).unref();`;
   await story.start(LIVES + READY + late);
   await replaceProcess(story.supervisor, { name: "actor", order: "stop-first", ...options });
@@ -64,7 +64,7 @@ test("stop-first also where the last lines of the old process come after the new
 
 test("a replacement that dies at its start, or is never ready, leaves the old process as it was", async () => {
   story = new Story();
-  // The first is ready at once; later ones are not, and behave as the environment says.
+  // The first process is ready at once; later ones are not, and behave as the environment says.
   process.env["TUTTI_TEST_FIRST"] = "yes";
   const old = await story.start(
     `${LIVES} if (process.env.TUTTI_TEST_FIRST === "yes") { ${READY} } else if (process.env.TUTTI_TEST_FIRST === "dies") process.exit(7);`,
@@ -87,8 +87,8 @@ test("an old process that dies while its replacement starts is not started again
   await replacing;
   await story.until(() => story.told.filter((line) => line.startsWith("ready")).length >= 2);
   const { restarts } = story.supervisor.list()[0]!;
-  // Perhaps its own restart was quicker than the replacement: then that one leaves in its place, and one is left all
-  // the same.
+  // If the actor's own restart was quicker than the replacement, the restarted process leaves instead, and one process
+  // is left in both cases.
   expect(restarts).toBeLessThanOrEqual(2);
   expect(story.supervisor.list()).toMatchObject([{ state: "ready" }]);
 });

@@ -1,14 +1,11 @@
 /**
- * One process at an operator's word: replaced, drained, or brought back. It never ends with nobody there where that can
- * be avoided.
+ * Replaces, drains or brings back one process on an operator's order, without a gap where that is possible.
  *
- *   spare-first The replacement starts beside the old process, and the old one is asked to leave only once the new one
- *   is ready (docs/architecture.md,
- *                T9). A replacement that does not come up leaves the old process as it was.
- *   stop-first For what there can be only one of: an executor, whose accelerator holds one process' models; the gateway
- *   and the node, which hold ports; the
- *                profiler and the planner, whose entries in the store have one writer, and without which serving goes
- *                on.
+ *   - spare-first: The replacement starts beside the old process, and the old one is asked to leave only once the new
+ *     one is ready (docs/architecture.md, T9). A replacement that fails to start leaves the old process as it was.
+ *   - stop-first: For roles that allow only one process: an executor, since its accelerator holds one process's models;
+ *     the gateway and the node, which hold ports; the profiler and the planner, since their entries in the store have
+ *     one writer, and serving goes on without them.
  */
 import type { ProcessRole } from "@tutti/protocol";
 import { CommandError } from "../failure.ts";
@@ -20,24 +17,24 @@ const SPARE_FIRST: ReadonlySet<ProcessRole> = new Set<ProcessRole>(["ingress", "
 export const replacementOrder = (role: ProcessRole): ReplacementOrder =>
   SPARE_FIRST.has(role) ? "spare-first" : "stop-first";
 
-/** An actor ends itself after 9 s, whatever it still waits for. */
+/** A stopping actor exits after 9 s at the latest, whatever it still waits for. */
 const GRACE_MS = 12_000;
 
 export interface OrderOptions {
-  /** Until the replacement is ready. */
+  /** Time limit for the replacement to become ready. */
   readonly readyMs: number;
-  /** Until the old process has ended; then it is killed. */
+  /** Time limit for the old process to end; then it is killed. */
   readonly graceMs?: number;
   readonly report: (text: string) => void;
 }
 
-/** @throws {CommandError} when the replacement does not come up */
+/** @throws {CommandError} the replacement does not become ready */
 export async function replaceProcess(
   supervisor: Supervisor,
   { name, order, ...options }: OrderOptions & { readonly name: string; readonly order: ReplacementOrder },
 ): Promise<void> {
   const state = supervisor.list().find((child) => child.spec.name === name);
-  // Without a process there is nothing to stop, and nothing to leave as it was.
+  // Without a running process there is nothing to stop or to keep.
   if (state?.pid === undefined) return bringBack(supervisor, name, options);
   if (order === "spare-first") await replaceBySpare(supervisor, name, options);
   else {
@@ -58,7 +55,7 @@ async function replaceBySpare(supervisor: Supervisor, name: string, options: Ord
   await end(before, name, options);
 }
 
-/** It finishes what it has accepted, ends, and stays down. */
+/** Drains a process: it finishes accepted work, ends, and stays down. */
 export async function drainProcess(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
   const running = supervisor.park(name);
   if (running === undefined) return options.report(`${name}: has no process`);
@@ -66,7 +63,7 @@ export async function drainProcess(supervisor: Supervisor, name: string, options
   await end(running, name, options);
 }
 
-/** @throws {CommandError} when it does not come up */
+/** @throws {CommandError} the process does not become ready */
 export async function bringBack(supervisor: Supervisor, name: string, options: OrderOptions): Promise<void> {
   const launched = supervisor.unpark(name);
   options.report(`${name}: starts (pid ${launched.pid})`);

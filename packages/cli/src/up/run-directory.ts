@@ -1,16 +1,18 @@
-/** `.tutti/run/<port>/`: what one `tutti up` keeps while it runs. The credentials in it are for its owner alone. */
+/**
+ * `.tutti/run/<port>/`: files that one `tutti up` needs while it runs. Only their owner may read the credentials in it.
+ */
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { type RunningCluster, runRoot } from "../cluster.ts";
 
-/** A log grows no further than this; the one before it is kept. */
+/** Maximum size of a log; one older log is kept. */
 const LOG_BYTES_MAX = 33_554_432;
 
 export class RunDirectory {
   readonly path: string;
   readonly logs: string;
 
-  /** Empties what an earlier run on this port left: its store belongs to leases and credentials that are gone. */
+  /** Removes the files of an earlier run on this port: its store belongs to leases and credentials that are void. */
   constructor(name: string) {
     this.path = join(runRoot(), name);
     this.logs = join(this.path, "logs");
@@ -19,7 +21,7 @@ export class RunDirectory {
     mkdirSync(this.logs);
   }
 
-  /** Tells other commands where the cluster is; renamed into place, so that they never read half of it. */
+  /** Writes the cluster's address for other commands, by renaming into place, so that they never read half of it. */
   writeState(state: RunningCluster): void {
     const path = join(this.path, "state.json");
     writeFileSync(`${path}.new`, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
@@ -36,9 +38,9 @@ export class RunDirectory {
 }
 
 /**
- * Lines of one process. Synchronous: a log that is written later is lost with the crash that it was about. Lines that
- * the disk does not take are dropped and counted, and the file says how many are missing once it can be written again:
- * no log is worth the end of its writer.
+ * The log file of one process, written synchronously: buffered lines would be lost in the crash that they explain.
+ * Lines that the disk does not accept are dropped and counted, and the file says how many are missing once it can be
+ * written again. A failed write never ends the process.
  */
 export class LogFile {
   readonly #path: string;
@@ -47,11 +49,11 @@ export class LogFile {
   #file: number | undefined;
   #bytes = 0;
   #dropped = 0;
-  /** The file ends within a line. */
+  /** Whether the file ends within a line. */
   #isTorn = false;
   #isClosed = false;
 
-  /** @param write - stands for the disk, in tests */
+  /** @param write - replaces the disk in tests */
   constructor(path: string, write: typeof writeSync = writeSync) {
     this.#path = path;
     this.#writeSync = write;
@@ -98,7 +100,7 @@ export class LogFile {
 
   #closeFile(): void {
     const file = this.#file;
-    // First: its number may be another file's once it is closed.
+    // Reset first: the number may belong to another file once it is closed.
     this.#file = undefined;
     if (file !== undefined) closeSync(file);
   }

@@ -1,6 +1,6 @@
 /**
- * Statistics of the last second, computed from the figures that actors report.
- * The figures are totals since each actor's start, so nothing is missed between two readings.
+ * Statistics of the last second, computed from the figures that actors report. The figures are totals since each
+ * actor's start, so nothing is missed between two readings.
  */
 import type { StatsReported } from "@tutti/protocol";
 import type { ActorKey, GpuId } from "@tutti/units";
@@ -26,7 +26,7 @@ export interface ThreadLoad {
     readonly perItem: number;
     readonly respond: number;
     readonly guard: number;
-    /** How much earlier starts are because answers were late. */
+    /** Extra time by which starts are earlier because answers were late. */
     readonly margin: number;
   };
   /** Measured delays, in microseconds: means since the last reading; 0: there was none. */

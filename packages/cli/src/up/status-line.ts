@@ -1,14 +1,14 @@
 import type { GpuLoad, Reading } from "./status-board.ts";
 
-/** Accelerators that are named one by one; the rest are counted. */
+/** Accelerators that are shown individually; the others are counted. */
 const GPUS_SHOWN = 16;
 const THREADS_SHOWN = 3;
-/** A run that takes less than this share of the second rounds to nothing. */
+/** A smaller busy share rounds to nothing. */
 const IDLE = 0.005;
 
 /**
- * One line for people: ` 812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63
- * 12 0 %`.
+ * One line for people, such as:
+ * ` 812 requests · 811 in time, 4.1 ms · 1 refused (OVERLOADED) · batches 7.3 (mlp 7.3) · busy 63 12 0 %`.
  */
 export function renderStatus(reading: Reading): string {
   const parts = [
@@ -34,8 +34,8 @@ const mean = ({ items, batches }: { readonly items: number; readonly batches: nu
   (items / batches).toFixed(1);
 
 /**
- * As the batchers count them: executors report at another moment of the second, so their figures may belong to the next
- * line.
+ * Batches by the batchers' figures. Executors report at another moment of the second, so their figures may belong to
+ * the next line.
  */
 function batches({ threads }: Reading): string {
   const active = threads.filter((thread) => thread.batches > 0);
@@ -46,7 +46,7 @@ function batches({ threads }: Reading): string {
   return `${mean({ items: sum("items"), batches: sum("batches") })} (${[...shown, ...more].join(", ")})`;
 }
 
-/** Ids rise with idleness under late binding, so the idle ones at the end are what could be given back. */
+/** Busy shares. Under late binding higher ids are idler, so the idle ones at the end could be released. */
 function busy(gpus: readonly GpuLoad[]): string {
   if (gpus.length === 0) return "no executor";
   const lastBusy = gpus.findLastIndex((gpu) => gpu.busy >= IDLE);

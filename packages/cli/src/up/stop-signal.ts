@@ -15,12 +15,12 @@ export class StopSignal {
     return this.#controller.signal;
   }
 
-  /** Asks for the orderly end from inside. */
+  /** Requests the orderly end from inside. */
   request(): void {
     this.#controller.abort();
   }
 
-  /** Settles as `promise` does, or as soon as the end is asked for; then with undefined. */
+  /** Settles as `promise` does, or with undefined as soon as the end is requested. */
   orUntil<Result>(promise: Promise<Result>): Promise<Result | undefined> {
     const { signal } = this;
     return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 /**
- * Restarts a NATS server once there is room again, after a full disk has disabled its store.
- * Most writes without room just fail. Some make the server disable JetStream until it is restarted, and until then
- * leases, models and plans can't be written.
+ * Restarts a NATS server once there is room again, after a full disk has disabled its store. Most writes without room
+ * just fail. Some make the server disable JetStream until it is restarted, and until then leases, models and plans
+ * can't be written.
  */
 import { statfsSync } from "node:fs";
 

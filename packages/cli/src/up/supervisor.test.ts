@@ -14,7 +14,7 @@ interface Event {
   readonly detail: unknown;
 }
 
-/** Records what happens, and hands out each event once, in order of arrival within its kind. */
+/** Records events, and hands out each once, in order of arrival within its kind. */
 class Recorder implements SupervisorEvents {
   readonly events: Event[] = [];
   readonly #waiting: { kind: Event["kind"]; resolve: (event: Event) => void }[] = [];
@@ -127,7 +127,7 @@ test("children end by themselves when the process that started them is killed", 
   expect(isAlive(pid)).toBe(false);
 });
 
-/** Its standard output stays open for as long as the process lives that it has started. */
+/** Its standard output stays open while the process that it has started lives. */
 const LEAVES_AN_HEIR = `
 const stdio = ["ignore", "inherit", "ignore"];
 const heir = require("node:child_process").spawn(process.execPath, ["-e", "setTimeout(() => {}, 60000)"], { stdio });

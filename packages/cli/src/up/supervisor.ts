@@ -1,7 +1,7 @@
 /**
- * Keeps child processes running: starts, restarts and stops them, and collects their output.
- * A child that dies is restarted with growing delays, and not for ever. Children notice this process's own end through
- * their IPC channel, so that even SIGKILL here leaves none behind.
+ * Keeps child processes running: starts, restarts and stops them, and collects their output. A child that dies is
+ * restarted with growing delays, and not for ever. Children notice this process's own end through their IPC channel, so
+ * that even SIGKILL here leaves none behind.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";

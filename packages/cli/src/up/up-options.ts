@@ -273,9 +273,8 @@ function tlsOf({ tlsCa, tlsCert, tlsKey, nats }: UpFlags): UpOptions["tls"] {
 }
 
 /**
- * Default number of executors. Emulated accelerators share one process for each sub-cluster.
- * With more processes, one can be drained or restarted while the others serve; all accelerators of a process belong to
- * one sub-cluster.
+ * Default number of executors. Emulated accelerators share one process for each sub-cluster. With more processes, one
+ * can be drained or restarted while the others serve; all accelerators of a process belong to one sub-cluster.
  */
 const executorsOf = (emulate: string | undefined, subClusters: number): number =>
   Math.max(subClusters, emulate === undefined ? availableParallelism() - 1 : 1);

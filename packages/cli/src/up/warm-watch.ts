@@ -4,10 +4,10 @@ import type { ActorKey, Micros } from "@tutti/units";
 import { FrameReader } from "@tutti/wire";
 import { CLUSTER } from "./nats.ts";
 
-/** Beyond the warmup. A system that is slower serves all the same, only not at its best yet. */
+/** Additional time after the warm-up. A slower system serves as well, but not at its best yet. */
 const PATIENCE_MS = 10_000;
 
-/** Hears from the ingresses how many models had their warm-up. */
+/** Receives from the ingresses how many models have finished their warm-up. */
 export class WarmWatch {
   readonly #warm = new Map<ActorKey, number>();
   readonly #subscription: { stop(): void };
@@ -24,10 +24,7 @@ export class WarmWatch {
     );
   }
 
-  /**
-   * Resolves once every ingress that was heard of has warmed so many models, when `signal` aborts, or when patience
-   * ends.
-   */
+  /** Resolves once every known ingress has warmed so many models, when `signal` aborts, or after the time limit. */
   async until(models: number, warmup: Micros, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const check = (): void => {

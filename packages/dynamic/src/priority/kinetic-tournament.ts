@@ -13,7 +13,7 @@ import { assert } from "@tutti/units";
 import type { PriorityStructure } from "./priority-structure.ts";
 
 const NOBODY = -1;
-/** A crossing that rounding puts at the current x or before it comes just after. */
+/** Where rounding puts a crossing at the current x or before it, the crossing comes just after. */
 const JUST_AFTER = 1 + 1e-15;
 
 export class KineticTournament implements PriorityStructure {
@@ -71,7 +71,7 @@ export class KineticTournament implements PriorityStructure {
     return taken;
   }
   rebase(): void {
-    // Winners are of the old x: the next pop plays all matches again, after every line was updated.
+    // The winners are those of the old x: the next pop plays all matches again, after every line was updated.
     this.#isStale = true;
   }
 
@@ -86,7 +86,7 @@ export class KineticTournament implements PriorityStructure {
     this.#x = x;
     if (this.#until[1]! <= x) this.#playDue(1);
   }
-  /** Children before parents, and only where a crossing is due. */
+  /** Plays children before parents, and only where a crossing is due. */
   #playDue(node: number): void {
     if (node >= this.#leaves) return;
     if (this.#until[2 * node]! <= this.#x) this.#playDue(2 * node);
@@ -94,8 +94,8 @@ export class KineticTournament implements PriorityStructure {
     this.#play(node);
   }
   /**
-   * The matches on the way from a slot's leaf to the root (KT3): most of what an insertion or a pop costs, so who comes
-   * up stays in locals.
+   * Plays the matches on the way from a slot's leaf to the root (KT3). They are most of the cost of an insertion or a
+   * pop, so the current winner stays in locals.
    */
   #replay(slot: number): void {
     if (this.#isStale) return;
@@ -186,7 +186,7 @@ export class KineticTournament implements PriorityStructure {
 
 /**
  * The sooner of `until` and the x at which a winner's lead of β is used up by the loser's larger α. One comparison
- * tells that it comes no sooner (a loser with the smaller α never catches up), and spares most matches the division.
+ * shows where it comes no sooner (a loser with the smaller α never catches up), and spares most matches the division.
  */
 function overtakenBy(until: number, x: number, lead: number, gain: number): number {
   if (!(lead < gain * until)) return until;

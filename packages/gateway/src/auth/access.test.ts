@@ -1,4 +1,4 @@
-/** A gateway that asks for keys, over real sockets: who gets what, and what is left in the log. */
+/** A gateway that asks for keys, over real sockets: permissions, and the lines in the log. */
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
@@ -83,7 +83,7 @@ test("an application asks with its key in its own name, which it need not say, a
   const other = await infer({ ...bearer(shop.text), "tutti-app": "camera" });
   expect([other.status, other.body["code"]]).toEqual([403, "TUTTI_FORBIDDEN"]);
   expect((await infer(bearer(shop.text), { ...BODY, parameters: { app: "camera" } })).status).toBe(403);
-  // Parameters win over headers, so the header alone makes nobody another.
+  // Parameters win over headers, so the header alone does not change the application.
   const both = await infer({ ...bearer(shop.text), "tutti-app": "camera" }, { ...BODY, parameters: { app: "shop" } });
   expect(both.status).toBe(200);
   const picture = await fetch(scene.addresses.http + INFER, {
@@ -162,7 +162,7 @@ test("keys that are made and revoked count within a moment, without a restart", 
   expect((await infer(bearer(late.text))).status).toBe(401);
   writeKeys([late.key]);
   await expect.poll(async () => (await infer(bearer(late.text))).status).toBe(200);
-  // Also where it was found good before.
+  // Also where the key was accepted before.
   expect((await infer(bearer(shop.text))).status).toBe(401);
   writeFileSync(join(folder, "api-keys.json"), "{");
   await expect.poll(() => telemetry.texts("error")).toContain("API keys stay as they were");
@@ -180,7 +180,7 @@ test("a quota that is used up is 429 and says when to come again, over gRPC RESO
   expect(failed).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
   expect((failed as ServiceError).metadata.get("tutti-code")).toEqual(["TUTTI_QUOTA_EXCEEDED"]);
   expect(Number((failed as ServiceError).metadata.get("grpc-retry-pushback-ms")[0])).toBeGreaterThan(0);
-  // A body under way counts, and no longer than it is.
+  // A body in flight counts, until the request ends.
   scene.react = () => undefined;
   const stop = new AbortController();
   const waiting = fetch(scene.addresses.http + INFER, {
@@ -201,7 +201,7 @@ test("models are changed by administrators alone, and each that tries leaves a l
   const unload = (headers: Record<string, string>) => ask("/v2/repository/models/nobody/unload", headers, {});
   expect((await unload({})).status).toBe(401);
   expect((await unload(bearer(shop.text))).status).toBe(403);
-  expect((await unload(bearer(admin.text))).status).toBe(404); // allowed, and there is none
+  expect((await unload(bearer(admin.text))).status).toBe(404); // allowed, but no such model exists
   expect((await unload(bearer(TOKEN))).status).toBe(404);
   expect(await codeOf(call("RepositoryModelUnload", bearer(shop.text), { model_name: "nobody" }))).toBe(
     status.PERMISSION_DENIED,

@@ -1,7 +1,7 @@
 /**
- * Who may ask this gateway, where it asks for keys at all: applications with an API key or a signed token, each in its
- * own name, and administrators. A header that was checked is remembered, so that a request costs a look into a map, and
- * a new one a hash or a signature.
+ * Authentication of a gateway that asks for keys. Its clients are applications with an API key or a signed token, each
+ * in its own name, and administrators. A checked header is remembered, so that a request costs a map look-up, and a new
+ * header a hash or a signature.
  */
 import type { IncomingMessage } from "node:http";
 import { TuttiError } from "@tutti/protocol";
@@ -18,15 +18,15 @@ export interface AccessConfig {
   /** Path of the file that `tutti auth key` writes. */
   readonly apiKeys?: string | undefined;
   readonly jwt?: JwtOptions | undefined;
-  /** How often files are looked at. Default: once a second. */
+  /** Interval of the checks for changed files. Default: once a second. */
   readonly lookEveryMs?: number | undefined;
 }
 
-/** Headers that were found good: beyond, all are forgotten and checked again. */
+/** Accepted headers that are remembered: beyond, all are forgotten and checked again. */
 export const ASKERS_KNOWN_MAX = 4_096;
-/** Longer ones are checked each time. */
+/** Longer headers are checked each time. */
 const HEADER_LENGTH_KEPT = 4_096;
-/** A token is checked again after this, since the keys of its issuer may have been withdrawn. */
+/** Time after which a token is checked again, since the keys of its issuer may have been withdrawn. */
 const REMEMBERED_MS = 60_000;
 
 export class Access {
@@ -37,7 +37,7 @@ export class Access {
   readonly #refused: RefusedKeys;
   readonly #known = new Map<string, Asker>();
 
-  /** @throws {Error} a file is not there, or not what it should be */
+  /** @throws {Error} a file is missing or invalid */
   constructor({ apiKeys, jwt, lookEveryMs }: AccessConfig, token: string | undefined, log: Logger) {
     const parts = { log, onChange: () => this.#known.clear(), lookEveryMs };
     this.#keys = apiKeys === undefined ? undefined : new KeyStore({ ...parts, path: apiKeys });
@@ -68,7 +68,7 @@ export class Access {
   }
 
   /**
-   * As `identify`; who is refused leaves a line in the log. @param from - an address, for that. @throws {TuttiError}
+   * Identifies as `identify` does, and logs refused keys. @param from - the address, for the log. @throws {TuttiError}
    * UNAUTHENTICATED as a rejection
    */
   async admit(authorization: string | undefined, from: () => string): Promise<Asker> {
@@ -81,9 +81,9 @@ export class Access {
   }
 
   /**
-   * A request for inference, with so many bytes until they are given back.
+   * Takes a request for inference from the quota, with so many bytes until they are given back.
    *
-   * @returns gives the bytes back
+   * @returns a function that gives the bytes back
    * @throws {TuttiError} FORBIDDEN, QUOTA_EXCEEDED, TOO_LARGE
    */
   take({ app, who }: Asker, bytes: number): () => void {
@@ -92,7 +92,9 @@ export class Access {
     return this.#quotas.take(app, bytes);
   }
 
-  /** What a request that was taken comes to beside its body. @returns gives it back. @throws {TuttiError} as `take` */
+  /**
+   * Takes a request's bytes beside its body. @returns a function that gives them back. @throws {TuttiError} as `take`
+   */
   hold(app: string, bytes: number): () => void {
     return this.#quotas.hold(app, bytes);
   }
@@ -118,9 +120,7 @@ function bearerOf(authorization: string | undefined): string {
   return text;
 }
 
-/**
- * What a request's body may come to in memory: as much as is allowed where nobody says how long it is, or it is packed.
- */
+/** Memory of a request's body at most. If its length is unknown or it is compressed, it counts as the largest body. */
 export function bodyBytesOf({ headers }: IncomingMessage): number {
   const length = Number(headers["content-length"]);
   const isKnown = headers["content-encoding"] === undefined && Number.isSafeInteger(length) && length >= 0;

@@ -1,13 +1,13 @@
-/** Administrative acts: who may do them, and a line in the log for each that is tried. */
+/** Administrative acts: the permission check, and audit lines in the log for each attempt. */
 import { TuttiError } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
 import { authorise } from "../http/bearer.ts";
 import type { Access } from "./access.ts";
 
 export interface Act {
-  /** `load mlp`. */
+  /** The act, such as `load mlp`. */
   readonly what: string;
-  /** An address. */
+  /** The client's address. */
   readonly from: string;
   /** As the client sent it. */
   readonly authorization: string | undefined;
@@ -15,15 +15,17 @@ export interface Act {
 
 export interface Administration {
   readonly log: Logger;
-  /** Undefined: nobody is asked who he is, and the token alone says who may. */
+  /** Undefined: the gateway asks for no keys, and the token alone authorises. */
   readonly access: Access | undefined;
-  /** Of `--repository-token`. */
+  /** Token of `--repository-token`. */
   readonly token: string | undefined;
 }
 
 /**
- * @param onKnown - told who it is, before it is refused. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a
- * rejection
+ * Checks that a client is an administrator.
+ *
+ * @param onKnown - called with the client's name before it may be refused
+ * @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection
  */
 export async function checkAdministrator(
   { access, token }: Administration,
@@ -43,7 +45,10 @@ export async function checkAdministrator(
     );
 }
 
-/** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, and what the act throws, as a rejection */
+/**
+ * Runs an administrative act, with audit lines. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, and the act's errors,
+ * as a rejection
+ */
 export async function administer<Result>(
   administration: Administration,
   { what, from, authorization }: Act,

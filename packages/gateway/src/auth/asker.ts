@@ -1,14 +1,14 @@
 import { TuttiError } from "@tutti/protocol";
 
-/** Who asks, as a key or a token has proved it. */
+/** An authenticated client, as its key or token has proved it. */
 export interface Asker {
-  /** In whose name it may ask for inference; undefined: in nobody's. */
+  /** Application in whose name it may ask for inference; undefined: none. */
   readonly app: string | undefined;
   /** It may change models, restart actors and read the console. */
   readonly isAdmin: boolean;
-  /** For the audit log. */
+  /** Name for the audit log. */
   readonly who: string;
-  /** Milliseconds since 1970. */
+  /** End of validity, in milliseconds since 1970. */
   readonly until: number;
 }
 

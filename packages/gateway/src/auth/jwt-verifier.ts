@@ -1,6 +1,5 @@
 /**
- * Signed tokens (JWT) of somebody who knows the applications: checked with the keys of a JWKS, from a file or an
- * address.
+ * Verifies signed tokens (JWT) of an issuer that knows the applications. The keys are a JWKS from a file or an address.
  */
 import { TuttiError, isName } from "@tutti/protocol";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -19,30 +18,30 @@ import { WatchedFiles } from "./watched-files.ts";
 export interface JwtOptions {
   /** A file, or an address. */
   readonly jwks: string;
-  /** Undefined: whoever signs with these keys. */
+  /** Undefined: any issuer that signs with these keys. */
   readonly issuer?: string | undefined;
-  /** Tokens for others are refused. Default: `tutti`. */
+  /** Tokens for other audiences are refused. Default: `tutti`. */
   readonly audience?: string | undefined;
 }
 
 export interface JwtParts {
   readonly log: Logger;
-  /** The file has other keys now. */
+  /** Called when the file has other keys. */
   readonly onChange: () => void;
   readonly lookEveryMs?: number | undefined;
 }
 
 export const JWT_AUDIENCE = "tutti";
-/** Of the claim `scope`, whose words are separated by spaces. */
+/** Administrator's scope, one of the words in the claim `scope`, which spaces separate. */
 export const ADMIN_SCOPE = "tutti:admin";
-/** Public keys only: a secret that gateways share with who signs could be used for signing by any of them. */
+/** Public keys only: with a shared secret any of the gateways could sign tokens. */
 const ALGORITHMS = [
   ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
   ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
 ];
 const CLOCKS_APART_S = 5;
 const FETCH_MS = 5_000;
-/** A key that was withdrawn is believed no longer than this. */
+/** Longest trust in a withdrawn key. */
 const KEYS_LAST_MS = 300_000;
 const KEYS_LAST_LEAST_MS = 5_000;
 
@@ -52,7 +51,7 @@ export class JwtVerifier {
   readonly #file: WatchedFiles<JWTVerifyGetKey> | undefined;
   readonly #remote: JWTVerifyGetKey | undefined;
 
-  /** @throws {Error} the file is no JWKS, or the address neither HTTPS nor on loopback */
+  /** @throws {Error} the file is no JWKS, or the address is neither HTTPS nor on loopback */
   constructor(options: JwtOptions, { log, onChange, lookEveryMs }: JwtParts) {
     this.#options = options;
     this.#log = log;
@@ -73,7 +72,7 @@ export class JwtVerifier {
     });
   }
 
-  /** @throws {TuttiError} UNAUTHENTICATED, or UNAVAILABLE where the keys can't be had, as a rejection */
+  /** @throws {TuttiError} UNAUTHENTICATED, or UNAVAILABLE where the keys can't be fetched, as a rejection */
   async verify(token: string): Promise<Asker> {
     const { issuer, audience = JWT_AUDIENCE } = this.#options;
     const keys = this.#remote ?? this.#file!.current;
@@ -103,7 +102,7 @@ export class JwtVerifier {
   }
 }
 
-/** An answer that is none, or none in time; a failed connection is no error of jose's. */
+/** Codes of a missing, late or invalid answer; a failed connection is no error of jose's. */
 const KEYS_MISSING: ReadonlySet<string> = new Set(["ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC", "ERR_JWKS_INVALID"]);
 
 function askerOf({ app, scope, exp = 0, sub }: JWTPayload): Asker {

@@ -1,4 +1,4 @@
-/** The API keys that are good now, as the file of `tutti auth key` says it. */
+/** The valid API keys, from the file of `tutti auth key`. */
 import { timingSafeEqual } from "node:crypto";
 import { type ApiKey, type Quota, apiKeyId, parseApiKeys, sha256Of } from "@tutti/cli/api-keys";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -12,7 +12,7 @@ interface Keys {
 export interface KeyStoreOptions {
   readonly path: string;
   readonly log: Logger;
-  /** Keys were made or revoked. */
+  /** Called when keys were made or revoked. */
   readonly onChange: () => void;
   readonly lookEveryMs?: number | undefined;
 }
@@ -22,7 +22,7 @@ const NOBODY = Buffer.alloc(32);
 export class KeyStore {
   readonly #file: WatchedFiles<Keys>;
 
-  /** @throws {Error} the file is not there, or not what `tutti auth key` writes */
+  /** @throws {Error} the file is missing, or not in the format of `tutti auth key` */
   constructor({ path, log, onChange, lookEveryMs }: KeyStoreOptions) {
     this.#file = new WatchedFiles({
       paths: [path],
@@ -36,7 +36,7 @@ export class KeyStore {
     });
   }
 
-  /** One hash. @returns undefined: there is no such key, or it has ended */
+  /** Looks a key up, for the cost of one hash. @returns undefined: there is no such key, or it has expired */
   find(text: string, nowMs: number): ApiKey | undefined {
     const found = this.#file.current.byId.get(apiKeyId(text) ?? "");
     const isKey = timingSafeEqual(sha256Of(text), found?.digest ?? NOBODY);

@@ -28,7 +28,7 @@ test("an application asks as often as its quota says, with a second's worth at o
     "TUTTI_QUOTA_EXCEEDED",
   ]);
   expect(take("shop")).toMatchObject({ status: 429, retryable: true, retryAfterMs: 250 });
-  expect(code(take("camera"))).toBe("taken"); // others have nothing to do with it
+  expect(code(take("camera"))).toBe("taken"); // other applications are not affected
   clock.ms = 250;
   expect([code(take("shop")), code(take("shop"))]).toEqual(["taken", "TUTTI_QUOTA_EXCEEDED"]);
   clock.ms = 3_600_000;
@@ -63,7 +63,7 @@ test("bytes count until they are given back, once, and what never fits is too la
   for (let i = 0; i < 2; i++) (first as () => void)();
   expect([code(take("shop", 61)), code(take("shop", 60))]).toEqual(["TUTTI_QUOTA_EXCEEDED", "taken"]);
   expect(code(take("shop", 101))).toBe("TUTTI_TOO_LARGE");
-  // Without a quota nobody has all that bodies may take together.
+  // Without a quota no application gets all bytes of bodies.
   expect([code(take("b", APP_BODIES_BYTES_MAX)), code(take("b", 1))]).toEqual(["taken", "TUTTI_QUOTA_EXCEEDED"]);
 });
 

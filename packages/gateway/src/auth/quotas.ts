@@ -1,18 +1,18 @@
-/** What each application takes of this gateway: requests a second, as a token bucket, and bytes of bodies at once. */
+/** Quotas of the applications at this gateway: requests a second, as a token bucket, and bytes of bodies at once. */
 import type { Quota } from "@tutti/cli/api-keys";
 import { TuttiError } from "@tutti/protocol";
 
 /**
- * Applications whose use is known: names come from keys and tokens. Beyond, one that has nothing in flight is
+ * Applications whose use is recorded: names come from keys and tokens. Beyond, one without bytes in flight is
  * forgotten.
  */
 export const QUOTA_APPS_MAX = 4_096;
 /**
- * Of one application that has no quota of its own: half of what all bodies may have together (BODIES_BYTES_MAX), so
- * that nobody fills it alone.
+ * Bytes of an application without a quota. They are half of the limit for all bodies (BODIES_BYTES_MAX), so that no
+ * application fills it alone.
  */
 export const APP_BODIES_BYTES_MAX = 268_435_456;
-/** Bytes come back as answers go out, which nobody foretells. */
+/** Retry time for bytes: they come back as answers go out, at times that are not known in advance. */
 const BYTES_RETRY_MS = 100;
 
 interface Use {
@@ -40,8 +40,8 @@ export class Quotas {
   /**
    * Takes a request, and bytes until they are given back.
    *
-   * @returns gives the bytes back
-   * @throws {TuttiError} QUOTA_EXCEEDED saying when to come again; TOO_LARGE for what never fits
+   * @returns a function that gives the bytes back
+   * @throws {TuttiError} QUOTA_EXCEEDED with the retry time; TOO_LARGE for a request that never fits
    */
   take(app: string, bytes: number): () => void {
     const giveBack = this.hold(app, bytes);
@@ -57,10 +57,10 @@ export class Quotas {
   }
 
   /**
-   * Takes bytes alone: what a request that was taken comes to beside its body.
+   * Takes bytes alone: those of a taken request beside its body.
    *
-   * @returns gives them back
-   * @throws {TuttiError} QUOTA_EXCEEDED saying when to come again; TOO_LARGE for what never fits
+   * @returns a function that gives them back
+   * @throws {TuttiError} QUOTA_EXCEEDED with the retry time; TOO_LARGE for a request that never fits
    */
   hold(app: string, bytes: number): () => void {
     const { bytesInFlight: bytesMax = APP_BODIES_BYTES_MAX } = this.#quotaOf(app) ?? {};
@@ -84,7 +84,7 @@ export class Quotas {
     let use = this.#uses.get(app);
     if (use === undefined) {
       if (this.#uses.size >= this.#appsMax) this.#forgetOne();
-      // A whole bucket, however large.
+      // A full bucket, whatever the quota.
       this.#uses.set(app, (use = { tokens: Infinity, at: now, bytes: 0 }));
     }
     return use;

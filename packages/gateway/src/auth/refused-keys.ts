@@ -1,9 +1,9 @@
 import type { Logger } from "@tutti/ports/telemetry";
 
-/** Who guesses keys fills no log: one line in so long, with how many there were. */
+/** Interval of the log lines, each with the number of refused keys: guessing keys does not fill the log. */
 const TOLD_EVERY_MS = 1_000;
 
-/** A line in the log for keys that were refused, for whoever looks out for guesses. */
+/** Logs refused keys, so that an operator can notice guesses. */
 export class RefusedKeys {
   readonly #log: Logger;
   #toldAt = -Infinity;
@@ -13,7 +13,7 @@ export class RefusedKeys {
     this.#log = log;
   }
 
-  /** @param from - the address of the last one. @param now - ms */
+  /** @param from - the address of the last refused client. @param now - ms */
   note(from: string, now: number = performance.now()): void {
     this.#refused++;
     if (now - this.#toldAt < TOLD_EVERY_MS) return;

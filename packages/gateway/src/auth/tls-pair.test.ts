@@ -1,4 +1,4 @@
-/** A gateway that speaks TLS, and goes on doing so when its certificate is renewed under open connections. */
+/** A gateway with TLS, whose certificate is renewed under open connections. */
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, type RequestOptions, request } from "node:https";
@@ -54,7 +54,7 @@ function get(path: string, options: RequestOptions): Promise<{ readonly status: 
   });
 }
 
-/** What a client that comes now is shown. */
+/** Fingerprint of the certificate that a new connection gets. */
 function shownOn(at: number, ALPNProtocols?: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { host: "127.0.0.1", port: at, ca: authority.certificate };
@@ -115,7 +115,7 @@ test("a pair that does not belong together is passed over until it does", async 
   const before = await shownOn(port());
   const other = await signServer(authority, ["127.0.0.1"], 5);
   writeFileSync(join(folder, "cert.pem"), other.certificate);
-  await new Promise((resolve) => setTimeout(resolve, 100)); // several looks
+  await new Promise((resolve) => setTimeout(resolve, 100)); // several checks of the files
   expect(await shownOn(port())).toBe(before);
   writeFileSync(join(folder, "key.pem"), other.key);
   await expect.poll(() => shownOn(port())).toBe(new X509Certificate(other.certificate).fingerprint256);

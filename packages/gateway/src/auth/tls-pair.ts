@@ -1,7 +1,4 @@
-/**
- * The certificate that clients are shown. A renewed one counts for the connections that come after it; those that there
- * are stay.
- */
+/** The gateway's certificate. A renewed one applies to new connections; existing ones stay. */
 import { createSecureContext } from "node:tls";
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "@tutti/ports/telemetry";
@@ -11,7 +8,7 @@ import { WatchedFiles } from "./watched-files.ts";
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
-  /** How often they are looked at. Default: once a second. */
+  /** Interval of the checks for changed files. Default: once a second. */
   readonly lookEveryMs?: number | undefined;
 }
 export interface TlsPair {
@@ -20,12 +17,12 @@ export interface TlsPair {
 }
 
 export class GatewayTls {
-  /** Of gRPC's server. */
+  /** Credentials of the gRPC server. */
   readonly credentials: ServerCredentials;
   readonly #files: WatchedFiles<TlsPair>;
   #onRenewed: (pair: TlsPair) => void = () => undefined;
 
-  /** @throws {Error} the files are not there, or no pair */
+  /** @throws {Error} the files are missing, or certificate and key do not match */
   constructor({ cert, key, lookEveryMs }: TlsFiles, log: Logger) {
     this.#files = new WatchedFiles({
       paths: [cert, key],
@@ -56,11 +53,11 @@ export class GatewayTls {
 }
 
 function pairOf(cert: string, key: string): TlsPair {
-  createSecureContext({ cert, key }); // throws where one is not the other's
+  createSecureContext({ cert, key }); // throws where they do not match
   return { cert, key };
 }
 
-/** grpc-js renews what its servers show only for credentials of classes of its own or derived ones. */
+/** Server credentials with renewal: grpc-js supports it only for credentials of its own or derived classes. */
 class RenewedCredentials extends ServerCredentials {
   constructor(pair: TlsPair) {
     super({ requestCert: false }, pair);

@@ -1,7 +1,6 @@
 /**
- * What files say that may change while this process runs: certificates that are renewed, keys that are made and
- * revoked. Their times are looked at, rather than their folder watched, so that a rename into place and a mounted
- * secret count as well.
+ * A value read from files that may change while this process runs: renewed certificates, new and revoked keys. It polls
+ * the files' times instead of watching their folder, so that a rename into place and a mounted secret count as well.
  */
 import { readFileSync, unwatchFile, watchFile } from "node:fs";
 import { TuttiError } from "@tutti/protocol";
@@ -10,10 +9,10 @@ const LOOK_EVERY_MS = 1_000;
 
 export interface WatchedOptions<Value> {
   readonly paths: readonly string[];
-  /** From the files' texts. What it throws keeps the value that is there. */
+  /** Makes the value from the files' texts. If it throws, the current value stays. */
   readonly read: (texts: readonly string[]) => Value;
   readonly onChange?: (value: Value) => void;
-  /** What is new can't be used. */
+  /** Called when the changed files can't be used. */
   readonly onTrouble: (text: string) => void;
   readonly lookEveryMs?: number | undefined;
 }
@@ -23,7 +22,7 @@ export class WatchedFiles<Value> {
   readonly #look = (): void => this.#reload();
   #current: Value;
 
-  /** @throws {TuttiError} naming the files, which can't be used as they are */
+  /** @throws {TuttiError} naming the files that can't be used */
   constructor(options: WatchedOptions<Value>) {
     this.#options = options;
     this.#current = this.#load();
@@ -43,7 +42,7 @@ export class WatchedFiles<Value> {
     try {
       this.#current = this.#load();
     } catch (error) {
-      // Of a pair that is renewed one file comes first.
+      // The two files of a pair change one after the other, so they may not match for a moment.
       return this.#options.onTrouble((error as Error).message);
     }
     this.#options.onChange?.(this.#current);

@@ -7,7 +7,7 @@ import { ArrivalRecord, RECORD_LASTS, STREAMS_KEPT_MAX } from "./arrival-record.
 const SECOND = 1_000_000;
 const at = (s: number): Instant => (1e15 + s * SECOND) as Instant;
 const stream = (model: string, app = "shop"): StreamArrivals => ({ model, app, slo: micros(25_000) });
-/** @param agos - µs before the report, and of which stream */
+/** @param agos - per arrival its stream, and the µs before the report */
 const told = (
   streams: readonly StreamArrivals[],
   agos: readonly (readonly [stream: number, ago: number])[],
@@ -58,7 +58,7 @@ test("the record holds what a naive list would, up to its bounds in number and i
           ),
         });
         kept = [...kept, ...agos.map((ago) => now - ago)].slice(-64);
-        // The oldest end stands first, as it was told: what is behind it waits for it.
+        // The record forgets in the order of reports: arrivals behind an older one wait for it.
         while (kept.length > 0 && kept[0]! < now - RECORD_LASTS) kept.shift();
         expect(record.size).toBe(kept.length);
         expect([...record.since(at(-1_000)).at]).toEqual(kept.toSorted((a, b) => a - b));

@@ -1,9 +1,9 @@
 /**
- * What came in the last ten minutes: when, for which model, in whose name, with which SLO. No inputs. Kept all the
- * time, so that a replay can look back.
+ * Arrivals of the last ten minutes: time, model, application and SLO of each. No inputs. Recorded all the time, so that
+ * a replay can look back.
  *
  *   AR1. Bounded (T7): at most `ARRIVALS_KEPT_MAX` arrivals in a ring of typed columns, and `STREAMS_KEPT_MAX` (model,
- *        application, SLO); the oldest arrivals go first, and what finds no stream is counted.
+ *        application, SLO); the oldest arrivals go first, and arrivals without a stream are only counted.
  */
 import { type StatsReported, type StreamArrivals, readArrivals } from "@tutti/protocol";
 import { type Instant, type Micros, before, between, seconds } from "@tutti/units";
@@ -18,7 +18,7 @@ export interface RecordedArrivals {
   /** In the order of time. */
   readonly stream: Uint16Array;
   readonly at: Float64Array;
-  /** Came in that time, and are not among them. */
+  /** Arrivals of that time that could not be kept. */
   readonly left: number;
 }
 
@@ -31,7 +31,7 @@ export class ArrivalRecord {
   /** Rows are first … first + size − 1, modulo the columns' length. */
   #first = 0;
   #size = 0;
-  /** Newest last: what was not kept, by when. */
+  /** Counts of arrivals that were not kept, by time, newest last. */
   readonly #left: { readonly at: Instant; readonly count: number }[] = [];
 
   constructor(max: number = ARRIVALS_KEPT_MAX) {
@@ -43,7 +43,7 @@ export class ArrivalRecord {
   get size(): number {
     return this.#size;
   }
-  /** Since the oldest that is kept. */
+  /** Time since the oldest arrival that is kept. */
   span(now: Instant): Micros {
     return this.#size === 0 ? (0 as Micros) : between(this.#at[this.#first] as Instant, now);
   }
@@ -51,7 +51,7 @@ export class ArrivalRecord {
     return this.#left.reduce((sum, { count }) => sum + count, 0);
   }
 
-  /** @returns false when the report's arrivals are none (T8) */
+  /** @returns false when the report's arrivals are malformed (T8) */
   hear({ arrivals: value, at }: Pick<StatsReported, "arrivals" | "at">): boolean {
     if (value === undefined) return true;
     const told = readArrivals(value, at);
@@ -68,7 +68,7 @@ export class ArrivalRecord {
     return true;
   }
 
-  /** In the order of time: reports of several ingresses come one after the other. */
+  /** Arrivals in the order of time: the reports of several ingresses overlap. */
   since(from: Instant): RecordedArrivals {
     const rows: number[] = [];
     for (let i = 0; i < this.#size; i++) {
@@ -84,7 +84,7 @@ export class ArrivalRecord {
     };
   }
 
-  /** One that stands for several is spread until the next. */
+  /** Adds an arrival that stands for several, spread until the next one. */
   #addEvery(every: number, stream: number, from: Instant, to: Instant): void {
     const step = Math.max(0, to - from) / every;
     for (let i = 0; i < every; i++) this.#add(stream, (from + Math.floor(i * step)) as Instant);
@@ -124,7 +124,7 @@ export class ArrivalRecord {
 
   #note(left: { readonly at: Instant; readonly count: number }): void {
     const last = this.#left.at(-1);
-    // One entry a second is enough, and bounds them.
+    // One entry a second is enough, and bounds their number.
     if (last !== undefined && left.at - last.at < 1e6)
       this.#left[this.#left.length - 1] = { at: last.at, count: last.count + left.count };
     else this.#left.push(left);

@@ -1,4 +1,4 @@
-/** The console over HTTP, of a gateway among actors that only say that they are there. */
+/** The console over HTTP, of a gateway among actors that only send heartbeats and reports. */
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** As `fetch`, which sets Host and Origin itself, and tidies paths. */
+/** As `fetch`, which sets Host and Origin itself, and normalises paths. */
 function ask(path: string, headers: Record<string, string> = {}): Promise<number> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(scene.addresses.http);
@@ -164,7 +164,7 @@ test("the feed tells who is there, batches as batchers tell of them, and refusal
   expect(valuesOf(events, "refusals").flat()[0]).toMatchObject({ model: "twice", text: "too much" });
 
   const replay = await post("/console/replay", JSON.stringify({ minutes: 1, gpus: 2, policy: "default" }));
-  // Its model was not measured, so there is nothing that could be run.
+  // Its model was not measured, so no arrival can be replayed.
   expect([replay.status, replay.body.error]).toEqual([400, expect.stringContaining("nothing to replay")]);
 });
 

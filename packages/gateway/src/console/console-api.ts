@@ -1,7 +1,7 @@
 /**
  * The console over HTTP: the page and its files, the live feed, restarts and replays.
  *
- *   CD1. What changes something needs the token in a header, which no page of another site can send; there are no
+ *   CD1. A request that changes state needs the token in a header, which no page of another site can send; there are no
  *        cookies, and a page of another origin is refused (HttpFront).
  *   CD2. The feed and traces are for the page of this gateway alone: no page of another site takes a place at the feed,
  *        not even in a frame.
@@ -24,19 +24,19 @@ export interface ConsoleParts {
   readonly replays: Replays;
   /** Undefined: this gateway has no operator's rights. */
   readonly restarts: Restarts | undefined;
-  /** Undefined: nobody keeps traces that this gateway knows of. */
+  /** Undefined: no Jaeger is configured. */
   readonly traces: Traces | undefined;
   readonly bodies: BodyReader;
-  /** Whether somebody may see figures and replay. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
+  /** Whether a client may read figures and replay. @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
   readonly mayRead: (authorization: string | undefined) => Promise<void>;
   /** @throws {TuttiError} UNAUTHENTICATED, FORBIDDEN, as a rejection */
   readonly administer: <Result>(act: Act, run: () => Promise<Result>) => Promise<Result>;
 }
 
-/** Of a question: a few words. */
+/** Largest body of a request, which is a few words. */
 const QUESTION_BYTES_MAX = 4_096;
 
-/** Nothing from elsewhere, no scripts and styles in markup, in nobody's frame. */
+/** Forbids content from elsewhere, inline scripts and styles, and framing. */
 const SECURITY_HEADERS = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -60,7 +60,7 @@ export class ConsoleApi {
     signal: AbortSignal,
   ): Promise<HttpAnswer | undefined> {
     const { feed, replays, mayRead } = this.#parts;
-    // The page and its files tell nothing; what it shows then comes with a key.
+    // The page and its files hold no data; the data comes with a key.
     if (path.startsWith("/console/")) {
       refuseOtherSites(request);
       await mayRead(request.headers.authorization);
@@ -123,7 +123,7 @@ export class ConsoleApi {
     return { status: file.status, headers: headersOf(file), chunks: [file.bytes] };
   }
 
-  /** An object of JSON. @throws {TuttiError} INVALID_INPUT */
+  /** Reads a request's JSON object. @throws {TuttiError} INVALID_INPUT */
   #question(request: IncomingMessage): Promise<object> {
     return this.#parts.bodies.withBody(request, (body) => {
       if (body.byteLength > QUESTION_BYTES_MAX) throw wrong("the question is too long");

@@ -1,6 +1,4 @@
-/**
- * Puts the console together: what it keeps all the time (arrivals, refusals), and what runs only while a page is open.
- */
+/** Assembles the console. Its records run all the time (arrivals, refusals), its view while a page is open. */
 import type { CatalogModel } from "@tutti/actors";
 import type { Bus } from "@tutti/ports/bus";
 import { ClusterView, livePlan } from "@tutti/cli/operators";
@@ -33,16 +31,16 @@ export interface ConsoleOptions {
   readonly bodies: BodyReader;
   readonly mayRead: ConsoleParts["mayRead"];
   readonly administer: ConsoleParts["administer"];
-  /** Whether there are keys, or a token, by which somebody may be authorised. */
+  /** Whether keys or a token exist that can authorise an operator. */
   readonly isOpen: boolean;
   readonly operator: OperatorPorts | undefined;
-  /** A Jaeger's address. */
+  /** Address of a Jaeger. */
   readonly traceQuery: string | undefined;
-  /** Where the built page lies; for tests. */
+  /** Folder of the built page; for tests. */
   readonly folder?: string | undefined;
 }
 
-/** The plan and the processes' names change by the second at most. */
+/** Refresh interval of the plan and the processes' names, which change once a second at most. */
 const SLOWLY_MS = 2_000;
 
 export class Console {
@@ -53,7 +51,7 @@ export class Console {
   readonly #ended = new EndedBatches();
   readonly #feed: LiveFeed;
   readonly #restarts: Restarts | undefined;
-  /** While anybody looks. */
+  /** The view, while a page or a restart uses it. */
   #view: { readonly view: ClusterView; users: number; readonly listening: { stop(): void } } | undefined;
   #plan: FeedPlan | undefined;
 
@@ -74,7 +72,7 @@ export class Console {
     });
   }
 
-  /** @returns false when something in it is not what it should be (T8) */
+  /** @returns false when a part of the report is malformed (T8) */
   hear(stats: StatsReported): boolean {
     const isHeard = this.record.hear(stats) && this.#refusals.hear(stats);
     return isHeard && (this.#feed.size === 0 || this.#ended.hear(stats));
@@ -174,7 +172,7 @@ export class Console {
   }
 }
 
-/** What can't be read is nothing: the next time it can. */
+/** Reads a value of the plan bucket. An unreadable one counts as absent, until the next read. */
 function read(store: Store, key: string, done: (value: unknown) => void): void {
   store.get(BUCKET.plan, key, (result) => {
     if (isStoreFailure(result)) return;

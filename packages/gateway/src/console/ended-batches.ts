@@ -1,16 +1,16 @@
-/** Batches that ended, as batchers tell of them, until the page's next tick. */
+/** Batches that ended, as batchers report them, until the page's next tick. */
 import type { FeedBatches } from "@tutti/console";
 import { type StatsReported, readBatches } from "@tutti/protocol";
 import { type Instant, between, modelNumberOf } from "@tutti/units";
 
-/** In one tick; what is beyond is counted. */
+/** Batches per tick; further ones are only counted. */
 export const FEED_BATCHES_MAX = 2_048;
 
 export class EndedBatches {
   readonly #rows: (readonly [model: number, gpu: number, size: number, failed: number, ...times: Instant[]])[] = [];
   #left = 0;
 
-  /** @returns false when the report's batches are none (T8) */
+  /** @returns false when the report's batches are malformed (T8) */
   hear({ batches: value, at }: Pick<StatsReported, "batches" | "at">): boolean {
     if (value === undefined) return true;
     const told = readBatches(value, at);
@@ -23,7 +23,7 @@ export class EndedBatches {
     return true;
   }
 
-  /** Those since it was last asked. */
+  /** Takes the batches since the last call. */
   take(now: Instant): FeedBatches | undefined {
     if (this.#rows.length === 0) return undefined;
     const rows = this.#rows.flatMap(([model, gpu, size, failed, ...times]) => [

@@ -1,11 +1,11 @@
-/** The whole of what the page shows, from what the cluster's actors say. Pure. */
+/** The state that the page shows, from the reports of the cluster's actors. Pure. */
 import type { CatalogModel } from "@tutti/actors";
 import { type ActorRow, type ClusterView, type LivePlan, actorRows, latestOf, statusOf } from "@tutti/cli/operators";
 import type { FeedActor, FeedGpu, FeedModel, FeedPlan, FeedRecord, FeedState } from "@tutti/console";
 import type { AgentAnswered } from "@tutti/protocol";
 import { modelNumberOf } from "@tutti/units";
 
-/** Rows of each table that the page is told; the busiest models are among them. */
+/** Rows of each table that the page gets; the busiest models are among them. */
 export const MODELS_TOLD = 200;
 export const GPUS_TOLD = 256;
 export const ACTORS_TOLD = 400;
@@ -77,7 +77,7 @@ const feedActor = (row: ActorRow, startedAt: number): FeedActor => ({
   health: row.health,
 });
 
-/** Of a model with several buckets the largest. */
+/** Target batch sizes by model; with several buckets the largest. */
 function targetsOf(view: ClusterView): Map<number, number> {
   const targets = new Map<number, number>();
   for (const actor of view.actors()) {
@@ -91,7 +91,10 @@ function targetsOf(view: ClusterView): Map<number, number> {
   return targets;
 }
 
-/** Three digits: what is finer than a reader can use would only make every message differ from the last one. */
+/**
+ * Rounds to three digits. Finer changes are invisible to a reader, and would only make every message differ from the
+ * last.
+ */
 const rounded = (value: number | undefined): number | null =>
   value === undefined || !Number.isFinite(value) ? null : Number(value.toPrecision(3));
 

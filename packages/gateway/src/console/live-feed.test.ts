@@ -5,7 +5,7 @@ import { TuttiError } from "@tutti/protocol";
 import { expect, test } from "vitest";
 import { FEEDS_MAX, FEED_BACKLOG_MAX, LiveFeed } from "./live-feed.ts";
 
-/** What a page got. */
+/** A page's response that records what it receives. */
 class Page extends EventEmitter {
   text = "";
   writableLength = 0;

@@ -1,30 +1,30 @@
 /**
  * The page's live feed as server-sent events.
  *
- *   LF1. Nobody looks, nothing is done: the bus is listened to, and rows are made, only while a page is open.
- *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only what
- *        changed; one that reads slowly misses what it can't take.
+ *   LF1. No page, no work: the gateway subscribes on the bus, and makes rows, only while a page is open.
+ *   LF2. Bounded (T7): at most `FEEDS_MAX` pages; all get the same bytes, four times a second at most and only changes;
+ *        a slow page misses the events beyond its backlog.
  */
 import type { ServerResponse } from "node:http";
 import type { FeedBatches, FeedEvents } from "@tutti/console";
 import { TuttiError } from "@tutti/protocol";
 
 export const FEEDS_MAX = 16;
-/** Bytes that wait for one page; beyond, it misses events until it has read. */
+/** Bytes that may wait for one page; beyond, it misses events until it has read. */
 export const FEED_BACKLOG_MAX = 1_048_576;
 const TICK_MS = 250;
-/** So that proxies and the page itself know that the connection lives. */
+/** Ticks until a keep-alive comment, by which proxies and the page know that the connection lives. */
 const SILENCE_MS_TICKS = 40;
 
 export interface FeedPorts {
-  /** Begins to listen. @returns what ends it */
+  /** Starts the subscriptions. @returns an object that stops them */
   readonly open: () => { stop(): void };
   readonly hello: () => FeedEvents["hello"];
   readonly state: () => FeedEvents["state"];
   readonly refusals: () => FeedEvents["refusals"];
   /** Undefined where there is none yet. */
   readonly plan: () => FeedEvents["plan"] | undefined;
-  /** Those that ended since it was last asked; undefined: none. */
+  /** Batches that ended since the last call; undefined: none. */
   readonly batches: () => FeedBatches | undefined;
 }
 
@@ -32,7 +32,7 @@ export class LiveFeed {
   readonly #ports: FeedPorts;
   readonly #pages = new Set<ServerResponse>();
   readonly #pending: string[] = [];
-  /** As last sent, by event: what is the same is not sent again. */
+  /** The last events by name: unchanged ones are not sent again. */
   readonly #last = new Map<string, string>();
   #listening: { stop(): void } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -46,7 +46,7 @@ export class LiveFeed {
   get size(): number {
     return this.#pages.size;
   }
-  /** Events that slow pages did not get. */
+  /** Events that slow pages missed. */
   get missed(): number {
     return this.#missed;
   }
@@ -74,7 +74,7 @@ export class LiveFeed {
     if (known !== undefined) response.write(eventText("plan", known));
   }
 
-  /** With the next tick. */
+  /** Queues an event for the next tick. */
   tell<Name extends keyof FeedEvents>(name: Name, value: FeedEvents[Name]): void {
     if (this.#pages.size > 0 && this.#pending.length < PENDING) this.#pending.push(eventText(name, value));
   }
@@ -84,7 +84,7 @@ export class LiveFeed {
     this.#end();
   }
 
-  /** What is due; also by hand, for tests. */
+  /** Sends the due events; tests call it directly. */
   tick(): void {
     const { plan, batches } = this.#ports;
     this.#offer("state", this.#state());
@@ -107,7 +107,7 @@ export class LiveFeed {
     return this.#ports.state();
   }
 
-  /** Where it differs from the last one in more than the time. */
+  /** Queues the event if it differs from the last one in more than the time. */
   #offer(name: "state" | "plan", value: FeedEvents["state"] | FeedEvents["plan"]): void {
     const same = JSON.stringify(essenceOf(value));
     if (this.#last.get(`${name} told`) === same) return;
@@ -137,14 +137,14 @@ export class LiveFeed {
   }
 }
 
-/** Without what moves though nothing happens: ages are rounded, so moments told by them jitter. */
+/** Removes values that change although nothing happens: ages are rounded, so times derived from them jitter. */
 function essenceOf(value: FeedEvents["state"] | FeedEvents["plan"]): object {
   if ("at" in value) return { ...value, at: 0 };
   const seen = value.seenAt === null ? null : Math.floor(value.seenAt / 5_000);
   return { ...value, madeAt: 0, seenAt: seen, reasons: value.reasons.map(({ about, text }) => [about, text]) };
 }
 
-/** Events that wait for a tick: refusals and steps of operations. */
+/** Largest number of events that wait for a tick: refusals and steps of operations. */
 const PENDING = 64;
 
 /** JSON has no line breaks of its own, so an event is one line. */

@@ -1,4 +1,4 @@
-/** The last refusals of all ingresses, for who opens the page after something went wrong. */
+/** The last refusals of all ingresses, for an operator who opens the page after a failure. */
 import { type StatsReported, readRefusals } from "@tutti/protocol";
 import type { FeedRefusal } from "@tutti/console";
 
@@ -8,7 +8,7 @@ export class RecentRefusals {
   readonly #kept: FeedRefusal[] = [];
   #onNew: (refusals: readonly FeedRefusal[]) => void = () => undefined;
 
-  /** @param onNew - hears those that come */
+  /** @param onNew - called with new refusals */
   constructor(onNew?: (refusals: readonly FeedRefusal[]) => void) {
     if (onNew !== undefined) this.#onNew = onNew;
   }
@@ -18,7 +18,7 @@ export class RecentRefusals {
     return this.#kept;
   }
 
-  /** @returns false when the report's refusals are none (T8) */
+  /** @returns false when the report's refusals are malformed (T8) */
   hear({ refusals: value }: Pick<StatsReported, "refusals">): boolean {
     if (value === undefined) return true;
     const refusalReports = readRefusals(value);

@@ -10,7 +10,7 @@ const SLO = micros(50_000);
 const points = [1, 2, 4, 8, 16].map((batchSize) => ({ batchSize, latency: micros(10_000 + 1_000 * batchSize) }));
 const model = (name: string): ReplayModel => ({ name, slo: SLO, batchSizeMax: 16, profile: points, mean: [] });
 
-/** So many a second of each model, evenly, for as many seconds. */
+/** Evenly spaced arrivals, `rate` a second for each model. */
 function recorded(models: readonly string[], rate: number, seconds: number): RecordedArrivals {
   const count = rate * seconds;
   const rows = Array.from({ length: count }, (_, i) =>

@@ -1,6 +1,6 @@
 /**
- * A replay: the arrivals that were recorded, run by the simulator with as many accelerators and by the policy that are
- * asked for. Pure, and slow: on a thread of its own.
+ * A replay: recorded arrivals, run by the simulator with the requested number of accelerators and policy. Pure, and
+ * slow: it runs on a thread of its own.
  */
 import { type ReplayAnswer, type ReplayWish } from "@tutti/console";
 import { LatencyTable } from "@tutti/profile";
@@ -16,10 +16,10 @@ import {
 import { type Instant, type Micros, micros } from "@tutti/units";
 import type { RecordedArrivals } from "./arrival-record.ts";
 
-/** Bars that a page can draw well. */
+/** Largest number of bars that a page can draw well. */
 export const REPLAY_BATCHES_MAX = 20_000;
 
-/** A model as it is planned with now: l(b), and what its batches take on average. */
+/** A model with its current planning data: l(b), and the mean run times of its batches. */
 export interface ReplayModel {
   readonly name: string;
   readonly slo: Micros;
@@ -36,7 +36,7 @@ export interface ReplayJob {
   readonly network: Network;
 }
 
-/** @throws {Error} with what is wrong with the wish: no arrivals, an unknown policy */
+/** @throws {Error} naming the problem with the wish: no arrivals, an unknown policy */
 export function runReplay({ wish, models, recorded, network }: ReplayJob): ReplayAnswer {
   const used = new Set(recorded.stream);
   const wanted = new Set([...used].map((stream) => recorded.streams[stream]!.model));
@@ -56,7 +56,7 @@ export function runReplay({ wish, models, recorded, network }: ReplayJob): Repla
     gpus: wish.gpus,
     policy: wish.policy,
     gather: "target",
-    rate: 0, // a trace keeps its own
+    rate: 0, // the trace has its own rate
     arrivals: { process: "trace", entries },
     network,
     models: names.map((name) => scenarioModel(known.get(name)!, 1 / names.length)),
@@ -106,13 +106,13 @@ function scenarioModel({ name, slo, batchSizeMax, profile, mean }: ReplayModel, 
   };
 }
 
-/** The last batches, as the page draws them. */
+/** The first batches of the replay, as the page draws them. */
 class Bars {
   readonly #rows: number[][] = [];
   left = 0;
 
   refused(): void {
-    // The judge counts them.
+    // The judge counts refusals.
   }
 
   finished({ model, gpu, requests }: SimBatch, begin: Instant, end: Instant, completed: boolean): void {

@@ -1,4 +1,4 @@
-/** Replays for the page: one at a time, on a thread that is given up after a while. */
+/** Replays for the page: one at a time, on a thread with a time limit. */
 import { Worker } from "node:worker_threads";
 import type { CatalogModel } from "@tutti/actors";
 import { type ReplayAnswer, type ReplayWish, REPLAY_GPUS_MAX, REPLAY_MINUTES_MAX } from "@tutti/console";
@@ -9,10 +9,10 @@ import type { ArrivalRecord } from "./arrival-record.ts";
 import type { ReplayJob, ReplayModel } from "./replay-run.ts";
 
 const REPLAY_LASTS_MS = 60_000;
-/** Of the thread's heap: half a million arrivals take some 300. */
+/** Heap limit of the thread, in MB: half a million arrivals take some 300. */
 const HEAP_MB = 1_024;
 
-/** What a page may choose; a text of its own is taken too where the simulator knows it. */
+/** Policies that the page offers; any other policy that the simulator knows is accepted too. */
 export const REPLAY_POLICIES = [
   "default",
   "deferred",
@@ -28,7 +28,7 @@ export const REPLAY_POLICIES = [
 export interface ReplayPorts {
   readonly record: ArrivalRecord;
   readonly models: () => readonly CatalogModel[];
-  /** The last reports of batchers: what delays they have measured. */
+  /** The last reports of batchers, with the delays that they measured. */
   readonly batchers: () => Iterable<StatsReported>;
   readonly now: () => Instant;
 }
@@ -101,7 +101,10 @@ export function replayWish(value: unknown): ReplayWish {
 }
 const wrong = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);
 
-/** Of several buckets the largest: what is replayed is then rather too slow than too fast. */
+/**
+ * Model of the simulation, with the profile of the last bucket, the largest. The replay is then rather too slow than
+ * too fast.
+ */
 function replayModel({ spec, status }: CatalogModel): ReplayModel[] {
   const profile = status?.profiles.at(-1);
   if (profile === undefined || profile.length === 0) return [];
@@ -109,7 +112,7 @@ function replayModel({ spec, status }: CatalogModel): ReplayModel[] {
   return [{ name, slo, batchSizeMax, profile, mean: status?.means.at(-1) ?? [] }];
 }
 
-/** What batchers plan with now, the middle of them. */
+/** Medians of the delays that batchers plan with now. */
 function measured(batchers: Iterable<StatsReported>): Network {
   const threads = [...batchers].flatMap(({ perThread }) => perThread ?? []);
   const middle = (name: string): number => {

@@ -20,7 +20,7 @@ const AGENT = actorKey(77);
 const ACTOR = actorToken(actorKey(123_456));
 const PROCESS: ProcessState = { name: "profiler", role: "profiler", pid: 7, actor: ACTOR, phase: "ready", restarts: 0 };
 
-/** A console's restarts, and an agent that keeps one process and does as it is told, or fails. */
+/** A console's restarts, and an agent that supervises one process and carries out its orders, or fails. */
 function scene(end: "done" | "failed") {
   const network = new InMemoryNetwork();
   const [bus, agent] = [network.connect({ name: "console" }), network.connect({ name: "agent" })];

@@ -1,6 +1,6 @@
 /**
- * Restarts from the page, with the operator's rights, which a gateway has only where it was given them
- * (`--repository-creds`): one at a time, under the operators' lock, each step told to all pages and in the log.
+ * Restarts from the page. They need the operator's rights, which a gateway has only with `--repository-creds`. They run
+ * one at a time, under the operators' lock; each step is sent to all pages and logged.
  */
 import { type ClusterView, OperatorLink, restartActor } from "@tutti/cli/operators";
 import type { Bus } from "@tutti/ports/bus";
@@ -10,7 +10,7 @@ import type { Store } from "@tutti/ports/store";
 import type { Logger } from "@tutti/ports/telemetry";
 
 export interface OperatorPorts {
-  /** With the rights of an operator. */
+  /** A bus with the rights of an operator. */
   readonly bus: Bus;
   readonly store: Store;
 }
@@ -19,14 +19,14 @@ export interface RestartsOptions {
   readonly operator: OperatorPorts;
   readonly cluster: string;
   readonly log: Logger;
-  /** Of a view that listens while this runs. */
+  /** Runs `use` with a view that listens meanwhile. */
   readonly withView: <T>(use: (view: ClusterView) => Promise<T>) => Promise<T>;
   readonly tell: (operation: FeedOperation) => void;
 }
 
-/** An actor's id, as it is written. */
+/** Format of an actor's id. */
 const ACTOR = /^[0-9a-z]{1,16}$/;
-/** How long a view listens before it is believed to know everybody. */
+/** Time that a view listens before it counts as complete. */
 const LISTEN_MS = 3_000;
 const AGENTS_MS = 500;
 
@@ -42,12 +42,12 @@ export class Restarts {
     this.#link = new OperatorLink(options.operator.bus, options.cluster);
   }
 
-  /** As they answered last. */
+  /** The agents' last answers. */
   get agents(): readonly AgentAnswered[] {
     return this.#agents;
   }
 
-  /** For names of processes and counts of restarts. Not while one restarts: it asks them itself. */
+  /** Asks the agents for names of processes and counts of restarts. A restart in progress asks them itself. */
   async askAgents(): Promise<void> {
     if (this.#isAsking || this.#underway !== undefined) return;
     this.#isAsking = true;
@@ -58,7 +58,7 @@ export class Restarts {
     }
   }
 
-  /** @param from - who asked: an address. @throws {TuttiError} */
+  /** @param from - the address of the requester. @throws {TuttiError} */
   async restart(actor: unknown, from: string): Promise<void> {
     if (typeof actor !== "string" || !ACTOR.test(actor))
       throw new TuttiError("TUTTI_INVALID_INPUT", "say which actor: the id that the table of actors has");

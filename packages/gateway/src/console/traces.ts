@@ -1,18 +1,18 @@
 /**
- * Traces for the console, from a Jaeger's HTTP API. What it answers comes from outside: it is read within bounds and
- * believed only as far as it has the right shape (T8).
+ * Traces for the console, from a Jaeger's HTTP API. Its answers come from outside: they are read within bounds, and
+ * parts of the wrong shape are left out (T8).
  */
 import type { FeedTrace, TraceAnswer, TraceSpan } from "@tutti/console";
 import { TuttiError } from "@tutti/protocol";
 
 export const TRACE_BYTES_MAX = 8_388_608;
 export const TRACE_SPANS_MAX = 400;
-/** Attributes of a span, and events. */
+/** Largest number of attributes of a span, and of events. */
 const NOTES = 40;
 const TEXT_LENGTH = 300;
 const LISTED = 30;
 const WITHIN_MS = 5_000;
-/** Who starts the spans that tell of requests. */
+/** Service that starts the spans of requests. */
 const SERVICE = "tutti-ingress";
 const TRACE_ID = /^[0-9a-f]{16,32}$/;
 

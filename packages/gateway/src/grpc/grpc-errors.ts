@@ -1,4 +1,4 @@
-/** Refusals as gRPC has them. */
+/** Maps errors to gRPC statuses. */
 import { Metadata, type StatusObject, status } from "@grpc/grpc-js";
 import { type ErrorCode, TuttiError } from "@tutti/protocol";
 
@@ -7,7 +7,7 @@ export const GRPC_STATUS: Readonly<Record<ErrorCode, status>> = {
   TUTTI_UNAUTHENTICATED: status.UNAUTHENTICATED,
   TUTTI_FORBIDDEN: status.PERMISSION_DENIED,
   TUTTI_NOT_FOUND: status.NOT_FOUND,
-  // What gRPC itself says of a message beyond its limit.
+  // As gRPC's own status for a message beyond its limit.
   TUTTI_TOO_LARGE: status.RESOURCE_EXHAUSTED,
   TUTTI_QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
   TUTTI_CANCELLED: status.CANCELLED,
@@ -24,7 +24,9 @@ export const asTuttiError = (failure: unknown): TuttiError =>
     ? failure
     : new TuttiError("TUTTI_INTERNAL", "the request failed because of a fault on our side", { cause: failure });
 
-/** Several codes share a status: the trailers tell them apart, and when to come again, in gRPC's own words too. */
+/**
+ * Makes a gRPC status. Several codes share one: the trailers hold the code, and the retry time also in gRPC's own form.
+ */
 export function grpcFailure(failure: unknown): Pick<StatusObject, "code" | "details" | "metadata"> {
   const error = asTuttiError(failure);
   const metadata = new Metadata();
@@ -37,5 +39,5 @@ export function grpcFailure(failure: unknown): Pick<StatusObject, "code" | "deta
   return { code: GRPC_STATUS[error.code], details: headerText(error.message), metadata };
 }
 
-/** grpc-js encodes what is not ASCII; line breaks have no place in a status. */
+/** Removes line breaks, which a status may not have; grpc-js encodes other characters beyond ASCII. */
 const headerText = (text: string): string => text.replaceAll(/[\r\n]+/g, " ");

@@ -45,7 +45,7 @@ export const GRPC_STREAMS_MAX = 1_024;
 export const GRPC_STREAM_REQUESTS_MAX = 256;
 /** A connection without calls is closed; its client opens another with its next one. */
 const IDLE_MS = 300_000;
-/** Of a deadline, for the answer's way back. */
+/** Part of a deadline that is kept for the answer's way back. */
 const WAY_BACK_MS = 1;
 
 interface Named {
@@ -61,13 +61,13 @@ interface Asked {
   readonly metadata: Metadata;
   readonly signal: AbortSignal;
   readonly timeLeft: Micros | undefined;
-  /** Where it comes from. */
+  /** Address of the client. */
   readonly peer: () => string;
 }
 
 const PROTO = join(import.meta.dirname, "open-inference.proto");
 
-/** The service as the protocol defines it: for the server, and for clients of tests. */
+/** The service definition of the protocol: for the server, and for clients of tests. */
 export function inferenceService(): ServiceClientConstructor {
   const definition = loadSync(PROTO, { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true });
   const inference = loadPackageDefinition(definition)["inference"] as GrpcObject;
@@ -90,7 +90,7 @@ export class GrpcFront {
     this.#inferenceService = inferenceService;
     this.#calls = new IncomingCalls(bodies, (session) => this.#listener.callsOf(session));
     this.#server = new Server({
-      // The first one must get the call as the server made it.
+      // The first interceptor must get the call as the server made it.
       interceptors: [
         this.#calls.interceptor,
         ...(inferenceService.access === undefined ? [] : [keysFirst(inferenceService.access)]),
@@ -104,13 +104,13 @@ export class GrpcFront {
     this.#listener = new GrpcListener(this.#server.createConnectionInjector(credentials), bodies);
   }
 
-  /** @returns where it listens. @throws {Error} where it can't */
+  /** @returns the address. @throws {Error} where it can't listen */
   async listen(host: string, wish: PortWish): Promise<string> {
     const name = host.includes(":") ? `[${host}]` : host;
     return `${name}:${await listen(this.#listener.server, host, wish)}`;
   }
 
-  /** Who waits for an answer gets it. */
+  /** Stops accepting, and waits for the answers of open calls. */
   drain(done: () => void): void {
     this.#listener.server.close();
     this.#server.tryShutdown(() => done());
@@ -168,7 +168,7 @@ export class GrpcFront {
     };
   }
 
-  /** The application of the key that came with it. */
+  /** Application of the request's key. */
   async #ownerOf({ metadata }: Asked): Promise<string | undefined> {
     const { access } = this.#inferenceService;
     return access && (await access.identify(textOf(metadata, "authorization"))).app;
@@ -183,7 +183,7 @@ export class GrpcFront {
       call.on("cancelled", () => gone.abort());
       const peer = (): string => call.getPeer();
       const asked = { metadata: call.metadata, signal: gone.signal, timeLeft: timeLeft(call.getDeadline()), peer };
-      // Within a promise: a handler that throws is a failure like any other.
+      // Within a promise: an error that a handler throws is a failure like any other.
       Promise.resolve(call.request)
         .then((request) => answer(readable(request), asked))
         .then(
@@ -196,7 +196,7 @@ export class GrpcFront {
   async #infer(asked: WireInferRequest, { metadata, signal, timeLeft: left }: Asked): Promise<WireInferResponse> {
     const request = readable(asked);
     const { access } = this.#inferenceService;
-    // Known by now; within a stream, keys may have been revoked meanwhile.
+    // Checked already for a call; within a stream, keys may have been revoked meanwhile.
     const asker = access && (await access.identify(textOf(metadata, "authorization")));
     const owner = asker?.app;
     const parameters = parametersOfRequest(request.parameters);
@@ -217,7 +217,7 @@ export class GrpcFront {
     }
   }
 
-  /** Each message is a request of its own; answers come as they are ready, with their ids. */
+  /** Serves a stream. Each message is a request of its own; answers are sent as they are ready, with their ids. */
   #stream(call: InferStream): void {
     const gone = new AbortController();
     let waiting = 0;
@@ -241,7 +241,7 @@ export class GrpcFront {
         if (call.isPaused()) call.resume();
         endIfDone();
       };
-      // Only once the client has taken an answer may it ask more: they would pile up here otherwise.
+      // A request counts until the client has read its answer: unread answers would pile up here otherwise.
       void said.then((answer) => (gone.signal.aborted ? onRead() : void call.write(answer, onRead)));
     });
     call.on("end", () => {
@@ -259,8 +259,8 @@ export class GrpcFront {
 }
 
 /**
- * The service, with messages that would take too long to decode told apart before that: what is handed over instead is
- * the refusal.
+ * The service, with a check before decoding. For a message that would take too long to decode, the handler gets the
+ * refusal instead.
  */
 function checkedService(): ServiceDefinition {
   const kinds = new Map<string, MessageKind>([
@@ -275,7 +275,7 @@ function checkedService(): ServiceDefinition {
   return Object.fromEntries(methods);
 }
 
-/** @throws {TuttiError} what came instead of a request */
+/** @throws {TuttiError} the refusal that replaced a request */
 function readable<Request>(request: Request): Request {
   if (request instanceof TuttiError) throw request;
   return request;
@@ -289,7 +289,7 @@ type InferStream = ServerDuplexStream<
 const bytesOf = (tensors: readonly { readonly data: Uint8Array }[]): number =>
   tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
 
-/** What the caller's deadline leaves; undefined without one. */
+/** Time until the caller's deadline, less the answer's way back; undefined without a deadline. */
 function timeLeft(deadline: Date | number): Micros | undefined {
   const at = typeof deadline === "number" ? deadline : deadline.getTime();
   if (!Number.isFinite(at)) return undefined;
@@ -308,7 +308,7 @@ function textOf(metadata: Metadata, name: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** Files come as bytes, the rest as texts. */
+/** Converts parameters of a load: files are bytes, the others texts. */
 const loadParameters = (given: WireParameters): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(given).map(([name, parameter]) => [

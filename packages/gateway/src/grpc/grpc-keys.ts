@@ -1,9 +1,9 @@
-/** Asks for the key before a message is read: what nobody may ask for costs no more than its headers. */
+/** Checks the key before a message is read: a refused call costs no more than its headers. */
 import { ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import type { Access } from "../auth/access.ts";
 import { grpcFailure } from "./grpc-errors.ts";
 
-/** What tells whether the gateway lives, and serves, needs no key. */
+/** Methods that need no key: whether the gateway lives, and whether it serves. */
 const KEYLESS = ["/ServerLive", "/ServerReady"];
 
 export const keysFirst =

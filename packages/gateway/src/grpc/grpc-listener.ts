@@ -1,4 +1,4 @@
-/** Accepts gRPC's connections: grpc-js would take as many as come, and end the process where an accept fails. */
+/** Accepts gRPC's connections within bounds: grpc-js would accept all, and end the process where an accept fails. */
 import type { ConnectionInjector } from "@grpc/grpc-js";
 import type { Http2Session } from "node:http2";
 import { type Server, createServer } from "node:net";
@@ -10,7 +10,7 @@ import { ConnectionCalls } from "./incoming-calls.ts";
 export class GrpcListener {
   readonly server: Server;
   readonly #connections: Connections;
-  /** By the client's address and port, until its session is known. */
+  /** Calls by the client's address and port, until its session is known. */
   readonly #byClient = new Map<string, ConnectionCalls>();
   readonly #bySession = new WeakMap<Http2Session, ConnectionCalls>();
 
@@ -28,8 +28,7 @@ export class GrpcListener {
       socket.once("close", () => this.#byClient.delete(client));
       injector.injectConnection(socket);
     });
-    // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else
-    // anything.
+    // A failed accept, such as without a free file (EMFILE), costs its client the connection; all others go on.
     this.server.on("error", () => undefined);
   }
 

@@ -5,7 +5,7 @@ import { isWhole } from "../oip/given-tensors.ts";
 import { type Connection, peerUid } from "../shared-memory/peer-uid.ts";
 import type { RegionOwner, SharedMemory } from "../shared-memory/shared-memory.ts";
 
-/** As @grpc/proto-loader hands them over with `longs: String`. */
+/** A region in the form of @grpc/proto-loader with `longs: String`. */
 export interface WireRegion {
   readonly name: string;
   readonly key: string;
@@ -13,7 +13,7 @@ export interface WireRegion {
   readonly byte_size: string;
 }
 
-/** An empty name stands for all. */
+/** Name of a region; an empty one means all. */
 const nameOf = ({ name }: Pick<WireRegion, "name">): string | undefined => (name === "" ? undefined : name);
 
 /** @throws {TuttiError} FORBIDDEN, NOT_FOUND */
@@ -35,6 +35,8 @@ export async function unregisterMemory(
 }
 
 /**
+ * Registers a region.
+ *
  * @param connection - undefined: not known
  * @throws {TuttiError} as a rejection
  */
@@ -53,8 +55,10 @@ export async function registerMemory(
 }
 
 /**
+ * Finds both ends of a client's connection.
+ *
  * @param peer - `address:port`, as grpc-js has it
- * @param own - where the server listens: on an address of loopback, as shared memory demands
+ * @param own - the server's address: on loopback, as shared memory demands
  */
 export function connectionOf(peer: string, own: AddressInfo | string | null): Connection | undefined {
   const end = peer.lastIndexOf(":");

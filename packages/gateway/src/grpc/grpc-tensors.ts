@@ -1,4 +1,4 @@
-/** Tensors as the protocol's gRPC messages have them: raw bytes beside the inputs, or typed contents within them. */
+/** Tensors in the protocol's gRPC messages: raw bytes beside the inputs, or typed contents within them. */
 import { TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, elementCount } from "@tutti/protocol";
 import { bytesFromValues } from "@tutti/wire";
 import { type OutputTensor, packElements } from "../oip/bytes-elements.ts";
@@ -15,7 +15,7 @@ import {
   wantedOutput,
 } from "../oip/infer-head.ts";
 
-/** As @grpc/proto-loader hands it over with `longs: String`, `oneofs: true` and `defaults: true`. */
+/** A parameter in the form of @grpc/proto-loader with `longs: String`, `oneofs: true` and `defaults: true`. */
 export interface WireParameter {
   readonly parameter_choice?: string;
   readonly bool_param?: boolean;
@@ -64,7 +64,7 @@ export interface WireInferResponse {
   readonly raw_output_contents: readonly Uint8Array[];
 }
 
-/** Where the protocol puts elements of a type: FP16 and BF16 travel as raw bytes only. */
+/** Field of the protocol that holds a type's elements: FP16 and BF16 travel as raw bytes only. */
 const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
   BOOL: "bool_contents",
   INT8: "int_contents",
@@ -79,7 +79,7 @@ const CONTENTS: Readonly<Partial<Record<GivenType, keyof WireContents>>> = {
   FP64: "fp64_contents",
 };
 
-/** @throws {TuttiError} INVALID_INPUT naming the tensor and what is wrong */
+/** @throws {TuttiError} INVALID_INPUT naming the tensor and the problem */
 export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferRequest): GivenTensor[] {
   if (inputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} inputs are taken (TENSORS_MAX)`);
   const slices = inputs.map(({ name, parameters }, i) => {
@@ -87,7 +87,7 @@ export function tensorsOfRequest({ inputs, raw_input_contents: raw }: WireInferR
       throw invalid(`inputs[${i}].name must have 1 to ${TENSOR_NAME_BYTES_MAX} characters (TENSOR_NAME_BYTES_MAX)`);
     return sliceOf(name, parametersOf(`input "${name}"`, parameters));
   });
-  // Those in shared memory have no raw contents.
+  // Inputs in shared memory have no raw contents.
   const sent = slices.filter((slice) => slice === undefined).length;
   if (raw.length > 0 && raw.length !== sent)
     throw invalid(`${raw.length} raw_input_contents for ${sent} inputs: give one for each, or none`);
@@ -112,7 +112,7 @@ function inSharedMemory(
 }
 const NOTHING = new Uint8Array(0);
 
-/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+/** @throws {TuttiError} INVALID_INPUT naming the output and the problem */
 export function outputsOfRequest({ outputs }: WireInferRequest): WantedOutput[] {
   if (outputs.length > TENSORS_MAX) throw invalid(`at most ${TENSORS_MAX} outputs are taken (TENSORS_MAX)`);
   return outputs.map(({ name, parameters }) =>
@@ -144,7 +144,7 @@ function packedContents(name: string, dims: readonly number[], elements: readonl
   );
 }
 
-/** Bytes always go back raw, as Triton sends them; of what lies in shared memory there are none. */
+/** Makes the response. Outputs always go back raw, as Triton sends them; those in shared memory have no bytes. */
 export function responseOf(
   id: string,
   {
@@ -170,7 +170,7 @@ const wireSlice = ({ region, offset, bytes }: RegionSlice): WireParameters => ({
   shared_memory_byte_size: { int64_param: String(bytes) },
 });
 
-/** @throws {TuttiError} INVALID_INPUT for one that says nothing */
+/** @throws {TuttiError} INVALID_INPUT for a parameter without a value */
 export const parametersOfRequest = (given: WireParameters): Parameters => parametersOf("the request", given);
 
 function parametersOf(where: string, given: WireParameters): Parameters {
@@ -184,7 +184,7 @@ function checkCount(where: string, parameters: WireParameters): void {
     throw invalid(`${where} has ${count} parameters, at most ${PARAMETERS_MAX} are read (PARAMETERS_MAX)`);
 }
 
-/** @throws {TuttiError} INVALID_INPUT for one that is too long to be given back */
+/** @throws {TuttiError} INVALID_INPUT for an id that is too long to be returned */
 export function idOfRequest(id: string): string | undefined {
   if (id.length > ID_LENGTH_MAX) throw invalid(`id has at most ${ID_LENGTH_MAX} characters (ID_LENGTH_MAX)`);
   return id === "" ? undefined : id;

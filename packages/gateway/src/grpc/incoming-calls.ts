@@ -1,10 +1,10 @@
 /**
- * Counts what calls hold while they hold it. grpc-js keeps the pieces of a message until it is whole, and a whole one
- * until its client ends its half of the call, with no bound but that of one message.
+ * Counts the bytes that calls hold. grpc-js keeps the pieces of a message until it is whole, and a whole one until its
+ * client ends its half of the call, with no bound but that of one message.
  *
- *   IC1. Every byte that came for a call counts against the gateway's bodies until its request was answered, or the
- *        call has ended.
- *   IC2. What has begun to come is whole within WHOLE_MS, or its call is ended.
+ *   IC1. Every byte received for a call counts against the gateway's bodies until its request was answered, or the call
+ *        has ended.
+ *   IC2. A message that has begun is whole within WHOLE_MS, or its call is ended.
  */
 import type { Metadata, ServerInterceptingCall, ServerInterceptor } from "@grpc/grpc-js";
 import { TuttiError } from "@tutti/protocol";
@@ -21,15 +21,15 @@ const WHOLE_MS = 60_000;
 const CHECK_MS = 1_000;
 
 /**
- * As grpc-js hands it to interceptors, with what it does not declare: all that it declares comes after a message is
+ * A call as grpc-js hands it to interceptors, with undeclared properties: all declared events come after a message is
  * whole.
  */
 type BaseCall = ServerInterceptingCall & { readonly stream: ServerHttp2Stream; readonly metadata: Metadata };
 
-/** What one connection has under way. */
+/** Calls in progress on one connection. */
 export class ConnectionCalls {
   readonly client: ClientBytes;
-  /** Calls that have asked wholly and wait for our answer. */
+  /** Calls with a complete request that wait for our answer. */
   waiting = 0;
   hasAsked = false;
 
@@ -45,9 +45,9 @@ export class ConnectionCalls {
 export class IncomingCalls {
   readonly #bodies: BodyReader;
   readonly #ofSession: (session: Http2Session) => ConnectionCalls;
-  /** By their metadata, which handlers see too. */
+  /** Calls by their metadata, which handlers see too. */
   readonly #byMetadata = new WeakMap<Metadata, IncomingCall>();
-  /** Of which a part is here, and since when: the longest first. */
+  /** Calls with an incomplete message, and the time since when, in ascending order. */
   readonly #unfinished = new Map<IncomingCall, number>();
   #checking: NodeJS.Timeout | undefined;
   #size = 0;
@@ -64,17 +64,17 @@ export class IncomingCalls {
     return call;
   };
 
-  /** @returns the refusal where there is no room for an answer of so many bytes */
+  /** @returns the refusal where there is no room for an answer of `bytes` */
   addAnswer(metadata: Metadata, bytes: number): TuttiError | undefined {
     return this.#byMetadata.get(metadata)?.meter.addAnswer(bytes) === false ? this.#bodies.full() : undefined;
   }
 
-  /** Who asked. */
+  /** The account of the call's client. */
   clientOf(metadata: Metadata): ClientBytes {
     return this.#byMetadata.get(metadata)?.client ?? new ClientBytes("");
   }
 
-  /** One message of a stream has its answer, and the client has read it. */
+  /** Releases one message of a stream: its answer was read by the client. */
   answered(metadata: Metadata): void {
     this.#byMetadata.get(metadata)?.answered();
   }
@@ -87,7 +87,7 @@ export class IncomingCalls {
     const unfinished = this.#unfinished;
     const watched = new IncomingCall(call, isStream, connection, this.#bodies);
     this.#byMetadata.set(call.metadata, watched);
-    // A stream may be silent for as long as its client likes; any other call is there to ask.
+    // A stream may be silent for as long as its client likes; any other call must send its request.
     if (!isStream) unfinished.set(watched, performance.now());
     this.#size++;
     call.stream.once("close", () => {
@@ -104,7 +104,7 @@ export class IncomingCalls {
     watched.refuse(new TuttiError("TUTTI_OVERLOADED", text, { retryAfterMs: 50 }));
   }
 
-  /** IC2. */
+  /** Ends calls with overdue messages (IC2). */
   #check(): void {
     const now = performance.now();
     for (const [call, since] of this.#unfinished) {
@@ -122,7 +122,7 @@ class IncomingCall {
   readonly #connection: ConnectionCalls;
   readonly #onData: (piece: Buffer) => void;
   #isWaiting = false;
-  /** @param isUnfinished - whether more has to come before there is anything to answer */
+  /** @param isUnfinished - whether the request or message is still incomplete */
   onProgress: (isUnfinished: boolean) => void = () => undefined;
 
   constructor(call: BaseCall, isStream: boolean, connection: ConnectionCalls, bodies: BodyReader) {
@@ -162,11 +162,11 @@ class IncomingCall {
     const { stream } = this.#call;
     stream.off("data", this.#onData);
     this.#call.sendStatus(grpcFailure(error));
-    // What still comes would be read and dropped for as long as its client likes.
+    // Further data would otherwise be read and dropped for as long as the client sends it.
     setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
   }
 
-  /** Only now is a request answered that is not one of a stream. */
+  /** Marks a unary request as complete: only now is it answered. */
   #onEnd(): void {
     if (this.#isStream) return;
     this.onProgress(false);

@@ -1,19 +1,19 @@
-/** Bytes that one call holds, told from the pieces of its messages as they come. */
+/** Counts the bytes that one call holds, from the pieces of its messages as they come. */
 import { INFLATION } from "../http/body-reader.ts";
 
 /** A flag and four bytes of length stand before each message. */
 const PREFIX_BYTES = 5;
 /**
- * A piece is a view of what was read from its socket, all of which it keeps: counted for small ones, since large ones
- * are most of it.
+ * A piece is a view of a socket's read buffer, all of which it keeps alive. The whole buffer counts for small pieces;
+ * large ones fill most of it.
  */
 const SMALL_PIECE_BYTES = 4_096;
-/** What a piece takes beside its bytes. */
+/** Memory that a piece takes beside its bytes. */
 const PIECE_BYTES = 256;
 
 export interface MeterPorts {
   readonly messageBytesMax: number;
-  /** @returns whether there is room; only then is it counted */
+  /** @returns whether there is room; only then are the bytes counted */
   readonly hold: (bytes: number) => boolean;
   readonly release: (bytes: number) => void;
 }
@@ -23,18 +23,18 @@ export class MessageMeter {
   #prefixBytes = 0;
   #isCompressed = false;
   #length = 0;
-  /** Of the message that is coming: bytes that are still to come, and bytes that are counted for it. */
+  /** The message being received: bytes still to come, and bytes counted for it. */
   #left = 0;
   #coming = 0;
   #lastBuffer: ArrayBufferLike | undefined;
-  /** Counted for each message that is whole and has no answer yet. */
+  /** Bytes counted for each whole message without an answer. */
   readonly #whole: number[] = [];
 
   constructor(ports: MeterPorts) {
     this.#ports = ports;
   }
 
-  /** Whether a part of a message is here. */
+  /** Whether a message is partly received. */
   get isWithin(): boolean {
     return this.#left > 0 || this.#prefixBytes > 0;
   }
@@ -42,7 +42,7 @@ export class MessageMeter {
     return this.#whole.length > 0;
   }
 
-  /** @returns whether there is room for it */
+  /** @returns whether there is room for the piece */
   take(piece: Uint8Array): boolean {
     for (let at = 0; at < piece.byteLength;) {
       if (this.#left > 0) {
@@ -68,26 +68,28 @@ export class MessageMeter {
     return true;
   }
 
-  /** The answer is counted with its request. @returns whether there is room for it */
+  /** Counts an answer with its request. @returns whether there is room for it */
   addAnswer(bytes: number): boolean {
     if (!this.hasWhole || !this.#ports.hold(bytes)) return !this.hasWhole;
     this.#whole[0]! += bytes;
     return true;
   }
 
-  /** One message has its answer, and its client has read it. */
+  /** Releases one message: its client has read the answer. */
   answered(): void {
     this.#ports.release(this.#whole.shift() ?? 0);
   }
 
-  /** The call has ended. */
+  /** Releases everything: the call has ended. */
   end(): void {
     while (this.hasWhole) this.answered();
     this.#ports.release(this.#coming);
     this.#coming = 0;
   }
 
-  /** Its pieces become one buffer, and what came compressed is about to become as large as it can. */
+  /**
+   * Counts a whole message, whose pieces become one buffer; a compressed one counts as the largest that it can become.
+   */
   #finish(): boolean {
     const { messageBytesMax, hold, release } = this.#ports;
     release(this.#coming);

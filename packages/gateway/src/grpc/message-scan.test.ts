@@ -7,7 +7,7 @@ import { GRPC_FIELDS_MAX, GRPC_TYPED_BYTES_MAX, refusalOf } from "./message-scan
 const { ModelInfer, RepositoryModelLoad, ServerLive } = inferenceService().service;
 const infer = (request: object): Buffer => ModelInfer!.requestSerialize(request);
 const codeOf = (refusal: TuttiError | undefined): string => refusal?.code ?? "ok";
-/** Field, type of its tag, and content. */
+/** Encodes a field by its number, the type of its tag, and its content. */
 const field = (number: number, type: number, content: Uint8Array): Buffer => {
   const length: number[] = [];
   let left = content.byteLength;

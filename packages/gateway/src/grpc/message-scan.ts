@@ -1,25 +1,25 @@
 /**
- * Looks over a message before protobufjs makes objects of it, in the turn in which it came: 33 MB can be millions of
- * them, which take seconds and gigabytes.
+ * Checks a message before protobufjs decodes it, in the turn in which it came. 33 MB can become millions of objects,
+ * which take seconds and gigabytes.
  *
- *   MS1. What is passed over here as raw bytes is nothing else to protobufjs. It reads fields by their number, whatever
- *        type their tag gives, and skips ten bytes for a varint that is too long: both are refused here.
+ *   MS1. Bytes that are skipped here as raw are raw to protobufjs too. It reads fields by their number, whatever type
+ *        their tag gives, and skips ten bytes for a varint that is too long: both are refused here.
  */
 import { TuttiError } from "@tutti/protocol";
 
 /**
- * Bytes of an inference request beside its raw_input_contents: an image of 224 × 224 in FP32 fits, and is decoded in 20
+ * Bytes of an inference request beside its raw_input_contents. An image of 224 × 224 in FP32 fits, and is decoded in 20
  * ms.
  */
 export const GRPC_TYPED_BYTES_MAX = 1_048_576;
 /** Bytes of a request that carries no tensors and no file. */
 const GRPC_SHORT_BYTES_MAX = 65_536;
-/** Fields of a request, and of its inputs and outputs: what 64 of each with 64 parameters each have, and some more. */
+/** Fields of a request, and of its inputs and outputs: enough for 64 of each with 64 parameters each. */
 export const GRPC_FIELDS_MAX = 16_384;
 
 export type MessageKind = "infer" | "load" | "short";
 
-/** @returns what to answer instead of decoding it; undefined: it may be decoded */
+/** @returns the answer instead of decoding it; undefined: it may be decoded */
 export function refusalOf(message: Uint8Array, kind: MessageKind): TuttiError | undefined {
   if (kind === "short")
     return message.byteLength <= GRPC_SHORT_BYTES_MAX
@@ -42,7 +42,7 @@ const FIXED32 = 5;
 
 /** A message of open-inference.proto. */
 interface Shape {
-  /** Of field 1, 2 and so on: the types that its tags may give. */
+  /** Allowed tag types of field 1, 2 and so on. */
   readonly types: readonly (readonly number[])[];
   readonly raw?: number;
   readonly within?: ReadonlyMap<number, Shape>;
@@ -87,7 +87,7 @@ class Scan {
       else if (type === FIXED64) this.#at += 8;
       else if (type === FIXED32) this.#at += 4;
       else if (type !== DELIMITED)
-        return unreadable(); // groups, which nobody has sent since proto2
+        return unreadable(); // groups, which are obsolete since proto2
       else {
         const length = this.#varint();
         if (length === undefined || this.#at + length > end) return unreadable();
@@ -102,7 +102,7 @@ class Scan {
     return this.#at === end ? undefined : unreadable();
   }
 
-  /** Of 32 bits; undefined where it is longer, or the bytes end. */
+  /** Reads a varint of 32 bits; undefined where it is longer, or the bytes end. */
   #varint(): number | undefined {
     let value = 0;
     for (let shift = 0; shift < 35; shift += 7) {

@@ -25,7 +25,7 @@ test("long answers count until they are read, and beyond what there is for all a
   const sockets = Array.from({ length: 6 }, ask);
   while (asked < sockets.length) await settled();
   expect(bodies.bytes).toBe(2 * answerBytes);
-  // Who reads makes room, and so does who goes away.
+  // A client that reads makes room, and so does one that disconnects.
   let read = "";
   for (const socket of sockets) socket.on("data", (bytes) => (read += bytes.toString("latin1", 0, 12))).resume();
   while (bodies.bytes > 0) await settled();

@@ -1,4 +1,4 @@
-/** What goes back over HTTP. */
+/** Answers over HTTP. */
 import type { ServerResponse } from "node:http";
 import { TuttiError, errorBody } from "@tutti/protocol";
 import type { BodyReader } from "./body-reader.ts";
@@ -8,23 +8,23 @@ export interface HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON. */
   readonly body?: unknown;
-  /** JSON that is written already. */
+  /** JSON in serialised form. */
   readonly text?: string;
-  /** As it is, instead of JSON. */
+  /** Raw bytes, instead of JSON. */
   readonly chunks?: readonly Uint8Array[];
 }
 
 export const JSON_TYPE = "application/json";
 
-/** Seconds, as the header has them; the body says it exactly. */
+/** The Retry-After header, in whole seconds; the body has the exact time. */
 export const retryAfter = (retryAfterMs: number | undefined): Readonly<Record<string, string>> =>
   retryAfterMs === undefined ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) };
 
 const CHALLENGE = { "www-authenticate": 'Bearer realm="tutti"' } as const;
 
 /**
- * Any failure as an answer; what is no TuttiError is a fault of ours, whose text may tell what is none of the client's
- * business.
+ * Makes any failure an answer. An error that is no TuttiError is a fault of ours, whose text could reveal internals, so
+ * a fixed text replaces it.
  */
 export function failureAnswer(failure: unknown): HttpAnswer {
   const error =
@@ -35,12 +35,12 @@ export function failureAnswer(failure: unknown): HttpAnswer {
   return { status: error.status, headers, body: errorBody(error) };
 }
 
-/** Shorter answers are not counted: what a socket takes at once. */
+/** Shorter answers are not counted: a socket takes them at once. */
 const SHORT_BYTES = 65_536;
 
 /**
- * Counts a long answer until its client has read it: who doesn't read would otherwise have us keep as many as he asks
- * for. @returns OVERLOADED where there is no room
+ * Counts a long answer until its client has read it. Clients that don't read would otherwise make us hold any number.
+ * @returns OVERLOADED where there is no room
  */
 export function heldUntilSent(answer: HttpAnswer, response: ServerResponse, bodies: BodyReader): HttpAnswer {
   const { chunks, text = "" } = answer;
@@ -68,7 +68,7 @@ export function send(response: ServerResponse, answer: HttpAnswer): void {
 
 const ASCII = /^[\x00-\x7f]*$/;
 
-/** Head and body in one write: Node joins a text with the head, and writes a buffer beside it. */
+/** Sends head and body in one write: Node joins a text with the head, but writes a buffer separately. */
 function sendText(
   response: ServerResponse,
   { status, headers, body, text = `${JSON.stringify(body)}\n` }: HttpAnswer,

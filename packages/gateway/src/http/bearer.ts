@@ -1,12 +1,12 @@
-/** Who may change which models are served: whoever knows the token, and nobody where there is none. */
+/** Authorisation of repository changes by the token; without a token they are refused. */
 import { timingSafeEqual } from "node:crypto";
 import { sha256Of } from "@tutti/cli/api-keys";
 import { TuttiError } from "@tutti/protocol";
 
-/** Shorter ones can be guessed. */
+/** Shorter tokens can be guessed. */
 const TOKEN_LENGTH_MIN = 16;
 
-/** @throws {Error} for a token that protects nothing */
+/** @throws {Error} for a token that is too weak */
 export function checkToken(token: string): string {
   const trimmed = token.trim();
   if (trimmed.length >= TOKEN_LENGTH_MIN && /^[\x21-\x7e]+$/.test(trimmed)) return trimmed;
@@ -27,5 +27,5 @@ export function authorise(token: string | undefined, authorization: string | und
   throw new TuttiError("TUTTI_FORBIDDEN", "the repository needs its token: Authorization: Bearer <token>");
 }
 
-/** Digests have one length, so the time that comparing takes says nothing about the token. */
+/** Compares digests, which have one length, so the time that it takes says nothing about the token. */
 export const isToken = (token: string, given: string): boolean => timingSafeEqual(sha256Of(given), sha256Of(token));

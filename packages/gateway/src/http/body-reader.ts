@@ -1,4 +1,4 @@
-/** Reads requests' bodies into memory, and never more than may be there: of one, and of all together. */
+/** Reads requests' bodies into memory, with bounds on one body and on all together. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
@@ -6,18 +6,18 @@ import { gunzip, inflate } from "node:zlib";
 import { TuttiError } from "@tutti/protocol";
 import { ClientAccounts, type ClientBytes } from "../client-bytes.ts";
 
-/** A body as JSON is several times as large as its tensors (REQUEST_BYTES_MAX), and may hold several rows. */
+/** Largest body: as JSON it is several times as large as its tensors (REQUEST_BYTES_MAX), and may hold several rows. */
 export const BODY_BYTES_MAX = 33_554_432;
 /** Bodies that are being read or answered, together. */
 export const BODIES_BYTES_MAX = 536_870_912;
-/** Of them, those of one address: no client takes all that there is. */
+/** The part of these bytes that one address may hold: no client takes them all. */
 export const ADDRESS_BODIES_BYTES_MAX = 268_435_456;
 
-/** Pieces that one body comes in: 512 bytes each on average make the largest one. */
+/** Largest number of pieces of one body: at 512 bytes on average they make the largest body. */
 export const BODY_PIECES_MAX = 65_536;
-/** Deflate makes no more of a byte. */
+/** Largest expansion of a byte by deflate. */
 export const INFLATION = 1_032;
-/** A body that grows has room for so many bytes at least; where it says how long it is, for so many of them. */
+/** Least buffer of a body that grows: without and with a Content-Length. */
 const ROOM_LEAST = 4_096;
 const TOLD_ROOM_LEAST = 262_144;
 
@@ -43,9 +43,11 @@ export class BodyReader {
   }
 
   /**
-   * @param use - what is done with the body; its bytes count until that settles
-   * @throws {TuttiError} TOO_LARGE, OVERLOADED, CANCELLED when the client goes away meanwhile, INVALID_INPUT for an
-   *   encoding that is not served
+   * Reads the body and runs `use` with it.
+   *
+   * @param use - handles the body; its bytes count until that settles
+   * @throws {TuttiError} TOO_LARGE, OVERLOADED, CANCELLED when the client disconnects meanwhile, INVALID_INPUT for an
+   *   unknown encoding
    */
   async withBody<Result>(request: IncomingMessage, use: (body: Uint8Array) => Promise<Result>): Promise<Result> {
     const client = this.clientOf(request.socket);
@@ -66,12 +68,12 @@ export class BodyReader {
     }
   }
 
-  /** Whose bytes count together with those of this socket. */
+  /** The account whose bytes include those of this socket. */
   clientOf(socket: Socket): ClientBytes {
     return this.#clients.of(socket);
   }
 
-  /** Counts what a client has us hold. @returns whether there is room; only then is it counted, until `release` */
+  /** Counts bytes held for a client. @returns whether there is room; only then are they counted, until `release` */
   hold(bytes: number, client: ClientBytes): boolean {
     if (this.#bytes + bytes > this.#bodiesMax || client.bytes + bytes > this.#addressMax) return false;
     this.#bytes += bytes;
@@ -85,7 +87,8 @@ export class BodyReader {
   }
 
   /**
-   * Pieces are put together as they come: each of its own would take 250 bytes beside its content, which may be one.
+   * Reads a body into one buffer. As a piece of its own each chunk would take 250 bytes beside its content, which may
+   * be one.
    */
   #read(request: IncomingMessage, count: (bytes: number) => void): Promise<Uint8Array> {
     const told = request.headers["content-length"];
@@ -124,7 +127,7 @@ export class BodyReader {
         isOver = true;
         resolve(body.byteLength === bytes ? body : body.subarray(0, bytes));
       });
-      // It is closed after its end, too; an error with a stack that nobody reads would cost as much as the body.
+      // "close" follows "end" too; an error with a stack that nobody reads would cost as much as the body.
       request.once("close", () => {
         if (!isOver) fail(gone());
       });
@@ -139,7 +142,7 @@ export class BodyReader {
         "TUTTI_INVALID_INPUT",
         `Content-Encoding "${encoding.slice(0, 40)}": send gzip, deflate or none`,
       );
-    // As much as it may become counts before it is known how much it is.
+    // The largest possible size counts until the real one is known.
     const most = Math.min(this.#bodyMax, INFLATION * body.byteLength);
     count(most);
     try {
@@ -158,7 +161,7 @@ export class BodyReader {
     return new TuttiError("TUTTI_TOO_LARGE", `a body has at most ${this.#bodyMax} bytes (BODY_BYTES_MAX)`);
   }
 
-  /** What is said where there is no room. */
+  /** The refusal where there is no room. */
   full(): TuttiError {
     const text =
       "this gateway holds as many bodies as it may, in all or of one address (BODIES_BYTES_MAX, ADDRESS_BODIES_BYTES_MAX)";

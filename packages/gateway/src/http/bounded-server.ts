@@ -1,17 +1,17 @@
-/** What servers of ours have in common: nobody holds them up, and a malformed request is answered and no more. */
+/** An HTTP server with bounds: slow clients do not hold it up, and a malformed request gets an answer. */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Socket } from "node:net";
 import type { TlsPair } from "../auth/tls-pair.ts";
 import { type ClientState, type ConnectionLimits, Connections, clientOf } from "../connections.ts";
 
-/** A request's head and body must be here by then; who sends more slowly holds memory for nothing. */
+/** Time limits of a request and of its head: a slower client holds memory for nothing. */
 const REQUEST_MS = 60_000;
 const HEADERS_MS = 5_000;
-/** How often the two are looked at. */
+/** Interval of the checks of both. */
 const CHECK_MS = 1_000;
 const IDLE_MS = 30_000;
-/** Who neither sends nor reads for so long is gone, unless he waits for our answer. */
+/** Time after which a client that neither sends nor reads is disconnected, unless it waits for our answer. */
 const STILL_MS = 60_000;
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -33,11 +33,10 @@ export function boundedServer(handle: Handler, { limits, tls }: BoundedServerOpt
     server.on("connection", (socket) => void connections.admit(socket, () => stateOf(latest.get(socket))));
   else admitTls(server, connections, (socket) => stateOf(latest.get(socket)));
   server.setTimeout(STILL_MS, (socket) => {
-    // idle ones after IDLE_MS: node:http sets their time-out
+    // idle ones end after IDLE_MS: node:http sets their time-out
     if (stateOf(latest.get(socket)) !== "waits") socket.destroy();
   });
-  // An accept that fails, as it does where no file is free (EMFILE), costs its client the connection and nobody else
-  // anything.
+  // A failed accept, such as without a free file (EMFILE), costs its client the connection; all others go on.
   server.on("error", () => undefined);
   return server;
 }
@@ -52,8 +51,8 @@ function create(tls: TlsPair | undefined, handle: Handler): Server {
 }
 
 /**
- * A client counts from when it connects, not from when it has shaken hands; its requests come over a socket of their
- * own.
+ * Admits TLS clients. A client counts from its connection, not from the end of its handshake; its requests come over a
+ * socket of their own.
  */
 function admitTls(server: Server, connections: Connections, stateOfSecure: (socket: Socket) => ClientState): void {
   const byClient = new Map<string, { secure?: Socket }>();

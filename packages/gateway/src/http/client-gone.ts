@@ -2,8 +2,8 @@ import type { ServerResponse } from "node:http";
 import type { CancelSignal } from "@tutti/client";
 
 /**
- * Whether the client of a request has gone before its answer. An AbortController costs as much as reading a small body,
- * so it is made only where one is needed.
+ * Whether the client of a request disconnected before its answer. An AbortController costs as much as reading a small
+ * body, so it is made only where one is needed.
  */
 export class ClientGone implements CancelSignal {
   readonly #listeners = new Set<() => void>();

@@ -26,7 +26,7 @@ async function ask(path: string, init: RequestInit = {}): Promise<Answer> {
 }
 const post = (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
   ask(path, { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body), headers });
-/** With the binary tensor extension. */
+/** Posts a request with the binary tensor extension. */
 async function postBinary(
   json: object,
   tail: Uint8Array,

@@ -24,7 +24,7 @@ interface Call {
   readonly params: RouteMatch["params"];
   readonly path: string;
   readonly gone: ClientGone;
-  /** Of the key that came with it, where keys are asked for. */
+  /** Application of the request's key, where the gateway asks for keys. */
   readonly app?: string | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface HttpFrontOptions {
   readonly tls?: TlsPair | undefined;
 }
 
-/** What tells whether the gateway lives, and serves, needs no key. */
+/** Operations that need no key: whether the gateway lives, and whether it serves. */
 const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
 export class HttpFront {
@@ -64,7 +64,7 @@ export class HttpFront {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.asked++;
     const gone = new ClientGone(response);
-    request.on("error", () => undefined); // what it means is known from the response's end
+    request.on("error", () => undefined); // the response's end shows the disconnect
     let answer: HttpAnswer | undefined;
     try {
       answer = await this.#answer(request, response, gone);
@@ -76,7 +76,7 @@ export class HttpFront {
     if (answer === undefined) return; // A stream has begun.
     answer = heldUntilSent(answer, response, this.#bodies);
     if (!request.complete) {
-      // What was not read is not waited for: the connection ends with the answer.
+      // The rest of an unread body is not waited for: the connection ends with the answer.
       request.resume();
       answer = { ...answer, headers: { ...answer.headers, connection: "close" } };
     }
@@ -129,7 +129,7 @@ export class HttpFront {
       ready: () => {
         const missing = inferenceService.unready();
         const ready = missing.length === 0;
-        // Names of models are nobody's business who has no key.
+        // Names of models are only for clients with a key.
         return {
           status: ready ? 200 : 503,
           body: { ready, missing: inferenceService.access === undefined ? missing : [] },
@@ -180,7 +180,7 @@ export class HttpFront {
   #infer({ request, params, gone, app }: Call): Promise<HttpAnswer> {
     const { headers } = request;
     const { model = "", version } = params;
-    // What can be refused without the body is, before it is read for nothing.
+    // Check all that needs no body before the body is read.
     const served = this.#inferenceService.modelOrPipeline(model, version);
     const kind = mediaKindOf(headers["content-type"]);
     const client = this.#bodies.clientOf(request.socket);

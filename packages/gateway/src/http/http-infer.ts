@@ -16,13 +16,13 @@ export const JSON_LENGTH_HEADER = "inference-header-content-length";
 export interface HttpInferCall {
   readonly model: string;
   readonly version: string | undefined;
-  /** Of the key that came with it; undefined: it may ask in any application's name. */
+  /** Application of the request's key; undefined: it may ask in any application's name. */
   readonly app?: string | undefined;
   readonly client: ClientBytes;
   readonly headers: IncomingMessage["headers"];
   readonly body: Uint8Array;
   readonly signal: CancelSignal;
-  /** The model's own. */
+  /** The model's SLO. */
   readonly slo: Micros | undefined;
 }
 
@@ -38,14 +38,16 @@ export async function inferOverHttp(
   const head = isLong ? await longBodies.readHead(json, ownerOf(headers, app, startedAt)) : readInferHead(json);
   const inputs = tensorsOf(head, body.subarray(jsonBytes));
   let terms = readTerms((name) => textOf(headers[name]), head.parameters, { own: app });
-  // The answer is due as soon as if no body had had to be read.
+  // Reading a long body counts against the SLO.
   if (isLong) terms = { ...terms, slo: leftOf(terms.slo ?? own, performance.now() - startedAt) };
   const { id, outputs } = head;
   const outcome = await protocol.infer({ model, version, id, inputs, outputs, owner: app, client, terms, signal });
   return httpAnswerOf({ outcome, id, app: terms.app, isBinary: binaryOutputs(head) }, longBodies);
 }
 
-/** As far as key and headers say it: parameters stand in the body. @throws {TuttiError} INVALID_INPUT, FORBIDDEN */
+/**
+ * Owner of a body by key and headers alone: parameters stand in the body. @throws {TuttiError} INVALID_INPUT, FORBIDDEN
+ */
 function ownerOf(headers: HttpInferCall["headers"], own: string | undefined, arrivedAt: number): BodyOwner {
   const { app, slo } = readTerms((name) => textOf(headers[name]), {}, { own });
   return { app, until: slo === undefined ? Infinity : arrivedAt + slo / 1_000 };
@@ -87,7 +89,7 @@ function readJsonLength(header: string | string[] | undefined, bodyBytes: number
   );
 }
 
-/** Each output's own wish wins over that for all. */
+/** Which outputs are binary: an output's own parameter wins over the request's. */
 function binaryOutputs(head: InferHead): (name: string) => boolean {
   const byDefault = flagOf(head.parameters, "binary_data_output") ?? false;
   const own = new Map(head.outputs?.map(({ name, isBinary }) => [name, isBinary]));

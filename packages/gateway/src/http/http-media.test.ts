@@ -7,7 +7,7 @@ import sharp from "sharp";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { GatewayScene, TOKEN, answerTwice, twice } from "../testing/gateway-scene.ts";
 
-/** One for all: its threads start once. */
+/** One scene for all tests: its threads start once. */
 let scene: GatewayScene;
 beforeAll(async () => {
   scene = await GatewayScene.open();
@@ -44,7 +44,7 @@ async function post(
   headers: Record<string, string> = {},
 ): Promise<Answer> {
   const url = `${scene.addresses.http}/v2/models/${model}/infer`;
-  // Decoding counts against it, and this machine may do anything besides.
+  // Decoding counts against the SLO, and this machine may be busy.
   const all = { "content-type": type, "tutti-slo": "60s", ...headers };
   const response = await fetch(url, { method: "POST", body, headers: all });
   return { status: response.status, headers: response.headers, body: (await response.json()) as Answer["body"] };
@@ -179,7 +179,7 @@ test("a pipeline gets the file as it is, and JSON too; what is neither model nor
     body: { model_name: "read", outputs: [{ name: "text", data: [7] }] },
   });
   const [seen] = scene.seen;
-  expect(seen!.header("Tutti-Slo")).toBeUndefined(); // its own, which the ingress knows
+  expect(seen!.header("Tutti-Slo")).toBeUndefined(); // the model's SLO, which the ingress knows
   expect([seen!.inputs[0]!.name, seen!.inputs[0]!.type, seen!.inputs[0]!.dims]).toEqual([
     "image",
     "UINT8",

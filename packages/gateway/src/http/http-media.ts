@@ -1,4 +1,4 @@
-/** One inference over HTTP whose body is a picture or a sound, as a camera or a telephone has it. */
+/** One inference over HTTP whose body is a picture or a sound, as a camera or a phone sends it. */
 import type { MediaInput, MediaKind } from "@tutti/onnx-tools";
 import type { Tensor } from "@tutti/protocol";
 import type { MediaInference } from "../media/media-inference.ts";
@@ -10,7 +10,7 @@ import { type HttpInferCall, httpAnswerOf, textOf } from "./http-infer.ts";
 
 export interface HttpMediaCall extends HttpInferCall {
   readonly kind: MediaKind;
-  /** Undefined: a pipeline's, which gets the file as it is. */
+  /** Undefined for a pipeline, which gets the file as it is. */
   readonly input: MediaInput | undefined;
 }
 export interface MediaParts {

@@ -15,7 +15,7 @@ export interface MemoryCall {
   readonly region: string | undefined;
 }
 
-/** A name, a key and two numbers. */
+/** Largest body of a registration: a name, a key and two numbers. */
 const REGISTRATION_BYTES = 4_096;
 
 /** @throws {TuttiError} FORBIDDEN, NOT_FOUND */
@@ -36,7 +36,7 @@ export async function registerMemory(
   bodies: BodyReader,
   { request, owner, region = "" }: MemoryCall,
 ): Promise<HttpAnswer> {
-  memory.checkOpen(); // before a body is read for nothing
+  memory.checkOpen(); // before the body is read
   const wanted = await bodies.withBody(request, (body) => Promise.resolve(readRegistration(region, body)));
   const { remoteAddress = "", remotePort = 0, localAddress = "", localPort = 0 } = request.socket;
   await memory.register(owner, wanted, await peerUid({ remoteAddress, remotePort, localAddress, localPort }));

@@ -1,4 +1,4 @@
-/** The OpenAPI document against the implementation: each path answers as it says, and says all that there are. */
+/** The OpenAPI document against the implementation: it lists all paths, and each path answers as it describes. */
 import { ERROR_STATUS } from "@tutti/protocol";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { GatewayScene, TOKEN } from "../testing/gateway-scene.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => scene.close());
 
-/** What of JSON Schema the document uses. @returns what is wrong, by its place */
+/** Validates a value by the parts of JSON Schema that the document uses. @returns the problems, each with its place */
 function problems(schema: Schema, value: unknown, where = "body"): string[] {
   const { $ref: reference, type, properties, required, items, enum: choices, additionalProperties } = schema;
   if (typeof reference === "string")
@@ -58,7 +58,7 @@ function problems(schema: Schema, value: unknown, where = "body"): string[] {
 const INPUT = { name: "x", datatype: "FP32", shape: [1, 4], data: [1, 2, 3, 4] };
 const METRIC = "tutti_advice_accelerators";
 
-/** @returns the status that it answers with, which the document has, with a body as it says */
+/** @returns the status of the answer, which the document has, with a body that fits its schema */
 async function check(
   path: string,
   method: string,

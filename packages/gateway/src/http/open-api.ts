@@ -1,6 +1,5 @@
 /**
- * The OpenAPI document of the HTTP interface. Its paths are those of the router, so that neither can have one that the
- * other lacks.
+ * The OpenAPI document of the HTTP interface. Its paths are generated from the router's, so that both have the same.
  */
 import { MEDIA_TYPES } from "@tutti/onnx-tools";
 import { DATA_TYPES, ERROR_STATUS, RANK_MAX, TENSORS_MAX } from "@tutti/protocol";
@@ -9,9 +8,9 @@ import { type Operation, ROUTES } from "./routes.ts";
 
 interface OperationText {
   readonly summary: string;
-  /** Of the answer's body, in `components/schemas`. */
+  /** Schema of the answer's body, in `components/schemas`. */
   readonly answer: string;
-  /** Besides 200. */
+  /** Statuses besides 200. */
   readonly errors: readonly number[];
   readonly body?: string;
   readonly isAuthorised?: boolean;
@@ -19,7 +18,7 @@ interface OperationText {
 
 const MODEL_ERRORS = [400, 404];
 const INFER_ERRORS = [400, 403, 404, 413, 429, 499, 500, 503, 504];
-/** What needs no key where the gateway asks for them. */
+/** Operations that need no key, where the gateway asks for keys. */
 const KEYLESS: ReadonlySet<Operation> = new Set<Operation>(["live", "ready"]);
 
 const TEXTS: Readonly<Record<Operation, OperationText>> = {
@@ -72,7 +71,7 @@ const object = (properties: Readonly<Record<string, Schema>>, required = Object.
 const parameters: Schema = { type: "object", additionalProperties: { type: ["string", "number", "boolean"] } };
 const NUMBERS = Object.keys(DATA_TYPES);
 const datatype: Schema = { type: "string", enum: [...NUMBERS, "BF16", "BYTES"] };
-/** BYTES where the greatest elements were asked for by name. */
+/** BYTES where the client asked for classes. */
 const answeredType: Schema = { type: "string", enum: [...NUMBERS, "BYTES"] };
 const shape: Schema = { ...list({ type: "integer", minimum: 0 }), maxItems: RANK_MAX };
 const tensors = (name: string): Schema => ({ ...list(ref(name)), maxItems: TENSORS_MAX });
@@ -166,7 +165,7 @@ const INFER_FILES: Readonly<Record<string, Schema>> = {
   ...Object.fromEntries(MEDIA_TYPES.map((type) => [type, file(FILE_TEXT)])),
 };
 
-/** `ModelReady` answers 503 with its own body, `Ready` too. */
+/** Operations whose errors have bodies of their own, such as `ModelReady` and `Ready` with 503. */
 const OWN_ERROR_BODY: ReadonlySet<Operation> = new Set<Operation>(["ready", "modelReady", "externalMetric"]);
 
 function operationOf(operation: Operation, path: string): Schema {
@@ -229,7 +228,7 @@ export function openApi(): Schema {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     paths,
-    // A key where the gateway asks for one, as beyond loopback it does; else nothing.
+    // A key where the gateway asks for one, as it does beyond loopback; else nothing.
     security: [{ key: [] }, {}],
     components: {
       schemas: SCHEMAS,

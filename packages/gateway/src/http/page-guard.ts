@@ -1,11 +1,11 @@
 /**
- * Keeps pages of other sites out. A page that somebody visits runs in a browser that reaches what the page can't: a
+ * Keeps pages of other sites out. A browser that shows such a page can reach hosts that the page's server can't: a
  * gateway on its loopback, or in its network.
  *
- *   PG1. A gateway that listens on loopback answers to `localhost`, to addresses and to the names that it was given: a
- *        page could otherwise point a name of its own here (DNS rebinding), and to the browser this would be the page's
- *        own site. One that listens elsewhere does so once it was given names.
- *   PG2. What a browser says another site's page asks is refused, but for a link that somebody follows.
+ *   PG1. A gateway that listens on loopback answers to `localhost`, to addresses and to its configured names. A page
+ *        could otherwise point a name of its own here (DNS rebinding), and to the browser this would be the page's own
+ *        site. A gateway that listens elsewhere checks names only if it has configured ones.
+ *   PG2. A request that the browser marks as another site's is refused, except when the user follows a link.
  */
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
@@ -18,18 +18,18 @@ export type PageGuard = (request: IncomingMessage) => void;
 export interface PageGuardOptions {
   /** The address of the server. */
   readonly listensOn: string;
-  /** Names that it is known by; empty: none were given. */
+  /** Configured host names; empty: none. */
   readonly allowedHosts: readonly string[];
 }
 
 export function pageGuard({ listensOn, allowedHosts }: PageGuardOptions): PageGuard {
   const names = new Set(allowedHosts);
   const anyName = !isLoopback(listensOn) && names.size === 0;
-  /** Most requests are for the same one. */
+  /** The last accepted Host header: most requests have the same one. */
   let known: string | undefined;
   return ({ headers }) => {
     const { host, origin, "sec-fetch-site": site, "sec-fetch-mode": mode } = headers;
-    // Without one it is no browser, but a probe that speaks HTTP/1.0.
+    // A request without a Host header comes from no browser, but from a probe that speaks HTTP/1.0.
     if (!anyName && host !== undefined && host !== known) {
       const name = hostnameOf(host);
       if (isIP(name) === 0 && name !== "localhost" && !name.endsWith(".localhost") && !names.has(name))
@@ -43,7 +43,7 @@ export function pageGuard({ listensOn, allowedHosts }: PageGuardOptions): PageGu
   };
 }
 
-/** For what no page of another site has any use for, not even as a link. @throws {TuttiError} FORBIDDEN */
+/** Refuses other sites' pages, even links from them. @throws {TuttiError} FORBIDDEN */
 export function refuseOtherSites({ headers: { "sec-fetch-site": site } }: IncomingMessage): void {
   if (site === undefined || site === "same-origin" || site === "none") return;
   throw forbidden("pages of other sites may not ask here");

@@ -1,6 +1,5 @@
 /**
- * The paths of the Open Inference Protocol over HTTP, and Triton's extensions of it. Pure: which operation a path
- * means.
+ * The paths of the Open Inference Protocol over HTTP, and of Triton's extensions. Pure: maps a path to its operation.
  */
 export type Operation =
   | "live"
@@ -35,7 +34,7 @@ export interface RouteDeclaration {
 const MEMORY = "/v2/systemsharedmemory";
 const EXTERNAL_METRICS = "/apis/external.metrics.k8s.io/v1beta1";
 
-/** With and without a version. */
+/** Routes with and without a version. */
 const ofModel = (method: "GET" | "POST", path: string, operation: Operation): RouteDeclaration[] => [
   { method, path: `/v2/models/{model}${path}`, operation },
   { method, path: `/v2/models/{model}/versions/{version}${path}`, operation },
@@ -75,12 +74,12 @@ const COMPILED = ROUTES.map((route) => ({
   segments: route.path.split("/").slice(1),
 }));
 
-/** Paths that were asked for lately: most requests are for the same few. */
+/** Recent matches that are cached: most requests are for the same few paths. */
 const MATCHES_KEPT = 512;
 const PATH_KEPT_LENGTH_MAX = 256;
 const matches = new Map<string, RouteMatch>();
 
-/** HEAD is GET without a body. @returns "unknown-path", or the methods that a known one takes */
+/** Matches a path; HEAD is GET without a body. @returns "unknown-path", or the allowed methods of a known path */
 export function matchRoute(
   method: string | undefined,
   path: string,

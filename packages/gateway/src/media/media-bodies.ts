@@ -1,5 +1,5 @@
 /**
- * Turns pictures and sounds into tensors, on threads of their own: decoding takes tens of milliseconds, in which no
+ * Converts pictures and sounds into tensors, on threads of their own. Decoding takes tens of milliseconds, in which no
  * other request would be answered.
  */
 import type { CancelSignal } from "@tutti/client";
@@ -15,22 +15,22 @@ const FUNCTION = "./media-steps.ts#toTensors";
 
 export interface MediaBody {
   readonly model: string;
-  /** Those of other applications don't wait for its pictures. */
+  /** The application whose turn it takes: other applications don't wait for its pictures. */
   readonly app: string;
   /** Borrowed until the promise settles. */
   readonly bytes: Uint8Array;
   readonly input: MediaInput;
-  /** Nobody waits for it any more. */
+  /** Aborts when the client no longer waits. */
   readonly signal: CancelSignal;
 }
 
 /**
- * The threads are those that run pipelines' functions beside an ingress: bounded in number, in what waits and in time,
- * and started anew when one dies.
+ * Decodes on the threads that run pipelines' functions beside an ingress. They are bounded in number, in waiting calls
+ * and in time, and started anew when one dies.
  */
 export class MediaBodies {
   readonly #waitingMax: number;
-  /** From the first model on that takes pictures or sounds: most gateways have none. */
+  /** Started for the first model that takes pictures or sounds: most gateways have none. */
   #steps: Promise<WorkerSteps> | undefined;
   #isClosed = false;
 
@@ -39,7 +39,9 @@ export class MediaBodies {
   }
 
   /**
-   * @returns the tensors of one request; of a model that takes sound frame by frame, one for each
+   * Decodes one body.
+   *
+   * @returns the tensors of one request; for a model that takes sound frame by frame, one for each frame
    * @throws {TuttiError} INVALID_INPUT, TOO_LARGE, OVERLOADED, CANCELLED, or INTERNAL where decoding took its thread
    *   too long
    */
@@ -69,9 +71,9 @@ export class MediaBodies {
     });
   }
 
-  /** Threads that start with the first picture would take its time. */
+  /** Starts the threads ahead: the first picture would otherwise wait for them. */
   warm(): void {
-    if (!this.#isClosed) this.#running().catch(() => undefined); // said to whoever sends a picture
+    if (!this.#isClosed) this.#running().catch(() => undefined); // the next picture's request reports it
   }
 
   async close(): Promise<void> {
@@ -82,7 +84,7 @@ export class MediaBodies {
     );
   }
 
-  /** What could not start is tried again with the next picture. */
+  /** The started threads; a failed start is tried again with the next picture. */
   #running(): Promise<WorkerSteps> {
     if (this.#isClosed) throw new TuttiError("TUTTI_UNAVAILABLE", "the gateway is stopping");
     this.#steps ??= WorkerSteps.start({

@@ -1,6 +1,6 @@
 /**
- * One inference whose input is a picture or a sound as a file: decoded, and where the model takes sound frame by frame,
- * asked for frame after frame.
+ * One inference whose input is a picture or a sound as a file. The file is decoded, and where the model takes sound
+ * frame by frame, each frame is a request.
  */
 import type { CancelSignal } from "@tutti/client";
 import { type AudioInput, type MediaInput, initialState } from "@tutti/onnx-tools";
@@ -17,19 +17,19 @@ export interface MediaCall {
   readonly id?: string | undefined;
   /** Borrowed until the promise settles. */
   readonly file: Uint8Array;
-  /** What the model makes of it. */
+  /** The model's input that the file becomes. */
   readonly input: MediaInput;
   /** Inputs beside the file. */
   readonly others: readonly Tensor[];
   /** Names; undefined: all. */
   readonly wanted: readonly string[] | undefined;
   readonly terms: RequestTerms;
-  /** The model's own. */
+  /** The model's SLO. */
   readonly slo: Micros | undefined;
   readonly signal: CancelSignal;
 }
 
-/** A frame that a busy cluster refused for time is asked for again: the frames behind it need its state. */
+/** Attempts per frame where a busy cluster refuses it: the frames behind it need its state. */
 const FRAME_ATTEMPTS = 4;
 const FOR_TIME: ReadonlySet<string> = new Set([
   "TUTTI_DEADLINE_INFEASIBLE",
@@ -47,7 +47,10 @@ export class MediaInference {
     this.#bodies = bodies;
   }
 
-  /** What decoding took is taken from the SLO. @throws {TuttiError} as a rejection */
+  /**
+   * Runs the inference. Decoding a picture counts against its SLO; each frame of a sound has the whole SLO. @throws
+   * {TuttiError} as a rejection
+   */
   async infer({ file, input, others, slo, ...call }: MediaCall): Promise<InferOutcome> {
     const { model, wanted, terms, signal } = call;
     const startedAt = performance.now();
@@ -65,7 +68,8 @@ const withState = (wanted: readonly string[] | undefined, { state }: AudioInput)
   wanted === undefined || wanted.includes(state.output) ? wanted : [...wanted, state.output];
 
 /**
- * Frame after frame, each with the state that the one before it left. @returns the other outputs, a row for each frame
+ * Runs frame after frame, each with the state that the previous one returned. @returns the other outputs, a row for
+ * each frame
  */
 async function framesOutcome(
   frames: readonly Tensor[],

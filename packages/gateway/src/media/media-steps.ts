@@ -1,10 +1,10 @@
-/** What MediaBodies runs on its threads. */
+/** The decoding step that MediaBodies runs on its threads. */
 import { presentationOf } from "@tutti/onnx-tools";
 import { mediaTensors } from "@tutti/onnx-tools/media";
 import { TuttiError } from "@tutti/protocol";
 import { type StageRequests, type StepInput, fromTensors } from "@tutti/ports/steps";
 
-/** Frames of one sound, each of which is a request and waits for the one before it: a minute of 32 ms each. */
+/** Frames of one sound, each a request that waits for the one before it: a minute of 32 ms each. */
 export const SOUND_FRAMES_MAX = 2_048;
 
 /** @throws {TuttiError} INVALID_INPUT, TOO_LARGE */

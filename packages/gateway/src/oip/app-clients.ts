@@ -1,19 +1,18 @@
 /**
- * A publisher for each application in whose name the gateway asks: answers of one application come below its own inbox
- * and nobody else's.
+ * A client for each application in whose name the gateway asks: answers to one application come below its own inbox.
  */
 import type { Bus } from "@tutti/ports/bus";
 import { TuttiClient } from "@tutti/client";
 import { TuttiError } from "@tutti/protocol";
 import type { Telemetry } from "@tutti/ports/telemetry";
 
-/** Names come from outside: beyond so many the one that was idle longest goes. */
+/** Names come from outside: beyond, the client that was idle longest is closed. */
 export const GATEWAY_APPS_MAX = 1_024;
 
 export class AppClients {
   readonly #bus: Bus;
   readonly #telemetry: Telemetry;
-  /** What tells this gateway's inboxes from another's; can't be guessed. */
+  /** Unguessable token that separates this gateway's inboxes from another's. */
   readonly #secret: string;
   /** Least recently used first. */
   readonly #clients = new Map<string, TuttiClient>();
@@ -30,7 +29,7 @@ export class AppClients {
     return this.#clients.size;
   }
 
-  /** @throws {TuttiError} OVERLOADED: as many applications as may be have requests in flight */
+  /** @throws {TuttiError} OVERLOADED: the greatest number of applications has requests in flight */
   of(app: string): TuttiClient {
     let client = this.#clients.get(app);
     if (client === undefined) {

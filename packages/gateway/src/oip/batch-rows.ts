@@ -1,19 +1,19 @@
 /**
- * Requests with several rows: the cluster takes one row a request and forms its own batches, so they are taken apart
- * and put together again.
+ * Splits requests with several rows, and joins their answers. The cluster takes one row a request and forms its own
+ * batches.
  */
 import { BATCH_AXIS, type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 
-/** Whether its tensors all begin with the batch axis. */
+/** Whether the model's tensors all begin with the batch axis. */
 export const hasRows = ({ inputs, outputs }: Pick<ModelSpec, "inputs" | "outputs">): boolean =>
   [...inputs, ...outputs].every(({ dims }) => dims[0] === BATCH_AXIS);
 
-/** Rows that one request may have: 0 says, as in Triton, that the model has no batch axis of its own. */
+/** Rows that one request may have. 0 means, as in Triton, that the model has no batch axis of its own. */
 export const maxRowsOf = (spec: Pick<ModelSpec, "inputs" | "outputs" | "batchSizeMax">): number =>
   hasRows(spec) ? spec.batchSizeMax : 0;
 
 /**
- * The requests that it is made of; `[inputs]` for what is one row already, or no matter for us to judge.
+ * Splits a request into its rows; `[inputs]` for a single row, and for inputs that the ingress judges.
  *
  * @throws {TuttiError} INVALID_INPUT when inputs disagree about their number, or are more than the model takes
  */

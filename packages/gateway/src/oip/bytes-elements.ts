@@ -1,14 +1,14 @@
-/** Elements of BYTES as the protocol packs them: each a length of four little-endian bytes, and as many bytes. */
+/** Elements of BYTES in the protocol's packed form: each a length of four little-endian bytes, and as many bytes. */
 import type { DataType } from "@tutti/protocol";
 import type { RegionSlice } from "./given-tensors.ts";
 
-/** An output as clients get it; the elements of BYTES are packed. */
+/** An output in the form that clients get; the elements of BYTES are packed. */
 export interface OutputTensor {
   readonly name: string;
   readonly type: DataType | "BYTES";
   readonly dims: readonly number[];
   readonly data: Uint8Array;
-  /** Where in shared memory it was written; it has no data then. */
+  /** Place in shared memory where it was written; it has no data then. */
   readonly slice?: RegionSlice | undefined;
 }
 
@@ -28,10 +28,10 @@ export function packElements(elements: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * The elements as views of `packed`.
+ * Unpacks the elements, as views of `packed`.
  *
- * @param most - elements that may be; more are not made
- * @returns undefined where the lengths don't add up, or there are more
+ * @param most - the largest number of elements
+ * @returns undefined where the lengths don't add up, or there are more elements
  */
 export function unpackElements(packed: Uint8Array, most = Infinity): Uint8Array[] | undefined {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
@@ -46,7 +46,7 @@ export function unpackElements(packed: Uint8Array, most = Infinity): Uint8Array[
   return elements;
 }
 
-/** As JSON has them. */
+/** The elements as texts, for JSON. */
 export function textsOf(packed: Uint8Array): string[] {
   const decoder = new TextDecoder();
   return (unpackElements(packed) ?? []).map((element) => decoder.decode(element));

@@ -36,7 +36,7 @@ test("the greatest elements are those of a naive sort, equal ones by their index
     ),
   );
 });
-/** NaN below all, and numbers that can be subtracted. */
+/** Ranks NaN below all numbers, and clamps infinities so that ranks can be subtracted. */
 const rank = (value: number): number => (Number.isNaN(value) ? -1e9 : Math.max(-1e6, Math.min(1e6, value)));
 
 test("every type of numbers is taken: floats as short as they are exact, BOOL as 0 and 1, 64 bits without loss", () => {

@@ -1,19 +1,20 @@
-/** An output's greatest elements by index and label, as Triton's classification extension has them. Pure. */
+/** The greatest elements of an output by index and label: Triton's classification extension. Pure. */
 import { floatsOf, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError, bytesOf } from "@tutti/protocol";
 import { jsonFromBytes } from "@tutti/wire";
 import { hasRows } from "./batch-rows.ts";
 import { type OutputTensor, packElements } from "./bytes-elements.ts";
 
-/** Elements that are named of each row: each becomes an object and a text. */
+/** Largest number of elements named per row: each becomes an object and a text. */
 export const CLASSIFICATION_MAX = 4_096;
 
 /**
- * The greatest elements of each row, greatest first, each "value:index", or "value:index:label" where the model's
- * presentation has labels for this output. Of equal ones the lower index comes first; NaN is less than any number.
+ * Finds the greatest elements of each row, greatest first. Each is "value:index", or "value:index:label" where the
+ * model's presentation has labels for this output. Of equal ones the lower index comes first; NaN is less than any
+ * number.
  *
  * @param spec - undefined: a pipeline, whose output is one row
- * @param classes - how many; where a row has fewer elements, all of them
+ * @param classes - number of elements; where a row has fewer, all of them
  * @returns BYTES[rows, classes], or BYTES[classes] where the model has no batch axis
  * @throws {TuttiError} INVALID_INPUT for more than CLASSIFICATION_MAX of a row
  */
@@ -43,7 +44,7 @@ export function classified(spec: ModelSpec | undefined, output: Tensor, classes:
 
 type Values = ArrayLike<number | bigint>;
 
-/** To compare: 64-bit integers that no double holds stay exact. */
+/** Values for comparison: 64-bit integers beyond a double's precision stay exact. */
 function valuesOf(output: Tensor): Values {
   const { type, data } = output;
   if (type === "FP32") return floatsOf(output);
@@ -53,7 +54,7 @@ function valuesOf(output: Tensor): Values {
   );
 }
 
-/** The shortest decimal that is this value again; true is 1. */
+/** The shortest decimal that parses to this value; true is 1. */
 function textAt({ type, data }: Tensor, index: number): string {
   const bytes = bytesOf(type);
   const [value] = jsonFromBytes(type, data.subarray(index * bytes, (index + 1) * bytes));
@@ -66,8 +67,8 @@ function labelsOf(spec: ModelSpec | undefined, name: string): readonly string[] 
 }
 
 /**
- * Indices of the greatest elements of a row, greatest first. Candidates are sorted once there are twice as many as are
- * wanted, so that a long row with few wanted costs a comparison an element.
+ * Indices of the greatest elements of a row, greatest first. Candidates are sorted once there are twice as many as
+ * wanted, so that a long row with few wanted costs one comparison per element.
  */
 function greatest(values: Values, { from, length }: { readonly from: number; readonly length: number }, count: number) {
   const order = (a: number, b: number): number => compare(values, a, b);

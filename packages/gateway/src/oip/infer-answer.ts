@@ -1,4 +1,4 @@
-/** An answer as the Open Inference Protocol has it: JSON, and behind it the outputs that were wanted as raw bytes. */
+/** An answer of the Open Inference Protocol: JSON, followed by the outputs that were wanted as raw bytes. */
 import { jsonFromBytes } from "@tutti/wire";
 import { type OutputTensor, textsOf } from "./bytes-elements.ts";
 import type { RegionSlice } from "./given-tensors.ts";
@@ -15,18 +15,20 @@ export interface AnswerHead {
 export interface AnswerBody {
   readonly chunks: readonly Uint8Array[];
   readonly bytes: number;
-  /** Of the JSON, where something follows it. */
+  /** Length of the JSON, where raw bytes follow it. */
   readonly jsonBytes: number | undefined;
 }
 
-/** @param json - what `writeAnswerJson` made of the same outputs */
+/** @param json - the result of `writeAnswerJson` for the same outputs */
 export function answerBody(json: Uint8Array, outputs: readonly AnswerTensor[]): AnswerBody {
   const raw = outputs.filter(({ isBinary, slice }) => isBinary && slice === undefined).map(({ data }) => data);
   const bytes = raw.reduce((sum, { byteLength }) => sum + byteLength, json.byteLength);
   return { chunks: [json, ...raw], bytes, jsonBytes: raw.length > 0 ? json.byteLength : undefined };
 }
 
-/** Numbers that JSON has no literal for (NaN, what a double can't hold) are texts, as requests may have them. */
+/**
+ * Writes the JSON. Numbers without a JSON literal (NaN, integers beyond a double) are texts, as requests may have them.
+ */
 export function answerText({ model, version, id, outputs }: AnswerHead): string {
   const body = {
     model_name: model,
@@ -48,7 +50,7 @@ function contentOf({ type, data, isBinary, slice }: AnswerTensor): object {
   return { data: type === "BYTES" ? textsOf(data) : jsonFromBytes(type, data) };
 }
 
-/** As requests have them. */
+/** Parameters in the form that requests have. */
 const sliceParameters = ({ region, offset, bytes }: RegionSlice) => ({
   shared_memory_region: region,
   shared_memory_offset: offset,

@@ -26,7 +26,7 @@ const tensor: fc.Arbitrary<Tensor & { readonly isBinary: boolean }> = fc
 test("tensors come back as they were sent, those in JSON and those behind it", () => {
   fc.assert(
     fc.property(fc.array(tensor, { maxLength: 5 }), (tensors) => {
-      // An answer has the same layout as a request, but for the key.
+      // An answer has the same layout as a request, except for the key.
       const json = new TextDecoder().decode(writeAnswerJson({ model: "m", version: "1", id: "7", outputs: tensors }));
       const { outputs, id } = JSON.parse(json) as { outputs: unknown; id: string };
       const request = bytes({ id, inputs: outputs });

@@ -1,29 +1,29 @@
 /**
- * The JSON part of an inference request: all of the body, or, with the binary tensor extension, what stands before the
- * raw tensors. Pure, so that a worker thread can do it with long ones.
+ * The JSON part of an inference request. It is all of the body, or, with the binary tensor extension, the part before
+ * the raw tensors. Pure, so that a worker thread can read long ones.
  */
 import { RANK_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX, TuttiError, isDataType } from "@tutti/protocol";
 import { bytesFromJson, fromOutsideJson } from "@tutti/wire";
 import { type GivenTensor, type GivenType, type RegionSlice, isWhole, noStrings, sizeOf } from "./given-tensors.ts";
 
-/** A tensor whose bytes were in the JSON, or lie behind it. */
+/** A tensor whose bytes were in the JSON, or follow it. */
 export interface HeadTensor {
   readonly name: string;
   readonly type: GivenType;
   readonly dims: readonly number[];
-  /** Undefined: the next `bytes` of what follows the JSON. */
+  /** Undefined: the next `bytes` after the JSON. */
   readonly data: Uint8Array | undefined;
   readonly bytes: number;
-  /** In shared memory, and nowhere else. */
+  /** Its place in shared memory, if it is there. */
   readonly slice?: RegionSlice | undefined;
 }
 export interface WantedOutput {
   readonly name: string;
-  /** Undefined: as the request says of all. */
+  /** Undefined: the request's parameter for all outputs applies. */
   readonly isBinary: boolean | undefined;
-  /** So many of its greatest elements, by name, instead of all by value. */
+  /** Number of its greatest elements to return by name, instead of all by value. */
   readonly classes: number | undefined;
-  /** Where in shared memory it is written, instead of being sent. */
+  /** Place in shared memory to write it to, instead of sending it. */
   readonly slice: RegionSlice | undefined;
 }
 export type Parameters = Readonly<Record<string, string | number | boolean>>;
@@ -36,11 +36,11 @@ export interface InferHead {
   readonly parameters: Parameters;
 }
 
-/** Of the request's id, which is given back. */
+/** Largest length of the request's id, which is returned. */
 export const ID_LENGTH_MAX = 256;
 export const PARAMETERS_MAX = 64;
 
-/** @throws {TuttiError} INVALID_INPUT naming what is wrong and where */
+/** @throws {TuttiError} INVALID_INPUT naming the problem and its place */
 export function readInferHead(json: Uint8Array): InferHead {
   const body = fromOutsideJson(json);
   if (!isMap(body)) throw invalid("the body must be a JSON object with inputs");
@@ -58,7 +58,7 @@ export function readInferHead(json: Uint8Array): InferHead {
 }
 
 /**
- * The tensors, those behind the JSON as views of it.
+ * The request's tensors; those behind the JSON are views of it.
  *
  * @param tail - the raw tensors one after the other, in the order of the inputs
  * @throws {TuttiError} INVALID_INPUT when the sizes don't add up
@@ -112,7 +112,10 @@ function readTensor(value: unknown, where: string): HeadTensor {
   return { name, type: known, dims, data: undefined, bytes: size };
 }
 
-/** A file as text in JSON would need an encoding that the protocol doesn't have, and no model takes other strings. */
+/**
+ * Bytes of a tensor from JSON values. BYTES are refused: a file as text would need an encoding that the protocol
+ * doesn't have, and no model takes other strings.
+ */
 function bytesFromData(name: string, type: GivenType, dims: readonly number[], data: unknown[]): Uint8Array {
   if (type === "BYTES")
     throw noStrings(name, "A picture or sound is sent as bytes behind the JSON (binary_data_size), not as text in it");
@@ -140,9 +143,9 @@ export function readDims(name: string, shape: unknown): number[] {
 }
 
 /**
- * Where in shared memory a tensor lies, as its parameters say it.
+ * Place of a tensor in shared memory, from its parameters.
  *
- * @returns undefined: in none
+ * @returns undefined: not in shared memory
  * @throws {TuttiError} INVALID_INPUT
  */
 export function sliceOf(name: string, parameters: Parameters): RegionSlice | undefined {
@@ -157,7 +160,7 @@ export function sliceOf(name: string, parameters: Parameters): RegionSlice | und
 }
 const REGION_LENGTH = 256;
 
-/** @throws {TuttiError} INVALID_INPUT where it is not as long as the tensor */
+/** @throws {TuttiError} INVALID_INPUT where the slice is not as long as the tensor */
 export function checkSlice(
   name: string,
   { type, dims }: Pick<GivenTensor, "type" | "dims">,
@@ -180,7 +183,7 @@ function readOutputs(outputs: unknown): WantedOutput[] {
   });
 }
 
-/** @throws {TuttiError} INVALID_INPUT naming the output and what is wrong */
+/** @throws {TuttiError} INVALID_INPUT naming the output and the problem */
 export function wantedOutput(name: string, parameters: Parameters): WantedOutput {
   const slice = sliceOf(name, parameters);
   const classes = classesOf(name, parameters);
@@ -189,14 +192,14 @@ export function wantedOutput(name: string, parameters: Parameters): WantedOutput
   return { name, isBinary: flagOf(parameters, "binary_data"), classes, slice };
 }
 
-/** 0: none, as some clients send it. */
+/** Number of classes wanted; some clients send 0 for none. */
 function classesOf(name: string, { classification: classes }: Parameters): number | undefined {
   if (classes === undefined || classes === 0) return undefined;
   if (typeof classes === "number" && Number.isInteger(classes) && classes > 0) return classes;
   throw invalid(`output "${name}": classification is a whole number, of the greatest elements that are wanted`);
 }
 
-/** A parameter that is true or false; undefined where it is not given. @throws {TuttiError} INVALID_INPUT */
+/** A boolean parameter; undefined where it is missing. @throws {TuttiError} INVALID_INPUT */
 export function flagOf(parameters: Parameters, name: string): boolean | undefined {
   const value = parameters[name];
   if (value === undefined || typeof value === "boolean") return value;

@@ -1,4 +1,4 @@
-/** Asks the cluster: what HTTP and gRPC have in common. */
+/** Inference requests to the cluster, shared by HTTP and gRPC. */
 import type { CatalogModel, LocalActors } from "@tutti/actors";
 import type { CancelSignal, InferOptions, TensorAnswer } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError, isName, publicNameOf } from "@tutti/protocol";
@@ -11,13 +11,13 @@ import type { RequestTerms } from "./request-terms.ts";
 export interface InferCall {
   readonly model: string;
   readonly version: string | undefined;
-  /** The client's own: a retry with the same one goes to the same version. */
+  /** The client's own id: a retry with the same one goes to the same version. */
   readonly id?: string | undefined;
   readonly inputs: readonly Tensor[];
   /** Names; undefined: all. */
   readonly wanted: readonly string[] | undefined;
   readonly terms: RequestTerms;
-  /** The one who asked has gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: CancelSignal;
 }
 export interface InferOutcome {
@@ -26,7 +26,7 @@ export interface InferOutcome {
   readonly outputs: readonly Tensor[];
 }
 
-/** What became of a request, for metrics. Times in seconds. */
+/** Record of a finished request, for metrics. Times in seconds. */
 export interface RequestNoted {
   readonly model: string;
   readonly version: string;
@@ -38,13 +38,13 @@ export interface RequestNoted {
   readonly rows: readonly TensorAnswer[];
 }
 
-/** Rows that one gateway waits for at once; beyond, OVERLOADED. */
+/** Rows in flight of one gateway; beyond, OVERLOADED. */
 export const GATEWAY_ROWS_MAX = 32_768;
 
-/** Pipelines that metrics name. */
+/** Largest number of pipelines that metrics name. */
 export const GATEWAY_PIPELINES_MAX = 256;
 
-/** Without a version: the one that gets what no other has. */
+/** Finds a model; without a version its default, which gets the requests outside all shares. */
 export type ModelOf = (name: string, version?: string) => CatalogModel | undefined;
 
 export interface InferencePorts {
@@ -52,14 +52,14 @@ export interface InferencePorts {
   readonly clients: AppClients;
   readonly note: (noted: RequestNoted) => void;
   readonly tracer: Tracer;
-  /** Where an ingress of this process may offer to be asked without messages. */
+  /** Registry where an ingress of this process may register to be called without messages. */
   readonly local?: LocalActors | undefined;
   readonly rowsMax?: number;
 }
 
 export class Inference {
   readonly #ports: InferencePorts;
-  /** That have answered. */
+  /** Pipelines that have answered. */
   readonly #pipelines = new Set<string>();
   #inFlight = 0;
 
@@ -104,8 +104,8 @@ export class Inference {
   }
 
   /**
-   * Which pipelines there are only an ingress knows: one that answered is one, and metrics name no others, since names
-   * come from outside.
+   * Whether metrics may name the target. Only an ingress knows the pipelines, and names come from outside, so a
+   * pipeline counts as known once it has answered.
    */
   #isKnown({ name, isPipeline }: Target, outcome: string): boolean {
     if (!isPipeline || this.#pipelines.has(name)) return true;
@@ -114,14 +114,17 @@ export class Inference {
     return true;
   }
 
-  /** Whose figures it belongs to: where requests are shared between versions only the answer says it. */
+  /** Model and version that the figures belong to: where versions share requests, only the answer names it. */
   #answeredBy({ publicName }: Target, results: readonly TensorAnswer[]): Partial<RequestNoted> {
     const version = results[0]?.version;
     const answered = version === undefined ? undefined : this.#ports.modelOf(publicName, version);
     return answered === undefined ? {} : { model: answered.spec.name, version: answered.spec.version };
   }
 
-  /** The gateway's span of a request, of which each row is a part. @returns terms that say so, and what ends it */
+  /**
+   * Starts the gateway's span of a request, the parent of its rows' spans. @returns terms with the span's context, and
+   * a function that ends it
+   */
   #trace({ name: model, slo }: Target, rows: number, terms: RequestTerms) {
     const { tracer } = this.#ports;
     if (!tracer.enabled) return { terms, end: (): void => undefined };
@@ -148,7 +151,7 @@ export class Inference {
     return { terms: { ...terms, traceparent: formatTraceparent(span.context) }, end };
   }
 
-  /** The first row that fails takes the others back: nobody could use them. */
+  /** Asks for all rows. The first row that fails cancels the others, whose answers would be of no use. */
   async #ask(target: Target, rows: readonly (readonly Tensor[])[], call: InferCall): Promise<TensorAnswer[]> {
     const rowsMax = this.#ports.rowsMax ?? GATEWAY_ROWS_MAX;
     if (this.#inFlight + rows.length > rowsMax)
@@ -171,10 +174,10 @@ export class Inference {
     const others = new AbortController();
     const onGone = (): void => others.abort(call.signal.reason);
     call.signal.addEventListener("abort", onGone, { once: true });
-    // Rows of one request are answered by one version.
+    // The same id for all rows, so that one version answers them.
     const row = { ...call, id: call.id ?? crypto.randomUUID(), signal: others.signal };
     this.#inFlight += rows.length;
-    // Asking may throw, as where there is no client for one more application: that row has ended too.
+    // The call may throw, such as where there is no client for one more application: that row has ended too.
     const asked = rows.map(async (inputs) => {
       try {
         return await this.#askRow(target, inputs, row);
@@ -205,7 +208,7 @@ export class Inference {
 }
 
 /**
- * Asks the ingress of this process. Its own timer answers at the deadline, so nobody has to wait for silence.
+ * Asks the ingress of this process. The ingress' own timer answers at the deadline, so no time-out is needed here.
  *
  * @returns undefined: it must be asked by message
  */
@@ -238,15 +241,15 @@ function askNearby(
   return promise;
 }
 
-/** Who is asked: a model, or else a pipeline, of which the gateway knows nothing but its name. */
+/** Target of a request: a model, or else a pipeline, of which the gateway knows only the name. */
 interface Target {
-  /** As figures have it. */
+  /** Name in the figures. */
   readonly name: string;
   readonly publicName: string;
   readonly version: string;
-  /** Its own; a pipeline's is the ingress' to know. */
+  /** The model's SLO; only the ingress knows a pipeline's. */
   readonly slo: Micros | undefined;
-  /** In the order of answers; undefined: whatever comes. */
+  /** Names in the order of answers; undefined: all, in any order. */
   readonly outputs: readonly string[] | undefined;
   readonly isPipeline: boolean;
 }
@@ -260,6 +263,8 @@ const pipelineTarget = (name: string): Target => ({
 });
 
 /**
+ * Finds a model by name and version.
+ *
  * @returns undefined: there is no such model, but perhaps a pipeline
  * @throws {TuttiError} NOT_FOUND for a version that isn't served, INVALID_INPUT
  */
@@ -283,7 +288,7 @@ function optionsOf(
 ): InferOptions {
   const { slo = own, priority, size, traceparent } = terms;
   return {
-    // Said even where it is the model's own: silence is then known for a loss right after it.
+    // Sent even where it is the model's own: the client then detects a lost answer right after it.
     ...(slo !== undefined && { slo: `${slo}us` }),
     signal,
     ...(id !== undefined && { id: headerSafe(id) }),
@@ -295,10 +300,10 @@ function optionsOf(
   };
 }
 
-/** It becomes the value of a header. */
+/** Encodes the id for the value of a header. */
 const headerSafe = (id: string): string => (/^[\x21-\x7e]+$/.test(id) ? id : encodeURIComponent(id.toWellFormed()));
 
-/** @throws {TuttiError} INVALID_INPUT for a name that is there twice */
+/** @throws {TuttiError} INVALID_INPUT for a name that occurs twice */
 function checked(inputs: readonly Tensor[]): readonly Tensor[] {
   for (let i = 1; i < inputs.length; i++)
     for (let k = 0; k < i; k++)
@@ -306,7 +311,7 @@ function checked(inputs: readonly Tensor[]): readonly Tensor[] {
   return inputs;
 }
 
-/** In the order that was asked for, or the model's own. */
+/** Orders outputs as they were asked for, or as the model declares them. */
 function outputsOf(
   target: Target,
   { outputs }: TensorAnswer,

@@ -1,14 +1,14 @@
-/** The tensors of numbers that the cluster gets of inputs as clients send them: BYTES and BF16 end here. */
+/** Converts inputs as clients send them into the tensors of numbers that the cluster gets: BYTES and BF16 end here. */
 import { type MediaInput, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError, elementCount } from "@tutti/protocol";
 import { unpackElements } from "./bytes-elements.ts";
 import { type GivenTensor, isNumeric, noStrings } from "./given-tensors.ts";
 
 /**
- * What the cluster gets of an input: BF16 as the model's own FP32, and a file for a pipeline as its bytes.
+ * Converts an input for the cluster: BF16 becomes the model's own FP32, and a file for a pipeline its bytes.
  *
  * @param spec - undefined: a pipeline, whose inputs are not known here
- * @throws {TuttiError} INVALID_INPUT for what the model doesn't take
+ * @throws {TuttiError} INVALID_INPUT for an input that the model doesn't take
  */
 export function numbersOf(spec: Described | undefined, tensor: GivenTensor): Tensor {
   if (isNumeric(tensor)) return tensor;
@@ -19,7 +19,7 @@ export function numbersOf(spec: Described | undefined, tensor: GivenTensor): Ten
 }
 
 /**
- * BF16 as FP32, of which it is the first half: every value is kept exactly.
+ * Widens BF16 to FP32, of which it is the upper half: every value is kept exactly.
  *
  * @throws {TuttiError} INVALID_INPUT where the model's input of this name has another type
  */
@@ -39,7 +39,7 @@ export function widened(spec: Described | undefined, { name, dims, data }: Given
 }
 
 /**
- * What a model makes of a picture or sound that is sent as its input.
+ * The model's input for a picture or sound that is sent as this tensor.
  *
  * @throws {TuttiError} INVALID_INPUT where it takes none, or as another input
  */
@@ -54,7 +54,9 @@ export function mediaOf({ name: model, presentation }: Described, { name }: Give
   throw noStrings(name, `"${model}" takes a picture or sound as its input "${input.tensor}"`);
 }
 
-/** The file that is the only element of a tensor. @throws {TuttiError} INVALID_INPUT where there are others, or none */
+/**
+ * The file that is the only element of a tensor. @throws {TuttiError} INVALID_INPUT for any other number of elements
+ */
 export function fileOf({ name, dims, data }: GivenTensor): Uint8Array {
   const file = elementCount(dims) === 1 ? unpackElements(data, 1)?.[0] : undefined;
   if (file !== undefined) return file;

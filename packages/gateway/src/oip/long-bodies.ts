@@ -1,6 +1,6 @@
 /**
- * Reads and writes JSON, long ones on threads: a body of 4 MB takes 100 ms, in which no other request would be answered
- * and no heartbeat sent.
+ * Reads and writes JSON, long bodies on threads. A body of 4 MB takes 100 ms, in which no other request would be
+ * answered and no heartbeat sent.
  */
 import { FairWorkers } from "@tutti/node/decode";
 import { TuttiError } from "@tutti/protocol";
@@ -9,27 +9,30 @@ import { type AnswerHead, writeAnswerJson } from "./infer-answer.ts";
 import type { InferHead } from "./infer-head.ts";
 
 /**
- * Shorter ones are read where they come in, as by the ingress (`@tutti/node/decode`): JSON costs about 20 ns a byte.
+ * Shorter bodies are read on the main thread, as in the ingress (`@tutti/node/decode`): JSON costs about 20 ns a byte.
  */
 export const INLINE_JSON_BYTES = 65_536;
-/** Numbers of an answer, about ten bytes each. */
+/** Largest number of elements written on the main thread, about ten bytes each. */
 export const INLINE_NUMBERS = 8_192;
 /** Bodies that may wait for a thread. */
 export const LONG_BODIES_MAX = 64;
-/** What a byte costs at least, in ms. */
+/** Least decoding cost of a byte, in ms. */
 const BYTE_MS = 0.000_01;
 
-/** Whose body it is. */
+/** Owner of a body, and the time until which it is worth reading. */
 export interface BodyOwner {
   readonly app: string;
-  /** By `performance.now()`: what can't be read by then need not be. Infinity where no header says it. */
+  /**
+   * Deadline by `performance.now()`: a body that can't be read by then is refused. Infinity where no header gives an
+   * SLO.
+   */
   readonly until: number;
 }
 
 export class LongBodies {
   readonly #workers: FairWorkers<FromBodyWorker>;
 
-  /** @param threads - default: as FairWorkers has it */
+  /** @param threads - default: that of FairWorkers */
   constructor(threads?: number) {
     this.#workers = new FairWorkers({
       ...{ script: new URL("./long-body-worker.ts", import.meta.url), name: "long bodies", jobsMax: LONG_BODIES_MAX },
@@ -39,8 +42,10 @@ export class LongBodies {
   }
 
   /**
-   * @param json - borrowed until the promise settles. @throws {TuttiError} as a rejection: as readInferHead,
-   *   OVERLOADED, DEADLINE_EXCEEDED
+   * Reads the head of a long body.
+   *
+   * @param json - borrowed until the promise settles
+   * @throws {TuttiError} as a rejection: as readInferHead, OVERLOADED, DEADLINE_EXCEEDED
    */
   async readHead(json: Uint8Array, owner: BodyOwner): Promise<InferHead> {
     const answer = await this.#ask(owner, json.byteLength * BYTE_MS, () => {
@@ -50,7 +55,7 @@ export class LongBodies {
     return "head" in answer ? answer.head : fail();
   }
 
-  /** Whether it is written in less time than others may be kept waiting. */
+  /** Whether an answer is short enough to be written on the main thread. */
   isShort(head: AnswerHead): boolean {
     let numbers = 0;
     for (const { isBinary, slice, dims } of head.outputs)
@@ -61,7 +66,7 @@ export class LongBodies {
   /** @throws {TuttiError} OVERLOADED as a rejection */
   async writeJson(head: AnswerHead, app: string): Promise<Uint8Array> {
     if (this.isShort(head)) return writeAnswerJson(head);
-    // Outputs that follow as raw bytes need not make the journey: only their length stands in the JSON.
+    // Outputs that follow as raw bytes need not be transferred: only their length stands in the JSON.
     const answer = await this.#ask({ app, until: Infinity }, 0, () => [{ answer: head }, []]);
     return "written" in answer ? answer.written : fail();
   }

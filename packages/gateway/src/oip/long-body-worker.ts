@@ -17,7 +17,7 @@ port?.on("message", (job: ToBodyWorker) => {
   port.postMessage(answer, buffersOf(answer));
 });
 
-/** What is handed over instead of copied: buffers that hold nothing else. */
+/** Buffers to transfer instead of copying: those that hold nothing else. */
 function buffersOf(answer: FromBodyWorker | Failed): ArrayBuffer[] {
   if ("written" in answer) return [answer.written.buffer as ArrayBuffer];
   if (!("head" in answer)) return [];

@@ -1,4 +1,4 @@
-/** What is said of a server and its models, as the Open Inference Protocol and Triton's extensions have it. Pure. */
+/** Descriptions of the server and its models for the Open Inference Protocol and Triton's extensions. Pure. */
 import type { CatalogModel } from "@tutti/actors";
 import { presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type TensorSpec, publicNameOf } from "@tutti/protocol";
@@ -36,7 +36,7 @@ const tensorMetadata = ({ name, type, dims }: TensorSpec): TensorMetadata => ({
 });
 const platformOf = ({ engine }: ModelSpec): string => (engine === "onnx" ? "onnxruntime_onnx" : "emulated");
 
-/** @param versions - all that are served */
+/** @param versions - all served versions */
 export const modelMetadata = ({ spec }: CatalogModel, versions: readonly string[] = [spec.version]) => ({
   name: publicNameOf(spec.name),
   versions: [...versions],
@@ -48,7 +48,7 @@ export const modelMetadata = ({ spec }: CatalogModel, versions: readonly string[
 /** Triton calls them TYPE_… and strings TYPE_STRING. */
 export const configType = (type: string): string => `TYPE_${type}`;
 
-/** As Triton's: `dims` without the batch axis where `max_batch_size` says that there is one. */
+/** Triton's model configuration: `dims` without the batch axis where `max_batch_size` announces one. */
 export function modelConfig({ spec }: CatalogModel) {
   const dimsOf = ({ dims }: TensorSpec): number[] => shapeOf(hasRows(spec) ? dims.slice(1) : dims);
   const { input } = presentationOf(spec.presentation);

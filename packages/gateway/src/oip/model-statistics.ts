@@ -1,10 +1,10 @@
-/** Triton's statistics of a model, from what the cluster's actors count. */
+/** Triton's statistics of a model, from the counts of the cluster's actors. */
 import { type ModelSpec, publicNameOf } from "@tutti/protocol";
 import type { ModelTotals } from "../metrics/cluster-figures.ts";
 
 export interface DurationStatistic {
   readonly count: number;
-  /** Nanoseconds, all together. */
+  /** Nanoseconds in total. */
   readonly ns: number;
 }
 export interface ModelStatistics {
@@ -24,7 +24,7 @@ export interface ModelStatistics {
   readonly batch_stats: readonly [];
 }
 
-/** Of requests that this gateway made itself: only its own answers say how long each waited. */
+/** Totals of this gateway's own requests: only their answers tell how long each waited. */
 export interface OwnTotals {
   readonly answered: number;
   readonly queueUs: number;
@@ -32,7 +32,7 @@ export interface OwnTotals {
 }
 
 const NONE: DurationStatistic = { count: 0, ns: 0 };
-/** Only whole numbers may stand in the protocol's 64-bit fields. */
+/** Rounds to whole numbers, as the protocol's 64-bit fields require. */
 const ns = (us: number): number => Math.round(us * 1_000);
 
 export function modelStatistics(

@@ -1,6 +1,6 @@
 /**
- * One inference as the protocol has it, over HTTP or gRPC: what exists in the protocol only is translated here, so that
- * the cluster sees numbers.
+ * One inference of the protocol, over HTTP or gRPC. Features that exist in the protocol only are translated here, so
+ * that the cluster sees numbers.
  */
 import type { CancelSignal } from "@tutti/client";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
@@ -26,12 +26,12 @@ export interface ProtocolCall {
   readonly inputs: readonly GivenTensor[];
   /** Undefined, or an empty list, as some clients send it: all. */
   readonly outputs: readonly WantedOutput[] | undefined;
-  /** The application of its key: whose quota it has, and whose regions of shared memory it may name. */
+  /** The application of the request's key, whose quota it uses, and whose regions of shared memory it may name. */
   readonly owner: RegionOwner;
-  /** Whom bytes are counted for. */
+  /** Account to which bytes are charged. */
   readonly client: ClientBytes;
   readonly terms: RequestTerms;
-  /** The one who asked has gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: CancelSignal;
 }
 
@@ -47,9 +47,9 @@ export interface ProtocolParts {
   readonly media: Pick<MediaInference, "infer">;
   readonly sequences: Sequences;
   readonly memory: SharedMemory;
-  /** Undefined: nobody is asked for a key, and applications have no quotas. */
+  /** Undefined: the gateway asks for no keys, and applications have no quotas. */
   readonly access: Pick<Access, "hold"> | undefined;
-  /** Counts what a request becomes beside its body. */
+  /** Counts a request's memory beside its body. */
   readonly bodies: Pick<BodyReader, "hold" | "release" | "full">;
 }
 
@@ -75,7 +75,7 @@ export class ProtocolInference {
     });
   }
 
-  /** Where outputs go that are not sent as they are. Regions are looked for before anything runs for nothing. */
+  /** Destinations of outputs that are not sent as they are. Regions are checked before the model runs. */
   #slotsOf({ outputs = [], owner }: ProtocolCall): ReadonlyMap<string, Slot> {
     const { memory } = this.#parts;
     return new Map(
@@ -86,7 +86,7 @@ export class ProtocolInference {
     );
   }
 
-  /** A sequence's turn is taken before anything is waited for, so that its requests stay in their order. */
+  /** Takes a sequence's turn before the first await, so that its requests stay in their order. */
   #inTurn(spec: ModelSpec | undefined, call: NamedCall): Promise<InferOutcome> {
     const { sequence } = call.terms;
     if (sequence === undefined) return this.#ask(spec, call);
@@ -120,7 +120,7 @@ export class ProtocolInference {
     return Promise.all(inputs.map(async (input) => numbersOf(spec, await this.#read(input, call))));
   }
 
-  /** The tensor with its bytes, where they lie in shared memory. */
+  /** The tensor with its bytes, copied from shared memory where they are there. */
   async #read(input: GivenTensor, { owner }: Pick<ProtocolCall, "owner">): Promise<GivenTensor> {
     const { name, type, dims, slice } = input;
     if (slice === undefined) return input;
@@ -147,7 +147,7 @@ export class ProtocolInference {
 
 type NamedCall = ProtocolCall & Pick<InferCall, "wanted">;
 
-/** What becomes of an output. */
+/** Destination of an output: its greatest elements, or a slice of shared memory. */
 interface Slot {
   readonly classes: number | undefined;
   readonly file: (RegionSlice & MemorySlice) | undefined;
@@ -175,7 +175,7 @@ const wholeFile = (name: string): TuttiError =>
     `input "${name}": a file is asked for as a whole and no part of a sequence; send frames as numbers, or leave out sequence_id`,
   );
 
-/** What is held beside the body: copies from shared memory, and what BF16 becomes. @throws {TuttiError} TOO_LARGE */
+/** Bytes held beside the body: copies from shared memory, and widened BF16. @throws {TuttiError} TOO_LARGE */
 function bytesBeside(inputs: readonly GivenTensor[]): number {
   const copied = inputs.reduce((sum, { slice }) => sum + (slice?.bytes ?? 0), 0);
   if (copied > BODY_BYTES_MAX)
@@ -187,6 +187,6 @@ function bytesBeside(inputs: readonly GivenTensor[]): number {
   return halves.reduce((sum, { data, slice }) => sum + 2 * (slice?.bytes ?? data.byteLength), copied);
 }
 
-/** Undefined: all. */
+/** Names of the outputs; undefined: all. */
 const namesOf = (outputs: readonly WantedOutput[]): readonly string[] | undefined =>
   outputs.length === 0 ? undefined : outputs.map(({ name }) => name);

@@ -4,9 +4,9 @@ import { describeModel, draftModel, parseModelConfig } from "@tutti/onnx-tools";
 import { type ModelSpec, TuttiError, isName } from "@tutti/protocol";
 import type { Store } from "@tutti/ports/store";
 
-/** Profiling takes seconds on a busy machine; Triton's clients wait too. */
+/** Time limit for a load: profiling takes seconds on a busy machine, and Triton's clients wait too. */
 const SERVED_MS = 120_000;
-/** Where nothing says how soon the model's answers are needed. */
+/** SLO of a model whose configuration gives none. */
 const SLO_DEFAULT = "100ms";
 
 export interface RepositoryCall {
@@ -41,7 +41,7 @@ export class Repository {
     if (!(await this.#routes.unload(name))) throw notFound(name);
   }
 
-  /** Loaded again: what it did to its executors is forgotten. */
+  /** Finds a model to load again, and clears the faults recorded for it. */
   async #known(name: string): Promise<ModelSpec> {
     const spec = await this.#registry.get(name);
     if (spec === undefined)

@@ -1,4 +1,4 @@
-/** What a request says beside its tensors: in whose name it is made, and how soon it must be answered. */
+/** Terms of a request beside its tensors, such as its application and its SLO. */
 import { HEADER, SIZE_HINT_MAX, SLO_US_MAX, TuttiError, isName } from "@tutti/protocol";
 import { type Micros, micros, parseDuration } from "@tutti/units";
 import { ID_LENGTH_MAX, type Parameters, flagOf } from "./infer-head.ts";
@@ -10,30 +10,30 @@ export interface RequestTerms {
   readonly priority: number | undefined;
   readonly size: number | undefined;
   readonly traceparent: string | undefined;
-  /** Undefined: of none. */
+  /** Undefined: the request belongs to no sequence. */
   readonly sequence: SequenceStep | undefined;
 }
 
-/** One request of several whose model remembers something between them. */
+/** One request of a sequence, between which the model keeps a state. */
 export interface SequenceStep {
-  /** As the client names it; a number and a text are two. */
+  /** The client's name of it; a number and a text are two. */
   readonly id: string;
   readonly isStart: boolean;
   readonly isEnd: boolean;
 }
 
 const APP_DEFAULT = "default";
-/** Of our priorities, which begin at 0. */
+/** Largest value of our priorities, which begin at 0. */
 const MOST_URGENT = 255;
 
 /**
- * Parameters win over headers. The priority is the protocol's parameter `priority`, or the header `tutti-priority`. The
- * SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the protocol's parameter `timeout`
- * (microseconds), or what the transport's own deadline leaves.
+ * Reads the terms of a request. Parameters win over headers. The priority is the protocol's parameter `priority`, or
+ * the header `tutti-priority`. The SLO is the parameter `slo` ("25ms", or milliseconds), the header `tutti-slo`, the
+ * protocol's parameter `timeout` (microseconds), or the time until the transport's own deadline.
  *
  * @param header - by lower-case name
- * @param own - the application of the key that came with it, which may ask in its own name only; undefined: in any
- * @throws {TuttiError} INVALID_INPUT naming what can't be read, FORBIDDEN for the name of another application
+ * @param own - the application of the request's key, which may ask in its own name only; undefined: in any
+ * @throws {TuttiError} INVALID_INPUT naming the unreadable value, FORBIDDEN for the name of another application
  */
 export function readTerms(
   header: (name: string) => string | undefined,
@@ -60,7 +60,7 @@ export function readTerms(
   };
 }
 
-/** What reading the body leaves of an SLO. @throws {TuttiError} DEADLINE_EXCEEDED */
+/** Remaining SLO after reading the body. @throws {TuttiError} DEADLINE_EXCEEDED */
 export function leftOf(slo: Micros | undefined, tookMs: number): Micros | undefined {
   if (slo === undefined) return undefined;
   const left = Math.floor(slo - tookMs * 1_000);
@@ -78,7 +78,7 @@ function readSlo(given: string | number | boolean | undefined): Micros | undefin
   return slo;
 }
 
-/** 0: none, as the protocol's clients send it. */
+/** Reads the timeout; the protocol's clients send 0 for none. */
 function readTimeout(given: string | number | boolean | undefined): Micros | undefined {
   if (given === undefined || given === 0) return undefined;
   const timeout = Number(given);
@@ -88,8 +88,8 @@ function readTimeout(given: string | number | boolean | undefined): Micros | und
 }
 
 /**
- * Triton counts from 1, the most urgent, and 0 stands for the model's own level, which no model has here. Levels beyond
- * 255 are the least urgent together.
+ * Reads Triton's priority. It counts from 1, the most urgent, and 0 stands for the model's own level, which no model
+ * has here. Levels beyond 255 are the least urgent together.
  */
 function readPriority(given: string | number | boolean | undefined): number | undefined {
   if (given === undefined || given === 0) return undefined;
@@ -100,7 +100,7 @@ function readPriority(given: string | number | boolean | undefined): number | un
   return Math.max(0, MOST_URGENT + 1 - given);
 }
 
-/** The id 0, or an empty one, stands for none. */
+/** Reads the step of a sequence. The id 0, or an empty one, stands for none. */
 function readSequence(parameters: Parameters): SequenceStep | undefined {
   const id = parameters["sequence_id"];
   const isStart = flagOf(parameters, "sequence_start") ?? false;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { SEQUENCE_WAITING_MAX, Sequences, type SequencesOptions } from "./sequences.ts";
 
-/** A state of one byte: how many requests have left it. */
+/** A state of one byte: the number of finished requests. */
 const state = (count: number): Tensor => ({ name: "s", type: "UINT8", dims: [1], data: Uint8Array.of(count) });
 const { signal } = new AbortController();
 
@@ -12,7 +12,7 @@ interface Ask {
   readonly id?: string;
   readonly start?: boolean;
   readonly end?: boolean;
-  /** What the model does meanwhile. */
+  /** Runs while the model does. */
   readonly meanwhile?: () => Promise<unknown>;
   readonly signal?: AbortSignal;
 }
@@ -24,7 +24,7 @@ class Scene {
     this.sequences = new Sequences({ now: () => this.now, ...options });
   }
 
-  /** @returns how many requests the sequence had before, or the code of the refusal */
+  /** @returns the number of earlier requests in the sequence, or the code of the refusal */
   async ask({
     app = "shop",
     id = "1",

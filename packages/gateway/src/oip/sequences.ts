@@ -1,12 +1,11 @@
 /**
- * What models remember between the requests of a sequence. A model that keeps a state gives it as an output and takes
- * it as an input; of each sequence the last one is kept here, in this gateway and nowhere else.
+ * States of models between the requests of a sequence. A stateful model returns its state as an output and takes it as
+ * an input; the last state of each sequence is kept here, in this gateway and nowhere else.
  *
  *   SEQ-1. Requests of one sequence run one after the other, in the order in which they came.
  *   SEQ-2. A request that fails leaves the state as it was, so that it may be sent again; a start that fails leaves
  *          none.
- *   SEQ-3. Nothing grows: a newcomer takes the place of the longest idle sequence of its own application, or is
- *          refused.
+ *   SEQ-3. Nothing grows: a new sequence takes the place of the longest idle one of its own application, or is refused.
  */
 import type { CancelSignal } from "@tutti/client";
 import { type Tensor, TuttiError } from "@tutti/protocol";
@@ -15,17 +14,17 @@ import type { SequenceStep } from "./request-terms.ts";
 /** Sequences of one gateway, and of one application. */
 export const SEQUENCES_MAX = 4_096;
 export const APP_SEQUENCES_MAX = 1_024;
-/** Of all their states. */
+/** Bytes of all states together. */
 export const SEQUENCES_BYTES_MAX = 268_435_456;
 /** Requests of one sequence that wait for those before them, or run. */
 export const SEQUENCE_WAITING_MAX = 256;
-/** One that nobody asked for so long is forgotten with the next request of any. */
+/** Time after which an idle sequence is forgotten, at the next request of any. */
 const IDLE_MS = 60_000;
 
-/** Where a sequence stands. */
+/** State of a sequence between two requests. */
 export interface Progress {
   readonly state: Tensor;
-  /** The version that gave it, and must take it; undefined: any. */
+  /** The version that returned it, and must take it; undefined: any. */
   readonly version: string | undefined;
 }
 
@@ -33,7 +32,7 @@ export interface SequenceTurn {
   readonly app: string;
   readonly model: string;
   readonly step: SequenceStep;
-  /** Before the first request. States of one model are all as long. */
+  /** State before the first request. States of one model all have the same length. */
   readonly initial: Tensor;
   readonly signal: CancelSignal;
 }
@@ -44,13 +43,13 @@ interface Sequence {
   /** Undefined: before the first answer, and after the last. */
   progress: Progress | undefined;
   waiting: number;
-  /** Resolves when the last of those that wait has run. */
+  /** Resolves when the last waiting request has run. */
   last: Promise<void>;
   usedAt: number;
 }
 
 export interface SequencesOptions {
-  /** Milliseconds. */
+  /** Clock, in milliseconds. */
   readonly now?: () => number;
   readonly sequencesMax?: number;
   readonly appMax?: number;
@@ -80,11 +79,11 @@ export class Sequences {
   }
 
   /**
-   * Runs `use` once the requests of its sequence that came before it have ended.
+   * Runs `use` once the earlier requests of its sequence have ended.
    *
-   * @param use - gets where the sequence stands, and gives where it stands then
-   * @throws {TuttiError} as a rejection: INVALID_INPUT for a sequence that is not known and not begun, OVERLOADED,
-   *   CANCELLED where the client went away while it waited
+   * @param use - gets the sequence's progress, and returns the next one
+   * @throws {TuttiError} as a rejection: INVALID_INPUT for a sequence that is unknown and not begun, OVERLOADED,
+   *   CANCELLED where the client disconnected while it waited
    */
   async run<Result>(
     turn: SequenceTurn,
@@ -128,7 +127,7 @@ export class Sequences {
     return sequence;
   }
 
-  /** After a request: what has no state and nobody waits for is forgotten. */
+  /** After a request: forgets a sequence without a state and without waiting requests, else marks it as used. */
   #rest(key: string, sequence: Sequence): void {
     if (sequence.waiting === 0 && sequence.progress === undefined) return this.#forget(key, sequence);
     sequence.usedAt = this.#now();

@@ -1,13 +1,11 @@
-/**
- * One request of a sequence: the state that the one before it left is filled in, and the one that it leaves is kept.
- */
+/** One request of a sequence: adds the state of the previous request, and keeps the new one. */
 import { type AudioInput, initialState, presentationOf } from "@tutti/onnx-tools";
 import { type ModelSpec, type Tensor, TuttiError } from "@tutti/protocol";
 import type { InferCall, InferOutcome, Inference } from "./inference.ts";
 import { type SequenceStep, leftOf } from "./request-terms.ts";
 import type { Progress, Sequences } from "./sequences.ts";
 
-/** Its inputs are made once it is its turn. */
+/** A call whose inputs are made at its turn. */
 export type SequenceCall = Omit<InferCall, "inputs"> & { readonly inputs: () => Promise<readonly Tensor[]> };
 
 export interface StateParts {
@@ -16,7 +14,7 @@ export interface StateParts {
 }
 
 /**
- * Waiting for the requests before it is taken from the SLO.
+ * Runs a request of a sequence. Waiting for the earlier requests counts against the SLO.
  *
  * @param spec - undefined: a pipeline
  * @throws {TuttiError} as a rejection: INVALID_INPUT where the model declares no state, or the sequence is not known
@@ -46,7 +44,7 @@ export async function inferInSequence(
   });
 }
 
-/** A state that the client sends itself is taken as it is. */
+/** Adds the state, unless the client sends one itself. */
 function withState({ state }: AudioInput, call: InferCall, at: Progress): InferCall {
   const { inputs, wanted, version } = call;
   const isGiven = inputs.some(({ name }) => name === state.input);
@@ -59,7 +57,7 @@ function withState({ state }: AudioInput, call: InferCall, at: Progress): InferC
   };
 }
 
-/** Its bytes alone: an answer is often a view of a larger message. */
+/** Copies the state's bytes: an answer is often a view of a larger message. */
 function nextState({ state }: AudioInput, { model, outputs }: InferOutcome, initial: Tensor): Tensor {
   const next = outputs.find(({ name }) => name === state.output);
   if (next?.data.byteLength !== initial.data.byteLength)

@@ -140,7 +140,7 @@ describe.skipIf(process.platform !== "linux")("on a machine with /dev/shm", () =
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();
     expect(await act(transport, "unregister", "", {}, other)).toEqual({});
     expect((await client.ask(transport, "twice", asked(region("r", 0, 16)), own)).error).toBeUndefined();
-    // What is copied counts against its application's quota, as a body does.
+    // Bytes copied from shared memory count against the application's quota, as a body does.
     writeFileSync(PATH, new Uint8Array(4_096));
     expect(await act(transport, "register", "wide", { key: KEY, byte_size: 4_096 }, other)).toEqual({});
     const wide = { name: "x", datatype: "FP32", shape: [256, 4], parameters: region("wide", 0, 4_096) };

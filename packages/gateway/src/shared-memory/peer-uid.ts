@@ -1,4 +1,4 @@
-/** Which user of this machine is behind a connection over loopback, as Linux tells of its TCP sockets. */
+/** The user of this machine behind a connection over loopback, from Linux's tables of TCP sockets. */
 import { readFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 
@@ -14,8 +14,10 @@ const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"] as const;
 const ESTABLISHED = "01";
 
 /**
- * @returns undefined where the client's socket isn't one of this network namespace, or is closed already, and where
- *   this is no Linux
+ * Finds the user id of a connection's client.
+ *
+ * @returns undefined where the client's socket isn't in this network namespace, or is closed already, and on other
+ *   systems than Linux
  */
 export async function peerUid(connection: Connection): Promise<number | undefined> {
   for (const table of TABLES) {
@@ -32,7 +34,7 @@ export function uidIn(table: string, connection: Connection): number | undefined
   const clients = endsOf(remoteAddress, remotePort);
   const servers = endsOf(localAddress, localPort);
   for (const line of table.split("\n").slice(1)) {
-    // The client's own socket: what is remote to us is local to it.
+    // The client's own socket: our remote end is its local end.
     const [, local = "", remote = "", state, , , , uid = ""] = line.trim().split(/\s+/);
     if (state === ESTABLISHED && clients.includes(local) && servers.includes(remote) && /^\d+$/.test(uid))
       return Number(uid);
@@ -40,7 +42,10 @@ export function uidIn(table: string, connection: Connection): number | undefined
   return undefined;
 }
 
-/** How the tables write it: words of four bytes, the least significant first, and an IPv4 address perhaps as IPv6. */
+/**
+ * An address in the tables' form. It has words of four bytes, the least significant first, and an IPv4 address perhaps
+ * as IPv6.
+ */
 function endsOf(address: string, port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const plain = address.replace(/^::ffff:/, "");

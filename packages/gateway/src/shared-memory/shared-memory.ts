@@ -1,11 +1,11 @@
 /**
- * Tensors in the shared memory of this machine, as Triton's extension has them: a client registers a file below
- * /dev/shm and names it in its requests instead of sending bytes. Bytes are copied in and out with the file's
- * descriptor; nothing is mapped, so that a file that its owner cuts short is a short read and no fault.
+ * Tensors in the shared memory of this machine: Triton's extension. A client registers a file below /dev/shm and names
+ * it in its requests instead of sending bytes. Bytes are copied in and out through the file's descriptor; nothing is
+ * mapped, so that a truncated file is a short read and no fault.
  *
- *   SHM-1. A region is a plain file directly below the folder, of the very user who registers it: the gateway opens
- *          nothing for anybody that is another's.
- *   SHM-2. A region is its application's, where keys say which that is.
+ *   SHM-1. A region is a plain file directly below the folder, owned by the user who registers it: the gateway opens no
+ *          file of another user.
+ *   SHM-2. A region belongs to its application, where keys identify that.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -16,23 +16,23 @@ import type { RegionSlice } from "../oip/given-tensors.ts";
 export const REGIONS_MAX = 256;
 export const APP_REGIONS_MAX = 64;
 
-/** Of an application, or where no keys are asked for of everybody. */
+/** Application that owns a region; undefined where the gateway asks for no keys: everybody's. */
 export type RegionOwner = string | undefined;
 
 export interface RegionStatus {
   readonly name: string;
-  /** Of the file, with or without a slash before it. */
+  /** Name of the file, with or without a slash before it. */
   readonly key: string;
-  /** Where in the file the region begins. */
+  /** Offset of the region in the file. */
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** What a request reads or writes. */
+/** A slice of a region that a request reads or writes. */
 export interface MemorySlice {
-  /** A copy of its bytes. @throws {TuttiError} INVALID_INPUT as a rejection: the file is no longer what it was */
+  /** Copies its bytes. @throws {TuttiError} INVALID_INPUT as a rejection: the file has changed */
   read(): Promise<Uint8Array>;
-  /** @throws {TuttiError} INVALID_INPUT as a rejection: more than its bytes, or the file is no longer what it was */
+  /** @throws {TuttiError} INVALID_INPUT as a rejection: more than its bytes, or the file has changed */
   write(data: Uint8Array): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ interface Region extends RegionStatus {
 }
 
 export interface SharedMemoryOptions {
-  /** Off, everything is refused. */
+  /** If false, every call is refused. */
   readonly isOpen: boolean;
   /** Default: /dev/shm. */
   readonly folder?: string;
@@ -55,7 +55,7 @@ export class SharedMemory {
   readonly #folder: string;
   readonly #regionsMax: number;
   readonly #appMax: number;
-  /** By owner and name. */
+  /** Regions by owner and name. */
   readonly #regions = new Map<string, Region>();
 
   constructor({
@@ -71,6 +71,8 @@ export class SharedMemory {
   }
 
   /**
+   * Registers a region.
+   *
    * @param uid - of the user who asks; undefined: not known
    * @throws {TuttiError} FORBIDDEN, INVALID_INPUT, OVERLOADED as a rejection
    */
@@ -94,9 +96,9 @@ export class SharedMemory {
   }
 
   /**
-   * Requests under way that name it fail, or have it still.
+   * Unregisters regions. A request in flight that names one fails, or still uses it.
    *
-   * @param name - undefined: all of this owner. One that isn't registered is nothing to give up
+   * @param name - undefined: all of this owner. An unknown name is ignored
    * @throws {TuttiError} FORBIDDEN as a rejection
    */
   async unregister(owner: RegionOwner, name: string | undefined): Promise<void> {
@@ -109,6 +111,8 @@ export class SharedMemory {
   }
 
   /**
+   * Lists regions.
+   *
    * @param name - undefined: all of this owner
    * @throws {TuttiError} FORBIDDEN, NOT_FOUND
    */
@@ -120,7 +124,7 @@ export class SharedMemory {
     return found.map((region) => ({ name: region.name, key: region.key, offset: region.offset, bytes: region.bytes }));
   }
 
-  /** @throws {TuttiError} FORBIDDEN, INVALID_INPUT for what is no part of a region of this owner */
+  /** @throws {TuttiError} FORBIDDEN, INVALID_INPUT for a slice outside the regions of this owner */
   slice(owner: RegionOwner, { region: name, offset, bytes }: RegionSlice): MemorySlice {
     this.checkOpen();
     const region = this.#regions.get(idOf(owner, name));
@@ -146,7 +150,7 @@ export class SharedMemory {
     for (const { file } of regions) await file.close();
   }
 
-  /** @throws {TuttiError} FORBIDDEN: it was not turned on */
+  /** @throws {TuttiError} FORBIDDEN: shared memory is not enabled */
   checkOpen(): void {
     if (!this.isOpen)
       throw new TuttiError(
@@ -179,14 +183,14 @@ function fileNameOf(key: string): string {
   throw invalid(`"${key.slice(0, 80)}" is no key of shared memory: "/name", or "name", without further slashes`);
 }
 
-/** (SHM-1) @throws {TuttiError} FORBIDDEN, INVALID_INPUT as a rejection */
+/** Checks a file (SHM-1). @throws {TuttiError} FORBIDDEN, INVALID_INPUT as a rejection */
 async function checkFile(
   file: FileHandle,
   { key, offset, bytes }: RegionStatus,
   uid: number | undefined,
 ): Promise<void> {
   const stat = await file.stat();
-  // A second name of a file may have been made by somebody who may not open it.
+  // A second name of a file may have been made by a user who may not open it.
   if (!stat.isFile() || stat.nlink !== 1) throw invalid(`the shared memory "${key}" is no plain file with one name`);
   if (uid === undefined)
     throw new TuttiError(

@@ -1,4 +1,4 @@
-/** Reads Prometheus' text format, strictly: what is not understood is an error. */
+/** Reads Prometheus' text format, strictly: unknown syntax is an error. */
 export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -32,7 +32,7 @@ export function samplesOf(text: string): Sample[] {
   return samples;
 }
 
-/** Of the one with all of these labels. */
+/** Value of the sample with all of these labels. */
 export const valueOf = (
   samples: readonly Sample[],
   name: string,

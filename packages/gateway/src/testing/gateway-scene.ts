@@ -1,6 +1,6 @@
 /**
- * A gateway among actors that only say that they are there, and one that answers requests as a test says. In memory,
- * but for HTTP and gRPC.
+ * A gateway among actors that only send heartbeats and reports, and an ingress that answers as the test wants. In
+ * memory, except for HTTP and gRPC.
  */
 import { type Actor, type ActorConfig, type ActorPorts, ActorRuntime } from "@tutti/actors";
 import { type Delivery, type InMemoryBus, InMemoryNetwork } from "@tutti/ports/bus";
@@ -71,9 +71,9 @@ export class GatewayScene {
   readonly seen: SeenRequest[] = [];
   readonly cancelled: string[] = [];
   react: Reaction = answerTwice;
-  /** Served by an ingress, which alone knows of them. */
+  /** Pipelines of an ingress, which alone knows of them. */
   readonly pipelines = new Set<string>();
-  /** What an ingress says where requests are shared between versions. */
+  /** Version that the ingress names in its answers, where versions share requests. */
   answeredBy: string | undefined;
   addresses!: GatewayAddresses;
   readonly store = new InMemoryStore();
@@ -95,7 +95,7 @@ export class GatewayScene {
     return scene;
   }
 
-  /** As if everything were there that a request needs. */
+  /** Adds all roles that a request needs. */
   populate(): void {
     const gpu = { freeAt: instant(0), epoch: 1, grantSeq: 0, subCluster: "main", serving: true, type: "onnx-cpu" };
     this.join("ingress");
@@ -104,7 +104,7 @@ export class GatewayScene {
     this.join("executor", { gpus: [{ ...gpu, gpu: gpuId(0) }] });
   }
 
-  /** @param stats - what it reports */
+  /** @param stats - returns the report of the actor */
   join(role: Role, beat: Partial<Heartbeat> = {}, stats: () => Partial<StatsReported> = () => ({})): ActorRuntime {
     const { ports, config } = this.#member(role);
     const runtime = new ActorRuntime(ports, config, {
@@ -122,7 +122,7 @@ export class GatewayScene {
     return this.#clock.now();
   }
 
-  /** As some actor would. */
+  /** Publishes a message as some actor would. */
   tell<T>(subject: string, type: MessageType<T>, value: T): void {
     const { ports, config } = this.#member("teller");
     const frame = new FrameWriter(config.key);
@@ -147,7 +147,7 @@ export class GatewayScene {
     for (const runtime of this.#runtimes) await new Promise<void>((resolve) => runtime.close(resolve));
   }
 
-  /** Resolves once `fits`, looked at after every request that comes in. */
+  /** Resolves once `fits` returns true; checks after every turn of the event loop. */
   async until(fits: () => boolean): Promise<void> {
     while (!fits()) await new Promise((resolve) => setImmediate(resolve));
   }

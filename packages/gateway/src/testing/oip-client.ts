@@ -1,4 +1,4 @@
-/** Asks a gateway as Triton's clients do: over HTTP with raw tensors behind the JSON, over gRPC with raw contents. */
+/** A client like Triton's: over HTTP with raw tensors behind the JSON, over gRPC with raw contents. */
 import { type Client, Metadata, type ServiceError, credentials } from "@grpc/grpc-js";
 import { inferenceService } from "../grpc/grpc-front.ts";
 import type { WireInferRequest, WireInferResponse } from "../grpc/grpc-tensors.ts";
@@ -9,7 +9,7 @@ export interface AskedInput {
   readonly name: string;
   readonly datatype: string;
   readonly shape: readonly number[];
-  /** Undefined: it lies elsewhere, as the parameters say. */
+  /** Undefined: the bytes lie elsewhere, as the parameters say. */
   readonly bytes?: Uint8Array;
   readonly parameters?: Parameters;
 }
@@ -26,7 +26,7 @@ export interface AnsweredOutput {
   readonly parameters: Parameters;
 }
 export interface Answered {
-  /** Undefined: it was answered. */
+  /** Undefined: the request was answered. */
   readonly error: string | undefined;
   readonly code: string;
   readonly version: string;
@@ -132,7 +132,7 @@ export class OipClient {
   }
 }
 
-/** As `@grpc/proto-loader` takes it. */
+/** The request in the form of `@grpc/proto-loader`. */
 function wireRequest(model: string, { inputs, outputs = [], parameters }: Asked): object {
   return {
     model_name: model,
@@ -170,5 +170,5 @@ function outputsOf({ outputs, raw_output_contents: raw }: WireInferResponse): An
   });
 }
 
-/** Values as the bytes of a tensor. */
+/** Bytes of a float tensor with these values. */
 export const floatBytes = (...values: number[]): Uint8Array => new Uint8Array(Float32Array.from(values).buffer);

@@ -29,8 +29,8 @@ export class AnchoredTime {
   }
 
   /**
-   * Counter value at that instant; exact except while slewing, when it may be early or late by 500 ppm of the time
-   * until then.
+   * Counter value at that instant. It is exact except while slewing, when it may be early or late by 500 ppm of the
+   * time until then.
    */
   monotonicAt(instant: Instant, now: number): number {
     return instant - this.#offsetAt(now);

@@ -20,7 +20,10 @@ export interface LatenessReport {
   readonly p90: Micros;
   readonly p99: Micros;
   readonly p999: Micros;
-  /** p99.9, at least the floor, at most five times the larger of the floor and its own median of the last minutes. */
+  /**
+   * p99.9 of the window, at least the floor. The cap is five times the larger of the floor and the median p99.9 of the
+   * last minutes.
+   */
   readonly guard: Micros;
   /** The guard is at its cap: timers have become much later than usual. */
   readonly capped: boolean;

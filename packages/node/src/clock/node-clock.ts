@@ -25,7 +25,7 @@ export interface NodeClockOptions {
   readonly latenessWindow?: Micros;
   readonly reanchorPeriod?: Micros;
   /**
-   * Called while the wall clock is `error` µs ahead of this one, more than `skewMax`: this clock slews there, and
+   * Called while the wall clock is `error` µs ahead of this one, more than `skewMax`. This clock slews there, and
    * repeats the call every `reanchorPeriod`.
    */
   readonly onSkew?: (error: number) => void;
@@ -63,7 +63,7 @@ export class NodeClock implements Clock {
   readonly #insertedAs: number[] = [];
   readonly #freeKeys: number[] = [];
   #insertions = 0;
-  /** Setting of the sleeper; NaN while the alarms run or a turn's end is pending, after which it is set anew. */
+  /** Setting of the sleeper. It is NaN while the alarms run or a turn's end is pending, after which it is set anew. */
   #armedFor = Infinity;
   #sleeper: Sleeper;
   #worker: WorkerSleeper | undefined;
@@ -181,7 +181,7 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * Schedules the end of this turn, which is the next setImmediate: Node runs those after it has delivered all data
+   * Schedules the end of this turn, which is the next setImmediate. Node runs those after it has delivered all data
    * that the sockets had to read, while a microtask runs after the first message already. One for all callbacks; due
    * alarms come first.
    */
@@ -252,7 +252,7 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * Checks the wall clock against the offset; its next tick but one then gives the exact error, if the alarm for it is
+   * Checks the wall clock against the offset. Its next tick but one then gives the exact error, if the alarm for it is
    * in time.
    */
   #reanchor(tick: Alarm): void {

@@ -147,8 +147,8 @@ export class HybridSleeper implements Sleeper {
 }
 
 /**
- * The event loop's own timers, which miss by half a millisecond: for the first milliseconds, until the worker runs, and
- * in case it can't. It wakes up to 2 ms early and then in every turn of the loop.
+ * The event loop's own timers, which miss by half a millisecond. They serve the first milliseconds, until the worker
+ * runs, and the case that it can't. It wakes up to 2 ms early and then in every turn of the loop.
  */
 export class TimeoutSleeper implements Sleeper {
   readonly #onWake: () => void;

@@ -4,7 +4,7 @@ import { FairWorkers } from "./fair-workers.ts";
 import type { ToWorker } from "./messages.ts";
 
 /**
- * Largest bodies that are decoded on the caller's thread: JSON costs about 20 ns a byte, the other forms are little
+ * Largest bodies that are decoded on the caller's thread. JSON costs about 20 ns a byte, the other forms are little
  * more than a copy.
  */
 export const INLINE_JSON_BYTES_MAX = 65_536;

@@ -193,7 +193,7 @@ class StepThread {
   }
 
   /**
-   * Starts a new thread, again after RESTART_MS if loading fails: the modules loaded before, so their files may be
+   * Starts a new thread. If loading fails it retries after RESTART_MS: the modules loaded before, so their files may be
    * changing.
    */
   #restart(): void {

@@ -1,6 +1,6 @@
 /**
- * What runs on one part of an accelerator, and whether it still fits beside a new neighbour (docs/algorithms.md, D3,
- * steps 2 and 4).
+ * Plans of one part of an accelerator, and whether they still fit beside a new neighbour (docs/algorithms.md, D3, steps
+ * 2 and 4).
  *
  *   GP1. A plan passes C10 with L·f, where f is the largest factor of any item of the other part.
  *   GP2. Plans are values: a trial that fails leaves no trace.
@@ -16,9 +16,9 @@ export interface GpuletItem {
 }
 export interface GpuletPlan {
   readonly items: readonly GpuletItem[];
-  /** In ms; of a saturated one what its batch takes. */
+  /** In ms; for a saturated plan the time of its batch. */
   readonly dutyCycle: number;
-  /** One model, batch after batch. */
+  /** Whether it is one model that runs batch after batch. */
   readonly isSaturated: boolean;
 }
 export interface Gpulet {
@@ -27,10 +27,10 @@ export interface Gpulet {
   /** Undefined: empty. */
   readonly plan: GpuletPlan | undefined;
 }
-/** Whole, or in exactly two parts. */
+/** A whole accelerator, or exactly two parts. */
 export type Parts = readonly [Gpulet] | readonly [Gpulet, Gpulet];
 
-/** Of a model on the part at `place`. */
+/** Interference factor of a model on the part at `place`. */
 export function factorAt(
   model: FractionModel,
   parts: Parts,
@@ -49,9 +49,9 @@ export function factorAt(
 export type FactorOf = (model: FractionModel) => number;
 
 /**
- * A newcomer alone on an empty part: a residual plan, or as much as the part can carry.
+ * Plan of one model alone on an empty part: a residual plan, or else as much as the part can carry.
  *
- * @param expected - factor that a neighbour may bring: what the part carries is no more than it could carry then
+ * @param expected - factor that a neighbour may bring: a saturated plan carries no more than the part could carry then
  */
 export function planFor(
   model: FractionModel,
@@ -75,7 +75,7 @@ export function planFor(
   return { items: [{ model, rate: Math.min(rate, bearable.rate), batchSize }], dutyCycle, isSaturated: true };
 }
 
-/** C3 on a part of an accelerator. */
+/** Adds a model to the plan of a part (C3). */
 export function planWith(
   plan: GpuletPlan,
   size: number,
@@ -87,7 +87,7 @@ export function planWith(
   return inCycle([...plan.items, newcomer], size, Math.min(plan.dutyCycle, alone.dutyCycle), factorOf);
 }
 
-/** Σ L·f/d; 1 for a saturated one. */
+/** Occupancy: Σ L·f/d; 1 for a saturated plan. */
 export function occupancyOf({ items, dutyCycle, isSaturated }: GpuletPlan, size: number, factorOf: FactorOf): number {
   if (isSaturated) return 1;
   return (
@@ -95,7 +95,10 @@ export function occupancyOf({ items, dutyCycle, isSaturated }: GpuletPlan, size:
   );
 }
 
-/** Step 4: the plan as it is where it still fits, the next best where that does, undefined otherwise. */
+/**
+ * Refits a plan to new factors (step 4): the same plan where it still fits, otherwise the next best one. Undefined
+ * where none fits.
+ */
 export function refitted(plan: GpuletPlan, size: number, factorOf: FactorOf): GpuletPlan | undefined {
   return plan.isSaturated ? saturatedAgain(plan, size, factorOf) : residualAgain(plan, size, factorOf);
 }
@@ -137,7 +140,7 @@ function inCycle(
   return fits(items, size, dutyCycle, factorOf) ? { items, dutyCycle, isSaturated: false } : undefined;
 }
 
-/** C10 with L·f. */
+/** Whether items fit into a duty cycle: C10 with L·f. */
 export function fits(items: readonly GpuletItem[], size: number, dutyCycle: number, factorOf: FactorOf): boolean {
   let busy = 0;
   for (const { model, batchSize } of items) {

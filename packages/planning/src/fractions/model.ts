@@ -1,6 +1,6 @@
 /**
- * What a model does on a part of an accelerator (gpulet §3; docs/algorithms.md, D1). Times in ms, rates in requests per
- * ms, sizes in percent.
+ * FractionModel: a model's rates and batches on a part of an accelerator (gpulet §3; docs/algorithms.md, D1). Times in
+ * ms, rates in requests per ms, sizes in percent.
  */
 import { atMost } from "../packing/stream.ts";
 

@@ -1,8 +1,9 @@
 /**
- * Elastic partitioning: models onto parts of accelerators, split where that is efficient, shared in time where parts
- * are left (gpulet, algorithm 1; docs/algorithms.md, D3).
+ * Elastic partitioning: places models on parts of accelerators. Accelerators are split where that is efficient, and
+ * models share the parts that are left in time (gpulet, algorithm 1; docs/algorithms.md, D3).
  *
- *   EP1. The parts of an executor sum to 100 and are at most two. On success what is served sums to each model's rate.
+ *   EP1. The parts of an executor sum to 100 and are at most two. On success the served rates of a model sum to its
+ *        rate.
  *   EP2. A trial that fails leaves no trace.
  */
 import {
@@ -19,44 +20,47 @@ import { type Interference, factorBeside } from "./interference.ts";
 import { type FractionModel, SIZES, WHOLE, kneeOf, requiredSize } from "./model.ts";
 import type { OnPartitionStep } from "./steps.ts";
 
-/** Of how an attempt goes about it. */
+/** Settings of one attempt. */
 export interface PartitionAttempt {
-  /** Splits that are given and stay: the first part's size for each executor. */
+  /** Fixed splits: the first part's size for each executor. */
   readonly splits?: readonly number[];
   /**
-   * What a part that one model fills may carry while nothing is beside it. Default: as much as it can then, so that
-   * hardly any neighbour is bearable later. `expected`: as much as it could beside any other of these models.
+   * Load of a part that one model fills while it has no neighbour. Default: as much as it can carry then, so that
+   * hardly any neighbour is bearable later. `expected`: as much as it could carry beside any other of these models.
    */
   readonly neighbours?: "as-they-are" | "expected";
-  /** In which order models are placed: by rate · SLO, ascending (default, gpulet's) or descending. */
+  /** Order in which models are placed: by rate · SLO, ascending (default, as in gpulet) or descending. */
   readonly order?: "ascending" | "descending";
 }
 
 export interface PartitionOptions extends PartitionAttempt {
   readonly executors: number;
-  /** Left out: neighbours don't matter. */
+  /** Default: neighbours don't interfere. */
   readonly interference?: Interference;
   /** P. Default: 20, 40, 50, 60, 80, 100. */
   readonly sizes?: readonly number[];
   /**
-   * Hears why each model has the part that it has. Of a portfolio: of every attempt, one after the other; see
-   * `Partition.attempt`.
+   * Called with each step, which says why a model has its part. A portfolio calls it for every attempt, one after the
+   * other; see `Partition.attempt`.
    */
   readonly onStep?: OnPartitionStep;
 }
 
 export interface Partition {
-  /** By executor. */
+  /** Parts by executor. */
   readonly executors: readonly Parts[];
-  /** What was given; `partition` with it makes the same again. Without splits it was split as needed. */
+  /**
+   * Settings of the attempt: `partition` with them gives the same result. Without splits, executors were split as
+   * needed.
+   */
   readonly attempt: PartitionAttempt;
 }
 
-/** On one part at most so many models take turns. */
+/** Most models that take turns on one part. */
 const MODELS_MAX = 3;
 const NOTHING = 1e-9;
 
-/** @returns undefined where some model finds no place for all of its rate */
+/** @returns undefined where the rate of some model can't be served completely */
 export function partition(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
   const pool = new Pool(models, options);
   const order = models
@@ -78,10 +82,10 @@ const attemptOf = ({ splits, neighbours, order }: PartitionAttempt): PartitionAt
   ...(order !== undefined && { order }),
 });
 
-/** Splits tried where elastic partitioning fails. */
+/** Splits that are tried where elastic partitioning fails. */
 const FIXED = [WHOLE, 80, 60, 50] as const;
 
-/** On failure every multiset of fixed splits. */
+/** Tries elastic partitioning, and on failure every multiset of fixed splits. */
 export function partitionPortfolio(models: readonly FractionModel[], options: PartitionOptions): Partition | undefined {
   const elastic = partition(models, options);
   if (elastic !== undefined) return elastic;
@@ -92,7 +96,7 @@ export function partitionPortfolio(models: readonly FractionModel[], options: Pa
   return undefined;
 }
 
-/** What is tried where a portfolio fails. */
+/** Attempts that follow where the default portfolio fails. */
 const AGAIN: readonly PartitionAttempt[] = [
   { neighbours: "expected" },
   { order: "descending" },
@@ -100,8 +104,8 @@ const AGAIN: readonly PartitionAttempt[] = [
 ];
 
 /**
- * On failure the portfolio again with room for neighbours, and in the other order. At rates that fill accelerators a
- * part of gpulet's algorithm runs at its SLO's edge, so that hardly any neighbour is bearable later.
+ * Tries the portfolio, and on failure again with room for neighbours, and in the other order. At rates that fill
+ * accelerators a part of gpulet's algorithm runs at its SLO's edge, so that hardly any neighbour is bearable later.
  */
 export function partitionThoroughly(
   models: readonly FractionModel[],
@@ -122,7 +126,10 @@ function* multisets(count: number, from = 0): Generator<number[]> {
   for (let i = from; i < FIXED.length; i++) for (const rest of multisets(count - 1, i)) yield [FIXED[i]!, ...rest];
 }
 
-/** Partitions of many mixes of the same models, as portfolios and sweeps are, ask for the same over and over. */
+/**
+ * Cached values of one model: portfolios and sweeps partition many mixes of the same models and ask for the same
+ * values.
+ */
 interface Known {
   readonly knee: number;
   readonly required: Map<number, number>;
@@ -136,7 +143,7 @@ class Pool {
   readonly #isFixed: boolean;
   readonly #onStep: OnPartitionStep | undefined;
   readonly #known: WeakMap<FractionModel, Known>;
-  /** Those that may become neighbours; none where they don't count before they are there. */
+  /** Models that may become neighbours; empty where neighbours count only once they are placed. */
   readonly #expected: readonly FractionModel[];
 
   constructor(models: readonly FractionModel[], options: PartitionOptions) {
@@ -150,7 +157,7 @@ class Pool {
     this.executors = Array.from({ length: executors }, (_, e) => emptyParts(splits?.[e] ?? WHOLE));
   }
 
-  /** One round. @returns the rate that it serves; 0 where there is no place */
+  /** Serves a part of a model's rate (one round). @returns the rate that it serves; 0 where there is no place */
   place(model: FractionModel, rate: number): number {
     const known = this.#knownOf(model);
     let required = known.required.get(rate);
@@ -173,7 +180,7 @@ class Pool {
     return known;
   }
 
-  /** Step 2: the part that it fills most, among those that are neither empty nor saturated. */
+  /** Step 2: adds the model to the part that it fills most, among the parts that are neither empty nor saturated. */
   #shareInTime(model: FractionModel, rate: number, required: number): boolean {
     let [best, fullest]: [{ executor: number; place: number; parts: Parts } | undefined, number] = [undefined, 0];
     let choices = 0;
@@ -201,7 +208,7 @@ class Pool {
     return true;
   }
 
-  /** Step 3. */
+  /** Step 3: gives the model an empty part. */
   #takePart(model: FractionModel, rate: number, { knee, required }: { knee: number; required: number }): number {
     let refused = 0;
     for (const { executor, parts, place } of this.#candidates(Math.min(knee, required))) {
@@ -224,7 +231,7 @@ class Pool {
     return 0;
   }
 
-  /** Of a trial that is about to stand. */
+  /** The fields of a step for a trial that is about to be accepted. */
   #placed(model: FractionModel, executor: number, place: number, parts: Parts) {
     const { size, plan } = parts[place]!;
     const other = 1 - place;
@@ -256,7 +263,7 @@ class Pool {
     }
   }
 
-  /** Step 4: every part of the executor under its new factors; undefined where one can't be refitted. */
+  /** Step 4: refits the executor's other parts to their new factors; undefined where one can't be refitted. */
   #settled(parts: Parts, changed: number): Parts | undefined {
     let settled = parts;
     for (const [place, { size, plan }] of parts.entries()) {
@@ -284,7 +291,7 @@ class Pool {
   }
 }
 
-/** By sizes: of the same models, for as long as they live. */
+/** Cached values by list of sizes, for as long as the models live. */
 const knownBySizes = new WeakMap<readonly number[], WeakMap<FractionModel, Known>>();
 function knownAt(sizes: readonly number[]): WeakMap<FractionModel, Known> {
   let known = knownBySizes.get(sizes);

@@ -1,13 +1,13 @@
-/** What elastic partitioning did, round by round, for whoever asks why a model has the part that it has. */
+/** Steps of elastic partitioning, round by round: they explain why a model has its part. */
 import type { GpuletPlan } from "./gpulet.ts";
 import type { FractionModel } from "./model.ts";
 
 interface Round {
   readonly model: FractionModel;
-  /** Served by this round, and what was left before it. */
+  /** Rate served by this round, and rate that was left before it. */
   readonly rate: number;
   readonly rest: number;
-  /** p_req of what was left; Infinity where no size carries it. */
+  /** p_req of the rate that was left; Infinity where no size carries it. */
   readonly required: number;
 }
 interface PlacedRound extends Round {
@@ -15,22 +15,22 @@ interface PlacedRound extends Round {
   readonly place: number;
   readonly size: number;
   readonly plan: GpuletPlan;
-  /** f beside the other part as it was; 1 where nothing is there, or neighbours don't matter. */
+  /** Factor f beside the other part; 1 where that is empty, or where neighbours don't interfere. */
   readonly factor: number;
-  /** Had the other part's plan to change? */
+  /** Whether the other part's plan had to change. */
   readonly hasRefitted: boolean;
 }
 
 export type PartitionStep =
-  /** It takes turns with what the part has. */
+  /** The model takes turns with the models of an occupied part. */
   | (PlacedRound & { readonly kind: "shared"; readonly occupancy: number; readonly choices: number })
-  /** It has an empty part to itself. */
+  /** The model has an empty part to itself. */
   | (PlacedRound & {
       readonly kind: "part";
       readonly knee: number;
-      /** A whole executor was split for it. */
+      /** Whether a whole executor was split for it. */
       readonly isSplit: boolean;
-      /** Candidates that were looked at before: too small, or beside a neighbour that couldn't bear it. */
+      /** Number of candidates rejected before: too small, or beside a neighbour that couldn't bear it. */
       readonly refused: number;
     })
   | (Round & { readonly kind: "failed"; readonly knee: number });

@@ -9,9 +9,9 @@ export interface QueryStage {
 }
 export interface Query {
   readonly stages: readonly QueryStage[];
-  /** From a stage to the ones that it feeds, by name. */
+  /** Edges from a stage to the ones that it feeds, by name. */
   readonly edges: readonly (readonly [from: string, to: string])[];
-  /** For every path from the root to a leaf, in ms. */
+  /** Latency bound of every path from the root to a leaf, in ms. */
   readonly bound: number;
 }
 
@@ -26,7 +26,8 @@ export class QueryShapeError extends Error {
 }
 
 /**
- * Trees, and graphs in which whatever forks joins again in one stage, nested as deep as one likes.
+ * Series–parallel structure of a query's graph. It accepts trees, and graphs in which all branches of a fork join again
+ * in one stage, nested to any depth.
  *
  * @throws {QueryShapeError} for graphs with several roots, cycles, unknown stages, or branches that meet other than by
  *   joining all in one stage
@@ -46,7 +47,7 @@ export function structureOf({ stages, edges }: Pick<Query, "stages" | "edges">):
   const always = alwaysPassed(roots[0]!.name, next);
   const visited = new Set<string>();
 
-  /** From a stage to the one before `end`, or to the leaves. */
+  /** The structure from a stage to the one before `end`, or to the leaves. */
   const chain = (start: string, end: string | undefined): Structure => {
     const parts: Structure[] = [];
     for (let name: string | undefined = start; name !== undefined && name !== end;) {
@@ -71,7 +72,7 @@ export function structureOf({ stages, edges }: Pick<Query, "stages" | "edges">):
   return structure;
 }
 
-/** Of each stage that can be reached: those that every path from it to a leaf goes through, itself included. */
+/** For each reachable stage, the stages that every path from it to a leaf goes through, itself included. */
 function alwaysPassed(root: string, next: ReadonlyMap<string, readonly string[]>): Map<string, Set<string>> {
   const always = new Map<string, Set<string>>();
   const underway = new Set<string>();
@@ -90,10 +91,10 @@ function alwaysPassed(root: string, next: ReadonlyMap<string, readonly string[]>
   return always;
 }
 
-/** The first stage that every branch goes through; undefined where they end apart. */
+/** The first stage that every branch goes through; undefined where the branches end apart. */
 function nearestJoin(branches: readonly string[], always: ReadonlyMap<string, Set<string>>): string | undefined {
   const shared = branches.map((name) => always.get(name)!).reduce(inBoth);
-  // The nearer a stage, the more come after it on every path.
+  // The nearer a stage, the more stages come after it on every path.
   return [...shared].sort((a, b) => always.get(b)!.size - always.get(a)!.size)[0];
 }
 

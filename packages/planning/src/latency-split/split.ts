@@ -1,5 +1,5 @@
 /**
- * How much of a query's latency each stage may take, so that all stages together need the fewest executors (Nexus §6.2;
+ * Splits a query's latency over its stages, so that all stages together need the fewest executors (Nexus §6.2;
  * docs/algorithms.md, C5). Dynamic programming over a grid of budgets along the series–parallel structure, O(stages ·
  * K²).
  */
@@ -16,8 +16,8 @@ export interface SplitOptions {
    */
   readonly fits?: number;
   /**
-   * What every stage has beside that, in ms: for batches of others on the accelerators that it shares with them.
-   * Default 0.
+   * Further time that every stage needs, in ms: for batches of other stages on the accelerators that it shares with
+   * them. Default 0.
    */
   readonly room?: number;
 }
@@ -37,20 +37,21 @@ export interface LatencySplit {
   readonly executors: number;
 }
 
-/** Executors by budget in steps, and how a budget is shared below. */
+/** Executors by budget in steps, and how the parts below share a budget. */
 interface Curve {
-  /** At index k for a budget of k steps; Infinity where it is too short. */
+  /** Executors at index k for a budget of k steps; Infinity where it is too short. */
   readonly executors: Float64Array;
   assign(steps: number, out: Map<QueryStage, number>): void;
 }
 
 /**
- * @returns undefined where no split keeps the bound. @throws {QueryShapeError} for a graph that is not series–parallel
+ * @returns undefined where no split keeps the bound
+ * @throws {QueryShapeError} for a graph that is not series–parallel
  */
 export function splitLatency(query: Query, options: SplitOptions = {}): LatencySplit | undefined {
   const step = options.step ?? Math.max(1, query.bound / 200);
   const fits = options.fits ?? 2;
-  // A last step that is not whole would promise more than the bound.
+  // A partial last step would exceed the bound.
   const steps = floorE(query.bound / step);
   const room = options.room ?? 0;
   const curve = curveOf(structureOf(query), { steps, step, fits, room });
@@ -60,19 +61,20 @@ export function splitLatency(query: Query, options: SplitOptions = {}): LatencyS
   return shared(query, (stage) => budgets.get(stage)! * step, { fits, room });
 }
 
-/** A split, and the ms that every stage has in it beside its batches. */
+/** A split, and the time in ms that every stage has in it besides its batches. */
 export interface RoomySplit extends LatencySplit {
   readonly room: number;
 }
 
 /**
- * Not in the paper, whose stages have executors of their own. Where all stages share them, a request waits for batches
- * of other stages too, and each stage's wait is that of the same executors. The optimum gives a stage that hardly gains
- * by it ever larger batches, down to the last hundredth, and leaves the others no room for that wait.
+ * The split with the most room among those that need about the fewest executors. The paper has no such split: its
+ * stages have executors of their own. Where all stages share them, a request waits for batches of other stages too, and
+ * that wait is the same for every stage. The optimum gives a stage ever larger batches even for the last hundredth of
+ * gain, and leaves the others no room for that wait.
  *
- * @param tolerance - how much more than the fewest executors is as good as the fewest: 0.02 is 2 %
- * @returns of the splits within it, the one with the most room for every stage alike; undefined where no split keeps
- *   the bound
+ * @param tolerance - relative excess over the fewest executors that is as good as the fewest: 0.02 is 2 %
+ * @returns the split within the tolerance that has the most room, the same for every stage; undefined where no split
+ *   keeps the bound
  */
 export function splitWithRoom(
   query: Query,
@@ -82,7 +84,7 @@ export function splitWithRoom(
   if (fewest === undefined) return undefined;
   const executorsMax = fewest.executors * (1 + tolerance);
   let best: RoomySplit = { ...fewest, room: 0 };
-  // Executors never fall as the room grows: every budget that has it has less of it, too.
+  // Executors never fall as the room grows: more room leaves less of every budget for batches.
   let [fits, fails] = [0, query.bound];
   const precision = options.step ?? Math.max(1, query.bound / 200);
   while (fails - fits > precision / 4) {
@@ -95,8 +97,8 @@ export function splitWithRoom(
 }
 
 /**
- * Of the even split, in ms, whether or not a batch fits into them. @throws {QueryShapeError} for a graph that is not
- * series–parallel
+ * Budgets of the even split, in ms, whether or not a batch fits into them.
+ * @throws {QueryShapeError} for a graph that is not series–parallel
  */
 export function evenBudgets(query: Pick<Query, "stages" | "edges" | "bound">): ReadonlyMap<string, number> {
   const parts = new Map<QueryStage, number>();

@@ -1,6 +1,6 @@
 /**
- * What packing is measured against: executors by throughput alone, and the least number of nodes there is.
- * docs/algorithms.md, C3 and C8.
+ * Baselines of packing: executors by throughput alone, and the least number of nodes there is. docs/algorithms.md, C3
+ * and C8.
  */
 import { type PackedNode, type Share, dedicated, inCycle } from "./node.ts";
 import { type Stream, saturated } from "./stream.ts";
@@ -13,8 +13,8 @@ export function batchOblivious(streams: readonly Stream[], executors: number): n
 }
 
 /**
- * The least number of nodes that serve streams whose rates are below T: every partition into sets, every duty cycle in
- * which some item gathers a whole batch. For a handful of streams.
+ * The least number of nodes that serve streams whose rates are below T. It tries every partition into sets, and every
+ * duty cycle in which some item gathers a whole batch, so it is for a handful of streams.
  */
 export function leastNodes(streams: readonly Stream[], memory = Infinity): number {
   const shares = streams.map((stream): Share => ({ stream, rate: stream.rate }));

@@ -3,28 +3,28 @@ import { type Stream, atMost, batchIn, residual, saturated } from "./stream.ts";
 
 export interface Item {
   readonly stream: Stream;
-  /** What of the stream's rate is served here. */
+  /** Part of the stream's rate that this node serves. */
   readonly rate: number;
   readonly batchSize: number;
 }
 
 export interface PackedNode {
   readonly id: number;
-  /** d in ms: in the worst case an item takes d + l(b). */
+  /** d in ms: an item takes at most d + l(b). */
   readonly dutyCycle: number;
   readonly items: readonly Item[];
   /** Σ l(b)/d; 1 for a dedicated node. */
   readonly occupancy: number;
-  /** One stream that runs batch after batch. */
+  /** Whether it is one stream that runs batch after batch. */
   readonly isDedicated: boolean;
 }
 
 export type Share = Pick<Item, "stream" | "rate">;
 
-/** Why a share doesn't join a node: the first of Merge's tests that fails. */
+/** Reason why a share doesn't join a node: the first of Merge's tests that fails. */
 export type Obstacle = "dedicated" | "same-stream" | "rate" | "slo" | "time" | "memory";
 
-/** C1 and the second hole of C2: one stream, batch after batch of B. */
+/** A dedicated node (C1 and the second hole of C2): one stream, batch after batch of B. */
 export function dedicated(id: number, { stream, rate }: Share): PackedNode | undefined {
   const alone = saturated(stream);
   if (alone === undefined || rate > alone.rate * (1 + 1e-9)) return undefined;
@@ -33,8 +33,8 @@ export function dedicated(id: number, { stream, rate }: Share): PackedNode | und
 }
 
 /**
- * A node of these shares, by Merge's tests: the duty cycle is the least of what each would have alone, and everything
- * must still fit.
+ * Builds a node of these shares, by Merge's tests. The duty cycle is the least of those that each share would have
+ * alone, and all shares must fit into it.
  *
  * @param memory - of the node, in the streams' unit
  */
@@ -42,7 +42,7 @@ export function fitted(id: number, shares: readonly Share[], memory: number): Pa
   return nodeOnly(fittedOr(id, shares, memory));
 }
 
-/** The same, with the reason where they don't fit. */
+/** The same as `fitted`, with the reason where the shares don't fit. */
 export function fittedOr(id: number, shares: readonly Share[], memory: number): PackedNode | Obstacle {
   let dutyCycle = Infinity;
   for (const { stream, rate } of shares) {
@@ -53,7 +53,7 @@ export function fittedOr(id: number, shares: readonly Share[], memory: number): 
   return cycleOr(id, shares, dutyCycle, memory);
 }
 
-/** The same in a given duty cycle. */
+/** The same as `fitted`, with a given duty cycle. */
 export function inCycle(
   id: number,
   shares: readonly Share[],
@@ -79,7 +79,10 @@ function cycleOr(id: number, shares: readonly Share[], dutyCycle: number, memory
   return { id, dutyCycle, items, occupancy: busy / dutyCycle, isDedicated: false };
 }
 
-/** C3, or the reason why it doesn't fit; two shares of one stream don't take turns with one another. */
+/**
+ * Merges a share into a node (C3), or gives the reason why it doesn't fit; two shares of one stream don't take turns
+ * with one another.
+ */
 export function mergedOr(node: PackedNode, share: Share, memory: number): PackedNode | Obstacle {
   if (node.isDedicated) return "dedicated";
   if (node.items.some(({ stream }) => stream.id === share.stream.id)) return "same-stream";

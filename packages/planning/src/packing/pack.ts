@@ -7,7 +7,7 @@ import { type Alone, type Stream, residual, saturated } from "./stream.ts";
 export interface PackingOptions {
   /** Memory of a node, in the streams' unit. Default: enough. */
   readonly memory?: number;
-  /** Hears why each share goes where it goes. */
+  /** Called with each step, which says why a share goes where it goes. */
   readonly onStep?: OnPackingStep;
 }
 
@@ -22,7 +22,7 @@ export interface PackingPlan {
   readonly unplaced: readonly Unplaced[];
 }
 
-/** Below so small a part of its rate nothing is left of a stream. */
+/** Share of a stream's rate below which nothing is left of it. */
 const NOTHING = 1e-9;
 
 export function pack(streams: readonly Stream[], options: PackingOptions = {}): PackingPlan {
@@ -34,7 +34,7 @@ export function pack(streams: readonly Stream[], options: PackingOptions = {}): 
 }
 
 /**
- * Places shares of streams, with nodes that are there already as open bins.
+ * Places shares of streams, with the existing nodes as open bins.
  *
  * @param nextId - of new nodes
  */
@@ -82,7 +82,7 @@ export function place(
   return { nodes, unplaced };
 }
 
-/** Into the node that it fills most; the older one of equals. @returns whether there was one */
+/** Adds a share to the node that it fills most; the older one of equals. @returns whether there was one */
 export function bestFit(nodes: PackedNode[], share: Share, { memory = Infinity, onStep }: PackingOptions): boolean {
   let best = -1;
   let found: PackedNode | undefined;

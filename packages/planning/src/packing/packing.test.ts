@@ -16,7 +16,7 @@ import {
   saturated,
 } from "../index.ts";
 
-/** From its points; between them the next size up, or a line. */
+/** A latency table from its points; between them the next size up, or a line. */
 function table(points: Readonly<Record<number, number>>, between: "pad-up" | "interpolate"): BatchLatency {
   const sizes = Object.keys(points).map(Number);
   const latency = (b: number): number => {
@@ -190,7 +190,7 @@ test("a sequence of epochs keeps all that, and equal rates move nothing (E1)", (
       plan = nextEpoch(plan, now, { memory: 8 });
       expectSound(plan, now, 8);
       const again = nextEpoch(plan, now, { memory: 8 });
-      // What found no place elsewhere finds none the second time; nothing else may move.
+      // A share that found no place elsewhere finds none the second time; nothing else may move.
       expect([...again.loads, ...again.unloads]).toEqual([]);
       expectSound(again, now, 8);
     }

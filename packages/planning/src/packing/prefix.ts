@@ -8,15 +8,15 @@ import type { BatchLatency } from "./stream.ts";
 
 export interface SharedPrefix {
   readonly prefix: BatchLatency;
-  /** One for each variant. */
+  /** One suffix for each variant. */
   readonly suffixes: readonly BatchLatency[];
-  /** Of each variant, in any unit. */
+  /** Rate of each variant, in any unit. */
   readonly rates: readonly number[];
 }
 
 /**
- * l(b) = l_pre(b) + Σ l_suf,j(b_j), with b_j in proportion to the rates, rounded up: no batch of b costs more, since it
- * has no more variants than all.
+ * Latency of the combined stream: l(b) = l_pre(b) + Σ l_suf,j(b_j), with b_j in proportion to the rates, rounded up. No
+ * batch of b costs more, since it has no more variants than all.
  *
  * Batch sizes are the prefix'.
  */

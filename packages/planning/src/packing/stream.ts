@@ -1,6 +1,6 @@
 /**
- * One model at one latency bound and rate, and what it takes of a node alone (Nexus §6.1; docs/algorithms.md, C1 and
- * C2). Times in ms, rates in requests per ms.
+ * Stream: one model at one latency bound and rate, and the batches of a node that serves it alone (Nexus §6.1;
+ * docs/algorithms.md, C1 and C2). Times in ms, rates in requests per ms.
  */
 import { ceilE } from "@tutti/profile";
 
@@ -12,16 +12,16 @@ export interface BatchLatency {
 }
 
 export interface Stream {
-  /** Ties go to the smaller one. */
+  /** Ties go to the smaller id. */
   readonly id: number;
   readonly slo: number;
   readonly rate: number;
   readonly latency: BatchLatency;
-  /** Of its weights, which stay resident; 0 where left out. */
+  /** Memory of its weights, which stay resident; 0 where left out. */
   readonly memory?: number;
 }
 
-/** Milliseconds are compared with this slack. */
+/** Slack for comparisons of milliseconds. */
 export const SLACK_MS = 1e-6;
 export const atMost = (a: number, b: number): boolean => a <= b + SLACK_MS;
 
@@ -35,8 +35,8 @@ export interface Alone {
 }
 
 /**
- * B and T: the batch of a node that runs nothing else, and its throughput; undefined where not even one request fits
- * twice into the SLO.
+ * B and T: the batch size of a node that runs nothing else, and its throughput. Undefined where not even one request
+ * fits twice into the SLO.
  */
 export function saturated({
   latency,
@@ -46,12 +46,16 @@ export function saturated({
   return batchSize === undefined ? undefined : { batchSize, rate: batchSize / latency.latency(batchSize) };
 }
 
-/** C2, of a rate below T: undefined where it needs a node of its own (occupancy above 1), or can't be served at all. */
+/**
+ * Residual plan (C2) of a rate below T. Undefined where it needs a node of its own (occupancy above 1), or can't be
+ * served at all.
+ */
 export function residual(stream: Pick<Stream, "latency" | "slo">, rate: number): Alone | undefined {
   const { latency, slo } = stream;
   const batchSize = bestBatch(latency, (l, b) => atMost(l + b / rate, slo));
   if (batchSize === undefined) {
-    // So few requests that even one per cycle waits too long for a second: the cycle is as long as the SLO allows.
+    // The rate is so low that even with one request per cycle a second one would wait too long: the cycle is as long as
+    // the SLO allows.
     const dutyCycle = slo - latency.latency(1);
     const occupancy = latency.latency(1) / dutyCycle;
     const isValid = dutyCycle > 0 && atMost(latency.latency(1), dutyCycle) && dutyCycle * rate <= 1 + 1e-9;
@@ -62,12 +66,12 @@ export function residual(stream: Pick<Stream, "latency" | "slo">, rate: number):
   return occupancy > 1 + 1e-9 ? undefined : { batchSize, dutyCycle, occupancy };
 }
 
-/** The batch that gathers in a duty cycle. */
+/** Size of the batch that gathers in a duty cycle. */
 export const batchIn = (dutyCycle: number, rate: number): number => Math.max(1, ceilE(dutyCycle * rate));
 
 /**
- * The admissible size of largest throughput, the larger on a tie (section 0): the largest one, where throughput never
- * falls.
+ * The admissible size of largest throughput, the larger on a tie (section 0). Where throughput never falls, that is the
+ * largest admissible size.
  */
 function bestBatch(latency: BatchLatency, isAdmissible: (l: number, b: number) => boolean): number | undefined {
   let best: number | undefined;

@@ -1,21 +1,25 @@
 /**
- * Which sub-cluster has which executor: in proportion to the work of its models (docs/architecture.md, 1; requests/s ×
+ * Assigns executors to sub-clusters in proportion to the work of their models (docs/architecture.md, 1; requests/s ×
  * l(b*)/b*).
  *
- *   EP1. An executor is only where its memory holds all models, those on their way included.
- *   EP2. What an executor serves where it is, another that stays there serves too, or it isn't taken; a sub-cluster
- *        with models that has none is given one before anything else. Where only those hold its models that are needed
- *        where they are, one of them is relieved first, and goes once it can.
- *   EP3. One moves only to balance when that brings both closer to what they ought to have, by as much as it drives
- *        itself: halves don't wander.
+ *   EP1. An executor is only where its memory holds all models, including those that are moving in.
+ *   EP2. An executor is taken from a sub-cluster only if another one that stays there has loaded every model that it
+ *        serves there. A sub-cluster with models and without executors is given one before anything else. Where every
+ *        executor that could hold its models is needed where it is, another one is first sent to relieve it, and it
+ *        moves once it can.
+ *   EP3. An executor moves only to balance if that brings both sub-clusters closer to their ideal, together by at least
+ *        as many accelerators as it drives: halves don't move back and forth.
  */
 import { type PlacementDraft } from "./placement-draft.ts";
 import type { ExecutorMove, ExecutorToPlace, SubClusterLoad } from "./placement-problem.ts";
 import { bytesText, gpusText } from "./placement-texts.ts";
 
-/** Part of all accelerators that is dealt evenly, so that a few requests don't call all of them to one place. */
+/** Share of all accelerators that is dealt evenly, so that a few requests don't pull all of them to one place. */
 const EVEN_SHARE = 0.05;
-/** Part of all executors that may move at once only to balance: while one loads models it serves nobody new. */
+/**
+ * Share of all executors that may move at once only to balance: an executor that loads models doesn't serve its new
+ * place yet.
+ */
 const MOVING_SHARE = 0.25;
 
 export interface ExecutorPlaces {
@@ -42,13 +46,13 @@ class Dealing {
   readonly #draft: PlacementDraft;
   readonly #before: ReadonlyMap<number, string>;
   readonly #ideal: ReadonlyMap<string, number>;
-  /** Accelerators. */
+  /** Number of all accelerators. */
   readonly #all: number;
-  /** Lowest accelerators first. */
+  /** Sorted by their lowest accelerator. */
   readonly #executors: readonly ExecutorToPlace[];
   #known: ReadonlyMap<string, Readonly<There>> | undefined;
   free: ExecutorToPlace[] = [];
-  /** Who comes where somebody is to leave, and who is to leave: balance leaves them where they are. */
+  /** Executors that relieve another one, and executors that are to be relieved: balance leaves them where they are. */
   readonly #relieving = new Set<number>();
 
   constructor(draft: PlacementDraft) {
@@ -68,7 +72,10 @@ class Dealing {
     );
   }
 
-  /** While nobody leads anywhere, everything stays as it is. */
+  /**
+   * Frees the executors that have no place, or can't stay in theirs. As long as no sub-cluster has a leader, everything
+   * stays as it is.
+   */
   releaseMisplaced(): void {
     const isLed = this.#draft.problem.subClusters.length > 0;
     for (const executor of this.#executors) {
@@ -80,7 +87,10 @@ class Dealing {
     }
   }
 
-  /** EP2: the largest needs first, since few can hold them. */
+  /**
+   * Gives an executor to each sub-cluster that has models and none (EP2). The largest needs come first, since few
+   * executors can hold them.
+   */
   giveFirstOnes(): void {
     const lacking = [...this.#ideal.keys()]
       .filter((subCluster) => this.#of(subCluster).length === 0)
@@ -99,8 +109,8 @@ class Dealing {
   }
 
   /**
-   * EP2: sends somebody to where an executor is needed that could serve this sub-cluster. @returns whether one is on
-   * its way, or there already
+   * Sends an executor to relieve one that could serve this sub-cluster but is needed where it is (EP2).
+   * @returns whether the relief is on its way, or there already
    */
   #relieve(subCluster: string): boolean {
     for (const needed of this.#executors) {
@@ -135,7 +145,7 @@ class Dealing {
 
   placeFree(): void {
     const { subClusters } = this.#draft.problem;
-    // Without any model, wherever somebody leads: it is at hand when one comes.
+    // Without any models, executors go to the first sub-cluster that has a leader: they are at hand when a model comes.
     const places = this.#ideal.size > 0 ? [...this.#ideal.keys()] : subClusters.slice(0, 1);
     for (const executor of [...this.free]) {
       const [to] = places
@@ -152,7 +162,7 @@ class Dealing {
     }
   }
 
-  /** EP3. */
+  /** Moves executors only to balance loads (EP3). */
   balance(): void {
     const movesMax = Math.max(1, Math.floor(MOVING_SHARE * this.#executors.length));
     for (let i = 0; i < movesMax; i++) {
@@ -191,7 +201,7 @@ class Dealing {
     for (const to of bySurplus.toReversed()) {
       if (!this.#ideal.has(to)) continue;
       for (const from of bySurplus) {
-        if (from === to) break; // from here on nobody has more to spare
+        if (from === to) break; // no further sub-cluster has more to spare
         const executor = this.#of(from)
           .filter((candidate) => this.#fits(candidate, to) && this.#isSpare(candidate, from))
           .filter(({ key }) => !this.#relieving.has(key))
@@ -202,13 +212,16 @@ class Dealing {
     return undefined;
   }
 
-  /** What a move brings both sides closer, in accelerators. */
+  /** Accelerators by which a move brings both sides closer to their ideals. */
   #gain(from: string, to: string, gpus: number): number {
     const [surplus, lack] = [this.#surplus(from), -this.#surplus(to)];
     return Math.abs(surplus) + Math.abs(lack) - Math.abs(surplus - gpus) - Math.abs(lack - gpus);
   }
 
-  /** The highest of whoever has most to spare: those are idle most (docs/algorithms.md, A4). */
+  /**
+   * The spare executor of the sub-cluster with most to spare. The highest one is taken: high accelerators are idle most
+   * (docs/algorithms.md, A4).
+   */
   #donor(subCluster: string, besides?: ExecutorToPlace): ExecutorToPlace | undefined {
     const places = this.#draft.problem.subClusters
       .filter((from) => from !== subCluster)
@@ -222,7 +235,10 @@ class Dealing {
     return undefined;
   }
 
-  /** EP2: one that was there before stays and has loaded as much, so that what is served there goes on. */
+  /**
+   * Whether an executor may leave (EP2): another one that was there before stays and has loaded the same models, so
+   * that serving goes on.
+   */
   #isSpare(executor: ExecutorToPlace, from: string): boolean {
     if (!this.#draft.hasModels(from)) return true;
     const served = this.#draft.models.filter(({ home, model }) => home === from && executor.loaded.has(model.number));
@@ -240,7 +256,10 @@ class Dealing {
   #gpus(subCluster: string): number {
     return this.#there().get(subCluster)?.gpus ?? 0;
   }
-  /** By sub-cluster, reckoned again after each change: it is asked for more often than anything changes. */
+  /**
+   * Executors by sub-cluster. They are computed again only after a change: they are read more often than anything
+   * changes.
+   */
   #there(): ReadonlyMap<string, Readonly<There>> {
     if (this.#known !== undefined) return this.#known;
     const there = new Map<string, There>();

@@ -1,14 +1,14 @@
 /**
- * Which sub-cluster serves which model.
+ * Assigns models to sub-clusters.
  *
- *   MP1. What is served stays where it is, unless it must go (its leader is gone, or nothing there holds it) or balance
- *        is worth the move (MP4).
- *   MP2. A model goes where an executor can hold it with all that is there, or nowhere.
- *   MP3. A move has two steps: it is over when every executor of the target has the model, and taken back when the
+ *   MP1. A served model stays where it is, unless it must go (its leader is gone, or no executor there holds it) or
+ *        balance is worth the move (MP4).
+ *   MP2. A model is placed where an executor can hold it with all models that are there, or nowhere.
+ *   MP3. A move has two steps. It ends when every executor of the target has the model; it is taken back when the
  *        target is gone or takes too long.
- *   MP4. Moves that only balance loads cost no more than is left of the budget, are made only where the loads differ by
- *        more than a tolerance, and only where they make that clearly better: so with nothing new nothing moves for
- *        ever.
+ *   MP4. Moves that only balance loads cost no more than is left of the budget. They are made only where the loads
+ *        differ by more than a tolerance and the moves make that clearly better, so that nothing moves for ever while
+ *        nothing changes.
  */
 import { placeModels } from "../sub-clusters/local-search.ts";
 import { type SubClusterProblem, judge, meansOf } from "../sub-clusters/problem.ts";
@@ -16,17 +16,17 @@ import { type DraftModel, type PlacementDraft, destinationOf } from "./placement
 import type { LeftOut, ModelMove } from "./placement-problem.ts";
 import { bytesText, rateText } from "./placement-texts.ts";
 
-/** Objective over mean rate (E1), below which loads count as even. */
+/** Loads whose objective over mean rate (E1) is at most this count as even. */
 const TOLERANCE = 0.2;
-/** A plan must be at most so much of that. */
+/** A plan's objective must be at most this share of the current one. */
 const BETTER = 0.8;
-/** Where memory is no bound, its evenness counts less than that of rates. */
+/** Factor on the weight of memory where memory is unbounded: its evenness counts less than that of rates. */
 const WEIGHT_UNBOUNDED = 0.1;
 const PROPOSALS = 200_000;
 const ENUMERATE_MAX = 20_000;
-/** Requests per second; below, who is asked for how much is chance. */
+/** Requests per second of all models; below, the models' shares of the rate are chance. */
 const RATE_MIN = 1;
-/** Of a model that may not move. */
+/** Move cost of a model that may not move. */
 const NEVER_WORTH = 1e15;
 
 export interface ModelPlaces {
@@ -44,7 +44,7 @@ export function placeModelsOf(draft: PlacementDraft): ModelPlaces {
   return { moves: [...forced, ...moves], waiting, arrived, leftOut: leftOutOf(draft) };
 }
 
-/** MP3. */
+/** Ends or takes back the moves in progress (MP3). */
 function finishMoves(draft: PlacementDraft): number[] {
   const arrived: number[] = [];
   for (const entry of draft.models) {
@@ -60,7 +60,7 @@ function finishMoves(draft: PlacementDraft): number[] {
       draft.explain(model.name, `is taken back from ${next}, where it was not loaded in time`);
       continue;
     }
-    // One that has no place serves nobody, wherever it was last.
+    // An executor without a place serves nothing, wherever it was last.
     const there = draft.problem.executors.filter(({ key, subCluster }) => subCluster === next && draft.places.has(key));
     if (there.length === 0 || !there.every(({ loaded }) => loaded.has(model.number))) continue;
     draft.explain(
@@ -74,7 +74,8 @@ function finishMoves(draft: PlacementDraft): number[] {
 }
 
 /**
- * What no executor can hold any longer gives way: what comes before what is there, and of that what is asked for least.
+ * Takes out models until executors can hold the rest. Models that are moving in give way before those that are there,
+ * and models of lower rate before those of higher rate.
  */
 function evict(draft: PlacementDraft): void {
   if (draft.problem.executors.length === 0) return;
@@ -92,7 +93,10 @@ function evict(draft: PlacementDraft): void {
   }
 }
 
-/** MP2. What is asked for most is placed first, or what is largest, whichever leaves less out. */
+/**
+ * Places unassigned models (MP2). It tries the highest rates first and the largest models first, and takes the order
+ * that leaves fewer out.
+ */
 function placeHomeless(draft: PlacementDraft): ModelMove[] {
   const homeless = draft.models.filter((entry) => !draft.lives(destinationOf(entry)));
   if (homeless.length === 0 || draft.problem.executors.length === 0) return [];
@@ -129,7 +133,7 @@ function settle(draft: PlacementDraft, entry: DraftModel, to: string): ModelMove
     draft.explain(model.name, `is placed in ${to}: ${least}, and has room for ${bytesText(model.memoryBytes)}`);
     return [];
   }
-  // Nobody leads where it was: that it is served there no longer is no reason to serve it before it is loaded.
+  // Its old sub-cluster has no leader, so nothing serves it there. Still, the target serves it only once it is loaded.
   draft.set(entry, { home, next: to });
   draft.explain(model.name, `goes from ${home}, where nobody leads, to ${to}: ${least}`);
   return [{ number: model.number, from: home, to, cost: 2 * model.memoryBytes, isForced: true }];
@@ -146,7 +150,7 @@ function bestPlace(draft: PlacementDraft, { model: { memoryBytes } }: DraftModel
         subCluster,
         lost: draft.lostWith(subCluster, memoryBytes),
         isEmpty: draft.executorsOf(subCluster).length === 0,
-        // Where nothing is known yet, it goes where few are.
+        // The number of models decides where rates and memory are not known yet.
         load: rateShare + memoryShare + (0.01 * modelsThen) / draft.models.length,
         order,
       };
@@ -155,7 +159,7 @@ function bestPlace(draft: PlacementDraft, { model: { memoryBytes } }: DraftModel
   return candidates[0]?.subCluster;
 }
 
-/** MP4: section E on what is placed. */
+/** Balances loads (MP4): section E over the placed models. */
 function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMove[] } {
   const nothing = { moves: [], waiting: [] };
   const used = usableOf(draft);
@@ -186,7 +190,7 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
   }
   const made = judge(problem, clusters);
   if (moves.length > 0 && made.objective > BETTER * now.objective) {
-    // Without those that must wait for room the others would make it worse.
+    // Some moves must wait for room, and without them the others don't make the loads clearly better.
     for (const { number, from } of moves) draft.set(byNumber.get(number)!, { home: from, next: undefined });
     return { moves: [], waiting: [...moves, ...waiting] };
   }
@@ -206,7 +210,9 @@ function balance(draft: PlacementDraft): { moves: ModelMove[]; waiting: ModelMov
   return { moves, waiting };
 }
 
-/** As many as there are executors for: those that have executors or models first. */
+/**
+ * Sub-clusters to balance over, at most as many as there are executors: those that have executors or models come first.
+ */
 function usableOf(draft: PlacementDraft): string[] {
   const { subClusters, executors } = draft.problem;
   const rank = (subCluster: string): number =>
@@ -234,7 +240,7 @@ function subClusterProblem(
     ...(memoryMax === Infinity && { weight: WEIGHT_UNBOUNDED * weight }),
     disruption: {
       previous: placed.map((entry) => used.indexOf(destinationOf(entry)!)),
-      // Half, since who moves pays twice; what is on its way isn't turned back.
+      // Half of the bytes, since a model that moves pays twice. A model that is moving isn't turned back.
       moveCost: placed.map(({ model, next }) =>
         next !== undefined || model.isPinned === true ? NEVER_WORTH : Math.max(1, model.memoryBytes),
       ),

@@ -2,7 +2,7 @@ import { type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Micros } from "@tutti/units";
 
 export interface WorkedModel {
-  /** Of planning (a high quantile), which says how large batches may be, and of means, which are what they take. */
+  /** Latencies: `profile` (a high quantile, for planning) says how large batches may be, `mean` how long they take. */
   readonly profile: LatencyTable;
   readonly mean: LatencyTable;
   readonly slo: Micros;
@@ -10,7 +10,7 @@ export interface WorkedModel {
   readonly rate: number;
 }
 
-/** What of an SLO is not for waiting and running: control messages, pulls, the answer. */
+/** Parts of an SLO that are neither waiting nor running: control messages, pulls, the answer. */
 const CTRL = 1_000 as Micros;
 const RESPOND = 300 as Micros;
 

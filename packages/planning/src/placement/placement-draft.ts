@@ -1,10 +1,12 @@
-/** A placement under way: what each sub-cluster holds, and whether there are accelerators for that. */
+/**
+ * A placement in progress: the models and executors of each sub-cluster, and whether the executors can hold the models.
+ */
 import type { ExecutorToPlace, ModelToPlace, PlacementProblem, PlacementReason } from "./placement-problem.ts";
 
-/** Changed by the draft alone, which keeps sums. */
+/** A model's place; changed only by the draft, which maintains sums. */
 export interface DraftModel {
   readonly model: ModelToPlace;
-  /** Where it is served; undefined: nowhere. */
+  /** Sub-cluster that serves it; undefined: none. */
   readonly home: string | undefined;
   readonly next: string | undefined;
 }
@@ -13,7 +15,7 @@ interface Held {
   /** Models that it has or will have, and their memory: executors hold both (PL1). */
   models: number;
   memory: number;
-  /** Of those that stay or come. */
+  /** Number, rate and work of the models that stay or come. */
   modelsThen: number;
   rateThen: number;
   workThen: number;
@@ -24,15 +26,18 @@ export const destinationOf = ({ home, next }: DraftModel): string | undefined =>
 export class PlacementDraft {
   readonly problem: PlacementProblem;
   readonly models: readonly DraftModel[];
-  /** By executor. */
+  /** Sub-cluster by executor. */
   readonly places = new Map<number, string>();
   readonly reasons: PlacementReason[] = [];
-  /** Descending: the i-th largest sub-cluster can be given the i-th largest executor, or there is no way. */
+  /**
+   * Executors' memory, descending. A solution exists only if the i-th largest executor holds the i-th largest
+   * sub-cluster.
+   */
   readonly #capacities: readonly number[];
   readonly #living: ReadonlySet<string>;
   readonly #held = new Map<string, Held>();
   readonly #executors = new Map<string, ExecutorToPlace[]>();
-  /** Of all models together. */
+  /** Rate and memory of all models together. */
   readonly rate: number;
   readonly memory: number;
 
@@ -46,7 +51,7 @@ export class PlacementDraft {
         const placed = before.get(model.number);
         if (placed !== undefined || problem.before !== undefined)
           return { model, home: placed?.subCluster, next: placed?.next };
-        // Nobody has ever planned: what is loaded is served where its executor is.
+        // There is no earlier plan: a loaded model is served where its executor is.
         const holder = problem.executors.find(({ loaded }) => loaded.has(model.number));
         return { model, home: holder?.subCluster, next: undefined };
       })
@@ -82,20 +87,20 @@ export class PlacementDraft {
     return this.of(subCluster).models > 0;
   }
 
-  /** Executors that it had when the plan was begun. */
+  /** Executors that a sub-cluster had when planning began. */
   executorsOf(subCluster: string): readonly ExecutorToPlace[] {
     return this.#executors.get(subCluster) ?? [];
   }
 
   /**
-   * Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one model more
+   * Whether executors could be dealt so that each sub-cluster with models has one that holds them, with one more model
    * in one of them.
    */
   couldHold(more?: { readonly subCluster: string; readonly memoryBytes: number }): boolean {
     return this.misfit(more) === undefined;
   }
 
-  /** The sub-cluster that is too large, or one too many; undefined where all have what they need. */
+  /** A sub-cluster that is too large, or one too many; undefined where all have what they need. */
   misfit(more?: { readonly subCluster: string; readonly memoryBytes: number }): string | undefined {
     const needs = this.problem.subClusters
       .filter((subCluster) => more?.subCluster === subCluster || this.hasModels(subCluster))
@@ -104,14 +109,14 @@ export class PlacementDraft {
         memory: this.of(subCluster).memory + (more?.subCluster === subCluster ? more.memoryBytes : 0),
         executors: this.executorsOf(subCluster).length,
       }));
-    // Of those that need least, one without executors goes first.
+    // Where needs are equal, the sub-cluster without executors comes last: it is the first to be left out.
     needs.sort((a, b) => b.memory - a.memory || b.executors - a.executors);
     if (needs.length > this.#capacities.length)
       return (needs.findLast(({ executors }) => executors === 0) ?? needs.at(-1))!.subCluster;
     return needs.find(({ memory }, i) => memory > this.#capacities[i]!)?.subCluster;
   }
 
-  /** Accelerators that a sub-cluster would lose, because they hold one model more no longer. */
+  /** Accelerators that a sub-cluster would lose because their executors can't hold one more model. */
   lostWith(subCluster: string, memoryBytes: number): number {
     const memory = this.of(subCluster).memory + memoryBytes;
     return this.executorsOf(subCluster)
@@ -142,7 +147,10 @@ export class PlacementDraft {
 
 const NOTHING: Held = { models: 0, memory: 0, modelsThen: 0, rateThen: 0, workThen: 0 };
 
-/** All of its accelerators are in one place; a process that was given others than before stays with its first. */
+/**
+ * Sub-cluster of an executor: all of its accelerators are in one. A process with other accelerators than before stays
+ * with the first that is known.
+ */
 function firstOf({ gpus }: ExecutorToPlace, owned: ReadonlyMap<number, string>): string | undefined {
   for (const gpu of gpus) {
     const place = owned.get(gpu);

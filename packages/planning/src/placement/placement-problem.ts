@@ -1,4 +1,4 @@
-/** What a placement is made from, and what one says. Rates are in requests per second, memory in bytes. */
+/** Input and result of a placement. Rates are in requests per second, memory in bytes. */
 import type { GpuId } from "@tutti/units";
 
 export interface ModelToPlace {
@@ -8,43 +8,46 @@ export interface ModelToPlace {
   /** Accelerators that it keeps busy at that rate: rate × l(b*)/b*. */
   readonly work: number;
   readonly memoryBytes: number;
-  /** It isn't moved to balance loads: its last move failed. */
+  /** Whether its last move failed: it isn't moved to balance loads. */
   readonly isPinned?: boolean;
-  /** Its move takes too long: it is taken back. */
+  /** Whether its move takes too long: the move is taken back. */
   readonly isStuck?: boolean;
 }
 
-/** One process: its accelerators move together, since they share its models and its memory. */
+/** One executor process: its accelerators move together, since they share its models and its memory. */
 export interface ExecutorToPlace {
   readonly key: number;
   readonly gpus: readonly GpuId[];
-  /** For the weights of its models together; Infinity: enough. */
+  /** Memory for the weights of its models together; Infinity: enough. */
   readonly memoryBytesMax: number;
-  /** Whose leader it obeys now. */
+  /** Sub-cluster whose leader it follows now. */
   readonly subCluster: string;
   /** Numbers of the models that it has loaded. */
   readonly loaded: ReadonlySet<number>;
 }
 
-/** Where models and accelerators belong: what the planner writes. */
+/** Sub-clusters of models and accelerators, as the planner writes them. */
 export interface Places {
   readonly models: readonly { readonly number: number; readonly subCluster: string; readonly next?: string }[];
   readonly gpus: readonly { readonly gpu: GpuId; readonly subCluster: string }[];
 }
 
 export interface PlacementProblem {
-  /** Those with a living leader; the first ones are preferred where all are alike. */
+  /** Sub-clusters with a living leader; the first ones are preferred where all are alike. */
   readonly subClusters: readonly string[];
   readonly models: readonly ModelToPlace[];
-  /** Those that live. */
+  /** Living executors. */
   readonly executors: readonly ExecutorToPlace[];
-  /** What stands; undefined: nobody has ever planned. */
+  /** Current places; undefined: there was no plan before. */
   readonly before: Places | undefined;
-  /** Accelerators that are away and may be back soon: they keep their places, and nobody counts on them. */
+  /** Accelerators that are away and may be back soon: they keep their places, but the plan doesn't rely on them. */
   readonly awaited: ReadonlySet<GpuId>;
-  /** Bytes that moves may still load and unload, to balance loads. What has lost its place moves whatever it costs. */
+  /** Bytes that moves may still load and unload to balance loads. A model that has lost its place moves at any cost. */
   readonly costMax: number;
-  /** Whether anything may move only to balance loads; otherwise only what has no place gets one. */
+  /**
+   * Whether anything may move only to balance loads; otherwise places are given only to models and executors without
+   * one.
+   */
   readonly mayBalance: boolean;
   readonly seed: number;
 }
@@ -53,15 +56,15 @@ export interface ModelMove {
   readonly number: number;
   readonly from: string;
   readonly to: string;
-  /** Bytes: loaded there, unloaded here. */
+  /** Bytes to load at the target and to unload at the source. */
   readonly cost: number;
-  /** It had to: where it was, nobody can run it. */
+  /** Whether it had to move: its old sub-cluster can't run it. */
   readonly isForced: boolean;
 }
 export interface ExecutorMove {
   readonly key: number;
   readonly gpus: readonly GpuId[];
-  /** undefined: it is new. */
+  /** undefined: the executor is new. */
   readonly from: string | undefined;
   readonly to: string;
 }
@@ -79,14 +82,14 @@ export interface SubClusterLoad {
   readonly models: number;
   readonly rate: number;
   readonly work: number;
-  /** Of its models, those that come and those that go included. */
+  /** Memory of its models, including those that come and those that go. */
   readonly memoryBytes: number;
   readonly gpus: number;
-  /** Accelerators that its share of the work is worth. */
+  /** Its share of the accelerators, in proportion to the work. */
   readonly gpusIdeal: number;
 }
 
-/** Why something is where it is. */
+/** Explains why something is where it is. */
 export interface PlacementReason {
   readonly about: string;
   readonly text: string;
@@ -95,9 +98,9 @@ export interface PlacementReason {
 export interface PlacementPlan extends Places {
   readonly modelMoves: readonly ModelMove[];
   readonly executorMoves: readonly ExecutorMove[];
-  /** Moves that came to their end: models that are served where they went. */
+  /** Moves that have ended: models that are now served at their targets. */
   readonly arrived: readonly number[];
-  /** What would balance loads better, and waits for room or for the next epoch's budget. */
+  /** Moves that would balance loads better, but wait for room or for the next epoch's budget. */
   readonly waiting: readonly ModelMove[];
   readonly leftOut: readonly LeftOut[];
   /** Accelerators that are too small for any sub-cluster's models. */

@@ -139,7 +139,7 @@ test("an executor that only one sub-cluster's models need is relieved where it s
       /^b has models and no accelerator: it waits for accelerator 2 of a, until accelerator \d serves in its place$/,
     ),
   );
-  // One that joined and has not loaded the model yet relieves nobody.
+  // An executor that joined and has not loaded the model yet relieves no other.
   expect(owners(planPlacement({ ...given, before: first, executors: joined }))).toMatchObject({ 2: "a" });
   const second = planPlacement({ ...given, before: first, executors: follow(first, given.executors) });
   expect(owners(second)).toMatchObject({ 2: "b" });
@@ -170,7 +170,7 @@ test("accelerators follow the work, none is taken that is a sub-cluster's last, 
   expect(split([6, 2], 6)).toEqual({ a: 6, moved: 0 });
   expect(split([6, 2], 5)).toEqual({ a: 6, moved: 1 });
   expect(split([5.6, 2.4], 5)).toEqual({ a: 5, moved: 0 });
-  // A quarter of them at once.
+  // A quarter of the executors moves at once.
   expect(split([8, 0], 4)).toEqual({ a: 6, moved: 2 });
   expect(split([8, 0], 7)).toEqual({ a: 7, moved: 0 });
 });
@@ -207,7 +207,7 @@ test("rates that drift apart move models, no more than the budget, and what does
   expect(planPlacement(problem({ ...given, models: slight, before: even })).modelMoves).toHaveLength(0);
 });
 
-/** Executors that do at once what a placement wants of them. */
+/** Executors that follow a placement at once. */
 function follow(plan: Places, executors: readonly ExecutorToPlace[]): ExecutorToPlace[] {
   const owned = new Map(plan.gpus.map(({ gpu, subCluster }) => [gpu, subCluster]));
   return executors.map((one) => {

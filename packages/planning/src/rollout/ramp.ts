@@ -1,12 +1,12 @@
 /**
- * A rollout step by step: when the next share is due, and when everything goes back. Pure; whoever keeps routes asks
- * once a second.
+ * A rollout step by step: when the next share is due, and when everything goes back. It is pure; its caller asks once a
+ * second.
  *
- *   RA1. A step is taken only after the one before it was in force, and watched, for its part of the time: whoever was
- *        away catches up one by one.
- *   RA2. Only what came since the step in force began is judged: the many good ones of a small share would hide the
+ *   RA1. A step is taken only after the one before it was in force, and observed, for its part of the time. After an
+ *        absence the steps follow one by one.
+ *   RA2. Only requests since the step in force began are judged: the many good ones of a small share would hide the
  *        first bad ones of a large one.
- *   RA3. Two bad requests are chance, whatever share of few they are.
+ *   RA3. Two bad requests may be chance, however large a share they are: they don't turn a rollout back.
  */
 import { type Instant, type Micros, formatDuration, micros } from "@tutti/units";
 
@@ -21,15 +21,15 @@ export interface RampInForce {
   readonly mismatchMax: number;
 }
 
-/** Of the version that gets the share, since the step in force began. */
+/** Requests of the version that gets the share, since the step in force began. */
 export interface RampSeen {
-  /** Answered in time, and refused or late. */
+  /** Requests answered in time, and requests refused or late. */
   readonly good: number;
   readonly bad: number;
-  /** Answers that were compared with those of the others, and those that differ. */
+  /** Answers that were compared with those of the other version, and those that differ. */
   readonly compared: number;
   readonly mismatched: number;
-  /** Whether it can be served now, and why it never will; "" as long as that isn't known. */
+  /** Whether it can be served now, and the reason why it never will be; "" as long as there is none. */
   readonly serves: boolean;
   readonly givenUp: string;
 }
@@ -39,20 +39,20 @@ export type RampVerdict =
   | { readonly kind: "step"; readonly step: number }
   | { readonly kind: "back"; readonly why: string };
 
-/** RA3. */
+/** Fewest bad requests that turn a rollout back (RA3). */
 const BAD_LEAST = 3;
 const UP = [1, 2, 5, 10, 25, 50, 75] as const;
 
 /**
- * Shares from `from` (excluded) to `to`, small ones first, since the first requests tell most; downwards the same in
- * reverse.
+ * Shares from `from` (excluded) to `to`, small ones first, since the first requests tell most. Downwards the order is
+ * reversed.
  */
 export function rampSteps(from: number, to: number): number[] {
   const between = UP.filter((percent) => percent > Math.min(from, to) && percent < Math.max(from, to));
   return [...(to >= from ? between : between.toReversed()), to];
 }
 
-/** How long each step is in force. */
+/** Time that each step is in force. */
 export const stepTime = ({ over, steps }: Pick<RampInForce, "over" | "steps">): Micros =>
   micros(Math.ceil(over / steps.length));
 

@@ -1,14 +1,14 @@
 /**
- * How many executors measured rates need (docs/algorithms.md, A7 and A8): the work that comes, and room for its swings.
+ * Number of executors that measured rates need (docs/algorithms.md, A7 and A8): the average work, and room for its
+ * swings.
  *
- * Work W = Σ rate · (executor time per request). Requests come at random, and one can wait for at most its SLO: what
- * comes within so long has a variance, and room of z of its standard deviations keeps what is late rare:
+ * Work W = Σ rate · (executor time per request). Requests come at random, and one can wait for at most its SLO. The
+ * work that arrives within that time has a variance, and room of z standard deviations keeps late requests rare:
  *
  *   executors = W + z·√(Σ rate · work² · dispersion / SLO)
  *
- * So small clusters get much room for their size and large ones little, as square-root staffing has it (Halfin and
- * Whitt 1981). Dispersion is variance over mean of the counts: 1 for Poisson arrivals. Times in ms, rates in requests
- * per ms.
+ * So small clusters get much room for their size and large ones little, as in square-root staffing (Halfin and Whitt
+ * 1981). Dispersion is variance over mean of the counts: 1 for Poisson arrivals. Times in ms, rates in requests per ms.
  */
 import { assert } from "@tutti/units";
 
@@ -21,13 +21,13 @@ export interface Demand {
   readonly dispersion?: number;
 }
 
-/** z: one setting for every workload; packages/planning/README.md says what was tried. */
+/** z: one setting for every workload; packages/planning/README.md lists the values that were tried. */
 export const ROOM = 1;
 
 export interface Need {
   /** Executors that are busy on average. */
   readonly work: number;
-  /** What their swings take besides. */
+  /** Further executors for the swings of the work. */
   readonly room: number;
 }
 
@@ -42,11 +42,11 @@ export function needOf(demands: readonly Demand[], room = ROOM): Need {
   return { work, room: room * Math.sqrt(variance) };
 }
 
-/** Of a chi-square variable with one degree of freedom. */
+/** Median of a chi-square variable with one degree of freedom. */
 const MEDIAN_OF_SQUARE = 0.4549;
 
 /**
- * Variance over mean of counts in equal times, at least 1. From the median of squared differences of neighbours, so
+ * Variance over mean of counts in equal times, at least 1. It uses the median of squared differences of neighbours, so
  * that neither a trend nor a step counts as swings.
  */
 export function dispersionOf(counts: readonly number[]): number {

@@ -1,34 +1,34 @@
 /**
- * Advice on scaling that doesn't swing (docs/algorithms.md, A8): more at once, fewer only after windows in a row that
- * all offered some.
+ * Advice on scaling with hysteresis (docs/algorithms.md, A8): more executors at once, fewer only after windows in a row
+ * that all offered some.
  *
- *   SA1. It never asks for more and offers some in one breath, and never offers the last.
- *   SA2. What it releases is the least that any window of the row had to spare.
- *   SA3. It never goes below what somebody who can say has called the fewest.
+ *   SA1. Advice never adds and releases at the same time, and never releases the last executor.
+ *   SA2. It releases the least number that any window of the row had to spare.
+ *   SA3. It never goes below `fewest`, a lower bound from a simulation or a forecast.
  */
 import { type ScalingAdvice, type ScalingWindow, scalingAdvice } from "@tutti/profile";
 import { assert } from "@tutti/units";
 
 export interface ScalingAdvisorOptions {
-  /** Above this bad rate more are asked for. Default: A8's. */
+  /** Bad rate above which more executors are asked for. Default: A8's. */
   readonly badRateMax?: number;
-  /** Above this idle share some are offered. Default: A8's. */
+  /** Idle share above which some executors are offered. Default: A8's. */
   readonly idleShareMax?: number;
-  /** So many windows in a row must offer some. */
+  /** Number of windows in a row that must offer some. */
   readonly windowsToRelease?: number;
 }
 
 export interface AdvisedWindow extends Pick<ScalingWindow, "executors" | "bad" | "total" | "idleShare"> {
-  /** No fewer than these: of a simulation, or of a forecast. Left out: A8 alone decides. */
+  /** Lower bound from a simulation or a forecast. Left out: A8 alone decides. */
   readonly fewest?: number;
 }
 
 export interface Advised {
-  /** A8, of this window alone. */
+  /** A8's advice on this window alone. */
   readonly window: ScalingAdvice;
-  /** What is to be done now. */
+  /** Advice to follow now. */
   readonly advice: ScalingAdvice;
-  /** Executors after that. */
+  /** Executors after the advice. */
   readonly executors: number;
 }
 
@@ -38,7 +38,7 @@ const KEEP: ScalingAdvice = { kind: "keep" };
 export class ScalingAdvisor {
   readonly #thresholds: Pick<ScalingAdvisorOptions, "badRateMax" | "idleShareMax">;
   readonly #windowsToRelease: number;
-  /** What each window of the row had to spare. */
+  /** Number of executors that each window of the row had to spare. */
   #spare: number[] = [];
 
   constructor({ badRateMax, idleShareMax, windowsToRelease = WINDOWS_TO_RELEASE }: ScalingAdvisorOptions = {}) {
@@ -54,7 +54,7 @@ export class ScalingAdvisor {
     const { executors } = window;
     const raw = scalingAdvice({ ...window, ...this.#thresholds });
     const told = (advice: ScalingAdvice, after: number): Advised => ({ window: raw, advice, executors: after });
-    // What is known to be missing is asked for before requests have to suffer for it.
+    // Ask for executors that are known to be missing before requests are late.
     const missing = Math.max(raw.kind === "add" ? raw.executors : 0, fewest - executors);
     if (missing > 0) {
       this.#spare = [];

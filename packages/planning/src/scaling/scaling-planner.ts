@@ -1,14 +1,14 @@
 /**
- * The number of executors, epoch after epoch, from what can be measured: arrivals, executor time, requests that were
- * refused or late, idle time. A8 with hysteresis (scaling-advisor.ts) never goes below what the measured work needs
- * (demand.ts), and asks for it before requests suffer.
+ * The number of executors, epoch after epoch, from measured arrivals, executor time, requests that were refused or
+ * late, and idle time. A8 with hysteresis (scaling-advisor.ts) never goes below the need of the measured work
+ * (demand.ts), and asks for it before requests are late.
  *
- *   SP1. Between epochs it steps only for a rate that left its band: work of the last look, less three standard
- *        deviations, that the executors don't have.
- *   SP2. Bad requests ask for more (A8) only where executors were as many all the time: what is bad while others start
- *        has its remedy on the way.
- *   SP3. Where the need was met and A8 asks for more all the same, the workload needs more than its work says: that
- *        factor is kept, at most 2, and forgotten slowly.
+ *   SP1. Between epochs it steps only for a rate that left its band: the work of the last look, less three standard
+ *        deviations, is more than the executors can do.
+ *   SP2. Bad requests ask for more (A8) only if the number of executors was constant. While others start, the remedy
+ *        for bad requests is already on its way.
+ *   SP3. Where the need was met and A8 asks for more all the same, the workload needs more than its work says. That
+ *        factor is kept, at most 2, and decays slowly.
  */
 import { assert } from "@tutti/units";
 import { type Demand, type Need, ROOM, dispersionOf, needOf } from "./demand.ts";
@@ -17,24 +17,24 @@ import { type Advised, ScalingAdvisor, type ScalingAdvisorOptions } from "./scal
 export interface PlannedModel {
   /** In ms. */
   readonly slo: number;
-  /** Executor time per request in ms, until some was measured: of the profile's batches. */
+  /** Executor time per request in ms, as in the profile's batches; used until it has been measured. */
   readonly work: number;
 }
 
 export interface ScalingPlannerOptions extends ScalingAdvisorOptions {
   readonly models: readonly PlannedModel[];
   readonly executorsMin?: number;
-  /** Advice may ask for more; `executors` doesn't. */
+  /** Limit of `executors`; the advice may ask for more. */
   readonly executorsMax: number;
   /** z of `needOf`. */
   readonly room?: number;
-  /** Default "work"; "advice": A8 with hysteresis alone, at the ends of epochs, to compare with. */
+  /** Default "work". "advice": A8 with hysteresis alone, at the ends of epochs, for comparison. */
   readonly rule?: ScalingRule;
 }
 
 export type ScalingRule = "work" | "advice";
 
-/** What happened within a short time. By model; equal times. */
+/** Measurements of a short time, by model; all looks take the same time. */
 export interface Look {
   readonly millis: number;
   readonly arrivals: ArrayLike<number>;
@@ -44,28 +44,28 @@ export interface Look {
 }
 
 export interface EpochFigures {
-  /** That serve, or are about to. */
+  /** Executors that serve, or are about to. */
   readonly executors: number;
   readonly bad: number;
   readonly total: number;
   readonly idleShare: number;
-  /** So many executors all the time: SP2. */
+  /** Whether the number of executors was constant (SP2). */
   readonly isSteady: boolean;
 }
 
 export interface PlannedStep extends Advised {
   readonly need: Need;
-  /** Below which the advice doesn't go, before `executorsMin` and `executorsMax`. */
+  /** Lower bound of the advice, before `executorsMin` and `executorsMax`. */
   readonly fewest: number;
 }
 
-/** Looks that rates and dispersion are taken from, at most. */
+/** Most looks that rates and dispersion are taken from. */
 const LOOKS_KEPT_MAX = 64;
-/** Of the work per request: what one look weighs. */
+/** Weight of one look in the moving average of the work per request. */
 const WORK_WEIGHT = 0.2;
-/** SP1: standard deviations. */
+/** Standard deviations of SP1. */
 const SURE = 3;
-/** SP3. */
+/** Highest factor, and its decay per step (SP3). */
 const FACTOR_HIGHEST = 2;
 const FACTOR_KEPT = 0.98;
 
@@ -79,9 +79,9 @@ export class ScalingPlanner {
   readonly #work: Float64Array;
   /** The newest last. */
   readonly #looks: { readonly millis: number; readonly arrivals: Float64Array }[] = [];
-  /** Since a rate left its band or an epoch ended: rates are of these looks alone. */
+  /** Number of looks since a rate left its band or an epoch ended: rates are taken from these alone. */
   #fresh = 0;
-  /** SP3. */
+  /** Factor on the need (SP3). */
   #factor = 1;
 
   constructor(options: ScalingPlannerOptions) {
@@ -97,8 +97,9 @@ export class ScalingPlanner {
   }
 
   /**
-   * @returns whether a rate left its band, so that `step` is to be called now. @param executors - that serve, or are
-   *   about to
+   * Records a look.
+   * @param executors - that serve, or are about to
+   * @returns whether a rate left its band, so that `step` is to be called now
    */
   look({ millis, arrivals, served, busy }: Look, executors: number): boolean {
     this.#looks.push({ millis, arrivals: Float64Array.from(arrivals) });
@@ -113,7 +114,9 @@ export class ScalingPlanner {
     return isBeyond;
   }
 
-  /** At the end of an epoch, or when `look` says so. */
+  /**
+   * Ends an epoch, or reacts to a rate that left its band. Call it at the end of an epoch, or when `look` returns true.
+   */
   step({ executors, bad, total, idleShare, isSteady }: EpochFigures): PlannedStep {
     const need = needOf(this.#demands(), this.#room);
     const least = need.work + need.room;
@@ -127,7 +130,7 @@ export class ScalingPlanner {
     return { ...advised, executors: after, need, fewest };
   }
 
-  /** SP3. */
+  /** Updates the factor (SP3). */
   #learn({ window, executors: after }: Advised, had: { least: number; executors: number; fewest: number }): void {
     this.#factor = Math.max(1, this.#factor * FACTOR_KEPT);
     if (window.kind !== "add" || had.executors < had.fewest || had.least <= 0) return;
@@ -144,7 +147,7 @@ export class ScalingPlanner {
     });
   }
 
-  /** SP1: what comes surely, however much chance there is in so short a time. */
+  /** Work that is certain despite the randomness of so short a time (SP1). */
   #sureWork(looks: readonly { readonly millis: number; readonly arrivals: Float64Array }[]): number {
     const millis = looks.reduce((sum, look) => sum + look.millis, 0);
     let work = 0;

@@ -1,23 +1,23 @@
 /**
- * What the local search is measured against: greedy, uniform assignments, and every assignment there is.
+ * Baselines of the local search: greedy, uniform assignments, and the enumeration of all assignments.
  * docs/algorithms.md, E3 and E4.
  */
 import { Prng } from "@tutti/units";
 import { type Means, type SubClusterPlan, type SubClusterProblem, hasMoved, judge, meansOf, over } from "./problem.ts";
 
 /**
- * Models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄); where no
- * cluster is feasible, into the least of all.
+ * Places models by max(r/R̄, s/S̄) descending, each into the feasible cluster of least resulting max(R_j/R̄, S_j/S̄);
+ * where no cluster is feasible, into the least of all.
  */
 export function greedyAssignment(problem: SubClusterProblem): Int32Array {
   return greedyAround(problem, new Int32Array(problem.models.length).fill(-1));
 }
 
-/** What is there stays; new models, if any, go where greedy placing has them. */
+/** Keeps all models where they are; new models, if any, are placed greedily. */
 export const keptAssignment = (problem: SubClusterProblem, previous: ArrayLike<number>): Int32Array =>
   greedyAround(problem, previous);
 
-/** @param given - by model the cluster that it has already; −1: to be placed */
+/** @param given - by model, its current cluster; −1: to be placed */
 function greedyAround(problem: SubClusterProblem, given: ArrayLike<number>): Int32Array {
   const { models, rateMax, memoryMax } = problem;
   const means = meansOf(problem);
@@ -70,8 +70,8 @@ export function randomAssignment(problem: SubClusterProblem, tries: number, seed
 export const assignmentsOf = ({ models, clusters }: SubClusterProblem): number => clusters ** models.length;
 
 /**
- * Looks at every assignment, as far as bounds that only more models can break allow: the best feasible one, the first
- * of equal ones; undefined where none is feasible.
+ * Enumerates the assignments, except those ruled out by bounds that further models can't repair.
+ * @returns the best feasible one, the first of equal ones; undefined where none is feasible
  */
 export function bestAssignment(problem: SubClusterProblem): SubClusterPlan | undefined {
   const found = new Enumeration(problem).best();
@@ -134,7 +134,7 @@ class Enumeration {
       memoryGap = Math.max(memoryGap, Math.abs(this.#memories[j]! - memory));
     }
     const objective = rateGap + weight * memoryGap;
-    // Sums that go up and down differ in their last digits.
+    // Incremental sums differ from fresh ones in their last digits.
     if (objective >= this.#objective - 1e-9 * Math.max(1, objective)) return;
     this.#objective = objective;
     this.#best = Int32Array.from(this.#clusters);

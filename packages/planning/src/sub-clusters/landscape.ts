@@ -1,6 +1,6 @@
 /**
- * An assignment under change: sums by cluster, what one proposal would make of them, and what that costs. O(1) a
- * proposal, O(l) an objective.
+ * An assignment during the search: sums by cluster, the effect of one proposal on them, and its cost. O(1) a proposal,
+ * O(l) an objective.
  *
  *   LA1. A proposal is one model that moves, or two. `undo` takes back the one that was accepted last.
  *   LA2. `away` are exactly the models that aren't where they were before, in any order.
@@ -13,12 +13,12 @@ export class Landscape {
   readonly clusters: Int32Array;
   /** Clusters that break a bound. */
   misfits = 0;
-  /** Of the proposal: Δφ of the surrogate Σ ((R_j−R̄)/R̄)² + ((S_j−S̄)/S̄)². */
+  /** Δφ of the proposal, for the surrogate φ = Σ ((R_j−R̄)/R̄)² + ((S_j−S̄)/S̄)². */
   change = 0;
 
   readonly #problem: SubClusterProblem;
   readonly #means: Means;
-  /** 1/R̄² and 1/S̄²; 0 where nothing has any. */
+  /** 1/R̄² and 1/S̄²; 0 where the mean is 0. */
   readonly #perRate: number;
   readonly #perMemory: number;
   readonly #rate: Float64Array;
@@ -28,19 +28,19 @@ export class Landscape {
   readonly #levels: Float64Array;
   readonly #rates: Float64Array;
   readonly #memories: Float64Array;
-  /** By cluster and level: models there, so that the largest is found without looking at models. */
+  /** Number of models by cluster and level, so that the largest is found without looking at models. */
   readonly #counts: Int32Array;
   #cost = 0;
-  /** The first `awayCount` are away; of each model its place there, −1: at home. */
+  /** The first `awayCount` models are away; place of each model among them, −1: it isn't away. */
   readonly #away: Int32Array;
   readonly #awayAt: Int32Array;
   awayCount = 0;
-  // The proposal: one model and where it goes, or two; −1: no second one.
+  // The proposal: one model and its target, or two; −1: no second one.
   #first = 0;
   #firstTo = 0;
   #second = -1;
   #secondTo = 0;
-  // Where they came from, of the one that was accepted last.
+  // Sources of the proposal that was accepted last.
   #firstFrom = 0;
   #secondFrom = 0;
   #costAfter = 0;
@@ -74,7 +74,7 @@ export class Landscape {
     this.misfits = this.#rates.reduce((count, _, j) => count + (this.#fits(j) ? 0 : 1), 0);
   }
 
-  /** ΔR + w·ΔS of the assignment as it is. */
+  /** ΔR + w·ΔS of the current assignment. */
   objective(): number {
     const { rate, memory, weight } = this.#means;
     let [rateGap, memoryGap] = [0, 0];
@@ -87,7 +87,7 @@ export class Landscape {
     return rateGap + weight * memoryGap;
   }
 
-  /** A model that isn't where it was before. */
+  /** Number of a model that isn't where it was before, by its place among those. */
   awayModel(index: number): number {
     return this.#away[index]!;
   }
@@ -128,8 +128,8 @@ export class Landscape {
     if (second < 0) return;
     const secondFrom = this.clusters[second]!;
     this.change += this.#changeOf(second, secondFrom, secondTo);
-    // φ is quadratic: two moves together change it by both changes and twice the product of what they do to the same
-    // clusters.
+    // φ is quadratic: two moves together change it by the sum of both changes, plus twice the product of their effects
+    // on the same clusters.
     const shared =
       (firstTo === secondTo ? 1 : 0) -
       (firstTo === secondFrom ? 1 : 0) -
@@ -171,7 +171,7 @@ export class Landscape {
     return this.#memories[cluster]! + largest <= memoryMax * (1 + 1e-12);
   }
 
-  /** LA2, after a model's cluster has changed. */
+  /** Keeps LA2 after a model's cluster has changed. */
   #note(model: number): void {
     const isAway = hasMoved(this.#problem.disruption, model, this.clusters[model]!);
     const at = this.#awayAt[model]!;
@@ -192,7 +192,7 @@ export class Landscape {
     this.#memories[cluster]! += count * this.#memory[model]!;
     this.#counts[cluster * this.#levels.length + this.#level[model]!]! += count;
   }
-  /** What it costs to have a model at a cluster: nothing where it was. */
+  /** Cost of having a model at a cluster: 0 where it was before, otherwise twice its move cost. */
   #costOf(model: number, cluster: number): number {
     const { disruption } = this.#problem;
     return hasMoved(disruption, model, cluster) ? 2 * disruption!.moveCost[model]! : 0;

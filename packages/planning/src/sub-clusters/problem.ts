@@ -1,25 +1,26 @@
 /**
- * Models over sub-clusters, so that each carries the same load and keeps the same memory (Symphony v2 §4.4 and appendix
- * A; docs/algorithms.md, E1). Rates and memory are in any unit; only their proportions count.
+ * The sub-cluster problem: assign models to sub-clusters, so that each carries the same load and keeps the same memory
+ * (Symphony v2 §4.4 and appendix A; docs/algorithms.md, E1). Rates and memory are in any unit; only their proportions
+ * count.
  */
 import { assert } from "@tutti/units";
 
 export interface PlacedModel {
   readonly rate: number;
-  /** Resident as long as the model is loaded. */
+  /** Memory that is resident as long as the model is loaded. */
   readonly staticMemory: number;
-  /** While it runs; one model runs at a time, so the largest counts. */
+  /** Memory that it needs while it runs; one model runs at a time, so the largest counts. */
   readonly dynamicMemory: number;
 }
 
 export interface Disruption {
-  /** By model: its cluster so far; −1: it is new, and loaded for nothing wherever it goes. */
+  /** Previous cluster by model; −1: the model is new, and loading it costs nothing. */
   readonly previous: ArrayLike<number>;
-  /** Of loading, and of unloading, a model; one that moves pays both. */
+  /** Cost by model of loading it, and of unloading it; a model that moves pays both. */
   readonly moveCost: ArrayLike<number>;
   /**
-   * All moves together cost at most so much, up to rounding ({@link over}); Infinity: prefer few moves, but bound
-   * nothing.
+   * Upper bound on the cost of all moves together, up to rounding ({@link over}). Infinity: few moves are preferred,
+   * but not bounded.
    */
   readonly costMax: number;
 }
@@ -35,7 +36,7 @@ export interface SubClusterProblem {
 }
 
 export interface SubClusterPlan {
-  /** By model. */
+  /** Cluster by model. */
   readonly clusters: Int32Array;
   readonly feasible: boolean;
   /** ΔR + w·ΔS. */
@@ -43,7 +44,7 @@ export interface SubClusterPlan {
   /** ΔR: the largest difference of a cluster's rate from the mean; and the same of static memory. */
   readonly rateGap: number;
   readonly memoryGap: number;
-  /** Models on another cluster than before, and what that costs. */
+  /** Models on another cluster than before, and the cost of their moves. */
   readonly moved: number;
   readonly moveCost: number;
 }
@@ -62,7 +63,7 @@ export function meansOf({ models, clusters, weight }: SubClusterProblem): Means 
   return { rate, memory, weight: weight ?? (memory > 0 ? rate / memory : 0) };
 }
 
-/** Judges a plan from scratch (E1), independently of the search that found it. */
+/** Evaluates a plan from scratch (E1), independently of the search that found it. */
 export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): SubClusterPlan {
   const { models, rateMax, memoryMax, disruption } = problem;
   const means = meansOf(problem);
@@ -88,11 +89,11 @@ export function judge(problem: SubClusterProblem, clusters: ArrayLike<number>): 
   return { clusters: Int32Array.from(clusters), feasible, objective, rateGap, memoryGap, moved, moveCost };
 }
 
-/** Is a model elsewhere than before? A new one isn't. */
+/** Whether a model is elsewhere than before; a new one isn't. */
 export const hasMoved = (disruption: Disruption | undefined, model: number, cluster: number): boolean =>
   disruption !== undefined && disruption.previous[model]! >= 0 && disruption.previous[model] !== cluster;
 
-/** How far beyond its bounds a plan is, each relative to the mean; 0 where it keeps them. */
+/** Total by which a plan exceeds its bounds, each relative to the mean; 0 where it keeps them. */
 export function violationOf(problem: SubClusterProblem, clusters: ArrayLike<number>): number {
   const means = meansOf(problem);
   const [rates, memories, largest] = [0, 1, 2].map(() => new Float64Array(problem.clusters));
@@ -121,5 +122,5 @@ export function imbalanceOf(problem: SubClusterProblem, clusters: ArrayLike<numb
   return { rate: sums(({ rate }) => rate), memory: sums(({ staticMemory }) => staticMemory) };
 }
 
-/** Sums in another order differ in their last digits. */
+/** A bound with slack for rounding: sums in another order differ in their last digits. */
 export const over = (bound: number): number => bound + 1e-9 * Math.max(1, Math.abs(bound));

@@ -1,15 +1,15 @@
 /**
- * Which new cluster is called what, so that as much as possible stays where it is: a maximum-weight assignment (Kuhn
- * and Munkres, with potentials, O(l³)). docs/algorithms.md, E2.
+ * Renames new clusters, so that as much as possible stays where it is: a maximum-weight assignment (Kuhn and Munkres,
+ * with potentials, O(l³)). docs/algorithms.md, E2.
  */
 import type { SubClusterProblem } from "./problem.ts";
 
-/** The same plan under names of clusters that keep the most of the previous one, by move cost. */
+/** The same plan, with the names of clusters that keep the most of the previous plan, by move cost. */
 export function relabelled(problem: SubClusterProblem, clusters: ArrayLike<number>): Int32Array {
   const { disruption } = problem;
   if (disruption === undefined) return Int32Array.from(clusters);
   const count = problem.clusters;
-  /** What stays if new cluster j is called k, negated: the assignment is of least cost. */
+  /** Negated move cost of the models that stay if new cluster j is called k: the assignment minimises the cost. */
   const costs = Array.from({ length: count }, () => new Float64Array(count));
   for (let i = 0; i < problem.models.length; i++) {
     const before = disruption.previous[i]!;
@@ -19,12 +19,12 @@ export function relabelled(problem: SubClusterProblem, clusters: ArrayLike<numbe
   return Int32Array.from({ length: problem.models.length }, (_, i) => names[clusters[i]!]!);
 }
 
-/** @returns for each row its column */
+/** @returns the column of each row */
 export function leastCostAssignment(costs: readonly ArrayLike<number>[]): number[] {
   const size = costs.length;
   const rowPotential = new Float64Array(size + 1);
   const columnPotential = new Float64Array(size + 1);
-  /** Of each column the row that has it, from 1; 0: free. */
+  /** Row that each column is assigned to, from 1; 0: free. */
   const rowOf = new Int32Array(size + 1);
   for (let row = 1; row <= size; row++) {
     const slack = new Float64Array(size + 1).fill(Infinity);

@@ -13,7 +13,7 @@ import {
 import { drawnProblem } from "../testing/index.ts";
 import { over } from "./problem.ts";
 
-/** Of `drawnProblem`, whose bounds are a flat plan's. */
+/** A problem from `drawnProblem`, whose bounds are those of a flat plan. */
 function drawn(count: number, clusters: number, subClusters: number, seed: number): TwoLevelProblem {
   return { ...drawnProblem(count, clusters * subClusters, seed), clusters, subClusters };
 }
@@ -49,7 +49,7 @@ const problems = fc
     const { rate } = meansOf(flatProblem(problem));
     const moveCost = problem.models.map(({ staticMemory }) => staticMemory);
     const all = 2 * moveCost.reduce((sum, cost) => sum + cost, 0);
-    // In half of them a model is new now and then.
+    // In half of the problems a model is new now and then.
     const hasNew = seed % 2;
     const previous = problem.models.map(() => prng.nextInt(clusters * subClusters + hasNew) - hasNew);
     const bounded: TwoLevelProblem = {

@@ -1,11 +1,12 @@
 /**
- * Two levels, for more load than one scheduler carries: models over clusters, each with a scheduler of its own, then
- * those of a cluster over its sub-clusters, by the same search (Symphony v1 §4.7; docs/algorithms.md, E1).
+ * Placement on two levels, for more load than one scheduler carries. Models are assigned to clusters, each with a
+ * scheduler of its own, then those of a cluster to its sub-clusters, by the same search (Symphony v1 §4.7;
+ * docs/algorithms.md, E1).
  *
  *   TL1. Sub-clusters are numbered through: number n is sub-cluster n mod k of cluster ⌊n/k⌋. A plan on two levels is a
  *        plan over all of them, and judged as one.
- *   TL2. Both levels spend one budget. The first has half of it; what that leaves is the second's, shared out by what
- *        the clusters' models cost to move, and handed on where a cluster needs less.
+ *   TL2. Both levels spend one budget. The first has half of it. The rest is the second level's: it is divided in
+ *        proportion to the cost of moving the clusters' models, and passed on where a cluster needs less.
  *   TL3. Models that change cluster have paid already: to their new cluster they are new.
  */
 import { type LocalSearchOptions, placeModels } from "./local-search.ts";
@@ -14,33 +15,33 @@ import { type SubClusterPlan, type SubClusterProblem, judge, meansOf } from "./p
 
 export interface TwoLevelProblem extends Omit<SubClusterProblem, "clusters"> {
   readonly clusters: number;
-  /** k: of each cluster. */
+  /** k: sub-clusters of each cluster. */
   readonly subClusters: number;
-  /** What the scheduler of a cluster carries. Default: k times what one of a sub-cluster does. */
+  /** Highest rate of a cluster's scheduler. Default: k times that of a sub-cluster. */
   readonly clusterRateMax?: number;
 }
 
 export interface TwoLevelPlan extends SubClusterPlan {
-  /** The first level alone; `clusters` of the plan itself are numbered through (TL1). */
+  /** Plan of the first level alone; `clusters` of the plan itself are numbered through (TL1). */
   readonly first: SubClusterPlan;
 }
 
 export interface TwoLevelOptions extends Omit<LocalSearchOptions, "isOver"> {
-  /** Asked with the share of the whole time that may have passed by now. */
+  /** Called with the share of the whole time that may have passed by now. */
   readonly isOver?: (share: number) => boolean;
 }
 
-/** Of a budget that is bounded: the first level's part. */
+/** The first level's share of a bounded budget. */
 const BUDGET_FIRST = 0.5;
-/** Of the time. */
+/** The first level's share of the time. */
 const TIME_FIRST = 0.3;
-/** Of each search of a second attempt, which has no time left. */
+/** Most proposals of each search of a second attempt, which has no time left. */
 const AGAIN_PROPOSALS = 200_000;
 
 /**
- * @returns the best feasible plan found, never worse than the previous one where that is feasible still. Where a level
- *   finds nothing within its bounds and leaving every model in its cluster doesn't help: the previous plan, infeasible,
- *   with new models placed greedily; without one, what was found
+ * @returns the best feasible plan found, never worse than the previous one where that is still feasible. Where a level
+ *   finds no plan within its bounds and leaving every model in its cluster doesn't help: the previous plan, infeasible,
+ *   with new models placed greedily; without a previous plan, the infeasible plan that was found
  */
 export function placeOnTwoLevels(problem: TwoLevelProblem, options: TwoLevelOptions): TwoLevelPlan {
   const { disruption, clusters, subClusters } = problem;
@@ -61,13 +62,13 @@ export function placeOnTwoLevels(problem: TwoLevelProblem, options: TwoLevelOpti
   return feasible.reduce((best, plan) => (plan.objective < best.objective ? plan : best));
 }
 
-/** The second level of a first. */
+/** Solves the second level for a given first one. */
 function attempt(problem: TwoLevelProblem, first: SubClusterPlan, options: TwoLevelOptions): TwoLevelPlan {
   const { models, clusters, subClusters, disruption } = problem;
   const upper = upperProblem(problem).disruption;
   const members = Array.from({ length: clusters }, (): number[] => []);
   for (const i of models.keys()) members[first.clusters[i]!]!.push(i);
-  // What it would cost to move all that may still move.
+  // Cost by cluster of moving all of its models that may still move.
   const costs = members.map((own, cluster) =>
     own.reduce((sum, i) => sum + (upper?.previous[i] === cluster ? upper.moveCost[i]! : 0), 0),
   );
@@ -94,7 +95,7 @@ const until = ({ isOver, ...options }: TwoLevelOptions, share: number): LocalSea
   ...(isOver !== undefined && { isOver: () => isOver(share) }),
 });
 
-/** TL1: all sub-clusters as if there were one level. */
+/** The problem with all sub-clusters on one level (TL1). */
 export function flatProblem({
   clusters,
   subClusters,
@@ -139,5 +140,5 @@ function lowerProblem(
   };
 }
 
-/** One for all levels: means differ from cluster to cluster. */
+/** One weight for all levels: means differ from cluster to cluster. */
 const weightOf = (problem: TwoLevelProblem): number => meansOf(flatProblem(problem)).weight;

@@ -1,10 +1,10 @@
 /**
- * The fewest executors that any partition needs: every split of an executor, every assignment of shares of models to
- * parts, every duty cycle that could make a part fit. The ideal scheduler of gpulet's Figures 15 and 16, and more:
- * theirs tries every split, but places greedily.
+ * The fewest executors that any partition needs. It tries every split of an executor, every assignment of shares of
+ * models to parts, and every duty cycle that could make a part fit. It covers the ideal scheduler of gpulet's Figures
+ * 15 and 16, and more: theirs tries every split, but places greedily.
  *
- *   PO1. What fits without one of its shares only may fit with it; what doesn't fit never does with more (so that most
- *        mixes are never looked at).
+ *   PO1. A mix can fit only if it fits without any one of its shares. A mix that doesn't fit never does with more
+ *        shares, so most mixes are never looked at.
  *   PO2. A part fits if one model runs on it batch after batch, or if in some duty cycle all its models pass C10 with
  *        L·f.
  */
@@ -13,24 +13,24 @@ import { type FractionModel, type Interference, SIZES, WHOLE, factorBeside } fro
 import { atMost, batchIn } from "../packing/stream.ts";
 
 export interface PartitionOracleOptions {
-  /** Into so many equal shares each model may be cut, which may be on different parts. */
+  /** Number of equal shares into which each model may be cut; shares may be on different parts. */
   readonly shares: number;
   readonly executorsMax: number;
   readonly interference?: Interference;
   readonly sizes?: readonly number[];
 }
 
-/** Mixes are counters to base shares + 1, a digit for each model. */
+/** Most mixes. A mix is a counter to base shares + 1, with a digit for each model. */
 const MIXES = 2 ** 17;
 
 export class PartitionOracle {
   readonly #shares: readonly FractionModel[];
   readonly #options: PartitionOracleOptions;
   readonly #sizes: readonly number[];
-  /** Of each digit. */
+  /** Weight of each digit. */
   readonly #weights: readonly number[];
   readonly #mixes: number;
-  /** By mix; more than executorsMax: it doesn't fit. */
+  /** Fewest executors by mix; more than executorsMax: it doesn't fit. */
   readonly #fewest: Uint8Array;
   readonly #fitting = new Map<number, boolean>();
 
@@ -47,7 +47,10 @@ export class PartitionOracle {
     this.#fill();
   }
 
-  /** @param counts - by model its shares @returns Infinity where executorsMax don't suffice */
+  /**
+   * @param counts - number of shares by model
+   * @returns Infinity where executorsMax don't suffice
+   */
   fewest(counts: readonly number[]): number {
     const mix = counts.reduce((sum, count, i) => sum + count * this.#weights[i]!, 0);
     const found = this.#fewest[mix]!;
@@ -61,7 +64,7 @@ export class PartitionOracle {
     for (let executors = 2; executors <= this.#options.executorsMax; executors++) {
       for (let mix = 1; mix < this.#mixes; mix++) {
         if (this.#fewest[mix]! < executors) continue;
-        // By PO1 one executor may as well take as much as it can of the mix.
+        // By PO1 one executor may take as much of the mix as it can.
         const fits = largest.some((one) => this.#fewest[mix - this.#common(mix, one)]! < executors);
         if (fits) this.#fewest[mix] = executors;
       }
@@ -96,7 +99,7 @@ export class PartitionOracle {
       }
     return false;
   }
-  /** Every mix of shares of a mix. */
+  /** All mixes that are contained in a mix. */
   *#within(mix: number, model: number): Generator<number> {
     if (model === this.#shares.length) {
       yield 0;
@@ -106,7 +109,7 @@ export class PartitionOracle {
     for (const rest of this.#within(mix, model + 1))
       for (let count = 0; count <= most; count++) yield rest + count * this.#weights[model]!;
   }
-  /** Which models it has, a bit each: interference asks no more. */
+  /** Models of a mix, one bit each: interference depends on nothing else. */
   #namesOf(mix: number): number {
     let names = 0;
     for (const i of this.#shares.keys()) if (this.#digit(mix, i) > 0) names |= 1 << i;
@@ -142,7 +145,7 @@ interface Item {
   readonly factor: number;
 }
 
-/** PO2. */
+/** Whether items fit on a part (PO2). */
 function fitsOn(size: number, items: readonly Item[]): boolean {
   const latency = ({ model, factor }: Item, b: number): number => model.latency(b, size) * factor;
   if (items.length === 1) {
@@ -160,7 +163,8 @@ function fitsOn(size: number, items: readonly Item[]): boolean {
     }
     return true;
   };
-  // Between two of these no batch changes and no SLO is met anew, so a shorter cycle has less room and nothing gained.
+  // Between two of these cycles no batch changes and no further SLO is met, so a shorter cycle has less room and gains
+  // nothing.
   return items.some((item) => {
     for (let b = 1; b <= item.model.batchMax; b++)
       for (const dutyCycle of [b / item.rate, item.model.slo - latency(item, b)])

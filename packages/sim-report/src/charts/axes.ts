@@ -1,9 +1,9 @@
-/** The look that all charts share. Options are plain data: the same ones go into pages and are drawn to SVG. */
+/** The style that all charts share. Options are plain data: pages embed the same options that are drawn to SVG. */
 import type { EChartsCoreOption } from "echarts/core";
 import { NEUTRAL } from "../palette.ts";
 
 export interface AxisOptions {
-  /** With its unit in brackets. */
+  /** Name of the axis, with its unit in brackets. */
   readonly name: string;
   readonly min?: number;
   readonly max?: number;
@@ -48,7 +48,7 @@ export function chart({ x, y, series, legend = series.length > 1, title, note }:
   };
 }
 
-/** Pictures on paper can't scroll: there the legend takes as many rows as it needs. */
+/** Position of the legend. Printed pictures can't scroll: their legend takes as many rows as it needs. */
 const legendAt = (top: number, type: "scroll" | "plain"): object => ({
   ...{
     top,
@@ -82,15 +82,15 @@ function legendRows(names: readonly string[]): number {
 }
 
 /**
- * In pixels, rather too wide than too narrow: there is no font to ask where SVG is drawn. The library measures a
- * Chinese character for line heights.
+ * Width of a text in pixels, estimated rather too wide than too narrow: no font is available where SVG is drawn. The
+ * library measures a Chinese character for line heights.
  */
 export const textWidth = (text: string, fontSize: number): number =>
   [...text].reduce((width, character) => width + fontSize * (character >= "\u2e80" ? 1 : 0.6), 0);
 
 export const SVG_SIZE = { width: 860, height: 480 };
 
-/** They fit beside one another: then none is left out. */
+/** Whether names fit beside one another: then none is left out. */
 const areShort = (names: readonly string[]): boolean =>
   Math.max(...names.map((name) => textWidth(name, 12))) * names.length < 0.85 * SVG_SIZE.width;
 
@@ -118,7 +118,10 @@ export interface LineOptions {
   readonly colour: string;
   readonly marks?: boolean;
   readonly dashed?: boolean;
-  /** Of the first series 0: it lies on top, and each has a mark of its own, because curves often coincide. */
+  /**
+   * Place among the series. The first one, 0, lies on top, and each has a mark of its own, because curves often
+   * coincide.
+   */
   readonly place?: number;
 }
 

@@ -14,7 +14,7 @@ export interface NamedRecording {
   readonly recording: TimelineRecording;
 }
 
-/** How many batches had each size, and how many of the requests ran in one of that size. */
+/** Shares of batches by size, and shares of requests by the size of their batch. */
 export function batchSizeChart({ batchSizes }: TimelineRecording): EChartsCoreOption {
   const sizes = [...batchSizes.keys()].slice(1);
   const batches = sum(batchSizes);
@@ -79,7 +79,7 @@ export function busyChart({ busy }: TimelineRecording, windowS: number): ECharts
   });
 }
 
-/** What share of requests ran in a batch of at most that size. */
+/** Share of requests that ran in a batch of at most each size. */
 export function batchSizeCurves(runs: readonly NamedRecording[], heading: Heading = {}): EChartsCoreOption {
   return chart({
     ...heading,
@@ -134,7 +134,7 @@ const stepLine = (name: string, points: readonly (readonly [number, number])[], 
   step: "end",
 });
 
-/** In percent of all. */
+/** Cumulative counts, in percent of the total. */
 function cumulative(counts: Float64Array): number[] {
   const total = Math.max(1, sum(counts));
   let below = 0;

@@ -1,4 +1,4 @@
-/** Runs points of figures: scenarios come from whoever reads files, runs go to whoever has the cores. */
+/** Runs the points of figures. The caller gives a function that loads scenarios, and a pool that runs them. */
 import {
   type Goodput,
   type MinGpus,
@@ -25,7 +25,7 @@ import {
   commandOf,
 } from "./figure.ts";
 
-/** Threads, as a rule. */
+/** A pool of runs, usually threads. */
 export interface Pool {
   run(scenario: Scenario): Promise<DetailedRun>;
   bound(scenario: Scenario): Promise<GoodputBound>;
@@ -35,17 +35,17 @@ export interface BenchOptions {
   readonly scale: Scale;
   /** Reads the scenario of a point; the scale's duration is in it. */
   readonly load: (point: Point & { readonly durationS: number }) => Promise<Scenario>;
-  /** Many runs at a time are asked of it. Where it is left out they are made here, one after the other. */
+  /** Receives many runs at a time. Default: runs are made on this thread, one after the other. */
   readonly pool?: Pool;
-  /** Hears of every run as it ends, searches count each of theirs. */
+  /** Called as each run ends; every run of a search counts. */
   readonly onRun?: (runs: number) => void;
 }
 
 /** Recordings stay on this thread, and only their tallies are drawn. */
 const RECORDED = { batchesMax: 0, refusalsMax: 0 };
 /**
- * So many searches go on at a time: enough to keep every core busy, few enough to have their bounds computed when they
- * are due.
+ * Number of searches in progress at a time: enough to keep every core busy, few enough to have their bounds computed
+ * when they are due.
  */
 const SEARCHES = 32;
 
@@ -107,7 +107,7 @@ export function createBench({ scale, load, pool = HERE, onRun }: BenchOptions): 
   };
 }
 
-/** At most `most` of the tasks at a time, in the order of the calls. */
+/** Runs at most `most` of the tasks at a time, in the order of the calls. */
 function limited(most: number): <T>(task: () => Promise<T>) => Promise<T> {
   let running = 0;
   const waiting: (() => void)[] = [];

@@ -30,10 +30,12 @@ const SINGLE = [
   "zoo-1080ti-gamma-0.1",
 ];
 
-/** Nobody gets near the others with these (Figure 9), so they are not asked everywhere. */
+/**
+ * Baselines that are run on every workload. The other policies don't come near them (Figure 9), so they are left out.
+ */
 const RIVALS = ["eager-least-latest", "eager", "deferred", "clockwork", "shepherd"];
 
-/** Corners and middles of each family, the same ones every time. */
+/** Corners and middles of each family, the same ones each time. */
 export function baselineWorkloads(gridPoints: number): readonly Workload[] {
   const product = (axes: Readonly<Record<string, readonly (string | number)[]>>): Record<string, string>[] =>
     Object.entries(axes).reduce<Record<string, string>[]>(
@@ -57,8 +59,8 @@ export function baselineWorkloads(gridPoints: number): readonly Workload[] {
 }
 
 /**
- * Of 6 s with one seed the best two of nearly equal policies differ by up to 3 % either way, and of 6 s with three a
- * model of 120 r/s may have 7 bad requests in all.
+ * Number of seeds. With one seed of 6 s, the best two of nearly equal policies differ by up to 3 % either way. With
+ * three seeds of 6 s, a model of 120 r/s may have 7 bad requests in all.
  */
 const SEEDS = 3;
 

@@ -1,14 +1,14 @@
 /**
  * A figure: the points that it needs run, and how to draw them. Points name shipped scenario files, so that a reader
- * can run every one of them by hand: `commandOf` is what stands beside each result.
+ * can run every one of them by hand: each result has its command, `commandOf`, beside it.
  */
 import { type Goodput, type LeastOfPhase, type MinGpus, type SimulationResult, policyNames } from "@tutti/simulator";
 import type { EChartsCoreOption } from "echarts/core";
 import type { TimelineRecording } from "../timeline-recorder.ts";
 
-/** A scenario of a file, with what a command line would say in its place. */
+/** A scenario of a file, with values that override it as on a command line. */
 export interface Point {
-  /** Without `.yaml`. */
+  /** File name without `.yaml`. */
   readonly file: string;
   /** A label for each axis of the file's family. */
   readonly set?: Readonly<Record<string, string>>;
@@ -16,11 +16,11 @@ export interface Point {
   readonly rate?: number;
   readonly gpus?: number;
   readonly seed?: number;
-  /** Of how many seeds from that on it is the mean, as `--seeds`; a search is of one of them. */
+  /** Number of seeds, from `seed` on, over which the result is the mean, as `--seeds`; each search uses one of them. */
   readonly seeds?: number;
-  /** Of a search, in percent, as `--precision`; 1 where it is left out. */
+  /** Precision of a search in percent, as `--precision`. Default: 1. */
   readonly precision?: number;
-  /** Arrivals in seconds, warm-up included; that of the scale where left out. */
+  /** Duration of the arrivals in seconds, warm-up included. Default: that of the scale. */
   readonly durationS?: number;
 }
 
@@ -29,18 +29,18 @@ export interface RecordedRun {
   readonly recording: TimelineRecording;
 }
 
-/** A run whose accelerators came and went, with what a reader compares it with. */
+/** A run in which the number of accelerators changes, with the values that it is compared with. */
 export interface PlannedRun {
   readonly result: SimulationResult;
   /** Good requests per second of each model, epoch by epoch as `result.planner.windows`. */
   readonly goodByModel: readonly { readonly name: string; readonly goodRps: readonly number[] }[];
-  /** What one would have who knows all arrivals, phase by phase. */
+  /** Accelerators of a planner that knows all arrivals, phase by phase. */
   readonly least: readonly LeastOfPhase[];
   readonly gpusMax: number;
 }
 
 /**
- * Runs points, as many at a time as there are cores; equal points only once. Answers are in the order of the points.
+ * Runs points, as many at a time as there are cores; equal points only once. Results are in the order of the points.
  */
 export interface Bench {
   simulate(points: readonly Point[]): Promise<readonly SimulationResult[]>;
@@ -50,10 +50,10 @@ export interface Bench {
   planned(points: readonly Point[]): Promise<readonly PlannedRun[]>;
 }
 
-/** How much work a figure may be: `quick` shows that it can be drawn, `full` is what may be quoted. */
+/** Amount of work of a figure: `quick` shows that it can be drawn, `full` gives results that may be quoted. */
 export interface Scale {
   readonly name: "full" | "quick";
-  /** Of points that don't say how long. */
+  /** Duration of points that don't set one. */
   readonly durationS: number;
 }
 
@@ -65,23 +65,23 @@ export const pick = <T>(scale: Scale, full: T, quick: T): T => (scale.name === "
 export type Verb = "simulate" | "goodput" | "min-gpus";
 
 export interface Row {
-  /** What was measured, in words that make sense without the figure. */
+  /** Measured quantity, in words that make sense without the figure. */
   readonly what: string;
   readonly policy: string;
   /** Null where nothing could be found: no rate is good, or no number of accelerators suffices. */
   readonly ours: number | null;
   readonly unit: string;
-  /** What the paper says of it; empty where it says nothing. */
+  /** The paper's value or statement; empty where it has none. */
   readonly paper: string;
   readonly verb: Verb;
   readonly point: Point;
 }
 
 export interface Chart {
-  /** Of the SVG file, without `.svg`. */
+  /** Name of the SVG file, without `.svg`. */
   readonly name: string;
   readonly option: EChartsCoreOption;
-  /** In pixels; that of all pictures where it is left out. */
+  /** Size in pixels. Default: the size of all pictures. */
   readonly size?: { readonly width: number; readonly height: number };
 }
 
@@ -91,10 +91,10 @@ export interface Drawing {
 }
 
 export interface Figure {
-  /** For `--only`. */
+  /** Name for `--only`. */
   readonly name: string;
   readonly title: string;
-  /** Which of the paper's, and what it shows there. */
+  /** The paper's figure, and what it shows. */
   readonly paper: string;
   draw(bench: Bench, scale: Scale): Promise<Drawing>;
 }
@@ -121,7 +121,7 @@ const quoted = (text: string): string => (/^[\w=.:-]+$/.test(text) ? text : `'${
 
 export interface System {
   readonly policy: string;
-  /** As a reader knows it. */
+  /** Name that readers know the system by. */
   readonly label: string;
 }
 
@@ -143,7 +143,7 @@ const SYSTEMS: readonly System[] = [
   { policy: "knows-lengths:throughput", label: "knows lengths, most per time" },
 ];
 
-/** Those of the policies that this build has, in the given order. */
+/** The given policies that this build has, in the given order. */
 export function systems(...policies: readonly string[]): readonly System[] {
   const known = new Set(policyNames());
   return policies
@@ -160,7 +160,7 @@ export interface Series {
   readonly points: readonly Point[];
 }
 
-/** One search for goodput a point: answers by series. */
+/** Runs one goodput search for each point. @returns results by series */
 export async function goodputs(bench: Bench, series: readonly Series[]): Promise<readonly (readonly Goodput[])[]> {
   const all = await bench.goodput(series.flatMap(({ points }) => points));
   let next = 0;

@@ -5,9 +5,9 @@ import { type Bar, barChart } from "./searches.ts";
 interface Workload {
   readonly file: string;
   readonly name: string;
-  /** What the default policy is to reach, in requests per second. */
+  /** Goal of the default policy, in requests per second. */
   readonly goal: number;
-  /** By policy, what the paper measured of that system. */
+  /** The paper's measurement of each system, by policy. */
   readonly paper?: Readonly<Record<string, number>>;
 }
 
@@ -34,7 +34,7 @@ const WORKLOADS: readonly Workload[] = [
 
 /** None of them was used for tuning. */
 const SEEDS = [101, 102, 103, 104, 105, 106];
-/** The goals are within a percent or two of what is reached, so a search to 1 % would say too little. */
+/** Precision of the searches. The goals are within a percent or two of the results, so 1 % would be too coarse. */
 const FINE = { precision: 0.2 };
 
 interface Measured {

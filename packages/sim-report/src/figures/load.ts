@@ -1,4 +1,4 @@
-/** What comes out, and how busy the accelerators are, as more and more comes in: the two halves of Figure 2. */
+/** Good requests and busy accelerators against offered load: the two halves of Figure 2. */
 import type { SimulationResult } from "@tutti/simulator";
 import { chart, line } from "../charts/axes.ts";
 import { NEUTRAL, colourOf } from "../palette.ts";
@@ -51,7 +51,7 @@ export const goodByLoad: Figure = {
   },
 };
 
-/** How much of the best is left at the highest load. */
+/** Good rate at the highest load, as a share of the best. */
 function overloadRows(series: readonly (readonly Loaded[])[]): Drawing["rows"] {
   return series.map((runsOfOne) => {
     const peak = Math.max(...runsOfOne.map(({ result }) => result.goodRps));

@@ -1,13 +1,13 @@
-/** Figures whose every point is a search for goodput, along an axis of a family of scenarios. */
+/** Figures whose points are goodput searches, along an axis of a family of scenarios. */
 import type { EChartsCoreOption } from "echarts/core";
 import { type AxisOptions, chart, line } from "../charts/axes.ts";
 import { colourOf } from "../palette.ts";
 import { type Bench, type Chart, type Point, type Row, type System, goodputs } from "./figure.ts";
 
 export interface Place {
-  /** On the axis of the picture. */
+  /** Place on the axis of the picture. */
   readonly x: number;
-  /** On the axes of the family. */
+  /** Labels on the axes of the family. */
   readonly set: Readonly<Record<string, string>>;
 }
 
@@ -25,7 +25,7 @@ export interface Search {
   readonly durationS?: number;
 }
 
-/** By system, in the order of the places. */
+/** Runs all searches. @returns results by system, in the order of the places */
 export async function searchAll(
   bench: Bench,
   { file, places, systems, durationS }: Search,
@@ -47,7 +47,7 @@ export interface CurvesOptions {
   readonly note: string;
   readonly x: AxisOptions;
   readonly y?: AxisOptions;
-  /** Of a point; its goodput when left out. */
+  /** Value of a point. Default: its goodput. */
   readonly value?: (found: Found) => number;
 }
 

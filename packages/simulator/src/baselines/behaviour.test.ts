@@ -133,10 +133,11 @@ test("clockwork runs the batch of least d − l(size), not the earliest deadline
 
 test("clockwork drops only what can't run even alone, and may commit ahead", () => {
   const told = run(clockwork(undefined), [...at(0), { at: 1, slo: 10 }, { at: 1, slo: 11 }, ...at(1)], one(30));
-  // The third can run, alone and for nobody else's good: no early drop.
+  // The third can run, alone and without benefit to others: no early drop.
   expect(told.story).toEqual(["A×1 @0", "A×1 @6", "A×1 @12"]);
   expect(told.refusedAs).toEqual(["2 infeasible"]);
-  // Committed at 1 ms, 5 ms before its accelerator is free, it doesn't get the company that comes at 2 ms.
+  // Committed at 1 ms, 5 ms before its accelerator is free, it doesn't get the request that comes at 2 ms into its
+  // batch.
   expect(run(clockwork("5ms"), at(0, 1, 2), one(60)).story).toEqual(["A×1 @0", "A×1 @6", "A×1 @12"]);
   expect(run(clockwork(undefined), at(0, 1, 2), one(60)).story).toEqual(["A×1 @0", "A×2 @6"]);
 });

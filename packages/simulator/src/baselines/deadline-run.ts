@@ -1,15 +1,16 @@
 /**
- * The pending requests of one queue in order of (deadline, id). Unlike `DeadlineQueue` of @tutti/collections it can be
- * looked into at any place, which the largest feasible batch (shepherd-like) is found by, and needs no identities.
+ * DeadlineRun: the pending requests of one queue in order of (deadline, id). Unlike `DeadlineQueue` of
+ * @tutti/collections it gives access to any place, which the search for the largest feasible batch needs
+ * (shepherd-like), and it needs no identities.
  *
- * Requests of one SLO come in deadline order, so nearly all of them are appended in O(1); one that comes before the end
- * (another SLO, a preempted batch) is inserted by O(n) moves. Bounded by its owner: see WAITING_MAX.
+ * Requests of one SLO come in deadline order, so nearly all of them are appended in O(1). A request that comes before
+ * the end (another SLO, a preempted batch) is inserted by O(n) moves. The caller bounds the queue: see WAITING_MAX.
  */
 import type { SimRequest } from "../simulated-cluster.ts";
 
 export class DeadlineRun {
   #items: SimRequest[] = [];
-  /** What is before this place has left already. */
+  /** Place of the first request; those before it have left. */
   #head = 0;
 
   get size(): number {
@@ -43,7 +44,7 @@ export class DeadlineRun {
     return taken;
   }
 
-  /** Of a request that is in. */
+  /** Removes a request that is in the queue. */
   remove(request: SimRequest): void {
     let place = this.#head;
     while (this.#items[place] !== request) place++;
@@ -51,7 +52,7 @@ export class DeadlineRun {
     else this.#items.splice(place, 1);
   }
 
-  /** Moves what is left to the front once at least half has left: O(1) a request, all in all. */
+  /** Moves the remaining requests to the front once at least half have left: amortised O(1) a request. */
   #reclaim(): void {
     if (this.#head < 64 || this.#head * 2 < this.#items.length) return;
     this.#items = this.#items.slice(this.#head);

@@ -57,7 +57,6 @@ test.each([
     return sum / 3;
   };
   expect(Math.abs((await meanRate("nexus")) / early - 1)).toBeLessThan(0.03);
-  // What lazy drop carries hangs on the one largest burst of a minute: draws differ by more than the ± 2 % that are
-  // given.
+  // Lazy drop's rate depends on the one largest burst of a minute: draws differ by more than the given ± 2 %.
   expect(Math.abs((await meanRate("nexus:lazy")) / lazy - 1)).toBeLessThan(0.07);
 });

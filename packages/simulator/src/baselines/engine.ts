@@ -1,12 +1,12 @@
 /**
- * What every baseline stands on: accelerators, deliveries and timers in virtual time. A baseline only keeps queues and
+ * The engine of every baseline: accelerators, deliveries and timers in virtual time. A baseline only keeps queues and
  * decides.
  *
  *   E1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, timers; then the
- *       baseline decides, once, having heard of all of them.
- *   E2. One batch at a time runs on an accelerator; what is dispatched to a busy one starts when it is free.
- *   E3. Every delay is at its upper end, jitter included, as Tutti plans too: baselines know their delays and are never
- *       late because of them.
+ *       baseline decides, once, after all of them.
+ *   E2. One batch at a time runs on an accelerator; a batch that is dispatched to a busy one starts when it is free.
+ *   E3. Every delay is at its upper end, jitter included, as in Tutti's plans: baselines know their delays and are
+ *       never late because of them.
  */
 import { BoundedDeque, IndexedHeap, MinTree } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
@@ -15,26 +15,24 @@ import { dynamicRunTime, longestOf } from "../dynamic/dynamic-load.ts";
 import type { SimBatch, SimClusterOptions, SimRefusal, SimRequest, SteppedCluster } from "../simulated-cluster.ts";
 import { plannedDelays } from "../tutti-cluster.ts";
 
-/** Requests waiting at any one place; beyond, they are refused as overload. */
+/** Most requests that wait at any one place; further ones are refused as overload. */
 export const WAITING_MAX = 65_536;
 
-/** Where a request's input is when its batch is decided on. */
+/** Place of a request's input when its batch is decided on. */
 export type InputPath =
-  /**
-   * With the one who decides centrally; the accelerator pulls it: a batch of b starts ctrl + data·b after the decision.
-   */
+  /** At the central scheduler; the accelerator pulls it: a batch of b starts ctrl + data·b after the decision. */
   | "pulled"
   /**
-   * On its way to the accelerator's host since its arrival: it joins a queue ctrl + data later, and its batch starts at
-   * once.
+   * On its way to the accelerator's host since its arrival: the request joins a queue ctrl + data later, and its batch
+   * starts at once.
    */
   | "pushed";
 
 /** A scheduler, as the engine sees it. */
 export interface Baseline {
-  /** The request is in; it must be queued or refused. */
+  /** A request has arrived; it must be queued or refused. */
   arrived(request: SimRequest): void;
-  /** Everything of this moment has been heard: dispatch what should run. */
+  /** All events of this moment have been delivered: dispatch the batches that should run. */
   decide(): void;
   /** `setTimer(key, …)` came due. */
   timerFired?(key: number): void;
@@ -52,7 +50,7 @@ export interface EngineOptions {
   readonly timers?: number;
 }
 
-/** Dispatched and not yet ended, on one accelerator. */
+/** A batch on one accelerator that is dispatched and has not ended. */
 interface Run {
   readonly batch: SimBatch;
   readonly begin: Instant;
@@ -61,17 +59,17 @@ interface Run {
 export class BaselineEngine implements SteppedCluster {
   readonly options: SimClusterOptions;
   now: Instant = ALWAYS;
-  /** To add to `now`: when a batch without inputs could start (µs). */
+  /** Delay from `now` to the start of a batch without inputs (µs). */
   readonly ctrl: number;
-  /** What each input adds to that. */
+  /** Further delay for each input (µs). */
   readonly perItem: number;
-  /** From the end of a batch to its publishers. */
+  /** Delay from the end of a batch to its publishers. */
   readonly respond: number;
-  /** From arrival to the queue, where inputs are pushed. */
+  /** Delay from arrival to the queue, where inputs are pushed. */
   readonly inputDelay: number;
   /** 0 for each accelerator that takes a batch now; otherwise +Infinity. */
   readonly accepting: MinTree;
-  /** When the last batch given to each accelerator ends. */
+  /** End of the last batch given to each accelerator. */
   readonly freeAt: Float64Array;
 
   readonly #lead: number;
@@ -86,7 +84,7 @@ export class BaselineEngine implements SteppedCluster {
   readonly #pushed = new BoundedDeque<SimRequest>(4 * WAITING_MAX);
   #slots = 0;
   #batches = 0;
-  /** Something of this moment has not been decided on yet. */
+  /** Whether events of this moment still wait for a decision. */
   #undecided = false;
 
   constructor(options: SimClusterOptions, engine: EngineOptions, create: (engine: BaselineEngine) => Baseline) {
@@ -124,9 +122,10 @@ export class BaselineEngine implements SteppedCluster {
   }
 
   /**
-   * Runs `requests` on an accelerator as soon as their inputs are there and it is free, and says when that ends.
-   * @param takes - where that isn't what the model's profile says: on a part of an accelerator
-   * E4. Of a dynamic model that is known only then: the baseline may use it for nothing but waiting.
+   * Runs `requests` on an accelerator as soon as their inputs are there and it is free.
+   * E4. The end of a dynamic model's batch is not known in advance: the baseline may only wait for it.
+   * @param takes - latencies on a part of an accelerator, in place of the model's profile
+   * @returns the instant at which the batch ends
    */
   dispatch(gpu: number, model: number, requests: readonly SimRequest[], takes?: LatencyTable): Instant {
     const size = requests.length;
@@ -150,7 +149,7 @@ export class BaselineEngine implements SteppedCluster {
     return end;
   }
 
-  /** In proportion to what batches of that size take there. */
+  /** Run time of a dynamic model's batch, scaled as the latencies of its size are on that part. */
   #dynamicRun(model: number, requests: readonly SimRequest[], planned: number): number {
     const { profile, dynamic } = this.options.models[model]!;
     const whole = dynamicRunTime(dynamic!, requests.length, longestOf(requests));
@@ -158,7 +157,7 @@ export class BaselineEngine implements SteppedCluster {
     return planned === usual ? whole : Math.round((whole * planned) / usual);
   }
 
-  /** Stops what runs on an accelerator for nothing, and returns its requests: each must be queued or refused. */
+  /** Aborts the batch that runs on an accelerator, and returns its requests: each must be queued or refused. */
   preempt(gpu: number): readonly SimRequest[] {
     const slot = this.#newest[gpu]!;
     const { batch, begin } = this.#runs.get(slot)!;
@@ -176,7 +175,7 @@ export class BaselineEngine implements SteppedCluster {
     this.options.listener.refused(request, cause, this.now);
   }
 
-  /** One moment a key; a new one replaces the old one. */
+  /** Sets the timer of a key; a new moment replaces the old one. */
   setTimer(key: number, at: number): void {
     this.#timers.set(key, at);
   }
@@ -184,7 +183,7 @@ export class BaselineEngine implements SteppedCluster {
     this.#timers.remove(key);
   }
 
-  /** Could the request be answered in time if it ran alone from now on, on an accelerator free at `freeAt`? */
+  /** Whether the request would be answered in time if it ran alone from now on, on an accelerator free at `freeAt`. */
   isFeasible(request: SimRequest, freeAt = -Infinity): boolean {
     const begin = Math.max(this.now + this.ctrl + this.perItem, freeAt);
     return begin + this.options.models[request.model]!.profile.byBatchSize[1]! + this.respond <= request.deadline;
@@ -203,7 +202,7 @@ export class BaselineEngine implements SteppedCluster {
     return (due < this.now ? this.now : due) as Instant;
   }
 
-  /** Everything before `at`, and the completions at it: the arrivals of that moment come next. E1. */
+  /** Handles everything before `at`, and the completions at `at`; the arrivals of that moment come next (E1). */
   #enter(at: Instant): void {
     for (let next = this.nextAt(); next < at; next = this.nextAt()) this.#step(next);
     this.now = at;

@@ -6,7 +6,7 @@ import type { ModelParts, ScenarioModel } from "../scenario.ts";
 import type { SimBatch } from "../simulated-cluster.ts";
 import { RESNET50, model, smallScenario } from "../testing/small-scenario.ts";
 
-/** Of docs/algorithms.md, D6, in µs. */
+/** Models of docs/algorithms.md, D6; times in µs. */
 const RES: ModelParts = { alpha: 1500, beta: 6000, fills: 0.08, cacheUse: 0.3, bandwidthUse: 0.45 };
 const VGG: ModelParts = { alpha: 2100, beta: 4000, fills: 0.2, cacheUse: 0.45, bandwidthUse: 0.6 };
 const GOO: ModelParts = { alpha: 800, beta: 7000, fills: 0.05, cacheUse: 0.22, bandwidthUse: 0.3 };
@@ -19,12 +19,12 @@ test("batches on parts take what D6 says, and a whole accelerator is a part too"
   );
   expect(wholeProfile(RES, 32).latency(8)).toBe(24_750);
   expect(partProfile(partial("res", RES, 108, 1), 20).latency(8)).toBe(66_000);
-  // Who doesn't say what it fills gains nothing on a part.
+  // A model without `parts` takes as many times longer as the part is smaller.
   expect(partProfile(model("m", 1), 50).latency(4)).toBe(2 * RESNET50.latency(4));
   expect(partProfile(model("m", 1), 100)).toBe(RESNET50);
 });
 
-/** Where batches of which model ran, and for how long at each size. */
+/** Records the parts that each model's batches ran on, and the time of every batch. */
 class Placed implements RunListener {
   readonly shares = new Map<number, Set<number>>();
   readonly runs: { readonly model: number; readonly size: number; readonly share: number; readonly took: number }[] =

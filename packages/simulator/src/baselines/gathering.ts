@@ -6,8 +6,8 @@ import type { DeadlineRun } from "./deadline-run.ts";
 import type { BaselineEngine } from "./engine.ts";
 
 /**
- * What a batch of each size is planned to take, in µs; never falling with the size. A `LatencyTable`, or what is
- * learnt.
+ * Planned time of a batch of each size, in µs; never falling with the size. It is a `LatencyTable`, or learnt from
+ * runs.
  */
 export type PlannedLatencies = Pick<LatencyTable, "byBatchSize" | "batchSizeMax">;
 
@@ -15,15 +15,15 @@ export interface GatherOptions {
   readonly engine: BaselineEngine;
   readonly queue: DeadlineRun;
   readonly profile: PlannedLatencies;
-  /** When the accelerator is free; left out while none is meant. */
+  /** When the accelerator is free; left out where no accelerator is chosen yet. */
   readonly freeAt?: number;
   /** The window that the request at the head must be able to wait for; 1 is lazy dropping. */
   readonly targetFor: (head: SimRequest) => number;
-  /** The largest batch, where that is less than the profile's. */
+  /** Largest batch size, where it is less than the profile's. */
   readonly most?: number;
 }
 
-/** Lazy dropping: only what can't run even alone is refused. */
+/** Lazy dropping: only requests that can't run in time even alone are refused. */
 export const headOnly = (): number => 1;
 
 /**
@@ -51,7 +51,8 @@ export function gather({ engine, queue, profile, freeAt = -Infinity, targetFor, 
 }
 
 /**
- * The largest size from `fits`, which is known to, up to `largest` that ends in time: finish never falls with the size.
+ * The largest size between `fits`, which ends in time, and `largest` that ends in time: finish never falls with the
+ * size.
  */
 function largestBy(finish: (size: number) => number, head: SimRequest, fits: number, largest: number): number {
   if (finish(largest) <= head.deadline) return largest;

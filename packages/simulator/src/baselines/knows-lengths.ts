@@ -1,13 +1,12 @@
 /**
- * A greedy scheduler that knows how long each request takes alone: a reference for those that know distributions, and
- * no bound.
+ * A greedy scheduler that knows how long each request takes alone. It is a reference for schedulers that know
+ * distributions, not a bound.
  *
- * Source: none; the costs of batches are those of Orloj, §4.2 (docs/algorithms.md, B3), with the true lengths. Rule:
- * eager. The waiting request of earliest deadline leads; with it go as many others, in order of deadline, as end by
- * then; the
- *   largest supported size of those runs. `knows-lengths:similar` takes only others that aren't longer than the leader,
- *   the longest first: they cost it no padding. `knows-lengths:throughput` has no leader: of all (size, longest member)
- *   that end by the deadlines of enough members it runs the one of most requests per time.
+ * Source: none; the costs of batches are those of Orloj, §4.2 (docs/algorithms.md, B3), with the true lengths.
+ * Rule: eager. The pending request of earliest deadline leads. With it go as many others, in order of deadline, as end
+ * by then; the largest supported size of those runs. `knows-lengths:similar` takes only others that aren't longer than
+ * the leader, the longest first: they cost it no padding. `knows-lengths:throughput` has no leader: of all (size,
+ * longest member) that end by the deadlines of enough members it runs the one of most requests per time.
  * Chosen: of several models the one whose leader is due first; static ones have their profile.
  */
 import type { ScenarioModel } from "../scenario.ts";
@@ -60,12 +59,15 @@ class KnowsLengths implements Baseline {
     }
   }
 
-  /** The model whose leader is due first; what can't run even alone is refused on the way. −1: nothing waits. */
+  /**
+   * The model whose leader is due first; −1: nothing waits. Requests that can't run in time even alone are refused on
+   * the way.
+   */
   #firstDue(): number {
     let first = -1;
     let due = Infinity;
     for (const [model, queue] of this.#queues.entries()) {
-      // Those that are late need not be the first ones: a long one is late before a short one of an earlier deadline.
+      // Infeasible requests need not come first: a long one becomes late before a short one of an earlier deadline.
       for (let i = 0; i < queue.size;) {
         const request = queue.at(i);
         if (this.#endsBy(request.deadline, model, 1, request.solo)) i++;
@@ -101,7 +103,10 @@ class KnowsLengths implements Baseline {
     return batch.slice(0, size).sort(byDeadline);
   }
 
-  /** Of all sizes and longest members. There is one: the leader alone can end in time. */
+  /**
+   * The batch of most requests per time, over all sizes and longest members. There is one: the leader alone can end in
+   * time.
+   */
   #mostPerTime(model: number): SimRequest[] {
     const queue = this.#queues[model]!;
     const waiting = Array.from({ length: queue.size }, (_, i) => queue.at(i)).sort(

@@ -1,9 +1,9 @@
 /**
- * Central, eager, earliest latest start first: each accelerator that comes free takes the model whose batch must start
- * soonest. What clockwork-like and eager-least-latest have in common.
+ * Central, eager, earliest latest start first: each accelerator that becomes free takes the model whose batch must
+ * start soonest. Clockwork-like and eager-least-latest share this rule.
  *
- *   L1. What the heap says of a model is at most its true latest start: with time a batch only shrinks, and starts
- *       later. A model that has changed says −Infinity; so only the top needs to be looked at, when an accelerator is
+ *   L1. The heap's value for a model is at most its true latest start: with time a batch only shrinks, and starts
+ *       later. A model that has changed has −Infinity. So only the top needs to be looked at when an accelerator is
  *       free.
  */
 import { IndexedHeap } from "@tutti/collections";
@@ -15,14 +15,14 @@ import { gather } from "./gathering.ts";
 import { RecentRuns } from "./recent-runs.ts";
 
 export interface LeastLatestRule {
-  /** Per model: how large a window its heads must be able to wait for. */
+  /** Per model: size of the window that its heads must be able to wait for. */
   readonly targetFor: (model: number) => (head: SimRequest) => number;
-  /** The size whose latest start a model is judged by, of the batch that it could run. */
+  /** Batch size whose latest start a model is judged by, given the batch that it could run. */
   readonly judgedBy: (batchSize: number) => number;
   readonly noted?: (request: SimRequest) => void;
   /**
-   * Of dynamic models: actions are sent for the end that is predicted of what runs, and dropped when they are this far
-   * behind it (µs). Where left out, means of batches' times are planned with, and what runs is waited for.
+   * For dynamic models, in µs: actions are sent for the predicted end of the running batch, and dropped when they are
+   * this far behind it. Default: plan with mean times of batches, and wait for the running batch.
    */
   readonly dropAfter?: number;
 }
@@ -34,7 +34,7 @@ export class LeastLatest implements Baseline {
   readonly #queues: readonly DeadlineRun[];
   readonly #targets: readonly ((head: SimRequest) => number)[];
   readonly #latest: IndexedHeap;
-  /** Of dynamic models, where actions are dropped. */
+  /** Recent runs of dynamic models, where actions are dropped. */
   readonly #recent: readonly (RecentRuns | undefined)[];
 
   constructor(engine: BaselineEngine, rule: LeastLatestRule) {
@@ -67,7 +67,7 @@ export class LeastLatest implements Baseline {
     }
   }
 
-  /** What runs is behind its prediction, and the batch that was sent to follow it is dropped with all its requests. */
+  /** The running batch is behind its prediction: drops the batch that was sent to follow it, with all its requests. */
   timerFired(): void {
     for (const request of this.#take(this.#engine.now)) this.#engine.refuse(request, "overloaded");
   }
@@ -94,7 +94,7 @@ export class LeastLatest implements Baseline {
     while (latest.size > 0) {
       const model = latest.topKey;
       const size = this.#candidate(model, freeAt);
-      // The last look may have shown that others are more urgent.
+      // The last evaluation may have shown that others are more urgent.
       if (size === 0 || latest.topKey !== model) continue;
       const queue = this.#queues[model]!;
       const batch = queue.take(0, size);
@@ -105,7 +105,7 @@ export class LeastLatest implements Baseline {
     return [];
   }
 
-  /** Chooses the model's batch, and puts it where it belongs. L1. */
+  /** Chooses the model's batch, and updates the model's place in the heap (L1). */
   #candidate(model: number, freeAt: number): number {
     const queue = this.#queues[model]!;
     const recent = this.#recent[model];

@@ -5,7 +5,7 @@
 import { type LatencyTable, ceilE, floorE } from "@tutti/profile";
 import { largestWithin } from "./gathering.ts";
 
-/** What is packed: the worst latency of its requests is a duty cycle plus a batch. */
+/** A load to pack: the worst latency of its requests, a duty cycle plus a batch, is at most `limit`. */
 export interface Load {
   readonly profile: LatencyTable;
   readonly limit: number;
@@ -13,7 +13,7 @@ export interface Load {
 }
 
 export interface PlacedLoad {
-  /** Place of the load in the input. */
+  /** Index of the load in the input. */
   readonly load: number;
   readonly batchSize: number;
   readonly rate: number;
@@ -29,7 +29,10 @@ export interface PlannedNode {
 /** Slack of comparisons of times (docs/algorithms.md, section 0: 1e-6 ms). */
 const SLACK = 1e-3;
 
-/** C1 and C2. A load that no accelerator can serve within its limit gets a node for itself, in batches of 1. */
+/**
+ * Packs loads (C1 and C2). A load that no accelerator can serve within its limit gets a node for itself, in batches of
+ * 1.
+ */
 export function packSquishy(loads: readonly Load[]): PlannedNode[] {
   const dedicated: PlannedNode[] = [];
   const residues: PlannedNode[] = [];
@@ -62,7 +65,8 @@ export function packSquishy(loads: readonly Load[]): PlannedNode[] {
 function residueNode(load: number, { profile, limit }: Load, rate: number): PlannedNode | undefined {
   let batchSize = 0;
   for (let b = 1; b <= profile.batchSizeMax && profile.byBatchSize[b]! + b / rate <= limit + SLACK; b++) batchSize = b;
-  // So few requests come that even one at a time would wait for too long: a shorter cycle, most of them empty.
+  // The rate is so low that requests would wait too long even one at a time: a shorter cycle, in which most batches are
+  // empty.
   const dutyCycle = batchSize > 0 ? batchSize / rate : limit - profile.latency(1);
   batchSize = Math.max(1, batchSize);
   const occupancy = profile.latency(batchSize) / dutyCycle;
@@ -83,7 +87,10 @@ function placeBestFit(residue: PlannedNode, nodes: PlannedNode[], loads: readonl
   else nodes[place] = best;
 }
 
-/** C3: the shorter duty cycle for all, with batches that keep up with the rates; undefined if that doesn't fit. */
+/**
+ * Merges two nodes (C3): the shorter duty cycle for all, with batches that keep up with the rates. Undefined if that
+ * doesn't fit.
+ */
 export function mergeNodes(a: PlannedNode, b: PlannedNode, loads: readonly Load[]): PlannedNode | undefined {
   const dutyCycle = Math.min(a.dutyCycle, b.dutyCycle);
   const items: PlacedLoad[] = [];
@@ -101,7 +108,7 @@ export function mergeNodes(a: PlannedNode, b: PlannedNode, loads: readonly Load[
 
 /**
  * The plan of the largest total rate that fits `nodes` accelerators, in the proportions of `loads`. Accelerators that
- * are left over repeat the fullest nodes; nodes too many (loads that can't share so few accelerators) double up.
+ * are left over repeat the fullest nodes; surplus nodes (loads that can't share so few accelerators) double up.
  *
  * @param loads - rates in any unit: only their proportions count
  */
@@ -111,7 +118,7 @@ export function fillNodes(loads: readonly Load[], nodes: number): PlannedNode[] 
     return sum + (rate * profile.latency(largest)) / largest;
   }, 0);
   const planAt = (scale: number) => packSquishy(loads.map((load) => ({ ...load, rate: load.rate * scale })));
-  // Full batches only: no plan for more than this fits.
+  // With full batches only; no plan for a higher rate fits.
   let high = nodes / perUnit;
   let best = planAt(high);
   if (best.length > nodes) {

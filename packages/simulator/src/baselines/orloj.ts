@@ -1,20 +1,17 @@
 /**
- * Orloj: batches by distributions of running times, as its paper has it.
+ * Orloj: batches by distributions of running times, as in its paper.
  *
  * Source: Yu et al., "Orloj: Predictably Serving Unpredictable DNNs", algorithm 1 and §4; docs/algorithms.md, B2 to B6,
- * on the queues of
- *   @tutti/dynamic. The scheduler knows the application of each request and the distributions of their lengths, never a
- *   length.
+ * on the queues of @tutti/dynamic. The scheduler knows the application of each request and the distributions of their
+ * lengths, never a length.
  * Same: eager; a request can be in batches of each size until now + est(app, size) passes its deadline; the largest
- * size with enough requests
- *   ("descending (D_k, k)" in the listing; `orloj:urgent` is the prose, earliest deadline first); in it those of
- *   highest score. b_τ is 1e-4 per ms.
+ * size with enough requests ("descending (D_k, k)" in the listing; `orloj:urgent` is the prose, earliest deadline
+ * first); in it those of highest score. b_τ is 1e-4 per ms.
  * Chosen: distributions are those of 2,000 requests profiled beforehand, and stay. A batch's latency is F_a ·
- * F_mix^{k−1} (`orloj:mixture`: the paper's
- *   F_mix^k, whatever the request's own application). The paper has one model and one accelerator: of several models
- *   the one of which a request times out first is served first, by the free accelerator of least id. A static model is
- *   a dynamic one whose requests take as long, in batches of 1, 2, 4 …. A number is b_τ per ms: `orloj:1e-6`,
- *   `orloj:urgent,1e-6`.
+ * F_mix^{k−1} (`orloj:mixture`: the paper's F_mix^k, whatever the request's own application). The paper has one model
+ * and one accelerator: of several models the one of which a request times out first is served first, by the free
+ * accelerator of least id. A static model is a dynamic one whose requests take the same time, in batches of 1, 2, 4 ….
+ * A number is b_τ per ms: `orloj:1e-6`, `orloj:urgent,1e-6`.
  */
 import { FeasibleQueues, LatencyModel, pointHistogram } from "@tutti/dynamic";
 import type { Instant } from "@tutti/units";
@@ -108,7 +105,7 @@ class Orloj implements Baseline {
     }
   }
 
-  /** Of the models that have a batch to run, that of which a request times out first; −1: none has. */
+  /** The model whose request times out first, among the models that have a batch to run; −1: none has. */
   #mostUrgent(): number {
     let chosen = -1;
     let earliest = Infinity;
@@ -127,7 +124,7 @@ class Orloj implements Baseline {
     this.#queues[model]!.advance(engine.now, ({ request }) => engine.refuse(request, "overloaded"));
   }
 
-  /** A request is feasible up to and with the moment at which it times out. */
+  /** Sets the model's timer. A request is feasible up to and including the moment at which it times out. */
   #rearm(model: number): void {
     const queues = this.#queues[model]!;
     if (queues.size > 0) this.#engine.setTimer(model, Math.floor(queues.nextDropAt) + 1);
@@ -135,7 +132,7 @@ class Orloj implements Baseline {
   }
 }
 
-/** Delays of the network count as part of a batch. */
+/** Latency model of a model; delays of the network count as part of a batch. */
 function latencyModelOf(
   { dynamic, profile }: ScenarioModel,
   { ctrl, perItem }: BaselineEngine,

@@ -1,10 +1,10 @@
 /**
- * Static plans: frontends spread requests over the plan's places without a word to one another, nodes drop early.
- * Nexus-like and gpulet-like schedulers differ in the plan alone.
+ * Static plans: frontends spread requests over the plan's places without coordination, and nodes drop early. Nexus-like
+ * and gpulet-like schedulers differ in the plan alone.
  *
  * Source: Nexus (SOSP '19), §6.3 and docs/algorithms.md, C6. A new plan is made at the end of an epoch of 10 s in which
  * a stream's share left 0.8 to 1.1 times the planned one by more than three standard deviations of a Poisson count;
- * queued requests go where it says.
+ * queued requests move to the places of the new plan.
  */
 import { IndexedHeap } from "@tutti/collections";
 import type { LatencyTable } from "@tutti/profile";
@@ -19,16 +19,19 @@ const EPOCH = 10_000_000;
 const SHARE_MIN = 0.8;
 const SHARE_MAX = 1.1;
 
-/** A stream on a node: batches of at most so many, and so much of its rate, in any unit. */
+/** A stream on a node: its largest batch size, and the part of its rate that goes there, in any unit. */
 export interface PlannedPlace {
   readonly stream: number;
   readonly batchSize: number;
   readonly rate: number;
-  /** What its batches take there. */
+  /** Latencies of its batches on that node. */
   readonly profile: LatencyTable;
 }
 
-/** By node, which the engine calls an accelerator. @param shares - of all requests, by stream; they sum to 1 */
+/**
+ * Makes a plan by node, which the engine calls an accelerator.
+ * @param shares - of all requests, by stream; they sum to 1
+ */
 export type MakePlan = (streamIndex: StreamIndex, shares: ArrayLike<number>) => readonly (readonly PlannedPlace[])[];
 
 interface Placement extends PlannedPlace {
@@ -41,7 +44,7 @@ export interface NodeOptions {
   /** Default 1. */
   readonly frontends?: number;
   /**
-   * Early (default): a head that can't wait for a batch of the planned size goes. Lazy: only one that can't run even
+   * Rule for dropping a head. Early (default): it can't wait for a batch of the planned size. Lazy: it can't run even
    * alone (Nexus, §6.3).
    */
   readonly drop?: "early" | "lazy";
@@ -49,7 +52,7 @@ export interface NodeOptions {
 
 interface Node {
   readonly placements: readonly Placement[];
-  /** Whose turn it is. */
+  /** Index of the placement whose turn it is. */
   turn: number;
 }
 
@@ -60,7 +63,7 @@ export class PlannedNodes implements Baseline {
   readonly #frontends: number;
   readonly #drop: "early" | "lazy";
   readonly #makePlan: MakePlan;
-  /** By frontend and stream: its placements, by how much of their rates has been sent there. */
+  /** By frontend and stream: its placements, by the part of their rates that has been sent there. */
   #rounds: IndexedHeap[][] = [];
   #placements: Placement[][] = [];
   #nodes: Node[] = [];
@@ -112,7 +115,7 @@ export class PlannedNodes implements Baseline {
     if (this.#engine.accepting.get(placement.node) === 0) this.#ready.push(placement.node);
   }
 
-  /** C6: the next stream in turn that has a batch. */
+  /** Runs the next stream in turn that has a batch (C6). */
   #run(place: number): void {
     const engine = this.#engine;
     const node = this.#nodes[place]!;
@@ -136,7 +139,7 @@ export class PlannedNodes implements Baseline {
       return isOutside && Math.abs(count - expected) > 3 * Math.sqrt(expected);
     });
     if (hasChanged) {
-      // A stream that was silent keeps a place: half a request an epoch.
+      // A stream without requests keeps a place: it counts as half a request an epoch.
       const known = this.#counts.map((count) => Math.max(count, 0.5));
       const sum = known.reduce((a, b) => a + b, 0);
       this.#planned = known.map((count) => count / sum);

@@ -1,10 +1,10 @@
-/** What Clockwork-like predicts running times by: the mean of the last runs of a batch size, per model. */
+/** RecentRuns: predicted running times of Clockwork-like, the mean of the last runs of a batch size, per model. */
 import type { DynamicLoad } from "../dynamic/dynamic-load.ts";
 import type { PlannedLatencies } from "./gathering.ts";
 
 /**
- * As its scheduler's constants say. There the longest of them counts; Orloj, §2.2 and §2.3, found it to predict by the
- * average.
+ * Number of runs, as in the constants of Clockwork's scheduler. There the longest of them counts; Orloj, §2.2 and §2.3,
+ * found that it predicts by the average.
  */
 const WINDOW = 10;
 
@@ -13,10 +13,10 @@ export class RecentRuns implements PlannedLatencies {
   readonly byBatchSize: Float64Array;
   readonly #sizes: readonly number[];
   readonly #expected: PlannedLatencies;
-  /** By batch size, the newest last. */
+  /** Runs by batch size, the newest last. */
   readonly #runs = new Map<number, number[]>();
 
-  /** @param expected - of sizes that have not run yet */
+  /** @param expected - times of sizes that have not run yet */
   constructor({ sizes }: Pick<DynamicLoad, "sizes">, expected: PlannedLatencies) {
     this.#sizes = sizes;
     this.#expected = expected;
@@ -24,7 +24,7 @@ export class RecentRuns implements PlannedLatencies {
     this.byBatchSize = Float64Array.from(expected.byBatchSize);
   }
 
-  /** The largest supported size for so many requests; 0: none. */
+  /** The largest supported size for `count` requests; 0: none. */
   supported(count: number): number {
     return this.#sizes.findLast((size) => size <= count) ?? 0;
   }
@@ -34,7 +34,7 @@ export class RecentRuns implements PlannedLatencies {
     runs.push(time);
     if (runs.length > WINDOW) runs.shift();
     this.#runs.set(size, runs);
-    // Larger batches are predicted to take as long at least.
+    // Larger batches are predicted to take at least as long.
     let least = 0;
     for (let b = 1; b <= this.batchSizeMax; b++) {
       const known = this.#runs.get(b);

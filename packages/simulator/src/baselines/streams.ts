@@ -7,14 +7,14 @@ export interface Stream {
   readonly model: number;
   readonly profile: LatencyTable;
   readonly slo: number;
-  /** Of the requests of all models. */
+  /** Share of the requests of all models. */
   readonly share: number;
 }
 
 /** The streams of a scenario: a model's further SLO classes are streams of their own. */
 export class StreamIndex {
   readonly streams: readonly Stream[];
-  /** Per model its streams, by rising SLO. */
+  /** Streams of each model, by rising SLO. */
   readonly #ofModel: readonly (readonly { readonly slo: number; readonly stream: number }[])[];
 
   constructor(models: readonly ScenarioModel[]) {

@@ -1,20 +1,21 @@
 /**
  * Batch-oblivious placement: accelerators in proportion to rate over best throughput on one, none shared that needn't
- * be, whatever the duty cycles. docs/algorithms.md, C8; Nexus, §7.2 and §7.3.1, turns squishy packing off for it. More
- * loads than accelerators: those below one accelerator have some in common, each of them again on one.
+ * be, whatever the duty cycles. docs/algorithms.md, C8; Nexus, §7.2 and §7.3.1, turns squishy packing off for it. If
+ * there are more loads than accelerators, those that need less than one accelerator share some, each of them again on
+ * one.
  */
 import type { Load } from "./nexus-plan.ts";
 import { largestWithin } from "./gathering.ts";
 import { balance } from "./static-share.ts";
 
-/** Accelerators, and the loads that all of them run. */
+/** A group of accelerators, and the loads that all of them run. */
 export interface AcceleratorGroup {
-  /** Places in the input. */
+  /** Indices in the input. */
   readonly loads: readonly number[];
   readonly gpus: number;
 }
 
-/** The largest batch of which the limit allows two, at least 1: whoever shares the accelerator. */
+/** The largest batch of which the limit allows two, at least 1, whatever else runs on the accelerator. */
 export const saturatedBatch = ({ profile, limit }: Pick<Load, "profile" | "limit">): number =>
   Math.max(1, largestWithin(profile, limit / 2));
 
@@ -38,7 +39,7 @@ export function wholeAccelerators(loads: readonly Load[], gpus: number): Acceler
   return small.length === 0 ? groups : [...groups, ...shareOut(small, ideal, counts.at(-1)!)];
 }
 
-/** The heaviest first, each onto the accelerator that carries least. */
+/** Deals loads out: the heaviest first, each onto the accelerator that carries least. */
 function shareOut(small: readonly number[], ideal: readonly number[], gpus: number): AcceleratorGroup[] {
   const carried = Array.from({ length: Math.min(gpus, small.length) }, () => ({ loads: [] as number[], sum: 0 }));
   for (const load of small.toSorted((a, b) => ideal[b]! - ideal[a]! || a - b)) {

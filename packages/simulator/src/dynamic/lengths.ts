@@ -1,6 +1,6 @@
 /**
- * How long the requests of an application take alone, as a distribution to draw from. Times are in µs, and data: they
- * go to other threads as they are.
+ * Distributions of the time that an application's requests take alone, to draw from. Times are in µs. Distributions are
+ * plain data, which other threads receive unchanged.
  *
  * Draws are whole µs and at least 1.
  */
@@ -17,13 +17,13 @@ export type Lengths =
       readonly sigma: number;
       readonly weights: readonly number[];
     }
-  /** Of the logarithm. */
+  /** μ and σ of the logarithm. */
   | { readonly kind: "lognormal"; readonly mu: number; readonly sigma: number }
   | { readonly kind: "gamma"; readonly shape: number; readonly scale: number }
-  /** Measured ones, each as likely; ascending. */
+  /** Measured lengths, all equally likely; ascending. */
   | { readonly kind: "replay"; readonly lengths: readonly number[] };
 
-/** Of the standard normal distribution, of 99 %. */
+/** 99th percentile of the standard normal distribution. */
 const NORMAL_P99 = 2.3263478740408408;
 
 /**
@@ -61,7 +61,7 @@ export function replayedLengths(lengths: readonly number[]): Lengths {
   return { kind: "replay", lengths: lengths.toSorted((a, b) => a - b) };
 }
 
-/** Evenly spaced from the first to the last; a single mode lies in the middle. */
+/** Centres that are evenly spaced from the first to the last; a single mode lies in the middle. */
 export function modeCentres(modes: number, from: number, to: number): number[] {
   if (modes === 1) return [(from + to) / 2];
   return Array.from({ length: modes }, (_, i) => from + (i * (to - from)) / (modes - 1));

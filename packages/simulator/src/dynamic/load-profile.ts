@@ -1,4 +1,4 @@
-/** What Tutti's own scheduler is told of a dynamic model, as production's profiler tells it. */
+/** Profile of a dynamic model for Tutti's own scheduler, as production's profiler publishes it. */
 import { type Histogram, histogram } from "@tutti/dynamic";
 import { type AppProfile, type DynamicProfile, dynamicProfile } from "@tutti/scheduling";
 import type { Micros } from "@tutti/units";

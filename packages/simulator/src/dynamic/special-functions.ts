@@ -1,13 +1,13 @@
-/** Cumulative distribution functions that percentiles of workloads are computed by. */
+/** Cumulative distribution functions (CDFs) for the percentiles of workloads. */
 
-/** Of the standard normal distribution: Φ(z) = Q(1/2, z²/2)/2 below 0. */
+/** CDF of the standard normal distribution: Φ(z) = Q(1/2, z²/2)/2 below 0. */
 export function normalCdf(z: number): number {
   const tail = 0.5 * (1 - gammaCdf(0.5, (z * z) / 2));
   return z < 0 ? tail : 1 - tail;
 }
 
 /**
- * Of the Gamma distribution of scale 1: the regularised incomplete gamma function P(shape, x), by its series or
+ * CDF of the Gamma distribution of scale 1: the regularised incomplete gamma function P(shape, x), by its series or
  * continued fraction.
  */
 export function gammaCdf(shape: number, x: number): number {

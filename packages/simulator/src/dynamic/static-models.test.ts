@@ -1,4 +1,4 @@
-/** Models whose requests all take as long: whoever plans with distributions decides on them as if there were none. */
+/** Models whose requests all take the same time: planning with distributions decides on them as without. */
 import { expect, test } from "vitest";
 import { decisionLog } from "../decision-log.ts";
 import { simulate } from "../run.ts";
@@ -9,7 +9,7 @@ import { TuttiCluster } from "../tutti-cluster.ts";
 import type { Lengths } from "./lengths.ts";
 
 const always = (ms: number): Lengths => ({ kind: "constant", at: 1_000 * ms });
-/** Two applications that take 10 ms each; and beside them a model whose size hints say nothing that is not known. */
+/** Two applications that take 10 ms each; and beside them a model whose size hints add no information. */
 const CONSTANT = [
   dynamicModel("two", dynamicLoad([always(10), always(10)]), 0.7),
   dynamicModel("one", dynamicLoad([always(4)], { hints: "exact" }), 0.3),
@@ -19,7 +19,7 @@ const withoutDistributions = ({ dynamic: _, ...model }: ScenarioModel): Scenario
 const POLICIES = ["deferred", "adaptive"] as const;
 type Kind = (typeof POLICIES)[number];
 
-/** Planned with distributions where models have them. */
+/** Decisions of a run that plans with distributions where models have them. */
 function decisions(scenario: Scenario, kind: Kind): string[] {
   const lines: string[] = [];
   const listener = decisionLog(scenario, (line) => lines.push(line));

@@ -1,6 +1,6 @@
 /**
- * What became of the requests to each pipeline, as the judge of models does it (J1): good if all of it was answered by
- * its deadline.
+ * PipelineJudge: outcomes of the requests to each pipeline, by the rules of the judge of models (J1). A request is good
+ * if all of it was answered by its deadline.
  */
 import type { Instant } from "@tutti/units";
 import type { PipelineResult } from "../result.ts";

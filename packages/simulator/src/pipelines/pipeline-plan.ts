@@ -1,4 +1,4 @@
-/** What a pipeline of a scenario asks of its models: requests, deadlines, and the least that all of it can take. */
+/** Requests, deadlines and least work that a pipeline of a scenario causes at its models. */
 import { type PipelineSpec, type StageLoad, edgesOf, planBudgets } from "@tutti/pipelines";
 import { splitLatency } from "@tutti/planning";
 import type { LatencyTable } from "@tutti/profile";
@@ -10,16 +10,19 @@ import type { Scenario, ScenarioModel, ScenarioPipeline } from "../scenario.ts";
 export interface PipelinePlan {
   readonly pipeline: ScenarioPipeline;
   readonly spec: PipelineSpec;
-  /** When a stage has to have ended, from the arrival, by its name. */
+  /** Time from the arrival by which a stage has to have ended, by the stage's name. */
   readonly ends: ReadonlyMap<string, Micros>;
-  /** What a stage's model has at the least, by its name: from when the one before it has to have ended. */
+  /**
+   * Least time that a stage's model has, by the stage's name: it counts from the latest end of the stages before, and
+   * without the stage's function.
+   */
   readonly budgets: ReadonlyMap<string, Micros>;
-  /** Mean of a stage's requests for each of the pipeline. */
+  /** Mean number of a stage's requests for each request to the pipeline. */
   readonly requests: ReadonlyMap<string, number>;
 }
 
 /**
- * Divided as production's ingresses divide it, with the profiles and fan-outs of the scenario in place of measured
+ * Divides the SLO as production's ingresses do, with the profiles and fan-outs of the scenario in place of measured
  * ones.
  */
 export function planPipeline(pipeline: ScenarioPipeline, models: readonly ScenarioModel[]): PipelinePlan {
@@ -47,8 +50,8 @@ export function planPipeline(pipeline: ScenarioPipeline, models: readonly Scenar
 }
 
 /**
- * The scenario's models as a scheduler sees them while pipelines use them: their share of all requests, and the longest
- * that a stage gives them as SLO where nobody asks them directly.
+ * The scenario's models as a scheduler sees them while pipelines use them. Their shares are those of all requests.
+ * Where publishers don't use a model directly, its SLO is the longest budget that a stage gives it.
  */
 export function modelsUnderPipelines({ models }: Scenario, plans: readonly PipelinePlan[]): readonly ScenarioModel[] {
   const load = models.map(({ share }) => share);
@@ -68,7 +71,7 @@ export function modelsUnderPipelines({ models }: Scenario, plans: readonly Pipel
 }
 
 /**
- * Rates of publishers' requests: what all batches at their cheapest would allow (clairvoyant), and the splits of
+ * Bounds on the rate of publishers' requests: all batches at their cheapest (clairvoyant), and the splits of
  * docs/algorithms.md, C5, in which a batch fits once (staggered) or twice (uncoordinated) into its stage's budget.
  */
 export function pipelineBound(scenario: Scenario): GoodputBound {
@@ -85,7 +88,7 @@ export function pipelineBound(scenario: Scenario): GoodputBound {
   };
 }
 
-/** µs of accelerators for one of the pipeline's requests, in the cheapest batches that its SLO allows. */
+/** Accelerator time in µs for one of the pipeline's requests, in the cheapest batches that its SLO allows. */
 function leastWork(pipeline: ScenarioPipeline, models: readonly ScenarioModel[]): number {
   const requests = meanRequests(pipeline);
   return pipeline.stages.reduce((sum, { name, model }) => {
@@ -128,8 +131,8 @@ function specOf({ name, slo, split, stages }: ScenarioPipeline, models: readonly
 }
 
 /**
- * A stage after one other has its fan-out for each of that one's requests; one that joins several, for each of the
- * pipeline's.
+ * Mean number of each stage's requests for one request to the pipeline. A stage after one other has its fan-out for
+ * each of that one's requests; a stage that joins several, for each of the pipeline's.
  */
 function meanRequests({ stages }: ScenarioPipeline): ReadonlyMap<string, number> {
   const byName = new Map(stages.map((stage) => [stage.name, stage]));

@@ -1,12 +1,11 @@
 /**
- * A run with pipelines: production's own course of an instance (`@tutti/pipelines`) over any scheduler of the
- * simulator.
+ * A run with pipelines: production's instances (`@tutti/pipelines`) over any scheduler of the simulator.
  *
- *   PR1. A stage's requests have the pipeline's deadline for that stage, counted from its arrival: what one stage saves
- *        is the next one's.
+ *   PR1. A stage's requests have the pipeline's deadline for that stage, counted from its arrival: the next stage gets
+ *        the time that one stage saves.
  *   PR2. A stage begins when the answers of those before it have reached the ingress, and its function has run.
- *   PR3. When a request of a stage is refused, the whole is; what still waits in a queue is withdrawn, what is in a
- *        batch runs.
+ *   PR3. When a request of a stage is refused, the whole request to the pipeline is. Its requests that still wait in a
+ *        queue are withdrawn; those in a batch run.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { Instance, type StageSpec } from "@tutti/pipelines";
@@ -32,7 +31,7 @@ import { PipelineJudge } from "./pipeline-judge.ts";
 import { type PipelinePlan, modelsUnderPipelines, planPipeline } from "./pipeline-plan.ts";
 
 const NOTHING = new Uint8Array(0);
-/** Things to come: functions that run, answers on their way. */
+/** Most pending events: functions that run, answers on their way. */
 const EVENTS_MAX = 1 << 24;
 
 export function simulatePipelined(scenario: Scenario, options: RunOptions): DetailedRun {
@@ -63,7 +62,7 @@ interface Course {
   readonly pipeline: number;
   readonly arrivedAt: Instant;
   readonly instance: Instance<{ readonly bytes: number }>;
-  /** Out and not answered, by stage; how many requests each stage had. */
+  /** All requests of each stage, by index; undefined once they are answered or withdrawn. */
   readonly out: Map<string, (StageRequest | undefined)[]>;
   /** The stage that refused it. */
   refusedBy: string;
@@ -73,7 +72,7 @@ class PipelinedRun implements SimListener {
   readonly #scenario: Scenario;
   readonly #plans: readonly PipelinePlan[];
   readonly #judge: Judge;
-  /** Of what publishers ask of models directly. */
+  /** Tallies of publishers' requests to models directly. */
   readonly #direct: StreamTallies;
   readonly #pipelineJudge: PipelineJudge;
   readonly #listener: RunListener | undefined;
@@ -103,8 +102,8 @@ class PipelinedRun implements SimListener {
     if (!isStepped(cluster))
       throw new Error(`policy '${scenario.policy}' can't be stopped between two events, as pipelines need it`);
     this.#cluster = cluster;
-    // Of their own, so that policies see the same fan-outs only where the order of preparations is the same: one
-    // generator for each pipeline.
+    // Each pipeline has a generator of its own. Policies see the same fan-outs only where the order of preparations is
+    // the same.
     const root = new Prng(seed ^ 0x70697065);
     this.#fanOuts = pipelines.map(() => root.fork());
   }
@@ -163,7 +162,7 @@ class PipelinedRun implements SimListener {
     }
   }
 
-  /** Of a model, directly. Requests are numbered anew, since stages have some too. */
+  /** Sends a publisher's request to a model. It is numbered anew, since stages' requests have numbers too. */
   #ask({ model, arrivedAt, slo, app, solo, units }: SimRequest): void {
     const id = ++this.#requests;
     if (this.#judge.counts(arrivedAt)) this.#direct.noteOffered(model, slo);
@@ -214,7 +213,7 @@ class PipelinedRun implements SimListener {
     this.#send(request);
   }
 
-  /** PR3. */
+  /** Withdraws a request of a stage (PR3). */
   #withdraw({ out }: Course, stage: string, index: number): void {
     const request = out.get(stage)![index];
     if (request === undefined || this.#cluster.withdraw?.(request, this.#now) !== true) return;
@@ -223,10 +222,7 @@ class PipelinedRun implements SimListener {
     this.#listener?.refused(request, "withdrawn", this.#now);
   }
 
-  /**
-   * How many requests a stage has: so many as the fan-out says on average, a whole number for each request of the stage
-   * before.
-   */
+  /** Number of requests of a stage: the fan-out on average, and a whole number for each request of the stage before. */
   #draw(pipeline: number, name: string, course: Course): number {
     const { after, fanOut } = this.#plans[pipeline]!.pipeline.stages.find((stage) => stage.name === name)!;
     const sources = after.length === 1 ? course.out.get(after[0]!)!.length : 1;
@@ -271,7 +267,7 @@ class PipelinedRun implements SimListener {
   }
 }
 
-/** What publishers ask: models and pipelines. */
+/** The scenario with its pipelines as further models: publishers send requests to both. */
 function targetsOf(scenario: Scenario): Parameters<typeof createWorkload>[0] {
   const pipelines = scenario.pipelines!.map(({ name, slo, share }) => ({ name, slo, share, classes: [] }));
   return { ...scenario, models: [...scenario.models, ...pipelines] };

@@ -1,6 +1,6 @@
 /**
- * A8's flat-top and load-proportional tests of the whole loop: real schedulers, real arrivals, accelerators that come
- * and go.
+ * A8's flat-top and load-proportional tests of the whole loop: real schedulers, real arrivals, and a changing number of
+ * accelerators.
  */
 import { type Instant, type Micros, micros, millis, seconds } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -45,7 +45,7 @@ test("beyond what there is, good requests stay at what all accelerators carry, a
     for (const { goodRps, gpus, advice } of windows) {
       expect(goodRps).toBeGreaterThan(0.95 * most);
       expect(gpus).toBe(6);
-      // A8: r ≈ (o − p)/o of what is offered.
+      // A8: r ≈ (o − p)/o of the offered rate.
       expect(advice).toBeGreaterThan(0.7 * 6 * (rate / most - 1));
     }
   }
@@ -57,7 +57,7 @@ test("accelerators are in proportion to the load, whatever the load (load-propor
     const windows = windowsOf(scenario).slice(3);
     const mean = windows.reduce((sum, { gpus }) => sum + gpus, 0) / windows.length;
     expect(Math.max(...windows.map(({ badRate }) => badRate))).toBeLessThan(0.01);
-    // Whole accelerators: one more may be begun.
+    // Accelerators are whole, so one more may be in use.
     expect(mean).toBeLessThan(1.15 * leastBusy({ ...scenario, duration: seconds(2) }) + 1);
     return mean;
   });
@@ -86,7 +86,7 @@ test("A8's advice alone takes epochs for what measured work does in one", () => 
   expect(suffering("advice")).toBeGreaterThan(0);
 });
 
-/** What accelerators did, told by an observer of their batches. */
+/** Records the runs of all accelerators. */
 class Observer implements RunListener {
   readonly runs: { readonly gpu: number; readonly begin: number; readonly end: number }[] = [];
   refused(): void {}

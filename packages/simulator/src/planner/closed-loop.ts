@@ -1,11 +1,11 @@
 /**
- * The closed loop: accelerators come and go as the planner's core asks, which knows what a planner can measure and
- * nothing else.
+ * The closed loop: accelerators come and go as the planner's core asks. The core knows only the values that a planner
+ * can measure.
  *
- *   CL1. Ten looks an epoch. What is measured at one has happened before it: requests by when they ended, busy time as
+ *   CL1. Ten looks an epoch. Each look measures what has happened before it: requests by when they ended, busy time as
  *        far as it has passed.
- *   CL2. An accelerator that is asked for serves after `startup`. Released are first those that still start, then the
- *        highest; they end the batches they have.
+ *   CL2. An accelerator that is asked for serves after `startup`. Those that still start are released first, then the
+ *        highest ones; they end the batches they have.
  *   CL3. An accelerator is paid for from when it is asked for until it is released and has ended its last batch.
  */
 import { ScalingPlanner } from "@tutti/planning";
@@ -17,14 +17,14 @@ import { GpuTimes } from "./gpu-times.ts";
 
 const LOOKS = 10;
 
-/** Hears what became of an epoch of the loop. */
+/** Figures of an epoch of the loop. */
 export interface EpochEnd {
   readonly from: number;
   readonly until: number;
   /** µs of all accelerators together. */
   readonly paid: number;
   readonly busy: number;
-  /** Asked for (+) or offered (-) in it. */
+  /** Accelerators asked for (+) or offered (-) in the epoch. */
   readonly advice: number;
 }
 
@@ -35,25 +35,25 @@ export class ClosedLoop implements SimListener {
   readonly #planner: ScalingPlanner;
   readonly #onEpoch: (end: EpochEnd) => void;
   readonly #times: GpuTimes;
-  /** Since the last look, by model. */
+  /** Counts and times since the last look, by model. */
   readonly #arrivals: Float64Array;
   readonly #served: Float64Array;
   readonly #busy: Float64Array;
-  /** Since the planner stepped, or the number of accelerators changed. */
+  /** Counts since the planner stepped, or the number of accelerators changed. */
   #bad = 0;
   #ended = 0;
   #steadyFrom = 0;
-  /** Of the epoch that began at `#epochFrom`. */
+  /** Beginning of the current epoch, and paid and busy time since then. */
   #epochFrom = 0;
   #epochPaid = 0;
   #epochBusy = 0;
-  /** What the planner wanted last, and when the epoch began. */
+  /** Accelerators that the planner wanted last, and at the beginning of the epoch. */
   #wanted: number;
   #epochWanted: number;
   #stepPaid = 0;
   #stepBusy = 0;
   #gpus: number;
-  /** Asked for, by when they will serve; in that order. */
+  /** Accelerators that are starting, by when they will serve; in that order. */
   readonly #starting: { readonly at: number; count: number }[] = [];
   #looks = 0;
 
@@ -77,7 +77,7 @@ export class ClosedLoop implements SimListener {
     cluster.resize(this.#gpus, 0 as Instant);
   }
 
-  /** What is due by then happens; the requests of that moment come next. */
+  /** Handles everything due until `at`; the requests of that moment come next. */
   advance(at: number): void {
     for (let due = this.#nextAt(); due <= at; due = this.#nextAt()) {
       this.#cluster.runUntil(due as Instant);
@@ -107,7 +107,7 @@ export class ClosedLoop implements SimListener {
   #nextAt(): number {
     return Math.min(this.#lookAt(), this.#starting[0]?.at ?? Infinity);
   }
-  /** None after the last arrival. */
+  /** Time of the next look; none after the last arrival. */
   #lookAt(): number {
     const at = Math.round((this.#looks + 1) * (this.#options.epoch / LOOKS));
     return at <= this.#until ? at : Infinity;
@@ -137,7 +137,7 @@ export class ClosedLoop implements SimListener {
     const step = this.#planner.step({
       ...{ executors: all, bad: this.#bad, total: this.#ended },
       idleShare: this.#stepPaid > 0 ? Math.max(0, 1 - this.#stepBusy / this.#stepPaid) : 0,
-      // A short time says little: half an epoch at least.
+      // A short time says little: require half an epoch at least.
       isSteady: this.#starting.length === 0 && at - this.#steadyFrom >= this.#options.epoch / 2,
     });
     this.#beginCounting(at);
@@ -145,7 +145,7 @@ export class ClosedLoop implements SimListener {
       const count = step.executors - all;
       this.#starting.push({ at: at + this.#options.startup, count });
     } else if (step.executors < all) this.#release(all - step.executors, at);
-    // Also beyond what there can be.
+    // The planner may want more than there can be.
     const missing = Math.max(step.fewest - all, step.advice.kind === "add" ? step.advice.executors : 0);
     this.#wanted = missing > 0 ? all + missing : step.executors;
   }

@@ -1,16 +1,16 @@
 /**
- * How long accelerators were paid for and busy, from look to look: batches that run count up to now, as executors
- * report them, and those of accelerators that were released count as paid.
+ * GpuTimes: paid and busy time of accelerators, from look to look. Running batches count up to now, as executors report
+ * them; released accelerators count as paid while they end their batches.
  */
 export class GpuTimes {
   /** By accelerator: planned begins of batches that have not ended, in order. */
   readonly #begins: readonly number[][];
   readonly #lastEnds: Float64Array;
   #from = 0;
-  /** Of batches that ended since then, as far as they lie after it. */
+  /** Busy time of batches that ended since `#from`, as far as it lies after it. */
   #busy = 0;
   #draining = 0;
-  /** The first so many serve. */
+  /** Number of accelerators that serve: the first ones. */
   serving: number;
 
   constructor(gpus: number, serving: number) {
@@ -39,7 +39,7 @@ export class GpuTimes {
     let draining = this.#draining;
     for (const [gpu, begins] of this.#begins.entries()) {
       if (begins.length === 0) continue;
-      // Of the batches behind the first none has begun.
+      // None of the batches behind the first has begun.
       const free = Math.max(this.#lastEnds[gpu]!, this.#from);
       busy += Math.max(0, at - Math.max(begins[0]!, free));
       if (gpu >= this.serving) draining += at - free;

@@ -1,4 +1,7 @@
-/** A run whose accelerators come and go: the same workload and the same judge, with the closed loop between them. */
+/**
+ * A run with a changing number of accelerators: the same workload and the same judge, with the closed loop between
+ * them.
+ */
 import { Judge } from "../metrics.ts";
 import { policyNamed } from "../policies.ts";
 import type { PlannerResult, PlannerWindow } from "../result.ts";
@@ -49,7 +52,7 @@ function toAll(hearers: readonly RunListener[]): SimListener {
   };
 }
 
-/** What came of the requests of each epoch, by when they arrived: the planner can't know that, a reader wants to. */
+/** Outcomes of the requests of each epoch, by their arrival. The planner can't know them; they are for readers. */
 class Windows implements RunListener {
   readonly #epoch: number;
   readonly #warmup: number;

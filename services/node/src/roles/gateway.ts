@@ -7,8 +7,8 @@ const wish = (port: number | undefined, preferred: number): PortWish => (port ==
 
 export const start: StartRole = async ({ ports, config, options, told, fail }, ready) => {
   const { repositoryToken, repositoryCreds, nats, tlsCa, apiKeys, jwt } = options;
-  // Only for the repository and for restarts from the console: everything else is done with the gateway's own rights,
-  // which are few.
+  // Credentials for the repository and for restarts from the console only. Everything else uses the gateway's own
+  // permissions, which are few.
   const operator =
     repositoryCreds === undefined
       ? undefined

@@ -4,7 +4,7 @@ import { WARMUP_PER_SECOND, RESPOND_FLOOR, type StartRole, serveDataPlane } from
 import { WorkerDecoder } from "@tutti/node/decode";
 import { WorkerSteps } from "@tutti/node/steps";
 
-/** Their functions are loaded before the ingress serves: a mistake in them ends the start. */
+/** Loads the pipelines and their functions before the ingress serves: an error in them fails the start. */
 async function servedPipelines(folder: string | undefined): Promise<{ readonly pipelines?: ServedPipelines }> {
   if (folder === undefined) return {};
   const specs = await readPipelines(folder);

@@ -1,6 +1,6 @@
 /**
- * The largest rate that a planner's plan carries with at most 1 % of requests dropped or late, as papers measure
- * throughput.
+ * The largest rate that a planner's plan carries, as papers measure throughput. At most 1 % of requests may be dropped
+ * or late.
  */
 import { type RunExecutor, type TrueFactor, runPlan } from "./node-runtime.ts";
 
@@ -12,8 +12,8 @@ export interface MeasureOptions {
   readonly seeds: readonly number[];
   readonly factor?: TrueFactor;
   /**
-   * Whose bad rate must be at most 1 %: that of all requests (gpulet, Nexus), or that of the worst model
-   * (docs/algorithms.md, A7).
+   * The requests whose bad rate must be at most 1 %. It is that of all requests (gpulet, Nexus), or that of the worst
+   * model (docs/algorithms.md, A7).
    */
   readonly judged: "all" | "worst";
 }
@@ -30,7 +30,7 @@ const BAD_RATE_MAX = 0.01;
 /** Bisection goes on to 1 %. */
 const PRECISION = 1.01;
 /**
- * Shares of the largest planned rate to plan for: a plan for the most that is feasible has no room for bursts, and one
+ * Shares of the largest planned rate to plan for. A plan for the most that is feasible has no room for bursts, and one
  * for less may carry more.
  */
 const PLANNED_SHARES = [1, 0.9, 0.8];

@@ -35,8 +35,8 @@ export interface GpuletWorkload {
   /** The largest feasible rate by exhaustive search or by the planner. */
   readonly ideal: number;
   /**
-   * Bad rates at the rate that `fractions` carries: of its plan, and of a plan for the same rate that is blind to
-   * interference.
+   * Bad rates at the rate that `fractions` carries. One is of its plan, and one of a plan for the same rate that is
+   * blind to interference.
    */
   readonly badRate: number;
   readonly blindBadRate: number;
@@ -49,8 +49,8 @@ export interface GpuletHeadlines {
   readonly error: { readonly p90: number; readonly p95: number };
   readonly workloads: readonly GpuletWorkload[];
   /**
-   * Means over the workloads: `fractions` over whole and greedy, and of the ideal's largest rate; the median over
-   * blind, which may carry next to nothing.
+   * Means over the workloads. They are those of `fractions` over whole and greedy, and of the ideal's largest rate; the
+   * median over blind, which may carry next to nothing.
    */
   readonly overWhole: number;
   readonly overGreedy: number;
@@ -183,7 +183,7 @@ const PAIRS = [
 const PAIR_EXECUTORS = 2;
 
 /**
- * Shares into which the exhaustive search may cut a model, by the number of models: larger mixes have too many
+ * Shares into which the exhaustive search may cut a model, by the number of models. Larger mixes have too many
  * combinations.
  */
 const sharesOf = (models: number): number => (models > 5 ? 2 : models > 3 ? 5 : models > 2 ? 12 : 24);

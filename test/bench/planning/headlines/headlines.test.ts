@@ -1,6 +1,6 @@
 /**
- * What papers' headlines are made of: the runtime that judges plans, the profiles, and the searches for the largest
- * rate.
+ * Tests of the parts behind the papers' headlines. They are the runtime that judges plans, the profiles, and the
+ * searches for the largest rate.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ describe("the runtime", () => {
       expect(bad).toBe(0);
     }
     expect(runPlan([[part], other], options)).toEqual(counts);
-    // Eight times the rate is more than two models in turns can bear.
+    // Eight times the rate is more than two models in turns can carry.
     const crowded = runPlan([[part], other], { ...options, scale: 8 });
     expect(crowded.get(0)!.bad).toBeGreaterThan(0.1 * crowded.get(0)!.total);
     expect(crowded.get(1)!.bad).toBeGreaterThan(0.1 * crowded.get(1)!.total);

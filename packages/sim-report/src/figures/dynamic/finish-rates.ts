@@ -5,13 +5,13 @@ import { colourOf } from "../../palette.ts";
 import { type Bench, type Chart, type Point, type Row, type Scale, type System, pick } from "../figure.ts";
 import { PRINTED_SLOS, printed } from "./printed.ts";
 
-/** Not the seed that anything was tuned on. */
+/** A seed on which nothing was tuned. */
 export const SEED = 101;
 export const QUICK_DURATION_S = 12;
 
-/** What is on the axes of a scenario's family but the SLO. */
+/** Labels on the axes of a scenario's family, all but the SLO. */
 export interface Case {
-  /** As the tables of the paper name it, where they do. */
+  /** Name as in the paper's tables, where they have it. */
   readonly name: string;
   readonly set: Readonly<Record<string, string>>;
 }
@@ -31,7 +31,7 @@ export interface RateSearch {
   readonly systems: readonly System[];
   readonly slos: readonly string[];
   readonly scale: Scale;
-  /** At full scale, in seconds. */
+  /** Duration at full scale, in seconds. */
   readonly durationS: number;
 }
 
@@ -68,7 +68,7 @@ interface PictureOptions {
 
 export const FINISHED = { name: "finished in time (%)", min: 0, max: 100 };
 
-/** Of one case, by SLO. */
+/** Chart of one case, by SLO. */
 export function bySlo(rates: readonly Rate[], { name, title, note }: PictureOptions): Chart {
   return picture(rates, ({ sloP99 }) => Number(sloP99), { name, title, note, x: { name: "SLO (× 99th percentile)" } });
 }
@@ -77,7 +77,7 @@ interface CurvesOptions extends PictureOptions {
   readonly x: AxisOptions;
 }
 
-/** One line for each system, by a number of each rate. */
+/** Chart with one line for each system, over a number of each rate. */
 export function picture(
   rates: readonly Rate[],
   at: (rate: Rate) => number,
@@ -92,10 +92,10 @@ export function picture(
   return { name, option: chart({ title, note, x, y: FINISHED, series, legend: true }) };
 }
 
-/** More, and their names don't find room below one another's bars. */
+/** Most groups of bars in one picture; with more, their names don't fit below the bars. */
 const GROUPS_MAX = 5;
 
-/** Of one SLO, a group of bars for each case; several pictures where there are many. */
+/** Charts of one SLO, with a group of bars for each case; several pictures where there are many. */
 export function byCase(rates: readonly Rate[], options: PictureOptions): readonly Chart[] {
   const cases = [...new Set(rates.map(({ of }) => of.name))];
   const pictures = Math.ceil(cases.length / GROUPS_MAX);

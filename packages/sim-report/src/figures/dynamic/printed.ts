@@ -1,9 +1,9 @@
 /**
- * What Orloj's paper prints of itself and of the others: its Tables 2 to 5. Finish rates in percent, for SLOs of 1.5,
- * 2, 3, 4 and 5 times the 99th percentile; the load and what batches cost there are not given, so they say who is
- * ahead, not what we should get.
+ * Finish rates that Orloj's paper prints for itself and the others: its Tables 2 to 5. In percent, for SLOs of 1.5, 2,
+ * 3, 4 and 5 times the 99th percentile. The paper gives neither the load nor the cost of batches, so the rates show
+ * which system is ahead, not which rates to expect here.
  */
-/** In the order of `PRINTED_SLOS`. */
+/** Finish rates of one case, in the order of `PRINTED_SLOS`. */
 interface Printed {
   readonly clipper: string;
   readonly nexus: string;
@@ -130,7 +130,10 @@ const PRINTED: Readonly<Record<string, Printed>> = {
   },
 };
 
-/** Of a case of the tables, in percent; empty where they say nothing. Tutti has no column: beside it stands Orloj's. */
+/**
+ * Printed finish rate of a case, in percent; empty where the tables have none. Tutti has no column: Orloj's stands
+ * beside it.
+ */
 export function printed(name: string, policy: string, sloP99: string): string {
   const system = policy.split(":")[0]! as keyof Printed;
   const place = (PRINTED_SLOS as readonly string[]).indexOf(sloP99);

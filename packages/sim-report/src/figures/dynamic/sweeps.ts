@@ -1,4 +1,4 @@
-/** What changes with b_τ, with how short requests are, with size hints, and beside static models. */
+/** Finish rates over b_τ, over the length of requests, with size hints, and with static models beside dynamic ones. */
 import type { SimulationResult } from "@tutti/simulator";
 import { chart, line } from "../../charts/axes.ts";
 import { colourOf } from "../../palette.ts";
@@ -95,7 +95,7 @@ export const hints: Figure = {
 
 const KINDS = ["static", "dynamic"] as const;
 
-/** Of the models of one kind. */
+/** Finish rate of the models of one kind, in percent. */
 function percentOf(kind: string, result: SimulationResult): number {
   const own = result.models.filter(({ name }) => name.startsWith(kind));
   const offered = own.reduce((sum, { offeredRps }) => sum + offeredRps, 0);

@@ -1,6 +1,6 @@
 /**
- * Finish rate against SLO, as Orloj's Tables 2 to 5 have it: kinds of distributions, real tasks and static models, at
- * two settings of load and costs.
+ * Finish rate against SLO, as in Orloj's Tables 2 to 5: kinds of distributions, real tasks and static models, at two
+ * settings of load and costs.
  */
 import { type Drawing, type Figure, type Scale, type System, pick, systems } from "../figure.ts";
 import { type Case, type Rate, byCase, bySlo, finishRates, picture, rateRow, slosOf } from "./finish-rates.ts";
@@ -14,13 +14,13 @@ interface Table {
   readonly cases: readonly string[];
   readonly quickCases: readonly string[];
   readonly setOf: (name: string) => Readonly<Record<string, string>>;
-  /** Those that have a picture by SLO of their own. */
+  /** Cases that have a picture by SLO of their own. */
   readonly pictured: readonly string[];
   readonly systems: () => readonly System[];
   readonly durationS: number;
 }
 
-/** What the paper leaves open: load, and what batches cost. */
+/** A choice of what the paper leaves open: load, and the cost of batches. */
 interface Setting {
   readonly name: string;
   readonly text: string;
