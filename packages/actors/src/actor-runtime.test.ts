@@ -8,7 +8,7 @@ import { FrameReader } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { ActorRuntime } from "./actor-runtime.ts";
 
-/** Two stations whose messages take a millisecond. */
+/** Two actor runtimes whose messages take a millisecond. */
 function scene() {
   const clock = new VirtualClock({ startAt: instant(1_000_000) });
   const later = (ms: number, run: () => void): void => clock.alarm(run).set(after(clock.now(), millis(ms)));
@@ -49,7 +49,7 @@ test("what was on its way to an actor that stops is read, and it is done when no
   } as const;
   run(5);
   peer.runtime.send(leaving.key, Heartbeat, { ...beat, leaving: false });
-  run(0.05); // it has left
+  run(0.05); // the message has left its sender
   let done = 0;
   leaving.runtime.close(() => done++);
   expect([heard, done]).toEqual([[], 0]);

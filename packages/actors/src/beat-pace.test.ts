@@ -4,7 +4,7 @@ import { BeatPace } from "./beat-pace.ts";
 
 const options = { heartbeatEvery: millis(100), idleHeartbeatEvery: seconds(1) };
 
-/** Asked every 100 ms for so long, while it works or not. @returns when it beat, in ms */
+/** Asks every 100 ms for `forMs`, while the actor works or not. @returns when it beat, in ms */
 function beatsOf(pace: BeatPace, forMs: number, { works, peers }: { works: boolean; peers: number }): number[] {
   const beats: number[] = [];
   for (let ms = 100; ms <= forMs; ms += 100) {

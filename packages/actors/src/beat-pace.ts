@@ -1,22 +1,22 @@
 import { ALWAYS, type Instant, type Micros, after, micros, millis, seconds } from "@tutti/units";
 
-/** Having sent nothing but heartbeats and reports for so long, an actor is idle. */
+/** An actor that has sent nothing but heartbeats and reports for this long is idle. */
 const IDLE_AFTER = seconds(1);
 /**
- * So much further apart are heartbeats for each peer that is heard: those who listen to each other hear 40 beats a
- * second of one another at most, however many they are, until beats are as rare as those of idle actors. Otherwise the
- * beats of a cluster would grow with the square of its hosts.
+ * Extra interval between heartbeats for each peer heard. Actors that listen to each other hear 40 beats a second of one
+ * another at most, however many they are, until beats are as rare as those of idle actors. Otherwise the beats of a
+ * cluster would grow with the square of its hosts.
  */
 const APART_FOR_EACH = millis(25);
 
 export interface BeatPaceOptions {
-  /** How often an actor that works beats where few listen. */
+  /** Heartbeat interval of an actor that works and hears few peers. */
   readonly heartbeatEvery: Micros;
-  /** How often an idle one does; the longest that beats are apart. Undefined: always `heartbeatEvery`. */
+  /** Heartbeat interval of an idle actor, and the longest of any. Undefined: always `heartbeatEvery`. */
   readonly idleHeartbeatEvery?: Micros | undefined;
 }
 
-/** When the next heartbeat is due. */
+/** Determines when the next heartbeat is due. */
 export class BeatPace {
   readonly #usual: Micros;
   readonly #rare: Micros | undefined;
@@ -33,7 +33,7 @@ export class BeatPace {
   get isIdle(): boolean {
     return this.#isIdle;
   }
-  /** Told with each beat, so that nobody is missed before; undefined: as usual. */
+  /** Present interval, sent with each beat so that no peer misses one early; undefined: the usual interval. */
   get every(): Micros | undefined {
     return this.#every > this.#usual ? this.#every : undefined;
   }
@@ -47,7 +47,7 @@ export class BeatPace {
     return wasIdle;
   }
 
-  /** Asked once in `heartbeatEvery`. */
+  /** Called once per `heartbeatEvery`. */
   isDue(now: Instant, peersHeard: number): boolean {
     if (this.#rare === undefined) return true;
     const isIdle = now > after(this.#lastWorkAt, IDLE_AFTER);

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { BrokerStallDetector } from "./broker-stall-detector.ts";
 import { PeerRegistry } from "./peer-registry.ts";
 
-/** A server that answers at once, unless it sleeps: then when it wakes. */
+/** A server that answers at once, or when it wakes if it sleeps. */
 function server() {
   let due: (() => void)[] = [];
   const state = { asleep: false };
@@ -109,7 +109,7 @@ test("a peer that beats whenever the server is awake is never lost; one that doe
         }
         awake += awakeMs;
         expect(lost).not.toContain(1);
-        // Up to one round of questions, and what is tolerated, of each sleep count as awake.
+        // Up to one round of questions, and the tolerated delay, of each sleep count as awake.
         const slack = 120 * turns.length + 200;
         if (awake > 1_000 + slack) expect(lost).toContain(2);
         if (awake < 1_000 - slack) expect(lost).toEqual([]);

@@ -6,8 +6,9 @@ import { ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 export const AWAKE_WITHIN = millis(20);
 
 /**
- * Whether the NATS server itself is awake. One that gets no processor for a second, as happens where every core is
- * busy, makes everybody look dead to everybody: time in which it left a PING unanswered says nothing of anybody.
+ * Detects stalls of the NATS server itself. A server that gets no processor for a second, as happens when every core is
+ * busy, makes all peers look dead to each other: the time in which it left a PING unanswered proves nothing about any
+ * of them.
  */
 export class BrokerStallDetector {
   readonly #bus: Pick<Bus, "flush">;
@@ -21,7 +22,7 @@ export class BrokerStallDetector {
 
   /**
    * @param tolerated - an answer within this is no stall
-   * @param every - it asks no more often, however many directories share it. Default: whenever one does
+   * @param every - shortest interval between questions, however many registries share the detector. Default: none
    */
   constructor(bus: Pick<Bus, "flush">, clock: Clock, tolerated: Micros, every = 0 as Micros) {
     this.#bus = bus;
@@ -30,7 +31,7 @@ export class BrokerStallDetector {
     this.#every = every;
   }
 
-  /** All the time, so far, for which the server was waited: µs. It grows while one waits. */
+  /** Total time so far in which the server was stalled: µs. It grows during a stall. */
   get stalledUs(): number {
     return this.#stalledUs + this.#overdue();
   }
@@ -38,7 +39,7 @@ export class BrokerStallDetector {
   /**
    * Asks, unless an answer is due.
    *
-   * @param rarely - no more often than this, for whoever asks
+   * @param rarely - longest interval that this caller needs
    */
   beat(rarely: Micros = this.#every): void {
     if (this.#askedAt !== undefined) return;
@@ -51,7 +52,7 @@ export class BrokerStallDetector {
     });
   }
 
-  /** Our connection is away, or was made anew: what was asked is answered by nobody. */
+  /** Our connection is away, or was made again: the open question will not be answered. */
   reset(): void {
     this.#round++;
     this.#answered();

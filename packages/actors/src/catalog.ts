@@ -18,32 +18,32 @@ import type { Logger } from "@tutti/ports/telemetry";
 import { type ActorKey, type ThreadId, modelNumberOf } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 
-/** A model as an actor knows it: what is wanted, how far it is, and which batcher has it under which term. */
+/** A model as an actor knows it: its specification, its status, and the batcher and term of its lease. */
 export interface CatalogModel {
   readonly spec: ModelSpec;
-  /** As published by the profiler; `quarantined` where its faults say so. */
+  /** As published by the profiler; `quarantined` if its faults say so. */
   readonly status: ModelStatus | undefined;
   readonly lease: ModelLease | undefined;
-  /** What it did to its executors since it last served. */
+  /** Faults that it caused in its executors since it last served. */
   readonly faults?: ModelFaults | undefined;
-  /** How long its requests take alone, where the profiler has found that out. */
+  /** Isolated running times of its requests, if the profiler has measured them. */
   readonly times?: ModelRunTimes | undefined;
 }
 export interface ModelLease {
   readonly batcher: ActorKey;
-  /** The lease's revision: it fences what an earlier holder still sends (T5). */
+  /** Revision of the lease, which fences messages of earlier holders (T5). */
   readonly term: number;
 }
 
 export interface CatalogWatcher {
-  /** Something about the model changed: `before` is what was known. */
+  /** Something about the model changed. @param before - its state before the change */
   onChange(model: CatalogModel, before: CatalogModel | undefined): void;
   onGone?(model: CatalogModel): void;
 }
 
 /**
- * The models of the cluster, kept current from the buckets of models, profiles and leases. Entries that can't be read
- * are reported and ignored: a bad one must not take the others down (T8).
+ * Mirrors the models of the cluster from the buckets of models, profiles and leases. Unreadable entries are reported
+ * and ignored: a bad one must not take the others down (T8).
  */
 export class Catalog {
   readonly #store: Store;
@@ -51,7 +51,7 @@ export class Catalog {
   readonly #watcher: CatalogWatcher;
   readonly #byName = new Map<string, CatalogModel>();
   readonly #byNumber = new Map<number, CatalogModel>();
-  /** By name; of a variant that several families have, that of the one that answers. */
+  /** Variants by name. If several families have a variant, it is that of the family that answers. */
   #variants: ReadonlyMap<string, CatalogModel> = new Map();
   readonly #statuses = new Map<string, ModelStatus>();
   readonly #leases = new Map<number, ModelLease>();
@@ -68,8 +68,8 @@ export class Catalog {
   }
 
   /**
-   * `ready` is called once all that was there has been delivered: a starting actor reads current terms before it obeys
-   * (T5).
+   * Opens the watches. `ready` is called once all present entries have been delivered: a starting actor reads the
+   * current terms before it accepts messages under any (T5).
    */
   open(ready: () => void): void {
     this.#onReady = ready;
@@ -108,8 +108,8 @@ export class Catalog {
     return this.#byName.get(name);
   }
   /**
-   * Who answers requests under this name: the model of that name, or a family that has a variant of it. While one is
-   * made of the other both are there; then the one that serves does, and of two the newer.
+   * The model that answers requests under this name: the model itself, or a family that has it as a variant. Both exist
+   * while one is made of the other; then the one that serves answers, and of both or neither the newer.
    */
   target(name: string): CatalogModel | undefined {
     const own = this.#byName.get(name);
@@ -118,7 +118,7 @@ export class Catalog {
     if (own === undefined || variant === undefined) return own ?? variant;
     return own.spec.number < variant.spec.number ? answering(own, variant) : answering(variant, own);
   }
-  /** Everything that can be asked for: models, and the variants of families in their stead. */
+  /** All targets of requests: models, and the variants of families in place of the families. */
   *targets(): IterableIterator<CatalogModel> {
     for (const model of this.#byName.values())
       if (model.spec.family === undefined && this.target(model.spec.name) === model) yield model;
@@ -229,14 +229,14 @@ export class Catalog {
     this.#judge(modelNumber);
   }
 
-  /** A status speaks of one version of one model; that of a predecessor says nothing. */
+  /** Returns a status only if it is of this model and version; that of a predecessor says nothing. */
   #matching(spec: ModelSpec, status: ModelStatus | undefined): ModelStatus | undefined {
     return status !== undefined && status.number === spec.number && status.version === spec.version
       ? status
       : undefined;
   }
 
-  /** Everything that is known of the model now. */
+  /** Updates a model from all that is known of it now. */
   #put(spec: ModelSpec): void {
     const faults = this.#faults.get(spec.number);
     const status = statusWith(spec, this.#matching(spec, this.#statuses.get(spec.name)), faults);
@@ -264,7 +264,7 @@ export class Catalog {
   }
 }
 
-/** Of two that have the same name: whoever serves, and of both or neither the newer. */
+/** Chooses between two models of the same name: the one that serves, and of both or neither the newer. */
 const answering = (older: CatalogModel | undefined, newer: CatalogModel): CatalogModel =>
   older === undefined || isServed(newer) || !isServed(older) ? newer : older;
 

@@ -1,7 +1,10 @@
 import type { Role } from "@tutti/protocol";
 import type { Actor } from "./ports.ts";
 
-/** Those who take requests end first, then those who serve them: each stage begins when the one before has ended. */
+/**
+ * Stages of a drain: roles that take requests end first, then those that serve them. Each stage begins when the one
+ * before has ended.
+ */
 const STAGES: readonly (readonly Role[])[] = [
   ["gateway"],
   ["ingress"],

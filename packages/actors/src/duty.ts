@@ -3,9 +3,9 @@ import type { ActorKey } from "@tutti/units";
 import type { ActorRuntime } from "./actor-runtime.ts";
 
 /**
- * Whether this actor does the work of its role, where that is done once in a cluster: of the living ones it has run
- * longest. The others hear what it hears, so that any of them can go on from there. Where two do not hear each other
- * both work: whatever they write is written by compare-and-set, or the same.
+ * Whether this actor does the work of its role that is done once in a cluster. The living actor that has run longest is
+ * on duty. The others hear what it hears, so that any of them can take over. If two do not hear each other, both work:
+ * they write by compare-and-set, or write the same.
  *
  * @param runtime - listens to the heartbeats of its own role
  */

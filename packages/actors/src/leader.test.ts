@@ -82,8 +82,8 @@ test("who asks for the lease of the leader that is known is a successor, until s
   expecting(2, 20); // Nobody leads yet.
   tell(1, 20);
   tell(7, 30, "s1");
-  expecting(2, 19); // That lease is another's by now.
-  expecting(2, 20, "main", 3); // Said in another's name.
+  expecting(2, 19); // Another ranker holds that lease by now.
+  expecting(2, 20, "main", 3); // The sender speaks for another actor.
   expect([expected, leaders.successorOf("main")]).toEqual([[], undefined]);
   expecting(2, 20);
   expect([expected, leaders.successorOf("main")]).toEqual([[[2, "main"]], 2]);

@@ -21,12 +21,12 @@ export interface Leader {
 }
 
 /**
- * Sub-clusters of which a leader is remembered; beyond, newcomers are not heard (T7). None is ever forgotten: an older
- * leader could be taken for a newer one.
+ * Bound of the sub-clusters whose leader is remembered; beyond it, newcomers are not heard (T7). None is ever
+ * forgotten: an older leader could be taken for a newer one.
  */
 const LEADERS_MAX = 1_024;
 
-/** A lease is written before it is announced, so by then every server has it. */
+/** Delay before an epoch is checked. A lease is written before it is announced, so by then every server has it. */
 const CHECKED_AFTER = millis(500);
 
 export interface LeaderWatchOptions {
@@ -34,19 +34,20 @@ export interface LeaderWatchOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly onChange: (leader: Leader) => void;
-  /** Nobody has ever had the lease with the epoch that was believed. @param leader - who has it; undefined: nobody */
+  /** The believed epoch never held the lease. @param leader - the holder of the lease; undefined: none */
   readonly onDisproved: (subCluster: string, leader: Leader | undefined) => void;
   /** A spare asks for the lease of that sub-cluster: it wants to hear what the leader hears, from now on. */
   readonly onExpected: (successor: ActorKey, subCluster: string) => void;
 }
 
 /**
- * Who leads each sub-cluster: the highest epoch ever heard there, from announcements, heartbeats and grants alike.
- * Older ones are not obeyed (T5). And who is about to: a spare that has asked the store for the lease, for as long as
- * that may take. It is told things, and obeyed in nothing.
+ * Watches the leader of each sub-cluster: the highest epoch ever heard there, from announcements, heartbeats and grants
+ * alike. Messages of older ones are ignored (T5). It also watches the expected successor, a spare that has asked the
+ * store for the lease, for as long as that may take. A successor receives messages, but its own are not accepted as a
+ * leader's.
  *
- *   LW1. An epoch is believed at once and then looked up: one that the store has not reached is nobody's, however it
- *        was heard, and whoever has the lease leads.
+ *   LW1. An epoch is believed at once and then looked up. If the store has not reached it, nobody has that epoch,
+ *        however it was heard, and the holder of the lease leads.
  */
 export class LeaderWatch {
   readonly #options: LeaderWatchOptions;
@@ -66,7 +67,7 @@ export class LeaderWatch {
   of(subCluster: string | undefined): Leader | undefined {
     return subCluster === undefined ? undefined : this.#leaders.get(subCluster);
   }
-  /** Who should hear what its leader hears. */
+  /** The expected successor, which should hear what the sub-cluster's leader hears. */
   successorOf(subCluster: string | undefined): ActorKey | undefined {
     if (this.#expected.size === 0 || subCluster === undefined) return undefined;
     const expected = this.#expected.get(subCluster);
@@ -75,12 +76,12 @@ export class LeaderWatch {
     this.#expected.delete(subCluster);
     return undefined;
   }
-  /** Whoever leads with that epoch, as far as is known. */
+  /** The leader with that epoch, as far as is known. */
   withEpoch(epoch: number): Leader | undefined {
     for (const leader of this.#leaders.values()) if (leader.epoch === epoch) return leader;
     return undefined;
   }
-  /** Sub-clusters that have had a leader. */
+  /** Number of sub-clusters that have had a leader. */
   get size(): number {
     return this.#leaders.size;
   }
@@ -89,7 +90,7 @@ export class LeaderWatch {
     if (role === "ranker" && epoch > 0) this.hear({ key, epoch, subCluster });
   }
 
-  /** Somebody says that it leads, or grants as one who does. */
+  /** A ranker claims to lead, or grants as a leader. */
   hear({ key, epoch, subCluster }: Leader): void {
     const known = this.#leaders.get(subCluster);
     if (known === undefined ? this.#leaders.size >= LEADERS_MAX : epoch <= known.epoch) return;
@@ -100,7 +101,7 @@ export class LeaderWatch {
     this.#check(leader);
   }
 
-  /** LW1. */
+  /** LW1: looks an epoch up in the store. */
   #check(leader: Leader): void {
     const { clock, store, onDisproved } = this.#options;
     const { subCluster } = leader;
@@ -119,7 +120,7 @@ export class LeaderWatch {
     clock.alarm(look).set(after(clock.now(), CHECKED_AFTER));
   }
 
-  /** Not of a lease that another has taken by now. */
+  /** Notes an expected successor, unless another ranker has taken the lease by now. */
   #expect({ key, epoch, subCluster }: Leader): void {
     if (this.#leaders.get(subCluster)?.epoch !== epoch) return;
     const { clock, onExpected } = this.#options;

@@ -4,25 +4,25 @@ import { FRAME_BYTES_MAX, type MessageType } from "@tutti/protocol";
 import { type ActorKey, ALWAYS, type Instant, type Micros, after, millis } from "@tutti/units";
 import { FrameWriter } from "@tutti/wire";
 
-/** Destinations with a writer of their own; beyond, idle ones are let go. */
+/** Bound of destinations with a writer of their own; beyond it, idle writers are removed. */
 const WRITERS_MAX = 4_096;
-/** What may wait leaves at most so often. */
+/** Default interval at which messages of urgency `soon` leave, at the most. */
 const RELAXED_EVERY = millis(1);
 /** Empty ticks after which the ticking stops. */
 const IDLE_TICKS = 32;
 
 /**
- * `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of the last time only
- * together with others. `upkeep`: as `now`, but repeated whether or not there is work, so that it does not count as
- * work (ActorRuntime).
+ * When a message leaves. `now`: at the end of the turn. `soon`: at the end of the turn too, but within a millisecond of
+ * the last flush only together with others. `upkeep`: as `now`, but repeated whether or not there is work, so that it
+ * does not count as work (ActorRuntime).
  */
 export type Urgency = "now" | "soon" | "upkeep";
 
 /**
- * Control messages to the same destination in one turn of the event loop travel as one bus message, flushed at the end
- * of the turn: a small NATS message costs 9 µs of CPU alone, a record in a frame a tenth of one. What may wait a
- * millisecond (arrivals, refusals, reports of what is done) is gathered for that long when there is much of it: a
- * machine that is short of processors is helped by fewer messages, not by earlier ones.
+ * Gathers the control messages to a destination in one turn of the event loop into one bus message. It is flushed at
+ * the end of the turn: a small NATS message costs 9 µs of CPU alone, a record in a frame a tenth of that. Messages that
+ * may wait a millisecond (arrivals, refusals, reports of finished batches) are gathered for that long when there are
+ * many: fewer messages help a machine that is short of processors, earlier ones don't.
  */
 export class Outbox {
   readonly #bus: Bus;
@@ -35,7 +35,7 @@ export class Outbox {
   #flushedAt: Instant = ALWAYS;
   #ticking: Stop | undefined;
   #emptyTicks = 0;
-  /** Frames that the bus did not take: repaired by each message's own rule. */
+  /** Frames that the bus did not take; each message's own rule repairs the loss. */
   lost = 0;
 
   constructor(bus: Bus, clock: Clock, sender: ActorKey, gatherFor: Micros = RELAXED_EVERY) {

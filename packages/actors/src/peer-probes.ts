@@ -4,17 +4,17 @@ import type { Heartbeat } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, actorToken, after, millis } from "@tutti/units";
 import type { PeerRegistry } from "./peer-registry.ts";
 
-/** How often each peer is probed that somebody must know of at once. */
+/** Default interval between probes of peers whose death must be known at once. */
 export const PROBE_EVERY: Micros = millis(20);
 /**
- * Probes in one round (T7): up to so many peers are probed each time, more of them in turn. At 20 ms that is 5,000
- * probes a second at most: one costs its sender and the server about 1 µs each, since all of a round leave in one
- * write, and wakes one process for 5 µs.
+ * Bound of the probes in one round (T7); with more peers, they take turns. At 20 ms that is 5,000 probes a second at
+ * most: one costs its sender and the server about 1 µs each, since all of a round leave in one write, and wakes one
+ * process for 5 µs.
  */
 const PROBES_MAX = 100;
-/** Strangers that are asked after at once (T7). */
+/** Bound of the strangers that are probed at once (T7). */
 const STRANGERS_MAX = 100;
-/** Nobody must be there twice, so long apart. */
+/** Time between two "no responders" replies that prove a stranger gone. */
 const STRANGER_GONE_AFTER = millis(100);
 
 export interface PeerProbesOptions {
@@ -23,22 +23,22 @@ export interface PeerProbesOptions {
   readonly every: Micros;
   readonly registry: PeerRegistry;
   readonly subjectOf: (peer: ActorKey) => string;
-  /** Whose death this actor must know of before a time-out says so. */
+  /** Whether this actor must learn of the peer's death before a time-out. */
   readonly matters: (peer: Heartbeat) => boolean;
 }
 
 /**
- * Empty messages to peers' own subjects, each with a reply subject. Nobody answers them: when a process dies its
- * connection goes with it, and the server itself says that nobody is there any more. That is proof where silence is
- * none, so it needs no time-out that a busy machine could reach.
+ * Probes peers with empty messages to their own subjects, each with a reply subject. No peer answers them. When a
+ * process dies, its connection ends, and the server itself replies that there are no responders. That proves the death,
+ * which silence does not, so it needs no time-out that a busy machine could reach.
  *
- * It is believed only of a peer that was heard since our own connection was last made. Its interest is then known where
- * we are: servers of a cluster hand on subscriptions and messages of a connection in order. And after a server's
- * restart nobody is taken for dead who only comes back later than we.
+ * The proof counts only for a peer that was heard since our own connection was last made. Its subscription is then
+ * known where we are: servers of a cluster forward subscriptions and messages of a connection in order. And after a
+ * server's restart, a peer that only comes back later than we do is not taken for dead.
  *
- * A stranger holds something and was never heard, as where a lone process was killed and started again. If nobody is
- * there for STRANGER_GONE_AFTER it is gone, while our connection is the first that we have: its server has then been
- * there longer than we.
+ * A stranger holds something but was never heard, as when a lone process was killed and restarted. It is gone if there
+ * is no responder for STRANGER_GONE_AFTER while our connection is the first that we have: its server has then been
+ * there longer than we have.
  */
 export class PeerProbes {
   readonly #options: PeerProbesOptions;
@@ -57,7 +57,7 @@ export class PeerProbes {
     this.#ticking = options.clock.every(options.every, () => this.#round());
   }
 
-  /** Finds out whether one that was never heard is gone. @param onGone - the directory knows it by then */
+  /** Finds out whether a peer that was never heard is gone. @param onGone - called after the registry knows */
   askAfter(stranger: ActorKey, onGone: () => void): void {
     if (!this.#isFirstConnection || this.#strangers.has(stranger) || this.#strangers.size >= STRANGERS_MAX) return;
     this.#strangers.set(stranger, { onGone, nobodySince: undefined });
@@ -81,7 +81,7 @@ export class PeerProbes {
     const count = Math.min(PROBES_MAX, peers.length);
     for (let i = 0; i < count; i++) {
       const key = peers[(this.#turn + i) % peers.length]!;
-      // A process of this host that dies takes its link with it: it is probed from then on.
+      // A process of this host is not probed: its death ends its link, and it is probed from then on.
       if (registry.wasHeardHere(key) && bus.isNear?.(subjectOf(key)) !== true) this.#probe(key);
     }
     for (const key of this.#strangers.keys())

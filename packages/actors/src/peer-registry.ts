@@ -3,13 +3,13 @@ import type { Heartbeat, Role } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, after, before, earlier, micros, seconds } from "@tutti/units";
 import type { BrokerStallDetector } from "./broker-stall-detector.ts";
 
-/** Peers known at once; beyond, newcomers wait until one is lost (T7). */
+/** Bound of the known peers; beyond it, newcomers wait until one is lost (T7). */
 const PEERS_MAX = 16_384;
 
-/** Of those that are proved gone, the last so many are remembered. */
+/** Bound of the remembered peers that are proved gone. */
 const GONE_MAX = 1_024;
 
-/** A silent peer is noticed within a time-out and one of so many parts of it. */
+/** Sweeps per time-out: a silent peer is noticed within a time-out and one of these parts of it. */
 const SWEEPS = 10;
 
 const NO_TIME = micros(0);
@@ -18,9 +18,9 @@ const QUIET_PULSE_EVERY = seconds(1);
 
 interface Known {
   last: Heartbeat;
-  /** In the time in which the server was awake. */
+  /** Time of its last heartbeat, on a clock that runs only while the server is awake. */
   heardAt: Instant;
-  /** Which of our connections it was last heard on. */
+  /** Number of our connection on which it was last heard. */
   connection: number;
 }
 
@@ -31,8 +31,8 @@ export interface PeerWatcher {
 }
 
 /**
- * Who is alive: the actors whose last heartbeat is younger than the time-out, longer where they beat rarely, and who
- * did not say that they leave.
+ * Registry of the living actors. Their last heartbeat is younger than the time-out, longer for those that beat rarely,
+ * and they have not said that they leave.
  */
 export class PeerRegistry {
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class PeerRegistry {
   readonly #watcher: PeerWatcher;
   readonly #stallDetector: BrokerStallDetector | undefined;
   readonly #peers = new Map<ActorKey, Known>();
-  /** Since when. */
+  /** Peers that are proved gone, and since when. */
   readonly #gone = new Map<ActorKey, Instant>();
   readonly #sweeping: Stop;
   readonly #sweepEvery: Micros;
@@ -48,7 +48,10 @@ export class PeerRegistry {
   #connection = 0;
   #isAway = false;
 
-  /** @param stallDetector - of the connection over which peers are heard: while the server sleeps nobody is silent */
+  /**
+   * @param stallDetector - of the connection over which peers are heard: while the server stalls, silence proves
+   *   nothing
+   */
   constructor(clock: Clock, timeout: Micros, watcher: PeerWatcher, stallDetector?: BrokerStallDetector) {
     this.#clock = clock;
     this.#timeout = timeout;
@@ -104,8 +107,8 @@ export class PeerRegistry {
   }
 
   /**
-   * LeadershipCheck that it is gone: it is lost without a time-out. One that only lost its connection joins again with
-   * its next heartbeat.
+   * Removes a peer that is proved gone, without a time-out. A peer that only lost its connection joins again with its
+   * next heartbeat.
    */
   lose(key: ActorKey): void {
     this.#gone.set(key, this.#clock.now());
@@ -115,7 +118,10 @@ export class PeerRegistry {
     if (peer !== undefined) this.#lose(peer.last);
   }
 
-  /** Not only silent: it has said goodbye, or the server that nobody is there, and it was not heard since. */
+  /**
+   * Whether it is gone, and not only silent. It said goodbye, or the server found no responder, and it was not heard
+   * since.
+   */
   isGone(key: ActorKey): boolean {
     return this.#gone.has(key);
   }
@@ -124,14 +130,15 @@ export class PeerRegistry {
     return this.#gone.get(key);
   }
 
-  /** Our own connection is away: that nobody is heard says nothing of anybody, however long it lasts. */
+  /** Our own connection is away: the silence of peers proves nothing, however long it lasts. */
   disconnected(): void {
     this.#isAway = true;
     this.#stallDetector?.reset();
   }
 
   /**
-   * Our connection was made anew: what peers said meanwhile is lost, so each gets a whole time-out to be heard here.
+   * Our connection was made again. Heartbeats sent meanwhile are lost, so each peer gets a whole time-out to be heard
+   * here.
    */
   reconnected(): void {
     this.#isAway = false;
@@ -147,8 +154,8 @@ export class PeerRegistry {
 
   #sweep(): void {
     const now = this.#clock.now();
-    // Our own stall looks like everybody's silence, and timers run before what has arrived is read: it doesn't count,
-    // and after a long one peers get a whole time-out to be heard again.
+    // A stall of this process looks like silence of all peers, and timers run before arrived messages are read. So a
+    // stall does not count, and after a long one peers get a whole time-out to be heard again.
     const stall = now - this.#sweptAt - this.#sweepEvery;
     this.#sweptAt = now;
     const awakeAt = this.#awakeAt();
@@ -163,7 +170,7 @@ export class PeerRegistry {
   }
 
   /**
-   * Whether all peers beat rarely: their silence is noticed so much later that the server need not be asked as often.
+   * Whether all peers beat rarely. Their silence is noticed so much later that the server need not be asked as often.
    */
   #isQuiet(): boolean {
     for (const { last } of this.#peers.values()) if ((last.every ?? NO_TIME) < QUIET_PULSE_EVERY) return false;

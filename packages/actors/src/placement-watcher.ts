@@ -5,9 +5,9 @@ import type { GpuId } from "@tutti/units";
 import { fromJson } from "@tutti/wire";
 
 /**
- * Where models are scheduled and accelerators belong, kept current from the bucket of plans. An entry that can't be
- * read, or is older than what is known, is reported and ignored (T8). Where nobody has ever planned, and once the entry
- * is deleted, everything belongs to the default.
+ * Mirrors the placement, which assigns models and accelerators to sub-clusters, from the bucket of plans. An entry that
+ * is unreadable, or older than the known one, is reported and ignored (T8). Before the first placement, and once the
+ * entry is deleted, everything belongs to the default sub-cluster.
  */
 export class PlacementWatcher {
   readonly #store: Store;
@@ -19,14 +19,14 @@ export class PlacementWatcher {
   #placement: Placement | undefined;
   #ready = false;
 
-  /** @param onChange - not called for what is there when the book is opened */
+  /** @param onChange - not called for the placement that is present when the watcher is opened */
   constructor(store: Store, log: Logger, onChange: () => void = () => undefined) {
     this.#store = store;
     this.#log = log;
     this.#onChange = onChange;
   }
 
-  /** `ready` is called once what was there has been delivered. */
+  /** `ready` is called once the present entry has been delivered. */
   open(ready: () => void): void {
     this.#watch = this.#store.watch(BUCKET.plan, PLACEMENT_KEY, {
       onEntry: (entry) => entry.key === PLACEMENT_KEY && this.#onEntry(entry),
@@ -44,27 +44,27 @@ export class PlacementWatcher {
     this.#watch?.stop();
   }
 
-  /** Undefined: nobody has ever planned. */
+  /** Undefined: there is no placement yet. */
   get placement(): Placement | undefined {
     return this.#placement;
   }
-  /** Where the model is scheduled; undefined: nowhere yet. */
+  /** Sub-cluster that schedules the model; undefined: none yet. */
   subClusterOf(modelNumber: number): string | undefined {
     return this.#placement === undefined ? DEFAULT_SUB_CLUSTER : this.#models.get(modelNumber)?.subCluster;
   }
-  /** Where it goes (PL3). */
+  /** Sub-cluster to which the model moves (PL3). */
   nextOf(modelNumber: number): string | undefined {
     return this.#models.get(modelNumber)?.next;
   }
-  /** PL1. */
+  /** PL1: whether the sub-cluster has the model, or will have it. */
   belongs(modelNumber: number, subCluster: string | undefined): boolean {
     if (subCluster === undefined) return false;
     return this.subClusterOf(modelNumber) === subCluster || this.nextOf(modelNumber) === subCluster;
   }
   /**
-   * PL5.
+   * PL5: the sub-cluster of an executor.
    *
-   * @param byDefault - where it belongs as long as nobody has planned
+   * @param byDefault - its sub-cluster while there is no placement
    * @returns undefined: it waits to be placed
    */
   subClusterOfExecutor(gpus: readonly GpuId[], byDefault: string = DEFAULT_SUB_CLUSTER): string | undefined {

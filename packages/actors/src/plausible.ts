@@ -1,7 +1,7 @@
 /**
- * Whether the moments and lengths of time in a message can be meant. Fixed messages are checked as they are read, but
- * for the codec every moment is one, also those that are infinite or in another century: believed once, such a number
- * would stay in a heap, an average or a plan for good (T8).
+ * Checks whether the instants and durations in a message are plausible. Fixed messages are checked as they are read,
+ * but the codec accepts every instant, also infinite ones and those of another century. Accepted once, such a number
+ * would stay in a heap, an average or a plan (T8).
  */
 import {
   type BatchDispatched,
@@ -19,8 +19,8 @@ import { type Instant, type Micros, seconds } from "@tutti/units";
 const HORIZON = 2 * SLO_US_MAX;
 
 /**
- * At most: four times the way there, which is some milliseconds. For so long a grant keeps older ones of its
- * accelerator from being obeyed.
+ * Longest validity of a grant: four times the way there, which is some milliseconds. For that long a grant keeps older
+ * ones of its accelerator from being accepted.
  */
 const GRANT_VALID_FOR = seconds(4);
 
@@ -33,7 +33,7 @@ export const plausible = (clock: () => Instant) => ({
     const now = clock();
     return isNear(arrivedAt, now) && isNear(deadline, now) && isShort(slo);
   },
-  /** An empty offer names no moments. */
+  /** An empty offer names no instants. */
   candidate({ batchSize, execAt, latest, delay }: CandidateOffered): boolean {
     const now = clock();
     return batchSize === 0 || (isNear(execAt, now) && isNear(latest, now) && isShort(delay));
@@ -42,7 +42,7 @@ export const plausible = (clock: () => Instant) => ({
     const now = clock();
     return isNear(freeAt, now) && isNear(sentAt, now) && validUntil - now <= GRANT_VALID_FOR;
   },
-  /** Since when it is free says nothing. */
+  /** A free time in the past is always plausible. */
   answer: ({ freeAt }: GrantAnswered): boolean => freeAt - clock() <= HORIZON,
   freed: ({ freeAt }: Pick<GpuFreed, "freeAt">): boolean => freeAt - clock() <= HORIZON,
   /** `frontrun` may be ALWAYS. */

@@ -8,7 +8,7 @@ import type { BatchCarrier } from "./ingress/batch-carrier.ts";
 import type { LocalIngress } from "./ingress/local-ingress.ts";
 import type { ActorKey, Micros } from "@tutti/units";
 
-/** Filled by whoever offers something, and empty where no such actor is in this process. */
+/** Services that actors of one process offer each other; undefined if no such actor is in this process. */
 export interface LocalActors {
   /** An ingress that can send a batch with its rows. */
   rows?: BatchCarrier | undefined;
@@ -16,7 +16,7 @@ export interface LocalActors {
   ingress?: LocalIngress | undefined;
 }
 
-/** What every actor is given. The same actor runs on NATS and real time, or on the simulator's bus and clock (T6). */
+/** Ports of every actor. The same actor runs on NATS and real time, or on the simulator's bus and clock (T6). */
 export interface ActorPorts {
   /** Control messages. */
   readonly bus: Bus;
@@ -26,7 +26,7 @@ export interface ActorPorts {
    */
   readonly bulk: Bus;
   /**
-   * ingress: a third one for answers, whose user may publish to applications' inboxes and nowhere else. Default:
+   * ingress: a third connection for answers, whose user may publish to applications' inboxes and nowhere else. Default:
    * `bulk`.
    */
   readonly answers?: Bus;
@@ -35,22 +35,20 @@ export interface ActorPorts {
   readonly telemetry: Telemetry;
   /** Random bytes for secrets; seeded in the simulator. */
   readonly randomBytes: (count: number) => Uint8Array;
-  /**
-   * Figures of the process that the actor lives in, told with its own: processor time, memory, how late its event loop
-   * is.
-   */
+  /** Figures of the actor's process, reported with its own: processor time, memory, lateness of the event loop. */
   readonly vitals?: () => Readonly<Record<string, number>>;
-  /** Whether the server is awake, asked once for all actors of a process. Default: each asks for itself. */
+  /** Detects stalls of the server, once for all actors of a process. Default: each actor detects them itself. */
   readonly stallDetector?: BrokerStallDetector;
-  /** What the actors of one process offer each other besides messages. */
+  /** Services of the other actors in this process, besides messages. */
   readonly local?: LocalActors;
   /**
-   * How processes of this host reach ours, told in heartbeats; and whoever was heard, to be reached in the same way.
+   * Direct links between processes of this host. `own`: our address, which heartbeats carry; `hear`: notes a peer's
+   * address.
    */
   readonly links?: { readonly own: LinkAddress; hear(beat: Heartbeat): void };
   /**
-   * Whether a process of our own host lives: false from the moment on at which it begins to end; undefined where that
-   * can't be told.
+   * Whether a process of our own host lives. It is false from the moment at which the process begins to end, and
+   * undefined if that is unknown.
    */
   readonly processLives?: (pid: number) => boolean | undefined;
 }
@@ -61,22 +59,22 @@ export interface ActorConfig {
   readonly host: string;
   readonly pid: number;
   readonly heartbeatEvery: Micros;
-  /** How often while it has nothing to do. Default: as often as ever. */
+  /** Heartbeat interval while it is idle. Default: `heartbeatEvery`. */
   readonly idleHeartbeatEvery?: Micros;
-  /** A peer that is silent for so long is dead. A killed one is noticed earlier by whoever probes it. */
+  /** A peer that is silent for this long is dead. Its probers notice a killed peer earlier. */
   readonly peerTimeout: Micros;
-  /** How often peers are probed whose death must be known at once. Default: 20 ms. */
+  /** Interval between probes of peers whose death must be known at once. Default: 20 ms. */
   readonly probeEvery?: Micros;
   /**
-   * How long what may wait (arrivals, refusals, reports) is gathered into one message. Default: 1 ms; 0: nothing waits.
+   * How long messages that may wait (arrivals, refusals, reports) are gathered into one. Default: 1 ms; 0: none waits.
    */
   readonly gatherFor?: Micros;
 }
 
-/** What a service's main.ts holds. */
+/** An actor, as a service's main.ts holds it. */
 export interface Actor {
   readonly role: Role;
   readonly key: ActorKey;
-  /** Stops taking work, finishes what it has, says goodbye; then `done`. */
+  /** Stops taking work, finishes the present work, says goodbye, and then calls `done`. */
   drain(done: () => void): void;
 }

@@ -10,8 +10,8 @@ import {
 import type { Prng } from "@tutti/units";
 
 /**
- * A row of the declared shapes (padded axes: of their typical length) to measure or warm up with: floats in [−1, 1),
- * integers 0 or 1, which every vocabulary has.
+ * A row of the declared shapes to measure or warm up with; padded axes have their typical length. Floats are in [−1,
+ * 1), integers 0 or 1, which every vocabulary has.
  */
 export function randomRow(spec: ModelSpec, bucket: number, prng: Prng): Uint8Array {
   const lengths = typicalLengths(spec);

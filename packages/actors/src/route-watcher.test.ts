@@ -25,7 +25,7 @@ const route = (name: string, percent: number): Route => ({
 });
 const write = (name: string, value: unknown): void =>
   store.put(BUCKET.plan, routeKeys.model(name), value instanceof Uint8Array ? value : toJson(value), () => undefined);
-/** Until the store has told everybody. */
+/** Resolves when the store has delivered all changes. */
 const settled = (): Promise<unknown> => new Promise((resolve) => store.get(BUCKET.plan, "nothing", resolve));
 
 test("what is there is known when the book is open, and told by nobody; changes and their revisions follow", async () => {

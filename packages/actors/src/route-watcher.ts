@@ -5,13 +5,13 @@ import { fromJson } from "@tutti/wire";
 
 export interface KnownRoute {
   readonly route: Route;
-  /** What a change of it names (compare-and-set). */
+  /** Revision of the entry, which a change must name (compare-and-set). */
   readonly revision: number;
 }
 
 /**
- * How requests are shared between versions of models, kept current from the bucket of plans. An entry that can't be
- * read is reported and ignored: the last one that could be stays in force (T8).
+ * Mirrors the routes, which share requests between versions of models, from the bucket of plans. An unreadable entry is
+ * reported and ignored: the last readable one stays in force (T8).
  */
 export class RouteWatcher {
   readonly #store: Store;
@@ -21,14 +21,14 @@ export class RouteWatcher {
   #watch: { stop(): void } | undefined;
   #isReady = false;
 
-  /** @param onChange - not called for what is there when the book is opened */
+  /** @param onChange - not called for routes that are present when the watcher is opened */
   constructor(store: Store, log: Logger, onChange: (name: string) => void = () => undefined) {
     this.#store = store;
     this.#log = log;
     this.#onChange = onChange;
   }
 
-  /** `ready` is called once what was there has been delivered. */
+  /** `ready` is called once all present entries have been delivered. */
   open(ready: () => void): void {
     this.#watch = this.#store.watch(BUCKET.plan, routeKeys.prefix, {
       onEntry: (entry) => this.#onEntry(entry),
@@ -67,7 +67,7 @@ export class RouteWatcher {
     }
     if (!isRoute(route) || route.name !== name)
       return this.#log.warn({ key, revision }, "ignored a route that can't be read");
-    // As many as there may be models (T7).
+    // There are as many routes as there may be models (T7).
     if (!this.#routes.has(name) && this.#routes.size >= MODELS_MAX)
       return this.#log.warn({ key }, "ignored a route: there are as many as may be models (MODELS_MAX)");
     this.#take(name, { route, revision });

@@ -1,5 +1,5 @@
 /**
- * As well-formed.ts, for the messages by which running times alone come to the profiler: what is believed here would be
+ * As well-formed.ts, for the messages that carry isolated running times to the profiler. Values accepted here are
  * planned with (T8).
  */
 import {
@@ -28,7 +28,7 @@ const isKey = (value: unknown): boolean => isWhole(value, 1, ACTOR_KEY_MAX - 1);
 const isGpu = (value: unknown): boolean => isWhole(value, 0, GPUS_MAX - 1);
 const isThread = (value: unknown): boolean => isWhole(value, 0, 2 ** 32 - 1);
 const isApp = isThread;
-/** Of a run: as long as a deadline may be. */
+/** Whether a value is a running time: at most as long as a deadline may be. */
 const isTime = (value: unknown): boolean => isWhole(value, 1, SLO_US_MAX);
 const isUnits = (value: unknown): boolean => typeof value === "number" && value >= 0 && value <= SIZE_HINT_MAX;
 const isList = <T>(value: unknown, max: number, isItem: (item: Unknown<T>) => boolean): boolean =>
@@ -79,7 +79,7 @@ const isAppsNamed = ({ apps }: Unknown<AppsNamed>): boolean =>
   apps.length <= APPS_TOLD_MAX &&
   apps.every((name: unknown) => typeof name === "string" && isName(name));
 
-/** By message. */
+/** Checks by message. */
 export const wellFormedSamples = {
   samplesWanted: isSamplesWanted,
   idleAsked: isIdleAsked,

@@ -1,6 +1,6 @@
 /**
- * What packed messages must look like before a handler sees them: msgpack carries any value, and one that is believed
- * once would stay in a directory, a heap or an average (T8). Fixed messages are checked as they are read.
+ * Checks the shape of packed messages before a handler sees them. Since msgpack carries any value, a wrong one that is
+ * accepted once would stay in a registry, a heap or an average (T8). Fixed messages are checked as they are read.
  */
 import {
   BATCH_SIZE_MAX,
@@ -36,7 +36,7 @@ const isText = (value: unknown): boolean => typeof value === "string";
 const isSubCluster = (value: unknown): boolean => typeof value === "string" && isName(value);
 const isFinite = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value);
 const isThread = (value: unknown): boolean => isCount(value) && value < 2 ** 32;
-/** NEVER and ALWAYS are moments too. */
+/** NEVER and ALWAYS are instants too. */
 const isInstant = (value: unknown): boolean => typeof value === "number" && Math.floor(value) === value;
 const isMicros = (value: unknown): boolean => isInstant(value) && (value as number) >= 0;
 

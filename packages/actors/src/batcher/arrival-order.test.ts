@@ -69,9 +69,9 @@ test("a number that its ingress never reached is taken back by the second heartb
   expect(note(Number.MAX_SAFE_INTEGER)).toBe("repeated");
   expect(order.missing(ingress, sent(2 ** 40, at(0)), at(0))).toBeUndefined();
   expect(note(3)).toBe("fresh");
-  // A lie: what comes next would pass for repeated once the gap before it is given up.
+  // A wrong number: later arrivals would pass for repeated ones once the gap before it is given up.
   expect(note(1_000)).toEqual({ from: 4, to: 1_000 });
-  // It may only have overtaken this heartbeat.
+  // The arrival may only have overtaken this heartbeat.
   expect(order.missing(ingress, sent(3, at(100)), at(100))).toMatchObject({ from: 4 });
   expect(order.missing(ingress, sent(3, at(200)), at(200))).toBeUndefined();
   expect([note(4), note(4), note(5), note(1_000)]).toEqual(["fresh", "repeated", "fresh", { from: 6, to: 1_000 }]);

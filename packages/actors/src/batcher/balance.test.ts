@@ -73,7 +73,7 @@ const viewOf = (cluster: Cluster, self: ActorKey): Loads => ({
 });
 const squaresOf = (cluster: Cluster): number => cluster.keys.reduce((sum, key) => sum + loadOf(cluster, key) ** 2, 0);
 
-/** Nobody can do better: a model is not divided, and the average is the least that the most loaded has. */
+/** Lower bound of the greatest load. A model is not divided, and the most loaded batcher has at least the average. */
 function boundOf({ keys, models }: Cluster): number {
   const all = models.reduce((sum, { load }) => sum + load, 0);
   return Math.max(all / keys.length, ...models.map(({ load }) => load));
@@ -107,7 +107,7 @@ test("a batcher that joins is given its part by all others at once, and nobody e
       const before = Math.max(...cluster.keys.map((key) => loadOf(cluster, key)));
       const shares = cluster.keys.map((key) => sharesOf(viewOf(joined, key), new Set([joiner])));
       for (const share of shares) for (const [number, to] of share) joined.models[number - 1]!.holder = to;
-      // Each gives by itself, and the last model of each may be more than the joiner lacks.
+      // Each batcher gives by itself, and the last model of each may be more than the joiner lacks.
       const overshoot = cluster.models.reduce((most, { load }) => Math.max(most, load), 0) * cluster.keys.length;
       const average = cluster.models.reduce((sum, { load }) => sum + load, 0) / joined.keys.length;
       expect(loadOf(joined, joiner)).toBeLessThanOrEqual(average + overshoot);

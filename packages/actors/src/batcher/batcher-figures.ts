@@ -45,7 +45,7 @@ export function batcherFigures(
       scarcityPerMille: Math.round(1_000 * entry.core.scarcity.level),
       ctrlMeasuredUs: entry.pullCost.ctrl(at),
       delayCapped: entry.pullCost.capped(at) ? 1 : 0,
-      // 1: the model could be served but answered nothing, so its threads were started anew.
+      // 1: the model could be served but answered nothing, so its threads were restarted.
       stalled: stalls.has(entry.spec.number) ? 1 : 0,
     };
     return { thread: entry.id, name: threadName(entry.spec, entry.bucket), figures };

@@ -55,7 +55,7 @@ test("a thread that is taken over begins with what its last holder has measured"
   expect(new PullCost(floors, 4, { ctrl: Infinity as Micros, perItem: 1e9 }).ctrl(instant(1))).toBe(1_000);
 });
 
-/** Batchers that share a store, each with its own idea of who lives. */
+/** Batchers that share a store, each with its own view of the living batchers. */
 function leasesOf(
   self: ActorKey,
   shared: { readonly clock: VirtualClock; readonly store: InMemoryStore },

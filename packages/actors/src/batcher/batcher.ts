@@ -144,7 +144,7 @@ class Batcher implements Actor {
       threads: () => this.#modelThreads,
       loads: this.#loads,
     });
-    this.#modelThreads = this.#createKeeper();
+    this.#modelThreads = this.#createModelThreads();
     this.#shares = new QuotaPublisher({ runtime: this.#runtime, threads: this.#threads, clock: ports.clock });
     this.#stalls = this.#createStalls();
     this.#alarm = ports.clock.alarm(() => this.#onAlarm());
@@ -186,7 +186,7 @@ class Batcher implements Actor {
     this.#tick();
   }
 
-  #createKeeper(): ModelThreads {
+  #createModelThreads(): ModelThreads {
     return new ModelThreads({
       clock: this.#ports.clock,
       config: this.#config,

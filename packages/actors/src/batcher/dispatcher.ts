@@ -48,7 +48,7 @@ export interface Outstanding {
 
 /**
  * Bound of the secrets kept, including those of silent ingresses. The pulls of an ingress that was given up by mistake
- * must not be refused until it introduces itself anew.
+ * must not be refused until it introduces itself again.
  */
 const SECRETS_MAX = 1_024;
 
@@ -90,7 +90,7 @@ export class Dispatcher implements ModelEffects {
     this.#coalescer = new OfferCoalescer(options.clock, (candidate) => {
       const entry = this.#threads.get(candidate.thread);
       const leader = this.#router.leaderOf(entry);
-      // Without a leader nobody listens; "ranker-changed" makes the thread offer to the next one.
+      // Without a leader there is no receiver; "ranker-changed" makes the thread offer to the next one.
       if (leader === undefined) return;
       this.#runtime.send(leader.key, CandidateOffered, candidate);
       const successor = this.#router.successorOf(entry);

@@ -98,8 +98,8 @@ test("when an heir of a leaving batcher is gone too, its part goes to another, a
 });
 
 /**
- * Batchers that serve models of constant rates, each reading what arrives from second to second, with the heartbeat of
- * a second ago of the others.
+ * Batchers that serve models of constant rates. Each reads its arrivals from second to second, and the heartbeats of
+ * the others of a second ago.
  */
 test("loads that only vary by chance come to rest within minutes, and no model goes to and fro", () => {
   const prng = new Prng(5);
@@ -165,7 +165,7 @@ test("the load of a model is its requests a second and a constant, as of some se
     loads.read(threads, clock.now());
     return loads.of(1);
   };
-  expect(readAfter(1_000_000)).toBe(MODEL_LOAD); // nobody knows since when these came
+  expect(readAfter(1_000_000)).toBe(MODEL_LOAD); // it is unknown since when these came
   expect(readAfter(200)).toBe(MODEL_LOAD + 200);
   expect(readAfter(300)).toBe(MODEL_LOAD + 220);
   expect(loads.total).toBe(MODEL_LOAD + 220);

@@ -93,7 +93,7 @@ export class LoadBalancer {
 
   /**
    * Assigns the models of this leaving batcher. A model keeps its successor while that lives, and counts in its load;
-   * the others are assigned anew.
+   * the others get a new one.
    */
   #bequeath(): void {
     const { models, others } = this.#loads();

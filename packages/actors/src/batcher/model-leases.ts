@@ -118,7 +118,9 @@ export class ModelLeases {
   accept(model: CatalogModel): void {
     if (model.status?.state === "ready" && !this.#trying.has(model.spec.number)) this.#take(model);
   }
-  /** Writes a new term for a model that this batcher holds, which voids everything said of it under the old term. */
+  /**
+   * Writes a new term for a model that this batcher holds. It voids everything said of the model under the old term.
+   */
   renew(model: CatalogModel): void {
     if (model.lease?.batcher === this.#options.self && !this.#trying.has(model.spec.number)) this.#take(model);
   }
@@ -129,7 +131,7 @@ export class ModelLeases {
     this.#trying.add(number);
     const value = toJson({ batcher: self });
     store.update(BUCKET.leases, leaseKeys.model(number), value, model.lease?.term ?? 0, (result) => {
-      // Won or lost, the watch reports the holder to everybody, ourselves included. If the store did not answer, the
+      // Won or lost, the watch reports the holder to all batchers, this one included. If the store did not answer, the
       // next claimAll asks again.
       this.#trying.delete(number);
       if (result !== "conflict") return;

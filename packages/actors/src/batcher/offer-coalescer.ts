@@ -77,8 +77,8 @@ export class OfferCoalescer {
   }
 
   /**
-   * When a grant should have been sent: when the newest candidate was known and due, and the accelerator as good as
-   * free. Its real sending time, if that was earlier.
+   * When a grant should have been sent: once the newest candidate was known and due, and the accelerator nearly free.
+   * If it was sent earlier, the time of that.
    */
   dueAt({ thread, freeAt, sentAt }: Grant): Instant {
     const gated = this.#gated.get(thread);
@@ -94,7 +94,7 @@ export class OfferCoalescer {
   }
   /**
    * Voids the offer at the ranker that has it, which must not grant on it. Otherwise it would grant accelerators that
-   * nobody uses until the offer is stale.
+   * stay unused until the offer is stale.
    */
   withdraw(thread: ThreadId): void {
     const gated = this.#gated.get(thread);

@@ -7,7 +7,7 @@ import type { ActorRuntime } from "../actor-runtime.ts";
 import { QuotaPublisher, isShedReport, shareRulesOf } from "./quota-publisher.ts";
 import type { ThreadEntry, ThreadTable } from "./thread-table.ts";
 
-/** One thread and one ingress: what that was told. */
+/** One thread and one ingress, and the messages to that ingress. */
 function noticed() {
   const told: unknown[] = [];
   const shares = { isOverloaded: false, classes: [] as object[], advance: () => {}, shares: () => shares.classes };
@@ -42,7 +42,7 @@ test("an overload's beginning and end are told once, at once, whether a step or 
   stepped();
   stepped();
   expect(told).toEqual([1]);
-  tick(); // and anew while it lasts
+  tick(); // repeated while it lasts
   stepped();
   expect(told).toEqual([1, 1]);
   set(false);

@@ -16,7 +16,7 @@ const request = (app: number, units = 0): QueuedRequest => ({ ingress: 9, seq: +
 const batch = (requests: QueuedRequest[]): DispatchedBatch =>
   ({ batchId: ++seq, thread: THREAD, requests }) as unknown as DispatchedBatch;
 
-/** A batch of `members` every 10 ms for a minute. */
+/** Dispatches a batch of `members` every 10 ms for a minute. */
 function marksOfAMinute(members: () => QueuedRequest[], prepare: (selector: SampleSelector) => void = () => undefined) {
   const selector = new SampleSelector();
   prepare(selector);

@@ -11,8 +11,8 @@ import {
 import { copyBlock } from "@tutti/wire";
 
 /**
- * The inputs of one batch while they come in: each row is copied once, into its place in the buffers that the engine
- * will own. Rows arrive in any order and take the next free place; those that never come leave the batch smaller.
+ * Collects the inputs of one batch. Each row is copied once, into its place in the buffers that the engine will own.
+ * Rows arrive in any order and take the next free place; rows that never come leave the batch smaller.
  */
 export class BatchBuffer {
   readonly #spec: ModelSpec;
@@ -32,7 +32,7 @@ export class BatchBuffer {
     return this.#rows;
   }
 
-  /** @returns false for a row of the wrong length, which is not taken: it must not shift its neighbours */
+  /** @returns false for a row of the wrong length, which is not added: it would shift its neighbours */
   add(row: Uint8Array): boolean {
     if (row.byteLength !== this.#layout.byteLength || this.#rows === this.#capacity) return false;
     const place = this.#rows++;
@@ -62,7 +62,7 @@ export class BatchBuffer {
     });
   }
 
-  /** Blocks before the batch axis: 1 where the batch axis comes first, which is nearly always. */
+  /** Blocks before the batch axis: 1 if the batch axis comes first, as it nearly always does. */
   #outer(input: number): number {
     const { dims, batchAxis } = this.#layout.inputs[input]!;
     return dims.slice(0, Math.max(0, batchAxis)).reduce((product, dim) => product * dim, 1);
@@ -82,19 +82,21 @@ export class BatchBuffer {
   }
 }
 
-/** Whose part of a batch's output is wanted. */
+/** Place of one request in a batch's output. */
 export interface OutputPlace {
   readonly row: number;
   readonly batchSize: number;
-  /** Of the row's padded axes: outputs that follow them are cut back to what is its own. */
+  /** Lengths of the row's padded axes: outputs that follow these axes are cut back to them. */
   readonly lengths: readonly number[];
 }
 
-/** One request's part of a batch's output, batch axis 1; a view where the batch axis comes first and nothing is cut. */
+/**
+ * One request's part of a batch's output, batch axis 1. It is a view if the batch axis comes first and nothing is cut.
+ */
 export function rowOfOutput(spec: ModelSpec, output: Tensor, { row, batchSize, lengths }: OutputPlace): Tensor {
   const declared = spec.outputs.find((candidate) => candidate.name === output.name);
   const axis = declared?.dims.indexOf(BATCH_AXIS) ?? 0;
-  // An output without a batch axis speaks of the whole batch: everybody gets it.
+  // An output without a batch axis belongs to the whole batch: every request gets it.
   if (axis < 0 || output.dims[axis] !== batchSize) return output;
   const whole = output.dims.map((dim, i) => (i === axis ? 1 : dim));
   const dims = whole.map((dim, i) => Math.min(dim, ownLength(spec, declared?.dims[i] ?? dim, lengths) ?? dim));

@@ -1,6 +1,6 @@
 /**
- * Accepted batches on their way: inputs pulled, run, outputs pushed to the ingresses, done reported to the batcher. X2
- * and X3 of the executor.
+ * Carries accepted batches to their end: pulls inputs, runs them, pushes outputs, reports to the batcher. It implements
+ * X2 and X3 of the executor.
  */
 import type { Clock } from "@tutti/ports/clock";
 import type { RunOutcome } from "@tutti/ports/engine";
@@ -35,33 +35,36 @@ export interface BatchRunnerOptions {
   readonly data: DataClient;
   readonly tracer: Tracer;
   readonly runtime: ActorRuntime;
-  /** Sees what is run again alone. */
+  /** Observes batches for isolated runs. */
   readonly isolatedRuns: Pick<IsolatedRuns, "pulled" | "starts" | "ended">;
-  /** Sees what another version is asked too. */
+  /** Observes batches for copies to another version. */
   readonly shadows: Pick<ShadowRuns, "pulled" | "answered" | "ended">;
-  /** The ranker should know that the accelerator is free at another time than planned. */
+  /** The accelerator will be free at another time than planned, which the ranker should know. */
   readonly onFreeAt: (slot: GpuSlot, freeAt: Instant) => void;
-  /** It ran and was reported. */
+  /** The batch ran and was reported. */
   readonly onRan: (run: Run, startedAt: Instant) => void;
-  /** Nothing is accepted any more. */
+  /** No accepted batch is left. */
   readonly onIdle: () => void;
 }
 
 /**
- * How long an ingress may be late with its rows before a batch that is due starts without them; it is told then that
+ * How long an ingress may be late with its rows before a due batch starts without them. The ingress then hears that
  * they did not run.
  */
 const PULL_GRACE = millis(2);
 /**
- * However late a batch may start: an ingress answers at once, and one that is not there must not hold a place for long.
+ * Longest pull, however late a batch may start. An ingress answers at once, and an absent one must not hold a place for
+ * long.
  */
 const PULL_MS_MAX = 3_000;
-/** Finished batches that wait to be told to the profiler; beyond, the second's rest is not observed. */
+/**
+ * Bound of the finished batches that wait to be reported to the profiler. The others of that second are not observed.
+ */
 const OBSERVED_MAX = 4_096;
 
 export class BatchRunner {
   readonly #options: BatchRunnerOptions;
-  /** By batcher and batch: each batcher counts its own. */
+  /** By batcher and batch: each batcher numbers its own. */
   readonly #runs = new Map<string, Run>();
   readonly #observed: BatchFinished[] = [];
   readonly #computed = new ComputeStats();
@@ -74,7 +77,7 @@ export class BatchRunner {
   get size(): number {
     return this.#runs.size;
   }
-  /** For reports: where the time of each thread's batches went. */
+  /** Statistics of where the time of each thread's batches went, for reports. */
   get computed(): ComputeStats {
     return this.#computed;
   }
@@ -89,7 +92,7 @@ export class BatchRunner {
     return count;
   }
 
-  /** @param accepted - with the rows, where they came with the batch */
+  /** @param accepted - includes the rows, if they came with the batch */
   accept({ batch, batcher, slot, model, rows }: AcceptedBatch): void {
     const now = this.#now();
     const run = new Run({ batch, batcher, slot, model, at: now });
@@ -109,13 +112,13 @@ export class BatchRunner {
     this.#options.shadows.pulled(run, key, items);
   }
 
-  /** The process ends, and what it had accepted runs elsewhere: nobody hears of it any more. */
+  /** Drops all runs without a report: the process ends, and they run elsewhere. */
   abandon(): void {
     this.#abandoned = true;
     for (const run of this.#runs.values()) run.cutOff?.clear();
   }
 
-  /** Nobody waits for observations, so they travel together. */
+  /** Reports observed batches to the profiler. They are not urgent, so they travel together. */
   tellObserved(): void {
     for (const finished of this.#observed.splice(0))
       this.#options.runtime.broadcast("profiler", BatchFinished, finished);
@@ -125,7 +128,7 @@ export class BatchRunner {
     return this.#options.clock.now();
   }
 
-  /** X2: all ingresses at once; whoever does not answer in time costs only its own rows. */
+  /** X2: pulls from all ingresses at once. One that does not answer in time costs only its own rows. */
   #pull(run: Run): void {
     const { batch } = run;
     const { runtime, data, self, clock } = this.#options;
@@ -173,7 +176,7 @@ export class BatchRunner {
     const parts = run.parts();
     const outcomes: RunOutcome[] = [];
     let left = parts.length;
-    // All at once: another batch must not come between the parts of one (T4).
+    // Start all parts at once: another batch must not come between them (T4).
     parts.forEach(({ rows, inputs, units }, i) => {
       const batch = { model, bucket, batchSize: rows.length, inputs, ...(units !== undefined && { units }) };
       run.slot.engine.run(batch, (outcome) => {
@@ -183,7 +186,7 @@ export class BatchRunner {
     });
   }
 
-  /** @param outcomes - of the batch's parts, one for most models; none when no row was there */
+  /** @param outcomes - one per part, one for most models; empty if there were no rows */
   #finish(run: Run, outcomes: readonly RunOutcome[]): void {
     const { batch, slot } = run;
     const finishedAt = this.#now();
@@ -210,7 +213,7 @@ export class BatchRunner {
     if (this.#runs.size === 0) this.#options.onIdle();
   }
 
-  /** @returns how many items were answered with an error */
+  /** @returns the number of items answered with an error */
   #push(
     run: Run,
     outcomes: readonly RunOutcome[],
@@ -284,7 +287,9 @@ export interface AcceptedBatch {
   readonly rows: readonly PulledItem[] | undefined;
 }
 
-/** Rows come with a batch of one ingress only, one for each request and in their order. */
+/**
+ * Whether all rows came with the batch. They come only if it has one ingress, one for each request and in their order.
+ */
 const isWhole = (batch: BatchDispatched, rows: readonly PulledItem[]): boolean =>
   batch.ingresses.length === 1 &&
   rows.length === batch.requests.length &&

@@ -1,11 +1,11 @@
-/** The spans of a batch: why it started when it did, with whom, and where its time went. */
+/** The spans of a batch: why it started when it did, with which requests, and where its time went. */
 import { type BatchDispatched, threadName } from "@tutti/protocol";
 import { type Span, type SpanContext, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type Instant, bucketOf } from "@tutti/units";
 import { formatBatchTrace } from "../batch-trace.ts";
 import type { Run } from "./run.ts";
 
-/** When it ran, and why it failed if it did. */
+/** When the batch ran, and why it failed if it did. */
 export interface BatchRan {
   readonly startedAt: Instant;
   readonly finishedAt: Instant;
@@ -13,9 +13,9 @@ export interface BatchRan {
 }
 
 /**
- * One span per batch, in a trace of its own and linked to those of its requests; undefined where nobody traces. Begun
- * when its results are about to be pushed, since they carry its context. A batch that failed or ended late is kept with
- * links to all its requests, which are late too.
+ * Starts the span of a batch, in a trace of its own and linked to those of its requests. It is undefined if nothing is
+ * traced. It starts just before the results are pushed, since they carry its context. The span of a batch that failed
+ * or ended late is kept with links to all its requests, which are late too.
  */
 export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | undefined {
   if (!tracer.enabled && run.traceparents.length === 0) return undefined;
@@ -45,11 +45,11 @@ export function startBatchSpan(tracer: Tracer, run: Run, ran: BatchRan): Span | 
   return span;
 }
 
-/** For the ingresses of its requests. */
+/** Trace text for the ingresses of the batch's requests. */
 export const traceTextOf = (span: Span, { batch: { grantedAt }, receivedAt, readyAt }: Run): string =>
   formatBatchTrace(span.context, { grantedAt, receivedAt, readyAt });
 
-/** @param pushedAt - its results are on their way */
+/** @param pushedAt - when its results were on their way */
 export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan & { readonly pushedAt: Instant }) {
   if (span.context.sampled) {
     const phase = (name: string, from: Instant, to: Instant): void =>
@@ -64,8 +64,8 @@ export function endBatchSpan(tracer: Tracer, span: Span, run: Run, ran: BatchRan
 }
 
 /**
- * The window in which the scheduler meant the batch to start (docs/algorithms.md, A3), relative to its grant, in
- * microseconds.
+ * The window in which the scheduler planned the batch to start (docs/algorithms.md, A3), and the moment of its grant.
+ * All are instants in microseconds, apart from the expected run, a length of time.
  */
 function windowOf(batch: BatchDispatched) {
   return {

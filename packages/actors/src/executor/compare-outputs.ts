@@ -1,12 +1,12 @@
 import type { DataType, Tensor } from "@tutti/protocol";
 import { fromHalf } from "@tutti/wire";
 
-/** Difference that counts as equal: absolute, and relative to the first of the two where that is larger than 1. */
+/** Largest difference that counts as equal: absolute, and relative to the first value if that is larger than 1. */
 const TOLERANCES: Partial<Record<DataType, number>> = { FP16: 1e-2, FP32: 1e-4, FP64: 1e-9 };
 
 export interface Comparison {
   readonly isEqual: boolean;
-  /** The largest absolute difference of two numbers; Infinity where names, types or shapes differ. */
+  /** The largest absolute difference of two numbers; Infinity if names, types or shapes differ. */
   readonly differenceMost: number;
 }
 
@@ -18,8 +18,9 @@ const FLOATS: Partial<Record<DataType, { readonly bytes: number; readonly read: 
 };
 
 /**
- * What two models made of the same input. @param tolerance - of numbers with a fraction; by data type when left out;
- * all others must be equal
+ * Compares the outputs of two models for the same input.
+ *
+ * @param tolerance - of numbers with a fraction, by data type when left out; all others must be equal
  */
 export function compareOutputs(a: readonly Tensor[], b: readonly Tensor[], tolerance?: number): Comparison {
   let isEqual = a.length === b.length;

@@ -1,12 +1,12 @@
 /**
- * Where the time of a model's batches went at this executor, in Triton's three parts: inputs pulled, run, outputs
- * pushed.
+ * Statistics of where a model's batches spend their time at this executor. They have Triton's three parts: inputs
+ * pulled, run, outputs pushed.
  */
 import { type StatsReported, threadName } from "@tutti/protocol";
 import { type Micros, type ThreadId, between, bucketOf } from "@tutti/units";
 import type { Run } from "./run.ts";
 
-/** Threads that are told apart; beyond, the one that ran longest ago is forgotten and begins anew. */
+/** Threads counted separately; beyond, the one that ran longest ago is forgotten and later starts from zero. */
 export const COMPUTED_THREADS_MAX = 4_096;
 
 interface Computed {
@@ -16,13 +16,13 @@ interface Computed {
   runUs: number;
   pushUs: number;
 }
-/** What of a run is looked at. */
+/** The part of a run that the statistics use. */
 export type ComputedRun = Pick<Run, "rows" | "receivedAt" | "readyAt"> & {
   readonly batch: { readonly thread: ThreadId };
   readonly model: { readonly spec: Run["model"]["spec"] };
 };
 
-/** Times are summed by request, as Triton does it: each of a batch's requests spent the whole of the batch's time. */
+/** Sums times by request, as Triton does it: each of a batch's requests spent the whole of the batch's time. */
 export class ComputeStats {
   /** Longest idle first. */
   readonly #threads = new Map<ThreadId, Computed>();
@@ -37,7 +37,7 @@ export class ComputeStats {
     run: Micros,
     push: number,
   ): void {
-    if (rows === 0 || run === 0) return; // nothing was there to run, or it failed
+    if (rows === 0 || run === 0) return; // Nothing was there to run, or the run failed.
     const known = this.#threads.get(thread);
     const totals = known ?? { name: threadName(spec, bucketOf(thread)), requests: 0, pullUs: 0, runUs: 0, pushUs: 0 };
     totals.requests += rows;

@@ -3,7 +3,7 @@ import type { GpuSlot } from "./gpu-slot.ts";
 
 type PerThread = NonNullable<StatsReported["perThread"]>;
 
-/** @param threads - whoever compares reports finds a thread once, so rows of the same one are joined */
+/** @param threads - rows of the same thread are joined, so that each thread appears once in a report */
 export function executorFigures(
   desks: Iterable<GpuSlot>,
   models: number,

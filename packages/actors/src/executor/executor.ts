@@ -1,13 +1,13 @@
 /**
- * The executor: loads models, pulls the inputs of granted batches, runs them one at a time per accelerator, pushes
- * outputs straight to the ingresses.
+ * The executor: loads models and runs granted batches, one at a time per accelerator. It pulls their inputs, and pushes
+ * the outputs straight to the ingresses.
  *
  *   X1. A batch is accepted once, by the fence; an accepted batch runs (T4, T5).
  *   X2. Inputs of the next batch are pulled while the current one runs.
- *   X3. Every accepted batch is reported done exactly once, whatever became of its rows; or this executor says goodbye
+ *   X3. Every accepted batch is reported done exactly once, whether or not its rows ran; or this executor says goodbye
  *       and ends.
- *   X4. An engine that hangs or reports a fault ends this executor: goodbye first, then whose fault it was, then the
- *       process.
+ *   X4. An engine that hangs or reports a fault ends this executor: first the goodbye, then the record of the fault,
+ *       then the end of the process.
  */
 import type { Stop } from "@tutti/ports/clock";
 import type { Engine } from "@tutti/ports/engine";
@@ -71,13 +71,19 @@ import {
 
 export type { ExecutorConfig, ExecutorPorts, LastRun } from "./executor-ports.ts";
 
-/** Grants are valid for four times d_ctrl, and their batches are on their way as long again. */
+/**
+ * How long a drain waits for granted batches. Grants are valid for four times d_ctrl, and their batches may be under
+ * way as long again.
+ */
 const LINGER_FOR = millis(250);
-/** Candidates and grants of a model that has left its sub-cluster are on their way for a while. */
+/** How long a model that has left its sub-cluster is kept. Candidates and grants of it are under way for a while. */
 const KEPT_FOR = seconds(1);
-/** Enough for 2.5 samples a second of requests of 20 ms; whoever comes meanwhile waits, one in twenty at most. */
+/**
+ * Enough for 2.5 samples a second of requests of 20 ms. A request that comes during such a run waits, one in twenty at
+ * most.
+ */
 const ALONE_SHARE = 0.05;
-/** For a goodbye and for writing down why. */
+/** Time for a goodbye and for recording the fault. */
 const LAST_WORDS = millis(500);
 
 export function createExecutor(ports: ExecutorPorts, config: ExecutorConfig, ready: () => void): Actor {
@@ -104,7 +110,7 @@ class Executor implements Actor {
   readonly #faultLog: ModelFaultLog;
   readonly #reporting: Stop;
   #standbyGate: StandbyGate | undefined;
-  /** Loads in progress, a start that is not complete, or a drain: the ranker grants us nothing. */
+  /** The ranker grants nothing during an incomplete start, a load or a drain. */
   #starting = true;
   #loading = false;
   #draining: "no" | "lingering" | "done" = "no";
@@ -177,7 +183,7 @@ class Executor implements Actor {
       this.#isolatedRuns.tell();
       this.#loader.retry();
     });
-    // Before anything is loaded: one of the models may end this one too.
+    // Record the faults of predecessors before loading anything: one of the models may end this executor too.
     this.#faultLog.confess(ports.lastRuns ?? [], config.host, () => this.#open(ready));
   }
 
@@ -287,7 +293,7 @@ class Executor implements Actor {
         const model = this.#catalog.get(name);
         if (model === undefined) return RUN_LIMIT_UNKNOWN;
         if (model.spec.runDeadline !== undefined) return model.spec.runDeadline;
-        // Measured at the typical length: a longer batch may take as much longer.
+        // Latencies are measured at the typical length: a longer batch may take proportionally longer.
         const typical = unitsOfLengths(typicalLengths(model.spec));
         const times = typical > 0 ? Math.max(1, Math.max(0, ...units) / typical) : 1;
         const measured = runLimitOf(model.status?.profiles[bucket] ?? [], { batchSize, times });
@@ -302,7 +308,7 @@ class Executor implements Actor {
     this.#prober.stop();
     this.#isolatedRuns.stop();
     this.#residency.stop();
-    this.#runtime.beat(); // The ranker grants us nothing more; what it has granted still comes, and runs (T9).
+    this.#runtime.beat(); // The ranker grants us nothing more; batches granted before still come, and run (T9).
     this.#drained = () => {
       this.#drained = undefined;
       let left = this.#slots.size;
@@ -359,7 +365,7 @@ class Executor implements Actor {
     if (faults?.number === spec.number && faults.strikes.length > 0) this.#faultLog.clear(spec, startedAt);
   }
 
-  /** @param rows - where they came with it */
+  /** @param rows - the rows, if they came with the batch */
   #onBatch(batch: BatchDispatched, sender: ActorKey, rows?: readonly PulledItem[]): void {
     const now = this.#now();
     const slot = this.#slots.get(batch.gpu);
@@ -368,7 +374,7 @@ class Executor implements Actor {
     if (slot === undefined) return this.#refuse(batch, "wrong-incarnation", sender);
     if (this.#draining === "done") return this.#turnAway(batch, slot, "draining", sender);
     if (this.#runner.has(sender, batch.batchId)) return; // Repeated on the way.
-    // Also for another version of it, with other buckets or smaller batches.
+    // Another version of the model may be loaded, with other buckets or smaller batches.
     if (loaded === undefined || !fits(batch, loaded.spec))
       return this.#turnAway(batch, slot, "model-not-loaded", sender);
     if (slot.accepted >= (this.#config.acceptedMax ?? 4)) return this.#turnAway(batch, slot, "full", sender);
@@ -377,7 +383,7 @@ class Executor implements Actor {
     this.#runner.accept({ batch, batcher: sender, slot, model: loaded, rows });
   }
 
-  /** Refuses a batch whose grant is used up by that: the ranker counts on the time that it would have taken. */
+  /** Refuses a batch and uses up its grant: the ranker counts on the time that it would have taken. */
   #turnAway(batch: BatchDispatched, slot: GpuSlot, reason: BatchRefusal, to: ActorKey): void {
     slot.refusedBatches++;
     this.#refuse(batch, reason, to);
@@ -387,7 +393,10 @@ class Executor implements Actor {
     this.#rankerLink.tellFree(slot, this.#freeAfter(batch, slot, reason));
   }
 
-  /** What is refused for the executor's own state would be granted again at once, and refused again. */
+  /**
+   * When the ranker should take the accelerator for free after a refusal. A batch refused because of the executor's own
+   * state would otherwise be granted again at once, and refused again.
+   */
   #freeAfter({ grantedAt, startAt, expectedRun }: BatchDispatched, slot: GpuSlot, reason: BatchRefusal): Instant {
     const now = this.#now();
     if (reason !== "full" && reason !== "model-not-loaded") return slot.freeAt(now);
@@ -425,8 +434,8 @@ class Executor implements Actor {
   }
 
   /**
-   * The goodbye comes first, so that what was accepted runs elsewhere at once; then it is written down whose fault it
-   * was.
+   * Ends the executor after the death of an engine. The goodbye comes first, so that accepted batches run elsewhere at
+   * once; then the fault is recorded.
    */
   #onDead({ gpu, model: name, doing, startedAt, how, reason }: EngineDeath): void {
     if (this.#dead) return;
@@ -452,7 +461,7 @@ class Executor implements Actor {
     else this.#faultLog.record(model, strike, ready);
   }
 
-  /** For whoever places models, and whoever waits for them. */
+  /** Reports the inventory to planners, which place models, and to profilers, which wait for them. */
   #tellInventory(): void {
     if (this.#starting || this.#dead) return;
     const { subCluster } = this.#rankerLink;
@@ -477,7 +486,7 @@ class Executor implements Actor {
       type,
     });
   }
-  /** A profiler that started after us, or missed a report, hears it again until it has made up its mind. */
+  /** Repeats reports until a profiler has decided on the model: it may have started after us, or missed a report. */
   #reportUnready(): void {
     for (const report of this.#loader.reports()) {
       const state = this.#catalog.get(report.model)?.status?.state;

@@ -72,11 +72,11 @@ test("sequences that no leader can have reached, and terms that nobody has writt
   expect([admits(6, 6), admits(7, 7)]).toEqual(["old-term", undefined]);
 });
 
-/** As long as it has not heard that it was left, a leader goes on from what it was told last. */
+/** A leader that has not heard of the executor's move goes on from the last sequence reported to it. */
 class LeaderModel {
   readonly epoch: number;
   #next = 0;
-  /** What it has been told; undefined: it was left, and knows. */
+  /** Last sequence reported to it; undefined: it knows that the executor moved. */
   #told: number | undefined;
 
   constructor(epoch: number) {
@@ -97,25 +97,25 @@ class LeaderModel {
 interface Granted {
   readonly epoch: number;
   readonly grantSeq: number;
-  /** How often the executor had moved when it was given. */
+  /** How often the executor had moved when the grant was given. */
   readonly moves: number;
-  /** Whether its leader was obeyed already, or only will be. */
+  /** Whether the leader was newer than the one that the executor had joined. */
   readonly isEarly: boolean;
   isUsed: boolean;
 }
 
-/** Everything that is sent arrives late, repeated and in any order, or never. */
+/** Runs a random history. Messages arrive late, repeated and in any order, or never. */
 function history(seed: number): { readonly accepted: number; readonly early: number } {
   const prng = new Prng(seed);
   const fence = new Fence(SELF, [GPU]);
   let epochs = 0;
   const leaders = ["main", "s1"].map(() => new LeaderModel(++epochs));
-  /** As the executor knows them, and the sequence that it told each sub-cluster last. */
+  /** Epochs as the executor knows them, and the last sequence reported to each sub-cluster. */
   const known = leaders.map(({ epoch }) => epoch);
   const told = [0, 0];
   let [home, moves, accepted, early] = [0, 0, 0, 0];
   const grants: Granted[] = [];
-  /** Announcements, joinings and heartbeats on their way: all of them were true when they were sent. */
+  /** Announcements, joinings and heartbeats under way: all of them were true when they were sent. */
   const words: (() => void)[] = [];
   const tell = (): void => {
     const [leader, grantSeq] = [leaders.find(({ epoch }) => epoch === known[home]), fence.sequence(GPU)];
@@ -125,7 +125,7 @@ function history(seed: number): { readonly accepted: number; readonly early: num
   const depose = (subCluster: number): void => {
     const leader = new LeaderModel(++epochs);
     leaders[subCluster] = leader;
-    // While it asked for the lease it was told what its predecessor was told, or nothing.
+    // While it asked for the lease, it heard what its predecessor heard, or nothing.
     if (prng.nextFloat() < 0.5) leader.hear(told[subCluster]!);
     words.push(() => {
       if (leader.epoch <= known[subCluster]!) return;

@@ -2,40 +2,41 @@ import type { BatchDispatched, BatchRefusal } from "@tutti/protocol";
 import type { ActorKey, GpuId, Instant, ThreadId } from "@tutti/units";
 
 /**
- * Far more grants than a leader can give that doesn't hear that it was left; so many moves that an executor's life is
- * too short for the rest of 2^53.
+ * Step of the sequences at a move. It is far more than the grants that a leader can give before it hears of the move,
+ * and small enough that 2^53 lasts for the moves of an executor's whole life.
  */
 const MOVE_STEP = 2 ** 24;
-/** No leader is so far ahead of what we tell it. */
+/** Largest step of a sequence that is accepted: no leader is so far ahead of the sequence reported to it. */
 const SEQUENCE_STEP_MAX = 2 ** 32;
 
 /**
- * What an executor obeys (T5): one batch per grant, only of the leader that it has joined, never under an older term
- * than it has seen, never a sequence twice, never after the grant's validity. The check is made when a batch is
- * accepted; an accepted batch runs (T4).
+ * Decides which grants an executor accepts (T5). It accepts one batch per grant, only of the leader that it has joined,
+ * never under an older term than it has seen, never a sequence twice, never after the grant's validity. The check is
+ * made when a batch is accepted; an accepted batch runs (T4).
  *
  * Epochs are revisions of one bucket. Within a sub-cluster they only rise, but an executor that moves to another may
  * join a leader with a lower one. So the fence is no bound but the one epoch that was joined last, and moving raises
  * the sequences:
  *
- *   F1. Whoever holds epoch e grants this incarnation only after it has been told by it, in a joining or a heartbeat,
- *       that it obeys e, or the epoch that e succeeds. (A heartbeat that names another sub-cluster counts for nothing,
- *       so a new leader of one that was left never grants it.)
- *   F2. Obeyed is exactly the epoch that was told last. That refuses what a deposed leader sends, what is still on its
- *       way of a leader that was left, whether its epoch is lower or higher, and what it gives while it has not heard
- *       that it was left. What a successor gives comes after its announcement, or is refused.
- *   F3. Grants of a leader that was left are obeyed again only after coming back to it. Coming back raises the
- *       sequences by MOVE_STEP once more, and tells it. What it gave before then is below: one grant at a time, each
- *       takes a message's way at least, and it hears nothing of us for a peer's time-out at most, or is not running. So
- *       they are thousands.
- *   F4. Who is stopped and wakes has joined who it had joined: what comes first was granted for that, and is over by
- *       `validUntil`.
+ *   F1. The holder of epoch e grants to this incarnation only after the executor has reported to it, in a joining or a
+ *       heartbeat, that it accepts e, or the epoch that e succeeds. (A heartbeat that names another sub-cluster counts
+ *       for nothing, so a new leader of a sub-cluster that the executor left never grants to it.)
+ *   F2. The executor accepts exactly the epoch that it reported last. That refuses the grants of a deposed leader,
+ *       grants still under way from a leader that the executor left, whether its epoch is lower or higher, and grants
+ *       that this leader gives before it hears of the move. Grants of a successor come after its announcement, or are
+ *       refused.
+ *   F3. Grants of a leader that the executor left are accepted again only after it comes back. Coming back raises the
+ *       sequences by MOVE_STEP once more, and reports them. Grants given before then have lower numbers: the leader
+ *       gives one at a time, each takes a message's way at least, and the leader hears nothing of the executor for a
+ *       peer's time-out at most, or is not running. So they are thousands.
+ *   F4. An executor that was stopped and wakes is still joined to the same leader: the first grants that it reads were
+ *       given for that, and expire by `validUntil`.
  */
 export class Fence {
   readonly #self: ActorKey;
   readonly #terms = new Map<ThreadId, number>();
   readonly #sequences = new Map<GpuId, number>();
-  /** Terms that were newer than their model's lease when that was last looked at. */
+  /** Terms that were newer than their model's lease at the last check. */
   readonly #doubted = new Map<ThreadId, number>();
   #epoch = 0;
 
@@ -44,7 +45,7 @@ export class Fence {
     for (const gpu of gpus) this.#sequences.set(gpu, 0);
   }
 
-  /** 0: nobody's grants are obeyed. */
+  /** 0: no grants are accepted. */
   get epoch(): number {
     return this.#epoch;
   }
@@ -52,11 +53,13 @@ export class Fence {
     return this.#sequences.get(gpu) ?? 0;
   }
 
-  /** A promise: nothing older of the same sub-cluster is obeyed from now on. */
+  /**
+   * Joins a newer leader of the same sub-cluster. This is a promise: from now on no grant of an older one is accepted.
+   */
   raise(epoch: number): void {
     if (epoch > this.#epoch) this.#epoch = epoch;
   }
-  /** To another sub-cluster: F3. `epoch`: its leader's, 0 if it has none. */
+  /** Moves to another sub-cluster (F3). `epoch`: its leader's, 0 if it has none. */
   move(epoch: number): void {
     this.#epoch = epoch;
     for (const [gpu, sequence] of this.#sequences) this.#sequences.set(gpu, sequence + MOVE_STEP);
@@ -69,7 +72,8 @@ export class Fence {
   }
 
   /**
-   * The store's word on a term, now and then: one that is still newer than its lease the second time was never written.
+   * Compares a term with its lease in the store, at intervals. A term that is still newer than its lease the second
+   * time was never written.
    */
   checkTerm(thread: ThreadId, leaseTerm: number): void {
     const known = this.#terms.get(thread) ?? 0;
@@ -83,7 +87,7 @@ export class Fence {
     return grantSeq - this.sequence(gpu) <= SEQUENCE_STEP_MAX;
   }
 
-  /** Accepts the batch, or says why not; accepting uses its grant up. */
+  /** Accepts the batch and uses its grant up, or returns the reason for a refusal. */
   admit(batch: BatchDispatched, now: Instant): BatchRefusal | undefined {
     if (batch.executor !== this.#self) return "wrong-incarnation";
     if (batch.epoch !== this.#epoch) return "old-epoch";

@@ -3,10 +3,10 @@ import { type GpuId, type Instant, type Micros, ALWAYS, after, between, later, m
 
 /** Differences below this are not worth a message to the ranker. */
 const NEWS_US = 250;
-/** How long an accelerator that takes no more is not offered again. */
+/** How long an accelerator that refused a batch is not offered again. */
 const TURNED_AWAY_FOR = millis(1);
 
-/** One accelerator of this executor: its engine, and when it will be free as far as anybody can tell. */
+/** One accelerator of this executor: its engine, and the estimate of when it will be free. */
 export class GpuSlot {
   readonly gpu: GpuId;
   readonly engine: Engine;
@@ -17,13 +17,13 @@ export class GpuSlot {
   items = 0;
   failedItems = 0;
   refusedBatches = 0;
-  /** Planned time of what is accepted and not finished. */
+  /** Planned time of the accepted and unfinished batches. */
   #expectedUs = 0;
   #projectedEnd: Instant = ALWAYS;
-  /** What the ranker believes: the last end it was told by a grant's answer or by us. */
+  /** Free time that the ranker believes: the last end reported by a grant's answer or by us. */
   #believedEnd: Instant = ALWAYS;
   #lastUse: Instant = ALWAYS;
-  /** By a probe. */
+  /** Whether a probe or an isolated run occupies the accelerator. */
   #isOccupied = false;
 
   constructor(gpu: GpuId, engine: Engine) {
@@ -36,8 +36,8 @@ export class GpuSlot {
   }
 
   /**
-   * A run that is overdue is taken to last as long again: one that hangs would otherwise look free, and be granted,
-   * with every heartbeat.
+   * When the accelerator will be free. An overdue run is assumed to last as long again: a hanging one would otherwise
+   * look free, and be granted, with every heartbeat.
    */
   freeAt(now: Instant): Instant {
     if (this.isIdle) return later(now, this.#projectedEnd);
@@ -45,7 +45,7 @@ export class GpuSlot {
     return overdue > 0 ? after(now, overdue) : later(after(now, 1 as Micros), this.#projectedEnd);
   }
 
-  /** @returns the projected end when the ranker should be told because it differs from the plan */
+  /** @returns the projected end if it differs from the plan, so that the ranker should hear of it */
   accept(startAt: Instant, expectedRun: Micros, now: Instant): Instant | undefined {
     this.#lastUse = now;
     const start = later(later(now, startAt), this.accepted > 0 ? this.#projectedEnd : ALWAYS);
@@ -56,7 +56,7 @@ export class GpuSlot {
     return this.#news();
   }
 
-  /** A batch is done (or came to nothing). @returns the new free time when the ranker should be told */
+  /** Ends a batch that is done or did not run. @returns the new free time if the ranker should hear of it */
   finish(expectedRun: Micros, run: Micros, now: Instant): Instant | undefined {
     this.accepted--;
     this.busyUs += run;
@@ -70,7 +70,7 @@ export class GpuSlot {
     return this.#lastUse >= instant;
   }
 
-  /** A probe run occupies the accelerator without a grant. */
+  /** A probe or an isolated run occupies the accelerator without a grant. */
   occupy(until: Instant): void {
     this.#isOccupied = true;
     this.#projectedEnd = later(this.#projectedEnd, until);
@@ -83,10 +83,10 @@ export class GpuSlot {
   }
 
   /**
-   * It takes no batch for a while. No batch is granted within `lead` of when it is said to be free, so a planned run
-   * passes before the next grant, or a millisecond where runs take longer: what is overdue may end at any time.
+   * Takes no batch for a while. The ranker grants at most `lead` before the reported free time, so a planned run passes
+   * before the next grant, or a millisecond if runs take longer: an overdue run may end at any time.
    *
-   * @returns when the ranker should take it for free
+   * @returns when the ranker should take the accelerator for free
    */
   turnAway(now: Instant, lead: Micros, expectedRun: Micros): Instant {
     this.#believedEnd = later(

@@ -3,7 +3,7 @@ import type { ActorKey, GpuId } from "@tutti/units";
 import type { GpuSlot } from "./gpu-slot.ts";
 import type { ModelLoader } from "./model-loader.ts";
 
-/** What an executor has loaded, and what it may. */
+/** Inventory of an executor: the models that it has loaded, and its memory. */
 export function inventoryOf(executor: {
   readonly key: ActorKey;
   readonly slots: ReadonlyMap<GpuId, GpuSlot>;

@@ -1,17 +1,17 @@
 /**
- * Marked requests run again alone, on idle time (docs/algorithms.md, B9): how long a request takes can't be seen in a
- * batch.
+ * Runs marked requests again in isolation, in idle time (docs/algorithms.md, B9). The time of a single request can't be
+ * seen in a batch.
  *
- *   AR1. A run that nobody asked for begins only in time that the ranker gave, and only while nothing is accepted (T4):
- *        no candidate was due then.
- *   AR2. On each accelerator such runs take at most `share` of the time, copies for a shadow SHADOW_SHARE: whoever
- *        arrives meanwhile waits for it.
- *   AR3. Neither which row runs next nor for how long time is asked depends on how long that row takes: samples would
- *        lie.
- *   AR4. As long as there is no idle time for that, what a request takes alone is reckoned from its length
- *        (LengthModel): samples are had either way.
- *   AR5. Of the samples of a model some run twice: how much the time of one request varies by itself can't be seen
- *        otherwise. One whose inputs are declared to vary is known to be dynamic, and needs none.
+ *   AR1. An isolated run begins only in time that the ranker gave, and only while nothing is accepted (T4): no
+ *        candidate was due then.
+ *   AR2. On each accelerator isolated runs take at most `share` of the time, and shadow copies SHADOW_SHARE: a batch
+ *        that arrives during one waits for it.
+ *   AR3. Neither the choice of the next row nor the time asked for it depends on how long that row takes: that would
+ *        bias the samples.
+ *   AR4. While there is no idle time for isolated runs, the isolated time of a request is computed from its length
+ *        (LengthModel), so samples come either way.
+ *   AR5. Some of a model's samples run twice: only that shows how much the time of one request varies by itself. A
+ *        model whose inputs are declared to vary is known to be dynamic, and needs no second runs.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { RunOutcome } from "@tutti/ports/engine";
@@ -56,39 +56,41 @@ export interface IsolatedRunsOptions {
   readonly clock: Clock;
   readonly leader: () => Leader | undefined;
   readonly slots: ReadonlyMap<GpuId, GpuSlot>;
-  /** The newest grant that an accelerator has seen. */
+  /** Sequence of the newest grant that an accelerator has seen. */
   readonly sequence: (gpu: GpuId) => number;
-  /** As it is loaded here. */
+  /** The model as it is loaded here. */
   readonly modelOf: (thread: ThreadId) => CatalogModel | undefined;
   readonly mayAsk: () => boolean;
-  /** AR2; 0: none. */
+  /** AR2; 0: no isolated runs. */
   readonly share: number;
   readonly onOccupied: (slot: GpuSlot, freeAt: Instant) => void;
 }
 
-/** An idle accelerator asks so soon again that got no time, then twice as late each time, up to the most. */
+/** An idle accelerator that got no time asks again after this. The interval doubles each time, up to ASK_AGAIN_MOST. */
 const ASK_AGAIN = millis(50);
 const ASK_AGAIN_MOST = millis(800);
-/** Longer, a row says nothing of today's requests. */
+/** How long a row is kept: an older one says nothing of today's requests. */
 const KEPT_FOR = seconds(60);
-/** Runs alone of a model by which the next one's time is guessed. */
+/** Number of a model's recent isolated runs from which the time of the next is estimated. */
 const RECENT = 32;
-/** Models of which that is remembered. */
+/** Models whose recent runs are remembered. */
 const MODELS_TIMED = 4_096;
-/** AR2: who compares versions wants answers within minutes, and ends it then. */
+/** AR2: an operator who compares versions wants results within minutes, and ends the comparison then. */
 const SHADOW_SHARE = 0.2;
-/** Before anything is measured: l(1) is often exceeded. */
+/** Factor on l(1) before anything is measured, since runs often exceed it. */
 const UNSURE = 1.2;
 
-/** AR5: every second of the first ones, by which a model is judged first, then one in so many. */
+/**
+ * AR5: every second of the first samples, by which a model is first judged, runs twice; later one in REPEATED_EVERY.
+ */
 const REPEATED_OFTEN = 30;
 const REPEATED_EVERY = 8;
 
-class DeskState {
+class SlotState {
   askAt = 0;
   patience: Micros = ASK_AGAIN;
   running = false;
-  /** When batches could have started that wait for the run. */
+  /** When the batches that wait for the run could have started. */
   held: Instant[] = [];
 }
 
@@ -96,16 +98,16 @@ export class IsolatedRuns {
   readonly #options: IsolatedRunsOptions;
   readonly #marked = new MarkedBatches();
   readonly #sampleBuffer = new SampleBuffer(KEPT_FOR);
-  /** Copies for other versions, apart: neither kind takes the other's room. */
+  /** Copies for other versions, kept apart: neither kind takes the other's room. */
   readonly #copies = new SampleBuffer(KEPT_FOR);
-  /** Whose turn it is where both wait. */
+  /** Whether a copy runs next if both kinds wait. */
   #isCopysTurn = false;
-  readonly #states = new Map<GpuSlot, DeskState>();
+  readonly #states = new Map<GpuSlot, SlotState>();
   readonly #recent = new Map<ThreadId, number[]>();
   readonly #lengths = new LengthModel();
   readonly #hunger: IdleHunger;
   readonly #told = new Map<ThreadId, { samples: Sample[]; batches: Batch[]; pairs: Pair[] }>();
-  /** AR5: samples that ran alone, by thread. */
+  /** AR5: number of samples that ran in isolation, by thread. */
   readonly #sampled = new Map<ThreadId, number>();
   readonly #alarm: Alarm;
   #armed = false;
@@ -134,7 +136,7 @@ export class IsolatedRuns {
     this.#copies.clear();
   }
 
-  /** A copy of a request is to run on another version. @returns false where there is no room for it */
+  /** Queues a copy of a request to run on another version. @returns false if there is no room for it */
   shelveCopy(row: ShelfRow): boolean {
     if (this.#stopped || !this.#copies.add([row])) return false;
     this.#arm(this.#now());
@@ -153,7 +155,7 @@ export class IsolatedRuns {
     if (state?.running === true) state.held.push(later(run.readyAt, run.batch.startAt));
   }
 
-  /** A batch ended. Who ran alone in it needs no run of his own. */
+  /** A batch ended. A request that was alone in its batch needs no isolated run. */
   ended(run: Run, outcomes: readonly RunOutcome[]): void {
     this.#noteLongest(run, outcomes);
     if (this.#marked.size === 0) return;
@@ -184,7 +186,7 @@ export class IsolatedRuns {
     this.#arm(this.#now());
   }
 
-  /** AR4: what its longest members tell of their lengths, where the model's inputs have lengths. */
+  /** AR4: learns from the longest members of a batch how time depends on length, if the model's inputs have lengths. */
   #noteLongest(run: Run, outcomes: readonly RunOutcome[]): void {
     const { thread } = run.batch;
     const costs = run.model.times?.buckets[bucketOf(thread)]?.costs;
@@ -197,7 +199,7 @@ export class IsolatedRuns {
     });
   }
 
-  /** AR4. */
+  /** AR4: computes samples of a batch's marked members from their lengths, while rows wait too long for idle time. */
   #reckon(run: Run, { wanted, rows }: MarkedBatch, outcomes: readonly RunOutcome[]): void {
     const { thread } = run.batch;
     const { spec, times } = run.model;
@@ -218,7 +220,7 @@ export class IsolatedRuns {
     if (!this.#hunger.isFelt(now, this.#sampleBuffer.first(now)?.at)) return;
     for (const [place, bytes] of rows) {
       const { app, units } = wanted.rows[place]!;
-      // An application's distribution is made of all lengths, also where nobody plans with them.
+      // An application's distribution is made of all lengths, even if no batcher plans with them.
       const length = units > 0 ? units : unitsOfLengths(readLengths(spec, bytes) ?? []);
       const alone = this.#lengths.reckoned(thread, length);
       if (alone === undefined) continue;
@@ -227,7 +229,7 @@ export class IsolatedRuns {
     }
   }
 
-  /** Nobody waits for samples, so they travel together. */
+  /** Reports samples to the profiler. They are not urgent, so they travel together. */
   tell(): void {
     for (const [thread, told] of this.#told)
       this.#options.runtime.broadcast("profiler", AloneMeasured, { thread, ...told });
@@ -235,7 +237,7 @@ export class IsolatedRuns {
   }
 
   /**
-   * Totals: `aloneDelayed` batches waited `aloneDelayUs` in all for such a run to end, longer than the ranker had
+   * Totals. `aloneDelayed` batches waited `aloneDelayUs` in all for an isolated run to end, longer than the ranker had
    * planned.
    */
   figures(): Record<string, number> {
@@ -259,9 +261,9 @@ export class IsolatedRuns {
     this.#armed = true;
     this.#alarm.set(at);
   }
-  #stateOf(slot: GpuSlot): DeskState {
+  #stateOf(slot: GpuSlot): SlotState {
     let state = this.#states.get(slot);
-    if (state === undefined) this.#states.set(slot, (state = new DeskState()));
+    if (state === undefined) this.#states.set(slot, (state = new SlotState()));
     return state;
   }
 
@@ -287,7 +289,7 @@ export class IsolatedRuns {
     }
   }
 
-  /** The next to run. */
+  /** The row that runs next, and its buffer. */
   #first(now: Instant): { readonly row: ShelfRow; readonly sampleBuffer: SampleBuffer } | undefined {
     const shelves = this.#isCopysTurn ? [this.#copies, this.#sampleBuffer] : [this.#sampleBuffer, this.#copies];
     for (const sampleBuffer of shelves) {
@@ -297,7 +299,7 @@ export class IsolatedRuns {
     return undefined;
   }
 
-  /** AR3: as long as any of late. */
+  /** AR3: asks for as long as the longest of the recent runs. */
   #takes({ thread }: ShelfRow): Micros {
     const recent = this.#recent.get(thread) ?? [];
     const profiled = this.#options.modelOf(thread)?.status?.profiles[bucketOf(thread)]?.[0]?.latency ?? millis(1);
@@ -312,7 +314,7 @@ export class IsolatedRuns {
     const now = clock.now();
     const state = this.#stateOf(slot);
     const isIdle = !state.running && slot.accepted === 0 && slot.freeAt(now) <= now;
-    // AR1; given back otherwise.
+    // AR1; otherwise the time is given back.
     const mayRun = !this.#stopped && isIdle && now <= validUntil && grantSeq === sequence(gpu);
     const next = mayRun ? this.#first(now) : undefined;
     if (next === undefined) return onOccupied(slot, slot.freeAt(now));
@@ -388,7 +390,7 @@ export class IsolatedRuns {
     return told;
   }
 
-  /** AR5, whatever it took: AR3. */
+  /** AR5: whether a sample runs twice, independent of its time (AR3). */
   #isRepeated({ thread, isSample }: ShelfRow): boolean {
     const model = this.#options.modelOf(thread);
     if (!isSample || model === undefined || paddedAxes(model.spec).length > 0) return false;

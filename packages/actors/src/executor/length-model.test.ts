@@ -37,7 +37,7 @@ test("of a request without a length nothing is reckoned, nor of another model", 
   const lengths = new LengthModel();
   lengths.ranBatch(THREAD, { batchSize: 4, longest: 100, took: millis(82) }, COSTS);
   lengths.ranBatch(THREAD, { batchSize: 4, longest: 0, took: seconds(9) }, COSTS);
-  // less than a batch costs: noise
+  // Less than a batch costs: noise.
   lengths.ranBatch(THREAD, { batchSize: 4, longest: 100, took: micros(1_000) }, COSTS);
   expect(lengths.reckoned(THREAD, 0)).toBeUndefined();
   expect(lengths.reckoned(threadId(4, 0), 100)).toBeUndefined();

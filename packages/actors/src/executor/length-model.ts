@@ -4,25 +4,24 @@ import { type Instant, type Micros, type ThreadId, before, micros, seconds } fro
 
 /** Models whose lengths are remembered. */
 const MODELS = 4_096;
-/** A time in which runs alone should have taken at least half of their share. */
+/** Period in which isolated runs should have taken at least half of their share. */
 const LATELY = seconds(10);
 
 /**
- * What requests of an accelerator's models take alone, by their lengths (l(1, size)): learnt from runs alone, and from
- * batches whose longest member's length is known. It stands in for runs alone as long as there is no idle time for
- * them: a model that nobody knows yet may keep its accelerators busy just because it is not known which requests are
- * long.
+ * Isolated times of requests by their lengths, l(1, size), for the models of an executor. It learns them from isolated
+ * runs, and from batches whose longest member's length is known. It stands in for isolated runs as long as there is no
+ * idle time: an unknown model may keep its accelerators busy just because it is not known which requests are long.
  */
 export class LengthModel {
   readonly #curves = new Map<ThreadId, LengthCurve>();
 
-  /** A request ran by itself. @param units - 0: its length is not known */
+  /** Learns from an isolated run. @param units - 0: the length is not known */
   ranAlone(thread: ThreadId, { units, alone }: { readonly units: number; readonly alone: Micros }): void {
     if (units > 0) this.#of(thread).note(units, alone);
   }
 
   /**
-   * A batch ran. @param longest - the units of its longest member @param costs - of batches, as they are planned with
+   * Learns from a batch. @param longest - the units of its longest member @param costs - the batch costs that plans use
    */
   ranBatch(
     thread: ThreadId,
@@ -34,7 +33,7 @@ export class LengthModel {
     if (batch.longest > 0 && alone > 0) this.#of(thread).note(batch.longest, alone);
   }
 
-  /** What a request of such a length takes alone; undefined where nothing is known. */
+  /** Isolated time of a request of that length; undefined if nothing is known. */
   reckoned(thread: ThreadId, units: number): Micros | undefined {
     const alone = units > 0 ? this.#curves.get(thread)?.at(units) : undefined;
     return alone === undefined ? undefined : micros(Math.max(1, Math.round(alone)));
@@ -51,8 +50,8 @@ export class LengthModel {
 }
 
 /**
- * Whether rows wait in vain for idle time: the first has for 10 s, and in these less than half of the time that runs
- * alone may take was had.
+ * Detects rows that wait too long for idle time. The first has waited for 10 s, in which isolated runs got less than
+ * half of their share of the time.
  */
 export class IdleHunger {
   readonly #share: number;

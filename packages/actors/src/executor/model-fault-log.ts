@@ -16,11 +16,11 @@ import type { LastRun } from "./executor.ts";
 
 type ModelId = Pick<ModelSpec, "name" | "number">;
 
-/** Of a write that others were faster with, or that the store did not take. */
+/** Attempts at a write that conflicted with others, or that failed in the store. */
 const ATTEMPTS_MAX = 20;
 const TRY_AGAIN = millis(100);
 
-/** Writes down what models do to their executors, by compare-and-set, so that executors on many hosts count alike. */
+/** Records the faults of models in the store, by compare-and-set, so that executors on many hosts count alike. */
 export class ModelFaultLog {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -33,7 +33,7 @@ export class ModelFaultLog {
     this.#log = options.log;
   }
 
-  /** `done` is called once, also when it could not be written. */
+  /** Records one fault. `done` is called once, also when it could not be written. */
   record(model: ModelId, strike: Omit<Strike, "at">, done: () => void): void {
     const change = (faults: ModelFaults | undefined): ModelFaults | undefined =>
       withStrike(model, faults, { ...strike, at: this.#clock.now() });
@@ -48,7 +48,7 @@ export class ModelFaultLog {
     });
   }
 
-  /** What earlier incarnations did not live to tell is written down, one after the other. */
+  /** Records the faults left behind by crashed predecessors, one after the other. */
   confess(left: readonly LastRun[], host: string, then: () => void): void {
     const [last, ...rest] = left;
     if (last === undefined) return then();
@@ -59,7 +59,7 @@ export class ModelFaultLog {
     });
   }
 
-  /** A run that began after them ended well: they are not in a row any more. */
+  /** Clears the faults before a run that ended well: they no longer count as consecutive. */
   clear(model: ModelId, startedAt: Instant): void {
     if (this.#clearing.has(model.number)) return;
     this.#clearing.add(model.number);
@@ -99,7 +99,7 @@ export class ModelFaultLog {
   }
 }
 
-/** What can't be read counts for nothing, and is written anew. */
+/** Reads an entry; an unreadable one counts as absent, and is overwritten. */
 function readFaults(value: Uint8Array): ModelFaults | undefined {
   try {
     const faults = fromJson(value) as ModelFaults;

@@ -15,7 +15,7 @@ let log: string[];
 let outcome: LoadOutcome;
 let loader: ModelLoader;
 
-/** Answers at the end of the turn, and writes down what it is asked. */
+/** Answers at the end of the turn, and logs the calls. */
 class CannedEngine implements Engine {
   readonly type = "canned";
   readonly cold = true;

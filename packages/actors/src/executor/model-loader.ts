@@ -16,11 +16,11 @@ export interface ModelLoaderOptions {
   readonly log: Logger;
   readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
   readonly report: (report: ModelReport) => void;
-  /** Loading began or ended: while it lasts, the accelerators can't keep their times. */
+  /** Loading began or ended. While it lasts, the accelerators can't keep their times. */
   readonly onBusy: (busy: boolean) => void;
 }
 
-/** After a load that failed: doubled each time. */
+/** Delay after the first failed load; it doubles with each failure. */
 const RETRY_FIRST = millis(1_000);
 const RETRY_DOUBLINGS_MAX = 5;
 
@@ -31,13 +31,13 @@ interface Failure {
   readonly retryAt: Instant;
   /** The store did not answer, which says nothing about the model. */
   readonly isTransient: boolean;
-  /** It was not tried: there is no room for it. */
+  /** The load was not tried, since there is no room. */
   readonly isRefused?: boolean;
 }
 
 /**
- * Keeps what is loaded equal to what the catalog wants: one model at a time, in order, so that loading never crowds out
- * running.
+ * Keeps the loaded models equal to what the catalog wants. It loads one model at a time, in order, so that loading
+ * never crowds out running.
  */
 export class ModelLoader {
   readonly #options: ModelLoaderOptions;
@@ -53,16 +53,16 @@ export class ModelLoader {
     this.#options = options;
   }
 
-  /** The loaded model, if it is the version that the catalog speaks of. */
+  /** The loaded model, if it is the version that the catalog names. */
   get(name: string): CatalogModel | undefined {
     return this.#loaded.get(name)?.model;
   }
-  /** Loaded, or on its way. */
+  /** Whether the model is loaded, or being loaded. */
   holds(spec: ModelSpec): boolean {
     const model = this.#loaded.get(spec.name)?.model ?? this.#wanted.get(spec.name);
     return (model !== undefined && sameModel(model.spec, spec)) || this.#loading === spec.name;
   }
-  /** What a loaded model takes on each accelerator: as declared, or more where that was seen. */
+  /** Memory of a loaded model on each accelerator: as declared, or as measured if that is more. */
   memoryOf(name: string): number | undefined {
     const held = this.#loaded.get(name);
     if (held === undefined) return undefined;
@@ -71,7 +71,7 @@ export class ModelLoader {
   loaded(): CatalogModel[] {
     return [...this.#loaded.values()].map(({ model }) => model);
   }
-  /** Of everything that is loaded or could not be. */
+  /** Reports of all models that are loaded or could not be loaded. */
   reports(): ModelReport[] {
     const failed = [...this.#failed.values()].filter(({ isTransient }) => !isTransient);
     return [...this.#loaded.values(), ...failed].map(({ report }) => report);
@@ -89,13 +89,13 @@ export class ModelLoader {
     const failed = this.#failed.get(name);
     if (failed !== undefined && failed.isRefused !== true && sameModel(failed.model.spec, model.spec)) {
       this.#failed.set(name, { ...failed, model });
-      return; // `retry` says when.
+      return; // `retry` decides when to load it.
     }
     this.#failed.delete(name);
     this.#wanted.set(name, model);
     this.#next();
   }
-  /** It can't be here, and that is said once, and again by `reports`. */
+  /** Refuses a model that has no room here. The refusal is reported once, and again by `reports`. */
   refuse(model: CatalogModel, reason: string): void {
     const { name, number, version } = model.spec;
     const known = this.#failed.get(name);
@@ -116,7 +116,10 @@ export class ModelLoader {
     this.#unwanted.push(name);
     this.#next();
   }
-  /** What is served elsewhere, or can't be fetched, may be loaded after all: call it now and then. */
+  /**
+   * Retries failed loads that are due, at intervals. A model that is served elsewhere, or whose file could not be
+   * fetched, may be loaded after all.
+   */
   retry(): void {
     const now = this.#options.clock.now();
     for (const { model, retryAt, isTransient } of this.#failed.values()) {
@@ -175,7 +178,7 @@ export class ModelLoader {
     };
     const load = (bytes: Uint8Array | undefined): void =>
       this.#loadOn(0, model, bytes, (outcome) => {
-        // One that nobody has measured is warmed up by that.
+        // A model without measurements is warmed up by being measured.
         if (outcome.kind === "failed" || model.status?.state !== "ready") finish(outcome);
         else this.#warm(0, spec, () => finish(outcome));
       });

@@ -17,46 +17,46 @@ export interface ModelResidencyOptions {
   readonly loader: ModelLoader;
   readonly rankerLink: RankerLink;
   readonly gpus: readonly GpuId[];
-  /** Where it belongs as long as nobody has planned. */
+  /** Sub-cluster of the executor while no placement exists. */
   readonly home: string;
-  /** Of the models on one accelerator together. */
+  /** Bound of the memory of all models on one accelerator. */
   readonly memoryBytesMax: number;
   /** Accepted and unfinished batches of a model. */
   readonly accepted: (modelNumber: number) => number;
-  /** How long it goes on with what was granted before, once it has said that it leaves. */
+  /** How long the executor goes on with granted batches after it has said that it leaves. */
   readonly lingerFor: Micros;
   /** How long a model that has left is kept. */
   readonly keptFor: Micros;
-  /** Whether accelerators may be granted may have changed. */
+  /** Called when the answer to whether accelerators may be granted may have changed. */
   readonly onChange: () => void;
 }
 
-/** What is accepted of it runs first. */
+/** How long unloading waits before it looks again for accepted batches of the model, which run first. */
 const LOOK_AGAIN = millis(20);
 
 /**
- * Where an executor belongs and what it has loaded, as the placement says.
+ * Follows the placement: the sub-cluster of an executor and the models that it loads.
  *
- *   RS1. Loaded is what its sub-cluster has and what goes there (PL1), and before it moves what the other has, if
- *        memory holds both (PL4).
- *   RS2. What leaves is unloaded when nothing accepted of it is left, and not before grants of it that are on their way
- *        have come; at once if the executor has left its sub-cluster, since nothing that was granted there is obeyed
- *        any more.
- *   RS3. It leaves one leader before it joins another, and in between goes on with what was granted: lingering for as
- *        long as a grant and its batch may take.
- *   RS4. What does not fit is not loaded, and the report says how much it takes and how much there is.
+ *   RS1. It loads the models of its sub-cluster and those that move there (PL1). Before it moves itself, it also loads
+ *        those of the other sub-cluster, if memory holds both (PL4).
+ *   RS2. A model that leaves is unloaded when no accepted batch of it is left, and not before grants of it that are
+ *        under way have come. It is unloaded at once if the executor has left the model's sub-cluster, since no grant
+ *        from there is accepted any more.
+ *   RS3. The executor leaves one leader before it joins another. In between it lingers and runs what was granted, for
+ *        as long as a grant and its batch may take.
+ *   RS4. A model that does not fit is not loaded, and the report says how much it takes and how much there is.
  */
 export class ModelResidency {
   readonly #options: ModelResidencyOptions;
   readonly #placement: PlacementWatcher;
-  /** By name: from when on it may be unloaded. */
+  /** Models that leave, by name, and when each may be unloaded. */
   readonly #departures = new Map<string, Instant>();
   readonly #departing: Alarm;
   readonly #lingering: Alarm;
   #isPlaced = false;
   #leaving = false;
   #lacks = false;
-  /** Its memory has room for what it serves and for what it will serve. */
+  /** Whether memory has room for the models of both the present and the next sub-cluster. */
   #holdsBoth = true;
   #begun = false;
   #hasServed = false;
@@ -73,12 +73,12 @@ export class ModelResidency {
   open(ready: () => void): void {
     this.#placement.open(ready);
   }
-  /** The catalog is read, and nobody has been heard yet. */
+  /** Starts to follow the placement: the catalog is read, and no peer has been heard yet. */
   begin(): void {
     this.#begun = true;
     this.#follow();
   }
-  /** It drains: nothing is loaded or left any more. */
+  /** Stops for a drain: no model is loaded or unloaded any more. */
   stop(): void {
     this.#begun = false;
     this.#departing.clear();
@@ -87,14 +87,14 @@ export class ModelResidency {
   }
 
   /**
-   * Whether its accelerators may be granted: any model that is ready in its sub-cluster may be (docs/algorithms.md,
-   * A4), so none may be missing.
+   * Whether the executor's accelerators may be granted. Any model that is ready in its sub-cluster may be granted
+   * (docs/algorithms.md, A4), so none may be missing.
    */
   get serves(): boolean {
     return this.#isPlaced && !this.#leaving && !this.#lacks;
   }
 
-  /** Something about a model changed. */
+  /** A model changed. */
   onModel(model: CatalogModel): void {
     if (!this.#begun) return;
     if (this.#options.memoryBytesMax === MEMORY_UNBOUNDED) this.#settle([model], () => "fits");
@@ -112,7 +112,7 @@ export class ModelResidency {
     this.#advance();
   }
 
-  /** As the placement is now. */
+  /** Applies the present placement. */
   #follow(): void {
     this.#settleAll();
     if (this.#advance()) this.#options.onChange();
@@ -122,7 +122,7 @@ export class ModelResidency {
     return this.#placement.subClusterOfExecutor(this.#options.gpus, this.#options.home);
   }
 
-  /** RS1. */
+  /** RS1: whether the model should be loaded here. */
   #stays({ spec, status }: CatalogModel): boolean {
     if (status?.state === "quarantined") return false;
     const [target, { rankerLink }] = [this.#target, this.#options];
@@ -130,7 +130,7 @@ export class ModelResidency {
     if (this.#placement.belongs(spec.number, rankerLink.subCluster)) return true;
     return this.#holdsBoth && this.#placement.belongs(spec.number, target);
   }
-  /** PL4. */
+  /** PL4: whether memory holds the models of both sub-clusters. */
   #weigh(): void {
     const { rankerLink, memoryBytesMax, catalog } = this.#options;
     const [from, to] = [rankerLink.subCluster, this.#target];
@@ -152,7 +152,7 @@ export class ModelResidency {
     const { memoryBytesMax } = this.#options;
     if (memoryBytesMax === MEMORY_UNBOUNDED) return this.#settle(models, () => "fits");
     const [staying, others] = [models.filter((model) => this.#stays(model)), models.filter((one) => !this.#stays(one))];
-    // What is scheduled here comes before what will be.
+    // Models that are scheduled here come before those that will be.
     const rank = (model: CatalogModel): number =>
       this.#placement.subClusterOf(model.spec.number) === this.#options.rankerLink.subCluster ? 0 : 1;
     staying.sort((a, b) => rank(a) - rank(b) || a.spec.number - b.spec.number);
@@ -210,7 +210,7 @@ export class ModelResidency {
     return false;
   }
 
-  /** RS3. */
+  /** RS3: stops serving, and enters the next sub-cluster after a while. */
   #leave(): void {
     const { clock, lingerFor } = this.#options;
     if (!this.#hasServed) return this.#enter();
@@ -224,7 +224,7 @@ export class ModelResidency {
     if (target === undefined) return;
     log.info({ from: rankerLink.subCluster, to: target }, "goes to another sub-cluster");
     rankerLink.enter(target);
-    // RS2: nothing that was granted there is obeyed any more.
+    // RS2: no grant from there is accepted any more.
     this.#keptFor = micros(0);
     for (const name of this.#departures.keys()) this.#departures.set(name, clock.now());
     this.#settleAll();
@@ -234,7 +234,7 @@ export class ModelResidency {
     onChange();
   }
 
-  /** RS2. */
+  /** RS2: schedules the unloading of a model. */
   #dismiss({ spec, status }: CatalogModel): void {
     const { loader, clock, rankerLink, log } = this.#options;
     const { name, number } = spec;

@@ -36,7 +36,7 @@ const tensorOf = (name: string, type: "FP32" | "INT32", dims: number[], values: 
 };
 const valuesOf = ({ type, data }: Tensor): unknown[] => jsonFromBytes(type, data);
 
-/** Row r holds 100 · r + its place, so that every number tells whose it is. */
+/** Row r holds 100 · r + its place, so that every number shows its row. */
 function filled(row: number, length: number): FilledRow {
   const numbers = (count: number): number[] => Array.from({ length: count }, (_, i) => 100 * row + i);
   const inputs = [

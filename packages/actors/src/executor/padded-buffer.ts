@@ -22,26 +22,26 @@ import { BatchBuffer } from "./batch-buffer.ts";
 
 /** Rows that run together, as an engine takes them. */
 export interface BatchPart {
-  /** Their places among the rows of the buffer, in the order of their arrival. */
+  /** Places among the rows of the buffer, in the order of their arrival. */
   readonly rows: readonly number[];
   readonly inputs: readonly Tensor[];
-  /** Of each row, where its model has padded axes. */
+  /** Units of each row, if its model has padded axes. */
   readonly units?: readonly number[];
 }
 
-/** The inputs of one batch while they come in. */
+/** Collects the inputs of one batch. */
 export interface RowBuffer {
   readonly rows: number;
-  /** @returns false for what is no row of this model, which is not taken */
+  /** @returns false for bytes that are no row of this model, which are not added */
   add(row: Uint8Array): boolean;
-  /** Of a row: the lengths of its padded axes. */
+  /** Lengths of a row's padded axes. */
   lengthsOf(row: number): readonly number[];
   /**
-   * What runs together; more than one part only where rows of unlike lengths can't. The buffers now belong to the
-   * receiver.
+   * The parts that run together. There are several only if rows of unlike lengths can't share a run. The buffers now
+   * belong to the receiver.
    */
   parts(): BatchPart[];
-  /** All rows as one part, whatever their lengths. */
+  /** All rows as one part, regardless of their lengths. */
   whole(): BatchPart;
 }
 
@@ -77,9 +77,9 @@ interface KeptRow {
 }
 
 /**
- * Rows of unlike lengths. How long the batch is is known when all of them are there, so each is copied twice: when it
- * comes, because it is borrowed, and into its place. Places behind its data hold the axis' padding; masks and lengths
- * are made here.
+ * Buffer for rows of unlike lengths. The length of the batch is known only when all rows are there, so each is copied
+ * twice: when it comes, because it is borrowed, and into its place. Places behind a row's data hold the axis' padding;
+ * masks and lengths are made here.
  */
 class PaddedBuffer implements RowBuffer {
   readonly #spec: ModelSpec;
@@ -101,7 +101,7 @@ class PaddedBuffer implements RowBuffer {
     const lengths = readLengths(this.#spec, row);
     if (lengths === undefined || this.#rows.length === this.#capacity) return false;
     if (row.byteLength !== rowLayout(this.#spec, this.#bucket, lengths).byteLength) return false;
-    this.#rows.push({ bytes: new Uint8Array(row), lengths }); // Buffer.slice would share what is borrowed
+    this.#rows.push({ bytes: new Uint8Array(row), lengths }); // Buffer.slice would share borrowed memory
     return true;
   }
 

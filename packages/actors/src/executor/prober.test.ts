@@ -27,7 +27,7 @@ beforeEach(() => {
   clock = new VirtualClock();
 });
 
-/** Every run takes `runMs`. @returns what was measured, and how long that took, milliseconds */
+/** Every run takes `runMs`. @returns the measured runs, and how long the probe took, in milliseconds */
 function measure(runMs: number, { isServing }: { isServing: boolean }): { tookMs: number; runs: number[] } {
   const engine: Pick<Engine, "type" | "run"> = {
     type: "test",

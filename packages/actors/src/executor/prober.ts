@@ -10,19 +10,22 @@ export interface ProberOptions {
   /** Rows to measure with instead of random ones, by model and bucket. */
   readonly samplesOf: (model: string, bucket: number) => readonly Uint8Array[];
   readonly done: (measured: Omit<ProfileMeasured, "executor">) => void;
-  /** The accelerator is taken until then without a grant, so that the ranker grants nothing meanwhile. */
+  /** The accelerator is occupied until then without a grant, so that the ranker grants nothing meanwhile. */
   readonly onOccupied: (slot: GpuSlot, freeAt: Instant) => void;
 }
 
-/** Probes that wait; beyond, new ones are turned away and asked for again (T7). */
+/** Bound of waiting probes; further ones are dropped, and requested again (T7). */
 const PROBES_MAX = 1_024;
-/** An accelerator serves if a batch came to it in so long: the rarest traffic that could notice a probe in its way. */
+/**
+ * An accelerator is in service if a batch came to it within this time. Rarer traffic would hardly notice a probe in its
+ * way.
+ */
 const SERVES = seconds(10);
 
 /**
- * Measures l(b) in idle time: one run at a time, only when nothing is accepted, and announced to the ranker, since a
- * run can't be cancelled. After each run it leaves an accelerator that serves free for as long, so that a model which
- * is loaded meanwhile takes at most half of what is idle.
+ * Measures l(b) in idle time. It makes one run at a time, only when nothing is accepted, and announces it to the
+ * ranker, since a run can't be cancelled. After each run it leaves an accelerator that is in service free for as long,
+ * so that a model which is loaded meanwhile takes at most half of the idle time.
  */
 export class Prober {
   readonly #options: ProberOptions;
@@ -89,7 +92,7 @@ export class Prober {
       this.#options.onOccupied(probe.slot, probe.slot.freeAt(at));
       if (outcome.kind === "failed") return this.#finish(probe, outcome.reason);
       note(probe, batchSize, outcome.run);
-      // The first run of a size warms the engine up and tells nothing.
+      // The first run of a size warms the engine up and measures nothing.
       const isWarmUp = probe.samples.at(-1)?.runs.length === 0;
       const isServing = probe.slot.isUsedSince(before(at, SERVES));
       this.#alarm.set(after(at, isServing && !isWarmUp ? outcome.run : micros(0)));
@@ -104,7 +107,7 @@ export class Prober {
   }
 }
 
-/** A long run varies less for its length, and keeps everybody else waiting. */
+/** Fewest runs of one size. Long runs vary less in proportion to their length, and keep others waiting. */
 const RUNS_LEAST = 5;
 const RUNS_LEAST_OF_LONG = 3;
 

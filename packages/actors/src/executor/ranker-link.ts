@@ -20,8 +20,8 @@ export interface RankerLinkOptions {
 }
 
 /**
- * Whose leader an executor obeys, and what it tells it: when its accelerators are free, and whether they may be
- * granted.
+ * Link of an executor to the leader whose grants it accepts. It reports when the accelerators are free, and whether
+ * they may be granted.
  */
 export class RankerLink {
   readonly #options: RankerLinkOptions;
@@ -63,12 +63,12 @@ export class RankerLink {
     this.#leaders.hearBeat(peer);
   }
 
-  /** Everything that is ready has been loaded: from now on the leader is told whenever that changes. */
+  /** Starts to report to the leader, once all ready models are loaded. */
   open(): void {
     this.#open = true;
     this.join();
   }
-  /** Tells the leader how things stand now. */
+  /** Reports the present state to the leader. */
   changed(): void {
     if (this.#open) this.join();
   }
@@ -82,9 +82,9 @@ export class RankerLink {
   }
 
   /**
-   * To a new leader, or who may become one, and to nobody else: when the leader changes everybody has enough to read. A
-   * death can be proved only of who was heard (peer-probes.ts), and what is granted now must not wait for the next
-   * heartbeat to be missed.
+   * Introduces the executor to a new or expected leader, and to no other actor. At a change of leader all actors have
+   * enough to read. A death can be proved only for a peer that was heard (peer-probes.ts), and batches granted now must
+   * not wait for the next heartbeat to be missed.
    */
   #introduce(ranker: ActorKey, epoch: number): void {
     this.#options.runtime.beat(ranker);
@@ -96,8 +96,8 @@ export class RankerLink {
   }
 
   /**
-   * Another sub-cluster's leader is obeyed from now on. The one before has been told that we serve no more, or that is
-   * what its time-out is for.
+   * Accepts grants of another sub-cluster's leader from now on. The former leader has heard that we no longer serve, or
+   * finds it out by its time-out.
    */
   enter(subCluster: string): void {
     this.#subCluster = subCluster;
@@ -135,8 +135,8 @@ export class RankerLink {
     const { self, runtime, clock, slots, fence } = this.#options;
     const slot = slots.get(gpu);
     if (slot === undefined || epoch !== fence.epoch) return;
-    // The ranker gives the accelerator away again on the strength of this answer, so a batch of the grant that it asks
-    // about comes too late.
+    // The ranker grants the accelerator again on the strength of this answer, so a late batch of the grant in question
+    // must be refused.
     fence.raiseSequence(gpu, grantSeq);
     const freeAt = slot.freeAt(clock.now());
     runtime.send(ranker, GpuFreed, { gpu, executor: self, epoch, grantSeq: fence.sequence(gpu), freeAt });

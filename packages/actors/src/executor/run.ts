@@ -16,7 +16,7 @@ import { rowOfOutput } from "./batch-buffer.ts";
 import type { GpuSlot } from "./gpu-slot.ts";
 import { type BatchPart, type RowBuffer, rowBuffer } from "./padded-buffer.ts";
 
-/** Whose row it is. */
+/** Owner of a row: its ingress and request. */
 interface RowOwner {
   readonly ingress: number;
   readonly seq: number;
@@ -32,9 +32,9 @@ export class Run {
   readyAt: Instant;
   /** Ingresses that have not answered the pull. */
   waiting: number;
-  /** Given to the engine: rows that come now come too late. */
+  /** The batch is given to the engine: rows that come now come too late. */
   started = false;
-  /** When it starts with the rows that are there. */
+  /** Alarm that starts the batch with the rows that are there. */
   cutOff: Alarm | undefined;
   readonly traceparents: string[] = [];
   readonly #buffer: RowBuffer;
@@ -59,7 +59,7 @@ export class Run {
   get rows(): number {
     return this.#buffer.rows;
   }
-  /** Without an ingress' rows its requests did not run. */
+  /** Whether an ingress' rows have come; otherwise its requests did not run. */
   hasTaken(ingress: number): boolean {
     return this.#taken.has(ingress);
   }
@@ -71,11 +71,11 @@ export class Run {
     return this.batch.requests.slice(start, start + this.batch.ingresses[ingress]!.count).map((request) => request.seq);
   }
 
-  /** Copies what came; the rows are borrowed. */
+  /** Copies the rows that came; they are borrowed. */
   take(ingress: number, items: readonly PulledItem[]): void {
     this.#taken.add(ingress);
     for (const item of items) {
-      if (item.row === undefined) continue; // Answered or withdrawn meanwhile: the batch runs without it.
+      if (item.row === undefined) continue; // Answered or withdrawn: the batch runs without it.
       if (this.#buffer.add(item.row)) {
         this.#rows.push({ ingress, seq: item.seq });
         if (item.traceparent !== "") this.traceparents.push(item.traceparent);
@@ -88,22 +88,22 @@ export class Run {
     }
   }
 
-  /** What is given to the engine, in this order. */
+  /** The parts that are given to the engine, in this order. */
   parts(): readonly BatchPart[] {
     this.#parts = this.#buffer.parts();
     return this.#parts;
   }
 
-  /** Rows of each part. */
+  /** Number of rows in each part. */
   partSizes(): number[] {
     return this.#parts.map(({ rows }) => rows.length);
   }
-  /** Of each part the units of its longest row; empty where no axis is padded. */
+  /** Units of the longest row in each part; empty if no axis is padded. */
   longest(): number[] {
     return this.#parts.flatMap(({ units }) => (units === undefined ? [] : [Math.max(...units)]));
   }
 
-  /** The outcome of each item of one ingress. @param outcomes - of the parts; none when nothing ran */
+  /** The outcome of each item of one ingress. @param outcomes - outcomes of the parts; none if nothing ran */
   results(ingress: number, outcomes: readonly RunOutcome[]): ResultItem[] {
     if (!this.#taken.has(ingress)) return this.seqsOf(ingress).map(notRun);
     const items: ResultItem[] = [];
@@ -127,7 +127,7 @@ export class Run {
     const batchSize = part.rows.length;
     if (outcome?.kind !== "ran") {
       if (outcome?.kind === "failed" && outcome.isUnloaded === true) return notRun(seq);
-      // Alone in its batch, an item that can't be computed is all that failed: the model is as good as before.
+      // The item was alone in its batch, so only the item failed: the model is as good as before.
       if (outcome?.kind === "failed" && !outcome.fault && batchSize === 1) return invalid(seq, outcome.reason);
       const text = outcome === undefined ? "the batch did not run" : `running the batch failed: ${outcome.reason}`;
       return { seq, outputs: undefined, code: codeNumber("TUTTI_INTERNAL"), text };
@@ -158,10 +158,10 @@ const notRun = (seq: number): ResultItem => ({
 });
 
 interface RowAnswer {
-  /** Whose outputs they are: of a family the variant. */
+  /** The model whose outputs they are; for a family, the variant. */
   readonly spec: ModelSpec;
   readonly outputs: readonly Tensor[];
-  /** Of `rows`. */
+  /** Index among `rows`. */
   readonly row: number;
   readonly rows: number;
 }
@@ -169,7 +169,7 @@ interface RowAnswer {
 type Ran = Extract<RunOutcome, { kind: "ran" }>;
 const grouped = new WeakMap<Ran, ReadonlyMap<number, RowAnswer>>();
 
-/** Where a row's outputs are; undefined for one that no variant has answered. */
+/** Finds the outputs of a row; undefined if no variant has answered it. */
 function answerOf(
   spec: ModelSpec,
   outcome: Ran,

@@ -61,7 +61,7 @@ test("of a marked batch the marked inputs are copied, and of batches that never 
     rows: [{ ingress, seq: 7, app: 1, units: 3 }],
   });
   marked.expect("a", wanted(1));
-  const bytes = Buffer.of(1, 2); // as sockets give them: its slice would be borrowed still
+  const bytes = Buffer.of(1, 2); // like a socket's buffer: its slice would still be borrowed
   marked.pulled("a", ingress, { seq: 6, row: bytes });
   marked.pulled("a", actorKey(6), { seq: 7, row: bytes });
   expect(marked.take("a")!.rows.size).toBe(0);

@@ -2,7 +2,7 @@ import type { RunOutcome } from "@tutti/ports/engine";
 import type { SamplesWanted } from "@tutti/protocol";
 import type { Instant, Micros, ThreadId } from "@tutti/units";
 
-/** A batch that ran, of which all members are run again alone that could be its longest. */
+/** A batch whose possible longest members all run again in isolation. */
 export interface WholeBatch {
   readonly batchSize: number;
   readonly took: Micros;
@@ -11,7 +11,7 @@ export interface WholeBatch {
   longest: number;
 }
 
-/** The input of a request that ran in a batch, kept until it has run alone. */
+/** The input of a request that ran in a batch, kept until it has run in isolation. */
 export interface ShelfRow {
   readonly thread: ThreadId;
   readonly app: number;
@@ -20,29 +20,29 @@ export interface ShelfRow {
   /** When its batch ended. */
   readonly at: Instant;
   readonly whole: WholeBatch | undefined;
-  /** It was drawn, so that its running time stands for others'. */
+  /** Whether it was drawn at random, so that its running time stands for others'. */
   readonly isSample: boolean;
-  /** What it took alone already, where it runs once more. */
+  /** Time of its first isolated run, if it runs a second time. */
   readonly once?: Micros;
-  /** Of a copy that runs on another version (ShadowRuns): told what came of it. @param lengths - of its padded axes */
+  /** Gets the outcome of a copy on another version (ShadowRuns). @param lengths - those of its padded axes */
   readonly onOutcome?: (outcome: RunOutcome, lengths: readonly number[]) => void;
 }
 
-/** Rows that wait for idle time, and the bytes of them; what comes beyond is not sampled (T7). */
+/** Bounds of the rows that wait for idle time, and of their bytes; further rows are not sampled (T7). */
 export const SHELF_ROWS_MAX = 64;
 export const SHELF_BYTES_MAX = 33_554_432;
-/** Batches that are marked and have not ended. */
+/** Marked batches that have not ended. */
 export const MARKED_MAX = 64;
 
-/** First in, first out: which row runs next must not depend on how long it takes. */
+/** Rows in the order of arrival: which row runs next must not depend on how long it takes. */
 export class SampleBuffer {
   readonly #keptFor: Micros;
   #rows: ShelfRow[] = [];
   #bytes = 0;
-  /** Rows that found no room, or waited for too long. */
+  /** Rows that found no room, or waited too long. */
   lost = 0;
 
-  /** @param keptFor - longer, a row says nothing of today's requests */
+  /** @param keptFor - how long a row is kept: an older one says nothing of today's requests */
   constructor(keptFor: Micros) {
     this.#keptFor = keptFor;
   }
@@ -51,7 +51,7 @@ export class SampleBuffer {
     return this.#rows.length;
   }
 
-  /** All of them or none: of a batch that is there in part the longest would not be known. */
+  /** Adds all rows or none: the longest of an incomplete batch would not be known. */
   add(rows: readonly ShelfRow[]): boolean {
     const bytes = rows.reduce((sum, row) => sum + row.bytes.byteLength, 0);
     if (this.#rows.length + rows.length > SHELF_ROWS_MAX || this.#bytes + bytes > SHELF_BYTES_MAX) {
@@ -63,7 +63,7 @@ export class SampleBuffer {
     return true;
   }
 
-  /** The next to run, which stays until it is taken. */
+  /** The next row to run, which stays until it is taken. */
   first(now: Instant): ShelfRow | undefined {
     for (let row = this.#rows[0]; row !== undefined; row = this.#rows[0]) {
       if (now - row.at <= this.#keptFor) return row;
@@ -73,8 +73,8 @@ export class SampleBuffer {
     return undefined;
   }
   /**
-   * To run after all others: what delays this machine now may be over then. Its room may have been given away: it runs
-   * no more then.
+   * Puts a row behind all others, since the present delays of this machine may be over then. It is dropped if its room
+   * is taken.
    */
   putBack(row: ShelfRow): void {
     if (this.#rows.length >= SHELF_ROWS_MAX || this.#bytes + row.bytes.byteLength > SHELF_BYTES_MAX) return;
@@ -92,19 +92,19 @@ export class SampleBuffer {
   }
 }
 
-/** What came of one: rows by their place in `wanted`. */
+/** The inputs of a marked batch. `rows`: by their place in `wanted`. */
 export interface MarkedBatch {
   readonly wanted: SamplesWanted;
   readonly rows: ReadonlyMap<number, Uint8Array>;
 }
 
-/** Rows of batches that are marked and have not ended. */
+/** Rows of marked batches that have not ended. */
 export class MarkedBatches {
   readonly #byKey = new Map<string, { readonly wanted: SamplesWanted; readonly rows: Map<number, Uint8Array> }>();
 
   expect(key: string, wanted: SamplesWanted): void {
     this.#byKey.set(key, { wanted, rows: new Map() });
-    // A batch that was lost or refused would stay for ever.
+    // A batch that was lost or refused would stay forever.
     for (const oldest of this.#byKey.keys()) {
       if (this.#byKey.size <= MARKED_MAX) break;
       this.#byKey.delete(oldest);
@@ -114,15 +114,15 @@ export class MarkedBatches {
     return this.#byKey.size;
   }
 
-  /** An input came; it is copied if it is marked. */
+  /** Copies an input if it is marked. */
   pulled(key: string, ingress: number, item: { readonly seq: number; readonly row: Uint8Array | undefined }): void {
     const marked = this.#byKey.get(key);
     if (marked === undefined || item.row === undefined) return;
     const place = marked.wanted.rows.findIndex((row) => row.ingress === ingress && row.seq === item.seq);
-    if (place >= 0) marked.rows.set(place, new Uint8Array(item.row)); // Buffer.slice would share what is borrowed
+    if (place >= 0) marked.rows.set(place, new Uint8Array(item.row)); // Buffer.slice would share borrowed memory
   }
 
-  /** Of a marked batch, which is not waited for any more. */
+  /** Removes and returns a marked batch. */
   take(key: string): MarkedBatch | undefined {
     const marked = this.#byKey.get(key);
     this.#byKey.delete(key);

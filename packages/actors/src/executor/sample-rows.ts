@@ -4,8 +4,8 @@ import type { Logger } from "@tutti/ports/telemetry";
 import { decodeTensors, fillRow, unpack } from "@tutti/wire";
 
 /**
- * Rows of real inputs to profile with, when the model came with samples (`tutti load --sample dir`): a list of binary
- * tensor messages, in msgpack.
+ * Rows of real inputs to profile with, if the model came with samples (`tutti load --sample dir`). They are a list of
+ * binary tensor messages, in msgpack.
  */
 export class SampleRows {
   readonly #store: Store;

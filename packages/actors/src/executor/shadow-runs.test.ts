@@ -103,7 +103,7 @@ test("no more than so many rows of running batches are copied, none that is too 
   await scene.shadow({ version: "2", percent: 100 });
   scene.batch(100);
   expect([scene.shelf.length, scene.figures()!["shadowLeft"]]).toEqual([64, 36]);
-  scene.batch(10); // those of the batch that ended take no place any more
+  scene.batch(10); // the rows of the ended batch take no room any more
   expect(scene.shelf).toHaveLength(74);
   scene.batch(1, 1_048_577);
   scene.hasRoom = false;

@@ -1,10 +1,9 @@
 /**
- * Shadow traffic: copies of requests that another version answered run on the shadow too, on idle time, and what comes
- * of both is compared here.
+ * Shadow traffic: runs copies of answered requests on another version too, in idle time, and compares the outputs.
  *
- *   SR1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run alone, in time that the
- *        ranker gives (AR1), and find no room first.
- *   SR2. A copy is of an answered request: the outputs that it is compared with are those that were sent.
+ *   SR1. Nothing of it is ever sent to a publisher, and no request waits for it: copies run in isolation, in time that
+ *        the ranker gives (AR1), and are the first to find no room.
+ *   SR2. Only answered requests are copied: the outputs of a copy are compared with those that were sent.
  *   SR3. Both versions have the same row layout, so that a copy is the very row (T2); otherwise nothing is copied.
  */
 import type { RunOutcome } from "@tutti/ports/engine";
@@ -34,23 +33,23 @@ export interface ShadowRunsOptions {
   readonly store: Store;
   readonly log: Logger;
   readonly catalog: () => Pick<Catalog, "get">;
-  /** Whether an engine here has it. */
+  /** Whether the model is loaded here. */
   readonly isLoaded: (model: CatalogModel) => boolean;
   readonly now: () => Instant;
-  /** Keeps a row until there is idle time. @returns false where there is no room */
+  /** Keeps a row until there is idle time. @returns false if there is no room */
   readonly shelve: (row: ShelfRow) => boolean;
 }
 
-/** Rows of batches that run, copied in the hope of an answer to compare with (T7). */
+/** Bound of the rows copied from running batches, before there is an answer to compare with (T7). */
 const PICKED_MAX = 64;
-/** Of a row, and of its outputs: comparing more would hold up control messages for milliseconds. */
+/** Bound of a row, and of its outputs: comparing more would hold up control messages for milliseconds. */
 const COPIED_BYTES_MAX = 1_048_576;
 
-/** Of one shadow, since this executor started. */
+/** Counters of one shadow since this executor started. */
 interface Tally {
   readonly name: string;
   readonly spec: ModelSpec;
-  /** Copies that were made, that ran, whose outputs were compared, and that differed or failed. */
+  /** Copies that were made, that ran, that were compared, and that differed or failed. */
   copied: number;
   ran: number;
   compared: number;
@@ -59,7 +58,7 @@ interface Tally {
   left: number;
   runUs: number;
   differenceMost: number;
-  /** Earned share of a copy. */
+  /** Accumulated share of the next copy; a row is copied when it reaches 1. */
   credit: number;
 }
 
@@ -98,7 +97,7 @@ export class ShadowRuns {
     }
   }
 
-  /** What an ingress of the batch is sent. */
+  /** Queues copies of the requests whose outputs an ingress is sent. */
   answered(run: Run, ingress: ActorKey, items: readonly ResultItem[]): void {
     const rows = this.#picked.get(run);
     const found = rows === undefined ? undefined : this.#shadowOf(run.model.spec);
@@ -118,7 +117,7 @@ export class ShadowRuns {
     this.#picked.delete(run);
   }
 
-  /** For reports: of each shadow, under its own thread. */
+  /** Figures of each shadow for reports, under its own thread. */
   perThread(): NonNullable<StatsReported["perThread"]> {
     return [...this.#tallies.values()].map(({ name, spec, ...tally }) => ({
       thread: threadOf(spec, 0),
@@ -140,7 +139,7 @@ export class ShadowRuns {
     let rows = this.#picked.get(run);
     if (rows === undefined) this.#picked.set(run, (rows = new Map()));
     if (!rows.has(key)) this.#pickedRows++;
-    rows.set(key, new Uint8Array(row)); // a copy: Buffer.slice would share what is borrowed
+    rows.set(key, new Uint8Array(row)); // a copy: Buffer.slice would share borrowed memory
   }
 
   #shelve(run: Run, { tally, shadow }: Found, bytes: Uint8Array, expected: Uint8Array): boolean {
@@ -171,7 +170,7 @@ export class ShadowRuns {
     tally.differenceMost = Math.max(tally.differenceMost, differenceMost);
   }
 
-  /** Where copies of this model's requests go; undefined: nowhere. */
+  /** The shadow of this model, which gets copies of its requests; undefined: none. */
   #shadowOf(spec: ModelSpec): Found | undefined {
     const name = publicNameOf(spec.name);
     const route = this.#routes.get(name);

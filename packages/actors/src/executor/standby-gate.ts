@@ -1,10 +1,10 @@
 /**
- * An executor that takes another's place on the same accelerator (a part of it, or the whole again): it loads and warms
- * up while the other one still serves, says that it could, and serves once it is let go. So at no moment do both run
- * batches of requests (docs/architecture.md, T4).
+ * Holds an executor back that takes another's place on the same accelerator (a fraction of it, or the whole again). It
+ * loads and warms up while the other one still serves, says that it could serve, and serves once it is released. So at
+ * no moment do both run batches of requests (docs/architecture.md, T4).
  */
 export interface StandbyGateOptions {
-  /** Called once, when everything is loaded that it is to serve. */
+  /** Called once, when all the models that it is to serve are loaded. */
   readonly onLoaded: () => void;
   /** Called once it may serve. */
   readonly onReleased: () => void;
@@ -23,7 +23,7 @@ export class StandbyGate {
     return this.#isHeld;
   }
 
-  /** Whenever it may have changed whether it could serve. */
+  /** Called whenever the executor's ability to serve may have changed. */
   look(couldServe: boolean): void {
     if (this.#isLoaded || !couldServe) return;
     this.#isLoaded = true;

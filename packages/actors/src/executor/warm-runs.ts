@@ -5,7 +5,10 @@ import { batchSizesOf } from "../profiler/profile-plan.ts";
 import { randomRow } from "../random-row.ts";
 import { type BatchPart, rowBuffer } from "./padded-buffer.ts";
 
-/** Of one model on one accelerator: what is cold after that has its first runs in service. */
+/**
+ * Time for the warm-up of one model on one accelerator. Shapes that are still cold after it have their first runs in
+ * service.
+ */
 const WARM_BUDGET = seconds(3);
 
 export interface WarmRunsOptions {
@@ -15,10 +18,7 @@ export interface WarmRunsOptions {
   readonly done: (runs: number) => void;
 }
 
-/**
- * Runs every bucket once at every batch size that is measured, smallest first, so that no publisher waits for a first
- * run.
- */
+/** Runs every bucket once at every measured batch size, smallest first, so that no publisher waits for a first run. */
 export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): void {
   const shapes = batchSizesOf(spec.batchSizeMax).flatMap((batchSize) =>
     spec.buckets.map((_, bucket) => ({ bucket, batchSize })),
@@ -32,7 +32,7 @@ export function runWarm({ engine, spec, samplesOf, done }: WarmRunsOptions): voi
     at++;
     const { bucket, batchSize } = shape;
     const { inputs, units } = someInputs(spec, { bucket, batchSize, samples: samplesOf(bucket), prng });
-    // What the model can't compute (random numbers, perhaps) says nothing about it.
+    // Failures are ignored: the model may be unable to compute random numbers.
     engine.run({ model: spec.name, bucket, batchSize, inputs, ...(units && { units }) }, (outcome) => {
       if (outcome.kind === "ran") spent += outcome.run;
       next();
@@ -55,7 +55,7 @@ export function someInputs(
   const buffer = rowBuffer(spec, bucket, batchSize);
   for (let at = 0; at < batchSize; at++) {
     const row = samples.length > 0 ? samples[prng.nextInt(samples.length)]! : randomRow(spec, bucket, prng);
-    // As many variants as there are rows, which is what a batch costs at most (docs/algorithms.md, C7).
+    // Use as many variants as there are rows, the most expensive batch (docs/algorithms.md, C7).
     if (spec.family !== undefined) writeVariant(row, at % variantCount(spec));
     buffer.add(row);
   }

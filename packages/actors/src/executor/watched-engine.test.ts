@@ -13,7 +13,7 @@ import {
   runLimitOf,
 } from "./watched-engine.ts";
 
-/** Answers when it is told to. */
+/** Answers when the test calls it to. */
 class ManualEngine implements Engine {
   readonly type = "manual";
   readonly waiting: ((outcome: RunOutcome) => void)[] = [];
@@ -102,7 +102,7 @@ test("runs that end in time end quietly, however many, and a failed batch is no 
   expect([ended.length, deaths]).toEqual([50, []]);
 });
 
-/** A watched run of `limit`, on a clock whose alarms come when the test says so. */
+/** A watched run of `limit`, on a clock whose alarms fire when the test says so. */
 function stalling(limit: Micros) {
   let fire: () => void = () => undefined;
   let now = clock.now();

@@ -1,12 +1,12 @@
 /**
- * An engine whose end is noticed: by a fault that it reports, or by a deadline for each run and load. A run can't be
- * cancelled, so in both cases the executor must end and be started again.
+ * An engine with a detected end: a fault that it reports, or a missed deadline of a run or load. A run can't be
+ * cancelled, so in both cases the executor must end and be restarted.
  *
  *   W1. A deadline counts from when the engine can have begun: it takes runs and loads one at a time, in the order
  *       given.
- *   W2. What this process was stopped for (SIGSTOP, a machine that sleeps) is nobody's fault: after a stall of ours a
- *       whole deadline begins anew.
- *   W3. `onDead` is called once; from then on nobody hears of any run or load.
+ *   W2. A stall of this process (SIGSTOP, a machine that sleeps) is not the engine's fault: after it the whole deadline
+ *       begins again.
+ *   W3. `onDead` is called once; after that no run or load reports an outcome.
  */
 import type { Alarm, Clock } from "@tutti/ports/clock";
 import type { Engine, EngineBatch, EngineModel, LoadOutcome, RunOutcome } from "@tutti/ports/engine";
@@ -42,16 +42,16 @@ export interface WatchOptions {
   readonly onDead: (death: EngineDeath) => void;
 }
 
-/** An alarm that comes later than this was not waited for by a process that ran. */
+/** An alarm that is later than this shows that the process itself did not run. */
 const STALL = millis(250);
-/** Of one run, after stalls that were shorter than its deadline. */
+/** Renewals of one run's deadline after stalls that were shorter than the deadline. */
 const RENEWALS = 2;
 
 interface Job {
   readonly model: string;
   readonly doing: "run" | "load";
   readonly limit: Micros;
-  /** How often its deadline began anew after a stall. */
+  /** How often its deadline began again after a stall. */
   renewals: number;
 }
 
@@ -116,7 +116,7 @@ export class WatchedEngine implements Engine {
     const [job] = this.#jobs;
     if (job !== undefined) this.#arm(after(this.#startedAt, job.limit));
   }
-  /** An alarm that comes too early costs less than one that is set for each run. */
+  /** Sets the alarm only to an earlier time. An alarm that comes too early costs less than setting one for each run. */
   #arm(dueAt: Instant): void {
     if (dueAt >= this.#armedFor) return;
     this.#armedFor = dueAt;
@@ -129,7 +129,8 @@ export class WatchedEngine implements Engine {
     this.#armedFor = NEVER;
     const [job] = this.#jobs;
     if (job === undefined || this.#dead) return;
-    // W2. But runs that hang fill processors, and who waits for one is late again and again: that must end.
+    // W2. Renewals are bounded: runs that hang fill the processors, so a process that waits for one is late again and
+    //     again.
     if (late > STALL && (late >= job.limit || job.renewals++ < RENEWALS)) this.#startedAt = now;
     const dueAt = after(this.#startedAt, job.limit);
     if (dueAt > now) return this.#arm(dueAt);
@@ -145,23 +146,23 @@ export class WatchedEngine implements Engine {
 }
 
 /**
- * A run takes up to three times as long beside busy neighbours, and many times as long on a machine that is short of
- * processors.
+ * Factor on the planned latency. A run takes up to three times as long beside busy neighbours, and many times as long
+ * on a machine that is short of processors.
  */
 const LIMIT_TIMES = 20;
 export const RUN_LIMIT_MIN = seconds(2);
-/** Of a run whose latency nobody knows yet: at most, and at least. */
+/** Longest and shortest deadline of a run whose latency is unknown. */
 export const RUN_LIMIT_UNKNOWN = seconds(30);
 const FIRST_RUN_LEAST = seconds(3);
-/** What one row's SLO is multiplied by: beside busy neighbours a run takes three times as long. */
+/** Factor on one row's SLO: beside busy neighbours a run takes three times as long. */
 const FIRST_RUN_TIMES = 4;
 /**
- * Sessions are made in milliseconds; but on another provider than the CPU each shape is compiled, and compared with the
- * CPU's.
+ * Shortest deadline of a load. Sessions are created in milliseconds, but providers other than the CPU compile each
+ * shape, and compare it with the CPU's.
  */
 const LOAD_LIMIT_MIN = seconds(10);
 const LOAD_LIMIT_MIN_COMPILED = seconds(30);
-/** Of a model's file: 10 MB a second is a slow disk. */
+/** Speed of reading a model's file: 10 MB a second is a slow disk. */
 const LOAD_BYTES_PER_MICRO = 10;
 
 /** Whether the first run of a shape may compile shaders for seconds. */
@@ -172,7 +173,7 @@ export const loadLimitOf = (spec: Pick<ModelSpec, "file">, engineType: string): 
   micros((compiles(engineType) ? LOAD_LIMIT_MIN_COMPILED : LOAD_LIMIT_MIN) + fileTime(spec));
 
 /**
- * How long a run may take that nobody has measured. A model whose rows take longer than its SLO can't be served, so
+ * Deadline of a run on a model without measurements. A model whose rows take longer than its SLO can't be served, so
  * there is no reason to hold the accelerator for it much longer than that; the first run reads the whole file.
  */
 export function firstRunLimitOf(
@@ -185,13 +186,15 @@ export function firstRunLimitOf(
 
 export interface RunSize {
   readonly batchSize: number;
-  /** As long as what was measured: of a model whose inputs vary. */
+  /** Factor on the measured latencies, for a model whose inputs vary. */
   readonly times?: number;
 }
 
 /**
- * @param points - the planned latencies in this bucket, by rising batch size; none while nobody has measured them
- * @returns undefined: nothing is known of it
+ * Deadline of a run on a measured model.
+ *
+ * @param points - the planned latencies in this bucket, by rising batch size; empty before measurements
+ * @returns undefined if there are no measurements
  */
 export function runLimitOf(points: ProfilePoints, { batchSize, times = 1 }: RunSize): Micros | undefined {
   const [alone] = points;

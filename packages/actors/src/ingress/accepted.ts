@@ -7,35 +7,35 @@ import type { Timing } from "./admission.ts";
 import type { PendingRequest } from "./pending-requests.ts";
 import type { OutcomeTicket } from "./outcome-ticket.ts";
 
-/** What is known of a request before its body is read. */
+/** A request before its body is read. */
 export interface Arrival {
   readonly reply: string;
   readonly app: string;
   readonly model: CatalogModel;
-  /** Its answer says which version it is of. */
+  /** Whether its answer names the version. */
   readonly isVersioned: boolean;
   readonly arrivedAt: Instant;
   readonly timing: Timing;
   readonly form: Form;
   readonly priority: number;
-  /** The publisher's own; 0: it gave none. */
+  /** Size hint of the publisher; 0: none. */
   readonly sizeHint: number;
   readonly wantedText: string | undefined;
   readonly span: Span | undefined;
-  /** Of a request of our own. */
+  /** Set for a warm-up request. */
   readonly onSettled: (() => void) | undefined;
-  /** Of an asker in this process. */
+  /** Set for a requester in this process. */
   readonly ticket: OutcomeTicket | undefined;
 }
 
-/** A request on the threshold: read, feasible, and about to be held. */
+/** A request that is read and feasible, and about to be held. */
 export interface Accepted extends Pick<PendingRequest, "publisherId" | "wanted" | "row" | "units"> {
   readonly arrival: Arrival;
   readonly lease: ModelLease;
   readonly bucket: number;
 }
 
-/** A request as it is held, told to nobody yet. Field by field: spreading takes three times as long. */
+/** A pending request whose arrival has not been sent yet. Field by field: spreading takes three times as long. */
 export function pendingRequestOf(
   accepted: Accepted,
   place: { readonly seq: RequestSeq; readonly slot: number },

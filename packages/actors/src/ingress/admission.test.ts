@@ -6,7 +6,9 @@ import { checkFeasible } from "./admission.ts";
 
 const AT = instant(1_000_000_000);
 
-/** Of a model whose l(1) is planned with 100 ms, while the shortest of its requests have taken 7 ms. */
+/**
+ * Checks a model whose l(1) is planned with 100 ms, while its shortest requests took 7 ms. @returns the error's code
+ */
 function refusalOf(kind: BucketRunTimes["kind"], slo: number): string | undefined {
   const pool = { app: 0, name: "", share: 0, samples: 50, mean: 50_000, p50: 60_000, p99: 100_000 };
   const times = { kind, apps: [], pool: { ...pool, edges: [7_000, 100_000], masses: [1] }, costs: [], costSamples: 0 };

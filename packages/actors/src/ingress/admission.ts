@@ -20,14 +20,14 @@ import { type Form, fnv1a, formOf } from "@tutti/wire";
 import type { CatalogModel } from "../catalog.ts";
 import type { PendingRequests } from "./pending-requests.ts";
 
-/** `infer.<target>.<app>` taken apart; undefined for anything else. The names are not checked yet. */
+/** Parses `infer.<target>.<app>`; undefined for anything else. The names are not checked yet. */
 export function readSubject(subject: string): { readonly target: string; readonly app: string } | undefined {
   const tokens = subject.split(".");
   const [, target = "", app = ""] = tokens;
   return tokens.length === 3 && target !== "" && app !== "" ? { target, app } : undefined;
 }
 
-/** @throws {TuttiError} INVALID_INPUT for names that could not be ours */
+/** @throws {TuttiError} INVALID_INPUT for names that no model or application can have */
 export function checkNames({ target, app }: { readonly target: string; readonly app: string }): void {
   const bad = !isModelName(target) ? target : !isName(app) ? app : undefined;
   if (bad === undefined) return;
@@ -36,8 +36,10 @@ export function checkNames({ target, app }: { readonly target: string; readonly 
 }
 
 /**
- * @throws {TuttiError} OVERLOADED naming the limit: once before the body is read, and once with what it came to, since
- *   others may have come meanwhile
+ * Checks the limits of the ingress. It is called before the body is read, and again for the decoded size, since other
+ * requests may have come meanwhile.
+ *
+ * @throws {TuttiError} OVERLOADED naming the limit
  */
 export function checkRoom(pending: PendingRequests, app: string, bytes: number): void {
   const limit = pending.limitReached(fnv1a(app), bytes);
@@ -60,7 +62,7 @@ export function mayReply(scope: "app" | "any", app: string, reply: string): bool
   return reply.startsWith(scope === "app" ? `_INBOX.${app}.` : "_INBOX.");
 }
 
-/** The model, if it serves; otherwise the error that says why not and what to do. */
+/** Returns the model if it serves. @throws {TuttiError} the reason otherwise, and what to do */
 export function servingModel(
   model: CatalogModel | undefined,
   target: string,
@@ -90,7 +92,7 @@ export function servingModel(
   return model;
 }
 
-/** What it did to executors that tried it. */
+/** Describes the last fault that it caused in an executor. */
 function troubleOf({ spec, faults }: CatalogModel): string {
   const last = faults?.number === spec.number ? faults.strikes.at(-1) : undefined;
   if (faults === undefined || last === undefined) return "";
@@ -105,7 +107,7 @@ const failedError = ({ spec, status }: CatalogModel): TuttiError =>
     retryable: false,
   });
 
-/** Why nobody will serve what is already accepted of this model; undefined: it is served, or about to be. */
+/** Reason why accepted requests of this model will not be served; undefined: it is served, or about to be. */
 export function unservedError(model: CatalogModel): TuttiError | undefined {
   const state = model.status?.state;
   if (state === "quarantined") return quarantineError(model);
@@ -148,7 +150,7 @@ export function readTiming(
   return { deadline: instant(arrivedAt + slo), slo };
 }
 
-/** A deadline that even an empty system could not meet is refused here, before it costs anybody anything. */
+/** Refuses a deadline that even an empty system could not meet, before it costs any work. */
 export function checkFeasible(
   model: CatalogModel,
   { bucket, units }: { readonly bucket: number; readonly units: number },
@@ -156,7 +158,7 @@ export function checkFeasible(
   now: Instant,
   respond: Micros,
 ): void {
-  // Measured at the typical length: of a shorter one at least its part of that is believed, and no more.
+  // Latencies are measured at the typical length: a shorter request counts its part of that, and a longer one no more.
   const typical = unitsOfLengths(typicalLengths(model.spec));
   const share = typical > 0 ? Math.min(1, units / typical) : 1;
   const alone = micros(Math.floor(leastAlone(model, bucket, share)));
@@ -169,8 +171,8 @@ export function checkFeasible(
 }
 
 /**
- * A high percentile of a model's l(1) is what its longest requests take: where times vary, no more is believed than
- * what the shortest have taken.
+ * Shortest isolated time of a request. A high percentile of a model's l(1) is the time of its longest requests: if
+ * times vary, only the time of the shortest counts.
  */
 function leastAlone({ status, times }: CatalogModel, bucket: number, share: number): number {
   const planned = share * (status?.profiles[bucket]?.[0]?.latency ?? 0);
@@ -220,8 +222,8 @@ export function readPriority(delivery: Delivery): number {
 }
 
 /**
- * The publisher's own size hint; 0 when it gives none. A wrong one would mislead whoever plans with it, so it is
- * refused rather than guessed.
+ * The publisher's own size hint; 0 if there is none. A wrong one would mislead the plans, so it is refused rather than
+ * guessed.
  */
 export function readSizeHint(delivery: Delivery): number {
   const text = delivery.header(HEADER.size);
@@ -254,5 +256,5 @@ const tooFar = (): TuttiError =>
     "TUTTI_INVALID_INPUT",
     `a deadline more than ${formatDuration(micros(SLO_US_MAX))} away would hold memory for as long: choose a nearer one (SLO_US_MAX)`,
   );
-/** What came from outside, short enough for an error text. */
+/** Text from outside, short enough for an error message. */
 const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text);

@@ -5,12 +5,12 @@ import { type Form, encodeAnswer, toJson } from "@tutti/wire";
 import { UnackedReplies } from "./unacked-replies.ts";
 import { NOBODY } from "./own-request.ts";
 
-/** Whose outputs they are, and how its publisher wants them. */
+/** The model that answered, and the form in which the publisher wants the outputs. */
 export interface Answered {
   readonly form: Form;
   readonly publisherId: string | undefined;
   readonly wanted: readonly string[] | undefined;
-  /** Says in a header which version answered: where there is but one, every answer would pay for what all know. */
+  /** Whether a header names the version. A model with one version has none, since every answer would pay for it. */
   readonly isVersioned?: boolean;
   readonly model: {
     readonly spec: {
@@ -25,13 +25,13 @@ export interface Answered {
 const ENVELOPE_BYTES = 1_024;
 
 /**
- * Sends answers to publishers: outputs in the form of the request, or an error as NATS services send them. None is lost
- * with a connection.
+ * Sends answers to publishers: outputs in the form of the request, or an error in the form of NATS services. No answer
+ * is lost with a connection.
  */
 export class Answers {
   readonly #bus: Bus;
   readonly #unackedReplies: UnackedReplies;
-  /** Refusals that many get, as they are sent. */
+  /** Encoded refusals that many requests share. */
   readonly #alike = new WeakMap<
     TuttiError,
     { readonly payload: Uint8Array; readonly headers: Record<string, string> }
@@ -47,12 +47,12 @@ export class Answers {
     return { answersKept: size, answersRepeated: repeated, answersLost: lost };
   }
 
-  /** Calls back when all have left. */
+  /** Calls back when all answers have left. */
   drain(done: () => void): void {
     this.#unackedReplies.drain(done);
   }
 
-  /** @returns the error that went out instead, when the answer would not fit into one message */
+  /** @returns the error that was sent instead, if the outputs are unreadable or don't fit into one message */
   ok(held: Answered, reply: string, tensors: Uint8Array): TuttiError | undefined {
     const { spec } = held.model;
     let payload: Uint8Array;
@@ -79,9 +79,9 @@ export class Answers {
       this.refuse(reply, failure);
       return failure;
     }
-    // Outputs are borrowed, and in binary form they are the answer.
+    // Outputs are borrowed, and in binary form they are the payload.
     const owned = payload === tensors ? new Uint8Array(payload) : payload;
-    // A header costs a microsecond on each side; JSON is what a reader without one assumes.
+    // A header costs a microsecond on each side, and a reader without one assumes JSON.
     const headers = held.form === "json" ? undefined : FORM_HEADERS[held.form];
     this.#send(reply, owned, held.isVersioned === true ? { ...headers, [HEADER.version]: spec.version } : headers);
     return undefined;
@@ -93,9 +93,9 @@ export class Answers {
   }
 
   /**
-   * One refusal to many: encoded once, and sent without the insurance of the others, which would cost an overloaded
-   * ingress more than the refusal. Who misses it for a connection that breaks just then hears nothing, as from an
-   * ingress that died. While there is none, it waits for the next like all others.
+   * Sends one refusal to many requests. It is encoded once, and not kept until it is confirmed, which would cost an
+   * overloaded ingress more than the refusal. A publisher that misses it because a connection breaks just then hears
+   * nothing, as from an ingress that died. Without a connection it waits for the next like other answers.
    */
   refuseAlike(reply: string, error: TuttiError): void {
     let ready = this.#alike.get(error);
@@ -108,7 +108,7 @@ export class Answers {
   }
 
   #send(reply: string, payload: Uint8Array, headers: Readonly<Record<string, string>> | undefined): void {
-    // What needs no server is not lost with the connection to it.
+    // An answer over a near link needs no server, so it is not lost with the connection to one.
     if (reply !== NOBODY && this.#bus.isNear?.(reply) !== true) this.#unackedReplies.send(reply, payload, headers);
     else this.#bus.publish(reply, payload, headers === undefined ? { owned: true } : { headers, owned: true });
   }

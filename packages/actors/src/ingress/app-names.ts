@@ -2,7 +2,7 @@ import { APPS_TOLD_MAX, AppsNamed } from "@tutti/protocol";
 import type { ActorRuntime } from "../actor-runtime.ts";
 
 /**
- * Names of the applications that asked for something since they were told last: everywhere behind an ingress they are
+ * Collects the names of applications that have sent requests since the last report. Behind an ingress applications are
  * numbers.
  */
 export class AppNames {

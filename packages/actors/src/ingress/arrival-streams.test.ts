@@ -20,7 +20,7 @@ import { ArrivalStreams } from "./arrival-streams.ts";
 const [OLD, NEW, EXECUTOR] = [actorKey(11), actorKey(22), actorKey(33)];
 const THREAD = 64 as ThreadId;
 
-/** An ingress with one request, told to OLD under term 1. */
+/** An ingress with one request, sent to OLD under term 1. */
 function lanes() {
   const sent: string[] = [];
   const alive = new Set<ActorKey>([OLD, NEW, EXECUTOR]);
@@ -58,10 +58,10 @@ function lanes() {
   const [only] = pending.values();
   one.arrive(only!, { batcher: OLD, term: 1 });
   const move = (): void => one.moved({ spec: { number: 1 }, lease: { batcher: NEW, term: 2 } } as CatalogModel);
-  /** What was sent since the last look, introductions apart. */
+  /** Messages sent since the last call, introductions apart. */
   const look = (): string[] => sent.splice(0).filter((line) => !line.startsWith("ingress-introduced"));
   look();
-  /** OLD says that the request has not come. */
+  /** OLD reports that the request has not come. */
   const miss = (): void => {
     const frame = new FrameWriter(OLD);
     frame.add(ArrivalsMissed, { thread: THREAD, term: 1, fromSeq: 1, toSeq: 2 });
@@ -81,7 +81,7 @@ test("what nobody has pulled goes to the new holder; what an earlier holder's ex
   expect(look()).toEqual([withdrawn(NEW)]);
   one.pulled(held, OLD);
   expect(look()).toEqual([]);
-  // Nobody else knows of it now.
+  // No batcher knows of it now.
   expect(one.watches(EXECUTOR)).toBe(true);
   one.executorLost(EXECUTOR);
   expect(look()).toEqual([arrived(NEW)]);
@@ -135,7 +135,7 @@ test("a question that has crossed the answer to an earlier one makes no orphan; 
   time.now = after(time.now, millis(6));
   miss();
   expect([look(), one.watches(EXECUTOR)]).toEqual([[], false]);
-  // Its batcher has taken us for dead meanwhile, and knows nothing of it.
+  // Its batcher took us for dead meanwhile, and has forgotten the request.
   time.now = after(time.now, millis(15));
   miss();
   expect([look(), one.watches(EXECUTOR)]).toEqual([[], true]);

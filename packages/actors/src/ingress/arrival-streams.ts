@@ -19,15 +19,15 @@ import type { ActorRuntime } from "../actor-runtime.ts";
 import type { PendingRequest, PendingRequests } from "./pending-requests.ts";
 import { traceFailover } from "./request-spans.ts";
 
-/** So long may a second question for the same arrivals be under way. */
+/** How long a second question for the same arrivals may be under way. */
 const CROSSES_WITHIN = millis(20);
 
-/** The way to one ModelThread: who has it, under which term, and how many arrivals it was told. */
+/** The stream of arrivals to one ModelThread: its lease, and the number of arrivals sent. */
 interface Lane {
   readonly thread: ThreadId;
   lease: ModelLease;
   arrivalSeq: number;
-  /** The last arrival that came from outside. */
+  /** Time of the last arrival from outside. */
   usedAt: Instant;
 }
 
@@ -36,7 +36,7 @@ export interface ArrivalStreamsOptions {
   readonly pending: PendingRequests;
   readonly secret: Uint8Array;
   readonly self: ActorKey;
-  /** d_resp: what an answer needs after its batch has run. */
+  /** d_resp: the time that an answer needs after its batch has run. */
   readonly respond: () => Micros;
   /** The next number for a request. */
   readonly newSeq: () => RequestSeq;
@@ -44,14 +44,14 @@ export interface ArrivalStreamsOptions {
 }
 
 /**
- * Tells each ModelThread of its arrivals, numbered without gaps per (thread, term), so that a lost message is noticed
- * and asked for. When a model's lease moves, the new holder is sent what nobody has pulled yet.
+ * Sends arrivals to each ModelThread, numbered without gaps per (thread, term). A lost message is thus noticed and
+ * asked for. When a model's lease moves, the new holder gets the requests that no executor has pulled yet.
  *
- *   L1. A request that an executor has pulled is not sent again while that one lives: it would run twice. One that was
- *       sent to it with its batch is: nobody knows whether it has accepted that, and a batcher that has lost the model
- *       puts nothing back.
- *   L2. A request of which the present holder of its model doesn't know is an orphan: when its executor dies, nobody
- *       but us sends it again.
+ *   L1. A request that an executor has pulled is not sent again while that executor lives: it would run twice. A
+ *       request that was sent to an executor with its batch is sent again: nobody knows whether the executor has
+ *       accepted the batch, and a batcher that has lost the model puts nothing back.
+ *   L2. A request is an orphan if the present holder of its model doesn't know of it: when its executor dies, only this
+ *       ingress sends it again.
  */
 export class ArrivalStreams {
   readonly #runtime: ActorRuntime;
@@ -63,7 +63,7 @@ export class ArrivalStreams {
   readonly #now: () => Instant;
   readonly #lanes = new Map<ThreadId, Lane>();
   readonly #introducedTo = new Set<ActorKey>();
-  /** Executors that have orphans, and until when at most. */
+  /** Executors that have orphans, each with the latest deadline of those. */
   readonly #orphansOf = new Map<ActorKey, Instant>();
 
   constructor(options: ArrivalStreamsOptions) {
@@ -102,7 +102,7 @@ export class ArrivalStreams {
       this.#runtime.send(lane.lease.batcher, RequestWithdrawn, { thread: held.thread, seq: held.seq });
   }
 
-  /** Whether `sender` has the right to refuse this thread's requests. */
+  /** Whether `sender` holds the thread, and may refuse its requests. */
   holds(thread: ThreadId, sender: ActorKey): boolean {
     return this.#lanes.get(thread)?.lease.batcher === sender;
   }
@@ -115,8 +115,8 @@ export class ArrivalStreams {
   }
 
   /**
-   * The lease of a model moved: everything that no living executor has pulled is sent to the new holder under its term
-   * (L1).
+   * The lease of a model moved. Every request that no living executor has pulled is sent to the new holder under its
+   * term (L1).
    */
   moved(model: CatalogModel): void {
     if (model.lease === undefined) return;
@@ -135,15 +135,15 @@ export class ArrivalStreams {
     }
   }
 
-  /** The model is no more; what is still held of it is nobody's. */
+  /** Forgets a removed model; its pending requests have no batcher any more. */
   forgetModel(modelNumber: number): void {
     for (const { thread } of this.#lanes.values())
       if (modelNumberOf(thread) === modelNumber) this.#lanes.delete(thread);
   }
 
   /**
-   * An executor pulled it for a batch of this batcher. One that no longer holds the model had sent the batch before:
-   * then its successor need not run it too.
+   * An executor pulled the request for a batch of this batcher. If that batcher no longer holds the model, it had sent
+   * the batch before the move: then its successor must not run the request too.
    */
   pulled(held: PendingRequest, batcher: ActorKey): void {
     if (held.span !== undefined && held.earlierExecutor !== 0) {
@@ -157,8 +157,8 @@ export class ArrivalStreams {
   }
 
   /**
-   * A batcher that doesn't know our secret asked for it in vain, and its batch runs without it: introduced anew, it is
-   * told again, once.
+   * A pull was refused because its batcher did not know our secret, and the batch runs without the request. The batcher
+   * gets the secret again, and the request is sent again, once.
    */
   refused(held: PendingRequest, batcher: ActorKey): void {
     const lane = this.#lanes.get(held.thread);
@@ -168,7 +168,7 @@ export class ArrivalStreams {
     this.#tellAnew(held, lane);
   }
 
-  /** Its row came too late for its batch, which ran without it: it is told again, once. */
+  /** The row came too late for its batch, which ran without it: the request is sent again, once. */
   notRun(held: PendingRequest): void {
     const lane = this.#lanes.get(held.thread);
     if (lane === undefined || held.isToldAgain) return;
@@ -177,8 +177,8 @@ export class ArrivalStreams {
   }
 
   /**
-   * That batch would put it back a second time if it were refused, whether or not it hears of the withdrawal; and one
-   * that comes late must not hit what is told now.
+   * Sends a request again under a new number. If its former batch were refused, the batcher would put it back a second
+   * time, whether or not it hears of the withdrawal; and a late withdrawal must not hit the new arrival.
    */
   #tellAnew(held: PendingRequest, lane: Lane): void {
     held.isToldAgain = true;
@@ -187,14 +187,14 @@ export class ArrivalStreams {
     this.arrive(held, lane.lease);
   }
 
-  /** L2. */
+  /** L2: marks the request as an orphan. */
   orphan(held: PendingRequest): void {
     held.toldTerm = 0;
     const executor = held.executor as ActorKey;
     this.#orphansOf.set(executor, later(held.deadline, this.#orphansOf.get(executor) ?? held.deadline));
   }
 
-  /** Whether the death of an executor is ours to notice (L2). */
+  /** Whether this ingress must detect the death of the executor (L2). */
   watches(executor: ActorKey): boolean {
     return this.#orphansOf.has(executor);
   }
@@ -208,14 +208,14 @@ export class ArrivalStreams {
     }
   }
 
-  /** Batchers need the secret to sign the tokens of batches that pull from here. */
+  /** Sends a batcher the secret that it needs to sign the tokens of batches that pull from here. */
   introduce(batcher: ActorKey, urgency: Urgency = "now"): void {
     this.#introducedTo.add(batcher);
     const introduced = { ingress: this.#self, secret: this.#secret, respond: this.#respond() };
     this.#runtime.send(batcher, IngressIntroduced, introduced, urgency);
   }
   /**
-   * Now and then, to every batcher that lives: an introduction that was lost would leave every pull from here
+   * Repeats the introduction to every living batcher at intervals. A lost one would leave every pull from here
    * forbidden.
    */
   introduceAgain(now: Instant): void {
@@ -229,7 +229,7 @@ export class ArrivalStreams {
     this.#introducedTo.delete(batcher);
   }
 
-  /** For heartbeats: the last arrival of each lane, so that a lost last one is noticed too. */
+  /** The last arrival of each stream, for heartbeats, so that the loss of the last one is noticed too. */
   lastArrivals(): { thread: ThreadId; term: number; arrivalSeq: number }[] {
     return [...this.#lanes.values()].map(({ thread, lease, arrivalSeq }) => ({ thread, term: lease.term, arrivalSeq }));
   }
@@ -264,8 +264,8 @@ export class ArrivalStreams {
       if (held.thread !== missed.thread || held.arrivalSeq < missed.fromSeq || held.arrivalSeq >= missed.toSeq)
         continue;
       if (held.executor !== 0 && this.#isAlive(held.executor)) {
-        // It had it once, and has forgotten what it had of us: it took us for dead. Or it asked twice, and has had our
-        // answer since.
+        // The batcher had the request once, and has forgotten our arrivals because it took us for dead. Or it asked
+        // twice, and has had our answer since.
         if (held.repairedAt < before(this.#now(), CROSSES_WITHIN)) this.orphan(held);
       } else {
         held.repairedAt = this.#now();

@@ -10,7 +10,7 @@ import { IngressFigures } from "./ingress-figures.ts";
 const [INGRESS, BATCHER, EXECUTOR] = [actorKey(5), actorKey(7), actorKey(9)];
 const SECRET = new Uint8Array(32).fill(3);
 
-/** One request that is held, in a batch that is sent with its row where that can be sent. */
+/** One held request, in a batch that is sent with its row if `isSent`. */
 function carrying(isSent: boolean) {
   const pending = new PendingRequests({ requestsMax: 8, bytesMax: 1_000, appRequestsMax: 8, appBytesMax: 1_000 });
   const own = { seq: 1 as RequestSeq, slot: pending.nextSlot(), appId: 1, thread: 64 as ThreadId, traceparent: "" };

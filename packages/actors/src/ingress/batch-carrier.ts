@@ -3,7 +3,7 @@ import type { DataServer } from "@tutti/ports/pull";
 import type { ActorKey } from "@tutti/units";
 import type { TensorServer } from "./tensor-server.ts";
 
-/** An ingress' data plane as it is served. */
+/** The data plane of an ingress, as it is served. */
 export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
   readonly address: () => DataAddress | undefined;
 }
@@ -13,13 +13,13 @@ export interface ServedData extends Pick<DataServer, "pushBatch" | "close"> {
  */
 export interface BatchCarrier {
   readonly ingress: ActorKey;
-  /** For a batch that will be carried: nobody could guess it. */
+  /** Token for a batch that will be carried, which nobody can guess. */
   newToken(): Uint8Array;
-  /** @param batch - with such a token. @returns false: it could not, and the executor must pull */
+  /** @param batch - with such a token @returns false if it could not be sent, so that the executor must pull */
   carry(batch: BatchDispatched, batcher: ActorKey): boolean;
 }
 
-/** Random bytes are made for so many tokens at a time. */
+/** Tokens for which random bytes are made at a time. */
 const TOKENS = 256;
 
 export function carrierOf(
@@ -28,7 +28,7 @@ export function carrierOf(
     readonly tensorServer: TensorServer;
     readonly served: ServedData;
     readonly randomBytes: (count: number) => Uint8Array;
-    /** Told of each request that is sent so, before it is. */
+    /** Called for each request before it is sent this way. */
     readonly onCarried: (seq: number) => void;
   },
 ): BatchCarrier {
@@ -50,7 +50,8 @@ export function carrierOf(
       const { executor, gpu, thread, batchId } = batch;
       const seqs = batch.requests.map(({ seq }) => seq);
       const rows = tensorServer.take({ executor, gpu, thread, batchId, batcher, token: group.token, seqs });
-      // Also where they can't be sent: until the executor has pulled them, nobody knows whether it accepts the batch.
+      // Rows that can't be sent count too: until the executor has pulled them, it is unknown whether it accepts the
+      // batch.
       for (const { seq, row } of rows) if (row !== undefined) onCarried(seq);
       return served.pushBatch(batch, batcher, rows);
     },

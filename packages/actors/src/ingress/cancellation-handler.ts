@@ -9,16 +9,16 @@ export const cancelledError = (): TuttiError => new TuttiError("TUTTI_CANCELLED"
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Takes back requests whose publisher no longer wants them. Nobody outside knows which ingress has a request, so each
- * hears every cancellation, and it names the one thing of a request that both sides know and nobody else may use: the
- * subject for its answer. The application is the last token of the subject, which the server lets only that application
- * publish.
+ * Cancels requests that their publisher no longer wants. Nobody outside knows which ingress has a request, so every
+ * ingress hears every cancellation. It names the reply subject, the one thing of a request that both sides know and
+ * nobody else may use. The application is the last token of the cancellation's subject, which the server lets only that
+ * application publish.
  */
 export class CancellationHandler {
   readonly #replyScope: "app" | "any";
   readonly #onCancelled: (held: PendingRequest) => void;
   readonly #byReply = new Map<string, PendingRequest>();
-  /** What is cancelled as a whole: requests to pipelines. */
+  /** Requests to pipelines, which are cancelled as a whole. */
   readonly #wholes = new Map<string, { readonly appId: number; readonly cancel: () => void }>();
   /** Requests whose bodies are being read elsewhere: their application, and whether they were cancelled. */
   readonly #reading = new Map<string, { readonly app: string; isCancelled: boolean }>();
@@ -28,7 +28,7 @@ export class CancellationHandler {
     this.#onCancelled = onCancelled;
   }
 
-  /** Requests of our own, and of askers in this process, have no reply subject of their own. */
+  /** Warm-up requests and those of requesters in this process have no reply subject of their own. */
   hold(held: PendingRequest): void {
     if (held.onSettled === undefined && held.ticket === undefined) this.#byReply.set(held.reply, held);
   }
@@ -37,7 +37,7 @@ export class CancellationHandler {
     if (this.#byReply.get(held.reply) === held) this.#byReply.delete(held.reply);
   }
 
-  /** @returns ends it */
+  /** @returns a function that removes it */
   holdWhole(reply: string, appId: number, cancel: () => void): () => void {
     const whole = { appId, cancel };
     this.#wholes.set(reply, whole);
@@ -56,7 +56,7 @@ export class CancellationHandler {
     return isCancelled;
   }
 
-  /** `cancel.<app>`, whose payload is the reply subject. Anything else is nobody's request. */
+  /** Handles `cancel.<app>`, whose payload is the reply subject. Anything else is ignored. */
   onDelivery({ subject, payload }: Delivery): void {
     const [, app = "", ...rest] = subject.split(".");
     if (rest.length > 0 || !isName(app) || payload.byteLength > REPLY_BYTES_MAX) return;

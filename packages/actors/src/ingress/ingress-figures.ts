@@ -12,10 +12,10 @@ import type { PendingRequest } from "./pending-requests.ts";
 import { PartFigures, type PartId } from "./part-figures.ts";
 import { RequestSampler } from "./request-sampler.ts";
 
-/** Of the latencies of a model's answers: the last five to ten seconds. */
+/** Window of the latencies of a model's answers, which covers the last five to ten seconds. */
 const LATENCY_WINDOW = seconds(5);
 
-/** The same for one model, under the id of its first thread. */
+/** Figures of one model, under the id of its first thread. */
 class ModelFigures {
   readonly refused = new Map<ErrorCode, number>();
   readonly latencies = new SlidingHistogram(LATENCY_WINDOW);
@@ -31,14 +31,14 @@ class ModelFigures {
   }
 }
 
-/** What an ingress counts; totals since its start, so that readers take differences and miss nothing. */
+/** Counters of an ingress. They are totals since its start, so that readers take differences and miss nothing. */
 export class IngressFigures {
   readonly refused = new Map<ErrorCode, number>();
   requests = 0;
   ok = 0;
-  /** Answered, but after the publisher's deadline: cannot happen while the timer of I1 works. */
+  /** Answers after the publisher's deadline; there are none while the timer of I1 works. */
   late = 0;
-  /** Results that came for a request that is gone, or from someone who had not pulled it. */
+  /** Results for a request that is gone, or from an executor that had not pulled it. */
   strayResults = 0;
   forbiddenPulls = 0;
   /** Requests without a reply subject, or with one that is not the application's. */
@@ -47,18 +47,18 @@ export class IngressFigures {
   latencyUs = 0;
   batched = 0;
   readonly sampler = new RequestSampler();
-  /** Of variants, pipelines and stages. */
+  /** Figures of variants, pipelines and stages. */
   readonly parts = new PartFigures();
   readonly #models = new Map<ThreadId, { readonly name: string; readonly figures: ModelFigures }>();
 
-  /** A request was accepted; each is settled once. */
+  /** Counts an accepted request; each is settled once. */
   accept(spec: ModelSpec): void {
     const model = this.#of(spec);
     if (model !== undefined) model.offered++;
     if (spec.variant !== undefined) this.parts.offered(variantOf(spec.name, spec.variant));
   }
 
-  /** A stage of a pipeline was refused at the door: the model's figure, and no publisher's. */
+  /** Counts a stage's request that was refused on arrival, in the model's figures and in no publisher's. */
   refuseStage(code: ErrorCode, spec: ModelSpec): void {
     this.#refuseVariant(code, spec);
     const model = this.#of(spec);
@@ -67,7 +67,7 @@ export class IngressFigures {
     count(model.refused, code);
   }
 
-  /** A request to a pipeline has its outcome; its stages count for their models alone. */
+  /** Counts the outcome of a request to a pipeline; its stages count for their models alone. */
   settlePipeline(
     pipeline: string,
     timing: { readonly arrivedAt: Instant; readonly deadline: Instant },
@@ -87,7 +87,7 @@ export class IngressFigures {
     if (late) this.late++;
   }
 
-  /** @param spec - where the model is known */
+  /** @param spec - undefined if the model is unknown */
   refuseAtTheDoor(error: TuttiError, spec: ModelSpec | undefined, now: Instant): void {
     const { code } = error;
     this.sampler.refused(error, spec, now);
@@ -99,7 +99,7 @@ export class IngressFigures {
     count(model.refused, code);
   }
 
-  /** At the door, before it was accepted. */
+  /** Counts a variant's request that was refused before it was accepted. */
   #refuseVariant(code: ErrorCode, { name, variant }: ModelSpec): void {
     if (variant === undefined) return;
     this.parts.offered(variantOf(name, variant));
@@ -147,13 +147,13 @@ export class IngressFigures {
     readonly held: number;
     readonly bytes: number;
     readonly respondUs: number;
-    /** Sent, and not yet known to have left; or sent again until their publisher is back. */
+    /** Answers sent and not yet known to have left, or sent again until their publisher is back. */
     readonly answersKept: number;
     readonly answersRepeated: number;
     readonly answersLost: number;
     /**
-     * Models whose requests are shared between versions, and requests that the default got because their version could
-     * not be served.
+     * Models whose requests are shared between versions, and requests that fell back to the default. They fell back
+     * because their version could not be served.
      */
     readonly routes: number;
     readonly fellBack: number;

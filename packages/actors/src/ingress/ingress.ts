@@ -1,10 +1,11 @@
 /**
  * The ingress: accepts requests, holds their inputs until they are answered, and gives each publisher its one answer.
  *
- *   I1. Every held request has a timer; whatever happens elsewhere, it is answered at its deadline + d_resp, and no
- *       more than ANSWERED_WITHIN after it (T1).
- *   I2. A request is answered by taking it out of `held`; who comes later finds nothing and is counted (T1).
- *   I3. Only who pulled a request, with a token that its batcher signed, may answer it (T2).
+ *   I1. Every held request has a timer. Whatever happens elsewhere, it is answered at its deadline + d_resp, and no
+ *       more than ANSWERED_WITHIN after the deadline (T1).
+ *   I2. A request is answered by taking it out of the pending requests; later outcomes find nothing and are counted
+ *       (T1).
+ *   I3. Only an executor that pulled a request, with a token that its batcher signed, may answer it (T2).
  */
 import type { Delivery, DeliverySubscription, Subscription } from "@tutti/ports/bus";
 import type { Alarm, Stop } from "@tutti/ports/clock";
@@ -63,9 +64,9 @@ import { type Warmup, WarmUp } from "./warm-up.ts";
 export interface IngressConfig extends ActorConfig {
   /** `app`: replies must lie below the application's own inbox prefix; `any`: development on loopback. */
   readonly replyScope: "app" | "any";
-  /** Lower bound of d_resp, what an answer takes after its batch has run. */
+  /** Lower bound of d_resp, the time from the end of a batch's run to the answer. */
   readonly respondFloor: Micros;
-  /** Requests of its own that it may send when it starts: WarmUp. */
+  /** Bounds of the warm-up requests that it may send when it starts (WarmUp). */
   readonly warmup?: Warmup;
   readonly requestsMax?: number;
   readonly bytesMax?: number;
@@ -75,7 +76,7 @@ export interface IngressConfig extends ActorConfig {
 
 export interface IngressPorts extends ActorPorts {
   readonly decoder?: Decoder;
-  /** Served beside models, under names of the same kind. */
+  /** Pipelines served beside models, under names of the same kind. */
   readonly pipelines?: ServedPipelines;
   /** Starts the data plane's servers on these handlers. */
   readonly serveData: (handlers: DataHandlers) => ServedData;
@@ -85,11 +86,11 @@ export function createIngress(ports: IngressPorts, config: IngressConfig, ready:
   return new Ingress(ports, config, ready);
 }
 
-/** Who moves while requests come for it needs no requests of our own to warm up with. */
+/** A model that moved within the last second of live traffic needs no warm-up requests. */
 const USED_WITHIN = seconds(1);
 /**
- * Clients give up 100 ms after the deadline (T1): whatever answers take lately, half of that is left for the way to
- * them.
+ * Latest answer after the deadline. Clients give up 100 ms after the deadline (T1): however slow answers have been
+ * lately, half of that is left for the way to them.
  */
 const ANSWERED_WITHIN = millis(50);
 /** d_resp: the delay from the end of a run to its answer. */
@@ -192,7 +193,7 @@ class Ingress implements Actor {
       this.#serveLocally();
       ports.bulk.flush(() => ready());
     };
-    // Before the first request: who starts must not decide otherwise than the others.
+    // Routes are read before the first request: a starting ingress must not decide differently from the others.
     this.#versions.open(() => this.#catalog.open(open));
   }
 
@@ -206,10 +207,10 @@ class Ingress implements Actor {
       },
       stats: () => this.#stats(),
       told: (at) => this.#figures.sampler.told(at),
-      // A batcher that starts again, or that falsely lost us, needs the secret anew.
+      // A batcher that starts again, or that falsely lost us, needs the secret again.
       onJoin: (peer) => peer.role === "batcher" && this.#arrivalStreams.introduce(peer.key),
-      // Its batcher tells us what becomes of a batch; only where that one no longer holds the model must we notice
-      // ourselves.
+      // The batcher of a batch reports its outcome. Only if that batcher no longer holds the model must we detect the
+      // executor's death ourselves.
       probes: (peer) => peer.role === "executor" && this.#arrivalStreams.watches(peer.key),
       onLost: (peer) => {
         if (peer.role === "batcher") this.#arrivalStreams.forget(peer.key);
@@ -291,7 +292,7 @@ class Ingress implements Actor {
     return served;
   }
 
-  /** The gateway of this process asks without a message. */
+  /** Serves the gateway of this process without messages. */
   #serveLocally(): void {
     const { local } = this.#ports;
     if (local === undefined) return;
@@ -316,8 +317,8 @@ class Ingress implements Actor {
   }
 
   /**
-   * T9: later requests go to others of the queue group; what the server has sent here already is taken, and everything
-   * taken is answered.
+   * T9: later requests go to others of the queue group. Requests that the server has already sent here are taken, and
+   * all of them are answered.
    */
   drain(done: () => void): void {
     this.#leaving = true;
@@ -351,7 +352,7 @@ class Ingress implements Actor {
     return this.#respond.value(this.#ports.clock.now());
   }
 
-  /** What is under way to be answered still counts, and who asked still waits. */
+  /** How long after the deadline the timer fires: answers under way still count, and requesters still wait. */
   #timerLate(): Micros {
     const respond = this.#respondNow();
     return respond < ANSWERED_WITHIN ? respond : ANSWERED_WITHIN;
@@ -398,7 +399,7 @@ class Ingress implements Actor {
 
   /** The one place where a held request gets its answer (I2). */
   #settle(held: PendingRequest, outcome: Uint8Array | TuttiError, results?: ResultBatch): void {
-    // One that was settled takes the siblings of its pipeline with it, perhaps before their turn.
+    // A settled request settles the siblings of its pipeline too, perhaps before their turn.
     if (this.#pending.get(held.seq) !== held) return;
     const now = this.#ports.clock.now();
     this.#pending.remove(held);
@@ -418,7 +419,7 @@ class Ingress implements Actor {
     return refusalError(held, codeOfNumber(code), { feasible, keep });
   }
 
-  /** @returns the error that went out */
+  /** @returns the error that was sent */
   #answer(held: PendingRequest, outcome: Uint8Array | TuttiError): TuttiError | undefined {
     if (held.ticket !== undefined) return outcome instanceof TuttiError ? outcome : undefined;
     if (!(outcome instanceof TuttiError)) return this.#answers.ok(held, held.reply, outcome);
@@ -428,13 +429,13 @@ class Ingress implements Actor {
 
   #armTimer(): void {
     const next = this.#pending.nextTimerAt;
-    // One that fires for a request answered meanwhile costs less than a re-arming for each answer.
+    // A timer that fires for an answered request costs less than setting one for each answer.
     if (next >= this.#timerAt) return;
     this.#timerAt = next;
     this.#timer.set(next);
   }
 
-  /** I1: the anchor of T1. */
+  /** I1: answers all requests whose timer is due, the anchor of T1. */
   #onTimer(): void {
     const now = this.#ports.clock.now();
     for (let held = this.#pending.due(now); held !== undefined; held = this.#pending.due(now)) {
@@ -451,7 +452,7 @@ class Ingress implements Actor {
     this.#armTimer();
   }
 
-  /** One that runs can't be stopped; its result finds nothing (I2). */
+  /** Cancels a request. One that runs can't be stopped; its result finds nothing (I2). */
   #cancel(held: PendingRequest): void {
     if (held.executor === 0) this.#arrivalStreams.withdraw(held);
     this.#settle(held, cancelledError());
@@ -461,14 +462,14 @@ class Ingress implements Actor {
     const { number } = model.spec;
     this.#versions.look(model.spec.name);
     const isSame = before?.spec.number === number;
-    // What is still held is of the replaced model's layout, and nobody serves that any more.
+    // Pending requests have the layout of the replaced model, which is no longer served.
     if (before !== undefined && !isSame) this.#onModelEnded(before, replacedError(model.spec.name));
     const hasMoved = model.lease !== undefined && model.lease.term !== before?.lease?.term;
     if (hasMoved) this.#arrivalStreams.moved(model);
     const unserved = unservedError(model);
     if (unserved !== undefined) this.#removal.refuse(model, unserved);
     if (model.lease === undefined || model.status?.state !== "ready") return;
-    // Afterwards: what is told under the new term already must not be told again under another number.
+    // Warm up after `moved`: it would send warm-up requests again that were already sent under the new term.
     const wasServed = isSame && before.lease !== undefined && before.spec.version === model.spec.version;
     const isUsed = wasServed && this.#arrivalStreams.isUsed(number, earlierBy(this.#ports.clock.now(), USED_WITHIN));
     if (hasMoved && isUsed) this.#warmUp.skip(model);

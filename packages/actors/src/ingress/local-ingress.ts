@@ -1,6 +1,6 @@
 /**
- * The way from the gateway to the ingress of the same process: no message, no encoding, and the same checks, figures
- * and timers as for any other request.
+ * Connects the gateway to the ingress of the same process without messages or encoding. Checks, figures and timers are
+ * those of any other request.
  */
 import { type Tensor, TuttiError } from "@tutti/protocol";
 import { decodeTensors } from "@tutti/wire";
@@ -14,15 +14,15 @@ export interface LocalAnswer {
 }
 
 export interface LocalCall {
-  /** Nobody waits for it any more: it is not run if it has not begun. */
+  /** Cancels the call: the request does not run if it has not begun. */
   cancel(): void;
 }
 
-/** What an ingress offers the gateway of its process. */
+/** Interface of an ingress for the gateway of its process. */
 export interface LocalIngress {
   /**
    * @param done - called once, perhaps before this returns
-   * @returns undefined: it does not take this one, which goes as a message: a pipeline's
+   * @returns undefined if the request must go as a message, because its target is a pipeline
    */
   ask(request: LocalRequest, done: (outcome: LocalAnswer | TuttiError) => void): LocalCall | undefined;
 }

@@ -15,11 +15,11 @@ export interface ModelRemovalOptions {
 }
 
 /**
- * What is held of models that are served no more: quarantined, failed, replaced or unloaded. Their ModelThreads have
- * ended, so no batcher answers for it.
+ * Ends the pending requests of models that are no longer served: quarantined, failed, replaced or unloaded. Their
+ * ModelThreads have ended, so no batcher is responsible for these requests.
  *
- *   U1. What no living executor has is refused at once.
- *   U2. What one has is answered by it, and refused at once when it dies or gives it back.
+ *   U1. A request that no living executor has is refused at once.
+ *   U2. A request that an executor has is answered by it, and refused at once when it dies or gives the request back.
  */
 export class ModelRemoval {
   readonly #options: ModelRemovalOptions;
@@ -28,7 +28,7 @@ export class ModelRemoval {
     this.#options = options;
   }
 
-  /** The model is served no more, for this reason. */
+  /** The model is no longer served, for this reason. */
   refuse({ spec }: CatalogModel, error: TuttiError): void {
     const { lanes, directory, settle } = this.#options;
     for (const held of this.#where((thread) => modelNumberOf(thread) === spec.number)) {
@@ -47,21 +47,24 @@ export class ModelRemoval {
     }
   }
 
-  /** An executor gave it back without having run it. @returns whether its model is served no more, and it is refused */
+  /**
+   * An executor gave it back without having run it. @returns whether its model is no longer served, so that it is
+   * refused
+   */
   givenBack(held: PendingRequest): boolean {
     const error = this.#reason(held);
     if (error !== undefined) this.#options.settle(held, error);
     return error !== undefined;
   }
 
-  /** A copy: who is settled takes the siblings of its pipeline with it. */
+  /** Returns a copy, since settling a request settles the siblings of its pipeline too. */
   #where(isMeant: (thread: ThreadId, executor: ActorKey | 0) => boolean): PendingRequest[] {
     const found: PendingRequest[] = [];
     for (const held of this.#options.pending.values()) if (isMeant(held.thread, held.executor)) found.push(held);
     return found;
   }
 
-  /** undefined: its model is served, or about to be. */
+  /** Why the request can't be served; undefined: its model is served, or about to be. */
   #reason({ thread, model }: PendingRequest): TuttiError | undefined {
     const now = this.#options.catalog.ofThread(thread);
     if (now !== undefined) return unservedError(now);

@@ -2,15 +2,15 @@ import type { TuttiError } from "@tutti/protocol";
 import type { PendingRequest } from "./pending-requests.ts";
 
 /**
- * Ties a held request to an asker in this process, who hears its outcome instead of a reply subject: a pipeline's
- * stage, or the gateway.
+ * Ties a held request to a requester in this process: a pipeline's stage, or the gateway. The requester gets the
+ * outcome instead of a reply subject.
  */
 export interface OutcomeTicket {
   /** A stage counts for its model alone; any other request is a publisher's. */
   readonly isStage: boolean;
-  /** Where it is held, once it is. */
+  /** The pending request, once it is held. */
   held: PendingRequest | undefined;
-  /** Nobody wants it any more: what is still being read is not held. */
+  /** Whether the requester gave up: a request that is still being read is then not held. */
   isGone: boolean;
   /** Called once. @param outcome - outputs are borrowed */
   outcome(outcome: Uint8Array | TuttiError): void;

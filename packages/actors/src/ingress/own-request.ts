@@ -13,16 +13,16 @@ import { encodeRequest, fnv1a } from "@tutti/wire";
 import { randomRow } from "../random-row.ts";
 
 export const OWN_APP = "warm-up";
-/** As actors name it to one another. */
+/** Number of that application in messages between actors. */
 export const OWN_APP_NUMBER = fnv1a(OWN_APP);
-/** Where nobody listens: the answer is made and sent as any other. */
+/** Reply subject without a listener: the answer is made and sent like any other. */
 export const NOBODY = `_INBOX.${OWN_APP}.nobody`;
-/** As JSON, which most publishers of small inputs send; larger ones come in binary form. */
+/** Largest row sent as JSON, as most publishers of small inputs do; larger ones are sent in binary form. */
 const JSON_BYTES_MAX = 1_024;
 
 /**
- * A request that nobody asked for, as it would come from a publisher: it takes the whole way, from reading the payload
- * to sending an answer.
+ * A warm-up request, as it would come from a publisher. It takes the whole way, from reading the payload to sending an
+ * answer.
  */
 export class OwnRequest implements Delivery {
   readonly subject: string;
@@ -31,11 +31,11 @@ export class OwnRequest implements Delivery {
   readonly #headers: Readonly<Record<string, string>>;
 
   constructor(spec: ModelSpec, bucket: number, slo: Micros) {
-    // Nobody asks for a family, but for its variants.
+    // Publishers ask for variants of a family, not for the family.
     const asked = spec.family === undefined ? spec : variantView(spec, 0);
     this.subject = inferSubject(asked.name, OWN_APP);
     this.payload = encodePayload(asked, bucket);
-    // Whatever share it has of what is asked for under its name.
+    // The header reaches this version even if it has no share of the requests under its name.
     this.#headers = { [HEADER.slo]: `${Math.round(slo)}us`, [HEADER.version]: asked.version };
   }
   header(name: string): string | undefined {

@@ -3,14 +3,14 @@ import type { ErrorCode, StatsReported } from "@tutti/protocol";
 type Parts = NonNullable<StatsReported["perPart"]>;
 export type PartKind = Parts[number]["kind"];
 
-/** Parts told apart; further ones count for their whole alone (T7). */
+/** Bound of the parts counted separately; further ones count for their whole alone (T7). */
 const PARTS_MOST = 1_024;
 
 export interface PartId {
   readonly kind: PartKind;
-  /** The family, or the pipeline. */
+  /** Name of the family or pipeline. */
   readonly of: string;
-  /** The variant, or the stage; of a pipeline itself, its name again. */
+  /** Name of the variant or stage; for a pipeline itself, its name again. */
   readonly name: string;
 }
 
@@ -40,7 +40,7 @@ export class PartFigures {
     if (part !== undefined) part.refused.set(code, (part.refused.get(code) ?? 0) + 1);
   }
 
-  /** All of a family or pipeline. */
+  /** Forgets all parts of a family or pipeline. */
   forget(of: string): void {
     for (const [key, { id }] of this.#parts) if (id.of === of) this.#parts.delete(key);
   }

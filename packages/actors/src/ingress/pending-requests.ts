@@ -5,28 +5,28 @@ import type { OutcomeTicket } from "./outcome-ticket.ts";
 import type { Span } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, type Micros, type RequestSeq, type ThreadId, assert } from "@tutti/units";
 
-/** A request that was accepted and not yet answered. The ingress is the arbiter of its fate (T1). */
+/** A request that was accepted and not yet answered. The ingress alone decides its outcome (T1). */
 export interface PendingRequest {
-  /** Its number here; a new one when it is told again under circumstances in which the old one may still be around. */
+  /** Its number here. It changes if the request is sent again while the old number may still be in use. */
   seq: RequestSeq;
   readonly slot: number;
   readonly model: CatalogModel;
-  /** Its answer says which version it is of. */
+  /** Whether its answer names the version. */
   readonly isVersioned: boolean;
   readonly thread: ThreadId;
   readonly appId: number;
-  /** Where the answer goes. */
+  /** Subject of the answer. */
   readonly reply: string;
-  /** Of a request of our own (WarmUp), which no figure counts: told when it is settled. */
+  /** Set for a warm-up request (WarmUp), which no figure counts; called when it is settled. */
   readonly onSettled: (() => void) | undefined;
-  /** Of an asker in this process, who hears the outcome instead of a reply subject. */
+  /** Set for a requester in this process, which gets the outcome instead of a reply subject. */
   readonly ticket: OutcomeTicket | undefined;
   readonly form: Form;
   readonly publisherId: string | undefined;
   readonly wanted: readonly string[] | undefined;
   readonly row: Uint8Array;
   readonly arrivedAt: Instant;
-  /** The publisher's. */
+  /** The publisher's deadline. */
   readonly deadline: Instant;
   readonly slo: Micros;
   readonly priority: number;
@@ -34,20 +34,20 @@ export interface PendingRequest {
   readonly units: number;
   readonly span: Span | undefined;
   readonly traceparent: string;
-  /** Position among the arrivals told to its thread's batcher, so that a gap can be sent again. */
+  /** Position among the arrivals sent to its thread's batcher, so that a gap can be sent again. */
   arrivalSeq: number;
   /**
-   * The term under which its batcher was told; 0 when whoever holds the model now doesn't know of it (ArrivalStreams,
-   * L2).
+   * The term under which its arrival was sent. It is 0 if the present holder of the model doesn't know of the request
+   * (ArrivalStreams, L2).
    */
   toldTerm: number;
-  /** After a pull that was refused because its batcher didn't know our secret, or a batch that ran without it. */
+  /** Whether it was sent again, after a pull refused for an unknown secret or a batch that ran without it. */
   isToldAgain: boolean;
-  /** It was sent with its batch: that an executor has it is not known yet. */
+  /** Whether it was sent with its batch, and its executor is not yet known to have it. */
   isCarried: boolean;
-  /** When its batcher was last told because it had missed it. */
+  /** When its arrival was last sent again because its batcher had missed it. */
   repairedAt: Instant;
-  /** Who pulled it last, and before that: only they may answer it (T2). */
+  /** Batch, executor and token of the last pull, and of the one before: only those executors may answer it (T2). */
   batch: number;
   executor: ActorKey | 0;
   token: Uint8Array | undefined;
@@ -58,7 +58,7 @@ export interface PendingRequest {
   earlierToken: Uint8Array | undefined;
 }
 
-/** What one ingress holds at most, of all applications and of one. */
+/** Bounds of the pending requests of one ingress, in total and per application. */
 export interface PendingLimits {
   readonly requestsMax: number;
   readonly bytesMax: number;
@@ -66,17 +66,16 @@ export interface PendingLimits {
   readonly appBytesMax: number;
 }
 
-/** Slots that are indexed at first; then twice as many, and so on. */
+/** Slots that are indexed at first; the index doubles when it is full. */
 const ROOM = 1_024;
-/** Sequences are of this ingress alone. */
+/** Fixed first part of the index keys: all sequences are of this ingress. */
 const SELF = 0;
 
 /**
- * The requests of one ingress by sequence, and by the moment at which their timer fires. Bounded in number and in bytes
- * (T7).
+ * The requests of one ingress by sequence, and by the time of their timers. Bounded in number and in bytes (T7).
  *
- * Numbers lead to them through typed arrays. A Map of them would be made anew every few dozen requests, and an old one,
- * dead but grown old, keeps all that it held at its end alive until V8 collects the whole heap.
+ * Typed arrays index the numbers. A Map would be rebuilt every few dozen requests, and an old one that V8 has promoted
+ * keeps alive all that it held at its end until V8 collects the whole heap.
  */
 export class PendingRequests {
   #index = new IdentityIndex(ROOM);
@@ -85,9 +84,9 @@ export class PendingRequests {
   readonly #freeSlots: number[] = [];
   readonly #timers: IndexedHeap;
   readonly #limits: PendingLimits;
-  /** Of applications that have any. */
+  /** Totals of each application that has requests. */
   readonly #byApp = new Map<number, { requests: number; bytes: number }>();
-  /** Bodies that are being read count as what they will become. */
+  /** Bodies that are being read count as the requests that they will become. */
   #count = 0;
   bytes = 0;
 
@@ -111,7 +110,7 @@ export class PendingRequests {
     if ((app?.requests ?? 0) >= appRequestsMax) return "appRequestsMax";
     return (app?.bytes ?? 0) + bytes > appBytesMax ? "appBytesMax" : undefined;
   }
-  /** Keeps room for a body that is being read and was found to fit, until `release`. */
+  /** Reserves room for a body that is being read and was found to fit, until `release`. */
   reserve(appId: number, bytes: number): void {
     this.#count++;
     this.bytes += bytes;
@@ -137,12 +136,12 @@ export class PendingRequests {
     const slot = this.#index.get(SELF, seq);
     return slot < 0 ? undefined : this.#bySlot[slot];
   }
-  /** As they are now, in the order of their sequences. */
+  /** A copy of the present requests, in the order of their sequences. */
   values(): PendingRequest[] {
     return this.#bySlot.filter((held) => held !== undefined).sort((a, b) => a.seq - b.seq);
   }
 
-  /** Only what fits. */
+  /** Adds a request that fits. */
   add(held: PendingRequest, timerAt: Instant): void {
     assert(this.#count < this.#limits.requestsMax && held.slot === this.nextSlot(), "there is no room for a request");
     if (held.slot >= this.#index.slots) this.#grow();
@@ -167,13 +166,13 @@ export class PendingRequests {
     this.release(held.appId, held.row.byteLength);
   }
 
-  /** Whatever still comes under the old number is about nobody. */
+  /** Gives a request a new number. Messages that still name the old one find nothing. */
   renumber(held: PendingRequest, seq: RequestSeq): void {
     if (this.get(held.seq) !== held) return;
     this.#index.delete(held.slot);
     held.seq = seq;
     this.#index.put(SELF, seq, held.slot);
-    // Nobody has pulled that.
+    // The new number has not been pulled yet.
     [held.batch, held.executor, held.token, held.isCarried] = [0, 0, undefined, false];
     [held.earlierBatch, held.earlierExecutor, held.earlierToken] = [0, 0, undefined];
   }

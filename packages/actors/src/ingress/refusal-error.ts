@@ -4,15 +4,15 @@ import type { PendingRequest } from "./pending-requests.ts";
 import { retryAfterMs } from "./shedding.ts";
 
 export interface Refusal {
-  /** The least SLO that would have been met; 0 or Infinity: unknown, or time was not the cause. */
+  /** Least SLO that would have been met; 0 or Infinity: unknown, or time was not the cause. */
   readonly feasible: Micros;
-  /** How much of what its application sends is let in now, 0 … 1. */
+  /** Fraction of its application's requests that is admitted now, 0 … 1. */
   readonly keep: number;
 }
 
 /**
- * What a publisher reads when a batcher refused its request. The ingress had found it feasible, so only the load stood
- * in its way, and it may come again.
+ * The error for a publisher whose request was refused by a batcher. The ingress had found the request feasible, so only
+ * the load stood in its way, and it may be sent again.
  */
 export function refusalError(
   held: PendingRequest,

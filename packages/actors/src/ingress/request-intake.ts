@@ -1,4 +1,4 @@
-/** From what came in to a request that can be held, or to the error that says why not. */
+/** Turns an incoming request into one that can be held, or into the error that refuses it. */
 import type { Delivery } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
 import type { Decoded, Decoder } from "@tutti/ports/decode";
@@ -56,7 +56,7 @@ export interface RequestIntakeOptions {
   readonly respond: () => Micros;
   readonly pipelines: PipelineRunner | undefined;
   readonly onAccepted: (accepted: Accepted) => void;
-  /** A request is no longer at the door, and was not accepted. */
+  /** A request has left the intake without being accepted. */
   readonly onTurnedAway: () => void;
 }
 
@@ -64,7 +64,7 @@ type AtTheDoor = Pick<Arrival, "reply" | "span" | "onSettled" | "ticket"> & {
   readonly model: CatalogModel | undefined;
 };
 
-/** Who asks, for what, and who hears the outcome. */
+/** The requester: the names in its request, and the recipient of the outcome. */
 interface Asker extends Pick<Arrival, "reply" | "span" | "onSettled" | "ticket" | "arrivedAt"> {
   readonly names: { readonly target: string; readonly app: string };
 }
@@ -78,14 +78,14 @@ export class RequestIntake {
     this.#options = options;
   }
 
-  /** @param onSettled - of a request of our own */
+  /** @param onSettled - set for a warm-up request */
   receive(delivery: Delivery, onSettled?: () => void): void {
     const { clock, replyScope, figures, tracer, pipelines } = this.#options;
     const arrivedAt = clock.now();
     const names = readSubject(delivery.subject);
     const { reply, subject } = delivery;
     if (names === undefined || reply === undefined || !mayReply(replyScope, names.app, reply)) {
-      figures.undeliverable++; // There is nobody to tell, or nobody who may be told.
+      figures.undeliverable++; // There is no reply subject, or none that may be used.
       return;
     }
     const id = delivery.header(HEADER.messageId);
@@ -101,7 +101,7 @@ export class RequestIntake {
     });
   }
 
-  /** A request of the gateway in this process: as any other, but for who hears of its outcome. */
+  /** Takes a request of the gateway in this process, which differs from others only in the recipient of its outcome. */
   ask(request: LocalRequest, ticket: OutcomeTicket): void {
     const { clock, tracer } = this.#options;
     const { target, app, id, traceparent } = request;
@@ -115,7 +115,7 @@ export class RequestIntake {
     });
   }
 
-  /** A request of a pipeline's stage. */
+  /** Takes a request of a pipeline's stage. */
   submit({ tensors, ...request }: StageRequest): void {
     const { pending, figures } = this.#options;
     const arrival: Arrival = {
@@ -136,7 +136,7 @@ export class RequestIntake {
     }
   }
 
-  /** @param open - checks what came; undefined: somebody else has taken it */
+  /** @param open - checks the request; undefined if a pipeline has taken it */
   #admit(asker: Asker, open: () => RequestSource | undefined): void {
     const { names, reply, span, onSettled, ticket, arrivedAt } = asker;
     const { catalog, versions, pending, figures } = this.#options;
@@ -148,7 +148,7 @@ export class RequestIntake {
       const { model, isVersioned } = versions.resolve({ target, version: source.version, id: source.id });
       if (isVersioned) span?.set({ "tutti.version": model.spec.version });
       const priority = source.priority();
-      // Where one bucket is all there is, its overload is known before the body is read.
+      // The overload of a model with a single bucket is known before the body is read.
       const refusal = model.spec.buckets.length === 1 ? this.#overShare(model, 0, app, priority) : undefined;
       if (refusal !== undefined) {
         if (onSettled === undefined) figures.sampler.arrived(model.spec, app, model.spec.slo, arrivedAt);
@@ -191,7 +191,7 @@ export class RequestIntake {
         else this.#accept(arrival, outcome);
       });
     } catch (error) {
-      // A decoder that fails must not keep the room, or a few such requests would take all there is.
+      // A decoder that fails must not keep the room, or a few such requests would take all of it.
       if (!isRead) endReading();
       throw error;
     }
@@ -224,7 +224,7 @@ export class RequestIntake {
     return shedding.refusal(threadOf(spec, bucket), { app: fnv1a(app), priority }, spec.slo);
   }
 
-  /** As cheap as can be: in an overload it is most of what an ingress does. */
+  /** Refuses as cheaply as possible: in an overload this is most of an ingress' work. */
   #shed(error: TuttiError, request: AtTheDoor): void {
     if (request.ticket === undefined) this.#options.answers.refuseAlike(request.reply, error);
     this.#turnedAway(error, request);

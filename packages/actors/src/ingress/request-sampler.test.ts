@@ -49,7 +49,7 @@ test("where more came than a report holds, a bounded part stands for all, of eve
       expect(arrivals.length).toBeLessThanOrEqual(REPORTED_ARRIVALS_MAX);
       expect(every === 1).toBe(count <= REPORTED_ARRIVALS_MAX);
       if (every === 1) expect(arrivals).toHaveLength(count);
-      // Of a binomial draw: six standard deviations.
+      // Six standard deviations of a binomial draw.
       const close = (kept: number, of: number): void =>
         expect(Math.abs(kept * every - of)).toBeLessThan(6 * Math.sqrt(of * every) + every);
       close(arrivals.length, count);

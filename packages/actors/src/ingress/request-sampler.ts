@@ -1,8 +1,8 @@
 /**
- * Requests that came and refusals that went out since the last report, for people who look and for the simulator.
+ * Samples requests and refusals since the last report, for human readers and for the simulator.
  *
- *   TR1. Bounded (T7): where more came than a report holds, a part of them is kept that chance alone chooses (by a hash
- *        of their number), and each stands for as many.
+ *   TR1. Bounded (T7): if more requests come than a report holds, it keeps a random part of them (by a hash of their
+ *        number), and each stands for as many.
  */
 import {
   type ModelSpec,
@@ -42,14 +42,14 @@ export class RequestSampler {
     this.#hash[i] = hash;
   }
 
-  /** The newest are kept. */
+  /** Keeps the newest refusals. */
   refused(error: TuttiError, spec: Pick<ModelSpec, "name"> | undefined, at: Instant): void {
     if (this.#refusals.length >= REPORTED_REFUSALS_MAX) this.#refusals.shift();
     const text = error.message.slice(0, REPORTED_TEXT_LENGTH_MAX);
     this.#refusals.push({ at, model: spec?.name ?? "", code: error.code, text });
   }
 
-  /** What was noted since this was last asked. @param at - of the report */
+  /** Returns the arrivals and refusals noted since the last call. @param at - time of the report */
   told(at: Instant): Pick<StatsReported, "arrivals" | "refusals"> {
     const refusals = this.#refusals;
     const arrivals = this.#arrivals(at);
@@ -81,7 +81,7 @@ export class RequestSampler {
   }
 
   #streamOf({ name: model, slo: own }: Pick<ModelSpec, "name" | "slo">, app: string, slo: Micros): number | undefined {
-    // Publishers who name a moment have an SLO of their own each time: two digits tell enough of it.
+    // Publishers that name a deadline have a different SLO each time: two digits are enough.
     const told = slo === own ? slo : (Number(slo.toPrecision(2)) as Micros);
     const known = this.#streams.get(model)?.get(app)?.get(told);
     if (known !== undefined || this.#reported.length >= REPORTED_STREAMS_MAX) return known;
@@ -95,8 +95,8 @@ export class RequestSampler {
 }
 
 /**
- * Spreads numbers in a row over 32 bits, so that no pattern of arrivals meets a pattern of what is kept (the finaliser
- * of MurmurHash3).
+ * Spreads consecutive numbers over 32 bits, so that patterns of arrivals don't meet patterns of the sample. It is the
+ * finaliser of MurmurHash3.
  */
 function hashOf(count: number): number {
   let h = count >>> 0;

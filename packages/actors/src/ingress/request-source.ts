@@ -1,6 +1,6 @@
 /**
- * What a request says of itself, whichever way it came. Each part is read when it is needed, and throws INVALID_INPUT
- * where it can't be.
+ * The terms of a request, independent of the way it came. Each is read when it is needed, and throws INVALID_INPUT if
+ * it is invalid.
  */
 import type { Delivery } from "@tutti/ports/bus";
 import type { DecodeJob, Decoded, Decoder } from "@tutti/ports/decode";
@@ -9,7 +9,7 @@ import { type Instant, type Micros, instant } from "@tutti/units";
 import { type Form, fillRow } from "@tutti/wire";
 import { type Timing, readForm, readPriority, readSizeHint, readTiming } from "./admission.ts";
 
-/** Who reads a body, for whom. */
+/** Context in which a body is read. */
 export interface Reading extends Pick<DecodeJob, "spec" | "app" | "deadline"> {
   readonly decoder: Decoder;
 }
@@ -21,13 +21,13 @@ export interface RequestBody {
 }
 
 export interface RequestSource extends RequestBody {
-  /** A retry with the same one goes to the same version. */
+  /** A retry with the same id goes to the same version. */
   readonly id: string;
   readonly version: string | undefined;
   priority(): number;
   timing(spec: Pick<ModelSpec, "slo">, arrivedAt: Instant): Timing;
   form(): Form;
-  /** 0: it gives none. */
+  /** 0: none. */
   sizeHint(): number;
   wantedText(): string | undefined;
 }
@@ -82,11 +82,11 @@ export class BinaryBody implements RequestBody {
   }
 }
 
-/** A request of the gateway in this process, whose terms and tensors it has read and checked already. */
+/** A request of the gateway in this process, which has already read and checked its terms and tensors. */
 export interface LocalRequest {
   readonly target: string;
   readonly app: string;
-  /** Given away: nobody changes them any more. */
+  /** Ownership passes with the request: the caller doesn't change them any more. */
   readonly tensors: readonly Tensor[];
   readonly version: string | undefined;
   readonly id: string | undefined;
@@ -100,7 +100,7 @@ export interface LocalRequest {
 
 let requestsWithoutId = 0;
 
-/** Needs no encoding on the way in, and none on the way out. */
+/** A request that needs no encoding, neither on the way in nor on the way out. */
 export class LocalSource implements RequestSource {
   readonly id: string;
   readonly byteLength: number;

@@ -1,4 +1,4 @@
-/** The trace of one request, as its ingress knows it: the whole of it, since whoever ran it told when it did what. */
+/** The trace of one request, which its ingress records completely: executors report their times with the results. */
 import type { ResultBatch, TuttiError } from "@tutti/protocol";
 import { type Span, type SpanOptions, type Tracer, parseTraceparent } from "@tutti/ports/telemetry";
 import { type ActorKey, type Instant, actorToken } from "@tutti/units";
@@ -6,7 +6,10 @@ import { type BatchTrace, parseBatchTrace } from "../batch-trace.ts";
 import type { ModelLease } from "../catalog.ts";
 import type { PendingRequest } from "./pending-requests.ts";
 
-/** The ingress's span of a request, a child of the publisher's where there is one; undefined where nobody traces. */
+/**
+ * Starts the ingress's span of a request, a child of the publisher's if there is one. It is undefined if nothing is
+ * traced.
+ */
 export function startRequestSpan(
   tracer: Tracer,
   request: {
@@ -37,7 +40,7 @@ export function startRequestSpan(
   });
 }
 
-/** Its body is read and it can be met: its batcher is told. */
+/** The body is read, the deadline is feasible, and the arrival is about to be sent to the batcher. */
 export function traceAccepted(held: PendingRequest, lease: ModelLease, now: Instant): void {
   held.span?.event("accepted", now, {
     "tutti.batcher": actorToken(lease.batcher),
@@ -49,8 +52,8 @@ export function traceAccepted(held: PendingRequest, lease: ModelLease, now: Inst
 }
 
 /**
- * A failover, seen by one request: somebody else has it now, or has it again. It is worth a record of what came of
- * that.
+ * Records a failover of a request: another actor has it now, or the same one has it again. The span is kept, to show
+ * the outcome.
  */
 export function traceFailover(held: PendingRequest, now: Instant, what: string, reason: string): void {
   if (held.span === undefined) return;
@@ -58,7 +61,7 @@ export function traceFailover(held: PendingRequest, now: Instant, what: string, 
   held.span.keep();
 }
 
-/** Ends the span of a request that has its outcome; a refusal is always recorded, and so is what came late. */
+/** Ends the span of a request that has its outcome; refusals and late answers are always recorded. */
 export function endOutcomeSpan(
   span: Span,
   end: { readonly error: TuttiError | undefined; readonly late: boolean; readonly now: Instant },
@@ -78,9 +81,9 @@ export function endOutcomeSpan(
 
 export interface RequestEnd {
   readonly error: TuttiError | undefined;
-  /** Its results, or the refusal, were here. */
+  /** When its results, or the refusal, arrived. */
   readonly heardAt: Instant;
-  /** Its answer is out. */
+  /** When its answer was sent. */
   readonly now: Instant;
   readonly results: ResultBatch | undefined;
 }
@@ -104,8 +107,8 @@ export function endRequestSpan(
 }
 
 /**
- * One span after the other, from arrival to answer. Times of an executor whose clock differs a little may overlap those
- * of ours.
+ * Adds one span after the other, from arrival to answer. The times of an executor whose clock differs a little may
+ * overlap those of the ingress.
  */
 function tracePhases(tracer: Tracer, span: Span, held: PendingRequest, { heardAt, now, results }: RequestEnd): void {
   const phase = (name: string, from: Instant, to: Instant, more: Partial<SpanOptions> = {}): void =>
@@ -132,7 +135,7 @@ function tracePhases(tracer: Tracer, span: Span, held: PendingRequest, { heardAt
 
 type Phase = (name: string, from: Instant, to: Instant, more?: Partial<SpanOptions>) => void;
 
-/** To the accelerator. */
+/** Adds the phases up to the accelerator. */
 function traceWay(phase: Phase, held: PendingRequest, trace: BatchTrace, links: SpanOptions["links"] & object): void {
   phase("wait", held.arrivedAt, trace.grantedAt);
   phase("grant", trace.grantedAt, trace.receivedAt, { links });

@@ -3,7 +3,7 @@ import { RequestsShed, SHARE_CLASSES_MAX, SharesTold, TuttiError } from "@tutti/
 import { type ActorKey, type Instant, type Micros, type ThreadId, after, millis } from "@tutti/units";
 import type { ActorRuntime } from "../actor-runtime.ts";
 
-/** Shares hold for so long; a batcher tells them anew several times meanwhile. */
+/** How long shares are valid; a batcher repeats them several times meanwhile. */
 const HOLD_FOR = millis(250);
 const REPORT_EVERY = millis(50);
 const RETRY_MS_MAX = 10_000;
@@ -12,9 +12,9 @@ interface Class {
   readonly app: number;
   readonly priority: number;
   keep: number;
-  /** Grows by `keep` with each request; one that makes it whole is let in. */
+  /** Grows by `keep` with each request; one that makes it whole is admitted. */
   credit: number;
-  /** Refused since the last report. */
+  /** Requests refused since the last report. */
   shed: number;
   error: TuttiError | undefined;
 }
@@ -48,12 +48,12 @@ export const areShares = ({ thread, term, classes }: Told): boolean =>
   classes.every(isShare);
 
 /**
- * Refuses what an overloaded ModelThread would refuse anyway, by the shares that its batcher tells (docs/algorithms.md,
- * A12), before it costs a decoding, a place in memory and two messages.
+ * Refuses requests that an overloaded ModelThread would refuse anyway, by the shares that its batcher publishes
+ * (docs/algorithms.md, A12). A refusal here saves a decoding, a place in memory and two messages.
  *
- *   S1. Shares are obeyed only of who holds the model, and for a quarter of a second: without news everything is let
- *       through.
- *   S2. What is refused here is told to the batcher, which would otherwise take the rest for all that is asked for.
+ *   S1. Shares are accepted only from the batcher that holds the model, and expire after a quarter of a second: without
+ *       news every request is admitted.
+ *   S2. Refusals are reported to the batcher, which would otherwise take the admitted requests for the whole demand.
  */
 export class Shedding {
   readonly #runtime: ActorRuntime;
@@ -76,7 +76,7 @@ export class Shedding {
     this.#runtime.onPacked(SharesTold, areShares, (told, sender) => this.#onTold(told, sender));
   }
 
-  /** Threads for which something is refused now. */
+  /** Number of threads with limited classes. */
   get size(): number {
     return this.#lanes.size;
   }
@@ -96,11 +96,11 @@ export class Shedding {
       this.#isReporting = true;
       this.#reporting.set(after(this.#clock.now(), REPORT_EVERY));
     }
-    // The same for all of its class until the share changes: an overloaded system gives thousands a second.
+    // All of a class share one error until the share changes: an overloaded system refuses thousands a second.
     return (one.error ??= overloadError(retryAfterMs(slo, one.keep)));
   }
 
-  /** How much of a class is let through now. */
+  /** Fraction of a class that is admitted now. */
   keepOf(thread: ThreadId, request: { app: number; priority: number }): number {
     return this.#classOf(thread, request)?.keep ?? 1;
   }
@@ -131,7 +131,7 @@ export class Shedding {
     else this.#lanes.set(thread, { batcher: sender, term, until: after(this.#clock.now(), HOLD_FOR), classes: now });
   }
 
-  /** What is no longer limited has its last report. */
+  /** Sends the last report of classes that are no longer limited. */
   #reportOf(thread: ThreadId, lane: Lane | undefined, kept: ReadonlyMap<number, Class>): void {
     const gone = [...(lane?.classes ?? [])].filter(([key, { shed }]) => shed > 0 && !kept.has(key));
     if (lane !== undefined && gone.length > 0)
@@ -151,7 +151,7 @@ export class Shedding {
       if (shed.length > 0) this.#tell(thread, lane, shed);
       if (now > lane.until) this.#lanes.delete(thread);
     }
-    // While anything is limited the next request may be refused without anybody arming this again.
+    // While any class is limited, the next request may be refused without setting the alarm.
     if (this.#lanes.size === 0) return;
     this.#isReporting = true;
     this.#reporting.set(after(now, REPORT_EVERY));
@@ -168,7 +168,7 @@ export class Shedding {
 }
 
 /**
- * When sending again makes sense: after as long as the class's share takes to serve what comes within one SLO. At ten
+ * When sending again makes sense: after the time that the class's share takes to serve the requests of one SLO. At ten
  * times its share that is ten SLOs; at least a millisecond and at most ten seconds.
  */
 export function retryAfterMs(slo: Micros, keep: number): number {

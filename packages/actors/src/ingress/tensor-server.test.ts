@@ -62,7 +62,7 @@ function ingress() {
     tensorServer.onPull(request, (items) => (answer = items));
     return answer as PulledItem[] | undefined;
   };
-  /** An executor's word that the batch ran without them. */
+  /** An executor reports that the batch ran without them. */
   const giveBack = (batchId: number, of = secret): void => {
     const claim = { batcher: BATCHER, batchId: batchId as BatchId, executor: EXECUTOR, seqs: [1, 2] };
     const items = claim.seqs.map((seq) => ({

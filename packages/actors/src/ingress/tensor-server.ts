@@ -9,11 +9,11 @@ export interface TensorServerOptions {
   readonly pending: PendingRequests;
   readonly secret: Uint8Array;
   readonly figures: IngressFigures;
-  /** An executor pulled it for the first time for a batch of this batcher. */
+  /** An executor pulled the request for the first time for a batch of this batcher. */
   readonly onPulled: (held: PendingRequest, batcher: ActorKey) => void;
-  /** It was asked for with a token that isn't ours, in the name of this batcher. */
+  /** A pull in the name of this batcher had a token that isn't ours. */
   readonly onRefused: (held: PendingRequest, batcher: ActorKey) => void;
-  /** Its row came too late for the batch, which ran without it. */
+  /** The row came too late for the batch, which ran without it. */
   readonly onNotRun: (held: PendingRequest) => void;
   /** A request has its outcome: outputs, or the error of its own row. */
   readonly settle: (held: PendingRequest, outcome: Uint8Array | TuttiError, results: ResultBatch) => void;
@@ -22,15 +22,13 @@ export interface TensorServerOptions {
 
 export interface TensorServer extends DataHandlers {
   /**
-   * Rows that this process itself sends to the executor, under a token of the ingress' own making; with it they can be
-   * pulled if that fails.
+   * Rows that this process itself sends to the executor, under a token that the ingress made. If that fails, the
+   * executor can pull them with the token.
    */
   take(pull: PullRequest): readonly PulledItem[];
 }
 
-/**
- * Where executors pull inputs and bring results. Nothing they say is believed without a token or a pull on record (T2).
- */
+/** Serves executors that pull inputs and bring results. It trusts only tokens and recorded pulls (T2). */
 export function createTensorServer(options: TensorServerOptions): TensorServer {
   const { pending, secret, figures } = options;
   const take = (
@@ -88,7 +86,7 @@ export function createTensorServer(options: TensorServerOptions): TensorServer {
         const outcome = item.outputs ?? new TuttiError(codeOfNumber(item.code), item.text);
         options.settle(request, outcome, results);
       }
-      // A stranger's times would be taken for d_resp.
+      // Times from an executor without a pull would distort d_resp.
       if (isTheirs) options.onResponded(results);
     },
   };
@@ -97,9 +95,7 @@ export function createTensorServer(options: TensorServerOptions): TensorServer {
 const isNotRun = ({ outputs, code }: ResultItem): boolean => outputs === undefined && code === UNAVAILABLE;
 const UNAVAILABLE = codeNumber("TUTTI_UNAVAILABLE");
 
-/**
- * A token serves once, and once more where the answer was lost on the way: who overhears it later has nothing of it.
- */
+/** A token serves once, and once more if the answer was lost on the way. An eavesdropper can't use it later. */
 const PULLS_MAX = 2;
 
 const isSamePull = (held: PendingRequest, { batchId, executor, token }: PullRequest | ResultBatch): boolean =>
@@ -111,9 +107,10 @@ const mayPullAgain = (held: PendingRequest, pull: PullRequest): boolean =>
   isSamePull(held, pull) && held.pulls < PULLS_MAX;
 
 /**
- * A request that was put back and dispatched again may be answered by either batch: the first result wins.
+ * Records a pull. A request that was put back and dispatched again may be answered by either batch: the first result
+ * wins.
  *
- * @returns whether that is news
+ * @returns whether the pull is a new one
  */
 function notePulled(held: PendingRequest, pull: PullRequest, executor: ActorKey): boolean {
   const isNew = !isSamePull(held, pull);
@@ -134,7 +131,7 @@ const wasPulledBy = (held: PendingRequest, results: ResultBatch): boolean =>
 const wasPulledEarlierBy = (held: PendingRequest, { batchId, executor, token }: PullRequest | ResultBatch): boolean =>
   held.earlierBatch === batchId && held.earlierExecutor === executor && sameBytes(held.earlierToken, token);
 
-/** False without a token. Its time does not depend on where the bytes differ. */
+/** Compares in a time that does not depend on where the bytes differ. False without a token. */
 function sameBytes(a: Uint8Array | undefined, b: Uint8Array): boolean {
   if (a === undefined || a.byteLength !== b.byteLength) return false;
   let difference = 0;

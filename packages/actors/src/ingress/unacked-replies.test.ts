@@ -9,7 +9,7 @@ const settled = async (): Promise<void> => {
   for (let i = 0; i < 20; i++) await Promise.resolve();
 };
 
-/** An ingress' connection and a publisher's; `lost`: what the connection loses when it breaks. */
+/** An ingress' connection and a publisher's; `lost`: messages that the connection loses when it breaks. */
 function scene(options: { keptMax?: number; awayMax?: number } = {}) {
   const clock = new VirtualClock({ startAt: instant(1_000_000) });
   let loses = false;

@@ -3,29 +3,27 @@ import type { Clock, Stop } from "@tutti/ports/clock";
 import { ALWAYS, type Instant, type Micros, after, millis, seconds } from "@tutti/units";
 
 /**
- * Answers kept at once, in number and bytes (T7). Beyond, the oldest is let go: of those that were sent, as long as
- * there are any.
+ * Bounds of the kept answers, in number and bytes (T7). Beyond them the oldest are dropped, first those that were sent.
  */
 export const KEPT_MAX = 65_536;
 export const KEPT_BYTES_MAX = 67_108_864;
-/** Of these, answers whose publisher is away. */
+/** Bounds of those whose publisher is away. */
 export const AWAY_MAX = 1_024;
 export const AWAY_BYTES_MAX = 16_777_216;
 /**
- * How often the server is asked whether it has what was sent. What it has not confirmed is sent again after a break, so
- * this bounds the repeats.
+ * How often the server is asked whether it has the sent answers. Unconfirmed ones are sent again after a break, so this
+ * bounds the repeats.
  */
 const CONFIRM_EVERY: Micros = millis(5);
 /**
- * How long a server may have what it confirmed without having passed it on: a server that ends within that takes it
- * along.
+ * How long a server may have a confirmed answer without having passed it on. A server that ends within that loses it.
  */
 const PASS_ON_WITHIN: Micros = millis(5);
 /** Empty ticks after which the ticking stops. */
 const IDLE_TICKS = 40;
-/** An answer that nobody took by then comes too late for anybody. */
+/** Age at which an undelivered answer is useless. */
 const KEEP_FOR: Micros = seconds(10);
-/** How long a publisher is waited for that is not there: most clients come back within 2 s. */
+/** How long an answer waits for an absent publisher: most clients come back within 2 s. */
 const AWAY_FOR: Micros = seconds(5);
 const DRAIN_FOR: Micros = seconds(2);
 const RETRY_MIN: Micros = millis(20);
@@ -43,21 +41,22 @@ interface Kept {
   readonly payload: Uint8Array;
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly firstAt: Instant;
-  /** Of times that the bus took it. */
+  /** Times that the bus took it. */
   sent: number;
   retryAt: Instant;
   retryAfter: Micros;
 }
 
 /**
- * Answers until it is known that they have left, so that none is lost with a connection (docs/architecture.md, 4).
+ * Keeps answers until it is known that they have left, so that none is lost with a connection (docs/architecture.md,
+ * 4).
  *
- *   K1. The server confirms all that came before a PING; one is under way at a time, every 5 ms at most. What no PONG
- *       confirmed is sent again when the connection is made anew, with what was to be sent meanwhile, and what was
- *       confirmed so shortly before the break that it may have ended with the server. A publisher may then see a
- *       repeat, under the same reply subject.
+ *   K1. The server confirms all messages that came before a PING; one is under way at a time, every 5 ms at most. When
+ *       the connection is made again, these are sent again: answers that no PONG confirmed, those that waited
+ *       meanwhile, and those confirmed so shortly before the break that they may have ended with the server. A
+ *       publisher may then see a repeat, under the same reply subject.
  *   K2. Each answer carries a reply subject of ours, so the server says if nobody listened: the publisher's own
- *       connection is away, as all are when a server restarts. It is sent again until the publisher is back.
+ *       connection is away, as all are when a server restarts. The answer is sent again until the publisher is back.
  */
 export class UnackedReplies {
   readonly #bus: Bus;
@@ -78,14 +77,14 @@ export class UnackedReplies {
   #away: Kept[] = [];
   #bytes = 0;
   #awayBytes = 0;
-  /** Tells the PING under way from one of an earlier connection; 0: none is. */
+  /** Number of the PING under way, which tells it from one of an earlier connection; 0: none. */
   #ping = 0;
   #pings = 0;
   #ticking: Stop | undefined;
   #idleTicks = 0;
   #drained: (() => void) | undefined;
   #drainBy: Instant = ALWAYS;
-  /** Answers that were let go, as far as we know unheard. */
+  /** Answers that were dropped, as far as we know unheard. */
   lost = 0;
   /** Answers sent more than once. */
   repeated = 0;
@@ -104,7 +103,7 @@ export class UnackedReplies {
     ];
   }
 
-  /** How many are kept now. */
+  /** Number of answers kept now. */
   get size(): number {
     return this.#open.length + this.#confirming.length + this.#away.length;
   }
@@ -120,8 +119,8 @@ export class UnackedReplies {
   }
 
   /**
-   * Calls back when every answer has left, or after two seconds: whoever is away for longer finds no ingress that
-   * waits.
+   * Calls back when every answer has left, or after two seconds. A publisher that is away for longer finds no ingress
+   * that waits.
    */
   drain(done: () => void): void {
     this.#drainBy = after(this.#clock.now(), DRAIN_FOR);
@@ -148,7 +147,7 @@ export class UnackedReplies {
     if (this.#bus.publish(kept.reply, kept.payload, headers === undefined ? { reply } : { reply, headers })) {
       if (kept.sent++ === 1) this.repeated++;
     } else if (this.#bus.connected) {
-      // It cannot be sent at all.
+      // It can't be sent at all.
       this.#letGo(kept);
       return;
     }
@@ -161,7 +160,7 @@ export class UnackedReplies {
   }
 
   #confirm(): void {
-    // What a broken connection left unconfirmed is sent again first.
+    // Answers that a broken connection left unconfirmed are sent again first.
     if (this.#ping !== 0 || this.#confirming.length > 0) return;
     if (this.#open.length === 0 || !this.#bus.connected) return;
     this.#confirming = this.#open;
@@ -176,7 +175,7 @@ export class UnackedReplies {
 
   #onPong(reached: boolean): void {
     this.#ping = 0;
-    if (!reached) return; // #sendAgain comes with the next connection
+    if (!reached) return; // #sendAgain runs with the next connection.
     this.#forgetPassing();
     this.#passing = this.#confirming;
     this.#passingSince = this.#clock.now();
@@ -191,7 +190,7 @@ export class UnackedReplies {
     this.#passing = [];
   }
 
-  /** The server's word that nobody subscribes to the reply subject of one of ours. */
+  /** The server reports that nobody subscribes to the reply subject of an answer. */
   #onUnheard(delivery: Delivery): void {
     if (delivery.payload.byteLength > 0 || delivery.header("Status") !== "503") return;
     const token = parseInt(delivery.subject.slice(this.#inbox.length + 1), 36);
@@ -217,7 +216,7 @@ export class UnackedReplies {
     }
   }
 
-  /** A new connection: what the old one did not confirm may be lost. */
+  /** A new connection: answers that the old one did not confirm may be lost. */
   #sendAgain(): void {
     const again = [...this.#passing, ...this.#confirming, ...this.#open];
     this.#passing = [];
@@ -256,7 +255,7 @@ export class UnackedReplies {
     if (!this.#isFull) return;
     this.#forgetPassing();
     if (!this.#isFull) return;
-    // What was sent is probably there: it only goes without its insurance.
+    // Sent answers have probably arrived: they only lose their protection against a break.
     const list = this.#confirming.length > 0 ? this.#confirming : this.#open;
     const count = Math.ceil(list.length / 16);
     for (const kept of list.splice(0, count)) {

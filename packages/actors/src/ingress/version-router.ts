@@ -23,34 +23,34 @@ export interface RouterOptions {
   readonly catalog: () => Pick<Catalog, "target" | "models">;
 }
 
-/** What a request says of whom it is for. */
+/** The addressee of a request. */
 export interface Addressed {
   /** `mlp` or `mlp/2`. */
   readonly target: string;
-  /** Of the header `Tutti-Version`. */
+  /** Value of the header `Tutti-Version`. */
   readonly version: string | undefined;
-  /** The publisher's own id, which stays with a retry; else whatever is this request's alone. */
+  /** The publisher's own id, which stays with a retry; otherwise an id of this request alone. */
   readonly id: string;
 }
 
 /** The version that a request goes to, decided once, when it comes (docs/rollouts.md). */
 export interface Resolved {
   readonly model: CatalogModel;
-  /** Its publisher can't know which version answers, or has asked for one: the answer says so. */
+  /** Whether the answer names the version, because a route chose it or the publisher asked for it. */
   readonly isVersioned: boolean;
 }
 
 /**
- * Finds the version of a model that a request is for: the one that it names, or the one whose share its id falls into.
+ * Finds the version for a request: the one that it names, or the one whose share its id falls into.
  *
  *   VR1. The same id gets the same version as long as the route stays (RO1), at every ingress that has heard of it.
- *   VR2. A version that can't be served now has no share: the default has it meanwhile. Who names such a version is
- *        refused.
+ *   VR2. A version that can't be served now has no share: the default gets it meanwhile. A request that names such a
+ *        version is refused.
  */
 export class VersionRouter {
   readonly #options: RouterOptions;
   readonly #routes: RouteWatcher;
-  /** Versions that have a share and don't serve, as they were reported. */
+  /** Versions that have a share and don't serve, as last logged. */
   readonly #fallen = new Set<string>();
   #fellBack = 0;
 
@@ -59,7 +59,7 @@ export class VersionRouter {
     this.#routes = new RouteWatcher(options.store, options.log, (name) => this.look(name));
   }
 
-  /** `ready`: every route that there is is known. */
+  /** `ready` is called once every present route is known. */
   open(ready: () => void): void {
     this.#routes.open(ready);
   }
@@ -90,8 +90,8 @@ export class VersionRouter {
   }
 
   /**
-   * Something of a model, of one of its versions or of its route has changed: says whose share the default has got, and
-   * who has it back.
+   * A model, one of its versions or its route has changed. Logs which versions lost their share to the default, and
+   * which have it back.
    */
   look(modelName: string): void {
     if (this.#routes.size === 0 && this.#fallen.size === 0) return;

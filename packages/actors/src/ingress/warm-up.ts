@@ -5,14 +5,14 @@ import { OwnRequest } from "./own-request.ts";
 
 /** Enough for every connection on the way to be made and every delay to be measured. */
 const ROUNDS = 40;
-/** Of the warmup: how often it sends, and how many wait for their outcome at most. */
+/** Interval between sends, and the bound of requests that wait for their outcome. */
 const TICK = millis(2);
 const IN_FLIGHT_MAX = 64;
-/** Of what a model's accelerators could carry at most. */
+/** Largest share of the load that a model's accelerators could carry. */
 const LOAD_SHARE = 0.4;
 /**
- * A model that carries fewer requests a second warms up little in the time there is, and would keep a real machine
- * busy.
+ * Least rate of a warmup, in requests a second. A slower model warms up little in the time there is, and would keep a
+ * real machine busy.
  */
 const RATE_MIN = 200;
 
@@ -24,11 +24,9 @@ export interface Warmup {
 export interface WarmUpOptions {
   readonly clock: Clock;
   readonly warmup: Warmup;
-  /** Accelerators there are now. */
+  /** Number of accelerators there are now. */
   readonly gpus: () => number;
-  /**
-   * Sends one request that nobody asked for through the whole system; `done` when it is settled, whatever its outcome.
-   */
+  /** Sends one warm-up request through the whole system; `done` when it is settled, whatever its outcome. */
   readonly send: (request: OwnRequest, done: () => void) => void;
   /** Another model is warm. */
   readonly onWarm: () => void;
@@ -38,18 +36,18 @@ export interface WarmUpOptions {
 interface Rounds {
   readonly model: CatalogModel;
   readonly bucket: number;
-  /** No other version or term of the model has begun since. */
+  /** Whether no other version or term of the model has begun since. */
   readonly isCurrent: () => boolean;
   readonly done: () => void;
 }
 
 /**
- * The first requests on a path pay for connections and for code that is not yet compiled, time that a deferred batch
- * does not have. So a model that becomes ready gets a few requests of ours first, one after another per bucket; and an
- * ingress that starts warms up: V8 optimises a function after hundreds to thousands of calls, and until then every
- * actor on the way takes two to three times the processor time for each message (seen: 1,000 r/s on two cores filled
- * both of them in the first seconds and one after half a minute). A request from outside ends the warmup: it is the
- * real thing.
+ * Warms up models and the path to them. The first requests on a path pay for connections and for code that is not yet
+ * compiled, time that a deferred batch does not have. So a model that becomes ready gets a few warm-up requests first,
+ * one after another per bucket; and an ingress that starts warms up: V8 optimises a function after hundreds to
+ * thousands of calls, and until then every actor on the way takes two to three times the processor time for each
+ * message (seen: 1,000 r/s on two cores filled both of them in the first seconds and one after half a minute). A
+ * request from outside ends the warmup: live traffic warms the path up itself.
  */
 export class WarmUp {
   readonly #options: WarmUpOptions;
@@ -60,7 +58,7 @@ export class WarmUp {
   #endAt: Instant | undefined;
   #left: number;
   #inFlight = 0;
-  /** Requests that the rate has earned and that were not yet sent. */
+  /** Requests that the rate allows and that were not yet sent. */
   #due = 0;
 
   constructor(options: WarmUpOptions) {
@@ -69,12 +67,12 @@ export class WarmUp {
     this.#left = Math.floor((perSecond * time) / 1e6);
   }
 
-  /** Models that had their warm-up. */
+  /** Number of models that had their warm-up. */
   get warmModels(): number {
     return this.#warm.size;
   }
 
-  /** Once per model, version and term: after a takeover another batcher and other connections are on the way. */
+  /** Runs once per model, version and term: after a takeover another batcher and other connections are on the way. */
   begin(model: CatalogModel): void {
     const { spec } = model;
     const id = idOf(model);
@@ -91,8 +89,8 @@ export class WarmUp {
   }
 
   /**
-   * It moved while requests came for it: they make the new connections, and ours would only take accelerators from
-   * them.
+   * Skips the warm-up of a model that moved during live traffic. Its requests make the new connections, and warm-up
+   * requests would only take accelerators from them.
    */
   skip(model: CatalogModel): void {
     const { number } = model.spec;
@@ -114,7 +112,7 @@ export class WarmUp {
     for (const known of this.#begun) if (known.startsWith(`${number}/`)) this.#begun.delete(known);
   }
 
-  /** Ends the warmup for good. */
+  /** Ends the warmup for all models. */
   end(): void {
     if (this.#left === 0 && this.#warming.length === 0) return;
     this.#left = 0;
@@ -125,7 +123,7 @@ export class WarmUp {
     this.#options.onWarm();
   }
 
-  /** JitWarmups of an earlier version or term of the model end. */
+  /** Ends the warmup of an earlier version or term of the model. */
   #drop(number: number): void {
     const at = this.#warming.findIndex(({ model }) => model.spec.number === number);
     if (at >= 0) this.#warming.splice(at, 1);
@@ -133,11 +131,11 @@ export class WarmUp {
 
   #round(rounds: Rounds, round: number): void {
     const { model, bucket } = rounds;
-    // Rounds of earlier terms end: a lease that moves often would otherwise have each move load the system for as long
+    // Rounds of earlier terms end. A lease that moves often would otherwise have each move load the system for as long
     // as its rounds take.
     if (!rounds.isCurrent()) return;
     const alone = aloneOf(model, bucket);
-    // A slow model has time to be cold in: a tenth of a second of rounds is enough.
+    // A slow model takes long enough for each round: a tenth of a second of rounds is enough.
     if (round >= ROUNDS || round * alone > millis(100)) return rounds.done();
     // Far enough away to be met when everything is cold, near enough not to be deferred for long.
     const slo = micros(alone * 2 + (round < 4 ? millis(100) : millis(10)));
@@ -157,7 +155,7 @@ export class WarmUp {
     this.#ticking ??= clock.every(TICK, () => this.#tick());
   }
 
-  /** Every model that warms up in turn, so that those that came early and late share what there is. */
+  /** Serves the models that warm up in turn, so that early and late ones share the requests. */
   #tick(): void {
     if (this.#left <= 0 || this.#options.clock.now() >= this.#endAt!) return this.end();
     const next = this.#warming.shift();
@@ -173,7 +171,7 @@ export class WarmUp {
     this.#due = Math.min(this.#due, IN_FLIGHT_MAX);
   }
 
-  /** Requests per second of a warmup. */
+  /** Requests a second of a model's warmup. */
   #rateOf(model: CatalogModel): number {
     const points = model.status?.profiles[0] ?? [];
     const perGpu = points.reduce((best, { batchSize, latency }) => Math.max(best, (batchSize * 1e6) / latency), 0);

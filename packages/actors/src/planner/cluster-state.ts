@@ -10,14 +10,14 @@ import { type ActorKey, type GpuId, type Instant, type Micros, seconds } from "@
 import type { PeerRegistry } from "../peer-registry.ts";
 
 /**
- * A leader may be away for so long, while a spare takes over or its supervisor starts it again, before its sub-cluster
- * is given up.
+ * How long a sub-cluster may be without a leader before it is given up. A spare takes over meanwhile, or its supervisor
+ * starts it again.
  */
 const LEADERLESS = seconds(3);
-/** Sizes of models that were loaded once are remembered: at most so many (T7). */
+/** Bound of the remembered sizes of models that were loaded once (T7). */
 const SIZES_KEPT = 16_384;
 
-/** Who is there to plan with: sub-clusters that are led, and executors with what they hold. */
+/** The cluster that plans are made for: sub-clusters with a leader, and executors with the models that they hold. */
 export class ClusterState {
   readonly #inventories = new Map<ActorKey, ExecutorInventory>();
   readonly #ledAt = new Map<string, Instant>();
@@ -30,7 +30,7 @@ export class ClusterState {
     this.#startedAt = startedAt;
   }
 
-  /** @returns whether that is news: a sub-cluster that nobody led */
+  /** @returns whether the sub-cluster had no known leader before */
   hearRanker({ epoch = 0, subCluster = DEFAULT_SUB_CLUSTER }: Heartbeat, now: Instant): boolean {
     if (epoch === 0) return false;
     const isNew = !this.#ledAt.has(subCluster);
@@ -38,7 +38,7 @@ export class ClusterState {
     return isNew;
   }
 
-  /** @returns whether that is news: an executor, or that one has something else than before */
+  /** @returns whether the executor is new, or its inventory has changed */
   hearInventory(inventory: ExecutorInventory): boolean {
     const before = this.#inventories.get(inventory.executor);
     this.#inventories.set(inventory.executor, inventory);
@@ -67,13 +67,13 @@ export class ClusterState {
     return isNews;
   }
 
-  /** The default one first, then by name. */
+  /** The default sub-cluster first, then by name. */
   subClusters(): string[] {
     const rank = (name: string): number => (name === DEFAULT_SUB_CLUSTER ? 0 : 1);
     return [...this.#ledAt.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
   }
 
-  /** Those that live and have said what they hold. */
+  /** The living executors that have reported an inventory. */
   executors(registry: PeerRegistry): ExecutorToPlace[] {
     return [...this.#inventories.values()]
       .filter(({ executor }) => registry.get(executor) !== undefined)
@@ -90,7 +90,7 @@ export class ClusterState {
     return this.#inventories.values();
   }
 
-  /** Bytes of a model's weights, where an executor has said so. */
+  /** Bytes of a model's weights, if an executor has reported them. */
   sizeOf(modelNumber: number): number | undefined {
     return this.#sizes.get(modelNumber);
   }

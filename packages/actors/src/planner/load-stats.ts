@@ -3,20 +3,20 @@ import { ACTOR_KEY_MAX, type Instant, type Micros, modelNumberOf, seconds, threa
 import type { ThreadId } from "@tutti/units";
 import { RateMeter } from "./rate-meter.ts";
 
-/** Rates are of the last so many seconds: long enough to be steady, short enough that a step shows in half an epoch. */
+/** Window of rates: long enough to be steady, short enough that a step shows in half an epoch. */
 const WINDOW = seconds(5);
-/** Actors report once a second. */
+/** Silence after which an actor is forgotten; actors report once a second. */
 const SILENCE = seconds(3);
 
-/** Refusals that more accelerators could have spared. */
+/** Refusals that more accelerators could have avoided. */
 const REFUSALS = ["refused.TUTTI_OVERLOADED", "refused.TUTTI_DEADLINE_EXCEEDED"] as const;
-/** A request may have waited until it was so; or its publisher asked for what nobody can do. */
+/** Refusals of requests that became infeasible while they waited, or that no system could have met. */
 const INFEASIBLE = "refused.TUTTI_DEADLINE_INFEASIBLE";
 
 export interface ModelLoad {
-  /** Requests per second, also those that were refused. */
+  /** Requests per second, including refused ones. */
   readonly rate: number;
-  /** Between the last two reports alone: for what must be seen at once. */
+  /** The same between the last two reports alone, for changes that must show at once. */
   readonly latestRate: number;
   /** Per second, between the last two reports. */
   readonly ok: number;
@@ -27,8 +27,7 @@ export interface ModelLoad {
 }
 
 /**
- * What is asked for and what became of it, and how busy accelerators are, from the figures that actors report once a
- * second.
+ * Requests, their outcomes, and how busy accelerators are. They come from the figures that actors report once a second.
  */
 export class LoadStats {
   readonly #ingresses = new RateMeter({ window: WINDOW, silence: SILENCE });
@@ -48,7 +47,7 @@ export class LoadStats {
       );
   }
 
-  /** By number. */
+  /** Loads by model number. */
   models(now: Instant): Map<number, ModelLoad> {
     const of = (name: string): Map<number, number> => this.#ingresses.latest(now, name);
     const [latest, ok, late, infeasible] = [of("offered"), of("ok"), of("late"), of(INFEASIBLE)];
@@ -67,14 +66,14 @@ export class LoadStats {
     return loads;
   }
 
-  /** Requests per second that reach each thread: what part of a model's requests goes to each of its buckets. */
+  /** Requests per second that reach each thread, which show the share of each bucket in a model's requests. */
   threads(now: Instant): ReadonlyMap<number, number> {
     return this.#batchers.rates(now, "arrivals");
   }
 
   /**
-   * Share of the time of all accelerators between their last two reports in which they ran something; 0 … 1 each, added
-   * up.
+   * Share of time in which accelerators ran something between their last two reports. It is 0 … 1 for each, added up
+   * over all.
    */
   busy(now: Instant): { readonly gpus: number; readonly busy: number } {
     const shares = [...this.#executors.latest(now, "busyUs").values()];
@@ -82,7 +81,7 @@ export class LoadStats {
   }
 }
 
-/** Evenly, where nothing is known. */
+/** Shares of a model's buckets in its requests; equal if nothing is known. */
 export function bucketShares(threads: ReadonlyMap<number, number>, modelNumber: number, buckets: number): number[] {
   const counts = Array.from({ length: buckets }, (_, bucket) => threads.get(threadId(modelNumber, bucket)) ?? 0);
   const sum = counts.reduce((total, count) => total + count, 0);
@@ -113,7 +112,7 @@ const isParts = (value: unknown): boolean =>
         isFigures(part["figures"]),
     ));
 
-/** What the book relies on (T8). */
+/** Checks the fields that these statistics rely on (T8). */
 export function isStats(value: unknown): value is StatsReported {
   if (!isMap(value)) return false;
   const { key, role, at, perThread, perGpu, perPart } = value;
@@ -128,7 +127,7 @@ export function isStats(value: unknown): value is StatsReported {
   );
 }
 
-/** Whether a rate differs from the planned one by more than a fifth, and more than chance makes of it in a window. */
+/** Whether a rate differs from the planned one by more than a fifth, and by more than chance explains. */
 export function isOutOfBand(planned: number, measured: number, window: Micros = WINDOW): boolean {
   const difference = Math.abs(measured - planned);
   const chance = Math.sqrt(Math.max(planned, measured, 1) / (window / 1e6));

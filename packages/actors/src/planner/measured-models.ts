@@ -6,12 +6,12 @@ import type { CatalogModel } from "../catalog.ts";
 import type { ClusterState } from "./cluster-state.ts";
 import { type LoadStats, type ModelLoad, bucketShares } from "./load-stats.ts";
 
-/** What is known of a model that is wanted: as the pure planner takes it, and what advice on scaling needs besides. */
+/** Measurements of a wanted model, for the pure planner and for the advice on scaling. */
 export interface MeasuredModel {
   readonly number: number;
   readonly name: string;
   readonly rate: number;
-  /** Accelerators that it keeps busy. */
+  /** Number of accelerators that it keeps busy. */
   readonly work: number;
   readonly memoryBytes: number;
   readonly sloMs: number;
@@ -22,7 +22,7 @@ export interface MeasuredModel {
 
 const NO_LOAD: ModelLoad = { rate: 0, latestRate: 0, ok: 0, bad: 0, infeasible: 0 };
 
-/** In the order of their numbers. */
+/** Measures the models, in the order of their numbers. */
 export function measureModels(
   models: Iterable<CatalogModel>,
   cluster: ClusterState,
@@ -59,7 +59,7 @@ function workOf({ spec, status }: CatalogModel, rate: number, shares: readonly n
   }, 0);
 }
 
-/** A table takes longer to make than to ask, and a profile stays for minutes. */
+/** Cache of latency tables. A table takes longer to make than to ask, and a profile stays for minutes. */
 const TABLES = new WeakMap<ProfilePoints, LatencyTable>();
 
 function tableOf(points: ProfilePoints | undefined, batchSizeMax: number): LatencyTable | undefined {

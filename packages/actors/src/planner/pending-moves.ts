@@ -2,11 +2,11 @@ import type { ModelMove, ModelToPlace } from "@tutti/planning/live";
 import type { Placement } from "@tutti/protocol";
 import { type Instant, type Micros, between } from "@tutti/units";
 
-/** A move that isn't over after so many epochs is taken back, and the model stays for as many more times that. */
+/** Epochs after which an unfinished move is taken back, and epochs for which the model then stays. */
 const STUCK_EPOCHS = 2;
 const PINNED_EPOCHS = 10;
 
-/** What moves: since when, and what of an epoch's budget that has used up. */
+/** Moves under way, and the part of an epoch's budget that moves have used up. */
 export class PendingMoves {
   readonly #epoch: Micros;
   readonly #since = new Map<number, Instant>();
@@ -47,7 +47,7 @@ export class PendingMoves {
     const all = models.reduce((sum, { memoryBytes }) => sum + 2 * memoryBytes, 0);
     const largest = models.reduce((most, { memoryBytes }) => Math.max(most, 2 * memoryBytes), 0);
     const spent = this.#spent.reduce((sum, { cost }) => sum + cost, 0);
-    // Models whose size nobody knows yet cost next to nothing, and not nothing.
+    // Models of unknown size cost next to nothing, but not nothing.
     return Math.max(0, Math.max(share * all, largest, 2) - spent);
   }
 

@@ -6,13 +6,13 @@ import { fromJson, toJson } from "@tutti/wire";
 export interface PlacementStoreOptions {
   readonly store: Store;
   readonly log: Logger;
-  /** What stands is another than before, whoever wrote it; or it could not be written. */
+  /** The placement was changed, by this planner or another, or could not be written. */
   readonly onChange: () => void;
 }
 
 /**
- * The placement in the store. Written by compare-and-set alone: of two planners one at a time succeeds, and the other
- * goes on from what that one wrote. An entry that can't be read counts as none, and is overwritten.
+ * The placement in the store, written by compare-and-set alone. If two planners write at once, one succeeds, and the
+ * other goes on from what that one wrote. An unreadable entry counts as none, and is overwritten.
  */
 export class PlacementStore {
   readonly #options: PlacementStoreOptions;
@@ -21,7 +21,7 @@ export class PlacementStore {
   #revision = 0;
   #isRead = false;
   #isWriting = false;
-  /** The last write failed. */
+  /** Whether the last write failed. */
   #isFailing = false;
   #isReporting = false;
   written = 0;
@@ -43,15 +43,18 @@ export class PlacementStore {
     });
   }
 
-  /** What stands; undefined: nobody has ever planned. */
+  /** The present placement; undefined: there is none yet. */
   get placement(): Placement | undefined {
     return this.#placement;
   }
-  /** Of the next placement: above any that was ever written, also where that can't be read, since readers know it. */
+  /**
+   * Epoch of the next placement. It is above any that was ever written, even if that is unreadable here, since readers
+   * know it.
+   */
   get nextEpoch(): number {
     return (this.#placement?.epoch ?? this.#revision) + 1;
   }
-  /** Whether what stands is known, and nothing else is being written. */
+  /** Whether the present placement is known, and no write is under way. */
   get isReady(): boolean {
     return this.#isRead && !this.#isWriting;
   }
@@ -64,7 +67,7 @@ export class PlacementStore {
       if (result === "conflict") this.conflicts++;
       else if (isStoreFailure(result)) {
         this.failures++;
-        // It is tried with every heartbeat, perhaps for as long as a disk is full.
+        // The planner tries again with each tick, perhaps for as long as a disk is full.
         if (!this.#isFailing) log.warn({ failure: result.failure }, "the plan can't be written; it is made anew");
         this.#isFailing = true;
       } else {
@@ -79,7 +82,7 @@ export class PlacementStore {
     });
   }
 
-  /** For people: the last one counts, and one that can't be written is missed by nobody. */
+  /** Writes a report for human readers. Only the last one counts, and a lost one does no harm. */
   writeReport(report: PlanReport): void {
     if (this.#isReporting) return;
     this.#isReporting = true;
@@ -102,7 +105,7 @@ export class PlacementStore {
       const placement: unknown = fromJson(value);
       if (isPlacement(placement)) return placement;
     } catch {
-      // Said below.
+      // Logged below.
     }
     this.#options.log.warn({ key: PLACEMENT_KEY }, "the plan in the store can't be read, and is made anew");
     return undefined;

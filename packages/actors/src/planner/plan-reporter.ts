@@ -9,16 +9,16 @@ import {
 import type { Instant } from "@tutti/units";
 import type { MeasuredModel } from "./measured-models.ts";
 
-/** Of reasons: the last one of each model and accelerator, the newest so many. */
+/** Bound of the reasons kept: the last one of each model and accelerator, and of those the newest. */
 const REASONS_KEPT = 256;
 
-/** Why things are where they are: said once, when they went there. */
+/** Reasons for the placement of models and accelerators, each recorded once, when it takes effect. */
 export class ReasonLog {
   readonly #reasons = new Map<string, PlanReport["reasons"][number]>();
 
   note({ reasons }: Pick<PlacementPlan, "reasons">, at: Instant): void {
     for (const { about, text } of reasons) {
-      // What still holds was said when it began.
+      // A reason that still holds was recorded when it began.
       if (this.#reasons.get(about)?.text === text) continue;
       this.#reasons.delete(about);
       this.#reasons.set(about, { at, about, text: text.slice(0, 1_000) });

@@ -81,7 +81,7 @@ test("a rate leaves its band by a fifth that is no chance", () => {
   expect(isOutOfBand(100, 119)).toBe(false);
   expect(isOutOfBand(100, 130)).toBe(true);
   expect(isOutOfBand(100, 70)).toBe(true);
-  // Five requests in five seconds more than the five that were planned with are nothing.
+  // Five requests in five seconds more than the five that were planned with are chance.
   expect(isOutOfBand(1, 2)).toBe(false);
   expect(isOutOfBand(0, 50)).toBe(true);
 });

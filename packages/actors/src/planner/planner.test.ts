@@ -4,7 +4,7 @@ import { toJson } from "@tutti/wire";
 import { expect, test } from "vitest";
 import { PlannerScene } from "./testing/planner-scene.ts";
 
-/** A cluster of one sub-cluster that has been planned. */
+/** A cluster with the given sub-clusters that has been planned. */
 function settled(executors: number, models: number, subClusters: readonly string[] = ["main"]): PlannerScene {
   const scene = new PlannerScene();
   for (const subCluster of subClusters) scene.ranker(subCluster);
@@ -34,7 +34,7 @@ test("models and executors that come get their places within 200 ms, those that 
   scene.unload(1);
   scene.run(millis(200));
   expect(scene.models).toEqual({ 2: "main" });
-  // One that dies may be back soon: its place is kept for an epoch.
+  // An executor that dies may be back soon: its place is kept for an epoch.
   scene.killExecutor(1);
   scene.run(seconds(3));
   expect(scene.gpus).toEqual({ main: 2 });
@@ -68,8 +68,7 @@ test("accelerators follow the work, and stay where it is even", () => {
   scene.run(seconds(60));
   expect(scene.placements).toHaveLength(length);
   const busy = scene.models[1]!;
-  // One model of 300 r/s and one of 100 r/s: sub-clusters differ, and there is nothing to be moved that would make it
-  // better.
+  // One model of 300 r/s and one of 100 r/s: sub-clusters differ, and no move would make it better.
   scene.rates.set(1, { rate: 300, badPercent: 0 });
   scene.run(seconds(20));
   expect(scene.gpus[busy]).toBe(6);
@@ -153,7 +152,7 @@ test("an entry that can't be read is overwritten, and a malformed message change
   scene.store.put(BUCKET.plan, PLACEMENT_KEY, toJson({ epoch: "x" }), () => undefined);
   scene.run(seconds(2));
   expect(scene.placements.length).toBe(length + 1);
-  // Readers ignore what is older than what they know.
+  // Readers ignore placements older than the one that they know.
   expect(scene.placement!.epoch).toBeGreaterThan(epoch);
   expect(scene.models).toEqual({ 1: "main" });
 });

@@ -1,13 +1,14 @@
 /**
- * The planner: measures what is asked for and what executors hold, decides where models and accelerators belong, and
- * how many accelerators are needed. The decisions are pure (packages/planning); here they are fed and performed.
+ * The planner: decides where models and accelerators belong, and how many accelerators are needed. It measures loads
+ * and the inventories of executors. The decisions are pure (packages/planning); here they get their input and are
+ * carried out.
  *
- *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from what
- *        stands.
- *   PN2. Nothing is served by it: while none runs, everything goes on as it was placed last (docs/architecture.md, 4).
- *   PN3. What has no place gets one at once; what moves only to balance loads does so at the ends of epochs or when a
- *        rate leaves its band, not more often than once a second, and within an epoch's budget.
- *   PN4. Nothing is decided before everybody had the time to be heard.
+ *   PN1. It is the only writer of the placement, and writes by compare-and-set: a planner that starts goes on from the
+ *        present placement.
+ *   PN2. It serves no requests: while none runs, everything goes on as it was placed last (docs/architecture.md, 4).
+ *   PN3. A model or executor without a place gets one at once. A move that only balances loads happens at the end of an
+ *        epoch or when a rate leaves its band, not more often than once a second, and within an epoch's budget.
+ *   PN4. Nothing is decided before all actors had the time to be heard.
  *   PN5. Of several planners one decides (duty.ts). The others know what it knows.
  */
 import type { DeliverySubscription } from "@tutti/ports/bus";
@@ -33,9 +34,11 @@ import { RolloutController } from "./rollout-controller.ts";
 export interface PlannerConfig extends ActorConfig {
   /** How often loads are balanced, if no rate leaves its band before. */
   readonly epoch: Micros;
-  /** After which advice on scaling is given anew (A8). Default: a third of an epoch. */
+  /** How often the advice on scaling is renewed (A8). Default: a third of an epoch. */
   readonly window?: Micros;
-  /** Of all models' memory: what may be loaded and unloaded in an epoch only to balance loads. Default: a tenth. */
+  /**
+   * Share of all models' memory that may be loaded and unloaded in an epoch only to balance loads. Default: a tenth.
+   */
   readonly budgetShare?: number;
 }
 
@@ -50,7 +53,7 @@ const BALANCE_AGAIN = seconds(1);
 const HEARD_AFTER = millis(1_500);
 const RATES_AFTER = seconds(3);
 const BUDGET_SHARE = 0.1;
-/** What has changed nothing that is planned is told too, but not so often. */
+/** Interval of reports while nothing is planned. */
 const REPORT_EVERY = seconds(5);
 
 class Planner implements Actor {
@@ -77,7 +80,7 @@ class Planner implements Actor {
   #hasLeftBand = false;
   #balancedAt: Instant;
   #reportedAt: Instant;
-  /** What was planned with, by number. */
+  /** Rates at the last balancing, by model number. */
   #plannedRates = new Map<number, number>();
   #plan: PlacementPlan | undefined;
   #plans = 0;
@@ -191,7 +194,7 @@ class Planner implements Actor {
       this.#hasLeftBand = false;
       this.#plannedRates = new Map(models.map(({ number, rate }) => [number, rate]));
     }
-    // Before anybody has ever planned, executors do by themselves what a plan without them would forbid.
+    // Before the first placement executors follow their defaults, which a plan without executors would forbid.
     if (placement === undefined && (subClusters.length === 0 || executors.length === 0)) return;
     this.#plans++;
     const plan = planPlacement({
@@ -271,7 +274,7 @@ class Planner implements Actor {
       plans: this.#plans,
       written: this.#placementStore.written,
       conflicts: this.#placementStore.conflicts,
-      // How many accelerators there ought to be: `tutti_advice_accelerators`.
+      // The number of accelerators there should be: `tutti_advice_accelerators`.
       adviceAccelerators: gpus + advice,
       gpus,
       badRate,

@@ -1,9 +1,9 @@
 import type { StatsReported } from "@tutti/protocol";
 import { type ActorKey, type Instant, type Micros, before } from "@tutti/units";
 
-/** Actors kept at once; beyond, newcomers wait until one is silent (T7). */
+/** Bound of the actors kept; beyond it, newcomers wait until one is silent (T7). */
 const ACTORS_MAX = 4_096;
-/** Of one actor, over the window. */
+/** Bound of the reports of one actor, over the window. */
 const REPORTS_KEPT = 64;
 
 type Row = { readonly id: number; readonly figures: Readonly<Record<string, number>> };
@@ -14,15 +14,15 @@ interface Report {
 }
 
 /**
- * Figures that actors report as totals since their start, as rates: differences over a window, per actor, added up. An
- * actor that has just started or come back counts from its second report on.
+ * Turns figures that actors report as totals since their start into rates: differences over a window, per actor, added
+ * up. An actor that has just started or come back counts from its second report on.
  */
 export class RateMeter {
   readonly #window: Micros;
   readonly #silence: Micros;
   readonly #actors = new Map<ActorKey, { heardAt: Instant; readonly reports: Report[] }>();
 
-  /** @param silence - an actor that says nothing for so long is forgotten */
+  /** @param silence - an actor that reports nothing for this long is forgotten */
   constructor({ window, silence }: { readonly window: Micros; readonly silence: Micros }) {
     this.#window = window;
     this.#silence = silence;
@@ -40,12 +40,12 @@ export class RateMeter {
     if (last !== undefined && at <= last.at) return;
     actor.heardAt = now;
     reports.push({ at, rows: new Map(Array.from(rows, ({ id, figures }) => [id, figures])) });
-    // One that is as old as the window is kept: differences are taken from it.
+    // One report as old as the window is kept: differences are taken from it.
     while (reports.length > REPORTS_KEPT || (reports.length > 2 && reports[1]!.at <= before(at, this.#window)))
       reports.shift();
   }
 
-  /** Per second, by id, over the window; of figures that were reported, added up over actors. */
+  /** Rates per second, by id, over the window; of figures that were reported, added up over actors. */
   rates(now: Instant, name: string): Map<number, number> {
     return this.#rates(now, name, (reports) => reports[0]);
   }
@@ -63,7 +63,7 @@ export class RateMeter {
       if (first === undefined || last === undefined || last.at <= first.at) continue;
       for (const [id, figures] of last.rows) {
         const counted = (figures[name] ?? 0) - (first.rows.get(id)?.[name] ?? 0);
-        // A total that fell began anew.
+        // A total that fell has restarted from zero.
         rates.set(id, (rates.get(id) ?? 0) + (Math.max(0, counted) * 1e6) / (last.at - first.at));
       }
     }

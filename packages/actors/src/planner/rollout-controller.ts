@@ -1,12 +1,13 @@
 /**
- * Keeps rollouts: takes a ramp's steps when they are due, and everything back when the version does badly or can't be
- * served. What is in force stands in the store; ingresses need nobody to follow it.
+ * Drives rollouts: takes the steps of a ramp when they are due, and rolls a bad version back. A version is bad if its
+ * requests or comparisons fail too often, or if it can't be served. The routes in force are in the store; ingresses
+ * need no controller to follow them.
  *
- *   RK1. Only what an operator began is gone on with: a share never grows beyond the ramp that he wrote.
- *   RK2. By compare-and-set: of a keeper and an operator who change a route at once one succeeds, and the controller
- *        looks anew.
- *   RK3. A version that is quarantined, failed or refused loses its share for good; ingresses have taken it away
- *        already (VR2).
+ *   RK1. It only continues what an operator began: a share never grows beyond the operator's ramp.
+ *   RK2. Routes are written by compare-and-set: if the controller and an operator change one at once, one of them
+ *        succeeds, and the controller looks again.
+ *   RK3. A version that is quarantined, failed or refused loses its share permanently; ingresses have already taken it
+ *        away (VR2).
  */
 import { type RampSeen, judgeRamp } from "@tutti/planning/live";
 import {
@@ -36,7 +37,7 @@ export interface RolloutControllerOptions {
   readonly store: Store;
   readonly log: Logger;
   readonly catalog: Pick<Catalog, "get">;
-  /** For people: what became of a model. */
+  /** Reports news of a model to human readers. */
   readonly onNews: (about: string, text: string) => void;
 }
 
@@ -46,7 +47,7 @@ export class RolloutController {
   readonly #options: RolloutControllerOptions;
   readonly #routes: RouteWatcher;
   readonly #served = new ServedStats();
-  /** Routes that are being written: by revision, so that one write is made of each state. */
+  /** Names of routes that are being written, so that there is one write at a time. */
   readonly #writing = new Set<string>();
   #steps = 0;
   #backs = 0;
@@ -74,7 +75,7 @@ export class RolloutController {
     );
   }
 
-  /** Once a second. */
+  /** Runs once a second. */
   look(now: Instant): void {
     const watched = new Set<string>();
     for (const known of this.#routes.known()) {
@@ -88,7 +89,7 @@ export class RolloutController {
     this.#served.watchOnly(watched);
   }
 
-  /** The route as it should be now; undefined: as it is. */
+  /** The route as it should be now; undefined: unchanged. */
   #next(route: Route, state: RouteState, now: Instant): Route | undefined {
     const { name } = route;
     const { ramp } = state;
@@ -121,7 +122,7 @@ export class RolloutController {
       case "step": {
         const percent = ramp.steps[verdict.step]!;
         const slices = withPercent(state.slices, ramp.version, percent);
-        // Somebody gave the default's share away meanwhile.
+        // The default's share was given away meanwhile.
         if (slices === undefined)
           return this.#back(route, state, `the default has no ${percent} % to give any more`, now);
         return replaced(route, { ...state, slices, ramp: { ...ramp, step: verdict.step, steppedAt: now } });
@@ -132,7 +133,8 @@ export class RolloutController {
   #back(route: Route, state: RouteState, reason: string, now: Instant): Route {
     const before = stateBefore(route) ?? { default: state.default, slices: [] };
     const why = `version ${state.ramp!.version} was rolled back at ${percentOf(state, state.ramp!.version)} %: ${reason}`;
-    // A shadow tells nothing that a version's own requests have not told by now, but whoever set it may want to look.
+    // The state before may have a shadow. It adds nothing to the version's own requests, but an operator may want to
+    // see it.
     return withState(route, { ...before, at: now, by: "planner", why: why.slice(0, 1_000) });
   }
 
@@ -181,7 +183,7 @@ export class RolloutController {
   }
 }
 
-/** A ramp's steps are one change: going back from it goes back to what was before it. */
+/** Replaces the last state: a ramp's steps are one change, and a rollback returns to the state before the ramp. */
 const replaced = (route: Route, state: RouteState): Route => ({
   ...route,
   states: [...route.states.slice(0, -1), state],

@@ -13,32 +13,30 @@ export interface AdvisedModel extends ModelLoad {
 export interface AdvisedSecond {
   /** Accelerators that serve, or are about to. */
   readonly gpus: number;
-  /** Sub-clusters with models: each keeps one, however little is asked for. */
+  /** Sub-clusters with models: each keeps one accelerator, however low its load. */
   readonly subClusters: number;
-  /** Accelerators that told how busy they were, and how much of them was. */
+  /** Accelerators that reported how busy they were, and the sum of their busy shares. */
   readonly measured: { readonly gpus: number; readonly busy: number };
   readonly models: readonly AdvisedModel[];
 }
 
-/** More are asked for as long as they are needed; whoever follows the advice has bounds. */
+/** Bound of the advice. It is high, since the follower of the advice has bounds of its own. */
 const ACCELERATORS_HIGHEST = 65_536;
-/** Bad requests of a window that are no chance. */
+/** Fewest bad requests of a window that are more than chance. */
 const BAD_MIN = 3;
-/**
- * Where so much of the accelerators is idle, what couldn't be run in time wouldn't have been with more of them either.
- */
+/** Idle share above which infeasible requests don't count as bad: more accelerators would not have run them in time. */
 const IDLE_MOST = 0.5;
 const SECOND_MS = 1_000;
 
 /**
- * How many accelerators are needed: the scaling planner of the simulator (packages/planning), fed once a second and
- * asked at the end of each window, or at once when a rate outgrows what there is. The advice is kept as a number of
- * accelerators, so that it stays right while they come and go.
+ * Advises how many accelerators are needed. It uses the scaling planner of the simulator (packages/planning), fed once
+ * a second and asked at the end of each window, or at once when a rate exceeds the capacity. The advice is kept as a
+ * number of accelerators, so that it stays right while they come and go.
  */
 export class ScalingAdvice {
   readonly #window: Micros;
   #planner: ScalingPlanner | undefined;
-  /** Which models the planner knows. */
+  /** Models that the planner was made for. */
   #known = "";
   #wanted = 0;
   #endsAt: Instant | undefined;
@@ -47,7 +45,7 @@ export class ScalingAdvice {
   #total = 0;
   #idle = 0;
   #time = 0;
-  /** Of this window: fewest and most. */
+  /** Fewest and most accelerators in this window. */
   #gpus = { least: Infinity, most: 0 };
   #last = { badRate: 0, idleShare: 0 };
 
@@ -55,7 +53,7 @@ export class ScalingAdvice {
     this.#window = window;
   }
 
-  /** What happened in a second. @returns what is to be told */
+  /** Takes the measurements of a second. @returns the advice to publish */
   hear({ gpus, subClusters, measured, models }: AdvisedSecond, now: Instant): ScalingAdvised {
     this.#endsAt ??= after(now, this.#window);
     if (this.#wanted === 0) this.#wanted = gpus;
@@ -100,8 +98,8 @@ export class ScalingAdvice {
   }
 
   /**
-   * The planner takes its advice for followed. Whoever follows may take his time: what was offered stays offered while
-   * this window had it to spare too.
+   * The advised number of accelerators. The planner takes its advice for followed, but the follower may take its time:
+   * a release that was offered stays offered while this window had the accelerators to spare too.
    */
   #standing({ advice, window, executors, fewest }: PlannedStep, gpus: number): number {
     if (advice.kind !== "keep" || window.kind !== "release" || this.#wanted >= gpus) return executors;
@@ -109,7 +107,7 @@ export class ScalingAdvice {
   }
 
   /**
-   * One that knows these models: made anew when others come or some go, since it keeps what it learns by their places.
+   * A planner for these models. It is made again when models come or go, since it keeps what it learns by their places.
    */
   #plannerOf(models: readonly AdvisedModel[]): ScalingPlanner {
     const known = models.map(({ number, sloMs }) => `${number}:${sloMs}`).join();

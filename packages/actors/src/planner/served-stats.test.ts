@@ -49,7 +49,7 @@ test("what is watched no longer is forgotten, and of more actors than are kept t
   servedStats.watchOnly(new Set());
   expect(since()).toEqual(NONE);
   for (let key = 2; key <= 4_097; key++) tell(key, { ok: 0 });
-  // The first was forgotten: what it tells now is its first report again.
+  // The first actor was forgotten: its next report counts as its first again.
   tell(1, { ok: 50 });
   expect(since()).toEqual(NONE);
   tell(4_097, { ok: 3 });

@@ -1,10 +1,10 @@
 import type { StatsReported } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 
-/** Actors whose last totals are known at once; beyond, the one that was silent longest is forgotten (T7). */
+/** Bound of the actors whose last totals are known; beyond it, the one that was silent longest is forgotten (T7). */
 const ACTORS_MAX = 4_096;
 
-/** What became of a model's requests, and of copies that were compared. */
+/** Outcomes of a model's requests, and of copies that were compared. */
 export interface Served {
   readonly good: number;
   readonly bad: number;
@@ -13,7 +13,7 @@ export interface Served {
 }
 type Figures = Readonly<Record<string, number>>;
 
-/** Refusals that are no fault of whoever asked. */
+/** Refusals that are not the requester's fault. */
 const FAULTS = [
   "TUTTI_INTERNAL",
   "TUTTI_OVERLOADED",
@@ -29,10 +29,7 @@ interface Watched {
   served: Served;
 }
 
-/**
- * Counts what became of the requests of models that are watched, from the totals that actors report, each since its
- * start.
- */
+/** Counts the outcomes of requests to watched models, from the totals that actors report, each since its start. */
 export class ServedStats {
   readonly #actors = new Map<ActorKey, Map<number, Served>>();
   readonly #watched = new Map<string, Watched>();
@@ -46,7 +43,7 @@ export class ServedStats {
     this.#actors.delete(key);
     if (this.#actors.size >= ACTORS_MAX) this.#actors.delete(this.#actors.keys().next().value!);
     this.#actors.set(key, totals);
-    // What it counted before it was heard is of another time.
+    // Requests counted before the first report belong to an earlier time.
     if (before === undefined) return;
     for (const watched of this.#watched.values()) {
       const now = totals.get(watched.model);
@@ -54,7 +51,7 @@ export class ServedStats {
     }
   }
 
-  /** Of what is watched under a name, since that step began; another step or model begins anew. */
+  /** Outcomes of the model watched under a name, since that step began. Another step or model starts from zero. */
   since(name: string, { model, step }: { readonly model: number; readonly step: string }): Served {
     const known = this.#watched.get(name);
     if (known?.model === model && known.step === step) return known.served;
@@ -86,7 +83,7 @@ const plus = (a: Served, b: Served): Served => ({
   compared: a.compared + b.compared,
   mismatched: a.mismatched + b.mismatched,
 });
-/** Totals only rise; one that fell began anew. */
+/** Totals only rise; one that fell has restarted from zero. */
 const rise = (before: Served, now: Served): Served => {
   const of = (name: keyof Served): number => (now[name] >= before[name] ? now[name] - before[name] : now[name]);
   return { good: of("good"), bad: of("bad"), compared: of("compared"), mismatched: of("mismatched") };

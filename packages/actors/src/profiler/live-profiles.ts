@@ -3,13 +3,13 @@ import type { ModelSpec, ModelStatus, ProfilePoints } from "@tutti/protocol";
 import { type Instant, type Micros, micros } from "@tutti/units";
 import { batchSizesOf } from "./profile-plan.ts";
 
-/** Of the SLO: what live runs may add to the seed's latency in plans. */
+/** Largest share of the SLO that live runs may add to the seed's latency in plans. */
 const INFLATION_SHARE_MAX = 0.2;
 
 export interface LiveProfileOptions {
   readonly quantile: number;
   readonly window: Micros;
-  /** A point that moved by less than this share is not news. */
+  /** A point that moved by less than this share is not published. */
   readonly newsShare: number;
 }
 
@@ -25,8 +25,7 @@ export class LiveProfiles {
     this.spec = spec;
     this.#options = options;
     this.#published = status;
-    // A given profile is what its owner believes, also after a restart of ours; a measured one is what was last
-    // published.
+    // A given profile is the owner's, also after a restart of the profiler; a measured one is the last published.
     const seeds = spec.profile ?? status.profiles;
     this.#seeds = seeds.map((points) => LatencyTable.fromPoints(points, { batchSizeMax: spec.batchSizeMax }));
     const { quantile, window } = options;
@@ -37,7 +36,7 @@ export class LiveProfiles {
     this.#observers[bucket]?.note(at, batchSize, run);
   }
 
-  /** The status to publish when something moved enough to matter to a plan; undefined otherwise. */
+  /** The status to publish if something moved enough to matter to a plan; undefined otherwise. */
   news(at: Instant): ModelStatus | undefined {
     const profiles = this.#observers.map((observer, bucket) =>
       pointsAt(observer.planning(at), this.#sizesOf(bucket)).map(({ batchSize, latency }) => ({
@@ -52,15 +51,15 @@ export class LiveProfiles {
     return this.#published;
   }
 
-  /** A profile may end before the model's largest batch: nothing is known beyond. */
+  /** Batch sizes of a bucket's profile. It may end before the model's largest batch: nothing is known beyond. */
   #sizesOf(bucket: number): number[] {
     const last = this.#seeds[bucket]?.batchSizeMax ?? 0;
     return batchSizesOf(this.spec.batchSizeMax).filter((size) => size <= last);
   }
 
   /**
-   * However slow runs are for a while, a model that could be served stays so: what is refused as infeasible would never
-   * be measured again.
+   * Bounds a latency so that slow runs for a while don't make a servable model infeasible. Requests refused as
+   * infeasible would never be measured again.
    */
   #bounded(bucket: number, batchSize: number, latency: Micros): Micros {
     const seed = this.#seeds[bucket]?.latency(batchSize) ?? latency;

@@ -11,23 +11,23 @@ interface Measurement {
   result: ProfileMeasured | undefined;
 }
 
-/** What the profiler knows of one model on its way from "wanted" to "ready". */
+/** State of one model on its way from "wanted" to "ready". */
 export class ModelWork {
   readonly spec: ModelSpec;
-  /** Executors that reported it, with why they could not load it ("" if they could). */
+  /** Executors that reported it, and why they could not load it ("" if they could). */
   readonly reports = new Map<
     ActorKey,
     { readonly type: string; readonly gpus: readonly GpuId[]; readonly failure: string }
   >();
   measurements: Measurement[] = [];
-  /** One that does not end must not take all accelerators at once, so it runs on one of them first. */
+  /** State of the trial on one accelerator. A model whose runs do not end must not take all accelerators at once. */
   #trial: "due" | "running" | "done" = "due";
 
   constructor(spec: ModelSpec) {
     this.spec = spec;
   }
 
-  /** Why one of these executors can't load it; "" if none has said so. */
+  /** Why one of these executors can't load it; "" if none has reported a failure. */
   failureOf(counts: (executor: ActorKey) => boolean): string {
     for (const [executor, { failure }] of this.reports) if (failure !== "" && counts(executor)) return failure;
     return "";
@@ -37,8 +37,8 @@ export class ModelWork {
   }
 
   /**
-   * Every bucket on one accelerator once, and then on up to `gpusMax` of these executors, all at once, so that each
-   * measures while its neighbours are busy (docs/architecture.md, 5).
+   * Plans the measurements. First every bucket runs once on one accelerator; then all are measured on up to `gpusMax`
+   * of these executors, all at once, so that each measures while its neighbours are busy (docs/architecture.md, 5).
    */
   planMeasurements(gpusMax: number, executors: readonly ActorKey[]): void {
     const gpus = [...this.reports]
@@ -56,8 +56,7 @@ export class ModelWork {
     return this.#trial === "running";
   }
   /**
-   * Everything that was planned has been measured. @returns whether that was the trial, which went well: now it is
-   * measured
+   * All planned measurements are done. @returns whether that was a successful trial, so that the measurements follow
    */
   endTrial(): boolean {
     if (!this.isTrial || this.#failure !== undefined) return false;
@@ -85,7 +84,7 @@ export class ModelWork {
     return this.measurements.filter((measurement) => measurement.result === undefined);
   }
 
-  /** The outcome of a completed measurement. */
+  /** The status after a completed measurement. */
   conclude(quantile: number, overhead: Micros): ModelStatus {
     const failure = this.#failure;
     if (failure !== undefined) return this.status("failed", `a trial run failed: ${failure}`);
@@ -103,8 +102,8 @@ export class ModelWork {
   }
 
   /**
-   * Of several executor types the pointwise slowest counts, since any of them may get the batch (docs/algorithms.md,
-   * 0).
+   * Points of l(b). If there are several executor types, the pointwise slowest counts, since any of them may get the
+   * batch (docs/algorithms.md, 0).
    */
   #points(bucket: number, summary: { readonly quantile: number } | "mean"): ProfilePoints {
     const byType = new Map<string, MeasuredSize[]>();

@@ -1,7 +1,7 @@
 /**
- * The profiler: measures l(b) of every model that is loaded, refuses what can't meet its SLO, and refines profiles from
- * live runs. It can be restarted at any time: everything it decided stands in the store, and serving goes on with the
- * last profile. Of several one is at work (duty.ts).
+ * The profiler: measures l(b) of every loaded model, refuses models that can't meet their SLO, and refines live
+ * profiles. It can be restarted at any time: all its decisions are in the store, and serving goes on with the last
+ * profile. Of several profilers one is at work (duty.ts).
  */
 import type { Stop } from "@tutti/ports/clock";
 import {
@@ -38,17 +38,17 @@ import { batchSizesOf } from "./profile-plan.ts";
 import { RunTimePublisher } from "./run-time-publisher.ts";
 
 export interface ProfilerConfig extends ActorConfig {
-  /** Of l(b) for planning, so that a real model meets its deadlines while its neighbours are busy. */
+  /** Quantile of l(b) for planning, so that a real model meets its deadlines while its neighbours are busy. */
   readonly quantile: number;
   /** Runs measured per batch size, and the time after which fewer are enough. */
   readonly runs: number;
   readonly budget: Micros;
   /** Accelerators that measure at once. */
   readonly gpusMax: number;
-  /** What a request needs besides its run, at the least. */
+  /** Least time that a request needs besides its run. */
   readonly overhead: Micros;
   readonly window: Micros;
-  /** W of docs/algorithms.md, B9: how long running times of requests alone count, once to twice. Default: 60 s. */
+  /** W of docs/algorithms.md, B9: isolated running times count for one to two of it. Default: 60 s. */
   readonly timesWindow?: Micros;
 }
 
@@ -56,12 +56,12 @@ export function createProfiler(ports: ActorPorts, config: ProfilerConfig, ready:
   return new Profiler(ports, config, ready);
 }
 
-/** Measurements are asked for again when their executor has been silent for so long. */
+/** Measurements are asked for again after their executor has been silent for this long. */
 const ASK_AGAIN = seconds(10);
 const TIMES_WINDOW = seconds(60);
 /**
- * A model that ended its executor is tried again when that one may be back: otherwise it would take the next one while
- * the first is away.
+ * Delay before a model that ended its executor is tried again. That executor may be back by then; otherwise the model
+ * would take the next one while the first is away.
  */
 const TRY_AGAIN = seconds(2);
 
@@ -77,9 +77,9 @@ class Profiler implements Actor {
   readonly #live = new Map<number, LiveProfiles>();
   readonly #timers: Stop[];
   readonly #times: RunTimePublisher;
-  /** Of ready models: executors that could not load them, and why. */
+  /** Executors that could not load a ready model, and why, by model. */
   readonly #lacking = new Map<string, Map<ActorKey, string>>();
-  /** Of models that failed: the sub-cluster that they had then, or the last one since. */
+  /** Sub-clusters of failed models, when they failed or the last one since. */
   readonly #failedIn = new Map<number, string | undefined>();
   #runsSeen = 0;
   #published = 0;
@@ -182,7 +182,7 @@ class Profiler implements Actor {
       this.#works.set(spec.name, new ModelWork(spec));
   }
 
-  /** A model that could not be loaded, for lack of memory perhaps, is tried again where the planner places it next. */
+  /** Tries failed models again where the planner has placed them since. They may have failed for lack of memory. */
   #retryPlaced(): void {
     for (const { spec, status } of this.#catalog.models()) {
       if (status?.state !== "failed") continue;
@@ -212,8 +212,8 @@ class Profiler implements Actor {
   }
 
   /**
-   * An executor that can't load a ready model serves nobody, since it may be granted to any; so a model that no
-   * executor can load must not stay ready.
+   * Notes an executor that can't load a ready model. Such an executor serves no requests, since any model may be
+   * granted to it; so a model that no executor can load must not stay ready.
    */
   #noteLack({ model: name, number, version, executor, state, reason }: ModelReported): void {
     const status = this.#catalog.get(name)?.status;
@@ -222,29 +222,29 @@ class Profiler implements Actor {
     const lacking = this.#lacking.get(name) ?? new Map<ActorKey, string>();
     this.#lacking.set(name, lacking.set(executor, reason));
     const executors = this.#executorsOf(number);
-    // One that is to take the model over, and can't, says nothing of those who have it.
+    // An executor that is to take the model over, and can't, proves nothing about those that have it.
     if (executors.length === 0 || executors.some((key) => !lacking.has(key)) || !this.#isOnDuty) return;
     this.#lacking.delete(name);
     this.#publish({ ...status, state: "failed", reason });
   }
 
-  /** The living executors of the model's sub-cluster: they are who it takes to be ready. */
+  /** The living executors of the model's sub-cluster, all of which must load it before it is ready. */
   #executorsOf(modelNumber: number): ActorKey[] {
     return [...this.#runtime.registry.ofRole("executor")]
       .map(({ key }) => key)
       .filter((executor) => this.#isOf(modelNumber, executor));
   }
-  /** Whether an executor counts for a model; one that has not been heard yet does as long as nobody has planned. */
+  /** Whether an executor counts for a model. One that has not been heard yet counts while there is no placement. */
   #isOf(modelNumber: number, executor: ActorKey): boolean {
     const subCluster = this.#placement.subClusterOf(modelNumber);
     const gpus = this.#runtime.registry.get(executor)?.gpus;
     if (gpus === undefined) return this.#placement.placement === undefined;
-    // One that is on its way here comes with all that is ready.
+    // An executor that is about to join the sub-cluster comes with all ready models loaded.
     const isHere = subCluster !== undefined && gpus.some((gpu) => gpu.subCluster === subCluster);
     return isHere && this.#placement.subClusterOfExecutor(gpus.map(({ gpu }) => gpu)) !== undefined;
   }
 
-  /** Says of several models at once what `ModelReported` says of one, of which some were lost. */
+  /** Takes from an inventory the loaded models whose `ModelReported` was lost. */
   #onInventory({ executor, gpus, type, models }: ExecutorInventory): void {
     if (this.#works.size === 0) return;
     const versions = new Map(models.map(({ number, version }) => [number, version]));
@@ -260,7 +260,7 @@ class Profiler implements Actor {
     for (const work of this.#works.values()) this.#advance(work);
   }
 
-  /** Loading, then measuring, then the verdict; called whenever something is new. */
+  /** Advances a model from loading to measuring to the verdict, whenever something is new. */
   #advance(work: ModelWork & { askedAt?: Instant }): void {
     if (!this.#isOnDuty) return;
     const executors = this.#executorsOf(work.spec.number);
@@ -281,8 +281,7 @@ class Profiler implements Actor {
         "measures",
       );
     }
-    // Its executors may have lost their accelerators to a planner that is at work: they are asked again when they
-    // report others.
+    // A planner may have taken the accelerators of its executors: they are asked again when they report others.
     if (work.measurements.length === 0) return;
     if (work.missing.length === 0) {
       if (work.endTrial()) return this.#advance(work);

@@ -31,18 +31,18 @@ export interface RunTimePublisherOptions {
   readonly runtime: ActorRuntime;
   readonly store: Store;
   readonly clock: Clock;
-  /** Samples count for one to two of them. */
+  /** Samples count for one to two windows. */
   readonly window: Micros;
-  /** Whether anything is stored from here. */
+  /** Whether this profiler stores anything. */
   readonly isOnDuty: () => boolean;
 }
 
-/** How often what is new of a model is told (B9). */
+/** How often news of a model is published (B9). */
 const PUBLISH_EVERY = seconds(5);
-/** Models have their turns one after the other: reckoning all of many at once would hold the profiler up. */
+/** Models take turns: computing all of many at once would hold the profiler up. */
 const TURN_EVERY = millis(250);
 const TURNS = Math.round(PUBLISH_EVERY / TURN_EVERY);
-/** What changes nothing that is decided is told too, but not so often: how many samples there are. */
+/** Interval of publishing changes that affect no decision, such as the number of samples. */
 const RETELL_AFTER = seconds(60);
 const NAMES_KEPT = 4_096;
 
@@ -51,13 +51,13 @@ interface Kept {
   readonly runTimeStats: readonly RunTimeStats[];
   published: readonly BucketRunTimes[] | undefined;
   publishedAt: Instant;
-  /** Something was noted since the last turn. */
+  /** Whether something was noted since the last turn. */
   isTouched: boolean;
 }
 
 /**
- * How long requests take alone, by model and application: kept from what executors measure, published in the store,
- * taken up again from there.
+ * Keeps the isolated running times of requests, by model and application. They are measured by executors, published in
+ * the store, and restored from there.
  */
 export class RunTimePublisher {
   readonly #options: RunTimePublisherOptions;
@@ -89,7 +89,7 @@ export class RunTimePublisher {
     this.#timer = clock.every(TURN_EVERY, () => this.#onTurn());
   }
 
-  /** All that is stored has been read: what an earlier profiler has found out is known. */
+  /** Starts from the results of an earlier profiler: all stored running times have been read. */
   open(models: Iterable<CatalogModel>): void {
     this.#opened = true;
     for (const model of models) this.onModel(model);
@@ -191,8 +191,9 @@ export class RunTimePublisher {
 }
 
 /**
- * As given or first measured, with inputs of one length. What live runs have made of it since says which requests came
- * alone and which together, and that two take five times as long as one: among two a long one is likelier.
+ * Seed latencies as given or first measured, with inputs of one length. Later live runs mix in which requests came
+ * alone and which together: in them two seem to take five times as long as one, because a long request is likelier
+ * among two.
  */
 function seedOf({ spec, status }: CatalogModel, bucket: number): LatencyTable {
   const points = spec.profile?.[bucket] ?? status?.means[bucket] ?? [];

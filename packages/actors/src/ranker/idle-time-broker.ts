@@ -5,10 +5,7 @@ import { type ActorKey, type GpuId, type Instant, after, micros } from "@tutti/u
 import type { ActorRuntime } from "../actor-runtime.ts";
 import { wellFormed } from "../well-formed.ts";
 
-/**
- * Gives executors idle time for runs of their own (docs/algorithms.md, B9), and counts what that has cost those who
- * came meanwhile.
- */
+/** Gives executors idle time for isolated runs (docs/algorithms.md, B9), and counts the delays that this causes. */
 export class IdleTimeBroker {
   readonly #until = new Map<GpuId, Instant>();
   #asked = 0;
@@ -20,7 +17,7 @@ export class IdleTimeBroker {
   constructor(options: {
     readonly runtime: ActorRuntime;
     readonly clock: Clock;
-    /** What the leader grants with; undefined: we don't lead. */
+    /** State that the leader grants with; undefined: we don't lead. */
     readonly leading: () => { readonly rank: RankThread; readonly gpus: ReadonlyMap<GpuId, ActorKey> } | undefined;
     readonly onGiven: () => void;
   }) {
@@ -41,7 +38,7 @@ export class IdleTimeBroker {
     });
   }
 
-  /** Of an accelerator that was given time: has its candidate waited for that? */
+  /** Counts the delay of a grant whose candidate waited for idle time given on its accelerator. */
   granted(rank: RankThread, grant: Grant): void {
     const until = this.#until.get(grant.gpu);
     if (until === undefined) return;
@@ -57,7 +54,7 @@ export class IdleTimeBroker {
   }
 
   /**
-   * `idleDelayed` grants started `idleDelayUs` later in all than their candidates wanted, one of them
+   * Totals: `idleDelayed` grants started `idleDelayUs` later in all than their candidates wanted, one of them
    * `idleDelayUsMost`.
    */
   figures(): Record<string, number> {

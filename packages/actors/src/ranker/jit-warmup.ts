@@ -1,10 +1,10 @@
 /**
- * A spare succeeds the leader of a cluster that isn't there: a ranker that only yields, an executor and a batcher that
- * only answer, on a bus and a store in memory. What a takeover runs has then been compiled before the first takeover
- * that matters; cold it took some 10 ms between the lease and the first grant.
+ * Warms up the code of a takeover: a spare succeeds the leader of a simulated cluster. That consists of a ranker that
+ * only yields, an executor and a batcher that only answer, on a bus and a store in memory. The code is then compiled
+ * before the first real takeover; cold it took some 10 ms between the lease and the first grant.
  *
- *   RH1. What V8 compiled for one kind of object or number it throws away when another comes, which is when it matters.
- *        So the clock is the spare's own, and keys, instants and heartbeats are such as there are in a cluster.
+ *   RH1. V8 deoptimises on new object shapes and kinds of numbers, which would happen in the real takeover. So the
+ *        clock is the spare's own, and keys, instants and heartbeats are like those of a cluster.
  */
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import type { Clock } from "@tutti/ports/clock";
@@ -18,23 +18,23 @@ import { WarmupPeers } from "./warmup-peers.ts";
 
 const CLUSTER = "warmup";
 const BEAT_EVERY = millis(10);
-/** It ends, whatever happens. */
+/** Longest duration of a warm-up. */
 const WITHIN = seconds(5);
 
 export interface WarmupLead {
   readonly clock: Clock;
-  /** Of the ranker. */
+  /** The ranker's sub-cluster. */
   readonly subCluster: string;
   /** Makes the ranker that takes the lead. */
   readonly create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor;
   /** Whether there is still time for it. */
   readonly goesOn: () => boolean;
-  /** How many it gives. */
+  /** Number of grants that it gives. */
   readonly grants: number;
 }
 
 /**
- * Message by message, a turn of the event loop for each, so that nothing real has to wait for it.
+ * Runs one warm-up, with a turn of the event loop for each message, so that no real work waits.
  *
  * @param done - called with the grants that were given
  */

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { createRanker } from "./ranker.ts";
 import { JitWarmups } from "./jit-warmups.ts";
 
-/** @param answers - of the messages to itself */
+/** @param answers - number of its messages to itself that come back */
 function spare(answers: number) {
   const clock = new VirtualClock();
   const state = { leads: 0, asks: 0, echoes: 0, isDue: true, readyAt: [] as number[] };

@@ -5,29 +5,29 @@ import { warmUpLead } from "./jit-warmup.ts";
 
 export interface WarmedRanker {
   readonly subCluster: string;
-  /** Not while it leads. */
+  /** Whether a warm-up may run; not while it leads. */
   readonly isDue: () => boolean;
   readonly create: (ports: ActorPorts, config: ActorConfig, ready: () => void) => Actor;
   /** Asks the store for the lease without getting it. */
   readonly ask: () => void;
-  /** Sends a message to itself: `echoed` is to be called when it comes back. */
+  /** Sends a message to itself; `echoed` must be called when it comes back. */
   readonly echo: () => void;
 }
 
 /**
- * Grants of each lead. V8 compiles what ran some hundreds of times, and for one ranker alone if it has seen no other by
- * then: a few short leads come first. Later ones only keep what it compiled from being thrown away.
+ * Grants of each lead. V8 compiles code that ran some hundreds of times, and for one ranker alone if it has seen no
+ * other by then: a few short leads come first. Later leads only keep the compiled code from being discarded.
  */
 const FIRST = [10, 10, 10, 1_000];
 const LATER = [20];
 /**
- * Messages to itself, one after another: what a bus runs for each is compiled likewise. On a busy machine there are
+ * Messages to itself, one after another, so that the bus code for each is compiled too. On a busy machine there are
  * fewer of them.
  */
 const ECHOES = 1_000;
 const ECHOES_WITHIN = millis(500);
 
-/** When a spare practises the lead: as soon as it is one, and every so often. */
+/** Schedules the warm-ups of a spare: as soon as it is one, and at intervals. */
 export class JitWarmups {
   readonly #clock: Clock;
   readonly #ranker: WarmedRanker;
@@ -38,7 +38,7 @@ export class JitWarmups {
   #onEchoed: () => void = () => undefined;
   readonly #echoes: Alarm;
 
-  /** @param every - undefined: never, as where time is virtual */
+  /** @param every - undefined: no warm-ups, as in virtual time */
   constructor(clock: Clock, every: Micros | undefined, ranker: WarmedRanker) {
     this.#clock = clock;
     this.#every = every;
@@ -47,9 +47,9 @@ export class JitWarmups {
   }
 
   /**
-   * The store is there.
+   * The store is open: starts the first warm-up.
    *
-   * @param ready - called once the lead has been practised, or is ours
+   * @param ready - called once the lead has been warmed up, or is ours
    */
   opened(ready: () => void): void {
     if (this.#every === undefined) return ready();

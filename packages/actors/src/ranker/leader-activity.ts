@@ -1,17 +1,17 @@
 import { type Instant, after, seconds } from "@tutti/units";
 
 /**
- * So long after its last grant a leader counts as idle. Its heartbeats, which tell of grants, are a second apart at
- * most.
+ * Time after its last grant for which a leader counts as busy. Its heartbeats, which count grants, are a second apart
+ * at most.
  */
 const BUSY_FOR = seconds(2);
 
 /**
- * Whether the leader has work, as far as a spare can tell: that decides how closely it is watched. One that has not
- * been heard of yet may have some.
+ * Whether the leader has work, as far as a spare can tell. That decides how closely it is watched. A leader that has
+ * not been heard yet counts as busy.
  */
 export class LeaderActivity {
-  /** What it has granted in all, as its last heartbeat said. */
+  /** Total of its grants, as its last heartbeat said. */
   #grants = -1;
   #until: Instant;
 

@@ -2,7 +2,7 @@ import type { Bus, Subscription } from "@tutti/ports/bus";
 import type { Clock, Stop } from "@tutti/ports/clock";
 import { type ActorKey, type Instant, type Micros, ALWAYS, after, before, micros, millis } from "@tutti/units";
 
-/** Who leads, as the lease says. */
+/** The leader named by the lease. */
 export interface Watched {
   readonly key: ActorKey;
   readonly epoch: number;
@@ -11,15 +11,15 @@ export interface Watched {
 export interface LeaderFailureDetectorOptions {
   readonly bus: Bus;
   readonly clock: Clock;
-  /** While it is urgent; otherwise a tenth as often. */
+  /** Ping interval while it is urgent; otherwise pings are a tenth as frequent. */
   readonly pingEvery: Micros;
   /**
-   * A living leader is heard of within this after our connection was made anew; before that nobody knows whether its
-   * own was.
+   * Time within which a living leader is heard after our connection was made again. Before that it is unknown whether
+   * its own connection was.
    */
   readonly heardWithin: Micros;
   /**
-   * So long may questions stay unanswered while the connection stands. A killed leader is not noticed by this; a living
+   * How long questions may stay unanswered while the connection stands. This does not detect a killed leader; a living
    * one on a machine all of whose cores are busy was silent for up to half a second, several times a minute.
    */
   readonly hangsAfter: Micros;
@@ -30,49 +30,55 @@ export interface LeaderFailureDetectorOptions {
   readonly wasHeard: (key: ActorKey) => boolean;
   /** Whether we are the spare that should notice first, of a leader that has work. */
   readonly isUrgent: () => boolean;
-  /** Whether its process lives, where that can be seen from here; undefined: it can't. Not given: never. */
+  /**
+   * Whether its process lives; undefined: that can't be seen from here. Without this function processes are not
+   * watched.
+   */
   readonly lives?: (leader: Watched) => boolean | undefined;
-  /** Asks the leader for a sign of life: `answered` is to be called with the epoch that its answer names. */
+  /** Asks the leader for a sign of life; `answered` must be called with the epoch that its answer names. */
   readonly ask: (leader: Watched) => void;
-  /** For how long, so far, the server itself was not awake: µs. Unanswered then, nobody hangs. */
+  /** Total time so far in which the server itself was stalled: µs. Silence in that time is no sign of a hang. */
   readonly stalledUs: () => number;
-  /** Called again and again for as long as the evidence stands. */
+  /** Called repeatedly for as long as the evidence stands. */
   readonly onGone: (leader: Watched, how: "gone" | "hangs") => void;
 }
 
 /**
- * A ping is an empty message to where the leader listens and hears nothing: the server answers it, and only if nobody
- * is there. A leader that is reached over a link is not pinged: the kernel closes the link when its process ends, and
- * the next ping goes by the server.
+ * Pings per question. A ping is an empty message to a subject of the leader that it subscribes to but ignores: the
+ * server replies only if there is no responder. A leader that is reached over a link is not pinged: the kernel closes
+ * the link when its process ends, and the next ping goes by the server.
  */
 const PINGS_PER_ASK = 5;
 const RELAXED_TIMES = 10;
 /**
- * The server of our first connection has been there longer than we, and so has whoever leads: nobody must be there for
- * so long.
+ * Time without a responder that proves a leader gone on our first connection. The server of that connection has been
+ * there longer than we have, and so has the leader.
  */
 const FIRST_HEARD_WITHIN = millis(100);
 /**
- * How often the first spare looks whether the leader's process ends. Its sockets are closed only when its memory has
- * been given back: 10 to 20 ms after SIGKILL where 130 MB are. A look costs some 30 µs: at 2 ms it would be more than a
+ * How often the first spare checks whether the leader's process ends. Its sockets are closed only when its memory has
+ * been given back: 10 to 20 ms after SIGKILL with 130 MB. A check costs some 30 µs: at 2 ms it would be more than a
  * hundredth of a core.
  */
 const LOOK_EVERY = millis(5);
-/** A leader that leaves so many askings in a row unanswered, for so long, hangs. */
+/**
+ * A leader hangs if it leaves more than UNANSWERED questions in a row unanswered for a time limit. HANGS_AFTER_MAX
+ * bounds that limit, unless twice `hangsAfter` is more.
+ */
 const UNANSWERED = 4;
 const HANGS_AFTER_MAX = millis(500);
-/** What our own lateness adds to that: where we wait for a processor, so does the leader. */
+/** Factor on our own lateness, which is added to the limit. If we wait for a processor, so may the leader. */
 const LATENESS_TIMES = 6;
-/** Of the worst lateness, per ping: at 2 ms half of it is forgotten in 2.8 s. */
+/** Decay of the worst lateness, per ping: at 2 ms half of it is forgotten in 2.8 s. */
 const FADING = 0.9995;
 
 /**
- * How a spare knows that the leader is gone (the server says so, or the kernel of a host that both share) or hangs (it
- * does not answer while its connection stands).
+ * Detects that the leader is gone or hangs. The server, or the kernel of a shared host, reports that it is gone; a
+ * leader that does not answer while its connection stands hangs.
  *
- *   LV1. Only a process that was seen to live is taken for one that ends: what has its number may be another's, where
- *        hosts have the same name.
- *   LV2. Who need not look closely does not wake for it.
+ *   LV1. Only a process that was seen alive is taken for one that ends: where hosts have the same name, its number may
+ *        belong to another process.
+ *   LV2. A spare that need not look closely does not wake for it.
  */
 export class LeaderFailureDetector {
   readonly #options: LeaderFailureDetectorOptions;
@@ -84,7 +90,7 @@ export class LeaderFailureDetector {
   #watched: Watched | undefined;
   /** LV1. */
   #wasSeen = false;
-  /** Since when it is watched on the connection that we have now. */
+  /** Since when it is watched on the present connection. */
   #since: Instant = ALWAYS;
   #heardWithin: Micros;
   #tickedAt: Instant;
@@ -109,12 +115,14 @@ export class LeaderFailureDetector {
     if (options.lives !== undefined) this.#looking = clock.every(LOOK_EVERY, () => this.#look());
   }
 
-  /** A sign of life of whoever leads with that epoch. */
+  /** The leader with that epoch has answered. */
   answered(epoch: number): void {
     if (epoch === this.#watched?.epoch) this.#oldestAskedAt = undefined;
   }
 
-  /** Our connection was made anew. What was asked before is lost, and what is not there yet may still come back. */
+  /**
+   * Our connection was made again. Earlier questions are lost, and actors that are not there yet may still come back.
+   */
   reconnected(): void {
     this.#heardWithin = this.#options.heardWithin;
     this.#begin(this.#watched);
@@ -148,7 +156,7 @@ export class LeaderFailureDetector {
     this.#pace(isClose, isClose ? (isLinked ? PINGS_PER_ASK : 1) : RELAXED_TIMES);
     if (!bus.connected) return;
     if (!isLinked) bus.publish(subject, NOTHING, { reply: `${this.#inbox}.${leader.epoch}` });
-    // Where nobody is pinged every tick is for a question.
+    // Without pings every tick asks a question.
     if (this.#pings++ % (isClose && isLinked ? 1 : PINGS_PER_ASK) === 0) this.#ask(leader, now);
     if (this.#hangs(now)) this.#options.onGone(leader, "hangs");
   }

@@ -24,7 +24,7 @@ function leaving(state = { leads: true, hasSpare: true, isOwed: false }) {
 
 test("a leader with a spare yields, leaves when another is heard to lead, and ends 100 ms later: its end must not take the processor from its successor", () => {
   const { clock, said, leaderStepDown: stepDown } = leaving();
-  stepDown.successorLeads(); // nobody does yet
+  stepDown.successorLeads(); // no ranker leads yet
   clock.advanceBy(millis(50));
   expect([said, stepDown.isOver]).toEqual([["yields true"], false]);
   stepDown.deposed();

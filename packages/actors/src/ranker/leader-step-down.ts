@@ -5,42 +5,45 @@ export interface LeaderStepDownOptions {
   readonly clock: Clock;
   readonly leads: () => boolean;
   readonly hasSpare: () => boolean;
-  /** Says that we yield: `yields` is true by now. */
+  /** Announces that we yield: `yields` is true by now. */
   readonly onYield: () => void;
   /** Nothing more may be granted: `isOver` is true by now. */
   readonly onOver: () => void;
-  /** Whether answers to grants are due. */
+  /** Whether answers to grants are outstanding. */
   readonly isOwed: () => boolean;
-  /** Called once, when we may go. */
+  /** Called once, when we may leave. */
   readonly leave: (left: () => void) => void;
 }
 
-/** A spare takes a lease within a few ms; a leader that nobody follows leaves all the same. */
+/**
+ * How long a leader waits for a successor. A spare takes a lease within a few ms; a leader without a successor leaves
+ * all the same.
+ */
 const YIELD_WITHIN = millis(100);
 /**
- * Between the store's word that another has the lease and that one's own: until then executors obey us, and nobody else
- * grants.
+ * Time between the store's report that another ranker has the lease and that ranker's announcement. Until then
+ * executors accept our grants, and no other ranker grants.
  */
 const FOLLOWED_WITHIN = millis(20);
-/** What is granted when we leave is answered within this, as a rule; what is not is repaired as if we had died. */
+/** Time in which grants are usually answered when we leave. Unanswered ones are repaired as if we had died. */
 const LEAVE_WITHIN = millis(2);
 
 /**
- * The end of a process, and the start of the one that replaces it, take a processor for tens of milliseconds: just when
- * the successor has to hear of every accelerator and every candidate.
+ * How long the process stays after the lead. The end of a process, and the start of the one that replaces it, take a
+ * processor for tens of milliseconds, just when the successor has to hear of every accelerator and every candidate.
  */
 const LINGERS = millis(100);
 
 /**
- * How a leader leaves: it asks for a successor and grants until that says that it leads. Where nobody follows it grants
- * nothing more, and waits a moment for the answers that it is owed.
+ * Hands the lead over in order: the leader asks for a successor, and grants until that one leads. Without a successor
+ * it grants nothing more, and waits a moment for the outstanding answers.
  */
 export class LeaderStepDown {
   readonly #options: LeaderStepDownOptions;
   readonly #patience: Alarm;
   #state: "none" | "yields" | "followed" | "over" | "leaving" | "lingers" | "left" = "none";
   #isFollowed = false;
-  /** Who asked us to leave. */
+  /** Callbacks of those that asked us to leave. */
   readonly #askers: (() => void)[] = [];
 
   constructor(options: LeaderStepDownOptions) {
@@ -55,7 +58,7 @@ export class LeaderStepDown {
   get yields(): boolean {
     return this.#state === "yields";
   }
-  /** We grant nothing more. */
+  /** Whether we grant nothing more. */
   get isOver(): boolean {
     return this.#state !== "none" && this.#state !== "yields" && this.#state !== "followed";
   }
@@ -72,7 +75,7 @@ export class LeaderStepDown {
     onYield();
   }
 
-  /** Another has the lease. */
+  /** Another ranker has the lease. */
   deposed(): void {
     if (this.#state !== "yields") return this.leaveIfUnowed();
     this.#isFollowed = true;
@@ -80,12 +83,12 @@ export class LeaderStepDown {
     this.#patience.set(after(this.#options.clock.now(), FOLLOWED_WITHIN));
   }
 
-  /** It was heard to lead, and so it was by whoever obeyed us. */
+  /** The successor was heard to lead, so the executors have heard it too. */
   successorLeads(): void {
     if (this.#state === "followed") this.#stop();
   }
 
-  /** To be called whenever an answer has come. */
+  /** Called whenever an answer has come. */
   leaveIfUnowed(): void {
     if (this.#state === "over" && !this.#options.isOwed()) this.#end();
   }

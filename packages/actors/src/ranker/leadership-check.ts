@@ -1,27 +1,27 @@
 /**
- * R3 of the ranker: proof that whatever was sent to it some time ago has arrived. What it sends to itself and what is
- * answered come back in the order of everything else, so that a leader that was stopped and wakes sees a successor's
- * announcement before it grants (docs/architecture.md, 8).
+ * R3 of the ranker: proof that all messages sent to it some time ago have arrived. Its messages to itself, and the
+ * answers to its grants, come back in the order of everything else. So a leader that was stopped and wakes sees a
+ * successor's announcement before it grants (docs/architecture.md, 8).
  */
 import { ALWAYS, type Instant, before, later, micros, millis } from "@tutti/units";
 
-/** Older than this it proves nothing. */
+/** Age above which a proof no longer counts. */
 const PROOF_AGE = millis(25);
-/** A question to ourselves that does not come back is sent again. */
+/** Delay before a question to ourselves that has not come back is sent again. */
 export const PROVE_AGAIN = millis(5);
 
 export class LeadershipCheck {
   readonly #ask: (now: Instant) => void;
-  /** When the newest that came back was sent. */
+  /** When the newest message that came back was sent. */
   #provenAt: Instant = ALWAYS;
   #askedAt: Instant = ALWAYS;
 
-  /** @param ask - sends a question to ourselves; its answer is told to `cameBack` */
+  /** @param ask - sends a question to ourselves; `cameBack` must be called with its answer */
   constructor(ask: (now: Instant) => void) {
     this.#ask = ask;
   }
 
-  /** At the beginning of a lead: the lease was taken just now. */
+  /** Begins a lead: the lease was taken just now. */
   begin(now: Instant): void {
     this.#provenAt = now;
   }
@@ -31,7 +31,7 @@ export class LeadershipCheck {
   holds(now: Instant): boolean {
     return this.#provenAt >= before(now, PROOF_AGE);
   }
-  /** Asks where half of its time has gone, so that the answer is here when it is needed. */
+  /** Asks again once half of the proof's time is over, so that the answer is here when it is needed. */
   refresh(now: Instant): void {
     if (this.#provenAt < before(now, micros(PROOF_AGE / 2))) this.ask(now);
   }

@@ -42,7 +42,7 @@ function world() {
     lease.open(() => undefined);
     return lease;
   };
-  /** The store as one ranker sees it whose writes go wrong as `fate` says. */
+  /** The store as seen by one ranker, whose writes go wrong as `fate` says. */
   const faulty = (fate: () => "refused" | "answer lost" | "fine"): Store => ({
     get: (...args) => store.get(...args),
     put: (...args) => store.put(...args),

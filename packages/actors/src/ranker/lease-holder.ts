@@ -14,17 +14,17 @@ export interface LeaseHolderOptions {
   readonly tracer: Tracer;
   readonly self: ActorKey;
   readonly subCluster: string;
-  /** How often a takeover that is due and did not succeed is looked at again. */
+  /** How often a takeover that is due and did not succeed is tried again. */
   readonly retryEvery: Micros;
   /**
-   * Whether we are the spare that takes the lease at once; the others leave it the processor, and try 20 ms later if
-   * nobody has it by then. Default: always.
+   * Whether we are the spare that takes the lease at once. The others leave it the processor, and try 20 ms later if
+   * the lease is still free by then. Default: always.
    */
   readonly isFirst?: () => boolean;
-  /** Called when the store is asked for the lease of the leader with that epoch (0: of nobody). */
+  /** Called when the store is asked for the lease of the leader with that epoch (0: there is no leader). */
   readonly onAsk?: (epoch: number) => void;
   /**
-   * L4: calls `prepared` once all is known that a successor of the leader with that epoch should know. Default: at
+   * L4: calls `prepared` once everything is known that a successor of the leader with that epoch needs. Default: at
    * once.
    */
   readonly prepare?: (epoch: number, prepared: () => void) => void;
@@ -33,8 +33,8 @@ export interface LeaseHolderOptions {
 }
 
 /**
- * Lost: it said goodbye, or the directory gave it up. Gone: nobody listens where it did. Hangs: it leaves questions
- * unanswered. Yields: it asks for a successor.
+ * Reason to suspect the leader. Lost: it said goodbye, or the registry removed it. Gone: its subject has no responder.
+ * Hangs: it leaves questions unanswered. Yields: it asks for a successor.
  */
 export type Suspicion = "lost" | "gone" | "hangs" | "yields";
 
@@ -46,31 +46,32 @@ const SAID: Readonly<Record<Suspicion, string>> = {
 };
 
 /**
- * A store that failed, or said that somebody was faster whom we have not heard of yet, is left alone for so long, and
- * so it is by spares that are not the first.
+ * Pause after the store failed, or reported a conflict with a winner that we have not heard of yet. Spares that are not
+ * the first pause for as long before they ask.
  */
 const PAUSE = millis(20);
 /**
- * A leader that yields grants for 100 ms at most. The others leave it to the first for as long as that one prepares,
- * and a little more.
+ * Longest preparation of a successor, and how long the other spares leave the lease to it. A leader that yields grants
+ * for 100 ms at most.
  */
 const PREPARES_WITHIN = millis(20);
 const LEFT_TO_FIRST = millis(50);
-/** A takeover is over then, as a rule. */
+/** Delay of log lines. A takeover is usually over by then. */
 const SAID_AFTER = millis(20);
-/** No store ever comes to it. */
+/** A revision that no store reaches. */
 const NO_REVISION = Number.MAX_SAFE_INTEGER;
 
 /**
- * Leadership of one sub-cluster: taken by compare-and-set, so that at most one spare wins; the revision is the epoch,
- * which fences whoever led before (T5). A running leader does not need the store: only another's success deposes it.
+ * Leadership of one sub-cluster, taken by compare-and-set, so that at most one spare wins. The revision is the epoch,
+ * which fences earlier leaders (T5). A running leader does not need the store: only the success of another ranker
+ * deposes it.
  *
- *   L1. A leader that is suspected stays so until it is heard again or another leads: a takeover that the store refused
+ *   L1. A suspected leader stays suspected until it is heard again or another leads: a takeover that the store refused
  *       is tried again.
- *   L2. Whoever the store says has the lease leads, also when the answer to its own writing was lost.
- *   L3. A lease that can't be read is nobody's.
- *   L4. Who follows a leader that yields is in no hurry, since that one goes on granting: it asks for the lease when it
- *       could grant at once, or after PREPARES_WITHIN.
+ *   L2. The holder of the lease in the store leads, even if the answer to its own write was lost.
+ *   L3. An unreadable lease has no holder.
+ *   L4. The successor of a leader that yields is in no hurry, since that one goes on granting: it asks for the lease
+ *       when it could grant at once, or after PREPARES_WITHIN.
  */
 export class LeaseHolder {
   readonly #options: LeaseHolderOptions;
@@ -79,7 +80,7 @@ export class LeaseHolder {
   #revision = 0;
   /** The revision whose holder is suspected. */
   #suspected = -1;
-  /** The revision whose holder yields, while we are not prepared to follow it. */
+  /** The revision whose holder yields, while we prepare to follow it. */
   #preparing = -1;
   #suspicion: { readonly at: Instant; readonly reason: Suspicion } | undefined;
   #epoch = 0;
@@ -102,7 +103,7 @@ export class LeaseHolder {
     return this.#epoch;
   }
 
-  /** Who leads, if somebody else does. */
+  /** The leader, if it is another ranker. */
   get leader(): Watched | undefined {
     return this.#holder === 0 || this.#holder === this.#options.self
       ? undefined
@@ -125,11 +126,11 @@ export class LeaseHolder {
     });
   }
 
-  /** The leader said goodbye, its connection is gone, or it has not been heard for too long. */
+  /** Suspects the leader: it said goodbye, its connection is gone, it hangs, it yields, or it is silent too long. */
   suspect(holder: ActorKey, reason: Suspicion): void {
     if (holder !== this.#holder || holder === this.#options.self) return;
     if (this.#suspected === this.#revision) {
-      if (reason !== "yields") this.#prepared(this.#revision); // It goes on granting no more.
+      if (reason !== "yields") this.#prepared(this.#revision); // It grants nothing more.
       return;
     }
     this.#suspected = this.#revision;
@@ -159,7 +160,7 @@ export class LeaseHolder {
     this.#takeIfDue();
   }
 
-  /** Nothing is asked of the store before that. */
+  /** Asks nothing of the store before the pause is over. */
   #waitFor(pause: Micros): void {
     this.#mayTakeAt = after(this.#options.clock.now(), pause);
     this.#waiting.set(this.#mayTakeAt);
@@ -180,25 +181,25 @@ export class LeaseHolder {
   }
 
   /**
-   * A server that ends closes one connection after the other, and says of the leader that nobody is there before it
-   * closes ours: who is gone is found out anew.
+   * Drops the suspicion. A server that ends closes one connection after the other, and reports that the leader has no
+   * responder before it closes ours: a leader that is really gone is detected again.
    */
   reconnected(): void {
     this.#acquit();
   }
 
   /**
-   * Asks for the lease in a way that the store refuses, so that the first time that counts is not the first: cold it
-   * took up to 10 ms.
+   * Asks for the lease in a way that the store refuses, which warms up the path of a real takeover. Cold it took up to
+   * 10 ms.
    */
   warmUp(): void {
     if (this.#isOpen && this.#epoch === 0) this.#ask(NO_REVISION, () => undefined);
   }
 
   /**
-   * Somebody obeys a newer epoch than ours: we were deposed, and the store has not told us. Where it lost the server
-   * that leads its stream, its watches are silent for seconds (docs/architecture.md, 8). Who leads now, the watch will
-   * say; or nobody does, and who was told so was told wrongly: then the lease can still be taken as we had it.
+   * An executor accepts a newer epoch than ours: we were deposed, and the store has not told us. If the store lost the
+   * server that leads its stream, its watches are silent for seconds (docs/architecture.md, 8). The watch will report
+   * the new leader. If there is none, the executor was misinformed, and the lease can still be taken at our revision.
    */
   outranked(epoch: number): void {
     if (this.#epoch === 0 || epoch <= this.#epoch) return;
@@ -255,7 +256,7 @@ export class LeaseHolder {
   }
 
   #lead(epoch: number): void {
-    // Who leads already by a newer entry has learned of this one late.
+    // A newer entry, which may have made us leader, is already known: this answer is late.
     if (epoch <= this.#epoch || epoch < this.#revision || this.#closed) return;
     this.#epoch = epoch;
     this.#revision = epoch;
@@ -265,13 +266,16 @@ export class LeaseHolder {
     this.#trace(epoch);
   }
 
-  /** A line costs half a millisecond and wakes whoever reads it, just when everybody waits for the next grant. */
+  /**
+   * Logs after a while. A line costs half a millisecond and wakes its readers, just when all actors wait for the next
+   * grant.
+   */
   #say(line: (log: Logger) => void): void {
     const { clock, log } = this.#options;
     clock.alarm(() => line(log)).set(after(clock.now(), SAID_AFTER));
   }
 
-  /** From the suspicion to the lease: what requests waited for a grant meanwhile. */
+  /** Traces the time from the suspicion to the lease, in which requests waited for a grant. */
   #trace(epoch: number): void {
     const { tracer, clock, subCluster } = this.#options;
     const now = clock.now();

@@ -2,15 +2,15 @@
  * The ranker: one RankThread while it leads, none while it is a spare. It knows when each accelerator is free and which
  * candidates wait.
  *
- *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once;
- *       one that asked for a successor grants until that is heard, whom executors hear in the same moment and obey from
- *       then on (T5).
- *   R2. Its state is soft: after taking the lead it is rebuilt from what executors and batchers say, from the moment at
- *       which it asks for the lease (standby-state.ts).
- *   R3. It grants only while something that it sent lately has come back (proof.ts): all that was sent to it before
- *       that, a successor's announcement too, it has then seen. A leader that was stopped and wakes finds out first
- *       (docs/architecture.md, 8).
- *   R4. It counts what its own sub-cluster has: accelerators that name it, models that are placed in it.
+ *   R1. Grants carry the epoch of the lease under which they were given. A deposed ranker drops its RankThread at once.
+ *       One that asked for a successor grants until it hears the successor; executors hear it at the same moment, and
+ *       accept only its grants from then on (T5).
+ *   R2. Its state is soft: after taking the lead it is rebuilt from the messages of executors and batchers, collected
+ *       from the moment at which it asks for the lease (standby-state.ts).
+ *   R3. It grants only while something that it sent recently has come back (leadership-check.ts): it has then seen
+ *       everything that was sent to it before, also a successor's announcement. A leader that was stopped and wakes
+ *       finds out first (docs/architecture.md, 8).
+ *   R4. It counts only its own sub-cluster: accelerators that name it, and models that are placed in it.
  */
 import type { Subscription } from "@tutti/ports/bus";
 import type { Alarm, Stop } from "@tutti/ports/clock";
@@ -75,9 +75,9 @@ export interface RankerConfig extends ActorConfig {
   readonly subCluster: string;
   /** How often the spare that is first in line pings a leader that grants. */
   readonly pingEvery: Micros;
-  /** Lower bound of d_ctrl, from which a grant's validity is reckoned. */
+  /** Lower bound of d_ctrl, from which a grant's validity is computed. */
   readonly ctrlFloor: Micros;
-  /** How often a spare practises the lead (warmup.ts). Default: never, as where time is virtual. */
+  /** Interval of a spare's warm-ups (jit-warmups.ts). Default: none, as in virtual time. */
   readonly warmUpEvery?: Micros | undefined;
 }
 
@@ -108,12 +108,12 @@ class Ranker implements Actor, RankEffects {
   readonly #leadershipCheck = new LeadershipCheck((now) =>
     this.#runtime.send(this.key, LeaderAsked, { epoch: this.#epoch, sentAt: now }),
   );
-  /** Who drives each accelerator that may be granted. */
+  /** Executor of each accelerator that may be granted. */
   readonly #gpus = new Map<GpuId, ActorKey>();
   readonly #candidateOwners = new CandidateOwners();
   readonly #granted = new Map<GpuId, { readonly grantSeq: number; readonly sentAt: Instant }>();
   #rank: RankThread | undefined;
-  /** As a spare. */
+  /** Work of the leader, as seen by a spare. */
   readonly #work: LeaderActivity;
   readonly #stale = new StaleReports();
   readonly #plausible = plausible(() => this.#now());
@@ -132,7 +132,7 @@ class Ranker implements Actor, RankEffects {
     this.#runtime = new ActorRuntime(ports, config, {
       role: "ranker",
       listensTo: ["executor", "batcher", "ranker"],
-      // The leader tells the batchers of lost executors.
+      // The leader informs the batchers of lost executors.
       probes: (peer) => (peer.role === "ranker" || this.#rank !== undefined) && this.#own.has(peer),
       beat: () => ({
         epoch: this.#lease.epoch,
@@ -286,15 +286,17 @@ class Ranker implements Actor, RankEffects {
     });
   }
 
-  /** Said to the leader with that epoch: to us, or to us too, because we ask to succeed it. */
+  /**
+   * Whether a message to the leader with that epoch is for us. It is if we lead, or if we ask to succeed that leader.
+   */
   #isForUs(epoch: number): boolean {
     if (this.#rank === undefined) return this.#standbyState.holds(epoch);
     return epoch === this.#epoch || (this.#epoch === this.#lease.epoch && this.#standbyState.holds(epoch));
   }
 
   /**
-   * Under which we grant: that of the lease, and of the one that we had until our successor is heard, where we asked
-   * for it (R1).
+   * The epoch under which we grant, that of the lease. If we asked for a successor, it is the one that we had, until
+   * the successor is heard (R1).
    */
   get #epoch(): number {
     return this.#rank?.epoch ?? 0;
@@ -334,7 +336,7 @@ class Ranker implements Actor, RankEffects {
     this.#runtime.broadcast("executor", RankerAnnounced, announcement);
     this.#runtime.broadcast("batcher", RankerAnnounced, announcement);
     this.#runtime.beat();
-    // After the announcement, so that whoever is granted something knows by whom.
+    // After the announcement, so that the receivers of grants know the new leader.
     this.#standbyState.read({
       onGpu: (executor, gpu) => this.#onGpu(executor, gpu),
       onOffer: (candidate, batcher) => this.#offer(candidate, batcher),
@@ -353,7 +355,7 @@ class Ranker implements Actor, RankEffects {
     if (peer.role === "ranker") this.#onRankerBeat(peer);
     if (this.#rank === undefined) return this.#onBeatOfSpare(peer);
     for (const number of peer.stalled ?? []) this.#forgetOffers(this.#candidateOwners.forget(number));
-    // Said to every leader; what is sent to us is for us, even if we have not been shown the placement yet.
+    // Heartbeats go to every leader. An offer sent to us directly counts even if we have not seen the placement yet.
     for (const candidate of peer.offers ?? [])
       if (
         this.#plausible.candidate(candidate) &&
@@ -361,8 +363,8 @@ class Ranker implements Actor, RankEffects {
       )
         this.#offer(candidate, peer.key);
     if (peer.role !== "executor") return;
-    // A joining that was lost on the way is repaired by the heartbeat; one that obeys an older leader will answer the
-    // announcement.
+    // The heartbeat repairs a joining that was lost on the way. An executor that accepts an older leader will answer
+    // the announcement.
     for (const gpu of peer.gpus ?? []) {
       if (gpu.subCluster !== this.#config.subCluster) {
         if (this.#gpus.get(gpu.gpu) === peer.key) this.#leave(gpu.gpu, peer.key);
@@ -380,7 +382,7 @@ class Ranker implements Actor, RankEffects {
     for (const thread of threads) this.#step({ kind: "model-gone", at: this.#now(), thread });
   }
 
-  /** What changes between an executor's answer and our lead, so that it is not only repaired afterwards. */
+  /** Updates the collected state between an executor's answer and our lead, so that it needs no repair afterwards. */
   #onBeatOfSpare({ key, gpus = [] }: Heartbeat): void {
     if (gpus.length > 0 && gpus.every(({ epoch }) => this.#standbyState.holds(epoch)))
       this.#standbyState.joined(key, gpus);
@@ -395,7 +397,7 @@ class Ranker implements Actor, RankEffects {
     this.#work.heard(grants ?? 0, this.#now());
   }
 
-  /** What an executor says of an accelerator: there and serving, or not to be granted for now. */
+  /** Applies an executor's report of an accelerator: it is serving, or not to be granted for now. */
   #onGpu(executor: ActorKey, state: GpuState): void {
     if (!this.#plausible.freed(state)) return;
     const { gpu } = state;
@@ -411,7 +413,7 @@ class Ranker implements Actor, RankEffects {
       return;
     }
     if (driver === executor) {
-      // A gpu-freed that was lost is repaired by this; one of an older grant is ignored.
+      // This repairs the loss of a gpu-freed; a report of an older grant is ignored.
       const { freeAt, grantSeq } = state;
       return this.#step({ kind: "gpu-freed", at: this.#now(), gpu, executor, freeAt, grantSeq });
     }

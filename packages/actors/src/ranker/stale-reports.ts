@@ -1,17 +1,17 @@
 import { type GpuId, type Instant, after, seconds } from "@tutti/units";
 
-/** A report that is on its way comes long before. */
+/** Reports under way arrive long before this. */
 const STALE_FOR = seconds(1);
 
 /**
- * Accelerators that we expect to have had more grants than they say. A report of an older grant is late, as a rule;
- * where an accelerator says so again and again, its batch was lost, or what we were told about the grant is not true,
- * and what it says itself counts.
+ * Accelerators whose reports name an older grant than we expect. Such a report is usually just late. If an accelerator
+ * repeats it for long, its batch was lost or our belief about the grant is wrong, and the accelerator's own report
+ * counts.
  */
 export class StaleReports {
   readonly #since = new Map<GpuId, Instant>();
 
-  /** @returns whether the accelerator has said so for long */
+  /** @returns whether the accelerator has repeated it for long */
   isLasting(gpu: GpuId, isStale: boolean, now: Instant): boolean {
     if (!isStale) {
       this.#since.delete(gpu);

@@ -7,7 +7,7 @@ import type { SubClusterPeers } from "./sub-cluster-peers.ts";
 
 const NOBODYS = -1;
 
-/** Accelerators come first, then what wants them. */
+/** Reader of the collected state: accelerators come first, then the candidates for them. */
 export interface StandbyStateReader {
   readonly onGpu: (executor: ActorKey, gpu: GpuState) => void;
   readonly onOffer: (candidate: CandidateOffered, batcher: ActorKey) => void;
@@ -22,19 +22,19 @@ export interface StandbyStateOptions {
 }
 
 /**
- * What a spare hears while the store decides whether it leads: each accelerator's and each thread's newest. Their
- * answers take as long as the store's, so it can grant as soon as it has the lease.
+ * State that a spare collects while the store decides whether it leads: the newest of each accelerator and each thread.
+ * The executors' answers take as long as the store's, so the spare can grant as soon as it has the lease.
  *
- *   CV1. What was heard of another lease, or longer ago than the others go on telling, counts for nothing. They tell
- *        one spare at a time, the last that asked.
- *   CV2. All of it is soft: whatever changed since is said to whoever leads, and until then a grant that rests on it is
+ *   CV1. Messages for another lease, or older than the time for which the others go on sending, don't count. They send
+ *        to one spare at a time, the last that asked.
+ *   CV2. All of it is soft: later changes are sent to the leader, and until then a grant that rests on old state is
  *        declined or refused, and its requests go back.
  */
 export class StandbyState {
   readonly #options: StandbyStateOptions;
   readonly #gpus = new Map<GpuId, { readonly executor: ActorKey; readonly state: GpuState }>();
   readonly #offers = new Map<ThreadId, { readonly candidate: CandidateOffered; readonly batcher: ActorKey }>();
-  /** Who has not answered yet. */
+  /** Executors that have not answered yet. */
   readonly #awaited = new Set<ActorKey>();
   #epoch = NOBODYS;
   #until: Instant = ALWAYS;
@@ -45,8 +45,8 @@ export class StandbyState {
   }
 
   /**
-   * The lease of a leader with that epoch is asked for, or will be. While the others go on telling they aren't asked
-   * again.
+   * Begins to collect: the lease of a leader with that epoch is asked for, or will be. While the others go on sending,
+   * they aren't asked again.
    *
    * @param onHeard - called when all executors of the sub-cluster have answered
    */
@@ -69,12 +69,12 @@ export class StandbyState {
     if (this.#awaited.size === 0) onHeard();
   }
 
-  /** Whether what is said under that epoch is said to us as well as to its leader. */
+  /** Whether messages under that epoch are sent to us as well as to its leader. */
   holds(epoch: number): boolean {
     return epoch === this.#epoch && this.#options.clock.now() <= this.#until;
   }
 
-  /** All its accelerators as they are now: in answer to us, or in a heartbeat. */
+  /** Present states of all accelerators of an executor, from its answer or a heartbeat. */
   joined(executor: ActorKey, gpus: readonly GpuState[]): void {
     for (const state of gpus) {
       const known = this.#gpus.get(state.gpu);
@@ -99,14 +99,14 @@ export class StandbyState {
     this.#offers.set(candidate.thread, { candidate, batcher });
   }
 
-  /** It is gone, and nothing can be granted to it. */
+  /** The peer is gone, and nothing can be granted to it. */
   forget(peer: ActorKey): void {
     for (const [gpu, { executor }] of this.#gpus) if (executor === peer) this.#gpus.delete(gpu);
     for (const [thread, { batcher }] of this.#offers) if (batcher === peer) this.#offers.delete(thread);
     this.#heard(peer);
   }
 
-  /** Once, by whoever leads now. */
+  /** Hands the state over, once, when we lead. */
   read({ onGpu, onOffer }: StandbyStateReader): void {
     if (this.holds(this.#epoch)) {
       for (const { executor, state } of this.#gpus.values()) onGpu(executor, state);

@@ -2,7 +2,7 @@ import { DEFAULT_SUB_CLUSTER, type Heartbeat } from "@tutti/protocol";
 import type { ActorKey } from "@tutti/units";
 import type { ActorRuntime } from "../actor-runtime.ts";
 
-/** R4: who belongs to a ranker's sub-cluster. Batchers are everybody's. */
+/** R4: the members of a ranker's sub-cluster. Batchers belong to all sub-clusters. */
 export class SubClusterPeers {
   readonly #runtime: ActorRuntime;
   readonly #self: ActorKey;
@@ -23,7 +23,7 @@ export class SubClusterPeers {
     return this.#runtime.registry.some("ranker", (peer) => this.has(peer));
   }
 
-  /** Of the living spares we have run longest: a process that has just started is still compiling. */
+  /** Whether we have run longest of the living spares: a process that has just started is still compiling. */
   isFirstSpare(leader: ActorKey | undefined): boolean {
     const isBefore = (peer: Heartbeat): boolean => this.has(peer) && peer.key !== leader && this.#isOlder(peer);
     return !this.#runtime.registry.some("ranker", isBefore);

@@ -40,13 +40,13 @@ export interface WarmupPeersOptions {
   readonly clock: Clock;
   readonly cluster: string;
   readonly subCluster: string;
-  /** Then they offer nothing more. */
+  /** Number of grants after which they offer nothing more. */
   readonly grantsMax: number;
 }
 
 /**
- * A leader that wants to leave, an executor with a few accelerators, and a batcher whose models always have a batch for
- * them.
+ * The simulated peers: a leader that wants to leave, an executor with a few accelerators, and a batcher. Its models
+ * always have a batch for the accelerators.
  */
 export class WarmupPeers {
   readonly ranker = keyOf(1);
@@ -78,7 +78,7 @@ export class WarmupPeers {
       options.bus.subscribe(this.#subjects.alive(peer), () => undefined);
   }
 
-  /** They say nothing more. */
+  /** Ends all messages of these peers. */
   leave(): void {
     this.#hasLeft = true;
   }
@@ -90,7 +90,7 @@ export class WarmupPeers {
     if (this.#epoch === 1) this.#beat(this.leader, "ranker", { epoch: 1, subCluster, grants: 0, yields: true });
   }
 
-  /** What the executor said to the spare comes once more, as if it had been late. */
+  /** Accepts a new leader. The executor repeats its last message to the spare, as if that had been late. */
   #obey({ epoch, subCluster }: RankerAnnounced): void {
     if (this.#epoch === 1) this.#beat(this.leader, "ranker", { leaving: true, epoch: 0, subCluster, grants: 0 });
     this.#join();
@@ -122,7 +122,7 @@ export class WarmupPeers {
     this.#offer(thread);
   }
 
-  /** Every other offer waits for its moment. */
+  /** Offers a candidate; every other one is due at once, the rest a moment later. */
   #offer(thread: ThreadId): void {
     if (this.grants >= this.#options.grantsMax) return;
     const now = this.#options.clock.now();
@@ -151,7 +151,7 @@ export class WarmupPeers {
   }
 }
 
-/** As large as those of processes are. */
+/** Keys as large as those of real processes. */
 function keyOf(place: number): ActorKey {
   return actorKey(ACTOR_KEY_MAX - place);
 }

@@ -1,4 +1,4 @@
-/** What a metric of the cluster is made of: where its values come from, and how it is declared. */
+/** A metric of the cluster: its declaration, and the sources of its values. */
 import type { CatalogModel } from "@tutti/actors";
 import type { Heartbeat, Role, Route, ScalingAdvised, StatsReported } from "@tutti/protocol";
 import type { GpuId } from "@tutti/units";

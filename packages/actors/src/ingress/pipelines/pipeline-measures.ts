@@ -6,22 +6,24 @@ import { type Instant, type Micros, after, bucketOf, micros, seconds } from "@tu
 import type { ThreadId } from "@tutti/units";
 import type { Catalog } from "../../catalog.ts";
 
-/** How often an SLO is divided anew. */
+/** How often an SLO is divided again. */
 const EPOCH = seconds(5);
-/** What an epoch counts for among all before it. */
+/** Weight of the newest epoch in the mean fan-out. */
 const FAN_OUT_WEIGHT = 0.5;
 
 interface Measured {
   readonly step: DelayEstimator;
-  /** Of this epoch. */
+  /** Counters of this epoch. */
   instances: number;
   requests: number;
-  /** Of all epochs: requests for each instance; undefined: none was seen yet. */
+  /** Mean over all epochs: requests per instance; undefined: no instance was seen yet. */
   fanOut: number | undefined;
   readonly byBucket: Map<number, number>;
 }
 
-/** What is measured of one pipeline, and how its SLO is divided by it: anew each epoch, when a request comes. */
+/**
+ * Measurements of one pipeline, and the division of its SLO by them. It is renewed each epoch, when a request comes.
+ */
 export class PipelineMeasures {
   readonly #spec: PipelineSpec;
   readonly #catalog: Catalog;
@@ -71,7 +73,7 @@ export class PipelineMeasures {
       measured.fanOut = (measured.fanOut ?? mean) + FAN_OUT_WEIGHT * (mean - (measured.fanOut ?? mean));
       measured.instances = measured.requests = 0;
     }
-    // A model with buckets is planned by the one that most requests go to.
+    // A model with buckets is planned with the bucket that gets most requests.
     let bucket = 0;
     for (const [one, count] of byBucket) {
       if (count > (byBucket.get(bucket) ?? 0)) bucket = one;

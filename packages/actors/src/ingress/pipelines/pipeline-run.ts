@@ -20,14 +20,14 @@ export interface PipelineRequest {
   readonly arrivedAt: Instant;
   readonly timing: Timing;
   readonly form: Form;
-  /** Owned. */
+  /** Owned by the run. */
   readonly payload: Uint8Array;
   readonly priority: number;
   readonly wanted: readonly string[] | undefined;
   readonly span: Span | undefined;
 }
 
-/** What a run needs of the ingress. */
+/** Parts of the ingress that a run uses. */
 export interface RunPorts {
   readonly clock: Clock;
   readonly tracer: Tracer;
@@ -38,20 +38,20 @@ export interface RunPorts {
   readonly modelOf: (stage: StageSpec) => CatalogModel;
   readonly submit: (request: StageRequest) => void;
   readonly withdraw: (held: PendingRequest) => void;
-  /** Its publisher may take it back until the end. @returns ends that */
+  /** Lets the publisher cancel the request. @returns a function that ends this */
   readonly whileCancellable: (request: PipelineRequest, cancel: () => void) => () => void;
   /**
-   * What becomes of a stage's requests: so many are asked; one is answered, by its stage's end or later; one is what
-   * the whole is refused for.
+   * Progress of a stage's requests. `onAsked`: so many are sent; `onAnswered`: one is answered, by its stage's end or
+   * later; `onRefused`: one fails, and the whole is refused for it.
    */
   readonly onAsked: (stage: string, requests: number) => void;
   readonly onAnswered: (stage: string, late: boolean) => void;
   readonly onRefused: (stage: string, error: TuttiError) => void;
-  /** Once: everything of it is given back. */
+  /** Called once, after all room and timers of the run are released. */
   readonly onEnd: (run: PipelineRun, outcome: Uint8Array | TuttiError) => void;
 }
 
-/** One request to a pipeline: the shell around its `Instance`. Its tensors stay here from arrival to answer. */
+/** The shell around the `Instance` of one request to a pipeline. Its tensors stay here from arrival to answer. */
 export class PipelineRun implements InstanceEffects {
   readonly spec: PipelineSpec;
   readonly request: PipelineRequest;
@@ -62,7 +62,7 @@ export class PipelineRun implements InstanceEffects {
   readonly #timer: Alarm;
   readonly #tickets = new Map<string, OutcomeTicket>();
   readonly #callsUnderway = new Set<{ giveUp: () => void }>();
-  /** Bytes for which room is kept. */
+  /** Bytes for which room is reserved. */
   readonly #reserved: number[] = [];
   readonly #appId: number;
   #body: StepCall["body"];
@@ -88,7 +88,7 @@ export class PipelineRun implements InstanceEffects {
   begin(): void {
     const { respond, whileCancellable } = this.#ports;
     this.#reserve(this.request.payload.byteLength);
-    // I1: whatever happens elsewhere, it is answered by then.
+    // I1: it is answered by then in any case.
     this.#timer.set(after(this.request.timing.deadline, respond()));
     this.#endCancelling = whileCancellable(this.request, () => this.#instance.end(cancelledError()));
     this.#instance.begin();
@@ -108,7 +108,7 @@ export class PipelineRun implements InstanceEffects {
     const { app, arrivedAt, timing, priority, span } = this.request;
     const now = clock.now();
     const key = keyOf(stage, index);
-    // The deadline counts from the pipeline's arrival: what an earlier stage saved is this one's.
+    // The deadline counts from the pipeline's arrival, so this stage gets the time that an earlier one saved.
     const deadline = instant(arrivedAt + Math.floor(timing.slo * this.#ends.get(stage.name)!));
     const ticket: OutcomeTicket = {
       isStage: true,
@@ -178,7 +178,7 @@ export class PipelineRun implements InstanceEffects {
     };
     const underway = { giveUp: (): void => undefined };
     this.#callsUnderway.add(underway);
-    // Which may be in this turn.
+    // The outcome may come within this call.
     underway.giveUp = steps.run(call, (outcome) => {
       this.#callsUnderway.delete(underway);
       if (this.#instance.hasEnded) return;
@@ -189,7 +189,7 @@ export class PipelineRun implements InstanceEffects {
     });
   }
 
-  /** What the body said is known once the first function has run. */
+  /** Keeps the terms from the body, which are known once the first function has run. */
   #remember({ id, outputs, parameters, payload }: StepOutcome["read"]): void {
     if (this.#isRead) return;
     this.#isRead = true;
@@ -199,7 +199,7 @@ export class PipelineRun implements InstanceEffects {
     if (payload !== undefined) this.#body = { form: "binary", payload };
   }
 
-  /** The first is what the whole is refused for. */
+  /** Ends the run with an error; the whole is refused for the first one. */
   #failed(stage: string, error: TuttiError): void {
     if (!this.#instance.hasEnded) this.#ports.onRefused(stage, error);
     this.#instance.stageFailed(stage, error);

@@ -19,7 +19,7 @@ import { PipelineMeasures } from "./pipeline-measures.ts";
 import { type PipelineRequest, PipelineRun } from "./pipeline-run.ts";
 import type { StageRequest } from "./stage-request.ts";
 
-/** Pipelines that an ingress serves, and who runs their functions. */
+/** Pipelines that an ingress serves, and the port that runs their functions. */
 export interface ServedPipelines {
   readonly specs: readonly PipelineSpec[];
   readonly steps: Steps;
@@ -40,7 +40,7 @@ export interface PipelineRunnerOptions {
   readonly figures: IngressFigures;
   /** d_resp. */
   readonly respond: () => Micros;
-  /** Admits, holds and tells of a stage's request as of any other. */
+  /** Admits and holds a stage's request like any other. */
   readonly submit: (request: StageRequest) => void;
   readonly withdraw: (held: PendingRequest) => void;
   readonly onEnded: () => void;
@@ -51,7 +51,7 @@ interface Served {
   readonly measures: PipelineMeasures;
 }
 
-/** Where requests to pipelines are taken, and answered: each exactly once (T1). */
+/** Takes requests to pipelines, and answers each exactly once (T1). */
 export class PipelineRunner {
   readonly #options: PipelineRunnerOptions;
   readonly #served: ReadonlyMap<string, Served>;
@@ -76,12 +76,12 @@ export class PipelineRunner {
   has(target: string): boolean {
     return this.#served.has(target);
   }
-  /** Pipelines that are also called like a model: they hide it. */
+  /** Pipelines that have the name of a model, which they hide. */
   clashes(): string[] {
     return [...this.#served.keys()].filter((name) => this.#options.catalog.target(name) !== undefined);
   }
 
-  /** @throws {TuttiError} it is refused at the door */
+  /** @throws {TuttiError} the request is refused on arrival */
   receive(
     delivery: Delivery,
     from: {
@@ -101,7 +101,7 @@ export class PipelineRunner {
         "TUTTI_NOT_FOUND",
         `"${target}" is served in version ${spec.version}, not ${version.slice(0, 80)}: leave ${HEADER.version} out to take what is there`,
       );
-    // A retry's stages go to the versions that the first attempt's went to.
+    // The stages of a retry go to the same versions as those of the first attempt.
     const versionBy = delivery.header(HEADER.messageId) ?? reply;
     for (const stage of spec.stages) this.#modelOf(stage, versionBy, `stage ${stage.name}: `);
     const wantedText = delivery.header(HEADER.outputs);
@@ -141,7 +141,9 @@ export class PipelineRunner {
     run.begin();
   }
 
-  /** A stage's model, if it serves: else the whole is not ready, whatever the cause. */
+  /**
+   * Returns a stage's model if it serves. A missing model makes the pipeline NOT_READY; other errors keep their code.
+   */
   #modelOf({ model }: StageSpec, versionBy: string, prefix: string): CatalogModel {
     try {
       return this.#options.versions.resolve({ target: model, version: undefined, id: versionBy }).model;

@@ -4,13 +4,13 @@ import type { CatalogModel } from "../../catalog.ts";
 import type { Timing } from "../admission.ts";
 import type { OutcomeTicket } from "../outcome-ticket.ts";
 
-/** A request of a stage on its way to the door. */
+/** A stage's request before its admission. */
 export interface StageRequest {
   readonly app: string;
   readonly model: CatalogModel;
   readonly tensors: Uint8Array;
   readonly arrivedAt: Instant;
-  /** By when its stage has to have ended. */
+  /** Its deadline is the planned end of its stage. */
   readonly timing: Timing;
   readonly priority: number;
   readonly span: Span | undefined;

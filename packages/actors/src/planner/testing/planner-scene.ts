@@ -1,4 +1,4 @@
-/** A planner among actors that only say what real ones would: for tests. */
+/** A planner among fake actors that send the messages of real ones: for tests. */
 import { InMemoryNetwork } from "@tutti/ports/bus";
 import { VirtualClock } from "@tutti/ports/clock";
 import {
@@ -39,7 +39,7 @@ interface FakeExecutor {
   readonly gpu: number;
   subCluster: string;
   loaded: Set<number>;
-  /** Of its time, how much it is busy. */
+  /** Share of its time in which it is busy. */
   busy: number;
   busyUs: number;
 }
@@ -51,9 +51,9 @@ export class PlannerScene {
   readonly executors = new Map<number, FakeExecutor>();
   /** By model: requests per second, and how many of 100 are refused. */
   readonly rates = new Map<number, { rate: number; badPercent: number }>();
-  /** By executor's accelerator: capacity. */
+  /** Memory bound of each executor, in bytes. */
   capacity = Number.MAX_SAFE_INTEGER;
-  /** An executor takes so long to load what it lacks. */
+  /** Time that an executor takes to load the models that it lacks. */
   loading: Micros = millis(300);
   placements: Placement[] = [];
   report: PlanReport | undefined;
@@ -84,13 +84,13 @@ export class PlannerScene {
   get placement(): Placement | undefined {
     return this.placements.at(-1);
   }
-  /** By model: `a`, or `a>b` while it moves. */
+  /** Sub-clusters by model: `a`, or `a>b` while it moves. */
   get models(): Record<number, string> {
     const text = ({ subCluster, next }: Placement["models"][number]): string =>
       next === undefined ? subCluster : `${subCluster}>${next}`;
     return Object.fromEntries((this.placement?.models ?? []).map((model) => [model.number, text(model)]));
   }
-  /** Accelerators by sub-cluster. */
+  /** Number of accelerators by sub-cluster. */
   get gpus(): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const { subCluster } of this.placement?.gpus ?? []) counts[subCluster] = (counts[subCluster] ?? 0) + 1;
@@ -111,7 +111,7 @@ export class PlannerScene {
     return this.#runtime("ranker", () => ({ beat: { epoch: 1, subCluster } }));
   }
 
-  /** Loads of all models, told once a second. */
+  /** An ingress that reports the loads of all models once a second. */
   ingress(): void {
     const totals = new Map<number, { offered: number; ok: number; refused: number }>();
     this.#runtime("ingress", () => ({
@@ -180,7 +180,7 @@ export class PlannerScene {
     for (const fake of this.executors.values()) this.#follow(fake, placement);
   }
 
-  /** PL1, PL4: loads what it lacks, then goes where it belongs and unloads the rest. */
+  /** PL1, PL4: loads missing models, then joins its sub-cluster and unloads the others. */
   #follow(fake: FakeExecutor, placement: Placement | undefined): void {
     const place = placement?.gpus.find(({ gpu }) => gpu === fake.gpu)?.subCluster;
     if (placement === undefined || place === undefined) return;
