@@ -1,15 +1,15 @@
 /**
- * Requests in no order of arrival, by (deadline, ingress, seq): what a DeadlineQueue has beside its ring. A slot stays
- * a request's own until it leaves.
+ * Requests that arrived out of deadline order, by (deadline, ingress, seq): the heap beside a DeadlineQueue's ring. A
+ * slot belongs to a request until the request leaves.
  *
- *   DH1. Slots are 0 … room − 1; a slot is in use exactly while its request is in.
+ *   DH1. Slots are 0 … room − 1; a slot is in use exactly while its request is in the heap.
  */
 import type { Queued } from "./deadline-queue.ts";
 
 const ROOM = 16;
 
 export class DeadlineHeap<T extends Queued> {
-  /** By slot. */
+  /** Requests by slot. */
   #items: (T | undefined)[] = new Array<T | undefined>(ROOM).fill(undefined);
   /** Position of each slot. */
   #places: Int32Array = new Int32Array(ROOM);
@@ -26,7 +26,7 @@ export class DeadlineHeap<T extends Queued> {
   get isFull(): boolean {
     return this.#size === this.#slots.length;
   }
-  /** Slot of the least; the heap must not be empty. */
+  /** Slot of the least request; the heap must not be empty. */
   get topSlot(): number {
     return this.#slots[0]!;
   }
@@ -35,14 +35,14 @@ export class DeadlineHeap<T extends Queued> {
     return this.#items[slot];
   }
 
-  /** @returns its slot; there must be room */
+  /** @returns the request's slot; there must be room */
   put(item: T): number {
     const slot = this.#slots[this.#size]!;
     this.#items[slot] = item;
     this.#rise(this.#size++, slot, item);
     return slot;
   }
-  /** Takes the request of a slot in use out. */
+  /** Removes the request of a slot in use. */
   take(slot: number): T {
     const item = this.#items[slot]!;
     this.#items[slot] = undefined;
@@ -95,7 +95,7 @@ export class DeadlineHeap<T extends Queued> {
   }
 }
 
-/** Requests of one deadline go by identity: docs/algorithms.md, section 0, ties. */
+/** Requests of one deadline are ordered by identity: docs/algorithms.md, section 0, ties. */
 export function precedes(a: Queued, b: Queued): boolean {
   if (a.deadline !== b.deadline) return a.deadline < b.deadline;
   return a.ingress !== b.ingress ? a.ingress < b.ingress : a.seq < b.seq;

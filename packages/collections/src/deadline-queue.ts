@@ -217,7 +217,9 @@ export class DeadlineQueue<T extends Queued> {
     if (this.#size === 0) this.#isIndexed = false;
   }
 
-  /** Makes room in a full ring: sweeps dead entries if they are at least half of it, otherwise doubles the ring. */
+  /**
+   * Makes room in a full ring. It sweeps dead entries if they are at least half of the ring, and doubles it otherwise.
+   */
   #makeRoom(): void {
     const entries = this.#tail - this.#head;
     const living: (T | undefined)[] = [];

@@ -1,9 +1,9 @@
 /**
- * A queue in which owners take turns: who brings much waits for what it brought, and nobody else does. Its user bounds
- * it, and where it is full, the owner of most makes room.
+ * A queue in which owners take turns: an owner of many items waits only for its own. Its user bounds it; when it is
+ * full, the owner with most items makes room.
  */
 export class FairQueue<Item> {
-  /** In the order of their turns; none is empty. */
+  /** Items by owner, in the order of their turns; no list is empty. */
   readonly #byOwner = new Map<string, Item[]>();
   #size = 0;
 
@@ -18,7 +18,7 @@ export class FairQueue<Item> {
     this.#size++;
   }
 
-  /** The oldest of the owner whose turn it is. */
+  /** Removes and returns the oldest item of the owner whose turn it is. */
   shift(): Item | undefined {
     const [first] = this.#byOwner;
     if (first === undefined) return undefined;
@@ -31,8 +31,8 @@ export class FairQueue<Item> {
   }
 
   /**
-   * Makes room for one of `owner`. @returns the newest of the owner that has most; undefined: nobody would have more
-   * than `owner` then
+   * Makes room for an item of `owner`. @returns the removed item, the newest of the owner that has most; undefined: no
+   * other owner would then have more than `owner`
    */
   makeRoom(owner: string): Item | undefined {
     let most = this.#byOwner.get(owner) ?? [];
@@ -43,7 +43,7 @@ export class FairQueue<Item> {
     return most.pop();
   }
 
-  /** @returns whether it was there */
+  /** @returns whether the item was queued */
   remove(owner: string, item: Item): boolean {
     const items = this.#byOwner.get(owner);
     const at = items?.indexOf(item) ?? -1;
@@ -54,7 +54,7 @@ export class FairQueue<Item> {
     return true;
   }
 
-  /** All that waits, in any order; none afterwards. */
+  /** Removes and returns all items, in any order. */
   clear(): Item[] {
     const items = [...this.#byOwner.values()].flat();
     this.#byOwner.clear();

@@ -1,8 +1,8 @@
 /**
- * A queue for each of the ids 0 … capacity − 1, most of which hold one item or none: the first lies in a table of its
- * own, so that those touch one place in memory.
+ * A queue for each of the ids 0 … capacity − 1, most of which hold one item or none. The first item lies in a table of
+ * its own, so that such a queue touches one place in memory.
  *
- *   FT1. Items behind the first exist only where there is a first.
+ *   FT1. Items after the first exist only where there is a first.
  */
 export class FifoTable<T> {
   readonly #first: (T | undefined)[];
@@ -27,7 +27,7 @@ export class FifoTable<T> {
     if (rest?.length === 0) this.#rest[id] = undefined;
     return first;
   }
-  /** Its items, the first first. */
+  /** Items of a queue, the first first. */
   items(id: number): T[] {
     const first = this.#first[id];
     return first === undefined ? [] : [first, ...(this.#rest[id] ?? [])];

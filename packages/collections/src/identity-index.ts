@@ -12,7 +12,7 @@ export class IdentityIndex {
   #ingresses: Float64Array;
   #seqs: Float64Array;
 
-  /** @param slots - are 0 … slots − 1 */
+  /** @param slots - the number of slots: 0 … slots − 1 */
   constructor(slots: number) {
     this.#places = new Int32Array(4 * slots);
     this.#mask = 4 * slots - 1;
@@ -35,14 +35,14 @@ export class IdentityIndex {
     }
   }
 
-  /** Names `slot` (ingress, seq), which must not be in the index yet. */
+  /** Adds `slot` under (ingress, seq), which must not be in the index yet. */
   put(ingress: number, seq: number, slot: number): void {
     this.#ingresses[slot] = ingress;
     this.#seqs[slot] = seq;
     this.#insert(hash(ingress, seq), slot);
   }
 
-  /** Forgets the name of `slot`, which must be in the index. */
+  /** Removes `slot`, which must be in the index. */
   delete(slot: number): void {
     const places = this.#places;
     const mask = this.#mask;

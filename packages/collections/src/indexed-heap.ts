@@ -4,19 +4,19 @@
  * each.
  *
  *   H1. A key is in the heap at most once; `set` on a key that is there moves it.
- *   H2. The order is total: (priority, tie), and ties are distinct. `tie` is the key unless told otherwise.
+ *   H2. The order is total: (priority, tie), and ties are distinct. `tie` is the key by default.
  *   H3. No step allocates, except when a key larger than any before makes the arrays grow (doubling, up to keysMax).
  */
 import { assert } from "@tutti/units";
 
 export class IndexedHeap {
   readonly #keysMax: number;
-  /** By position in the heap. */
+  /** Keys by position in the heap. */
   #keys: Int32Array;
   #priorities: Float64Array;
   /** Position + 1 of each key; 0: not in the heap. */
   #places: Int32Array;
-  /** By key: read between equal priorities alone. */
+  /** Ties by key, read only between equal priorities. */
   #ties: Float64Array;
   #size = 0;
 
@@ -81,7 +81,7 @@ export class IndexedHeap {
     this.#size = 0;
   }
 
-  /** Puts `key` at `hole` or where it belongs from there. */
+  /** Puts `key` at `hole`, or moves it up or down to its place. */
   #move(hole: number, key: number, priority: number): void {
     const parent = (hole - 1) >> 2;
     if (hole > 0 && this.#priorities[parent]! >= priority) this.#rise(hole, key, priority);
@@ -89,8 +89,8 @@ export class IndexedHeap {
   }
 
   /**
-   * Puts `key` at `hole` or nearer the root, or where it belongs below if it is not before its parent. The hole
-   * travels, so nothing is written twice.
+   * Puts `key` at `hole` or nearer the root, or in its place below if it is not before its parent. The hole travels, so
+   * nothing is written twice.
    */
   #rise(hole: number, key: number, priority: number): void {
     const keys = this.#keys;

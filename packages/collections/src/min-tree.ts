@@ -1,19 +1,19 @@
 /**
- * A segment tree over the ids 0 … capacity − 1 that keeps the least value of every subtree: docs/algorithms.md, A5.
- * It answers the two questions of matchmaking: how early is anything free, and which is the smallest id free by x.
+ * A segment tree over the ids 0 … capacity − 1 that keeps the least value of every subtree. It answers the two
+ * questions of matchmaking: how early is anything free, and which is the smallest id free by x. docs/algorithms.md, A5.
  *
  *   S1. The value of an inner node is the least of its two children; of an id never set, +Infinity.
  *   S2. No step allocates, except when an id larger than any before makes the tree grow (doubling, up to its capacity).
  */
 import { assert } from "@tutti/units";
 
-/** Ids for which there is room at first. */
+/** Number of ids with room at first. */
 const ROOM = 16;
 
 export class MinTree {
   readonly capacity: number;
   #leaves: number;
-  /** Node 1 is the root, node i has the children 2i and 2i+1, the leaf of id is #leaves + id. */
+  /** Values by node. Node 1 is the root, node i has the children 2i and 2i+1, the leaf of id is #leaves + id. */
   #least: Float64Array;
 
   /** @param capacity - the bound of its memory (32 bytes an id, allocated as ids appear) */
@@ -33,7 +33,7 @@ export class MinTree {
     return id < this.#leaves ? this.#least[this.#leaves + id]! : Infinity;
   }
 
-  /** O(log n), and it stops at the first subtree whose least value stays what it was. */
+  /** Sets the value of an id. O(log n), and it stops at the first subtree whose least value doesn't change. */
   set(id: number, value: number): void {
     assert(id >= 0 && id < this.capacity, `id ${id} of a tree of ${this.capacity}`);
     if (id >= this.#leaves) this.#grow(id);
@@ -51,7 +51,7 @@ export class MinTree {
   }
 
   /**
-   * The smallest id whose value is ≤ bound; −1 if there is none. An unset id is never it, whatever the bound. O(log n).
+   * The smallest id whose value is ≤ bound; −1 if there is none. It is never an unset id, whatever the bound. O(log n).
    */
   firstAtMost(bound: number): number {
     const least = this.#least;

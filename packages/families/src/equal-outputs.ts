@@ -1,9 +1,9 @@
-/** Whether a family answers what its models answer one by one: both are run, on the engine that serves. */
+/** Compares a family's answers with those of its models one by one. Both are run, on the engine that serves. */
 import { type Engine, type EngineBatch, type RunOutcome, gatherRows } from "@tutti/ports/engine";
 import { randomBatch, relativeDifference } from "@tutti/engine-onnx";
 import { BATCH_AXIS, type ModelSpec, VARIANT_INPUT, fedInputs, variantView } from "@tutti/protocol";
 
-/** Beyond it, as a share of an output's largest value, a family is refused. */
+/** Largest difference of a family, as a fraction of an output's largest value; beyond it, the family is refused. */
 export const FAMILY_DIFFERENCE = 1e-5;
 
 type Ran = Extract<RunOutcome, { kind: "ran" }>;
@@ -17,15 +17,15 @@ export const ranOn = (engine: Engine, batch: EngineBatch): Promise<Ran> =>
     ),
   );
 
-/** A batch of the family as one of its variants takes it. */
+/** A batch of the family in the form for one of its variants. */
 export function asVariant(batch: EngineBatch, model: string): EngineBatch {
   const inputs = batch.inputs.filter(({ name }) => name !== VARIANT_INPUT);
   return { ...batch, model, inputs: inputs.map((input) => ({ ...input, data: input.data.slice() })) };
 }
 
 /**
- * The largest difference between what each variant answers in a mixed batch and what its own model answers, on random
- * inputs in every bucket.
+ * The largest difference between each variant's answers in a mixed batch and its own model's. Inputs are random, in
+ * every bucket.
  *
  * @param engine - on which the family and each of its models, under the names of the variants, are loaded
  * @throws where either can't run
@@ -55,10 +55,7 @@ export async function familyDifference(engine: Engine, family: ModelSpec, seed: 
   return worst;
 }
 
-/**
- * With which variant each round begins, so that all have their turn also where a batch has fewer rows than there are
- * variants.
- */
+/** The first variant of each round. All have their turn even if a batch has fewer rows than there are variants. */
 const starts = (count: number, rows: number): number[] =>
   Array.from({ length: Math.max(1, Math.ceil(count / rows)) }, (_, round) => (round * rows) % count);
 

@@ -90,7 +90,7 @@ export interface FamilyParts {
 
 /**
  * The family as the model that the cluster is asked to serve. Its SLO, largest batch and patience are the least of its
- * members'. A smaller SLO costs nothing, because requests carry their own deadlines.
+ * members'; requests have their own deadlines anyway.
  */
 export function familySpec({ name, members, split, file, axes, sha256 }: FamilyParts): DesiredModel {
   const models = members.map(({ model }) => model);

@@ -1,4 +1,6 @@
-/** Models that begin alike → one model that serves them all, checked against each of them (docs/families.md). */
+/**
+ * Makes one model that serves several models that begin alike, and checks it against each of them (docs/families.md).
+ */
 import type { DesiredModel } from "@tutti/client";
 import { type Engine, type EngineBatch, gatherRows } from "@tutti/ports/engine";
 import { constantTensors, openTrial, randomBatch, startOnnxEngine } from "@tutti/engine-onnx";
@@ -14,9 +16,9 @@ import { rowAxes } from "./row-axes.ts";
 
 export interface MadeFamily {
   readonly model: DesiredModel;
-  /** Its file: the prefix, then the suffixes. */
+  /** The family's file: the prefix, then the suffixes. */
   readonly bytes: Uint8Array;
-  /** Between the family and its models, on random inputs. */
+  /** Difference between the family and its models, on random inputs. */
   readonly difference: number;
   readonly profit: FamilyProfit;
 }
@@ -28,12 +30,15 @@ export interface MakeOptions {
   readonly rates?: readonly number[];
 }
 
-/** Why these models are not served together, in words for who asked. */
+/** The reason why these models are not served together, for people. */
 export class FamilyRefusal extends Error {
   override readonly name = "FamilyRefusal";
 }
 
-/** Each time a value turns out to be uncuttable the cut moves back; a family that needs more is none. */
+/**
+ * Most attempts to cut. Each time a value turns out to be uncuttable the cut moves back; models that need more attempts
+ * are no family.
+ */
 const ATTEMPTS = 8;
 
 /**
@@ -69,7 +74,7 @@ export async function makeFamily({ name, members, rates }: MakeOptions): Promise
   }
 }
 
-/** The longest prefix whose values can be handed over row by row. */
+/** Finds the longest prefix whose values can be handed over row by row. */
 async function cutWell(
   members: readonly FamilyMember[],
 ): Promise<{ readonly split: FamilySplit; readonly axes: ReadonlyMap<string, number> }> {
@@ -109,7 +114,7 @@ async function tryPrefix(model: DesiredModel, split: FamilySplit): ReturnType<ty
   }
 }
 
-/** The family under its name, and each model under its own. */
+/** Loads the family under its name, and each model under its own. */
 async function loadAll(
   engine: Engine,
   {
@@ -131,10 +136,10 @@ async function loadAll(
   return load(model, file.bytes);
 }
 
-/** Runs of a size; the quickest counts, since whatever else runs here only ever slows. */
+/** Runs of each batch size. The quickest counts, since other work on the machine only ever slows a run. */
 const RUNS = 5;
 const SIZE_MOST = 32;
-/** A model that is slow is measured less. */
+/** Time limit of the measurement, µs: a slow model is measured less. */
 const BUDGET_US = 400_000;
 
 async function measure(
@@ -150,7 +155,7 @@ async function measure(
       for (let run = 0, spent = 0; run <= RUNS && (run < 2 || spent < BUDGET_US); run++) {
         const { run: took } = await ranOn(engine, batchOf(batchSize));
         spent += took;
-        if (run > 0) least = Math.min(least, took); // the first of a shape is longer
+        if (run > 0) least = Math.min(least, took); // the first of a shape takes longer
       }
       points.push({ batchSize, latency: micros(Math.max(1, least)) });
     }

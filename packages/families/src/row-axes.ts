@@ -1,24 +1,24 @@
 /**
- * Along which axis the rows of each value lie that crosses the cut. No file says so, and a value may have none (a table
- * that was looked up), or fold its rows with something else; so the prefix runs on batches of several sizes.
+ * Finds the axis of the rows in each value that crosses the cut. No file says it. A value may have no such axis (a
+ * table that was looked up), or fold its rows with something else. So the prefix runs on batches of several sizes.
  */
 import { relativeDifference } from "@tutti/engine-onnx";
 import type { Tensor } from "@tutti/protocol";
 import { gatherRows } from "@tutti/ports/engine";
 
 export interface RowAxes {
-  /** By name of the value. */
+  /** Axis of the rows, by name of the value. */
   readonly axes: ReadonlyMap<string, number>;
-  /** Values whose rows can't be told apart. */
+  /** Values whose rows can't be separated. */
   readonly uncuttable: readonly string[];
 }
 
-/** Two runs that differ by less say the same. */
+/** Two runs that differ by less are equal. */
 const SAME = 1e-5;
 
 /**
- * @param run - the prefix on these rows of one batch; equal rows, equal inputs
- * @param rows - of the largest batch that may run: at least two
+ * @param run - runs the prefix on these rows of one batch; equal rows, equal inputs
+ * @param rows - rows of the largest batch that may run: at least two
  */
 export async function rowAxes(
   run: (rows: readonly number[]) => Promise<readonly Tensor[]>,

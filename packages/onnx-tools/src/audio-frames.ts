@@ -5,12 +5,12 @@ import { checkRate } from "./sound-tensor.ts";
 import { tensorOf } from "./tensor-values.ts";
 import type { Sound } from "./wav.ts";
 
-/** An hour at 16 kHz: more is a mistake on a command line, and would be held in memory. */
+/** Most samples: an hour at 16 kHz. More is a mistake on a command line, and would be held in memory. */
 export const SAMPLES_MAX = 57_600_000;
 
 /**
- * Cuts sound into the frames that a voice detector takes: each the last `context` samples before it (silence before the
- * first) and `frame` new ones, the last frame filled up with silence.
+ * Cuts sound into the frames that a voice detector takes. Each has the last `context` samples before it (silence before
+ * the first) and `frame` new ones; the last frame is filled up with silence.
  *
  * @returns f32[1, context + frame] each, in order
  * @throws {TuttiError} INVALID_INPUT for another sampling rate, or too long a sound

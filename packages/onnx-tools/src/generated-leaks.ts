@@ -1,4 +1,4 @@
-/** Models that would give another file's bytes as outputs, for tests of what refuses them. */
+/** Models that would return another file's bytes as outputs, for tests of the check that refuses them. */
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { GraphProto, ModelProto, NodeProto, TensorProto } from "onnx-buf";
 import {
@@ -15,20 +15,20 @@ import {
 } from "onnx-buf";
 import { DataType, OPSET, booleans, graph, integers, modelBytes, node, value } from "./graph-builder.ts";
 
-/** Where the tensor stands. */
+/** Places in the model where the tensor is. */
 export const LEAK_PLACES = ["initializer", "constant", "branch", "loop", "function", "sparse", "training"] as const;
 export type LeakPlace = (typeof LEAK_PLACES)[number];
 
 export interface LeakOptions {
   readonly place: LeakPlace;
-  /** The file that the tensor says it lies in; undefined: it lies in the model, and is harmless. */
+  /** The file that the tensor refers to; undefined: its data is in the model, and is harmless. */
   readonly location?: string | undefined;
-  /** Bytes that are read. */
+  /** Number of bytes that are read. */
   readonly width?: number;
 }
 
 const DOMAIN = "leak";
-/** Each adds the bytes to x: `leak` is f32[width]. */
+/** Adds the bytes to x: `leak` is f32[width]. */
 const SUM = node("Add", ["x", "leak"], ["y"]);
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Models made from a seed: nothing to download, nothing to commit, and the bytes are equal on every machine, so that
- * their sha256 can be pinned. Weights are uniform (no transcendental function, whose last bit a platform may choose).
+ * Models made from a seed: nothing to download, nothing to commit. The bytes are equal on every machine, so that their
+ * sha256 can be pinned. Weights are uniform (no transcendental function, whose last bit a platform may choose).
  *
  * Every batch axis is symbolic ("batch"). Convolutions have 1, 3 or a multiple of 4 input channels: the WebGPU provider
  * computes some other counts wrongly (seen for 6 and 9).
@@ -19,8 +19,8 @@ export interface MlpOptions {
 }
 
 /**
- * Fully connected layers with ReLU between them: bound by the weights' bytes, so a batch costs little more than one
- * item (β/α 4.5 for the default widths of the demo, 256-1024-1024-128).
+ * Fully connected layers with ReLU between them. Runs are bound by the weights' bytes, so a batch costs little more
+ * than one item (β/α 4.5 for the default widths of the demo, 256-1024-1024-128).
  *
  * x f32[batch, widths[0]] → y f32[batch, widths.at(-1)]
  */
@@ -132,7 +132,7 @@ export function generateCnn(options: CnnOptions = {}): Uint8Array {
 }
 
 /**
- * y = x + 1: a run costs microseconds at any batch size, so a measurement shows the cost of the system around it.
+ * y = x + 1. A run costs microseconds at any batch size, so a measurement shows the cost of the system around it.
  *
  * x f32[batch, width] → y f32[batch, width]
  */

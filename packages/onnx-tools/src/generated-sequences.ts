@@ -1,6 +1,6 @@
 /**
- * Generated models whose inputs vary in length, as language models' do: what stands behind a row's data never reaches
- * its outputs.
+ * Generated models whose inputs vary in length, as language models' do. Padding behind a row's data never reaches its
+ * outputs.
  */
 import { Prng } from "@tutti/units";
 import { DataType, booleans, floats, graph, integers, modelBytes, node, uniform, value } from "./graph-builder.ts";
@@ -16,7 +16,7 @@ export interface TokenLoopOptions extends SequenceOptions {
 }
 
 /**
- * A recurrent network written as a Loop that runs as often as the longest row of its batch is long: time is linear in
+ * A recurrent network written as a Loop that runs as often as the longest row of its batch is long. Time is linear in
  * that length, and each turn is one product of matrices, so a batch costs little more than its longest row alone. A row
  * whose tokens are used up keeps its state.
  *
@@ -70,7 +70,7 @@ export interface AttentionOptions extends SequenceOptions {
 }
 
 /**
- * One layer of self-attention over embedded tokens, with the mask that real encoders take; time grows with the square
+ * One layer of self-attention over embedded tokens, with the mask that real encoders take. Time grows with the square
  * of the length.
  *
  * ids i64[batch, L], mask f32[batch, L] (1 where there is a token) → tokens f32[batch, L, width], pooled f32[batch,
@@ -91,7 +91,7 @@ export function generateMaskedAttention(options: AttentionOptions = {}): Uint8Ar
       node("MatMul", ["embedded", "wq"], ["q"]),
       node("Transpose", ["embedded"], ["k"], { perm: [0n, 2n, 1n] }),
       node("MatMul", ["q", "k"], ["raw"]),
-      // (mask − 1) · 1e9: nobody attends to what is padding.
+      // (mask − 1) · 1e9: no attention to padding.
       node("Sub", ["mask", "one"], ["absent"]),
       node("Mul", ["absent", "huge"], ["penalty"]),
       node("Unsqueeze", ["penalty", "axis1"], ["penalty_keys"]),

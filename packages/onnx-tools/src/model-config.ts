@@ -64,8 +64,8 @@ export interface ModelConfig extends AxesConfig {
   /** Inputs that are the same for every request, by name. The executor feeds them; nobody sends them. */
   readonly constants?: Readonly<Record<string, number | readonly number[]>>;
   /**
-   * How a picture or a sound that is posted as a file becomes the input: `{image: {size: [224, 224], mean: […], std:
-   * […]}}` or `{audio: {sample_rate: 16000}}`.
+   * How a posted picture or sound becomes the input: `{image: {size: [224, 224], mean: […], std: […]}}` or `{audio:
+   * {sample_rate: 16000}}`.
    */
   readonly preprocess?: PreprocessConfig;
   /** How to show outputs to people: `{output: {kind: classes, tensor: probabilities, labels: […]}}`. */
@@ -282,8 +282,8 @@ function tensorOf(described: ValueDescription, given: ValueConfig | undefined, c
 }
 
 /**
- * An axis called `batch`, or else a leading axis that is variable (and has no sizes of its own) or 1, is the batch
- * axis.
+ * Names the batch axis. It is the axis called `batch`, or else a leading axis that is 1, or variable without sizes of
+ * its own.
  */
 function withBatchAxis(dims: readonly (number | string)[], declared: ReadonlySet<string>): (number | string)[] {
   if (dims.includes(BATCH_AXIS)) return [...dims];

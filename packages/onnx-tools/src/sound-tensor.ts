@@ -26,8 +26,8 @@ export function soundTensor({ samples, sampleRate }: Sound, input: SoundInput): 
 }
 
 /**
- * Nothing is resampled in silence: what a model says of a sound at another rate is wrong, and looks right. @throws
- * {TuttiError} INVALID_INPUT with the cure
+ * Refuses another sampling rate: a model's answer to a sound at a wrong rate is wrong, and looks right. @throws
+ * {TuttiError} INVALID_INPUT with the ffmpeg command that resamples it
  */
 export function checkRate(given: number, taken: number): void {
   if (given === taken) return;

@@ -10,7 +10,7 @@ const PCM = 1;
 const EXTENSIBLE = 0xfffe;
 
 /**
- * Reads a WAV file with 16-bit PCM; other chunks than `fmt ` and `data` are passed over.
+ * Reads a WAV file with 16-bit PCM; chunks other than `fmt ` and `data` are skipped.
  *
  * @throws {TuttiError} INVALID_INPUT saying how to convert what can't be read
  */
@@ -28,7 +28,7 @@ export function parseWav(bytes: Uint8Array): Sound {
       format = formatOf(view, body);
     } else if (tag(offset) === "data") {
       if (format === undefined) return refuse("its samples come before their format");
-      // Recorders that were cut off leave 0 or 2^32 − 1 here: read what there is.
+      // Recorders that were cut off leave 0 or 2^32 − 1 here: read to the end of the file.
       const end = Math.min(bytes.length, size === 0 ? bytes.length : body + size);
       return { sampleRate: format.sampleRate, samples: monoOf(view, { body, end, channels: format.channels }) };
     }
@@ -37,7 +37,7 @@ export function parseWav(bytes: Uint8Array): Sound {
   return refuse("it has no samples");
 }
 
-/** The other way: a file with one channel of 16-bit PCM, for tests and for whoever has samples and no file. */
+/** Writes a file with one channel of 16-bit PCM, for tests and for sounds that are not in a file. */
 export function writeWav({ sampleRate, samples }: Sound): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(44 + samples.length * 2);
   const view = new DataView(bytes.buffer);

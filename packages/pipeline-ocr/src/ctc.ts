@@ -1,4 +1,4 @@
-/** Greedy CTC that keeps where each character stands, which tells where a space was overlooked. */
+/** Greedy CTC that keeps the position of each character, which reveals spaces that were overlooked. */
 
 export interface Character {
   readonly text: string;
@@ -8,8 +8,8 @@ export interface Character {
 }
 
 /**
- * The likeliest class of each step, repeats merged, blanks (class 0) left out. A repeated step counts once, with its
- * highest probability, where that is.
+ * The likeliest class of each step, repeats merged, blanks (class 0) left out. A repeated step counts once, at the step
+ * with its highest probability.
  *
  * @param probabilities - [steps, classes], row by row
  * @param keys - class 1 + i is keys[i]

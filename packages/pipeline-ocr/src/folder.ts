@@ -1,4 +1,4 @@
 import { dirname } from "node:path";
 
-/** Where `ocr.yaml` lies, and below it the functions that it names. */
+/** Folder of `ocr.yaml` and of the functions that it names. */
 export const OCR_PIPELINE_FOLDER = dirname(import.meta.dirname);

@@ -1,6 +1,6 @@
 /**
- * Where a line of text has gaps: lines wider than the recogniser's widest bucket are cut there, and spaces that it
- * overlooks are put back there.
+ * Finds the gaps in a line of text. Lines wider than the recogniser's widest bucket are cut there, and spaces that it
+ * overlooked are put back there.
  */
 import type { RgbImage } from "@tutti/onnx-tools";
 import type { Character } from "./ctc.ts";
@@ -11,7 +11,7 @@ export interface Span {
   readonly to: number;
 }
 
-/** How far from the ground a column's darkest pixel may be and still be empty, of the line's contrast. */
+/** Largest distance of an empty column's darkest pixel from the ground, as a fraction of the line's contrast. */
 const EMPTY_SHARE = 0.3;
 
 /** Runs of columns without print: their pixels are all near the ground, which is the line's median brightness. */
@@ -39,9 +39,9 @@ export function gapsOf({ rgb, width, height }: RgbImage): Span[] {
 }
 
 /**
- * Cuts a line into pieces at most `widthMax` wide, of like lengths, each in the middle of the widest gap of the stretch
- * where the cut may lie: between words where it can. Where there is no gap at all it goes through print: better a
- * letter lost than a line squeezed beyond reading.
+ * Cuts a line into pieces at most `widthMax` wide, of similar lengths. Each cut is in the middle of the widest gap in
+ * the stretch where it may lie, so between words if possible. Without any gap it goes through print: a lost letter is
+ * better than a line squeezed beyond reading.
  */
 export function piecesOf(width: number, gaps: readonly Span[], widthMax: number): Span[] {
   const pieces: Span[] = [];
@@ -58,7 +58,9 @@ export function piecesOf(width: number, gaps: readonly Span[], widthMax: number)
   return pieces;
 }
 
-/** Print varies: gaps whose widths differ by less are alike, and the nearest is taken. */
+/**
+ * Print varies: gaps of at least this fraction of the widest one's width count as equal. The nearest of them is taken.
+ */
 const ALIKE_SHARE = 0.75;
 
 function cutBetween(
@@ -75,8 +77,8 @@ function cutBetween(
 }
 
 /**
- * A space is at least this share of the room that a character of its line takes on average; other gaps are at most half
- * of it, also in fixed-width print.
+ * Least width of a space, as a fraction of the average advance of the line's characters. Other gaps are at most half of
+ * the advance, even in fixed-width print.
  */
 const SPACE_SHARE = 0.55;
 

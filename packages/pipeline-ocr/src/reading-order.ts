@@ -1,8 +1,8 @@
 import type { Point, Rectangle } from "./rectangle.ts";
 
 /**
- * The order in which a page is read: rows from top to bottom, each from left to right, where top and left are the
- * page's own. A page may lie at an angle: it is turned back by the median of its lines' angles first.
+ * The order in which a page is read: rows from top to bottom, each from left to right. A page may lie at an angle: it
+ * is first turned back by the median of its lines' angles.
  *
  * @returns indices into `rectangles`
  */
@@ -16,8 +16,7 @@ export function readingOrder(rectangles: readonly Rectangle[]): number[] {
   for (const place of places) {
     const row = rows.at(-1);
     const head = row?.[0];
-    // A line belongs to a row where its middle lies within the first line of it: smaller print beside larger stays in
-    // its row.
+    // A line joins a row if its middle lies within the first line of it: smaller print beside larger stays in its row.
     const joins = head !== undefined && place.at.y - head.at.y <= Math.max(head.height, place.height) / 2;
     if (joins) row?.push(place);
     else rows.push([place]);
@@ -26,7 +25,7 @@ export function readingOrder(rectangles: readonly Rectangle[]): number[] {
 }
 
 /**
- * The median of angles, taken around the direction that most of them point in: 179° and −179° are neighbours. Where as
+ * The median of angles, taken around the direction that most of them point in: 179° and −179° are neighbours. If as
  * many point one way as the other, upright ones count.
  */
 export function middleAngle(angles: readonly number[]): number {

@@ -5,35 +5,32 @@ export const ERROR_STATUS = {
    * can't compute this input.
    */
   TUTTI_INVALID_INPUT: 400,
-  /** A gateway that asks for keys got none, or one that is not good, or not any more. */
+  /** A gateway that asks for keys got none, or one that is invalid or expired. */
   TUTTI_UNAUTHENTICATED: 401,
   /** These credentials don't allow it. */
   TUTTI_FORBIDDEN: 403,
-  /** No model of this name, or not in this version; or it was unloaded while the request waited. */
+  /** No model of this name or version exists, or it was unloaded while the request waited. */
   TUTTI_NOT_FOUND: 404,
   /** The request or its answer exceeds a limit, which the text names. */
   TUTTI_TOO_LARGE: 413,
-  /** Its application asks more, or has more under way, than its quota at this gateway. */
+  /** The application sends more, or has more under way, than its quota at this gateway. */
   TUTTI_QUOTA_EXCEEDED: 429,
-  /** Its publisher took the request back. */
+  /** The publisher cancelled the request. */
   TUTTI_CANCELLED: 499,
   /** A fault on our side: a run failed, an output could not be read. */
   TUTTI_INTERNAL: 500,
   /**
-   * The deadline couldn't have been met even by this request alone. Where only the load was in the way, the answer says
+   * The deadline couldn't have been met even by this request alone. If only the load was in the way, the answer says
    * that it may be sent again.
    */
   TUTTI_DEADLINE_INFEASIBLE: 503,
-  /**
-   * Given up so that batches behind it stay in time, beyond its application's share of an overloaded model, or a bound
-   * is reached.
-   */
+  /** Dropped so that batches behind it stay in time, or beyond its application's share, or beyond a bound. */
   TUTTI_OVERLOADED: 503,
-  /** No ingress is there, or the one that had the request died. */
+  /** There is no ingress, or the one that had the request died. */
   TUTTI_UNAVAILABLE: 503,
   /**
-   * The model is loading, being measured, or waits for an executor. Where it was refused, failed or quarantined the
-   * answer says so, and that it may not be sent again.
+   * The model is loading, being measured, or waits for an executor. If it was refused, failed or quarantined, the
+   * answer says so, and that the request may not be sent again.
    */
   TUTTI_NOT_READY: 503,
   /** The deadline passed without a result: a batch was lost, or ran longer than planned. */
@@ -53,9 +50,9 @@ const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export const isRetryable = (code: ErrorCode): boolean => RETRYABLE.has(code);
 
 export interface TuttiErrorOptions {
-  /** Overrides the code's own answer to: may the same request be sent again, unchanged? */
+  /** Overrides the code's own answer to whether the same request may be sent again, unchanged. */
   readonly retryable?: boolean;
-  /** When sending again first makes sense, in milliseconds from now. */
+  /** Time until sending again first makes sense, in milliseconds from now. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
@@ -68,7 +65,7 @@ export class TuttiError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(code: ErrorCode, text: string, options: TuttiErrorOptions = {}) {
-    // A refusal is an answer, and an overloaded system gives thousands a second: only faults of our own need a stack,
+    // A refusal is an answer, and an overloaded system gives thousands a second. Only internal errors need a stack,
     // which takes 50 µs to gather.
     const { stackTraceLimit } = Error;
     if (code !== "TUTTI_INTERNAL") Error.stackTraceLimit = 0;

@@ -1,7 +1,7 @@
 /**
  * Families: models that begin alike and are served as one ModelThread (docs/families.md; docs/algorithms.md, C7).
- * Publishers ask for a variant by its name; which variant a row of a batch is of stands in its last 8 bytes, and
- * reaches the engine as one more input.
+ * Publishers ask for a variant by its name. The last 8 bytes of a row hold the index of its variant, which reaches the
+ * engine as one more input.
  */
 import type { Micros } from "@tutti/units";
 import { isName } from "./limits.ts";
@@ -9,12 +9,12 @@ import type { ModelSpec, TensorSpec } from "./model-spec.ts";
 import { SLO_US_MAX, TENSORS_MAX, TENSOR_NAME_BYTES_MAX } from "./limits.ts";
 import type { CutSpec } from "./variable-axes.ts";
 
-/** Models of one family; an index is written as 16 bits. */
+/** Most models of one family; an index is written as 16 bits. */
 export const VARIANTS_MAX = 256;
 
-/** The input of a family that says whose each row is: UINT16 [batch]. Publishers never send it. */
+/** The input of a family that holds each row's variant: UINT16 [batch]. Publishers never send it. */
 export const VARIANT_INPUT = "tutti.variant";
-/** Of the variant's index at the end of a row. */
+/** Bytes of the variant's index at the end of a row. */
 const VARIANT_BYTES = 8;
 
 /** A part of a family's file. */
@@ -22,17 +22,20 @@ export interface PartSpec {
   readonly offset: number;
   readonly bytes: number;
   readonly nodes: number;
-  /** Inputs of the request that it reads. */
+  /** Inputs of the request that the part reads. */
   readonly inputs: readonly string[];
 }
 
 export interface PrefixSpec extends PartSpec {
-  /** What it hands over: the axis of the rows, since rows of unlike variants part there. */
+  /**
+   * Values that the prefix hands over, each with the axis of its rows. Along it, rows of different variants are
+   * separated.
+   */
   readonly cut: readonly { readonly name: string; readonly batchAxis: number }[];
 }
 
 export interface SuffixSpec extends PartSpec {
-  /** Which of the prefix' outputs goes to which input of this part. */
+  /** Which output of the prefix (`from`) goes to which input of this part (`to`). */
   readonly feeds: readonly { readonly from: string; readonly to: string }[];
 }
 
@@ -44,13 +47,13 @@ export interface VariantSpec {
   readonly outputs: readonly TensorSpec[];
   readonly cuts?: Readonly<Record<string, CutSpec>>;
   readonly presentation?: Readonly<Record<string, unknown>>;
-  /** Of its own file, which nobody loads any more: bytes and sha256. */
+  /** Size, sha256 and node count of its own file, which nothing loads any more. */
   readonly whole?: { readonly bytes: number; readonly sha256: string; readonly nodes: number };
   /** Absent in an emulated family. */
   readonly suffix?: SuffixSpec;
 }
 
-/** How long emulated runs take: α·b + β of the rows that run there. */
+/** Duration of emulated runs: α·b + β for b rows. */
 export interface LinePace {
   readonly alphaMs: number;
   readonly betaMs: number;
@@ -61,20 +64,20 @@ export interface FamilySpec {
   /** Absent in an emulated family. */
   readonly prefix?: PrefixSpec;
   /**
-   * Of an emulated family: the prefix over the whole batch, then the suffix once for each variant that the batch has,
-   * over its rows.
+   * Latencies of an emulated family. The prefix runs over the whole batch, then the suffix once for each variant in the
+   * batch, over that variant's rows.
    */
   readonly pace?: { readonly prefix: LinePace; readonly suffix: LinePace };
 }
 
-/** What a family takes of each request beside what its publisher sends. */
+/** The input of a family that publishers don't send: each row's variant. */
 export const variantInput = (): TensorSpec => ({ name: VARIANT_INPUT, type: "UINT16", dims: ["batch"] });
 
 const views = new WeakMap<ModelSpec, readonly ModelSpec[]>();
 
 /**
- * A variant as a model of its own: what it takes, what it answers, by when. Its number, so its thread, is the family's.
- * Made once per family, since every request asks.
+ * A variant as a model of its own: its inputs, its outputs, its SLO. Its number, and so its thread, is the family's.
+ * The views are made once per family, since every request needs one.
  */
 export function variantView(family: ModelSpec, index: number): ModelSpec {
   let known = views.get(family);
@@ -97,18 +100,18 @@ function viewOf(family: ModelSpec, variant: VariantSpec, index: number): ModelSp
   };
 }
 
-/** Bytes at the end of a row that its publisher did not send. */
+/** Bytes at the end of a row that the publisher did not send. */
 export const variantBytes = ({ variant }: Pick<ModelSpec, "variant">): number =>
   variant === undefined ? 0 : VARIANT_BYTES;
 
-/** @param row - of a family: its last 8 bytes are the index */
+/** @param row - a row of a family: its last 8 bytes are the index */
 export function writeVariant(row: Uint8Array, index: number): void {
   const at = row.byteLength - VARIANT_BYTES;
   row[at] = index & 255;
   row[at + 1] = index >> 8;
 }
 
-/** How many variants stand behind a model; 0 for one that is no family. */
+/** Number of variants of a model; 0 if it is no family. */
 export const variantCount = ({ family }: Pick<ModelSpec, "family">): number => family?.variants.length ?? 0;
 
 type Unknown<T> = { readonly [K in keyof T]?: unknown };
@@ -117,7 +120,7 @@ const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const isWhole = (value: unknown, most: number): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most;
 const isTensorName = (value: unknown): boolean => typeof value === "string" && value.length <= TENSOR_NAME_BYTES_MAX;
-/** Values that cross: any file may have as many as it likes, but not without bound. */
+/** Most values that cross the cut: a generous bound that protects readers. */
 const CUTS = 4_096;
 const NODES = 2 ** 31;
 const isListOf = (value: unknown, most: number, isItem: (item: unknown) => boolean): boolean =>
@@ -153,7 +156,7 @@ export interface FamilyChecks {
   readonly isCuts: (value: unknown) => boolean;
 }
 
-/** Everything that readers of a family rely on (T8); the file and its parts agree. */
+/** Validates everything that readers of a family rely on (T8), also that the file and its parts agree. */
 export function isFamily(value: unknown, { fileBytes, isTensor, isCuts }: FamilyChecks): value is FamilySpec {
   if (!isMap(value)) return false;
   const { variants, prefix, pace }: Unknown<FamilySpec> = value;

@@ -1,7 +1,8 @@
 import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } from "@tutti/units";
 
 /**
- * How a field lies in a fixed record. All little-endian; instants and counts are float64, which hold 53-bit integers.
+ * Encodings of a field in a fixed record. All are little-endian; instants and counts are float64, which hold 53-bit
+ * integers.
  */
 export type FieldKind = "u8" | "u16" | "u32" | "f64" | "flag" | "token" | "text" | "list";
 
@@ -44,8 +45,8 @@ export const field = {
 } as const;
 
 /**
- * A message. `at-most-once`: lost ones are repaired by what `repair` says. Fixed messages have `fields`; packed ones
- * carry any msgpack value and are for what is rare.
+ * A message type. Delivery is at most once: `repair` says how a lost message is repaired. Fixed messages have `fields`;
+ * packed ones carry any msgpack value, and are for rare messages.
  */
 export interface MessageType<Value> {
   readonly tag: number;

@@ -182,7 +182,7 @@ export const BatchFinished = message({
 });
 export type BatchFinished = MessageOf<typeof BatchFinished>;
 
-/** Whenever an accelerator's free time differs from what the ranker was told, and as the answer to GpuAsked. */
+/** Reports an accelerator's free time when it differs from the ranker's last report, and as the answer to GpuAsked. */
 export const GpuFreed = message({
   tag: 10,
   name: "gpu-freed",
@@ -193,7 +193,7 @@ export const GpuFreed = message({
 });
 export type GpuFreed = MessageOf<typeof GpuFreed>;
 
-/** "When are you free?": sent when a grant's validUntil passed unanswered. */
+/** Asks an accelerator when it is free, after a grant's validUntil passed unanswered. */
 export const GpuAsked = message({
   tag: 11,
   name: "gpu-asked",
@@ -205,8 +205,8 @@ export const GpuAsked = message({
 export type GpuAsked = MessageOf<typeof GpuAsked>;
 
 /**
- * "What became of this batch?": answered by BatchFinished, BatchRefused (unknown: never accepted), or not yet if it
- * still runs.
+ * Asks for the outcome of a batch. The answer is BatchFinished, BatchRefused (unknown: never accepted), or none yet if
+ * it still runs.
  */
 export const BatchAsked = message({
   tag: 12,
@@ -218,7 +218,7 @@ export const BatchAsked = message({
 });
 export type BatchAsked = MessageOf<typeof BatchAsked>;
 
-/** A gap in arrivalSeq: the ingress sends again what it still holds of [fromSeq, toSeq). */
+/** Reports a gap in arrivalSeq: the ingress sends again those of [fromSeq, toSeq) that are still pending. */
 export const ArrivalsMissed = message({
   tag: 13,
   name: "arrivals-missed",
@@ -230,8 +230,8 @@ export const ArrivalsMissed = message({
 export type ArrivalsMissed = MessageOf<typeof ArrivalsMissed>;
 
 /**
- * "Do you still lead, and live?": a spare asks the leader, and a leader itself, whose own question comes back behind
- * all that was sent to it before.
+ * Asks whether the leader still leads and lives. A standby asks the leader, and so does a leader itself, whose own
+ * question comes back behind everything that was sent to it before.
  */
 export const LeaderAsked = message({
   tag: 14,

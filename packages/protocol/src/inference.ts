@@ -1,11 +1,11 @@
 import type { Instant, Micros } from "@tutti/units";
 import type { Tensor } from "./tensor.ts";
 
-/** A publisher's request once decoded, whatever its form (JSON, msgpack, binary). */
+/** A publisher's decoded request, whatever its form was (JSON, msgpack, binary). */
 export interface InferRequest {
   readonly id?: string;
   readonly inputs: readonly Tensor[];
-  /** Names of the outputs wanted; all if absent. */
+  /** Names of the wanted outputs; all if absent. */
   readonly outputs?: readonly string[];
   readonly parameters?: Readonly<Record<string, unknown>>;
 }
@@ -17,10 +17,10 @@ export interface InferAnswer {
   readonly outputs: readonly Tensor[];
 }
 
-/** What the data plane carries from an ingress to the executor for one request of a batch. */
+/** One request of a batch as the data plane carries it from its ingress to the executor. */
 export interface PulledItem {
   readonly seq: number;
-  /** The row (rowLayout), or undefined when the ingress no longer has the request: it runs without it. */
+  /** The row (rowLayout); undefined when the ingress no longer has the request: the batch then runs without it. */
   readonly row: Uint8Array | undefined;
   /** W3C trace context of a sampled request, else "". */
   readonly traceparent: string;
@@ -60,6 +60,6 @@ export interface ResultBatch {
   readonly finishedAt: Instant;
   readonly run: Micros;
   readonly items: readonly ResultItem[];
-  /** Where somebody traces: the context of the batch's span and its times, for whoever can read it. */
+  /** The context of the batch's span and its times, when tracing is on, for any tracer that can read it. */
   readonly trace?: string;
 }

@@ -19,9 +19,9 @@ export const TENSORS_MAX = 64;
 export const TENSOR_NAME_BYTES_MAX = 256;
 export const RANK_MAX = 8;
 export const BATCH_SIZE_MAX = 1_024;
-/** A deadline further away than this is a mistake, and would hold memory for as long. */
+/** Longest SLO, µs. A deadline further away is a mistake, and would hold memory for as long. */
 export const SLO_US_MAX = 600_000_000;
-/** A size hint beyond is a mistake: it would make any deadline look infeasible. */
+/** Largest size hint. A larger one is a mistake: it would make any deadline look infeasible. */
 export const SIZE_HINT_MAX = 1_000_000_000;
 /** Requests that one ingress holds at once; beyond, OVERLOADED. */
 export const INGRESS_REQUESTS_MAX = 200_000;
@@ -33,7 +33,7 @@ export const APP_REQUESTS_MAX = 100_000;
 export const APP_BYTES_MAX = 1_073_741_824;
 /** Requests that one ModelThread queues; beyond, OVERLOADED. */
 export const THREAD_REQUESTS_MAX = 65_536;
-/** Dispatched batches that one ModelThread holds until they are reported done. */
+/** Most dispatched batches of one ModelThread that are not reported done. */
 export const THREAD_BATCHES_MAX = 4_096;
 export const MODELS_MAX = 4_096;
 

@@ -2,37 +2,37 @@ import { type ActorKey, type GpuId, type Instant, formatDuration, micros } from 
 import type { ModelSpec, ModelStatus } from "./model-spec.ts";
 
 /**
- * One executor that ended because of a model, or while it ran or loaded one.
+ * One end of an executor because of a model, or while it ran or loaded one.
  *
  * `hung`: its run or load passed its deadline. `crashed`: the process ended by itself (a native abort, a lost device).
- * `killed`: from outside, perhaps for lack of memory, or nobody knows how.
+ * `killed`: it was ended from outside, perhaps for lack of memory, or the cause is unknown.
  */
 export interface Strike {
-  /** The incarnation that ended: each counts once. */
+  /** The incarnation that ended; each counts once. */
   readonly executor: ActorKey;
   readonly host: string;
   readonly gpu: GpuId;
   readonly doing: "run" | "load";
   readonly how: "hung" | "crashed" | "killed";
-  /** Of the run or load. */
+  /** Start of the run or load. */
   readonly startedAt: Instant;
-  /** When it was written down. */
+  /** Time at which the strike was recorded. */
   readonly at: Instant;
 }
 
 /**
- * What a model has done to its executors since it last served: the value of `faultKeys.model(number)` in the bucket of
+ * Executors that a model has ended since it last served. It is the value of `faultKeys.model(number)` in the bucket of
  * profiles, changed by compare-and-set.
  */
 export interface ModelFaults {
   readonly name: string;
   readonly number: number;
   readonly strikes: readonly Strike[];
-  /** Why nobody loads or runs it any more; "" as long as it is served. */
+  /** Reason why no executor loads or runs the model any more; "" as long as it is served. */
   readonly quarantined: string;
 }
 
-/** Executors that a model may end in a row before it is quarantined. */
+/** Executors in a row that a model may end before it is quarantined. */
 export const STRIKES_MAX = 3;
 
 export const faultKeys = {
@@ -41,10 +41,11 @@ export const faultKeys = {
 } as const;
 
 /**
+ * Adds a strike to a model's faults.
+ *
  * @returns undefined when the strike changes nothing: it is known, or may have been the same event as the last one. A
- *   host that loses its power ends all of
- * its executors at once, which is no model's fault; so one that was killed counts only if its run began after the last
- * strike was known.
+ *   host that loses its power ends all of its executors at once, which is no model's fault. So a killed executor counts
+ *   only if its run began after the last strike was known.
  */
 export function withStrike(
   { name, number }: Pick<ModelSpec, "name" | "number">,
@@ -76,7 +77,7 @@ export const strikeText = ({ how, doing, gpu, host }: Strike): string =>
 const HOW = { hung: "hung in", crashed: "crashed", killed: "was killed in" } as const;
 const DOING = { run: "a run", load: "its load" } as const;
 
-/** What everybody is to know of the model: quarantined, whatever else is known of it. */
+/** Status of a model for everybody: quarantined if its faults say so, otherwise `status`. */
 export function statusWith(
   { name, number, version }: Pick<ModelSpec, "name" | "number" | "version">,
   status: ModelStatus | undefined,

@@ -13,7 +13,9 @@ export interface TensorSpec {
   readonly dims: readonly (number | string)[];
 }
 
-/** An input that is the same for every request (a sampling rate, a threshold): fed by the executor, never sent. */
+/**
+ * An input that is the same for every request (a sampling rate, a threshold). The executor feeds it; nobody sends it.
+ */
 export interface ConstantSpec {
   readonly name: string;
   readonly type: DataType;
@@ -22,52 +24,54 @@ export interface ConstantSpec {
 }
 
 /**
- * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, each combination of sizes is a
+ * A variable axis. `bucket`: inputs are padded with `padValue` up to the next size, and each combination of sizes is a
  * ModelThread of its own. `pad`: one ModelThread; rows keep their lengths, and are padded to the longest of their
  * batch.
  */
 export interface AxisSpec {
   readonly mode: "bucket" | "pad";
-  /** `pad`: the longest that is taken, alone. */
+  /** `bucket`: the sizes. `pad`: only the longest accepted length. */
   readonly sizes: readonly number[];
   readonly padValue: number;
-  /** `pad`: of inputs that are padded with another value, by name. */
+  /** `pad`: padding values of inputs that differ from `padValue`, by name. */
   readonly padValues?: Readonly<Record<string, number>>;
   /** `pad`: a batch's length is a multiple of this, so that few shapes occur; 1 when left out. */
   readonly multiple?: number;
-  /** `pad`: the length that is measured and warmed up with; the longest when left out. */
+  /** `pad`: the length to measure and warm up with; the longest when left out. */
   readonly typical?: number;
   /**
-   * `pad`: false where padding changes what the model says of the data (attention over the whole width, a mean over
-   * it). Rows of a batch then run together only where they grow to the same multiple, so that each gets what it gets
+   * `pad`: false where padding changes the model's results (attention over the whole width, a mean over it). Rows of a
+   * batch then run together only if their lengths round up to the same multiple, so that each gets the result it gets
    * alone.
    */
   readonly mixed?: boolean;
 }
 
-/** One combination of axis sizes, least volume first; `{}` for a model without variable axes. */
+/**
+ * One combination of axis sizes; `{}` for a model without variable axes. Buckets are ordered by volume, least first.
+ */
 export type BucketSpec = Readonly<Record<string, number>>;
 
-/** A latency table given by hand: microseconds by batch size. */
+/** A latency table given by hand: latency in µs by batch size. */
 export type ProfilePoints = readonly { readonly batchSize: number; readonly latency: Micros }[];
 
 /**
- * How an emulated model's run time follows its inputs: fixedMs + (unitMs + rowUnitMs · k) · the length of the longest
- * of k rows.
+ * Run time of an emulated model as a function of its inputs. For k rows it is fixedMs + (unitMs + rowUnitMs · k) · the
+ * length of the longest row.
  */
 export interface PaceSpec {
   readonly fixedMs: number;
-  /** For each unit of the longest row, once a batch: what batching saves. */
+  /** Time for each unit of the longest row, once a batch: batching saves it. */
   readonly unitMs: number;
-  /** For each unit of the longest row and each row. */
+  /** Time for each unit of the longest row, for each row. */
   readonly rowUnitMs: number;
-  /** The padded axis that is a row's length; undefined: its length is the first number of its first input. */
+  /** The padded axis that gives a row's length; undefined: its length is the first number of its first input. */
   readonly axis?: string;
   readonly max: number;
   readonly typical: number;
 }
 
-/** A model as the cluster wants it served: the value of its key in the bucket `tutti_models`. */
+/** Specification of a model to serve: the value of its key in the bucket `tutti_models`. */
 export interface ModelSpec {
   readonly name: string;
   /** Unique within the cluster for ever: the revision of the first entry. Thread ids derive from it. */
@@ -76,17 +80,15 @@ export interface ModelSpec {
   readonly engine: "onnx" | "emulated";
   /** Object in `tutti_files`; absent for emulated models. */
   readonly file?: { readonly object: string; readonly sha256: string; readonly bytes: number };
-  /**
-   * Bytes that its weights take on an accelerator, where that isn't the size of its file: of an emulated model, say.
-   */
+  /** Bytes of the weights on an accelerator, if that isn't the size of the file, as for an emulated model. */
   readonly memory?: number;
   readonly slo: Micros;
   readonly batchSizeMax: number;
   /** 0 = eager (lowest latency) … 1 = full deferral (largest batches). */
   readonly patience: number;
   /**
-   * Who counts how much when more comes than can be served: weights by application, `*` for all others (1 when left
-   * out). Left out altogether, an application counts by its usual rate. docs/algorithms.md, A12.
+   * Weights of applications under overload, by name; `*` for all others (1 when left out). Without `shares`, an
+   * application's weight is its usual rate. docs/algorithms.md, A12.
    */
   readonly shares?: Readonly<Record<string, number>>;
   /** Part of an application's share that its lower priorities keep; 0.1 when left out. */
@@ -98,48 +100,46 @@ export interface ModelSpec {
   /** Inputs that the executor makes from the lengths of the rows: masks, lengths. */
   readonly made?: readonly MadeSpec[];
   /**
-   * How axes of outputs follow padded axes of inputs, by their names; an axis named like an input's is as long as that.
+   * How axes of outputs follow padded axes of inputs, by name. An output axis named like an input's has the same
+   * length.
    */
   readonly cuts?: Readonly<Record<string, CutSpec>>;
   readonly buckets: readonly BucketSpec[];
-  /** After which a run counts as hung and its executor is ended; by default reckoned from its latency. */
+  /** Time after which a run counts as hung and its executor is ended; by default derived from the model's latency. */
   readonly runDeadline?: Micros;
-  /** Of an emulated model whose run time depends on its inputs. */
+  /** Emulated models whose run time depends on the inputs: that dependence. */
   readonly pace?: PaceSpec;
-  /** Given instead of measured, by bucket index. */
+  /** Latency tables given instead of measured ones, by bucket index. */
   readonly profile?: readonly ProfilePoints[];
   /** Object in `tutti_files` with inputs to profile with: a msgpack list of binary tensor messages. */
   readonly samples?: string;
   /**
-   * Of a family: its variants and what they share. Its last input is then VARIANT_INPUT, and its outputs are those of
-   * its variants.
+   * Families: the variants and what they share. The last input is then VARIANT_INPUT, and the outputs are those of the
+   * variants.
    */
   readonly family?: FamilySpec;
-  /** Of a variant's view alone (variantView), never in the store. */
+  /** Variant's views only (variantView): the family and the index in it. Never in the store. */
   readonly variant?: { readonly family: string; readonly index: number };
-  /**
-   * How people's files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the
-   * CLI.
-   */
+  /** How files become tensors and outputs become text (`tutti infer --input scan.png`); free form, used by the CLI. */
   readonly presentation?: Readonly<Record<string, unknown>>;
 }
 
-/** Life of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
+/** Status of a model, as the profiler publishes it in `tutti_profiles` under the model's name. */
 export interface ModelStatus {
   readonly name: string;
   readonly number: number;
   readonly version: string;
   readonly state: "loading" | "profiling" | "ready" | "refused" | "failed" | "quarantined";
-  /** Why it is refused, failed or quarantined, and what to do. */
+  /** Reason why the model is refused, failed or quarantined, and what to do. */
   readonly reason: string;
-  /** By bucket index; empty until profiled. Planning latencies (high quantile). */
+  /** Planning latencies (a high quantile) by bucket index; empty until profiled. */
   readonly profiles: readonly ProfilePoints[];
   /** Mean latencies, kept for accounting. */
   readonly means: readonly ProfilePoints[];
   readonly executorTypes: readonly string[];
 }
 
-/** What its weights take on an accelerator, as far as is known before it is loaded. */
+/** Bytes of the model's weights on an accelerator, as far as known before it is loaded. */
 export const memoryOf = (spec: Pick<ModelSpec, "memory" | "file">): number => spec.memory ?? spec.file?.bytes ?? 0;
 
 export const threadOf = (spec: ModelSpec, bucket: number): ThreadId => threadId(spec.number, bucket);
@@ -154,7 +154,7 @@ export function rowDims(tensor: TensorSpec, bucket: BucketSpec): number[] {
   return tensor.dims.map((dim) => (dim === BATCH_AXIS ? 1 : typeof dim === "number" ? dim : (bucket[dim] ?? -1)));
 }
 
-/** Where each input lies in a row: the inputs in the spec's order, each at a multiple of 8 bytes. */
+/** Position of each input in a row: the inputs in the spec's order, each at a multiple of 8 bytes. */
 export interface RowLayout {
   readonly byteLength: number;
   readonly inputs: readonly {
@@ -166,8 +166,8 @@ export interface RowLayout {
 }
 
 /**
- * A row is what one request contributes to a batch; the executor knows the layout from the spec, so rows need no header
- * but the lengths of padded axes.
+ * Layout of a row, which is one request's part of a batch. The executor knows the layout from the spec, so rows have no
+ * header but the lengths of padded axes.
  *
  * @param lengths - of the padded axes; the longest when left out
  */

@@ -1,25 +1,25 @@
 /**
- * Where each model is scheduled and where each accelerator belongs, as the planner wants it. One value in the bucket of
- * plans; what isn't in it waits to be placed. As long as nobody has ever planned, there is none, and everything belongs
- * to `DEFAULT_SUB_CLUSTER`.
+ * The planner's assignment of models and accelerators to sub-clusters: one value in the bucket of plans. A model or
+ * accelerator that isn't in it waits to be placed. Before the first plan there is no value, and everything belongs to
+ * `DEFAULT_SUB_CLUSTER`.
  *
- *   PL1. Executors keep loaded what their sub-cluster has: the models with `subCluster` or `next` equal to it. So any
+ *   PL1. Executors keep loaded the models of their sub-cluster: those with `subCluster` or `next` equal to it. So any
  *        accelerator of a sub-cluster can run any candidate of it (docs/algorithms.md, A4).
  *   PL2. Batchers offer a model's candidate to the leader of its `subCluster` only.
- *   PL3. A model moves in two steps: `next` names where it goes, executors there load it, and when every living one of
- *        them has it, the planner makes `next` its `subCluster`. So a model is never without an executor (unless the
- *        one it had died). Executors of the old one unload it when what was granted has run.
- *   PL4. An accelerator moves at once: its executor loads what it lacks (beside what it serves, if its memory holds
- *        both), then leaves one leader and joins the other. The planner never takes a sub-cluster's last one while a
- *        model is there.
- *   PL5. The accelerators of one executor share its process and its memory, so they move together: it is where the
- *        least of them is placed.
+ *   PL3. A model moves in two steps. `next` names its target, and executors there load it. When every living one of
+ *        them has loaded it, the planner makes `next` its `subCluster`. So a model is never without an executor (unless
+ *        the one it had died). Executors of the old sub-cluster unload it when its granted batches have run.
+ *   PL4. An accelerator moves at once: its executor loads the missing models (beside those that it serves, if its
+ *        memory holds both), then leaves one leader and joins the other. The planner never takes a sub-cluster's last
+ *        accelerator while a model is there.
+ *   PL5. The accelerators of one executor share its process and its memory, so they move together: the executor belongs
+ *        to the sub-cluster of its lowest-numbered accelerator.
  */
 import { GPUS_MAX, type GpuId, type Instant } from "@tutti/units";
 import { MODELS_MAX, isName } from "./limits.ts";
 
 export interface Placement {
-  /** Counts up with each change. */
+  /** Number of the placement, which rises with each change. */
   readonly epoch: number;
   readonly madeAt: Instant;
   readonly models: readonly PlacedModel[];
@@ -36,7 +36,7 @@ export interface PlacedGpu {
 }
 
 export const DEFAULT_SUB_CLUSTER = "main";
-/** In the bucket of plans. */
+/** Key in the bucket of plans. */
 export const PLACEMENT_KEY = "placement";
 
 const isText = (value: unknown): value is string => typeof value === "string" && isName(value);
@@ -47,7 +47,7 @@ const isListOf = (value: unknown, max: number, isItem: (item: Readonly<Record<st
   value.length <= max &&
   value.every((item) => typeof item === "object" && item !== null && isItem(item as Readonly<Record<string, unknown>>));
 
-/** What readers rely on (T8): nothing twice, and only names that can be names. */
+/** Validates what readers rely on (T8): no duplicates, and only valid names. */
 export function isPlacement(value: unknown): value is Placement {
   if (typeof value !== "object" || value === null) return false;
   const { epoch, madeAt, models, gpus } = value as { readonly [K in keyof Placement]?: unknown };

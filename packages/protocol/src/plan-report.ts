@@ -1,21 +1,21 @@
 /**
- * What the planner saw and why it planned as it did: one value in the bucket of plans, beside the placement, for
- * people.
+ * The planner's observations and the reasons for its plan, for people. It is one value in the bucket of plans, beside
+ * the placement.
  */
 import { GPUS_MAX, type GpuId, type Instant } from "@tutti/units";
 import { NAME_LENGTH_MAX, isName } from "./limits.ts";
 
 export interface PlanReport {
   readonly at: Instant;
-  /** Of the placement that it speaks of. */
+  /** Epoch of the placement that the report is about. */
   readonly epoch: number;
   readonly subClusters: readonly ReportedSubCluster[];
   readonly models: readonly ReportedModel[];
   readonly executors: readonly ReportedExecutor[];
-  /** What would balance loads better, and waits for room. */
+  /** Moves that would balance loads better, and wait for room. */
   readonly waiting: readonly { readonly number: number; readonly to: string }[];
   readonly leftOut: readonly { readonly number: number; readonly text: string }[];
-  /** The newest last. */
+  /** Reasons for changes, the newest last. */
   readonly reasons: readonly { readonly at: Instant; readonly about: string; readonly text: string }[];
   readonly advice: {
     readonly gpus: number;
@@ -26,7 +26,7 @@ export interface PlanReport {
 }
 export interface ReportedSubCluster {
   readonly subCluster: string;
-  /** Requests per second, and accelerators that they keep busy. */
+  /** Requests per second (`rate`), and the number of accelerators that they keep busy (`work`). */
   readonly rate: number;
   readonly work: number;
   readonly memoryBytes: number;
@@ -42,17 +42,17 @@ export interface ReportedModel {
 }
 export interface ReportedExecutor {
   readonly gpus: readonly GpuId[];
-  /** Whose leader it obeys now. */
+  /** Sub-cluster whose leader the executor follows now. */
   readonly subCluster: string;
   readonly memoryBytes: number;
-  /** Absent: unbounded. */
+  /** Memory limit, bytes; absent: unbounded. */
   readonly memoryBytesMax?: number;
   readonly models: number;
 }
 
-/** In the bucket of plans. */
+/** Key in the bucket of plans. */
 export const REPORT_KEY = "report";
-/** Of each list of a report; what is beyond is left out. */
+/** Most entries in each list of a report; the rest is left out. */
 export const REPORTED_MAX = 2_048;
 const TEXT_LENGTH = 1_024;
 
@@ -92,7 +92,7 @@ const isAdvice = (value: unknown): boolean => {
   return [gpus, badRate, idleShare].every(isPositive) && isNumber(advice);
 };
 
-/** Everything that readers rely on (T8). */
+/** Validates everything that readers rely on (T8). */
 export function isPlanReport(value: unknown): value is PlanReport {
   if (typeof value !== "object" || value === null) return false;
   const report: Unknown<PlanReport> = value;

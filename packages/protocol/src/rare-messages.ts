@@ -4,23 +4,23 @@ import type { CandidateOffered } from "./hot-messages.ts";
 import type { Role } from "./subjects.ts";
 import type { ArrivalReports, BatchReports, RefusalReport } from "./reports.ts";
 
-/** How an executor reaches an ingress' data plane besides NATS; checked by connecting. */
+/** Address of an ingress's data plane besides NATS; an executor checks it by connecting. */
 export interface DataAddress {
   readonly host: string;
   readonly port: number;
   readonly tls: boolean;
 }
 
-/** An actor that has nothing to do is heard of at least so often. */
+/** Longest time between heartbeats of an idle actor. */
 export const IDLE_HEARTBEAT_MAX = seconds(10);
 
-/** How processes of the same host reach each other without the server between them. */
+/** Address at which processes of the same host reach each other without the server. */
 export interface LinkAddress {
-  /** The process, not the actor: a node has several actors. */
+  /** Id of the process, not of the actor: a node has several actors. */
   readonly process: string;
-  /** A Unix socket. */
+  /** Path of a Unix socket. */
   readonly path: string;
-  /** Its public key (Ed25519, base64 of the DER form): who answers there proves to be that process. */
+  /** Public key of the process (Ed25519, base64 of the DER form), by which the socket's owner proves its identity. */
   readonly publicKey: string;
 }
 
@@ -33,31 +33,30 @@ export const Heartbeat = packed<{
   readonly sentAt: Instant;
   readonly startedAt: Instant;
   readonly leaving: boolean;
-  /** The next one comes after so long: it has nothing to do, or many listen. */
+  /** Time until the next one, if it is longer than usual: the actor is idle, or many listen. */
   readonly every?: Micros;
-  /** Where processes of its host connect to; not in every one. */
+  /** Address for processes of its host; not in every heartbeat. */
   readonly link?: LinkAddress;
-  /** ranker: the epoch it leads with (0: a spare). */
+  /** ranker: the epoch in which it leads (0: a standby). */
   readonly epoch?: number;
-  /** ranker: of which sub-cluster. */
+  /** ranker: its sub-cluster. */
   readonly subCluster?: string;
   /** ranker: it leads and wants to leave. It grants until another leads. */
   readonly yields?: boolean;
-  /** ranker: grants given so far; while they rise, spares look closely. */
+  /** ranker: grants given so far; while they rise, standbys watch closely. */
   readonly grants?: number;
-  /** ingress: where its data plane listens. */
+  /** ingress: address of its data plane. */
   readonly address?: DataAddress;
-  /** ingress: the last arrival it sent, by thread, so that a lost last one is noticed. */
+  /** ingress: the last arrival it sent, by thread, so that the loss of the last one is noticed. */
   readonly arrivals?: readonly { readonly thread: ThreadId; readonly term: number; readonly arrivalSeq: number }[];
   /** batcher: its current candidates. */
   readonly offers?: readonly CandidateOffered[];
-  /** batcher: whether it takes models now. Not before it can serve them, and not once it leaves. */
+  /** batcher: true if it accepts models now: only once it can serve them, and no longer when it leaves. */
   readonly takes?: boolean;
-  /** batcher: requests a second of its models, and ten for each of them. */
+  /** batcher: load, which is the requests a second of its models plus ten for each model. */
   readonly load?: number;
   /**
-   * batcher: numbers of models that it has just started anew because they answered nothing. What was offered of them
-   * before is void.
+   * batcher: numbers of models that it has just restarted because they answered nothing. Their earlier offers are void.
    */
   readonly stalled?: readonly number[];
   /** executor: its accelerators. */
@@ -68,19 +67,19 @@ export type Heartbeat = MessageOf<typeof Heartbeat>;
 export interface GpuState {
   readonly gpu: GpuId;
   readonly freeAt: Instant;
-  /** The newest epoch and sequence that it obeyed. */
+  /** The newest epoch and sequence that it has accepted. */
   readonly epoch: number;
   readonly grantSeq: number;
-  /** Whose leader it obeys. */
+  /** Sub-cluster whose leader the executor follows. */
   readonly subCluster: string;
-  /** False while it loads what it must serve, drains, or profiles: the ranker grants it nothing. */
+  /** False while it loads models that it must serve, drains, or profiles: the ranker then grants it nothing. */
   readonly serving: boolean;
-  /** Nothing runs on it, and no batch waits for it. */
+  /** True if nothing runs on it and no batch waits for it. */
   readonly idle?: boolean;
   readonly type: string;
 }
 
-/** A new leader: executors answer with GpuJoined, batchers offer again; older epochs are obeyed no more (T5). */
+/** Announces a new leader. Executors answer with GpuJoined, batchers offer again; older epochs are ignored (T5). */
 export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
   tag: 65,
   name: "ranker-announced",
@@ -91,9 +90,10 @@ export const RankerAnnounced = packed<{ readonly key: ActorKey; readonly epoch: 
 export type RankerAnnounced = MessageOf<typeof RankerAnnounced>;
 
 /**
- * A spare asks the store for the lease of the leader with that epoch, or is about to. For LEAD_EXPECTED_FOR it is told
- * what the leader is told of accelerators and candidates, so that it can grant as soon as it has the lease: executors
- * answer with GpuJoined under the epoch that they still obey, batchers with their candidates.
+ * Announces that a standby asks the store for the lease of the leader with that epoch, or is about to. For
+ * LEAD_EXPECTED_FOR it receives the same reports of accelerators and candidates as the leader, so that it can grant as
+ * soon as it has the lease. Executors answer with GpuJoined under the epoch that they still follow, batchers with their
+ * candidates.
  */
 export const LeadExpected = packed<{ readonly key: ActorKey; readonly epoch: number; readonly subCluster: string }>({
   tag: 76,
@@ -104,10 +104,10 @@ export const LeadExpected = packed<{ readonly key: ActorKey; readonly epoch: num
 });
 export type LeadExpected = MessageOf<typeof LeadExpected>;
 
-/** A store that is there answers within some ms. */
+/** Time for which LeadExpected holds: a reachable store answers within some ms. */
 export const LEAD_EXPECTED_FOR = millis(100);
 
-/** An accelerator is there to be granted. By answering epoch e an executor promises to obey nothing older. */
+/** Offers accelerators for grants. By answering epoch e, an executor promises to accept nothing older. */
 export const GpuJoined = packed<{
   readonly executor: ActorKey;
   readonly epoch: number;
@@ -148,7 +148,7 @@ export const IngressIntroduced = packed<{
 });
 export type IngressIntroduced = MessageOf<typeof IngressIntroduced>;
 
-/** What an executor has loaded, or why it could not. */
+/** Reports that an executor has loaded a model, or why it could not. */
 export const ModelReported = packed<{
   readonly executor: ActorKey;
   readonly gpus: readonly GpuId[];
@@ -168,7 +168,7 @@ export const ModelReported = packed<{
 });
 export type ModelReported = MessageOf<typeof ModelReported>;
 
-/** Measure l(b) of one bucket: `runs` runs at each size, in idle time. */
+/** Asks an executor to measure l(b) of one bucket: `runs` runs at each size, in idle time. */
 export const ProfileWanted = packed<{
   readonly profiler: ActorKey;
   readonly gpu: GpuId;
@@ -177,7 +177,7 @@ export const ProfileWanted = packed<{
   readonly bucket: number;
   readonly batchSizes: readonly number[];
   readonly runs: number;
-  /** Stop a size early once it has used this much. */
+  /** Time after which a size is stopped early. */
   readonly budget: Micros;
 }>({
   tag: 70,
@@ -195,7 +195,7 @@ export const ProfileMeasured = packed<{
   readonly model: string;
   readonly number: number;
   readonly bucket: number;
-  /** Microseconds of each run, by batch size. */
+  /** Duration of each run, µs, by batch size. */
   readonly samples: readonly { readonly batchSize: number; readonly runs: readonly number[] }[];
   readonly failure: string;
 }>({ tag: 71, name: "profile-measured", from: "executor", to: "profiler", repair: "ProfileWanted is sent again" });
@@ -213,14 +213,16 @@ export const StatsReported = packed<{
     readonly figures: Readonly<Record<string, number>>;
   }[];
   readonly perGpu?: readonly { readonly gpu: GpuId; readonly figures: Readonly<Record<string, number>> }[];
-  /** Of ingresses: variants of families, pipelines, and their stages; `of` is the family or the pipeline. */
+  /**
+   * ingress: figures of variants of families, of pipelines, and of their stages; `of` is the family or the pipeline.
+   */
   readonly perPart?: readonly {
     readonly kind: "variant" | "pipeline" | "stage";
     readonly of: string;
     readonly name: string;
     readonly figures: Readonly<Record<string, number>>;
   }[];
-  /** What happened since the last one, for people who look (told.ts): of batchers; of ingresses. */
+  /** Events since the last report, for people (reports.ts): `batches` from batchers, the others from ingresses. */
   readonly batches?: BatchReports;
   readonly arrivals?: ArrivalReports;
   readonly refusals?: readonly RefusalReport[];
@@ -228,31 +230,29 @@ export const StatsReported = packed<{
 export type StatsReported = MessageOf<typeof StatsReported>;
 
 /**
- * The holder of a model's lease offers it to a batcher that has fewer, or because it leaves itself. Who takes it writes
- * the lease by compare-and-set; until the holder is shown that, it serves the model as before.
+ * The holder of a model's lease offers it to a batcher that has fewer models, or because the holder leaves. The taker
+ * writes the lease by compare-and-set. The holder serves the model as before until it sees that write.
  */
 export const ModelOffered = packed<{
   readonly model: string;
   readonly number: number;
   readonly term: number;
-  /**
-   * What the control delay and the delay per item (in nanoseconds) of each bucket are, as the holder has measured them.
-   */
+  /** Control delay and delay per item (in nanoseconds) of each bucket, as the holder has measured them. */
   readonly delays: readonly { readonly ctrl: Micros; readonly perItemNs: number }[];
 }>({ tag: 73, name: "model-offered", from: "batcher", to: "batcher", repair: "sent again every 20 ms" });
 export type ModelOffered = MessageOf<typeof ModelOffered>;
 
-/** Of an executor without a declared capacity. */
+/** Value of `memoryBytesMax` for an executor without a declared capacity. */
 export const MEMORY_UNBOUNDED = Number.MAX_SAFE_INTEGER;
 
-/** What an executor has loaded and how much memory that takes, for whoever places models. */
+/** Models that an executor has loaded and the memory that they take, for the placement of models. */
 export const ExecutorInventory = packed<{
   readonly executor: ActorKey;
   readonly gpus: readonly GpuId[];
   readonly type: string;
   readonly subCluster: string;
   /**
-   * Of its models together and what it may use at most, on each of its accelerators; MEMORY_UNBOUNDED: as much as there
+   * Bytes of its models together, and the most that it may use, on each accelerator. MEMORY_UNBOUNDED: as much as there
    * is.
    */
   readonly memoryBytes: number;
@@ -267,12 +267,12 @@ export const ExecutorInventory = packed<{
 });
 export type ExecutorInventory = MessageOf<typeof ExecutorInventory>;
 
-/** How many accelerators the load needs: the planner's advice of its last window (docs/algorithms.md, A8). */
+/** Number of accelerators that the load needs: the planner's advice for its last window (docs/algorithms.md, A8). */
 export const ScalingAdvised = packed<{
   readonly at: Instant;
-  /** To add (positive) or to release (negative). */
+  /** Accelerators to add (positive) or to release (negative). */
   readonly advice: number;
-  /** Accelerators that serve, or are about to: with `advice` added, how many there ought to be. */
+  /** Accelerators that serve or are about to. With `advice` added, it is the number that there ought to be. */
   readonly gpus: number;
   readonly badRate: number;
   readonly idleShare: number;

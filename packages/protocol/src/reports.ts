@@ -1,6 +1,6 @@
 /**
- * What actors tell with their figures for people who look, and for the simulator: batches that ended, requests that
- * came, requests that were refused. It rides on a report that is sent anyway, so that nobody has to listen in on
+ * Events that actors report with their figures, for people and for the simulator. They are batches that ended, requests
+ * that arrived, and requests that were refused. They ride on a report that is sent anyway, so nobody needs to listen to
  * control messages, which carry tokens. Numbers lie flat in one list, times as µs before the report.
  */
 import type { GpuId, Instant, Micros, ThreadId } from "@tutti/units";
@@ -9,15 +9,15 @@ import type { ErrorCode } from "./errors.ts";
 import { ERROR_STATUS } from "./errors.ts";
 import { BATCH_SIZE_MAX, SLO_US_MAX, isName } from "./limits.ts";
 
-/** Batches in one report; what ended besides is counted. */
+/** Most batches in one report; others that ended are only counted. */
 export const REPORTED_BATCHES_MAX = 512;
-/** Arrivals in one report; where more came, each that is told stands for several. */
+/** Most arrivals in one report; if there were more, each reported one stands for several. */
 export const REPORTED_ARRIVALS_MAX = 2_048;
-/** (model, application, SLO) of which arrivals of one report are told; others are counted. */
+/** Most streams (model, application, SLO) whose arrivals one report lists; others are counted. */
 export const REPORTED_STREAMS_MAX = 256;
-/** Refusals in one report, the last ones; figures count them all. */
+/** Most refusals in one report, the last ones; figures count them all. */
 export const REPORTED_REFUSALS_MAX = 16;
-/** Characters of a refusal's text. */
+/** Most characters of a refusal's text. */
 export const REPORTED_TEXT_LENGTH_MAX = 240;
 
 /** A batch that ran. */
@@ -25,20 +25,23 @@ export interface BatchReport {
   readonly thread: ThreadId;
   readonly gpu: GpuId;
   readonly size: number;
-  /** Of them: answered with an error. */
+  /** Requests of the batch that were answered with an error. */
   readonly failed: number;
-  /** When the first of its requests reached its ingress: from then on it waited, for others or for an accelerator. */
+  /**
+   * Time at which the first of its requests reached its ingress. From then on it waited, for others or for an
+   * accelerator.
+   */
   readonly firstAt: Instant;
   readonly grantedAt: Instant;
   readonly startedAt: Instant;
   readonly finishedAt: Instant;
 }
 
-/** From batchers. */
+/** Batches that ended, from a batcher. */
 export interface BatchReports {
-  /** Ended, and not told. */
+  /** Batches that ended and are not listed. */
   readonly left: number;
-  /** Eight for each batch: thread, gpu, size, failed, and its four times. */
+  /** Eight numbers for each batch: thread, gpu, size, failed, and its four times. */
   readonly rows: readonly number[];
 }
 
@@ -48,40 +51,40 @@ export interface StreamArrivals {
   readonly slo: Micros;
 }
 
-/** From ingresses: all that came for a model, what was refused at the door included. */
+/** Arrivals at an ingress: all requests for a model, including those refused at admission. */
 export interface ArrivalReports {
-  /** Each row stands for so many. */
+  /** Number of arrivals that each row stands for. */
   readonly every: number;
-  /** Of streams beyond those that are told. */
+  /** Arrivals of streams beyond those that are listed. */
   readonly left: number;
   readonly streams: readonly StreamArrivals[];
-  /** Two for each: the stream's index, and its time. */
+  /** Two numbers for each arrival: the stream's index, and its time. */
   readonly rows: readonly number[];
 }
 
-/** From ingresses. */
+/** A request that an ingress refused. */
 export interface RefusalReport {
   readonly at: Instant;
-  /** "": of no known model. */
+  /** Name of the model; "": no known model. */
   readonly model: string;
   readonly code: ErrorCode;
-  /** As the publisher reads it. */
+  /** The text that the publisher gets. */
   readonly text: string;
 }
 
 const BATCH_WIDTH = 8;
 const ARRIVAL_WIDTH = 2;
-/** Longer ago than this nothing was: it keeps sums of times whole numbers. */
+/** Longest reported age, µs; it keeps sums of times whole numbers. */
 const AGO_MAX_US = 3_600e6;
 
-/** @param at - of the report */
+/** @param at - time of the report */
 export function batchRow(batch: BatchReport, at: Instant): number[] {
   const { thread, gpu, size, failed, firstAt, grantedAt, startedAt, finishedAt } = batch;
   const ago = (time: Instant): number => Math.min(AGO_MAX_US, between(time, at));
   return [thread, gpu, size, failed, ago(firstAt), ago(grantedAt), ago(startedAt), ago(finishedAt)];
 }
 
-/** @param at - of the report. @returns undefined for anything that is none (T8) */
+/** @param at - time of the report. @returns undefined for an invalid value (T8) */
 export function readBatches(value: unknown, at: Instant): { batches: BatchReport[]; left: number } | undefined {
   if (!isMap(value)) return undefined;
   const { left, rows } = value as Unknown<BatchReports>;
@@ -108,7 +111,7 @@ export function readBatches(value: unknown, at: Instant): { batches: BatchReport
   return { batches, left };
 }
 
-/** @param at - of the report. @returns undefined for anything that is none (T8) */
+/** @param at - time of the report. @returns undefined for an invalid value (T8) */
 export function readArrivals(
   value: unknown,
   at: Instant,
@@ -129,7 +132,7 @@ export function readArrivals(
   return { every, left, streams: streams as readonly StreamArrivals[], arrivals };
 }
 
-/** @returns undefined for anything that is none (T8) */
+/** @returns undefined for an invalid value (T8) */
 export function readRefusals(value: unknown): readonly RefusalReport[] | undefined {
   if (!Array.isArray(value) || value.length > REPORTED_REFUSALS_MAX) return undefined;
   return value.every(isRefusal) ? (value as readonly RefusalReport[]) : undefined;

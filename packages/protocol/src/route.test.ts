@@ -27,7 +27,7 @@ const state = (slices: readonly RouteSlice[], more: Partial<RouteState> = {}): R
 const percents = fc.array(fc.tuple(fc.constantFrom("2", "3", "4"), fc.integer({ min: 0, max: 10_000 })), {
   maxLength: 40,
 });
-/** Whatever was asked for, as far as it could be given. */
+/** Slices after a list of changes; a change that can't be made is skipped. */
 const slicesAfter = (changes: readonly (readonly [string, number])[]): readonly RouteSlice[] =>
   changes.reduce<readonly RouteSlice[]>(
     (slices, [version, hundredths]) => withPercent(slices, version, hundredths / 100) ?? slices,
@@ -104,7 +104,7 @@ test("slots don't depend on anything but name and id, and are even over ids that
   for (const make of [(i: number) => `${i}`, (i: number) => `_INBOX.app.Kq2x.${i}`, (i: number) => `order-${i}-eu`]) {
     const tenths = new Array<number>(10).fill(0);
     for (let i = 0; i < 100_000; i++) tenths[Math.floor(slotOf("mlp", make(i)) / 1_000)]!++;
-    // Five standard deviations of 10,000 of 100,000.
+    // Five standard deviations of an expected 10,000 of 100,000.
     for (const count of tenths) expect(Math.abs(count - 10_000)).toBeLessThan(475);
   }
 });

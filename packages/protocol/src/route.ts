@@ -1,41 +1,39 @@
 /**
- * Which version of a model gets which of its requests: one value a model in the bucket of plans, changed by
- * compare-and-set alone.
+ * The distribution of a model's requests over its versions. It is one value a model in the bucket of plans, changed
+ * only by compare-and-set.
  *
  *   RO1. A request's slot is a hash of the model's name and the request's id, so the same id meets the same version as
  *        long as the shares stay.
- *   RO2. Changing one version's share moves requests only between that version and the default, and growing it only
- *        towards it.
- *   RO3. What no slice covers is the default's. So is the share of a version that can't be served now.
- *   RO4. States are never changed back, only followed by others: the newest is in force, those before it say who did
+ *   RO2. Changing one version's share moves requests only between that version and the default. Growing it moves them
+ *        only towards that version.
+ *   RO3. Slots that no slice covers belong to the default. So does the share of a version that can't be served now.
+ *   RO4. States are never changed back, only followed by others. The newest is in force; those before it record who did
  *        what.
  */
 import type { Instant, Micros } from "@tutti/units";
 import { isName } from "./limits.ts";
 import { isVersion as isVersionText } from "./versions.ts";
 
-/** Parts into which requests are hashed: shares are multiples of 0.01 %. */
+/** Number of slots into which requests are hashed: shares are multiples of 0.01 %. */
 export const ROUTE_SLOTS = 10_000;
-/** Pieces of the slots that versions other than the default have together. */
+/** Most slices of all versions other than the default together. */
 export const ROUTE_SLICES_MAX = 64;
-/** States that are kept; beyond, the oldest goes. */
+/** Most states that are kept; beyond, the oldest is dropped. */
 export const ROUTE_STATES_MAX = 16;
 const STEPS_MOST = 64;
 const TEXT_LENGTH = 1_024;
 
-/** `from` ≤ slot < `to`. */
+/** A range of slots: `from` ≤ slot < `to`. */
 export interface RouteSlice {
   readonly version: string;
   readonly from: number;
   readonly to: number;
 }
 
-/**
- * Copies of requests run on this version as well, where an accelerator would be idle; nobody is sent what comes of it.
- */
+/** A version that also runs copies of requests, where an accelerator would be idle. Nobody is sent its results. */
 export interface RouteShadow {
   readonly version: string;
-  /** Of the requests to the other versions, at most: 0 < percent ≤ 100. */
+  /** Largest share of the requests to the other versions that is copied: 0 < percent ≤ 100. */
   readonly percent: number;
   /** Absolute and relative difference that counts as equal; absent: by data type. */
   readonly tolerance?: number;
@@ -46,24 +44,24 @@ export interface RouteRamp {
   readonly version: string;
   readonly startedAt: Instant;
   readonly over: Micros;
-  /** Percent. The last is the goal. */
+  /** Shares, percent; the last is the goal. */
   readonly steps: readonly number[];
-  /** Of `steps`: the one in force. */
+  /** Index in `steps` of the one in force. */
   readonly step: number;
   readonly steppedAt: Instant;
-  /** Share of the version's requests that may be refused or late; beyond, everything goes back. */
+  /** Largest fraction of the version's requests that may be refused or late; beyond it, everything goes back. */
   readonly badMax: number;
-  /** Share of the compared answers that may differ, where the version is the shadow too. */
+  /** Largest fraction of the compared answers that may differ, if the version is also the shadow. */
   readonly mismatchMax: number;
 }
 
 export interface RouteState {
   readonly at: Instant;
-  /** `operator`, or the actor that changed it. */
+  /** Author of the state: `operator`, or the actor that changed it. */
   readonly by: string;
   readonly why: string;
   readonly default: string;
-  /** By slot, disjoint; none of the default. */
+  /** Slices by slot, disjoint; the default has none. */
   readonly slices: readonly RouteSlice[];
   readonly shadow?: RouteShadow;
   readonly ramp?: RouteRamp;
@@ -71,21 +69,21 @@ export interface RouteState {
 
 export interface Route {
   readonly name: string;
-  /** The newest last. */
+  /** States, the newest last. */
   readonly states: readonly RouteState[];
 }
 
 export const routeKeys = {
   prefix: "route.",
-  /** In the bucket of plans. */
+  /** Key in the bucket of plans. */
   model: (name: string): string => `route.${name}`,
 } as const;
 
 export const stateOf = (route: Route): RouteState => route.states.at(-1)!;
 
 /**
- * RO1. FNV-1a over the code units, then MurmurHash3's finaliser: alone, the former leaves ids that differ in their last
- *      digit side by side.
+ * Slot of a request (RO1): FNV-1a over the code units, then MurmurHash3's finaliser. FNV-1a alone puts ids that differ
+ * in their last digit side by side.
  */
 export function slotOf(name: string, id: string): number {
   let hash = 0x811c9dc5;
@@ -102,7 +100,7 @@ export function versionAt({ default: otherwise, slices }: RouteState, slot: numb
   return otherwise;
 }
 
-/** Percent; all versions of a state add up to 100. */
+/** Share of a version, percent; all versions of a state add up to 100. */
 export function percentOf({ default: otherwise, slices }: RouteState, version: string): number {
   const own = slotsOf(slices, version);
   const left = ROUTE_SLOTS - slices.reduce((sum, { from, to }) => sum + to - from, 0);
@@ -115,10 +113,10 @@ export const versionsOf = ({ default: otherwise, slices }: RouteState): string[]
 ];
 
 /**
- * RO2: grows into the lowest slots of the default, and gives the highest of its own back.
+ * Changes a version's share (RO2). It grows into the lowest slots of the default, and gives back its own highest slots.
  *
- * @returns undefined: others have so much that this share isn't the default's to give, or it would take more than
- *   ROUTE_SLICES_MAX slices
+ * @returns undefined if the default's share is too small for this, or if it would take more than ROUTE_SLICES_MAX
+ *   slices
  */
 export function withPercent(
   slices: readonly RouteSlice[],
@@ -146,19 +144,19 @@ export function withPercent(
   return merged.length <= ROUTE_SLICES_MAX ? merged : undefined;
 }
 
-/** Another default: it has what its predecessor had, and keeps what it had. */
+/** Makes another version the default: it gets its predecessor's share and keeps its own. */
 export const withDefault = (state: RouteState, version: string): Pick<RouteState, "default" | "slices"> => ({
   default: version,
   slices: state.slices.filter((slice) => slice.version !== version),
 });
 
-/** RO4. */
+/** Appends a state (RO4). */
 export const withState = ({ name, states }: Route, state: RouteState): Route => ({
   name,
   states: [...states, state].slice(-ROUTE_STATES_MAX),
 });
 
-/** The state before the last change, to be in force again; undefined: there is none. */
+/** The state before the last change, for a rollback; undefined: there is none. */
 export function stateBefore({ states }: Route): Pick<RouteState, "default" | "slices" | "shadow"> | undefined {
   const before = states.at(-2);
   if (before === undefined) return undefined;
@@ -257,7 +255,7 @@ function isState(value: unknown): boolean {
   );
 }
 
-/** What readers rely on (T8). */
+/** Validates what readers rely on (T8). */
 export function isRoute(value: unknown): value is Route {
   if (!isMap(value)) return false;
   const { name, states }: Unknown<Route> = value;

@@ -1,38 +1,38 @@
 import { BUCKETS_MAX } from "@tutti/units";
 import { BATCH_SIZE_MAX, NAME_LENGTH_MAX, SIZE_HINT_MAX, SLO_US_MAX } from "./limits.ts";
 
-/** Applications told apart in one profile; all others are in its pool. */
+/** Most applications with a profile of their own; all others are in the pool. */
 export const APPS_PROFILED_MAX = 32;
-/** Classes of size hints that one application's running times are told apart by. */
+/** Most classes of size hints by which one application's running times are told apart. */
 export const UNIT_CLASSES_MAX = 8;
 
-/** How long requests take alone: masses in bins (docs/algorithms.md, B1). */
+/** Distribution of the times that requests take alone: masses in bins (docs/algorithms.md, B1). */
 export interface RunTimes {
   readonly samples: number;
-  /** n + 1 edges of n bins, rising, in µs; not whole. */
+  /** n + 1 edges of n bins, rising, in µs; not whole numbers. */
   readonly edges: readonly number[];
   readonly masses: readonly number[];
 }
 
 export interface AppRunTimes extends RunTimes {
-  /** FNV-1a of its name. */
+  /** FNV-1a hash of the application's name. */
   readonly app: number;
-  /** "" as long as nobody has told it. */
+  /** Name of the application; "" while unknown. */
   readonly name: string;
-  /** Of the arrivals of all applications of this bucket, 0 … 1. */
+  /** Fraction of all applications' arrivals in this bucket, 0 … 1. */
   readonly share: number;
-  /** From the samples themselves, which the bins have rounded; in µs. */
+  /** Statistics of the samples themselves, in µs; the bins have rounded the samples. */
   readonly mean: number;
   readonly p50: number;
   readonly p99: number;
   /**
-   * By size hint: classes of equal mass, each of the units above the last one's `upTo` and up to its own. Larger ones
-   * belong to the last.
+   * Times by size hint, in classes of equal mass. A class has the units above the last one's `upTo` and up to its own;
+   * larger ones belong to the last class.
    */
   readonly byUnits?: readonly (RunTimes & { readonly upTo: number })[];
 }
 
-/** What a batch takes of what its longest member takes alone: fixed + slope · alone, in µs (B3). */
+/** Duration of a batch as a function of its longest member's time alone: fixed + slope · alone, in µs (B3). */
 export interface BatchCostPoint {
   readonly batchSize: number;
   readonly fixed: number;
@@ -41,17 +41,17 @@ export interface BatchCostPoint {
 
 export interface BucketRunTimes {
   /**
-   * `static`: times alone hardly vary, so that the latency table says all and nothing is run again. `dynamic`: requests
-   * are scheduled by these distributions. `unknown`: not enough is known; as static.
+   * Kind of scheduling. `static`: times alone hardly vary, so the latency table suffices and nothing is run again.
+   * `dynamic`: requests are scheduled by these distributions. `unknown`: not enough is known; treated as static.
    */
   readonly kind: "unknown" | "static" | "dynamic";
-  /** Those of most arrivals first. */
+  /** Applications, those with most arrivals first. */
   readonly apps: readonly AppRunTimes[];
-  /** Of all applications together: for those that are not told apart. Absent without a sample. */
+  /** All applications together, used for those without a profile of their own. Absent without a sample. */
   readonly pool?: AppRunTimes;
-  /** Ascending. */
+  /** Costs by batch size, ascending. */
   readonly costs: readonly BatchCostPoint[];
-  /** Batches from which the costs are fitted; 0: they come from the latency table. */
+  /** Number of batches from which the costs are fitted; 0: they come from the latency table. */
   readonly costSamples: number;
 }
 
@@ -83,7 +83,7 @@ const isText = (value: unknown, max: number): boolean => typeof value === "strin
 const isListOf = (value: unknown, max: number, isItem: (item: unknown, i: number) => boolean): value is unknown[] =>
   Array.isArray(value) && value.length <= max && value.every(isItem);
 
-/** Edges rise strictly, masses sum to one: `histogram` would refuse anything else, and stop its actor. */
+/** Edges rise strictly, and masses sum to one: otherwise `histogram` would throw, and stop its actor. */
 function isRunTimes({ samples, edges, masses }: Unknown<RunTimes>): boolean {
   if (!isWhole(samples, 0, 2 ** 31)) return false;
   if (!isListOf(edges, EDGES_MAX, (edge) => isWithin(edge, 0, TIME_US_MAX))) return false;
@@ -135,7 +135,7 @@ function isBucketRunTimes(value: unknown): boolean {
   );
 }
 
-/** Everything that readers rely on (T8). */
+/** Validates everything that readers rely on (T8). */
 export function isModelRunTimes(value: unknown): value is ModelRunTimes {
   if (!isMap(value)) return false;
   const { name, number, version, buckets }: Unknown<ModelRunTimes> = value;

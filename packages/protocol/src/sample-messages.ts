@@ -1,25 +1,28 @@
 /**
- * How running times of requests alone come to the profiler (docs/algorithms.md, B9): the batcher marks requests of
- * batches that it dispatches, the executor runs them again alone on idle time that the ranker gives it, and tells the
- * profiler what they took. All of it may be lost: it informs averages.
+ * Messages that bring the running times of isolated requests to the profiler (docs/algorithms.md, B9). The batcher
+ * marks requests of batches that it dispatches. The executor runs them again by themselves, in idle time that the
+ * ranker gives it, and sends their times to the profiler. Any of them may be lost: they inform averages.
  */
 import type { ActorKey, BatchId, GpuId, Instant, Micros, ThreadId } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 
-/** Requests of one batch that are marked at most. */
+/** Most marked requests of one batch. */
 export const MARKS_MAX = 16;
-/** Applications named or counted in one message. */
+/** Most applications named or counted in one message. */
 export const APPS_TOLD_MAX = 512;
-/** Running times in one message. */
+/** Most running times in one message. */
 export const ALONE_TOLD_MAX = 256;
 
-/** Goes just before its BatchDispatched, in the same frame: of these requests the running time alone is wanted. */
+/**
+ * Asks for the isolated running times of these requests. It goes just before its BatchDispatched, in the same frame.
+ */
 export const SamplesWanted = packed<{
   readonly batchId: BatchId;
   readonly thread: ThreadId;
   /**
-   * `some`: drawn, as samples. `all` of the batch: as samples, and to know what its longest member takes alone.
-   * `longest`: the one of most units, only for that; as a sample it would make its application look longer than it is.
+   * `some`: drawn as samples. `all` of the batch: as samples, and to learn the isolated time of its longest member.
+   * `longest`: the one with most units, only for that time; as a sample it would make its application look longer than
+   * it is.
    */
   readonly what: "some" | "all" | "longest";
   readonly rows: readonly {
@@ -33,10 +36,7 @@ export const SamplesWanted = packed<{
 }>({ tag: 92, name: "samples-wanted", from: "batcher", to: "executor", repair: "none needed: others are sampled" });
 export type SamplesWanted = MessageOf<typeof SamplesWanted>;
 
-/**
- * "May this accelerator run something of its own for so long?" Asked by an executor that is idle and has rows to run
- * again alone.
- */
+/** An idle executor asks to use the accelerator for so long, to run marked rows again by themselves. */
 export const IdleAsked = packed<{
   readonly gpu: GpuId;
   readonly executor: ActorKey;
@@ -48,8 +48,8 @@ export const IdleAsked = packed<{
 export type IdleAsked = MessageOf<typeof IdleAsked>;
 
 /**
- * Nothing is granted on this accelerator until `until`; to be begun before `validUntil`. There is no answer where
- * candidates are due.
+ * Gives idle time: nothing is granted on this accelerator until `until`. The run must begin before `validUntil`. There
+ * is no answer while candidates are due.
  */
 export const IdleGiven = packed<{
   readonly gpu: GpuId;
@@ -60,13 +60,13 @@ export const IdleGiven = packed<{
 }>({ tag: 94, name: "idle-given", from: "ranker", to: "executor", repair: "the executor says anew when it is free" });
 export type IdleGiven = MessageOf<typeof IdleGiven>;
 
-/** What requests took that ran alone. */
+/** Times of requests that ran by themselves. */
 export const AloneMeasured = packed<{
   readonly thread: ThreadId;
   readonly samples: readonly { readonly app: number; readonly units: number; readonly alone: Micros }[];
-  /** Batches of whose longest member it is known what it takes alone. */
+  /** Batches whose longest member's isolated time (`alone`) is known. */
   readonly batches: readonly { readonly batchSize: number; readonly alone: Micros; readonly took: Micros }[];
-  /** Of requests that ran alone twice: how much a time varies that is no matter of the input. */
+  /** Requests that ran by themselves twice; they show how much a time varies for reasons other than the input. */
   readonly pairs?: readonly { readonly once: Micros; readonly again: Micros }[];
 }>({ tag: 95, name: "alone-measured", from: "executor", to: "profiler", repair: "none needed: others are measured" });
 export type AloneMeasured = MessageOf<typeof AloneMeasured>;
@@ -78,7 +78,7 @@ export const AppsCounted = packed<{
 }>({ tag: 96, name: "apps-counted", from: "batcher", to: "profiler", repair: "none needed: the next one" });
 export type AppsCounted = MessageOf<typeof AppsCounted>;
 
-/** Applications that asked for something lately: elsewhere they are numbers. */
+/** Names of applications that sent requests lately: other messages hold only their hashes. */
 export const AppsNamed = packed<{ readonly apps: readonly string[] }>({
   tag: 97,
   name: "apps-named",

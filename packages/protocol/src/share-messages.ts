@@ -1,13 +1,13 @@
 import type { ThreadId } from "@tutti/units";
 import { type MessageOf, packed } from "./fields.ts";
 
-/** Classes of requests named in one message: (application, priority) pairs. */
+/** Most classes of requests in one message: (application, priority) pairs. */
 export const SHARE_CLASSES_MAX = 512;
 
 /**
- * A ModelThread is overloaded: of these classes only a part may still be sent to it, so that what it would refuse is
- * refused at once and costs nobody anything. Sent again several times a second while it lasts; holds for a moment, so
- * that nobody goes on refusing for a batcher that died.
+ * Tells ingresses that a ModelThread is overloaded: only a part of these classes may still be sent to it. Requests that
+ * it would refuse are so refused at once, at no cost. It is sent again several times a second while the overload lasts,
+ * and holds only for a moment, so that no ingress goes on refusing for a dead batcher.
  */
 export const SharesTold = packed<{
   readonly thread: ThreadId;
@@ -16,15 +16,13 @@ export const SharesTold = packed<{
     /** FNV-1a of the application's name. */
     readonly app: number;
     readonly priority: number;
-    /** 0 … 1. */
+    /** Fraction that may still be sent, 0 … 1. */
     readonly keep: number;
   }[];
 }>({ tag: 90, name: "shares-told", from: "batcher", to: "ingress", repair: "the next one; without one all is sent" });
 export type SharesTold = MessageOf<typeof SharesTold>;
 
-/**
- * What an ingress refused because of SharesTold: without it the batcher would take the rest for all that is asked for.
- */
+/** Requests that an ingress refused because of SharesTold. Without it, the batcher would underestimate the demand. */
 export const RequestsShed = packed<{
   readonly thread: ThreadId;
   readonly term: number;

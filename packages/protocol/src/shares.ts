@@ -1,8 +1,8 @@
 import { isName } from "./limits.ts";
 
-/** Applications that one model may name in its shares. */
+/** Most applications that one model may name in its shares. */
 export const SHARES_MAX = 256;
-/** A weight beyond this, or below one part in so many, is a slip of the pen. */
+/** Largest weight, and inverse of the smallest; anything beyond is a typing error. */
 export const SHARE_WEIGHT_MAX = 1_000_000;
 /** Stands for every application that is not named. */
 export const OTHER_APPS = "*";

@@ -1,7 +1,7 @@
 /**
- * What values of the store must look like before anybody believes them: they are JSON that operators may edit, and one
- * that is believed would stand in every actor's catalog (T8). Whether a model can be served is for the profiler to say;
- * here only what would break a reader is refused.
+ * Validates values of the store before anything uses them. They are JSON that operators may edit, and an accepted one
+ * is in every actor's catalog (T8). Only values that would break a reader are refused here; the profiler decides
+ * whether a model can be served.
  */
 import { BUCKETS_MAX } from "@tutti/units";
 import { BATCH_SIZE_MAX, RANK_MAX, SLO_US_MAX, TENSORS_MAX } from "./limits.ts";
@@ -21,10 +21,10 @@ import { isDataType } from "./tensor.ts";
 import { isModelName, splitModelName } from "./versions.ts";
 import { type CutSpec, type MadeSpec, paddedAxes, paddingProblem } from "./variable-axes.ts";
 
-/** The largest row that the data plane carries. */
+/** Bytes of the largest row that the data plane carries. */
 const ROW_BYTES_MAX = 33_554_432;
 const SIZE_MAX = 2 ** 31;
-/** Thread ids, number × 64 + bucket, are 32 bits wide. */
+/** Bound of model numbers: thread ids, number × 64 + bucket, are 32 bits wide. */
 const NUMBER_MAX = 2 ** 26;
 
 type Unknown<T> = { readonly [K in keyof T]?: unknown };
@@ -89,7 +89,7 @@ const isPoint = (point: unknown): boolean =>
   isMap(point) && isWhole(point["batchSize"], 1, BATCH_SIZE_MAX) && isWhole(point["latency"], 0, LATENCY_US_MAX);
 const LATENCY_US_MAX = 10 * SLO_US_MAX;
 
-/** No batch size twice. */
+/** True if no batch size occurs twice. */
 const isPoints = (value: unknown): value is ProfilePoints =>
   isListOf(value, BATCH_SIZE_MAX, isPoint) &&
   new Set((value as ProfilePoints).map(({ batchSize }) => batchSize)).size === (value as ProfilePoints).length;
@@ -98,7 +98,7 @@ const isPointsByBucket = (value: unknown): boolean => isListOf(value, BUCKETS_MA
 const isFile = (value: unknown): boolean =>
   isMap(value) && isText(value["object"]) && isText(value["sha256"]) && isWhole(value["bytes"], 0, 2 ** 40);
 
-/** Everything that readers of a spec rely on. */
+/** Validates everything that readers of a spec rely on. */
 export function isModelSpec(value: unknown): value is ModelSpec {
   if (!isMap(value)) return false;
   const spec: Unknown<ModelSpec> = value;
@@ -135,7 +135,7 @@ export function isModelSpec(value: unknown): value is ModelSpec {
   return isShaped && hasFamily(spec) && hasRows(value as unknown as ModelSpec);
 }
 
-/** A family's last input says whose a row is, and no other model has such a one. */
+/** A family's last input holds each row's variant, and no other model has such an input. */
 function hasFamily({ family, variant, inputs, file }: Unknown<ModelSpec>): boolean {
   const list = inputs as readonly TensorSpec[];
   const marked = list.filter(({ name }) => name === VARIANT_INPUT);
@@ -149,7 +149,7 @@ function hasFamily({ family, variant, inputs, file }: Unknown<ModelSpec>): boole
   return isMarked && isFamily(family, { fileBytes, isTensor, isCuts });
 }
 
-/** A short request is padded to its bucket's size, so the bucket bounds what it allocates. */
+/** A short request is padded to its bucket's size, so the bucket bounds the memory that it allocates. */
 function hasRows(spec: ModelSpec): boolean {
   const padded = paddedAxes(spec);
   const isOurs = (dim: number | string): boolean =>
@@ -158,7 +158,7 @@ function hasRows(spec: ModelSpec): boolean {
   if (!(spec.made ?? []).every(isMadeWell) || paddingProblem(spec) !== undefined) return false;
   const buckets = Math.max(1, spec.buckets.length);
   for (let bucket = 0; bucket < buckets; bucket++) {
-    // Each by itself as well: their sum is of 32 bits.
+    // Check each one by itself too: their sum is of 32 bits.
     const { byteLength, inputs } = rowLayout(spec, bucket);
     if (!(byteLength <= ROW_BYTES_MAX && inputs.every((input) => input.byteLength <= ROW_BYTES_MAX))) return false;
   }

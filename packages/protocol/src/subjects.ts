@@ -1,8 +1,6 @@
 import { type ActorKey, actorToken } from "@tutti/units";
 
-/**
- * The table of internal subjects. A change that an old reader can't bear is a new version, and both run side by side.
- */
+/** The table of internal subjects. A change that breaks an old reader gets a new version, and both run side by side. */
 export const PROTOCOL_VERSION = "v1";
 
 export const ROLES = ["ingress", "batcher", "ranker", "executor", "profiler", "planner", "gateway"] as const;
@@ -14,16 +12,14 @@ const ACTORS_KEPT = 4_096;
 /** `infer.<target>.<app>`: publisher to ingress (queue group `ingress`). */
 export const INFER_SUBJECT = "infer.*.*";
 export const INFER_QUEUE = "ingress";
-/**
- * `cancel.<app>`: publisher to every ingress; the payload is the reply subject of the request that is no longer wanted.
- */
+/** `cancel.<app>`: publisher to every ingress; the payload is the reply subject of the request to cancel. */
 export const CANCEL_SUBJECT = "cancel.*";
 export const cancelSubject = (app: string): string => `cancel.${app}`;
 export const inferSubject = (target: string, app: string): string => `infer.${target}.${app}`;
 
 export const subjectsOf = (cluster: string) => {
   const prefix = `tutti.${PROTOCOL_VERSION}.${cluster}`;
-  // One is needed for every record that is sent, and writing a key in base 36 costs more than looking it up.
+  // Cached: every record that is sent needs one, and writing a key in base 36 costs more than looking it up.
   const actors = new Map<ActorKey, string>();
   return {
     prefix,
@@ -37,8 +33,9 @@ export const subjectsOf = (cluster: string) => {
       return subject;
     },
     /**
-     * Where an actor listens and hears nothing: a message that asks for a reply is answered by the server once nobody
-     * is there. Apart from `actor`, so that whoever listens in on control frames doesn't make the dead look alive.
+     * Subscribed by an actor that ignores what it hears. The server answers a request here as soon as there is no
+     * subscriber. It is separate from `actor`, so that a listener on control frames doesn't make a dead actor look
+     * alive.
      */
     alive: (key: ActorKey): string => `${prefix}.alive.${actorToken(key)}`,
     /** Control frames for every actor of a role. */
@@ -47,7 +44,7 @@ export const subjectsOf = (cluster: string) => {
     beat: (role: Role | "*"): string => `${prefix}.beat.${role}`,
     /** The data plane over NATS: pulls and results for one ingress. */
     bulk: (key: ActorKey): string => `${prefix}.bulk.${actorToken(key)}`,
-    /** Where one executor hears the answers to its pulls over NATS. */
+    /** Subject at which one executor receives the answers to its pulls over NATS. */
     bulkReply: (key: ActorKey): string => `${prefix}.bulkreply.${actorToken(key)}`,
     /** Figures of one actor, once a second (packed Stats records). */
     stats: (role: Role | "*"): string => `${prefix}.stats.${role}`,
@@ -100,6 +97,9 @@ export const leaseKeys = {
   ranker: (subCluster: string): string => `ranker.${subCluster}`,
   model: (modelNumber: number): string => `model.${modelNumber}`,
   slot: (gpu: number): string => `slot.${gpu}`,
-  /** Held by whoever restarts actors one after the other: two at once could take a role's last ones together. */
+  /**
+   * Lease of the operation that restarts actors one after the other. Two at once could stop a role's last ones
+   * together.
+   */
   operation: "operation",
 } as const;

@@ -37,7 +37,7 @@ export const dataTypeNumber = (type: DataType): number => ORDER.indexOf(type);
 export const dataTypeOfNumber = (number: number): DataType | undefined => ORDER[number];
 
 const FLOATS: Partial<Record<DataType, number>> = { FP16: 65_504, FP32: 3.4028234663852886e38, FP64: Number.MAX_VALUE };
-/** Whether an element of this type can have that value (floats round); what is not finite is held by none. */
+/** True if an element of this type can have that value (floats round); no type holds non-finite values. */
 export function canHold(type: DataType, value: number): boolean {
   const most = FLOATS[type];
   if (most !== undefined) return Math.abs(value) <= most;

@@ -1,21 +1,22 @@
 /**
- * Axes that vary from request to request and are padded within a batch (AxisSpec, mode `pad`): how long each row is,
- * what its batch grows to, and what of the outputs is a row's own. Lengths are in the order of `paddedAxes`.
+ * Axes that vary from request to request and are padded within a batch (AxisSpec, mode `pad`). This covers the length
+ * of each row, the padded length of its batch, and a row's own part of the outputs. Lengths are in the order of
+ * `paddedAxes`.
  */
 import type { AxisSpec, ModelSpec, TensorSpec } from "./model-spec.ts";
 import { SIZE_HINT_MAX } from "./limits.ts";
 import { alignTo8, canHold } from "./tensor.ts";
 
 /**
- * An input that the executor makes from the lengths of a batch's rows and nobody sends: 1 where a row has data and 0
- * behind it, or the lengths themselves.
+ * An input that the executor makes from the lengths of a batch's rows, and nobody sends. `mask`: 1 where a row has data
+ * and 0 in the padding. `lengths`: the lengths themselves.
  */
 export interface MadeSpec extends TensorSpec {
   readonly made: "mask" | "lengths";
   readonly axis: string;
 }
 
-/** How long an axis of an output is for an input of `length`: ⌊(length + add) / divide⌋, at least 1. */
+/** Length of an output's axis for an input of `length`: ⌊(length + add) / divide⌋, at least 1. */
 export interface CutSpec {
   readonly axis: string;
   readonly divide: number;
@@ -26,8 +27,8 @@ type WithAxes = Pick<ModelSpec, "axes">;
 const names = new WeakMap<ModelSpec["axes"], readonly string[]>();
 
 /**
- * Names of the axes that are padded within a batch, in the order of the spec; none for most models. Derived once per
- * spec: every request asks.
+ * Names of the axes that are padded within a batch, in the order of the spec; most models have none. They are derived
+ * once per spec, since every request needs them.
  */
 export function paddedAxes({ axes }: WithAxes): readonly string[] {
   let known = names.get(axes);
@@ -44,21 +45,21 @@ const longestOf = ({ sizes }: AxisSpec): number => Math.max(1, ...sizes);
 export const longestLengths = (spec: WithAxes): number[] =>
   paddedAxes(spec).map((name) => longestOf(axisOf(spec, name)));
 
-/** What is measured, and warmed up with. */
+/** Lengths to measure and to warm up with. */
 export const typicalLengths = (spec: WithAxes): number[] =>
   paddedAxes(spec).map((name) => axisOf(spec, name).typical ?? longestOf(axisOf(spec, name)));
 
-/** The lengths that a batch of such rows runs with: each the next multiple that the axis declares. */
+/** Padded lengths of a batch of such rows: each is the next multiple that the axis declares. */
 export const grownLengths = (spec: WithAxes, lengths: readonly number[]): number[] =>
   paddedAxes(spec).map((name, i) => {
     const { multiple = 1 } = axisOf(spec, name);
     return multiple * Math.ceil(lengths[i]! / multiple);
   });
 
-/** Whether rows of unlike lengths may share a run: not where padding changes what the model says of the data. */
+/** True if rows of unlike lengths may share a run, which needs that padding doesn't change the model's results. */
 export const mayMix = (spec: WithAxes): boolean => paddedAxes(spec).every((name) => axisOf(spec, name).mixed !== false);
 
-/** A size hint for a row of these lengths: their product, 0 where nothing is padded. */
+/** Size hint for a row of these lengths: their product, or 0 where nothing is padded. */
 export const unitsOfLengths = (lengths: readonly number[]): number =>
   lengths.length === 0
     ? 0
@@ -67,7 +68,7 @@ export const unitsOfLengths = (lengths: readonly number[]): number =>
         lengths.reduce((product, length) => product * length, 1),
       );
 
-/** A row of a model with padded axes begins with their lengths, u32 each. */
+/** Bytes at the start of a row that hold the lengths of its padded axes, u32 each. */
 export const lengthsBytes = (spec: WithAxes): number => alignTo8(4 * paddedAxes(spec).length);
 
 export function writeLengths(row: Uint8Array, lengths: readonly number[]): void {
@@ -75,7 +76,7 @@ export function writeLengths(row: Uint8Array, lengths: readonly number[]): void 
   lengths.forEach((length, i) => view.setUint32(4 * i, length, true));
 }
 
-/** @returns undefined for what is no row of this model: too short, or with a length that it doesn't take */
+/** @returns undefined if this is no row of the model: too short, or with a length that the model doesn't accept */
 export function readLengths(spec: WithAxes, row: Uint8Array): number[] | undefined {
   const axes = paddedAxes(spec);
   if (row.byteLength < lengthsBytes(spec)) return undefined;
@@ -96,11 +97,11 @@ export function sizesOfRow(
   return sizes;
 }
 
-/** What an engine feeds of each batch: what publishers send, then what is made of it. */
+/** Inputs that an engine feeds in each batch: those that publishers send, then those that the executor makes. */
 export const fedInputs = ({ inputs, made = [] }: Pick<ModelSpec, "inputs" | "made">): readonly TensorSpec[] =>
   made.length === 0 ? inputs : [...inputs, ...made];
 
-/** How much of an output's axis belongs to a row of these lengths; undefined: all of it. */
+/** Part of an output's axis that belongs to a row of these lengths; undefined: all of it. */
 export function ownLength(
   spec: Pick<ModelSpec, "axes" | "cuts">,
   dim: number | string,
@@ -116,7 +117,7 @@ export function ownLength(
 }
 
 /**
- * What an input is padded with: the value of its first padded axis, since a tensor with two that pad differently has no
+ * Padding value of an input: the value of its first padded axis. A tensor with two axes that pad differently has no
  * better answer.
  */
 export function padValueOf({ axes }: WithAxes, { name, dims }: Pick<TensorSpec, "name" | "dims">): number {
@@ -126,7 +127,7 @@ export function padValueOf({ axes }: WithAxes, { name, dims }: Pick<TensorSpec, 
   return padValues?.[name] ?? padValue;
 }
 
-/** Values that an executor would have to write and can't: which input, and why. */
+/** Finds a padding or made value that its input's type can't hold. @returns which input, and why */
 export function paddingProblem(spec: Pick<ModelSpec, "axes" | "inputs" | "made">): string | undefined {
   for (const input of spec.inputs) {
     const value = padValueOf(spec, input);

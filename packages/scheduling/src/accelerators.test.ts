@@ -5,12 +5,12 @@ import { Accelerators } from "./accelerators.ts";
 test("a sequence out of reach is nobody's, and one that its accelerator contradicts can be forgotten (G6)", () => {
   const accelerators = new Accelerators(4);
   const [gpu, executor] = [gpuId(0), actorKey(7)];
-  // What nobody has counted yet may be anything: it may have served others before.
+  // An unknown sequence may have any value: the accelerator may have served other rankers before.
   expect(accelerators.isInReach(gpu, 2 ** 45)).toBe(true);
   accelerators.join(gpu, executor, 0, 5);
   expect([accelerators.isInReach(gpu, 6), accelerators.isInReach(gpu, 2 ** 45)]).toEqual([true, false]);
   const granted = accelerators.grant(gpu, 0, 100);
-  // A grant that is in flight may not have come there yet.
+  // A grant that is in flight may not have arrived yet.
   expect([granted, accelerators.isOutdated(gpu, 5)]).toEqual([6, false]);
   accelerators.settle(gpu, 50);
   expect([accelerators.isOutdated(gpu, 5), accelerators.isOutdated(gpu, 6)]).toEqual([true, false]);

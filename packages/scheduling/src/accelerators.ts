@@ -1,42 +1,42 @@
 /**
- * What the ranker knows of each accelerator: when it is free, who drives it, and the grant that is in flight.
+ * The ranker's record of each accelerator: when it is free, its executor, and the grant that is in flight.
  *
  *   G1. free is +Infinity while a grant is in flight, and from its expiry until the accelerator itself has answered.
  *   G2. grantSeq only rises; a report about any but the newest grant is ignored. One that was declined never reached
  *       the accelerator, so reports about the grant before it count again.
- *   G3. A timer is armed for every grant in flight and every question unanswered, and for nothing else.
- *   G4. What is kept grows with the largest id that has joined, not with the largest that may: a ranker that takes the
- *       lead is in a hurry.
- *   G5. What an accelerator says of a sequence beyond the newest is as good as a joining: it went on under a
- *       predecessor after we had heard of it, and no grant of ours up to that sequence will be obeyed.
- *   G6. A sequence that is further ahead than grants can bring it is nobody's.
+ *   G3. A timer is armed for every grant in flight and every unanswered question, and for nothing else.
+ *   G4. Memory grows with the largest id that has joined, not with the largest possible id: a ranker that takes the
+ *       lead has no time to allocate.
+ *   G5. A report with a sequence beyond the newest counts as a join. The accelerator went on under a predecessor after
+ *       our last report of it, and it accepts no grant of ours up to that sequence.
+ *   G6. A sequence further ahead than grants can bring it is invalid.
  */
 import { IndexedHeap, MinTree } from "@tutti/collections";
 import type { ActorKey, GpuId } from "@tutti/units";
 
 const NO_EXECUTOR = 0;
 
-/** Ids for which there is room at first. */
+/** Number of ids with room at first. */
 const ROOM = 16;
 
-/** Of sequences: an executor takes none that is further ahead of its own (Fence). */
+/** Furthest that a sequence may be ahead: an executor accepts none beyond (Fence). */
 const REACH = 2 ** 32;
 
-/** In place of a slot: nobody waits for the answer (any more). */
+/** Stands for a slot: nothing waits for the answer (any more). */
 export const NOBODY = -1;
 
 export class Accelerators {
   readonly max: number;
   readonly free: MinTree;
-  /** Expiry of the grant in flight, or when to ask again. */
+  /** Expiry of the grant in flight, or the time of the next question. */
   readonly timers: IndexedHeap;
   #executors = new Float64Array(ROOM);
-  /** 1: its sequence is known, also while nobody drives it. */
+  /** 1: its sequence is known, even while it has no executor. */
   #isCounted = new Uint8Array(ROOM);
   #grantSeqs = new Float64Array(ROOM);
-  /** The oldest grant that a report may speak of: the newest that was not declined. */
+  /** The oldest grant that a report may be about: the newest that was not declined. */
   #reportable = new Float64Array(ROOM);
-  /** As it was before the grant in flight. */
+  /** `#reportable` as it was before the grant in flight. */
   #reportableBefore = new Float64Array(ROOM);
   /** Slot + 1 of the model that a grant in flight went to; 0: no grant in flight. */
   #grantedTo = new Int32Array(ROOM);
@@ -61,13 +61,13 @@ export class Accelerators {
   grantSeq(gpu: number): number {
     return this.#grantSeqs[gpu]!;
   }
-  /** G2. */
+  /** True if a report about this grant counts (G2). */
   mayReport(gpu: number, grantSeq: number): boolean {
     return grantSeq >= this.#reportable[gpu]! && grantSeq <= this.#grantSeqs[gpu]!;
   }
   /**
-   * Whether a report speaks of a grant before the newest, though that one has been answered: it was lost, or the answer
-   * is not true.
+   * True if a report is about a grant before the newest, although the newest has been answered. Then the newest grant
+   * was lost, or its answer was wrong.
    */
   isOutdated(gpu: number, grantSeq: number): boolean {
     if (gpu >= this.#grantSeqs.length || this.#grantedTo[gpu] !== 0 || this.timers.has(gpu)) return false;
@@ -78,11 +78,11 @@ export class Accelerators {
     return gpu < this.#grantedTo.length ? this.#grantedTo[gpu]! - 1 : NOBODY;
   }
 
-  /** G6. */
+  /** True if this sequence is valid (G6). */
   isInReach(gpu: number, grantSeq: number): boolean {
     return gpu >= this.#isCounted.length || this.#isCounted[gpu] === 0 || grantSeq - this.#grantSeqs[gpu]! <= REACH;
   }
-  /** What it says next of its sequence counts, though it is lower. */
+  /** Makes the next reported sequence count, even if it is lower. */
   forgetSequence(gpu: number): void {
     this.#isCounted[gpu] = 0;
   }
@@ -96,7 +96,7 @@ export class Accelerators {
     this.#reportable[gpu] = grantSeq;
     this.settle(gpu, freeAt);
   }
-  /** A grant goes out to `slot`: G1. Returns its sequence. */
+  /** Marks a grant to `slot` as in flight (G1). @returns its sequence */
   grant(gpu: number, slot: number, expiresAt: number): number {
     this.free.set(gpu, Infinity);
     this.#grantedTo[gpu] = slot + 1;
@@ -104,15 +104,15 @@ export class Accelerators {
     this.#reportableBefore[gpu] = this.#reportable[gpu]!;
     return (this.#reportable[gpu] = ++this.#grantSeqs[gpu]!);
   }
-  /** The grant in flight was not used. */
+  /** Marks the grant in flight as unused. */
   decline(gpu: number): void {
     this.#reportable[gpu] = this.#reportableBefore[gpu]!;
   }
-  /** Nobody waits for this grant's answer any more. The accelerator stays unavailable until it settles. */
+  /** Detaches the grant in flight from its slot. The accelerator stays unavailable until it settles. */
   orphan(gpu: number): void {
     this.#grantedTo[gpu] = 0;
   }
-  /** It is known again when this accelerator is free; +Infinity: not for now. */
+  /** Sets when this accelerator is free; +Infinity: not for now. */
   settle(gpu: number, freeAt: number): void {
     this.#grantedTo[gpu] = 0;
     this.timers.remove(gpu);

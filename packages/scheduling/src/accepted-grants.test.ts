@@ -9,14 +9,14 @@ const sent = fc.record({
   wait: fc.nat(4),
   gpu: fc.nat(4),
   isNewEpoch: fc.boolean(),
-  /** By how much d_ctrl has fallen meanwhile: so much earlier it ends. */
+  /** Amount by which the grant ends earlier, because d_ctrl has fallen meanwhile. */
   shorter: fc.nat(VALID),
-  /** On the way, once for each time that it comes. */
+  /** Delay of each of its deliveries. */
   delays: fc.array(fc.nat(20), { minLength: 1, maxLength: 3 }),
 });
 type Sending = typeof sent extends fc.Arbitrary<infer One> ? One : never;
 
-/** Grants as they come, those that M3 lets through to be looked at, and what one who remembers all would obey. */
+/** Deliveries of grants that M3 lets through, each with the answer of a reference that remembers all grants. */
 function* coming(sendings: readonly Sending[], validity: (one: Sending) => number) {
   let [now, epoch] = [0, 1];
   const seqs = [0, 0, 0, 0, 0];
@@ -87,7 +87,7 @@ test("a grant that was overtaken is not obeyed either where it is valid for long
   expect(accepted.obey(40 as Instant, grant(6, 10, 50))).toBe(true);
   expect(accepted.obey(70 as Instant, grant(5, 0, 100))).toBe(false); // the newer one is forgotten by now
   expect(accepted.obey(70 as Instant, grant(1, 11, 100, 1, 1))).toBe(true);
-  expect(accepted.obey(70 as Instant, grant(1, 0, 100, 2))).toBe(true); // of another epoch, by another clock
+  expect(accepted.obey(70 as Instant, grant(1, 0, 100, 2))).toBe(true); // in another epoch, by another clock
 });
 
 test("grants that are valid for ever take no more memory than there are accelerators (OG2)", () => {

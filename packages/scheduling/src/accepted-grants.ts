@@ -1,41 +1,40 @@
 /**
- * The grants that a model obeyed lately, so that none is obeyed twice, nor one that a newer one of its accelerator has
- * overtaken: M3 of model-thread.ts.
+ * The grants that a model has accepted lately. None is accepted twice, nor after a newer one of its accelerator has
+ * overtaken it: M3 of model-thread.ts.
  *
- *   OG1. Only what is valid still can be obeyed, and moments don't go back: a grant is forgotten once it and all obeyed
- *        before it are past their validUntil. So a model remembers what it was granted within some round trips, however
- *        many accelerators there are.
+ *   OG1. Only a valid grant can be accepted, and moments don't go back. So a grant is forgotten once it and all grants
+ *        accepted before it are past their validUntil. A model remembers the grants of some round trips, however many
+ *        accelerators there are.
  *   OG2. Entries are at most four times the accelerators, or ROOM.
- *   OG3. Where its idea of d_ctrl has just fallen to less than half, a ranker gives a later grant an earlier end, and
- *        an older one may be valid when the newer one is forgotten. So of the forgotten ones the latest moment of
- *        sending is kept: what its ranker sent no later than that is not obeyed. That costs nothing: while d_ctrl
- *        doesn't fall such a grant isn't valid any more, and a grant that isn't obeyed is as one that was lost.
+ *   OG3. A ranker whose d_ctrl has just fallen to less than half gives a later grant an earlier end, so an older one
+ *        may be valid when the newer one is forgotten. So the latest sending time of the forgotten ones is kept, and a
+ *        grant that its ranker sent no later is not accepted. That costs nothing: while d_ctrl doesn't fall such a
+ *        grant isn't valid any more, and a grant that isn't accepted counts as lost.
  */
 import type { Instant } from "@tutti/units";
 import type { Grant } from "./messages.ts";
 
-/**
- * Numbers of an entry: accelerator, epoch, sequence, the moment until which it is remembered, and that of its sending.
- */
+/** Numbers of an entry: accelerator, epoch, sequence, time until which it is remembered, and sending time. */
 const WIDTH = 5;
 const ROOM = 8;
 
 export class AcceptedGrants {
   #entries: Float64Array = new Float64Array(WIDTH * ROOM);
-  /** The oldest, and the end of the newest. */
+  /** Offsets of the oldest entry and of the end of the newest. */
   #first = 0;
   #end = 0;
-  /** OG3: of those forgotten, the last epoch, and in it the latest moment of sending. */
+  /** OG3: the last epoch of the forgotten grants, and their latest sending time in it. */
   #forgottenEpoch = -1;
   #forgottenSentAt = -Infinity;
 
-  /** Entries: more than grants are remembered, since an accelerator may have several. */
+  /** Number of entries: more than remembered grants, since an accelerator may have several. */
   get size(): number {
     return (this.#end - this.#first) / WIDTH;
   }
 
   /**
-   * False for a grant that is no newer than the last one obeyed of its accelerator in its epoch; else that is it now.
+   * Accepts a grant and remembers it. @returns false if it is no newer than the last accepted one of its accelerator
+   * and epoch
    */
   obey(at: Instant, { gpu, epoch, grantSeq, validUntil, sentAt }: Grant): boolean {
     const entries = this.#entries;
@@ -72,7 +71,7 @@ export class AcceptedGrants {
     this.#end += WIDTH;
   }
 
-  /** Forgotten ones make room; where they are few, so do those that a newer one of their accelerator has replaced. */
+  /** Makes room in place of forgotten entries; if they are few, also of entries that a newer one has replaced. */
   #makeRoom(): void {
     const entries = this.#entries;
     if (2 * (this.#end - this.#first) <= entries.length) {

@@ -26,7 +26,7 @@ test("even, Poisson and Gamma(0.5) arrivals start 12 % of the SLO early with 0.8
   expect(NO_ADAPTATION).toEqual({ early: 0, target: 1, span: Infinity });
 });
 
-/** One model, one accelerator, and a request at each of `arrivals`: when batches start. */
+/** Start times of batches with one model, one accelerator, and a request at each of `arrivals`. */
 function startsOf(policy: Policy, arrivals: readonly number[], since?: Instant): number[] {
   const starts: number[] = [];
   const zero = micros(0);

@@ -1,10 +1,10 @@
 /**
- * GetBatch: which requests at the head of the queue to give up, and how many of the next to run together.
- * docs/algorithms.md, A2.
+ * GetBatch: drops requests at the head of the queue, and chooses how many of the next run together. docs/algorithms.md,
+ * A2.
  *
  *   B1. finish(b) = max(base + d_data·b, gpuFree) + l(b) never falls with b, so the largest batch is found by
  *       bisection.
- *   B2. What is dropped could not have been served later either: finish(w) only grows with time, and w with arrivals.
+ *   B2. A dropped request could not have been served later either: finish(w) only grows with time, and w with arrivals.
  *   B3. The batch is the first `size` requests of the queue that is left: a run in deadline order.
  */
 import type { DeadlineQueue } from "@tutti/collections";
@@ -12,23 +12,23 @@ import type { Instant, Micros } from "@tutti/units";
 import type { ModelEffects, Request } from "./messages.ts";
 import type { BatchTargets } from "./batch-targets.ts";
 
-/** What the choice looks at; a ModelThread is one. */
+/** Input of the choice; a ModelThread is one. */
 export interface Gathering {
   readonly queue: DeadlineQueue<Request>;
   /** l(b) at index b. */
   readonly latencies: Float64Array;
   readonly batchSizeMax: number;
-  /** d_data: what one more input adds to the time until an executor can start. */
+  /** d_data: time that one more input adds until an executor can start. */
   readonly perItem: Micros;
-  /** d_resp. */
+  /** d_resp: time until the answer is with the publisher. */
   readonly respond: Micros;
   readonly targets: BatchTargets;
-  /** A head that isn't dropped for the sake of the target, only when it can't run even alone. */
+  /** A head that is dropped only if it can't run even alone, and not for the sake of the target. */
   readonly keptHead: Request | undefined;
 }
 
 /**
- * Drops what cannot wait, and chooses the batch.
+ * Drops the requests that cannot wait, and chooses the batch.
  *
  * @param base - when an executor could start a batch without inputs: now + d_ctrl
  * @param gpuFree - when the accelerator is free; `ALWAYS` while none is granted
@@ -62,7 +62,7 @@ function finish(latencies: Float64Array, perItem: number, base: number, gpuFree:
   return (ready > gpuFree ? ready : gpuFree) + latencies[b]!;
 }
 
-/** The largest b in window … most that ends by the deadline; `window` is known to. B1. */
+/** The largest b in window … most that ends by the deadline; `window` is known to (B1). */
 function largest(
   latencies: Float64Array,
   perItem: number,
@@ -83,7 +83,7 @@ function largest(
   return fits;
 }
 
-/** T3: "infeasible" if it could not have run even alone, else it was dropped to keep batches efficient. */
+/** Refuses a request (T3): as "infeasible" if it could not have run even alone, otherwise to keep batches efficient. */
 function refuse(
   from: Gathering,
   request: Request,

@@ -1,13 +1,14 @@
 /**
- * The target batch b* for the SLO of the request at the head: docs/algorithms.md, A7. Computed anew at most every 50
- * ms, from the model's total rate; requests of several SLOs each have their own.
+ * The target batch b* for the SLO of the request at the head: docs/algorithms.md, A7. It is computed anew at most every
+ * 50 ms, from the model's total rate. Each SLO has its own target.
  */
 import { type LatencyTable, targetBatch } from "@tutti/profile";
 import type { Instant, Micros } from "@tutti/units";
 
 const REFRESH_EVERY = 50_000;
 /**
- * Distinct SLOs with an exact target; publishers choose SLOs freely, so beyond these the class stands for its members.
+ * Most distinct SLOs with an exact target. Publishers choose SLOs freely, so beyond these an SLO shares the target of
+ * its class.
  */
 const EXACT_MAX = 64;
 const CLASS_RATIO = 1.25;
@@ -25,14 +26,14 @@ export interface TargetInputs {
 }
 
 export class BatchTargets {
-  /** The target whatever the SLO and the rate; 0: b*. */
+  /** Target for any SLO and rate; 0: b*. */
   readonly #fixed: number;
   #inputs: TargetInputs;
   #rate = 0;
-  /** Of b*. */
+  /** Fraction of b* to aim at. */
   #share = 1;
   #refreshDue = -Infinity;
-  /** The last answer: most models have one SLO. */
+  /** The last answer, cached: most models have one SLO. */
   #slo = -1;
   #target = 1;
   readonly #exact = new Map<number, number>();
@@ -43,11 +44,11 @@ export class BatchTargets {
     this.#inputs = inputs;
   }
 
-  /** Is it time to tell the rate again? Never for a fixed target. */
+  /** True if the rate should be refreshed; never for a fixed target. */
   isDue(now: Instant): boolean {
     return this.#fixed === 0 && now >= this.#refreshDue;
   }
-  /** @param share - of b*: the ideal batch is too greedy where arrivals vary */
+  /** @param share - fraction of b* to aim at: the ideal batch is too greedy where arrivals vary */
   refresh(now: Instant, rate: number, share: number): void {
     this.#rate = rate;
     this.#share = share;
@@ -59,7 +60,7 @@ export class BatchTargets {
     this.#forget();
   }
 
-  /** At least 1. */
+  /** The target batch for an SLO, at least 1. */
   forSlo(slo: Micros): number {
     if (this.#fixed !== 0) return this.#fixed;
     if (slo !== this.#slo) {

@@ -1,10 +1,10 @@
 /**
- * The candidate of a ModelThread: what it would run if an accelerator were free, in which window, and when to tell the
- * ranker. docs/algorithms.md, A3, and A4's Publish.
+ * The candidate of a ModelThread: the batch that it would run on a free accelerator, and the window for it. This file
+ * also decides when to report it to the ranker. docs/algorithms.md, A3, and A4's Publish.
  *
  *   CA1. awaited ≤ latest, and after a choice without an accelerator the earliest start is ≤ latest too.
- *   CA2. An offer goes out only when it is news: another size, window or delay. That time has passed is no news,
- *        because the ranker's timers run by its own clock; so most arrivals behind a limited batch cost no offer.
+ *   CA2. An offer is sent only when it changes: another size, window or delay. The passing of time is no change,
+ *        because the ranker's timers run by its own clock. So most arrivals behind a limited batch cost no offer.
  */
 import { ALWAYS, NEVER } from "@tutti/units";
 import type { Instant, Micros } from "@tutti/units";
@@ -16,13 +16,13 @@ import type { ModelThread } from "./model-thread.ts";
 import { awaitedStart, withPatience } from "./policy.ts";
 import { spareTime } from "./scarcity.ts";
 
-/** µs: in such steps an early start is bounded, so that it doesn't hang on which look measured the rate. */
+/** Step to which an early start is rounded, µs, so that it doesn't depend on which update measured the rate. */
 const STEP = 100;
 
-/** From sending the plan of a batch until an executor can start it. */
+/** Delay from sending the plan of a batch until an executor can start it. */
 export const delay = (model: ModelThread, batchSize: number): number => model.ctrl + model.perItem * batchSize;
 
-/** Chooses anew without an accelerator, arms the invalidation timer, and offers what is news. A3, A4 Publish. */
+/** Chooses again without an accelerator, arms the invalidation timer, and sends a changed offer. A3, A4 Publish. */
 export function update(model: ModelThread, out: ModelEffects): void {
   const isDue = model.now >= model.headDueAt && model.now < model.headDueAt + model.ctrl;
   model.keptHead = isDue ? model.offeredHead : undefined; // M7
@@ -69,7 +69,7 @@ export function choose(model: ModelThread, base: Instant, gpuFree: Instant, out:
   }
 }
 
-/** µs: by so much an early start takes only accelerator time that is not lacking. */
+/** Time by which an early start uses only accelerator time that is not scarce, µs. */
 function spare({ prefer, profile, rate, scarcity, now }: ModelThread, batchSize: number): number {
   if (prefer === "accelerators") return 0;
   return STEP * Math.round(spareTime(profile, batchSize, rate.perMicroOfSlots(now), scarcity.level) / STEP);
@@ -78,14 +78,14 @@ function spare({ prefer, profile, rate, scarcity, now }: ModelThread, batchSize:
 function refreshTargets(model: ModelThread): void {
   const { now, rate, shares, targets } = model;
   const { isLimiting } = shares;
-  // The flood's beginning is in the window for seconds; what is let in since comes evenly.
+  // The flood's beginning stays in the window for seconds; requests admitted since then come evenly.
   const dispersion = isLimiting ? 1 : rate.dispersion(now);
-  // Where shares limit what comes in, no more comes in than is served.
+  // Where shares limit admission, no more comes in than is served.
   const isOverloaded = model.loss.lasts(now) && !isLimiting;
   if (model.policy.kind === "adaptive") {
     model.adaptation = adaptationTo(dispersion, isOverloaded);
-    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of those whom
-    // shares have let in.
+    // Under overload requests are never lacking. Starting later would serve more in all, but lose more of the requests
+    // that shares have admitted.
     const perMicro = rate.perMicroOfSlots(now);
     model.earlyPerRequest = shares.control.isOverloaded ? Infinity : model.adaptation.span / perMicro;
     model.mayWait = !rate.isKnown(now) || canWaitingPay(model.profile.beta, perMicro);
@@ -93,7 +93,7 @@ function refreshTargets(model: ModelThread): void {
   targets.refresh(now, rate.perMicro(now), model.adaptation.target);
 }
 
-/** Sends the candidate if it is news: another size, window or delay than the last. That time has passed is no news. */
+/** Sends the candidate if it has another size, window or delay than the last. The passing of time is no change. */
 function offer(model: ModelThread, batchSize: number, out: ModelEffects): void {
   const { offered } = model;
   if (batchSize === 0) {

@@ -1,4 +1,4 @@
-/** What a cluster decides does not depend on how often its ranker hears of offers. */
+/** Tests that a cluster's decisions don't depend on how often its ranker hears of offers. */
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Cluster } from "./index.ts";
@@ -6,8 +6,8 @@ import type { Request } from "./messages.ts";
 import { randomModel } from "./testing/random-model.ts";
 
 /**
- * What happens in one random run: requests come and are withdrawn, accelerators leave and join, runs take other times
- * than planned, and it is stepped from event to event.
+ * Events of one random run, stepped from event to event. Requests come and are withdrawn, accelerators leave and join,
+ * and runs take other times than planned.
  */
 function logOf(seed: number, tellsAll: boolean): string[] {
   const prng = new Prng(seed);

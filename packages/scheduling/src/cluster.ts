@@ -1,13 +1,13 @@
 /**
- * Models, a ranker and emulated executors in one thread and in virtual time, without messages between them: what the
- * worked examples, the property tests, the benchmark and the simulator run. It reads no clock: arrivals bring the time.
+ * Models, a ranker and emulated executors in one thread and in virtual time, without messages between them. The worked
+ * examples, the property tests, the benchmark and the simulator run it. It reads no clock: arrivals bring the time.
  *
  *   C1. Events of one instant go in the order of docs/algorithms.md, A4: completions, arrivals, model timers,
  *       invalidation timers, expiries, the match timer; ties by the smaller id.
  *   C2. One batch at a time runs on an accelerator; it starts when it is planned, or when the one before it ends.
- *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends the batches it was given.
- *   C4. Of requests that are told in advance (`runSlice`) a model takes those first that come before anybody sees it
- *       again. Nothing is decided otherwise than if each had come in its turn (`arrive`); only refusals may be told
+ *   C3. Accelerators may leave and join again: one that leaves is granted no more, and ends its granted batches.
+ *   C4. Requests can be given in advance (`runSlice`): a model then takes those that come before anything else involves
+ *       it again. Every decision is the same as if each had come in its turn (`arrive`); only refusals may be reported
  *       before their moment.
  */
 import { FifoTable, IndexedHeap } from "@tutti/collections";
@@ -49,7 +49,7 @@ import {
   nextRankWakeAt,
 } from "./rank-thread.ts";
 
-/** Hears what happens. Batches and requests may be kept. */
+/** Listener for events. It may keep batches and requests. */
 export interface ClusterListener {
   dispatched?(batch: DispatchedBatch, at: Instant): void;
   refused?(request: Request, cause: RefusalCause, at: Instant): void;
@@ -57,24 +57,24 @@ export interface ClusterListener {
 }
 
 export interface ClusterOptions {
-  /** Tuned by hand or equal but for `thread`; at least one. */
+  /** Configurations of the models, which may be equal but for `thread`; at least one. */
   readonly models: readonly ModelThreadConfig[];
   readonly gpus: number;
   readonly ctrl?: Micros;
   readonly listener?: ClusterListener;
-  /** How long a batch really runs; as expected when left out. */
+  /** Real duration of a batch; the expected one when left out. */
   readonly runTime?: (batch: DispatchedBatch, begin: Instant) => Micros;
-  /** The ranker hears of every offer at once, not only of those that are due. It changes no decision. */
+  /** Reports every offer to the ranker at once, not only those that are due. It changes no decision. */
   readonly tellsAll?: boolean;
 }
 
-/** Requests that come, model by model, each model's in the order in which they come. */
+/** Requests in advance, model by model, each model's in the order of arrival. */
 export interface ArrivalSlice {
-  /** More than the last model's end may lie there. */
+  /** Requests; there may be more after the last model's end, which are ignored. */
   readonly requests: ArrayLike<Request>;
-  /** By model: the place behind its last; it begins where the one before ends. */
+  /** By model: the end of its requests, which begin where the previous model's end. */
   readonly ends: Uint32Array;
-  /** All of them come before that moment, and whatever comes later, then or after it. */
+  /** All of them come before that moment, and all later requests come at it or after it. */
   readonly until: Instant;
 }
 
@@ -92,7 +92,7 @@ export class Cluster {
   readonly #runTime: ((batch: DispatchedBatch, begin: Instant) => Micros) | undefined;
   readonly #sinks: readonly ModelSink[];
   readonly #indexOf = new Map<ThreadId, number>();
-  /** Invalidation timers by model; never later than the model wants, maybe earlier. */
+  /** Invalidation timers by model; never later than the model wants, but perhaps earlier. */
   readonly #wakes: IndexedHeap;
   /** Batches that run or wait for their accelerator, by slot. */
   readonly #ends: IndexedHeap;
@@ -103,7 +103,7 @@ export class Cluster {
   readonly #lookahead: Lookahead;
   readonly #tellsAll: boolean;
   #slice = NO_ARRIVALS;
-  /** By model: the place in the slice of its next request. */
+  /** By model: the position of its next request in the slice. */
   readonly #nextOf: Uint32Array;
 
   constructor({ models, gpus, ctrl, listener, runTime, tellsAll = false }: ClusterOptions) {
@@ -134,9 +134,9 @@ export class Cluster {
   }
 
   /**
-   * Moments must not go back; requests of one moment go in the order of the calls.
+   * Gives a request to its model. Moments must not go back; requests of one moment go in the order of the calls.
    *
-   * @param at - when it comes to its thread, which may be later than to its ingress
+   * @param at - time at which it reaches its thread, which may be later than at its ingress
    */
   arrive(model: number, request: Request, at: Instant = request.arrivedAt): void {
     if (at > this.now) this.#enter(at);
@@ -145,7 +145,7 @@ export class Cluster {
   }
 
   /**
-   * Runs everything before `slice.until`; the slice is read no more after that. C4.
+   * Runs everything before `slice.until` (C4); the slice is not read after that.
    *
    * @throws if a request comes at its `until` or later
    */
@@ -160,8 +160,7 @@ export class Cluster {
       }
       from = ends[model]!;
     }
-    // Something may be due since a moment that is past. When the slice ends now, others may come now, and go first
-    // (C1).
+    // A moment that something was due at may be past. When the slice ends now, others may come now, and go first (C1).
     for (let next = this.#firstAt(); next < until && this.now < until; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
       this.#fireEnds(this.now);
@@ -175,7 +174,7 @@ export class Cluster {
   /** The last request of a slice that its model has taken. */
   #takenAt = ALWAYS;
 
-  /** Its publisher doesn't want it any more. @returns whether it waited: what was dispatched runs */
+  /** Withdraws a request. @returns whether it was queued; a dispatched one runs */
   withdraw(model: number, request: Request, at: Instant): boolean {
     if (at > this.now) this.#enter(at);
     const waited = requestWithdrawn(this.models[model]!, this.now, request.ingress, request.seq, this.#sinks[model]!);
@@ -189,7 +188,7 @@ export class Cluster {
     this.#fireTimers(until);
   }
 
-  /** Runs until no timer is armed and no batch runs, and says when the last event was. */
+  /** Runs until no timer is armed and no batch runs. @returns the time of the last event */
   runUntilIdle(): Instant {
     for (;;) {
       const next = this.nextAt();
@@ -198,7 +197,7 @@ export class Cluster {
     }
   }
 
-  /** C3. What it was given before it left it ends first. */
+  /** An accelerator joins (C3). It first ends the batches that it was given before it left. */
   join(gpu: number, at: Instant): void {
     if (at > this.now) this.#enter(at);
     const freeAt = Math.max(at, this.#busyUntil[gpu]!) as Instant;
@@ -206,27 +205,27 @@ export class Cluster {
     gpuJoined(this.rank, at, { gpu: gpu as GpuId, executor: executorOf(gpu), freeAt, grantSeq });
   }
 
-  /** C3. It isn't granted any more. */
+  /** An accelerator leaves (C3): it isn't granted any more. */
   leave(gpu: number, at: Instant): void {
     if (at > this.now) this.#enter(at);
     gpuLost(this.rank, at, gpu as GpuId, executorOf(gpu));
   }
 
   /**
-   * When the next timer fires or batch ends; `NEVER` when nothing waits or runs. A moment that is past means at once.
+   * Time of the next timer or end of a batch; `NEVER` when nothing waits or runs. A moment that is past means at once.
    */
   nextAt(): Instant {
     for (;;) {
       const first = this.#firstAt();
       if (this.#lookahead.nextAt > first || first === NEVER) return first;
       const model = this.#lookahead.next;
-      // now it is among the ranker's timers, or is none of them any more
+      // Now it is among the ranker's timers, or among none.
       if (this.#lookahead.telling(model)) this.#tell(model);
       this.#lookahead.settle(model);
     }
   }
 
-  /** Looks included. */
+  /** Time of the next event, including looks of the lookahead. */
   #firstAt(): Instant {
     const rank = nextRankWakeAt(this.rank);
     const wake = this.#wakes.topPriority;
@@ -237,7 +236,7 @@ export class Cluster {
     return (first < before ? first : before) as Instant;
   }
 
-  /** Everything before `at`, and the completions at it: the arrivals of that moment come next. C1. */
+  /** Runs everything before `at`, and the completions at it: the arrivals of that moment come next (C1). */
   #enter(at: Instant): void {
     for (let next = this.#firstAt(); next < at; next = this.#firstAt()) {
       if (next > this.now) this.now = next;
@@ -248,7 +247,7 @@ export class Cluster {
     this.#fireEnds(at);
   }
 
-  /** C1: known arrivals first. */
+  /** Fires the timers, after the known arrivals (C1). */
   #fireTimers(at: Instant): void {
     const lookahead = this.#lookahead;
     while (lookahead.nextAt <= at) {
@@ -265,16 +264,16 @@ export class Cluster {
   }
 
   /**
-   * C4. Those of this moment, and those until which nobody sees the model and none of its timers fires: it is then
-   *     ahead of the others.
+   * Takes requests from the slice (C4). They are those of this moment, and those before the next moment at which the
+   * ranker or a timer involves the model. The model is then ahead of the others.
    */
   #takeRequests(index: number): void {
     const { requests, ends } = this.#slice;
     const model = this.models[index]!;
     const sink = this.#sinks[index]!;
     const end = ends[index]!;
-    // A completion tells a model whether its batches run as planned, and one whose batches in flight are too many that
-    // it may offer again.
+    // A completion tells a model whether its batches run as planned. It also tells one with too many batches in flight
+    // that it may offer again.
     const isAsPlanned = this.#runTime === undefined && model.dynamic === undefined;
     const mayGoAhead = isAsPlanned && !this.#tellsAll && !model.inFlightBatches.isFull(this.now);
     let place = this.#nextOf[index]!;
@@ -303,7 +302,9 @@ export class Cluster {
     this.#rearm(index);
   }
 
-  /** A later wish waits: the timer then fires early once, which costs less than moving it at every arrival. */
+  /**
+   * A later wake-up doesn't move the timer. It then fires early once, which costs less than moving it at every arrival.
+   */
   #rearm(index: number): void {
     this.#lookahead.rearm(index);
     const wakeAt = nextWakeAt(this.models[index]!);
@@ -317,7 +318,7 @@ export class Cluster {
     this.#rearm(index);
   }
 
-  /** For the sinks. */
+  /** For the sinks: takes an offer. */
   offered(model: number, candidate: Candidate): void {
     if (this.#tellsAll || this.#lookahead.offers(model, candidate, this.now))
       candidateOffered(this.rank, this.now, candidate);
@@ -348,7 +349,7 @@ export class Cluster {
   }
   readonly #begins: number[] = [];
   readonly #modelOf: number[] = [];
-  /** By accelerator: its batches that have not ended, in order, and when the ranker believes that it is free. */
+  /** By accelerator: its unfinished batches, in order, and the time at which the ranker believes it to be free. */
   readonly #waiting: FifoTable<DispatchedBatch>;
   readonly #told: Float64Array;
 
@@ -374,9 +375,7 @@ export class Cluster {
     }
   }
 
-  /**
-   * As an executor does when a run took longer or less than planned: it says when the batches behind it will have run.
-   */
+  /** Reports when the next batches will have run. An executor does so when a run took longer or less than planned. */
   #project(at: Instant, gpu: number, waiting: readonly DispatchedBatch[]): void {
     let freeAt: number = at;
     for (const { startAt, expectedRun } of waiting) freeAt = Math.max(freeAt, startAt) + expectedRun;
@@ -387,7 +386,7 @@ export class Cluster {
   }
 }
 
-/** Hands a model's effects to its cluster. */
+/** Passes a model's effects to its cluster. */
 class ModelSink implements ModelEffects {
   readonly #cluster: Cluster;
   readonly #model: number;

@@ -4,17 +4,18 @@ import type { SustainedLoss } from "./sustained-loss.ts";
 import type { ModelEffects, RefusalCause, Request } from "./messages.ts";
 
 /**
- * On the way of A2's refusals: each is a sign of overload, unless the request could not have been served when it came.
+ * Counts A2's refusals as losses. Each is a sign of overload, unless the request could not have been served when it
+ * came.
  */
 export class CountedRefusals implements Pick<ModelEffects, "refuse"> {
   readonly #shares: FairShares;
   readonly #loss: SustainedLoss;
   #to: Pick<ModelEffects, "refuse"> | undefined;
   #at: Instant = ALWAYS;
-  /** The request that has just come; A2 refuses it at once if it can't be met any more. */
+  /** The newest request; A2 refuses it at once if it can't be met any more. */
   #newest: Request | undefined = undefined;
   #newestAt: Instant = ALWAYS;
-  /** That it could not be met whenever it had come. */
+  /** True if the newest request is infeasible: it could not have been met at any arrival time. */
   #isHopeless = false;
 
   constructor(shares: FairShares, loss: SustainedLoss) {

@@ -1,6 +1,7 @@
 /**
- * M1 under faults: messages between models, ranker and executors are late, lost, repeated and reordered, batches are
- * refused, executors die, requests are withdrawn. The parts are the production ones; the bus and the executors are not.
+ * Tests M1 under faults. Messages between models, ranker and executors are late, lost, repeated and reordered; batches
+ * are refused, executors die, and requests are withdrawn. The ModelThreads and the ranker are the production ones; the
+ * bus and the executors are not.
  */
 import { type ActorKey, type GpuId, type Instant, type Micros, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -29,14 +30,14 @@ interface Faults {
   takeovers: number;
 }
 
-/** What has become of a request. */
+/** State of a request. */
 type Fate = "queued" | "out" | "served" | "refused" | "withdrawn";
 
 interface Executor {
   key: ActorKey;
   alive: boolean;
   busyUntil: number;
-  /** (epoch, grantSeq) of the newest batch accepted or promised away: T5. */
+  /** (epoch, grantSeq) of the newest batch that was accepted or promised away: T5. */
   epoch: number;
   grantSeq: number;
 }
@@ -87,14 +88,14 @@ class FaultyCluster {
     const later = this.#due.findLastIndex((entry) => entry.at > at); // sorted backwards: the next is the last
     this.#due.splice(later + 1, 0, { at, run });
   }
-  /** A message: late or lost as the faults say; otherwise under a quarter of d_ctrl. */
+  /** Sends a message: late or lost as the faults say; otherwise it takes under a quarter of d_ctrl. */
   send(run: () => void): void {
     if (this.prng.nextFloat() < this.faults.lossRate) return;
     const isLate = this.prng.nextFloat() < this.faults.lateRate;
     this.after(this.prng.nextInt(isLate ? 6 * CTRL : CTRL / 4), run);
     if (this.prng.nextFloat() < this.faults.lossRate) this.after(this.prng.nextInt(CTRL), run); // repeated
   }
-  /** A message that is repaired until it arrives (sequences, heartbeats). */
+  /** Sends a message that is repaired until it arrives (sequences, heartbeats). */
   sendSurely(run: () => void): void {
     this.after(this.prng.nextInt(CTRL / 2), run);
   }
@@ -178,7 +179,7 @@ class FaultyCluster {
     this.fates.set(seq, to);
   }
 
-  /** An executor gets a batch: T4, T5. A dead one gets nothing, and its death is told later. */
+  /** An executor gets a batch (T4, T5). A dead one gets nothing, and its death is reported later. */
   #receive(m: number, batch: DispatchedBatch): void {
     const { grant } = batch;
     const executor = this.executors[grant.gpu]!;
@@ -208,7 +209,7 @@ class FaultyCluster {
         this.toRank({ kind: "gpu-freed", at: this.at, gpu, executor, grantSeq, freeAt: end as Instant }),
     );
   }
-  /** What the model must queue again when it hears that these batches will not run. */
+  /** Marks the requests that the model must queue again when it hears that these batches will not run. */
   #comesBack(m: number, isGone: (batch: DispatchedBatch) => boolean): void {
     const { inFlightBatches } = this.models[m]!;
     for (const [seq, batch] of this.#batchOf) {
@@ -256,7 +257,7 @@ class FaultyCluster {
       size: 0,
     };
     this.toModel(m, { kind: "request-arrived", at: this.at, request });
-    // Repair sends arrivals again; one that is no longer queued is recognised by its sequence before it gets here.
+    // Repair sends arrivals again. One that is no longer queued is recognised by its sequence before it gets here.
     const isRepeated = this.prng.nextFloat() < 0.05 && this.fates.get(seq) === "queued";
     if (isRepeated) this.toModel(m, { kind: "request-arrived", at: this.at, request: { ...request } });
     if (this.prng.nextFloat() < 0.05) this.after(this.prng.nextInt(slo), () => this.#withdraw(m, seq));
@@ -267,7 +268,7 @@ class FaultyCluster {
     this.toModel(m, { kind: "request-withdrawn", at: this.at, ingress: 1 as ActorKey, seq: seq as RequestSeq });
   }
 
-  /** An executor dies with whatever it holds, the others hear of it, and it comes back under a new key. */
+  /** Kills an executor with all that it holds. The others hear of it, and it comes back under a new key. */
   kill(gpu: number): void {
     const executor = this.executors[gpu]!;
     const { key } = executor;
@@ -275,7 +276,7 @@ class FaultyCluster {
     executor.alive = false;
     this.after(CTRL * 2 + this.prng.nextInt(5000), () => {
       this.toRank({ kind: "gpu-lost", at: this.at, gpu: gpu as GpuId, executor: key });
-      // After every grant that is still on its way: both come from the ranker.
+      // Tell the models after every grant that is still on its way: both come from the ranker.
       this.after(7 * CTRL, () => this.models.forEach((_, m) => this.#executorLost(m, key)));
       this.after(this.prng.nextInt(20_000), () => {
         Object.assign(executor, { key: this.#newKey(), alive: true, busyUntil: 0, epoch: this.epoch, grantSeq: 0 });
@@ -288,7 +289,7 @@ class FaultyCluster {
     this.toModel(m, { kind: "executor-lost", at: this.at, executor: key });
   }
 
-  /** Another ranker wins the lease: it knows nothing, asks everyone, and its epoch fences the old one off. */
+  /** Makes another ranker win the lease. It knows nothing, asks everyone, and its epoch fences the old one off. */
   takeOver(): void {
     const epoch = ++this.epoch;
     this.rank = createRankThread({ epoch, ctrl: CTRL as Micros, gpusMax: this.executors.length });
@@ -328,7 +329,7 @@ function runWithFaults(seed: number, faults: Faults): FaultyCluster {
   return cluster;
 }
 
-/** The work is a few seconds of CPU; a machine that is busy otherwise may take ten times as long. */
+/** The work takes a few seconds of CPU time; a machine that is otherwise busy may take ten times as long. */
 const LONG = { timeout: 120_000 };
 
 const swarm = (seed: number): Faults => {

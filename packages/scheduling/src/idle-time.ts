@@ -1,7 +1,6 @@
 /**
- * Idle time of an accelerator, for a run that no grant asked for (docs/algorithms.md, B9). Such a run can't be
- * cancelled, so it is given time only where no candidate is due before it would end, or where each that is due finds
- * another accelerator free.
+ * Gives an accelerator idle time for a run without a grant (docs/algorithms.md, B9). Such a run can't be cancelled. So
+ * it gets time only if no candidate is due before it would end, or if each that is due finds another accelerator free.
  */
 import type { ActorKey, GpuId, Instant, Micros } from "@tutti/units";
 import type { Grant } from "./messages.ts";
@@ -17,7 +16,7 @@ export interface IdleQuestion {
   readonly gpus: Iterable<GpuId>;
 }
 
-/** @returns until when nothing is granted on it; undefined: it is needed, or not idle */
+/** @returns the time until which nothing is granted on it; undefined: it is needed, or not idle */
 export function giveIdleTime(rank: RankThread, at: Instant, asked: IdleQuestion): Instant | undefined {
   const { accelerators } = rank;
   const { gpu, executor, grantSeq, takes, gpus } = asked;
@@ -34,7 +33,7 @@ export function giveIdleTime(rank: RankThread, at: Instant, asked: IdleQuestion)
   return until;
 }
 
-/** Candidates that wait for an accelerator, or will before that moment. */
+/** Number of candidates that wait for an accelerator, or will before that moment. */
 function candidatesDue({ waiting, modelTimers, slots }: RankThread, until: Instant): number {
   if (modelTimers.topPriority >= until) return waiting.size;
   let due = waiting.size;
@@ -43,10 +42,7 @@ function candidatesDue({ waiting, modelTimers, slots }: RankThread, until: Insta
   return due;
 }
 
-/**
- * By how much a grant starts later than its candidate wanted because the accelerator was given idle time until then; 0
- * if that is not why.
- */
+/** Delay of a grant behind its candidate's planned start because of idle time given until then; otherwise 0. */
 export function idleDelayOf(rank: RankThread, grant: Pick<Grant, "thread" | "freeAt">, until: Instant): Micros {
   const slot = rank.slots[rank.slotOf.get(grant.thread)];
   if (slot === undefined) return 0 as Micros;

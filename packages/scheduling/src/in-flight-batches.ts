@@ -1,26 +1,26 @@
 /**
- * The batches that a model has sent out and that nobody has reported done, so that a lost one can be put back.
- * docs/architecture.md, section 4; M1.
+ * The batches that a model has sent out and that are not reported done. They are kept so that a lost one can be put
+ * back. docs/architecture.md, section 4; M1.
  *
- *   HB1. At most `max` batches are held. A batch whose last deadline is past is forgotten when room is needed: nothing
- *        of it could be met again, and its ingress has answered.
+ *   HB1. At most `max` batches are held. A batch whose last deadline is past is forgotten when room is needed: none of
+ *        its requests could be met again, and its ingress has answered.
  *   HB2. A batch is in its own place of `#recent`, or in `#older` because a newer one has taken that. Batches mostly
  *        end in the order in which they left, so that is rare.
- *   HB3. What is withdrawn while its batch is out does not come back with it.
+ *   HB3. A request that is withdrawn while its batch is out does not come back with it.
  */
 import type { ActorKey, BatchId, Instant, RequestSeq } from "@tutti/units";
 import type { DispatchedBatch, Request } from "./messages.ts";
 
-/** A power of two. */
+/** Places for recent batches; a power of two. */
 const RECENT = 32;
 
 export class InFlightBatches {
   readonly #max: number;
-  /** By the last digits of its number. */
+  /** Recent batches by the last digits of their numbers. */
   readonly #recent = new Array<DispatchedBatch | undefined>(RECENT).fill(undefined);
   readonly #older = new Map<BatchId, DispatchedBatch>();
   #size = 0;
-  /** Requests withdrawn from a held batch: rare, so kept apart. */
+  /** Requests withdrawn from a batch in flight: rare, so kept apart. */
   readonly #withdrawn = new Map<BatchId, Set<Request>>();
   #sweepDue = -Infinity;
 
@@ -45,12 +45,12 @@ export class InFlightBatches {
     this.#size++;
     this.#sweepDue = -Infinity;
   }
-  /** Undefined if the batch is not held. */
+  /** A batch in flight; undefined if it is none. */
   find(batchId: BatchId): DispatchedBatch | undefined {
     const recent = this.#recent[placeOf(batchId)];
     return recent?.batchId === batchId ? recent : this.#older.get(batchId);
   }
-  /** True if the batch was held. */
+  /** Removes a batch. @returns whether it was in flight */
   release(batchId: BatchId): boolean {
     if (this.#withdrawn.size > 0) this.#withdrawn.delete(batchId);
     const place = placeOf(batchId);
@@ -60,7 +60,9 @@ export class InFlightBatches {
     return true;
   }
 
-  /** Releases the batch and gives what of it is still wanted, in deadline order; undefined if it isn't held. */
+  /**
+   * Removes the batch. @returns its requests that are still wanted, in deadline order; undefined if it isn't in flight
+   */
   takeBack(batchId: BatchId): Request[] | undefined {
     const batch = this.find(batchId);
     if (batch === undefined) return undefined;
@@ -68,7 +70,7 @@ export class InFlightBatches {
     this.release(batchId);
     return withdrawn === undefined ? batch.requests : batch.requests.filter((request) => !withdrawn.has(request));
   }
-  /** The held batches of one executor, oldest first. */
+  /** Batches in flight of one executor, oldest first. */
   ofExecutor(executor: ActorKey): BatchId[] {
     return this.#all()
       .filter((b) => b.grant.executor === executor)
@@ -82,7 +84,7 @@ export class InFlightBatches {
     this.#withdrawWhere((request) => request.ingress === ingress);
   }
 
-  /** The oldest first. */
+  /** All batches, the oldest first. */
   #all(): DispatchedBatch[] {
     const recent = this.#recent.filter((batch) => batch !== undefined);
     return [...this.#older.values(), ...recent].sort((a, b) => a.batchId - b.batchId);
@@ -109,5 +111,5 @@ export class InFlightBatches {
   }
 }
 
-/** Also of numbers beyond 2^32: what `&` cuts off are their first digits. */
+/** Place of a batch. It works for numbers beyond 2^32 too: `&` cuts off their first digits. */
 const placeOf = (batchId: BatchId): number => batchId & (RECENT - 1);

@@ -1,6 +1,4 @@
-/**
- * docs/algorithms.md, A11, on a cluster without delays in its messages: models, policies and loads drawn from seeds.
- */
+/** docs/algorithms.md, A11, on a cluster without message delays: models, policies and loads drawn from seeds. */
 import { type ActorKey, type Instant, type Micros, NEVER, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
 import { Cluster, type DispatchedBatch, nextRankWakeAt, nextWakeAt } from "./index.ts";

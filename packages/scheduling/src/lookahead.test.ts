@@ -6,7 +6,7 @@ import type { Candidate } from "./messages.ts";
 
 const MODELS = 4;
 
-/** Due at that moment; Infinity: the model takes back what it offered. */
+/** A candidate that is due at that moment; Infinity: the model withdraws its offer. */
 function offerDue(at: number): Candidate {
   return {
     batchSize: at === Infinity ? 0 : 3,
@@ -27,7 +27,9 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant("passes" as const), model: fc.constant(0), in: later }) },
 );
 
-/** What is kept and what the ranker has of each model, in the plainest way. */
+/**
+ * Reference for Lookahead. Per model it has the next arrival, the offer kept back, and the offer that the ranker has.
+ */
 class Oracle {
   readonly comesAt = new Array<number>(MODELS).fill(Infinity);
   readonly kept = new Array<number | undefined>(MODELS).fill(undefined);
@@ -53,7 +55,9 @@ class Oracle {
   }
 }
 
-/** As Cluster does: looks at whoever is to be looked at, takes what has come and tells what is due. */
+/**
+ * Does what Cluster does. It visits each model that is due for a look, takes its arrivals and reports its due offers.
+ */
 function look(ahead: Lookahead, oracle: Oracle, now: Instant): void {
   while (ahead.nextAt <= now) {
     const model = ahead.next;

@@ -30,8 +30,8 @@ test("a margin rises with each late answer, falls slowly with those in time, and
 });
 
 /**
- * Deferred batches of a model of which one run in ten takes `extra` longer than planned: answered late, refused, and
- * the margin at the end.
+ * Runs deferred batches of a model of which one run in ten takes `extra` longer than planned. @returns late answers,
+ * refusals, and the margin at the end
  */
 function serve(extra: Micros): { late: number; refused: number; all: number; margin: Micros } {
   let [late, refused, all, runs] = [0, 0, 0, 0];

@@ -1,5 +1,5 @@
 /**
- * Accelerators that leave and join while requests come (C3), on the cluster of cluster.ts: workloads and changes drawn
+ * Accelerators leave and join while requests come (C3), on the cluster of cluster.ts. Workloads and changes are drawn
  * from seeds.
  */
 import { type ActorKey, type Instant, Prng, type RequestSeq } from "@tutti/units";
@@ -37,7 +37,7 @@ function runSeed(seed: number): { served: number; drained: number; rejoined: num
     at += Math.round(prng.nextExponential(800 / gpus));
     if (prng.nextInt(8) === 0) {
       const gpu = prng.nextInt(gpus);
-      // Changes come after everything of their moment, as a planner's do.
+      // Changes come after everything else of their moment, as a planner's do.
       cluster.runUntil(at as Instant);
       if (isThere[gpu]) cluster.leave(gpu, at as Instant);
       else {
@@ -73,7 +73,7 @@ test("no accelerator that left is given a batch, those it had end, and every req
     total.drained += drained;
     total.rejoined += rejoined;
   }
-  // Otherwise nothing was tried.
+  // Otherwise the test tried nothing.
   expect(total.served).toBeGreaterThan(4_000);
   expect(total.drained).toBeGreaterThan(100);
   expect(total.rejoined).toBeGreaterThan(500);

@@ -1,5 +1,5 @@
 /**
- * What goes into and comes out of a ModelThread and a RankThread. Plain data: the actors put it on the wire.
+ * Input events and effects of a ModelThread and a RankThread. They are plain data, which the actors put on the wire.
  * docs/architecture.md, sections 2 to 4; docs/algorithms.md, A3 and A4.
  */
 import type { LatencyTable } from "@tutti/profile";
@@ -9,54 +9,54 @@ import type { ActorKey, BatchId, GpuId, Instant, Micros, RequestSeq, ThreadId } 
 export interface Request {
   readonly ingress: ActorKey;
   readonly seq: RequestSeq;
-  /** When the result must be ready at the executor: already less d_resp. */
+  /** Time by which the result must be ready at the executor: d_resp is already taken off. */
   readonly deadline: Instant;
   readonly arrivedAt: Instant;
-  /** As asked for, before d_resp is taken off. */
+  /** SLO that the publisher asked for, with d_resp not taken off. */
   readonly slo: Micros;
   /** Number of the application. */
   readonly app: number;
-  /** 0 … 255, the highest first; 0 when left out. Matters under overload only, within the application. */
+  /** 0 … 255, the highest first; 0 when left out. It matters only under overload, within the application. */
   readonly priority?: number;
-  /** Of the system's own requests, which warm something up: fair shares don't count them. */
+  /** True for the system's own warm-up requests, which fair shares don't count. */
   readonly isOwn?: boolean;
   /** Bytes of input. */
   readonly size: number;
-  /** Size hint: its length in the model's own unit; 0 when left out. */
+  /** Size hint: the request's length in the model's own unit; 0 when left out. */
   readonly units?: number;
 }
 
-/** What a ModelThread would like to run: A3. `offerSeq` rises within a term; (term, offerSeq) orders offers. */
+/** A batch that a ModelThread offers to run (A3). `offerSeq` rises within a term; (term, offerSeq) orders offers. */
 export interface Candidate {
   thread: ThreadId;
   term: number;
   offerSeq: number;
-  /** 0: nothing to offer, forget the last one. */
+  /** Size of the batch; 0: nothing to offer, forget the last one. */
   batchSize: number;
-  /** Planned start: max(earliest, what the policy waits for). */
+  /** Planned start: the later of the earliest start and the start that the policy waits for. */
   execAt: Instant;
   /** Last start that meets the head's deadline. */
   latest: Instant;
-  /** From sending the plan until the executor can start it, inputs pulled. */
+  /** Time from sending the plan until the executor can start it, with its inputs pulled. */
   delay: Micros;
 }
 
-/** An accelerator, for one batch. The receiver may keep it. */
+/** A grant of an accelerator for one batch. The receiver may keep it. */
 export interface Grant {
   thread: ThreadId;
   term: number;
-  /** Of the newest offer that the ranker had seen. */
+  /** The newest offer that the ranker had seen. */
   offerSeq: number;
   gpu: GpuId;
   executor: ActorKey;
-  /** Of the ranker's lease. */
+  /** Epoch of the ranker's lease. */
   epoch: number;
-  /** Per accelerator, rising within an epoch. */
+  /** Sequence per accelerator, rising within an epoch. */
   grantSeq: number;
-  /** When the accelerator ends what it was given before; `ALWAYS` if it was given nothing yet. */
+  /** Time at which the accelerator ends its earlier batches; `ALWAYS` if it was given none yet. */
   freeAt: Instant;
   sentAt: Instant;
-  /** Obeyed until then, that moment included; ignored without an answer after it. */
+  /** Last moment at which the grant is accepted; later it is ignored without an answer. */
   validUntil: Instant;
 }
 
@@ -66,7 +66,7 @@ export interface DispatchedBatch {
   thread: ThreadId;
   term: number;
   grant: Grant;
-  /** In deadline order; never empty. */
+  /** Requests in deadline order; never empty. */
   requests: Request[];
   /** Planned start. */
   startAt: Instant;
@@ -82,32 +82,32 @@ export type ModelEvent =
   | { kind: "request-withdrawn"; at: Instant; ingress: ActorKey; seq: RequestSeq }
   | { kind: "ingress-lost"; at: Instant; ingress: ActorKey }
   | { kind: "gpu-granted"; at: Instant; grant: Grant }
-  /** `nextWakeAt(model)` came. */
+  /** The time `nextWakeAt(model)` was reached. */
   | { kind: "clock-reached"; at: Instant }
-  /** Its requests go back into the queue (T4). */
+  /** The batch's requests go back into the queue (T4). */
   | { kind: "batch-refused"; at: Instant; batchId: BatchId }
-  /** `run`: how long the accelerator took; `end`: when its results were there. Where that is known. */
+  /** `run`: time that the accelerator took; `end`: time at which its results were there. Both only where known. */
   | { kind: "batch-finished"; at: Instant; batchId: BatchId; run?: Micros; end?: Instant }
-  /** Its held batches go back into the queue. */
+  /** The batches in flight on it go back into the queue. */
   | { kind: "executor-lost"; at: Instant; executor: ActorKey }
-  /** Without `dynamic` the model's running time does not depend on its input. */
+  /** Without `dynamic`, the model's running time does not depend on its input. */
   | { kind: "profile-changed"; at: Instant; profile: LatencyTable; dynamic?: DynamicProfile | undefined }
   | { kind: "delays-changed"; at: Instant; ctrl: Micros; perItem: Micros; respond: Micros; guard: Micros }
   /** A newer epoch: offer again; older grants are ignored from now on. */
   | { kind: "ranker-changed"; at: Instant; epoch: number }
-  /** The leader of another sub-cluster counts from now on, whatever its epoch: offer to it. 0: it has none yet. */
+  /** The leader of another sub-cluster counts from now on, whatever its epoch: offer to it. 0: it has no leader yet. */
   | { kind: "sub-cluster-changed"; at: Instant; epoch: number };
 
 /** T3: could not have run even alone, or dropped so that batches stay efficient (or the queue bounded). */
 export type RefusalCause = "infeasible" | "overloaded";
 
 /**
- * Where a ModelThread's effects go. What is passed is borrowed until the call returns, unless its type says otherwise.
+ * Sink for a ModelThread's effects. Arguments are borrowed until the call returns, unless their type says otherwise.
  */
 export interface ModelEffects {
   offer(candidate: Candidate): void;
   /**
-   * Exactly once per obeyed grant, after its dispatch and before the next offer.
+   * Answers a grant: exactly once per accepted grant, after its dispatch and before the next offer.
    *
    * @param freeAt - when the accelerator is free again, as far as this model knows
    * @param offerSeq - of the newest offer; the answer voids it and all before it
@@ -119,7 +119,7 @@ export interface ModelEffects {
 }
 
 export type RankEvent =
-  /** Ordered by (term, offerSeq); one that is not newer than the newest, or than the last answer, is ignored. */
+  /** Ordered by (term, offerSeq). An offer that is not newer than the newest, or than the last answer, is ignored. */
   | { kind: "candidate-offered"; at: Instant; candidate: Candidate }
   | {
       kind: "grant-answered";
@@ -134,7 +134,7 @@ export type RankEvent =
       offerSeq: number;
     }
   | { kind: "gpu-joined"; at: Instant; gpu: GpuId; executor: ActorKey; freeAt: Instant; grantSeq: number }
-  /** A completion report, or the answer to `askGpu`; obeyed of the newest grantSeq only. `NEVER`: paused. */
+  /** A completion report, or the answer to `askGpu`; only the newest grantSeq counts. `NEVER`: paused. */
   | { kind: "gpu-freed"; at: Instant; gpu: GpuId; executor: ActorKey; grantSeq: number; freeAt: Instant }
   | { kind: "gpu-lost"; at: Instant; gpu: GpuId; executor: ActorKey }
   | { kind: "model-gone"; at: Instant; thread: ThreadId }
@@ -143,6 +143,6 @@ export type RankEvent =
 
 export interface RankEffects {
   grant(grant: Grant): void;
-  /** A grant's validUntil passed unanswered: ask the accelerator itself; its answer is a gpu-freed of this grantSeq. */
+  /** A grant's validUntil passed unanswered. Ask the accelerator itself; its answer is a gpu-freed of this grantSeq. */
   askGpu(gpu: GpuId, executor: ActorKey, grantSeq: number): void;
 }

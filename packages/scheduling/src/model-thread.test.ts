@@ -31,7 +31,7 @@ import {
 const MODEL = 64 as ThreadId;
 const profile = LatencyTable.affine({ alpha: 1000, beta: 5000, batchSizeMax: 8 });
 
-/** A model under test, with what it did. l(b) = b + 5 ms, no delays, SLO 12 ms unless told otherwise. */
+/** A model under test, with its effects. l(b) = b + 5 ms, no delays, SLO 12 ms by default. */
 function thread(more: Partial<ModelThreadConfig> = {}) {
   const zero = 0 as Micros;
   const model = createModelThread({

@@ -3,19 +3,20 @@
  * candidate at a time, and forms the batch only when an accelerator is granted. docs/algorithms.md, A1 to A4.
  *
  *   M1. Every request that arrives leaves exactly once: in a batch, refused, or withdrawn by its ingress. A dispatched
- *       batch is held until it is reported done, so that a refused or lost one can be put back.
+ *       batch stays in flight until it is reported done, so that a refused or lost one can be put back.
  *   M2. Answering a grant voids all earlier offers, which may name requests that the batch took: see offerSeq.
- *   M3. A grant is obeyed at most once, only of the current term, of an epoch not older than any seen, until
- *       validUntil, and none that a newer one of its accelerator has overtaken; any other gets neither answer nor batch
- *       (T5).
+ *   M3. A grant is accepted at most once. It must be of the current term, of an epoch not older than any seen, and not
+ *       past validUntil, and no newer grant of its accelerator may have overtaken it. Any other grant gets neither
+ *       answer nor batch (T5).
  *   M4. Every member of a batch ends by its deadline at plan time: start ≤ latest.
  *   M5. While a batch is chosen, wakeAt is one tick after the last moment at which it could be sent; otherwise NEVER.
- *   M6. The queue, the held batches and the grants remembered are bounded; at the queue's bound a request is refused.
- *   M7. What arrives while a plan's grant is on its way must not push the planned head out: for d_ctrl from the moment
- *       the plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
+ *   M6. The queue, the batches in flight and the remembered grants are bounded; at the queue's bound a request is
+ *       refused.
+ *   M7. Arrivals while a plan's grant is on its way must not push the planned head out. For d_ctrl from the moment the
+ *       plan is due, and when its grant comes, the head is dropped only if it can't run even alone, so the batch
  *       shrinks instead. Without delays there is no such moment, and A2 holds as printed. See the README.
- *   M8. Under overload, requests of several applications or priorities are let in by fair shares (admission/); those of
- *       one, and all in calm, always.
+ *   M8. Under overload, requests of several applications or priorities are admitted by fair shares (admission/).
+ *       Requests of only one, and all in calm, are always admitted.
  */
 import { DeadlineQueue } from "@tutti/collections";
 import { ArrivalRate, type LatencyTable } from "@tutti/profile";
@@ -38,22 +39,24 @@ import { BatchTargets } from "./batch-targets.ts";
 
 export interface ModelThreadConfig {
   thread: ThreadId;
-  /** Of the model's lease. */
+  /** Term of the model's lease. */
   term: number;
-  /** Of the ranker's lease. */
+  /** Epoch of the ranker's lease. */
   epoch: number;
   profile: LatencyTable;
-  /** Where running times depend on the input: batches are chosen by it, not by `profile`. */
+  /** Profile for running times that depend on the input: batches are then chosen by it, not by `profile`. */
   dynamic?: DynamicProfile | undefined;
   slo: Micros;
   policy: Policy;
-  /** Of the adaptive policy. Default: "accelerators". */
+  /** Preference of the adaptive policy. Default: "accelerators". */
   prefer?: Preference;
-  /** 0: eager; 1: the policy's full wait. */
+  /** Share of the policy's wait: 0: eager; 1: the full wait. */
   patience: number;
-  /** "target": heads are dropped early so that batches stay efficient; "head": only what can't run even alone. A2. */
+  /**
+   * A2. "target": heads are dropped early so that batches stay efficient; "head": only those that can't run even alone.
+   */
   gather: "target" | "head";
-  /** Instead of b* (A7), with "target". */
+  /** Target batch with "target", instead of b* (A7). */
   targetBatch?: number;
   /** Lateness of timers: frontrun comes so much earlier. */
   guard: Micros;
@@ -62,11 +65,14 @@ export interface ModelThreadConfig {
   respond: Micros;
   queueMax: number;
   batchesInFlightMax: number;
-  /** Batches are numbered from here. */
+  /** Number of the first batch. */
   batchIdBase?: number;
-  /** Since when it would have heard of requests: that none came is known, then. Default: unknown until some have. */
+  /**
+   * Time since when it would have received requests: from then on, silence means that none came. Default: unknown until
+   * the first ones.
+   */
   since?: Instant | undefined;
-  /** Who counts how much under overload: M8. */
+  /** Weights of applications under overload: M8. */
   shares?: ShareRules;
 }
 
@@ -101,14 +107,14 @@ export class ModelThread {
   now: Instant = ALWAYS;
   wakeAt: Instant = NEVER;
   nextBatchId: number;
-  /** What the adaptive policy has made of the arrivals so far. */
+  /** Current settings of the adaptive policy, from the arrivals so far. */
   adaptation: Adaptation;
-  /** µs: by how much a batch may start early, for each of its requests. */
+  /** Time by which a batch may start early, for each of its requests, µs. */
   earlyPerRequest = Infinity;
-  /** By the adaptive policy, of static models: a batch may wait for others, also with an accelerator idle. */
+  /** Adaptive policy, static models: true if a batch may wait for others even when an accelerator is idle. */
   mayWait = true;
 
-  /** The chosen batch: 0 is none. */
+  /** Size of the chosen batch; 0: none. */
   batchSize = 0;
   /** The start that the policy waits for. */
   awaited: Instant = ALWAYS;
@@ -116,16 +122,18 @@ export class ModelThread {
   latest: Instant = ALWAYS;
   expectedRun = 0 as Micros;
   /**
-   * Could one more request, not at the head, change the choice? Not if the deadline or the profile limits the batch.
+   * True if one more request, not at the head, could change the choice: neither deadline nor profile limits the batch.
    */
   isGrowable = true;
 
-  /** `awaited` of the last offer; the candidate's execAt also moves with the clock, which is no news. */
+  /**
+   * `awaited` of the last offer. The candidate's execAt also moves with the clock, which is no reason for a new offer.
+   */
   offeredAwaited: Instant = ALWAYS;
   /** The head when the last offer was made, and the first offer that was made with it. */
   offeredHead: Request | undefined = undefined;
   headOfferSeq = 0;
-  /** When the ranker's timer for the offered head was or will be due first. */
+  /** First time at which the ranker's timer for the offered head was or will be due. */
   headDueAt: Instant = NEVER;
   /** The head, while M7 keeps it. */
   keptHead: Request | undefined = undefined;
@@ -166,14 +174,14 @@ export function createModelThread(config: ModelThreadConfig): ModelThread {
   return new ModelThread(config);
 }
 
-/** When to send the next clock-reached; `NEVER` when no timer is armed. */
+/** Time of the next clock-reached; `NEVER` when no timer is armed. */
 export const nextWakeAt = (model: ModelThread): Instant => model.wakeAt;
 export const queueLength = (model: ModelThread): number => model.queue.size;
-/** Batches sent out and not reported done. */
+/** Batches that were sent out and are not reported done. */
 export const inFlight = (model: ModelThread): number => model.inFlightBatches.size;
 /** The target batch at the rate last measured, for the model's own SLO. */
 export const currentTarget = (model: ModelThread): number => model.targets.forSlo(model.slo);
-/** What was last offered and not voided, for heartbeats; batchSize 0: nothing. Borrowed. */
+/** The last offer that is not voided, for heartbeats; batchSize 0: none. Borrowed. */
 export const offeredCandidate = (model: ModelThread): Readonly<Candidate> => model.offered;
 
 export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): void {
@@ -207,13 +215,16 @@ export function step(model: ModelThread, event: ModelEvent, out: ModelEffects): 
   }
 }
 
-/** Of d_ctrl, which is the 95th percentile of what a grant, a batch and its pulls take. */
+/**
+ * Length of a hop, as a fraction of d_ctrl. d_ctrl is the 95th percentile of the time of a grant, a batch and its
+ * pulls.
+ */
 const HOP = 1 / 4;
 
 export function requestArrived(model: ModelThread, at: Instant, request: Request, out: ModelEffects): void {
   advance(model, at);
-  // By its own SLO. One that only came late, because ingress or bus are behind, is a sign of overload like any other
-  // that is lost.
+  // Judge it by its own SLO. A request that is late only because ingress or bus are behind is a sign of overload, like
+  // any other that is lost.
   const isHopeless = request.arrivedAt + delay(model, 1) + alone(model, request) > request.deadline;
   model.loss.came();
   if (!isHopeless && !model.shares.admit(at, request)) {
@@ -221,7 +232,7 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
     model.loss.lost();
     return out.refuse(request, "overloaded", Infinity as Micros);
   }
-  model.rate.note(at); // what is refused at the door can't make batches larger
+  model.rate.note(at); // a request that is refused on arrival can't make batches larger
   const added = model.queue.add(request);
   if (added === "repeated") return; // repair sends arrivals again
   if (added === "full") {
@@ -230,12 +241,12 @@ export function requestArrived(model: ModelThread, at: Instant, request: Request
   }
   model.dynamic?.add(request);
   model.refusals.came(request, at, isHopeless);
-  // Most arrivals behind a batch that its head's deadline or the profile limits change nothing: skip the choice.
+  // Most arrivals change nothing behind a batch that its head's deadline or the profile limits: skip the choice.
   if (!model.isGrowable && at < model.wakeAt && model.queue.head() !== request) return;
   update(model, out);
 }
 
-/** @returns whether it waited here: what is in a batch is left out of it where that still can be */
+/** @returns whether it was queued here; a request in a batch is left out of it where that is still possible */
 export function requestWithdrawn(
   model: ModelThread,
   at: Instant,
@@ -264,11 +275,11 @@ export function ingressLost(model: ModelThread, at: Instant, ingress: ActorKey, 
 
 export function modelClockReached(model: ModelThread, at: Instant, out: ModelEffects): void {
   advance(model, at);
-  // The invalidation timer: without it a batch that no longer fits would stay invisible until the next arrival.
+  // The invalidation timer: without it, a batch that no longer fits would stay offered until the next arrival.
   if (at >= model.wakeAt) update(model, out);
 }
 
-/** Late binding: the batch is formed now, for this accelerator, from whatever is queued now. A4, Grant. */
+/** Forms the batch now, for this accelerator, from the requests that are queued now (late binding). A4, Grant. */
 export function gpuGranted(model: ModelThread, at: Instant, grant: Grant, out: ModelEffects): void {
   advance(model, at);
   if (!obey(model, grant)) return;
@@ -301,8 +312,9 @@ function noteWait(model: ModelThread, grant: Grant, batchSize: number): void {
 }
 
 /**
- * Heads were dropped or withdrawn, and what is left should wait: an accelerator that is free earlier is better given
- * back. Only then: a batch whose head was offered as it is was due, and declining it twice would never end.
+ * True if heads were dropped or withdrawn, and the rest should wait. An accelerator that is free earlier is then
+ * returned. It is true only in this case: a batch whose head was offered as it is was due, and declining it twice would
+ * never end.
  */
 function isNotDue(model: ModelThread, grant: Grant, headBefore: Request | undefined): boolean {
   if (model.awaited <= grant.freeAt || model.awaited - delay(model, model.batchSize) <= model.now) return false;
@@ -386,13 +398,13 @@ export function rankerChanged(model: ModelThread, at: Instant, epoch: number, ou
 }
 
 /**
- * Another leader is offered to from now on. Epochs of several sub-clusters have no order that means anything, so its
- * own may be the lower one; whose grants still come of the old leader must not be shown to the model any more.
+ * Offers to another leader from now on. Epochs of different sub-clusters are not comparable, so the new one may be
+ * lower. The caller must not pass on grants of the old leader any more.
  */
 export function subClusterChanged(model: ModelThread, at: Instant, epoch: number, out: ModelEffects): void {
   advance(model, at);
   model.epoch = epoch;
-  // The old leader was told to forget what it had by an offer of its own, and the model may come back to it.
+  // A separate offer told the old leader to forget its candidate, and the model may come back to that leader.
   model.offered.offerSeq++;
   model.offered.batchSize = 0;
   update(model, out);
@@ -408,7 +420,7 @@ function changeDynamic(model: ModelThread, profile: DynamicProfile | undefined):
   }
 }
 
-/** What a request takes that runs by itself, µs. */
+/** Time that the request takes alone, µs. */
 const alone = (model: ModelThread, request: Request): number =>
   model.dynamic === undefined ? model.latencies[1]! : model.dynamic.alone(request);
 
@@ -421,7 +433,7 @@ function advance(model: ModelThread, at: Instant): void {
   model.now = at;
 }
 
-/** M3, and remembers the grant. */
+/** Checks a grant (M3), and remembers it. @returns whether it is accepted */
 function obey(model: ModelThread, grant: Grant): boolean {
   if (grant.thread !== model.thread || grant.term !== model.term) return false;
   if (grant.epoch < model.epoch || model.now > grant.validUntil) return false;
@@ -429,7 +441,7 @@ function obey(model: ModelThread, grant: Grant): boolean {
   return model.accepted.obey(model.now, grant);
 }
 
-/** M2: what was offered is void from here. */
+/** Answers a grant, which voids all offers so far (M2). */
 function answer(model: ModelThread, grant: Grant, used: boolean, freeAt: Instant, out: ModelEffects): void {
   model.offered.batchSize = 0;
   out.answerGrant(grant, used, freeAt, model.offered.offerSeq);
@@ -448,8 +460,8 @@ function dispatch(model: ModelThread, grant: Grant, startAt: Instant, expectedRu
     expectedRun,
   };
   model.inFlightBatches.hold(batch);
-  // One that ends earlier than planned is granted a hop after it said so, however many wait: that is no idleness. A hop
-  // is a small part of d_ctrl.
+  // A batch that ends earlier than planned is followed by a grant a hop after its report, however many wait. That is no
+  // idle time, and a hop is a small part of d_ctrl.
   const idleFor = grant.sentAt - grant.freeAt;
   model.shares.dispatched(batch.requests, idleFor > HOP * model.ctrl ? idleFor : 0, expectedRun);
   out.dispatch(batch);
@@ -462,7 +474,7 @@ function takeChosen(model: ModelThread): Request[] {
   return chosen;
 }
 
-/** T4: the requests of a batch that will not run queue again; `update` then refuses what can't be met. */
+/** Requeues the requests of a batch that will not run (T4); `update` then refuses those that can't be met. */
 function putBack(model: ModelThread, batchId: BatchId, out: ModelEffects): void {
   for (const request of model.inFlightBatches.takeBack(batchId) ?? []) {
     const added = model.queue.add(request);

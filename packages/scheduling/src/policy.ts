@@ -1,26 +1,30 @@
 /**
- * When a batch should start: one code path, and the policies differ in the start they wait for. docs/algorithms.md, A6.
+ * When a batch should start. All policies share one code path, and differ by the start that they wait for.
+ * docs/algorithms.md, A6.
  */
 import type { Instant, Micros } from "@tutti/units";
 import { ALWAYS } from "@tutti/units";
 
 export type Policy =
-  /** Deferred, but earlier and with smaller targets, by how bursty arrivals are measured to be: Tutti's default. */
+  /**
+   * Deferred, but earlier and with smaller targets, depending on the measured burstiness of arrivals: Tutti's default.
+   */
   | { readonly kind: "adaptive" }
   /** The last start at which a request arriving meanwhile could still join: as published. */
   | { readonly kind: "deferred" }
-  /** At once. */
+  /** Starts at once. */
   | { readonly kind: "eager" }
-  /** `wait` after the arrival of the head, but never so late that the head would miss its deadline. */
+  /** Starts `wait` after the arrival of the head, but never so late that the head would miss its deadline. */
   | { readonly kind: "timeout"; readonly wait: Micros }
   /** The last start that meets the head's deadline. */
   | { readonly kind: "latest" }
-  /** At once if the batch has at least β·λ requests, else deferred. */
+  /** Starts at once if the batch has at least β·λ requests, otherwise deferred. */
   | { readonly kind: "beta-lambda" };
 
 /**
- * What the adaptive policy's waiting is for. "latency": a batch waits only as far as the accelerator time that this
- * saves is lacking; "accelerators": also where it is not, so that no more accelerators are in use than the load needs.
+ * Purpose of the adaptive policy's waiting. "latency": a batch waits only as far as accelerators are too scarce to do
+ * without the time that it saves. "accelerators": it waits even when they are not, so that no more accelerators are in
+ * use than the load needs.
  */
 export type Preference = "latency" | "accelerators";
 
@@ -31,7 +35,7 @@ export interface Window {
   readonly headArrivedAt: number;
   readonly batchSize: number;
   readonly batchSizeMax: number;
-  /** How much earlier than frontrun the adaptive policy starts. */
+  /** Time by which the adaptive policy starts earlier than frontrun. */
   readonly early: number;
 }
 
@@ -63,8 +67,8 @@ export function awaitedStart(policy: Policy, window: Window, betaTimesRate: numb
 /**
  * Moves an awaited start towards the eager one: `patience` 0 waits for nothing, 1 waits in full.
  *
- * The eager start is counted from the head's arrival, not from now: counted from now, each look at the clock would move
- * the goal on by a part of the rest, and a granted batch would never be due.
+ * The eager start is counted from the head's arrival, not from now. Counted from now, each recalculation would move the
+ * goal on by a part of the rest, and a granted batch would never be due.
  */
 export function withPatience(awaited: Instant, eager: Instant, patience: number): Instant {
   if (patience === 1 || awaited <= eager) return awaited;

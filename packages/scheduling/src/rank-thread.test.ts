@@ -35,7 +35,7 @@ interface NaiveGpu {
   executor: number;
   free: number;
   grantSeq: number;
-  /** The newest grant that was not declined, and what it was before that. */
+  /** The newest grant that was not declined, and its value before that. */
   reportable: number;
   reportableBefore: number;
   grantedTo: ThreadId | undefined;
@@ -191,7 +191,7 @@ const choice = fc.record({
   gap: fc.constantFrom(0, 0, 1, 1, 2, 7),
 });
 
-/** Turns random numbers into events that make sense often enough: answers to grants in flight, reports of what ran. */
+/** Turns random numbers into events that often make sense: answers to grants in flight, reports of batches that ran. */
 function toEvent(
   { what, a, b, c, d }: { what: number; a: number; b: number; c: number; d: number },
   at: Instant,
@@ -403,7 +403,7 @@ test("an accelerator that went on under a predecessor is heard, also when a gran
   const expired = at(nextRankWakeAt(rank));
   stepRank(rank, { kind: "clock-reached", at: expired }, out);
   expect([grants.map(({ grantSeq }) => grantSeq), asked]).toEqual([[8], [8]]);
-  // Its predecessor had granted it 8, 9 and 10 when it was heard of the new leader.
+  // Its predecessor had granted it 8, 9 and 10 before the new leader was known.
   stepRank(rank, { kind: "gpu-freed", at: at(expired + 1), gpu, executor, freeAt: at(expired + 5), grantSeq: 10 }, out);
   offer(expired + 6, 2);
   expect(grants.at(-1)).toMatchObject({ grantSeq: 11, freeAt: expired + 5 });

@@ -6,12 +6,12 @@
  *   R2. W holds only candidates whose model timer fired; there is one match timer, at min free − longest delay in W.
  *   R3. Offers of a model are ordered by (term, offerSeq). While its grant is in flight an offer is kept, but not acted
  *       on; the answer voids every offer up to the one that it names.
- *   R4. A grant that is unanswered when validUntil is past is given up: its model is heard again, and the accelerator
- *       is asked itself, again and again until it settles or is lost. A later answer frees nothing.
+ *   R4. A grant that is unanswered when validUntil is past is given up. Offers of its model count again, and the
+ *       accelerator itself is asked repeatedly until it settles or is lost. A later answer frees nothing.
  *   R5. An effect is the last thing a transition does, so its receiver may answer from within.
  *   R6. With no candidate and no grant in flight no timer is armed.
  *   R7. A candidate that is late by up to d_ctrl still gets a free accelerator, and late binding makes the batch
- *       smaller: its model has offered anew by now, but that offer would be as late when it is here. See the README.
+ *       smaller. Its model has offered anew by now, but that offer would be as late when it arrives. See the README.
  */
 import { IndexedHeap } from "@tutti/collections";
 import { ALWAYS, NEVER, assert, unreachable } from "@tutti/units";
@@ -22,26 +22,26 @@ import { ThreadSlots } from "./thread-slots.ts";
 import { WaitingSet } from "./waiting-set.ts";
 
 const VALIDITY_TIMES = 4;
-/** An accelerator that doesn't answer is asked again after this, or after a grant's validity if that is longer. */
+/** Time after which an accelerator that doesn't answer is asked again, µs; a grant's validity if that is longer. */
 const ASK_AGAIN_AFTER = 1_000;
-/** Models beyond this are not served: their offers are counted and ignored. */
+/** Most models that are served; offers of further ones are counted and ignored. */
 const MODELS_MAX = 65_536;
 
 export interface RankThreadOptions {
-  /** Of the ranker's lease. */
+  /** Epoch of the ranker's lease. */
   epoch: number;
   ctrl: Micros;
-  /** A grant is valid for so many d_ctrl. */
+  /** Validity of a grant, in multiples of d_ctrl. */
   validityTimes?: number;
   /** Accelerator ids are 0 … gpusMax − 1; others are ignored. */
   gpusMax: number;
 }
 
-/** What is known of one model. Reused when the model is gone. */
+/** State of one model. The slot is reused when the model is gone. */
 class ModelSlot {
   thread: ThreadId;
   term = -1;
-  /** Of the newest offer, or the newest that an answer has voided. */
+  /** Sequence of the newest offer, or of the newest that an answer has voided. */
   offerSeq = -1;
   batchSize = 0;
   execAt: Instant = ALWAYS;
@@ -67,7 +67,7 @@ export class RankThread {
   readonly waiting = new WaitingSet(MODELS_MAX);
   ctrl: Micros;
   now: Instant = ALWAYS;
-  /** Offers of models beyond MODELS_MAX, and reports of accelerators beyond gpusMax. */
+  /** Number of offers of models beyond MODELS_MAX, and of reports of accelerators beyond gpusMax. */
   ignored = 0;
 
   constructor({ epoch, ctrl, validityTimes, gpusMax }: RankThreadOptions) {
@@ -107,7 +107,7 @@ export function stepRank(rank: RankThread, event: RankEvent, out: RankEffects): 
   }
 }
 
-/** When to send the next clock-reached; `NEVER` when no timer is armed. A moment that is past means at once. */
+/** Time of the next clock-reached; `NEVER` when no timer is armed. A moment that is past means at once. */
 export function nextRankWakeAt(rank: RankThread): Instant {
   const models = rank.modelTimers.topPriority;
   const grants = rank.accelerators.timers.topPriority;
@@ -164,7 +164,7 @@ export function gpuJoined(
     return;
   }
   if (!accelerators.isInReach(gpu, grantSeq)) return; // G6
-  // The same incarnation announcing itself again says nothing about a grant that it has not seen yet.
+  // A repeated announcement of the same incarnation says nothing about a grant that it has not seen yet.
   if (accelerators.isDrivenBy(gpu, executor) && grantSeq < accelerators.grantSeq(gpu)) return;
   const waiting = accelerators.grantedTo(gpu);
   accelerators.join(gpu, executor, freeAt, grantSeq);
@@ -206,31 +206,31 @@ export function modelGone(rank: RankThread, at: Instant, thread: ThreadId): void
   rank.spareSlots.push(index);
 }
 
-/** Everything that is due: the model timers, the expiries, then the match timer, until nothing is. */
+/** Fires everything that is due: the model timers, the expiries, then the match timer, until nothing is due. */
 export function rankClockReached(rank: RankThread, at: Instant, out: RankEffects): void {
   advance(rank, at);
   while (fireModelTimer(rank, at, out) || fireExpiry(rank, at, out) || fireMatchTimer(rank, at, out));
 }
 
-/** A4, model timer: the first that is due. False if none is. */
+/** A4, model timer: fires the first that is due. False if none is. */
 export function fireModelTimer(rank: RankThread, at: Instant, out: RankEffects): boolean {
   if (rank.modelTimers.topPriority > at) return false;
   advance(rank, at);
   const index = rank.modelTimers.pop();
   const slot = rank.slots[index]!;
   const earliest = at + slot.delay;
-  // A9: the timer may be late, or the offer was long on its way.
+  // A9: the timer may be late, or the offer took long to arrive.
   const execAt = slot.execAt > earliest ? slot.execAt : earliest;
   const isLate = execAt > slot.latest;
   const gpu = execAt > slot.latest + rank.ctrl ? -1 : rank.accelerators.free.firstAtMost(execAt); // R7
   if (gpu >= 0) grant(rank, index, gpu, out);
   else if (isLate)
-    slot.batchSize = 0; // its own invalidation timer offers anew
+    slot.batchSize = 0; // its own invalidation timer makes a new offer
   else rank.waiting.add(index, slot.thread, slot.latest, slot.delay);
   return true;
 }
 
-/** A4, match timer. False if it is not due. */
+/** A4, match timer: fires it. False if it is not due. */
 export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects): boolean {
   if (matchAt(rank) > at) return false;
   advance(rank, at);
@@ -239,13 +239,13 @@ export function fireMatchTimer(rank: RankThread, at: Instant, out: RankEffects):
   while (waiting.leastLatest < freeAt) {
     const index = waiting.mostUrgent;
     waiting.remove(index);
-    rank.slots[index]!.batchSize = 0; // nothing is free in time: its own invalidation timer offers anew
+    rank.slots[index]!.batchSize = 0; // nothing is free in time: its own invalidation timer makes a new offer
   }
   if (waiting.size > 0) grant(rank, waiting.mostUrgent, accelerators.free.firstMin(), out);
   return true;
 }
 
-/** R4. False if no grant has expired and no question is due again. */
+/** Handles an expired grant or a repeated question (R4). False if none is due. */
 export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boolean {
   const { accelerators } = rank;
   if (accelerators.timers.topPriority > at) return false;
@@ -259,7 +259,7 @@ export function fireExpiry(rank: RankThread, at: Instant, out: RankEffects): boo
   return true;
 }
 
-/** When the match timer fires: R2. `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
+/** Time of the match timer (R2). `NEVER` when W is empty or nothing is ever free; a past moment means at once. */
 function matchAt(rank: RankThread): Instant {
   if (rank.waiting.size === 0) return NEVER;
   const { min } = rank.accelerators.free;
@@ -271,7 +271,7 @@ function advance(rank: RankThread, at: Instant): void {
   rank.now = at;
 }
 
-/** A4, Publish: the model timer of the newest candidate, if it has one. */
+/** A4, Publish: sets the model timer of the newest candidate, if it has one. */
 function publish(rank: RankThread, index: number, slot: ModelSlot): void {
   rank.waiting.remove(index);
   if (slot.batchSize === 0) rank.modelTimers.remove(index);
@@ -287,7 +287,7 @@ function forget(rank: RankThread, index: number, slot: ModelSlot): void {
   rank.modelTimers.remove(index);
 }
 
-/** No grant is in flight to this model any more: the newest candidate that it has offered counts again. */
+/** Marks that no grant is in flight to this model any more. The newest candidate that it has offered counts again. */
 function hearAgain(rank: RankThread, index: number): void {
   const slot = rank.slots[index]!;
   slot.grantedGpu = -1;

@@ -1,32 +1,35 @@
 /**
- * How far accelerators are lacking, as a model sees it by its own batches: the share of their slack that passes while
- * they wait for one. Slack is what lies between the start that a batch wants and the last that meets its deadline.
+ * Scarcity of accelerators, as a model sees it by its own batches. It is the share of their slack that passes while
+ * they wait for one. Slack is the time between the start that a batch wants and the last that meets its deadline.
  *
- * By that a batch decides whether waiting pays (docs/algorithms.md, A6): with accelerators idle, the time that a larger
- * batch would save is of no use to anybody; where batches lose much of their slack, they need all of it.
+ * A batch decides by it whether waiting pays (docs/algorithms.md, A6). With accelerators idle, the time that a larger
+ * batch would save is useless. Where batches lose much of their slack, all of that time is needed.
  */
 import type { Instant } from "@tutti/units";
 
-/** Requests that count at a time, and µs: older ones fade. */
+/** Number of requests, and time in µs, over which older batches fade. */
 const REQUESTS = 1_024;
 const MEMORY = 5_000_000;
-/** Waits vary: where a sixth of the slack is lost on average, some batches have lost all of theirs. */
+/**
+ * Factor from lost slack to level. Waits vary: where a sixth of the slack is lost on average, some batches have lost
+ * all.
+ */
 const FULL = 6;
 
 export class Scarcity {
   #share = 0;
   #notedAt = -Infinity;
 
-  /** 0: batches find an accelerator when they want it; 1: what waiting saves is needed in full. */
+  /** 0: batches find an accelerator when they want it; 1: the time that waiting saves is needed in full. */
   get level(): number {
     const level = FULL * this.#share;
     return level < 1 ? level : 1;
   }
 
   /**
-   * A batch of so many requests was granted an accelerator.
+   * Notes that a batch of so many requests was granted an accelerator.
    *
-   * @param wait - from the start that it wanted until the accelerator is free; negative: it was before
+   * @param wait - from the start that it wanted until the accelerator is free; negative: it was free before
    * @param slack - from that start until the last that meets its deadline
    */
   note(at: Instant, requests: number, wait: number, slack: number): void {
@@ -38,10 +41,10 @@ export class Scarcity {
 }
 
 /**
- * By how many µs a batch starts before the plan that defers it: it waits only for requests that would save a share of
- * its accelerator time which is needed. With b' requests each takes l(b')/b'; waiting saves the share 1 − (l(b')/b') /
- * (l(b)/b), and pays where that is more than 1 − level. What it waits for is the largest b' that pays less: (b' − b)/λ
- * before the deferred start no such number can be expected any more.
+ * Time by which a batch starts before the plan that defers it, µs. It waits only for requests that would save a share
+ * of its accelerator time which is needed. With b' requests each takes l(b')/b'. Waiting saves the share 1 − (l(b')/b')
+ * / (l(b)/b), and pays where that is more than 1 − level. It waits for the largest b' that pays less: from (b' − b)/λ
+ * before the deferred start on, so many can't be expected any more.
  */
 export function spareTime(
   { alpha, beta }: { readonly alpha: number; readonly beta: number },

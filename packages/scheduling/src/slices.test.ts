@@ -1,4 +1,4 @@
-/** What a cluster decides does not depend on whether it is told of requests in advance. */
+/** Tests that a cluster's decisions don't depend on whether it receives requests in advance. */
 import { affineCosts, histogramOf } from "@tutti/dynamic";
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq } from "@tutti/units";
 import { expect, test } from "vitest";
@@ -10,7 +10,7 @@ interface Coming {
   readonly model: number;
   readonly request: Request;
 }
-/** What comes before a moment, told in advance or not, and what is done to the cluster at that moment. */
+/** Requests that arrive before a moment, given in advance or not, and the actions on the cluster at that moment. */
 interface Segment {
   readonly isTold: boolean;
   readonly until: Instant;
@@ -29,8 +29,8 @@ function randomDynamic(prng: Prng, slo: Micros) {
 }
 
 /**
- * Policies, bounds, shares and dynamic time of any kind; several SLOs a model, so that a newcomer may be the head; from
- * light load to far too much.
+ * Models with policies, bounds, shares and dynamic time of any kind. Each has several SLOs, so that a newcomer may be
+ * the head. The load is anything from light to far too much.
  */
 function randomModels(prng: Prng) {
   const isDynamic = prng.nextInt(3) === 0;
@@ -113,7 +113,7 @@ function sliceOf(models: number, { coming, until }: Segment): ArrivalSlice {
   return { requests: byModel.flat().map(({ request }) => request), ends, until };
 }
 
-/** @param tells - whether anything is told in advance */
+/** @param tells - true if any requests are given in advance */
 function decisionsOf(seed: number, tells: boolean, tellsAll: boolean): { decided: string[]; ahead: number } {
   const { models, gpus, slowness, segments } = randomRun(seed);
   const decided: string[] = [];

@@ -1,14 +1,14 @@
 /**
- * Whether a good part of what comes is lost, for seconds: then it is overload that lasts, and no burst that passes.
+ * Detects that a good part of the arrivals is lost for seconds. Then overload lasts, and it is no passing burst.
  *
- * The adaptive policy aims below b* for lack of requests, since what has not come can't be counted on (Adaptation);
- * here they are not lacking. A long queue alone is no sign of it: aiming at b* wherever 1.2 b* waited cost 5 to 20 % of
- * the goodput of Table 2's workloads.
+ * The adaptive policy aims below b* for lack of requests, since future arrivals can't be counted on (Adaptation); under
+ * lasting overload they are not lacking. A long queue alone is no sign of it: aiming at b* wherever 1.2 b* waited cost
+ * 5 to 20 % of the goodput of Table 2's workloads.
  */
 import type { Instant } from "@tutti/units";
 
 const WINDOW = 2_000_000;
-/** Ten times what a workload at its goodput loses. */
+/** Lost fraction above which overload lasts: ten times the loss of a workload at its goodput. */
 const SHARE = 0.1;
 
 export class SustainedLoss {
@@ -24,7 +24,7 @@ export class SustainedLoss {
     this.#lost++;
   }
 
-  /** Of the last whole window. */
+  /** True if overload lasted in the last whole window. */
   lasts(now: Instant): boolean {
     if (now < this.#endsAt) return this.#lasts;
     this.#lasts = this.#lost > SHARE * this.#came;

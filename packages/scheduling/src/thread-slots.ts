@@ -1,6 +1,6 @@
 /**
- * Which slot of the ranker each model has. Every offer asks for it, so it is open addressing in arrays: a Map costs
- * twice as much where hundreds of models leave little of it in the cache.
+ * The ranker's slot of each model. Every offer needs it, so it is open addressing in arrays: a Map costs twice as much
+ * where hundreds of models leave little of it in the cache.
  *
  *   TS1. A thread has one slot at most, and a slot one thread.
  */
@@ -9,23 +9,23 @@ import type { ThreadId } from "@tutti/units";
 
 const ROOM = 64;
 const FREE = -1;
-/** Threads are numbers by themselves: the first half of their identity is the same for all. */
+/** First half of every identity: threads are identified by their numbers alone. */
 const ALL = 0;
 
 export class ThreadSlots {
   #index = new IdentityIndex(ROOM);
-  /** By slot; FREE where it is nobody's. */
+  /** Threads by slot; FREE: the slot is unused. */
   readonly #threads: number[] = [];
   #size = 0;
 
   get size(): number {
     return this.#size;
   }
-  /** −1: it has none. */
+  /** Slot of a thread; −1: it has none. */
   get(thread: ThreadId): number {
     return this.#index.get(ALL, thread);
   }
-  /** Both must be without the other. */
+  /** Gives a slot to a thread. Neither may have a partner yet. */
   set(thread: ThreadId, slot: number): void {
     if (slot >= this.#index.slots) this.#grow(slot);
     while (this.#threads.length <= slot) this.#threads.push(FREE);
@@ -33,13 +33,13 @@ export class ThreadSlots {
     this.#index.put(ALL, thread, slot);
     this.#size++;
   }
-  /** The slot must be somebody's. */
+  /** Frees a slot, which must be in use. */
   delete(slot: number): void {
     this.#index.delete(slot);
     this.#threads[slot] = FREE;
     this.#size--;
   }
-  /** Threads and their slots. */
+  /** Iterates over the threads and their slots. */
   *[Symbol.iterator](): Generator<readonly [ThreadId, number]> {
     for (const [slot, thread] of this.#threads.entries()) if (thread !== FREE) yield [thread as ThreadId, slot];
   }

@@ -1,6 +1,6 @@
 /**
- * W: the candidates whose model timer fired while no accelerator was free in time. docs/algorithms.md, A4 and A5.
- * Two heaps over the same slots: by (latest, thread id), and by longest delay, which says when the match timer fires.
+ * W: the candidates whose model timer fired while no accelerator was free in time. docs/algorithms.md, A4 and A5. It
+ * has two heaps over the same slots: by (latest, thread id), and by longest delay, from which the match timer follows.
  *
  *   W1. A slot is in both heaps or in neither, and only after its model timer fired.
  */

@@ -8,7 +8,7 @@ export type GpuId = number & { readonly [id]: "GpuId" };
 export type ThreadId = number & { readonly [id]: "ThreadId" };
 /** One incarnation of one actor: 48 random bits, new at every start, so that a quick restart cannot hide a death. */
 export type ActorKey = number & { readonly [id]: "ActorKey" };
-/** A request at its ingress: counts up from 1 within one incarnation. Never taken from outside. */
+/** A request at its ingress: numbered from 1 within one incarnation. The number never comes from outside. */
 export type RequestSeq = number & { readonly [id]: "RequestSeq" };
 /** A batch: unique within its batcher's incarnation. */
 export type BatchId = number & { readonly [id]: "BatchId" };

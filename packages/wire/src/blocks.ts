@@ -1,5 +1,5 @@
 /**
- * Blocks of tensors: a part of one tensor's axes copied into a part of another's, in the longest runs that are
+ * Copies blocks of tensors: a part of one tensor's axes into a part of another's. It copies the longest runs that are
  * contiguous in both.
  */
 import { type DataType, bytesOf } from "@tutti/protocol";
@@ -9,13 +9,13 @@ import { bytesFromValues } from "./elements.ts";
 export interface BlockOwner {
   readonly bytes: Uint8Array;
   readonly dims: readonly number[];
-  /** Of the block's first element in `bytes`. */
+  /** Offset of the block's first element in `bytes`. */
   readonly byteOffset: number;
 }
 
 /**
- * Copies a block of `shape` elements, of the same rank as both tensors. What lies beyond a tensor's bytes is the
- * caller's mistake.
+ * Copies a block of `shape` elements, of the same rank as both tensors. The caller must keep it within both tensors'
+ * bytes.
  */
 export function copyBlock(
   from: BlockOwner,
@@ -45,7 +45,7 @@ export function copyBlock(
   }
 }
 
-/** Bytes between neighbours of each axis before `inner`; `run`: of one element of the axis `inner`. */
+/** Bytes between neighbours along each axis before `inner`; `run` is the bytes of one element of the axis `inner`. */
 function stridesOf(dims: readonly number[], inner: number, run: number): number[] {
   const strides = new Array<number>(inner);
   let stride = run * (dims[inner] ?? 1);

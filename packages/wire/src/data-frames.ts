@@ -1,14 +1,13 @@
 /**
- * Frames of the data plane, the same over TCP and NATS. All little-endian; every part is a multiple of 8 bytes, so that
- * in a stream that starts aligned every row and every output is aligned.
+ * Frames of the data plane, the same over TCP and NATS. All numbers are little-endian. Every part is a multiple of 8
+ * bytes, so that in a stream that starts aligned every row and every output is aligned.
  *
  *   frame = u16 magic · u8 version · u8 kind · u32 headerBytes · u32 bodyBytes · u32 correlation · header · body
  *
- * The body is rows or outputs one after another, each padded to a multiple of 8; it stays apart from the head until it
- * is written, so that a socket can write it from where it lies.
+ * The body is rows or outputs one after another, each padded to a multiple of 8. It stays apart from the head until it
+ * is written, so that a socket can write it without a copy.
  *
- *   D1. Lengths are checked before use, and what a frame claims never makes a reader allocate more than the frame has
- *       bytes.
+ *   D1. Lengths are checked before use, and no claim in a frame makes a reader allocate more than the frame has bytes.
  */
 import {
   BATCH_SIZE_MAX,
@@ -23,10 +22,11 @@ import { FrameCursor, HeadWriter } from "./frame-cursor.ts";
 import type { FrameFault } from "./frame.ts";
 
 export const DATA_PREFIX_BYTES = 16;
-/** A frame holds one row or one set of outputs at least, so this is also their limit. */
+/** Largest frame. A frame holds at least one row or one set of outputs, so this is also their limit. */
 export const DATA_FRAME_BYTES_MAX = 67_108_864;
 /**
- * Runs of items are cut into frames of about this size, so that a large batch needs no large buffer at the other end.
+ * Approximate size of the frames into which runs of items are cut. So a large batch needs no large buffer at the other
+ * end.
  */
 export const DATA_RUN_BYTES = 16_777_216;
 
@@ -34,7 +34,7 @@ const MAGIC = 0x4454; // "TD"
 const VERSION = 1;
 const KINDS = ["", "hello", "welcome", "pull", "reply", "results", "fragment"] as const;
 const KIND = { hello: 1, welcome: 2, pull: 3, reply: 4, results: 5, fragment: 6 } as const;
-/** Stands for "no row" and "no outputs", whose length may be 0. */
+/** Length that stands for "no row" and "no outputs", whose length may be 0. */
 const ABSENT = 0xffff_ffff;
 const TEXT_LENGTH_MAX = 1_024;
 
@@ -45,7 +45,7 @@ export interface DataFrame {
   readonly byteLength: number;
 }
 
-/** The executor says who it is, and whom it believes to talk to: a port may have passed to another ingress. */
+/** The executor sends its id and the id of the expected ingress: a port may have passed to another ingress. */
 export interface HelloFrame {
   readonly kind: "hello";
   readonly executor: number;
@@ -67,15 +67,15 @@ export interface ReplyFrame {
   readonly forbidden: boolean;
   readonly first: number;
   readonly total: number;
-  /** Rows are views of the frame. */
+  /** Items; rows are views of the frame. */
   readonly items: readonly PulledItem[];
 }
 export interface ResultsFrame {
   readonly kind: "results";
-  /** Outputs are views of the frame. */
+  /** Results; outputs are views of the frame. */
   readonly results: ResultBatch;
 }
-/** A piece of a frame that is larger than one message of the carrier. (sender, correlation) names the frame. */
+/** A piece of a frame that is larger than one message of the carrier. (sender, correlation) identifies the frame. */
 export interface FragmentFrame {
   readonly kind: "fragment";
   readonly sender: number;
@@ -97,7 +97,7 @@ export function encodeWelcome(ingress: number): DataFrame {
   return finish(new HeadWriter(DATA_PREFIX_BYTES + 8).f64(ingress), "welcome", 0, []);
 }
 
-/** One allocation: a pull has no body. */
+/** Encodes a pull in one allocation: it has no body. */
 export function encodePull(pull: PullRequest, correlation: number): DataFrame {
   const head = new HeadWriter(DATA_PREFIX_BYTES + 56 + 8 * pull.seqs.length);
   head.f64(pull.executor).f64(pull.batcher).f64(pull.batchId).u32(pull.gpu).u32(pull.thread).bytes(pull.token);
@@ -107,7 +107,7 @@ export function encodePull(pull: PullRequest, correlation: number): DataFrame {
 }
 
 /**
- * The answer to a pull, `undefined` = forbidden, in as many frames as its bytes ask for. Rows are referred to, not
+ * Encodes the answer to a pull, `undefined` = forbidden, in as many frames as its bytes need. Rows are referred to, not
  * copied. A row that no frame can hold is sent as absent.
  */
 export function encodeReply(
@@ -150,7 +150,7 @@ function replyRun(items: readonly PulledItem[], first: number, end: number, corr
   return finish(head, "reply", correlation, body);
 }
 
-/** Results in as many frames as their bytes ask for, each a whole ResultBatch. Outputs are referred to, not copied. */
+/** Results in as many frames as their bytes need, each a whole ResultBatch. Outputs are referred to, not copied. */
 export function encodeResults(results: ResultBatch, runBytes = DATA_RUN_BYTES): DataFrame[] {
   const frames: DataFrame[] = [];
   const { items } = results;
@@ -179,8 +179,8 @@ function resultsRun(results: ResultBatch, items: readonly ResultItem[]): DataFra
       .u32(outputs === undefined ? ABSENT : outputs.byteLength)
       .u32(textBytes(text))
       .u32(code)
-      // The trace is the batch's: it stands after the texts, its length with the first item, where a reader that knows
-      // of none passes over both.
+      // The trace belongs to the batch. It follows the texts, and the first item holds its length, so that a reader
+      // that doesn't know it skips both.
       .u32(i === 0 ? textBytes(trace) : 0);
     if (outputs !== undefined) addSegment(body, outputs);
   }
@@ -198,7 +198,8 @@ function sendable(item: ResultItem): ResultItem {
 }
 
 /**
- * Where a run that starts at `first` ends: before the item that would take it past `runBytes`, but after one at least.
+ * End of a run that starts at `first`. It ends before the item that would take it past `runBytes`, but has at least
+ * one.
  */
 function runEnd<T>(items: readonly T[], first: number, runBytes: number, bytesOf: (item: T) => number): number {
   let bytes = 0;
@@ -277,7 +278,7 @@ export function encodeFragments(frame: DataFrame, sender: number, correlation: n
 // ---- reading
 
 /**
- * The length of the frame that starts at `at`, of which `available` bytes are there.
+ * Length of the frame that starts at `at`, of which `available` bytes are there.
  * @returns 0 while the prefix is incomplete; −1 if this can't be a frame
  */
 export function frameBytesAt(bytes: Uint8Array, at: number, available: number): number {
@@ -294,7 +295,7 @@ export function frameBytesAt(bytes: Uint8Array, at: number, available: number): 
 const u32At = (bytes: Uint8Array, at: number): number =>
   (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
 
-/** Reads exactly one frame. Never throws; rows, outputs and pieces are views of `frame`. */
+/** Reads exactly one frame. It never throws; rows, outputs and pieces are views of `frame`. */
 export function decodeFrame(frame: Uint8Array): DecodedFrame | FrameFault {
   const byteLength = frameBytesAt(frame, 0, frame.byteLength);
   if (byteLength !== frame.byteLength) return { fault: `${frame.byteLength} bytes are no frame of the data plane` };
@@ -395,7 +396,7 @@ function decodeFragment(cursor: FrameCursor, correlation: number): FragmentFrame
   const offset = cursor.u32();
   const total = cursor.u32();
   const piece = cursor.rest();
-  // Of empty pieces a frame could have any number.
+  // An empty piece is refused: a frame could have any number of them.
   if (total > DATA_FRAME_BYTES_MAX || offset + piece.byteLength > total || piece.byteLength === 0)
     cursor.fail(`bytes ${offset} to ${offset + piece.byteLength} of ${total}`);
   return { kind: "fragment", sender, correlation, offset, total, piece };

@@ -1,4 +1,4 @@
-/** A tensor's bytes from JSON values and back, one type at a time. */
+/** Converts JSON values to a tensor's bytes and back, one type at a time. */
 import { type DataType, RANK_MAX, TuttiError, bytesOf, elementCount } from "@tutti/protocol";
 import { HALF_OVERFLOW, fromHalf, toHalf } from "./half.ts";
 
@@ -18,7 +18,7 @@ const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 const INTEGER_TEXT = /^-?\d{1,20}$/;
-/** How JSON, which has no literals for them, spells what is not finite. */
+/** Spelling of non-finite numbers, for which JSON has no literals. */
 const NON_FINITE: ReadonlyMap<string, number> = new Map([
   ["NaN", NaN],
   ["Infinity", Infinity],
@@ -26,7 +26,7 @@ const NON_FINITE: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major; integers of 64 bits
+ * The raw little-endian bytes of `dims` elements. `data` is flat or nested in any way, row-major. Integers of 64 bits
  * may be strings; floats may be "NaN", "Infinity" or "-Infinity". A number that is infinite was too large for a double,
  * such as 1e400, and is refused.
  * @throws {TuttiError} INVALID_INPUT naming the tensor and the first element that doesn't fit
@@ -57,7 +57,7 @@ function bytesOfElements(
 ): Uint8Array {
   const { name, type } = wanted;
   const count = elementCount(dims);
-  // Before the allocation, which a shape of a few bytes would otherwise make as large as it likes.
+  // Count before the allocation: otherwise a shape of a few bytes could make it as large as it likes.
   const given = countOf(data, 0);
   if (given !== count)
     throw invalid(`tensor "${name}": shape [${dims.join(", ")}] has ${count} elements, data has ${given}`);
@@ -76,7 +76,9 @@ function countOf(data: readonly unknown[], depth: number): number {
 
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
-/** The usual case: a flat list of numbers. @returns false where something else is among them, which `putAll` judges */
+/**
+ * Writes the usual case: a flat list of numbers. @returns false if anything else is among them, for `putAll` to check
+ */
 function putPlainFloats(target: Float32Array, data: readonly unknown[]): boolean {
   if (data.length !== target.length) return false;
   for (let i = 0; i < target.length; i++) {
@@ -92,7 +94,7 @@ function putPlainFloats(target: Float32Array, data: readonly unknown[]): boolean
 interface Sink {
   readonly name: string;
   readonly type: DataType;
-  /** What becomes of numbers that are infinite before they are rounded. */
+  /** Treatment of numbers that are infinite before they are rounded. */
   readonly infinite: "taken" | "refused";
   readonly view: DataView;
   at: number;
@@ -141,8 +143,8 @@ function float(sink: Sink, element: unknown): number {
   const value = typeof element === "string" ? NON_FINITE.get(element) : element;
   if (typeof value !== "number") throw refusal(sink, element);
   if (value === element && sink.infinite === "refused" && Math.abs(value) === Infinity) throw refusal(sink, element);
-  // A finite number that would become infinite: 1e39 is no FP32, while 3.4028235e38, as many print the greatest one,
-  // is.
+  // Refuse a finite number that would become infinite: 1e39 is no FP32. But 3.4028235e38, as many print the greatest
+  // one, is accepted.
   const becomes =
     sink.type === "FP32"
       ? Math.fround(value)
@@ -171,7 +173,7 @@ function wide(sink: Sink, element: unknown, min: bigint, max: bigint): bigint {
 }
 
 function refusal(sink: Sink, element: unknown): TuttiError {
-  const isNumber = typeof element === "bigint" || typeof element === "number"; // JSON has no word for an infinite one
+  const isNumber = typeof element === "bigint" || typeof element === "number"; // JSON can't write an infinite one
   const shown = isNumber ? String(element) : (JSON.stringify(element) ?? "undefined");
   const hint =
     (sink.type === "INT64" || sink.type === "UINT64") && typeof element === "number" && Number.isInteger(element)
@@ -183,8 +185,8 @@ function refusal(sink: Sink, element: unknown): TuttiError {
 }
 
 /**
- * Elements as JSON values, flat; what `bytesFromJson` accepts. 64-bit integers that a double can't hold and non-finite
- * floats become strings.
+ * Converts elements to flat JSON values, which `bytesFromJson` accepts. 64-bit integers that a double can't hold and
+ * non-finite floats become strings.
  */
 export function jsonFromBytes(type: DataType, data: Uint8Array): (number | boolean | string)[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
@@ -231,9 +233,9 @@ const narrow = (value: bigint): number | string =>
 const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => 10 ** exponent);
 
 /**
- * The number with the fewest digits that is this float32 again: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine
- * digits always are enough. A whole number of at most nine digits divided by a power of ten that a double holds exactly
- * is the double nearest to that decimal, so no text is made to find it.
+ * The number with the fewest digits that rounds to this float32: 0.1 is sent as 0.1, not as 0.10000000149011612. Nine
+ * digits are always enough. A whole number of at most nine digits divided by a power of ten that a double holds exactly
+ * is the double nearest to that decimal, so it can be found without text.
  */
 function shortest(value: number): number | string {
   if (!Number.isFinite(value)) return String(value);

@@ -1,5 +1,5 @@
 const encoder = new TextEncoder();
-/** Names of applications come again and again: hashes of so many are kept. */
+/** Most cached hashes: the same application names recur. */
 const KNOWN_MAX = 1_024;
 const known = new Map<string, number>();
 

@@ -1,4 +1,4 @@
-/** Reading and writing the heads of data-plane frames: small steps that keep the bounds in one place. */
+/** Reads and writes the heads of data-plane frames: small steps that keep the bounds in one place. */
 import { BATCH_SIZE_MAX, TOKEN_BYTES, alignTo8 } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, GPUS_MAX } from "@tutti/units";
 
@@ -44,7 +44,10 @@ export class HeadWriter {
   }
 }
 
-/** The first fault stands; after it everything reads as zero, so that decoders need no check after every step. */
+/**
+ * A reader of a frame. The first fault stays; after it everything reads as zero, so decoders need no check after every
+ * step.
+ */
 export class FrameCursor {
   fault = "";
   at: number;

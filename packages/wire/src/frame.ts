@@ -1,5 +1,5 @@
 /**
- * Control frames: many records in one bus message to one destination. All little-endian.
+ * Control frames: many records in one bus message to one destination. All numbers are little-endian.
  *
  *   frame  = u16 magic · u8 version · u8 0 · u32 recordCount · f64 sender's ActorKey · records
  *   record = u16 tag · u16 0 · u32 bodyBytes · body, padded to a multiple of 8
@@ -14,7 +14,7 @@ const VERSION = 1;
 const HEADER_BYTES = 16;
 const RECORD_HEADER_BYTES = 8;
 
-/** Writes frames for one destination. It is reused: in the steady state a fixed record allocates nothing. */
+/** Writes frames for one destination. The writer is reused: in the steady state a fixed record allocates nothing. */
 export class FrameWriter {
   readonly #sender: ActorKey;
   #bytes = new Uint8Array(1_024);
@@ -26,7 +26,7 @@ export class FrameWriter {
     this.#sender = sender;
   }
 
-  /** Of the frame so far. The caller flushes past FRAME_BYTES_MAX; nothing is split here. */
+  /** Bytes of the frame so far. The caller flushes past FRAME_BYTES_MAX; nothing is split here. */
   get byteLength(): number {
     return this.#end;
   }
@@ -35,8 +35,9 @@ export class FrameWriter {
   }
 
   /**
-   * @throws {AssertionError} a member is out of its field's range, which every reader would refuse; the frame is as
-   *   before.
+   * Appends a record.
+   * @throws {AssertionError} a member is out of its field's range, which every reader would refuse; the frame stays as
+   *   it was
    */
   add<T>(type: MessageType<T>, value: T): void {
     const start = this.#end;
@@ -60,7 +61,7 @@ export class FrameWriter {
     this.#count++;
   }
 
-  /** The frame: a view that is valid until the next add(). The writer is empty again. */
+  /** Returns the frame, a view that is valid until the next add(), and empties the writer. */
   take(): Uint8Array {
     this.#view.setUint16(0, MAGIC, true);
     this.#view.setUint16(2, VERSION, true);
@@ -92,8 +93,8 @@ interface Reading {
 }
 
 /**
- * Reads frames and calls a handler for each record, in order. Records with tags that nobody asked for are skipped:
- * newer writers send them. A record that is longer than its fields is read as far as they go, for the same reason.
+ * Reads frames and calls a handler for each record, in order. Records with tags without a handler are skipped: newer
+ * writers send them. A record that is longer than its fields is read as far as they go, for the same reason.
  */
 export class FrameReader {
   readonly #byTag: (Reading | undefined)[] = [];
@@ -106,7 +107,8 @@ export class FrameReader {
   }
 
   /**
-   * Values are fresh objects. Never throws by itself, whatever the bytes; a handler's exception passes through.
+   * Reads a frame; values are fresh objects. It never throws by itself, whatever the bytes; a handler's exception
+   * passes through.
    * @returns the first fault: a record with bad values is left out, and one whose length is wrong ends the reading
    */
   read(frame: Uint8Array): FrameFault | undefined {
@@ -139,7 +141,7 @@ export class FrameReader {
   }
 }
 
-/** undefined: a fault, which the cursor tells. */
+/** Reads one record's value; undefined: a fault, which the cursor holds. */
 function readValue({ layout }: Reading, cursor: RecordCursor): unknown {
   if (layout !== undefined) return layout.read(cursor);
   try {

@@ -1,4 +1,4 @@
-/** FP16 as numbers. Node 22 has no Float16Array yet, so by hand. */
+/** FP16 as numbers, converted by hand: Node 22 has no Float16Array yet. */
 const scratch = new DataView(new ArrayBuffer(4));
 
 /** Half way between the greatest half, 65,504, and the step after it: from here on numbers round to infinity. */

@@ -1,7 +1,7 @@
 /**
- * Requests and answers in their three public forms: JSON as the Open Inference Protocol v2 has it, msgpack of the same
- * structure (where `data` may be the raw bytes), and binary tensor messages. The binary form carries tensors only: the
- * outputs wanted travel in the header Tutti-Outputs.
+ * Requests and answers in their three public forms. These are JSON as the Open Inference Protocol v2 has it, msgpack of
+ * the same structure (where `data` may be the raw bytes), and binary tensor messages. The binary form carries tensors
+ * only: the outputs wanted travel in the header Tutti-Outputs.
  */
 import {
   CONTENT,
@@ -24,8 +24,8 @@ import { decodeTensors, encodeTensors, isTensorMessage } from "./tensor-message.
 export type Form = "json" | "msgpack" | "binary";
 
 /**
- * A Map, as is every table here that text from outside is looked up in: an object also has `constructor`, which it
- * inherits.
+ * Forms by content type. It is a Map, as is every table here in which text from outside is looked up: an object also
+ * has `constructor`, which it inherits.
  */
 const FORMS: ReadonlyMap<string, Form> = new Map([
   [CONTENT.json, "json"],
@@ -82,8 +82,8 @@ export interface AnswerParts {
   /** The binary message from the executor. */
   readonly tensors: Uint8Array;
   /**
-   * Names of the outputs wanted; all if absent. Names that the model doesn't have were refused at admission, and are
-   * passed over.
+   * Names of the wanted outputs; all if absent. Names that the model doesn't have were refused at admission, and are
+   * skipped.
    */
   readonly wanted?: readonly string[];
 }
@@ -108,7 +108,8 @@ export function encodeAnswer(form: Form, answer: AnswerParts): Uint8Array {
 }
 
 /**
- * For clients. The binary form carries neither model nor version: both are then "" and stand in the headers.
+ * Decodes an answer, for clients. The binary form carries neither model nor version: both are then "", and are in the
+ * headers.
  * @throws {TuttiError} INVALID_INPUT naming what is wrong
  */
 export function decodeAnswer(form: Form, payload: Uint8Array): InferAnswer {
@@ -210,7 +211,7 @@ function describe(value: unknown): string {
   return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value);
 }
 
-/** A list within a list might hold others, thousands deep. */
+/** A list within a list might hold others, thousands deep, so it is not described further. */
 const describeWithin = (value: unknown): string => (Array.isArray(value) ? "a list" : describe(value));
 
 const invalid = (text: string): TuttiError => new TuttiError("TUTTI_INVALID_INPUT", text);

@@ -1,17 +1,17 @@
 /**
- * Looks over JSON from outside before it is parsed: V8 takes 100 to 200 ns for each list and object, so that a few
- * megabytes of `[],[],` are half a second.
+ * Checks JSON from outside before it is parsed. V8 takes 100 to 200 ns for each list and object, so that a few
+ * megabytes of `[],[],` take half a second.
  */
 import { TuttiError } from "@tutti/protocol";
 
 /** A tensor nests as deep as it has axes; a request adds four. */
 const JSON_DEPTH_MAX = 32;
 /**
- * Lists and objects together: a nested tensor has one for each of its innermost rows, an image of 640 × 640 pixels
+ * Most lists and objects together. A nested tensor has one for each of its innermost rows, an image of 640 × 640 pixels
  * 410,000.
  */
 export const JSON_LISTS_MAX = 524_288;
-/** 64 tensors with 64 parameters each have 4,500. */
+/** Most keys: 64 tensors with 64 parameters each have 4,500. */
 export const JSON_KEYS_MAX = 16_384;
 
 const [OTHER, QUOTE, OPEN, CLOSE, COLON] = [0, 1, 2, 3, 4];
@@ -26,8 +26,8 @@ for (const [text, kind] of [
 const BACKSLASH = 0x5c;
 
 /**
- * About 1 ns a byte. @throws {TuttiError} INVALID_INPUT naming the bound; what is no JSON at all is the parser's to
- * refuse
+ * Checks the bounds, at about 1 ns a byte. @throws {TuttiError} INVALID_INPUT naming the bound; invalid JSON is left
+ * for the parser to refuse
  */
 export function checkJsonBounds(json: Uint8Array): void {
   let [depth, lists, keys] = [0, 0, 0];

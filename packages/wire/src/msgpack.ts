@@ -4,8 +4,8 @@ import { JSON_LISTS_MAX, checkJsonBounds } from "./json-bounds.ts";
 
 /**
  * Plain maps and no records: every language reads them, and two processes need no shared structures. 64-bit integers
- * that a double can't hold come as bigint. `copyBuffers`: what is unpacked may be kept, while the bytes it came from
- * are borrowed.
+ * that a double can't hold are read as bigint. `copyBuffers`: unpacked values may be kept, while the bytes that they
+ * came from are borrowed.
  */
 const options = { useRecords: false, int64AsType: "auto" } as object; // "auto" is missing in its declarations
 const packr = new Packr({ ...options, copyBuffers: true });
@@ -13,9 +13,9 @@ const borrowing = new Packr(options);
 
 export const pack = (value: unknown): Uint8Array => packr.pack(value);
 
-/** @throws {TuttiError} INVALID_INPUT for anything that isn't exactly one msgpack value. */
+/** @throws {TuttiError} INVALID_INPUT for anything that isn't exactly one msgpack value */
 export const unpack = (bytes: Uint8Array): unknown => unpackWith(packr, bytes);
-/** As unpack, but binary members are views of `bytes`. */
+/** As `unpack`, but binary members are views of `bytes`. */
 export const unpackViews = (bytes: Uint8Array): unknown => unpackWith(borrowing, bytes, JSON_LISTS_MAX);
 
 function unpackWith(codec: Packr, bytes: Uint8Array, listsMax = Infinity): unknown {
@@ -31,8 +31,8 @@ function unpackWith(codec: Packr, bytes: Uint8Array, listsMax = Infinity): unkno
 const DEPTH_MAX = 32;
 
 /**
- * What keeps msgpackr from reading `bytes` safely. It trusts the lengths it reads, so that five bytes can make it
- * allocate an array of 2^32 places, and some of its extension types build regular expressions, errors or code: only
+ * Reason why msgpackr can't read `bytes` safely. It trusts the lengths it reads, so that five bytes can make it
+ * allocate an array of 2^32 places. Some of its extension types build regular expressions, errors or code: only
  * nil-like `undefined` (type 0) and timestamps pass.
  */
 function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
@@ -61,7 +61,7 @@ function faultOf(bytes: Uint8Array, listsMax: number): string | undefined {
   return at === bytes.length ? undefined : `${bytes.length - at} bytes are left over`;
 }
 
-/** Arrays and maps, empty ones too. */
+/** True for arrays and maps, including empty ones. */
 const isList = (head: number): boolean => (head >= 0x80 && head <= 0x9f) || (head >= 0xdc && head <= 0xdf);
 
 interface Span {
@@ -77,7 +77,7 @@ function spanning(bytes: number, members: number): Span {
 /** Bytes of fixed-width values by head byte − 0xca: float32, float64, uint8 … uint64, int8 … int64. */
 const WIDTHS = [5, 9, 2, 3, 5, 9, 2, 3, 5, 9];
 
-/** A value's own bytes (head and contents) and how many values it holds. */
+/** Bytes of a value itself (head and contents), and the number of values that it holds. */
 function spanOf(head: number, view: DataView, at: number): Span | undefined {
   if (head <= 0x7f || head >= 0xe0) return spanning(1, 0);
   if (head <= 0x8f) return spanning(1, (head & 15) * 2);
@@ -126,18 +126,18 @@ function spanOf(head: number, view: DataView, at: number): Span | undefined {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** For the values in the store, which people read. */
+/** Encodes values for the store, which people read. */
 export const toJson = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
 
 /**
- * As `fromJson`, for what comes from outside: long texts are looked over before they are parsed. @throws {TuttiError}
+ * As `fromJson`, for JSON from outside: long texts are checked before they are parsed. @throws {TuttiError}
  * INVALID_INPUT
  */
 export function fromOutsideJson(bytes: Uint8Array): unknown {
   if (bytes.byteLength > UNCHECKED_BYTES) checkJsonBounds(bytes);
   return fromJson(bytes);
 }
-/** Whatever they hold, they are parsed in a millisecond. */
+/** Bytes up to which JSON is parsed unchecked: whatever it holds, that takes at most a millisecond. */
 const UNCHECKED_BYTES = 16_384;
 
 /** @throws {TuttiError} INVALID_INPUT */

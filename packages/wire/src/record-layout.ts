@@ -1,16 +1,17 @@
 /**
- * How a fixed record lies in memory: one loop over the declared fields, which writes from and reads into `slots`.
- * Values move between slots and objects by name; for the hot messages by literals (record-shapes.ts), because naming
- * ten properties by computed keys costs 280 ns and a literal 50.
+ * Memory layout of a fixed record: one loop over the declared fields, which writes from and reads into `slots`. Values
+ * move between slots and objects by name. Hot messages use literals instead (record-shapes.ts), because naming ten
+ * properties by computed keys costs 280 ns and a literal 50.
  *
  *   W1. Nothing is read before its bounds are checked: a record that ends early, or a list that can't fit, is a fault.
- *   W2. What is read is in range: ids, counts and moments that no writer of ours produces are faults, not values.
+ *   W2. Every value that is read is in range: ids, counts and moments that no writer of ours produces are faults, not
+ *       values.
  */
 import { type Field, type Fields, SIZE_HINT_MAX, TOKEN_BYTES, field } from "@tutti/protocol";
 import { ACTOR_KEY_MAX, AssertionError, GPUS_MAX, assert } from "@tutti/units";
 import { SHAPES, type Shape } from "./record-shapes.ts";
 
-/** What a field's number must be, beyond its width. */
+/** Constraint on a field's number, beyond its width. */
 type Check = "any" | "count" | "positive" | "instant" | "micros" | "units" | "gpu" | "actor";
 const CHECKS: ReadonlyMap<Field<unknown>, Check> = new Map<Field<unknown>, Check>([
   [field.count, "count"],
@@ -99,7 +100,7 @@ export class RecordLayout {
   readonly #items: readonly (RecordLayout | undefined)[];
   readonly #shape: Shape<unknown> | undefined;
   readonly #isFixed: boolean;
-  /** One record's values on their way; layouts aren't recursive, so one array each is enough. */
+  /** One record's values in transit; layouts aren't recursive, so one array each is enough. */
   readonly #slots: unknown[];
 
   constructor(fields: Fields) {
@@ -219,7 +220,7 @@ export class RecordLayout {
     const { view } = cursor;
     const slots = this.#slots;
     const ops = this.#ops;
-    // The least bytes of all fields are there; only text and lists can take more than theirs, and check that
+    // The least bytes of all fields are there. Only text and lists can take more than theirs, and they check that
     // themselves.
     let room = cursor.end - cursor.at - this.bytesMin;
     let { at } = cursor;
@@ -237,7 +238,7 @@ export class RecordLayout {
         const { end } = cursor;
         const own = at + OP_BYTES[op]!;
         cursor.at = own;
-        cursor.end = own + room; // what follows keeps its least bytes
+        cursor.end = own + room; // the fields after it keep their least bytes
         const member = this.#readRare(i, op, cursor, at);
         if (member === undefined) return undefined;
         slots[i] = member;
@@ -296,7 +297,7 @@ export class RecordLayout {
   }
 }
 
-/** Where a reader is in a frame, and what stopped it. */
+/** A reader's position in a frame, and the fault that stopped it. */
 export class RecordCursor {
   readonly bytes: Uint8Array;
   readonly view: DataView;

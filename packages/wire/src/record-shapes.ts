@@ -1,6 +1,6 @@
 /**
- * Literals for the messages of a request's path: slot i is the i-th declared field. Only speed depends on them:
- * records.test.ts checks that each does what the loop over the names does, so a field that is added and forgotten here
+ * Literals for the messages of a request's path: slot i is the i-th declared field. They only affect speed.
+ * frame.test.ts checks that each does the same as the loop over the names, so a field that is added and forgotten here
  * is found.
  */
 import {

@@ -1,4 +1,4 @@
-/** From a request's tensors to the row that it contributes to a batch. */
+/** Turns a request's tensors into the row that it adds to a batch. */
 import {
   BATCH_AXIS,
   type InferRequest,
@@ -21,16 +21,16 @@ export interface FilledRow {
   /** A size hint: the product of the lengths of the axes that are padded within a batch; 0 for a model without one. */
   readonly units: number;
   /**
-   * Freshly allocated, since tensors may be views of a borrowed payload; or a tensor that is all of it and was given
-   * away.
+   * The row: freshly allocated, since tensors may be views of a borrowed payload. Or a tensor that is all of it and was
+   * given away.
    */
   readonly row: Uint8Array;
 }
 
 /**
- * Checks a request against its model and lays its inputs out. The batch axis is 1 or left out. Variable axes grow to
- * their bucket's size: the places behind the data hold the axis' padValue. Axes in mode `pad` keep their lengths, which
- * the row begins with: they are padded where the batch is known.
+ * Checks a request against its model and writes its inputs to a row. The batch axis is 1 or left out. Variable axes
+ * grow to their bucket's size: the places behind the data hold the axis' padValue. Axes in mode `pad` keep their
+ * lengths, with which the row begins: they are padded where the batch is known.
  *
  * @param isOwned - the request's tensors were given away: nobody changes them any more
  * @throws {TuttiError} INVALID_INPUT naming the tensor, what was expected, what came, and the buckets

@@ -30,7 +30,7 @@ export const isTensorMessage = (bytes: Uint8Array): boolean =>
   bytes.byteLength >= HEADER_BYTES && bytes[0] === 0x54 && bytes[1] === 0x54 && bytes[2] === 0x4e && bytes[3] === 0x31;
 
 /**
- * One allocation, one copy of the data.
+ * Encodes tensors with one allocation and one copy of the data.
  * @throws {TuttiError} INVALID_INPUT for tensors that no reader would accept: names, ranks, lengths
  */
 export function encodeTensors(tensors: readonly Tensor[]): Uint8Array {
@@ -137,7 +137,7 @@ function cutData(
     tensors.push({ name, type, dims, data: message.subarray(at, end) });
     at += alignTo8(byteLength);
   }
-  // The last tensor's padding may be missing; anything else behind the data is a mistake worth telling.
+  // The last tensor's padding may be missing; any other bytes behind the data are an error.
   if (message.byteLength !== end && message.byteLength !== alignTo8(end))
     throw invalid(`${message.byteLength - end} bytes are left over behind the last tensor`);
   return tensors;
@@ -146,7 +146,7 @@ function cutData(
 const namesKnown = new Map<string, Uint8Array>();
 const NAMES_KEPT = 1_024;
 
-/** The same few names come again and again. */
+/** Cached bytes of a name: the same few names recur. */
 function bytesOfName(name: string): Uint8Array {
   let bytes = namesKnown.get(name);
   if (bytes === undefined) {

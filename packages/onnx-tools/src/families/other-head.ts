@@ -6,7 +6,7 @@ import { decodeModel } from "../model-description.ts";
 import { tensorBytes } from "./tensor-bytes.ts";
 
 /**
- * The same model with other weights in its last layer, as fine-tuning of the head alone leaves it: for tests and
+ * The same model with other weights in its last layer, as fine-tuning of the head alone leaves it. It is for tests and
  * measurements of families. Equal seeds give equal bytes.
  */
 export function withOtherHead(bytes: Uint8Array, seed: number): Uint8Array {
@@ -28,7 +28,7 @@ function withConstant(node: NodeProto, prng: Prng): NodeProto {
   return create(NodeProtoSchema, { ...node, attribute });
 }
 
-/** Each weight by up to a tenth more or less: what it says stays recognisable. */
+/** Changes each weight by at most a tenth, so that the model's answers stay recognisable. */
 function shaken(tensor: TensorProto, prng: Prng): TensorProto {
   assert(tensor.dataType === (Type.FLOAT as number), "weights of f32");
   const values = new Float32Array(Uint8Array.from(tensorBytes(tensor)!).buffer);

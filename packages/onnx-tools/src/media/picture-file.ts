@@ -16,8 +16,8 @@ export const PICTURE_SIDE_MAX = 16_384;
 const LETTERBOX_GREY = { r: 114, g: 114, b: 114 };
 
 /**
- * Loads libvips with the first picture, since a command line mostly has none. libvips is limited to one thread: by
- * default it uses a thread per core for one picture, and would take them from waiting requests.
+ * Loads libvips with the first picture, since a command line mostly has none. It is limited to one thread. By default
+ * it uses a thread per core for one picture, and would take them from waiting requests.
  */
 async function libvips(): Promise<SharpConstructor> {
   const { default: sharp } = await import("sharp");

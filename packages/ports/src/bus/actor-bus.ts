@@ -102,7 +102,7 @@ export class ActorBus implements Bus {
     this.subscribe(
       `${inbox}.*`,
       (delivery) => {
-        // Somebody here hears the question: that nobody does elsewhere is no answer.
+        // A subscriber here hears the request, so the server's "no responders" is no answer.
         if (delivery.payload.length === 0 && delivery.header("Status") === "503") return;
         this.#settle(parseInt(delivery.subject.slice(inbox.length + 1), 36), delivery);
       },
@@ -147,7 +147,7 @@ export class ActorBus implements Bus {
     });
   }
 
-  /** For the host: hands a message to one of this actor's subscriptions. */
+  /** For the host: delivers a message to one of this actor's subscriptions. */
   deliver(interest: LocalInterest, delivery: Delivery): void {
     if (!interest.isLive) return;
     try {
@@ -157,7 +157,7 @@ export class ActorBus implements Bus {
     }
   }
 
-  /** Runs a callback of the owner; one that throws is reported, and nothing else breaks. */
+  /** Runs a callback of the owner. If it throws, the error is reported and nothing else breaks. */
   perform(run: () => void): void {
     try {
       run();
@@ -198,5 +198,5 @@ interface Pending {
   readonly timer: { stop(): void };
 }
 
-/** An inbox belongs to the one who made it. */
+/** True for an inbox, which belongs to the actor that made it. */
 const isPrivateInbox = (pattern: string): boolean => pattern.startsWith("_INBOX") && !pattern.endsWith(">");

@@ -2,13 +2,13 @@
  * HostBus: one connection shared by all actors of a process. Messages between them never leave the process, messages to
  * processes of the same host travel over links, and everything else over the connection.
  *
- *   HOST-1. Messages of one actor to one subject reach another in the order in which they were sent, whichever way they
- *           take: a link is used only once everything that the connection carried before has arrived.
+ *   HOST-1. Messages of one actor to one subject reach another in the order in which they were sent, whichever route
+ *           they take: a link is used only once everything that the connection carried before has arrived.
  *   HOST-2. A message reaches each subscription at most once. The connection does not echo, and a broadcast names the
- *           links that carry it too, so that their other ends drop the connection's copy.
+ *           links that also carry it, so that their other ends drop the connection's copy.
  *   HOST-3. An exclusive subscription is the only one on its subject: what it gets here or over a link is not
  *           published. A queue group that has a member here takes what is published here.
- *   HOST-4. A message to oneself takes the way of the connection: it comes back after everything the server had for us.
+ *   HOST-4. A message to oneself takes the connection: it comes back after everything the server had for us.
  */
 import { ActorBus } from "./actor-bus.ts";
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";
@@ -125,7 +125,7 @@ export class HostBus {
     return payload.length + headerBytesOf(headers) <= this.under.payloadMax;
   }
 
-  /** True if a subscriber here or at the end of a link hears it. The server's "no responders" then says nothing. */
+  /** True if a subscriber here or at the end of a link hears it. The server's "no responders" is then to be ignored. */
   hears(subject: string): boolean {
     return this.interests.match(subject).length > 0 || this.links.hears(subject);
   }

@@ -58,7 +58,7 @@ export class InMemoryBus implements Bus {
   readonly #requests = new Map<number, { settle(result: Delivery | BusFailure): void }>();
   #state: "connected" | "away" | "closed" = "connected";
   /**
-   * False from a reconnect until its owner can know of it: only then can the connection be published to, as on NATS.
+   * False from a reconnect until its owner can know of it. Only then can the connection be published to, as on NATS.
    */
   #isTold = true;
   #inboxes = 0;
@@ -237,7 +237,7 @@ export class InMemoryBus implements Bus {
     } catch (error) {
       if (this.#listeners.size === 0) {
         this.#network.later(() => {
-          throw error; // with nobody listening, a bug of the owner must not be swallowed
+          throw error; // without listeners, a bug of the owner must not be swallowed
         });
       }
       this.tell({ kind: "error", text: error instanceof Error ? (error.stack ?? error.message) : String(error) });

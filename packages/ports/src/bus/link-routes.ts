@@ -1,13 +1,13 @@
 /**
- * The links of one bus: direct connections with other processes of this host, and the subjects that their other ends
- * hear.
+ * The links of one bus: direct connections with other processes of this host. It keeps the subjects that their other
+ * ends hear.
  *
  *   LINK-1. Each end tells the other its subscriptions (except queue groups: the server chooses among their members),
  *           then that it is ready.
  *   LINK-2. Before a link carries the first message, a barrier has travelled over the connection and been confirmed. So
  *           everything that the connection carried before has arrived. Messages published meanwhile wait, and go over
- *           the link (HOST-1). A barrier that was on its way when the connection broke does not come back: the link ends
- *           with it.
+ *           the link (HOST-1). A barrier that was on its way when the connection broke does not come back: the link
+ *           ends with it.
  *   LINK-3. A link that breaks loses what it carried, as a connection does; messages then take the connection again.
  */
 import type { Bus, Delivery, DeliverySubscription, PublishOptions } from "./bus.ts";

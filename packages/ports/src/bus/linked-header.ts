@@ -1,2 +1,2 @@
-/** Header of a broadcast: the links that carry it too, by id (HOST-2). */
+/** Header of a broadcast: ids of the links that also carry it (HOST-2). */
 export const LINKED_HEADER = "Tutti-Linked";

@@ -38,7 +38,7 @@ export function deliveryOf(
   return new LocalDelivery(subject, mustCopy ? new Uint8Array(payload) : payload, options?.reply, options?.headers);
 }
 
-/** For a second reader: the payload is borrowed, and the first one may change it. */
+/** A copy for a second reader: the payload is borrowed, and the first one may change it. */
 export function copied(delivery: Delivery): Delivery {
   const { subject, reply, headerBytes, headersUnreadable } = delivery;
   return {
@@ -51,7 +51,7 @@ export function copied(delivery: Delivery): Delivery {
   };
 }
 
-/** As a NATS server counts them: the version line, a line for each, and an empty one. */
+/** Bytes of the headers as a NATS server counts them: the version line, a line for each, and an empty one. */
 export function headerBytesOf(headers: Readonly<Record<string, string>>): number {
   let bytes = 12;
   for (const name in headers) bytes += name.length + headers[name]!.length + 4;

@@ -1,14 +1,14 @@
-/** Subjects are tokens joined by dots; in a pattern `*` stands for one token, and a last `>` for one or more. */
+/** Subjects are tokens joined by dots. In a pattern `*` stands for one token, and a last `>` for one or more. */
 
 /**
- * May be published to: no empty token, no wildcard, no white space or control character (it would end the protocol
- * line).
+ * True for a subject to publish to. It has no empty token, no wildcard, and no white space or control character (which
+ * would end the protocol line).
  */
 export function isSubject(subject: string): boolean {
   return isWellFormed(subject) && !subject.split(".").some((token) => token === "*" || token === ">");
 }
 
-/** May be subscribed to. `*` and `>` are wildcards only as whole tokens; `a*` is an ordinary token. */
+/** True for a subject to subscribe to. `*` and `>` are wildcards only as whole tokens; `a*` is an ordinary token. */
 export function isPattern(pattern: string): boolean {
   if (!isWellFormed(pattern)) return false;
   const tail = pattern.indexOf(">");
@@ -53,7 +53,7 @@ export function covers(outer: string, inner: string): boolean {
 }
 
 /**
- * May travel as a header: a name without white space or colon, a value without line breaks, which would make more
+ * True for a valid header. The name has no white space or colon. The value has no line breaks, which would make more
  * headers of it.
  */
 export const isHeader = (name: string, value: string): boolean => HEADER_NAME.test(name) && !/[\r\n]/.test(value);

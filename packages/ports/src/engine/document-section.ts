@@ -1,7 +1,7 @@
-/** A document that a person wrote, read field by field: every mistake is noted by its path, and reading goes on. */
+/** Reads a document that a person wrote, field by field. Every mistake is noted by its path, and reading goes on. */
 import { NAME_LENGTH_MAX, TuttiError } from "@tutti/protocol";
 
-/** Reported at once; beyond, the first ones say enough. */
+/** Most problems that are reported at once. */
 const PROBLEMS_MAX = 10;
 
 export class Problems {
@@ -23,8 +23,8 @@ export interface Range {
 }
 
 /**
- * A mapping of the document and where it stands. Reading what isn't there notes a problem and goes on with a value that
- * makes no second one.
+ * A mapping of the document and its path. Reading an absent field notes a problem and goes on with a value that causes
+ * no second one.
  */
 export class Section {
   readonly #path: string;

@@ -54,8 +54,8 @@ function firstNumbers({ inputs, batchSize }: EngineBatch): number[] {
 const lineAt = ({ alphaMs, betaMs }: LinePace, rows: number): number => alphaMs * rows + betaMs;
 
 /**
- * Latency of one batch of a family (docs/algorithms.md, C7): the prefix over all rows, then each variant's suffix over
- * its own rows.
+ * Latency of one batch of a family (docs/algorithms.md, C7). The prefix runs over all rows, then each variant's suffix
+ * over its own rows.
  */
 export function latencyOfFamily(
   { prefix, suffix }: NonNullable<FamilySpec["pace"]>,

@@ -3,8 +3,8 @@
  * that a test can match outputs with their inputs.
  *
  *   E1. Batches run one at a time, in the order given, each for its latency. Every `done` is called once, never inside
- *       the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never called, nor any
- *       after it.)
+ *       the call that it was given to. (The exception is a batch that a fault hangs: its `done` is never called, nor
+ *       any after it.)
  *   E2. Row r of every output is row r of input 0, repeated or cut to the output's length.
  *   E3. At most `queueMax` batches wait; one more fails at once, and nothing else changes.
  */
@@ -244,7 +244,7 @@ function problemOf(spec: ModelSpec, batch: EngineBatch): string | undefined {
 }
 
 /**
- * Layout of a batch's rows in a tensor: row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner.
+ * Layout of a batch's rows in a tensor. Row r is `outer` pieces of `inner` bytes, each at ((piece · rows) + r) · inner.
  */
 interface RowStride {
   readonly outer: number;

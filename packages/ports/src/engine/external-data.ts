@@ -1,7 +1,7 @@
 /**
- * Checks that an ONNX file refers to no data outside itself. onnxruntime reads a tensor whose data is "external" from
- * wherever the file says, below the working directory or at an address of this process, and returns it as an output. So
- * no tensor may say so, wherever in the file it stands.
+ * Checks that an ONNX file refers to no data outside itself. Without the check, onnxruntime reads a tensor whose data
+ * is "external" from wherever the file says, below the working directory or at an address of this process, and returns
+ * it as an output. So no tensor may say so, wherever in the file it stands.
  *
  * The bytes are walked as protobuf's C++ parser reads them. Anything that it would read differently from other parsers
  * is refused: a field of another wire type than its own, a tag of more than 32 bits, a group.

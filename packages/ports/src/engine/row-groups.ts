@@ -1,8 +1,8 @@
-/** Which rows of a family's batch are of which variant. */
+/** Groups the rows of a family's batch by variant. */
 import { type Tensor, VARIANT_INPUT, bytesOf, elementCount } from "@tutti/protocol";
 import type { EngineBatch, RowGroup } from "./engine.ts";
 
-/** The variants that a batch has, the lowest first, each with its rows; none where nothing says so. */
+/** The variants in a batch, the lowest first, each with its rows; none if the batch has no variant input. */
 export function groupsOf({ inputs }: Pick<EngineBatch, "inputs">): Pick<RowGroup, "variant" | "rows">[] {
   const data = inputs.find(({ name }) => name === VARIANT_INPUT)?.data;
   if (data === undefined) return [];
@@ -16,7 +16,7 @@ export function groupsOf({ inputs }: Pick<EngineBatch, "inputs">): Pick<RowGroup
   return [...byVariant].sort(([a], [b]) => a - b).map(([variant, rows]) => ({ variant, rows }));
 }
 
-/** These rows as a batch of their own; the tensor itself where they are all that it has, in its order. */
+/** These rows as a batch of their own; the tensor itself if they are all of its rows, in its order. */
 export function gatherRows(batch: Tensor, axis: number, rows: readonly number[]): Tensor {
   const count = batch.dims[axis]!;
   if (rows.length === count && rows.every((row, i) => row === i)) return batch;

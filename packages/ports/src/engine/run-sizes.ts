@@ -2,8 +2,8 @@ import { type ModelSpec, fedInputs, grownLengths, longestLengths, paddedAxes } f
 import type { EngineBatch } from "./engine.ts";
 
 /**
- * Sizes of every named axis in one batch: those of its bucket, and of padded axes what the first input that has them
- * says, up to the longest that can come. An axis of which nothing fitting is said is left out.
+ * Sizes of every named axis in one batch. Bucketed axes have the bucket's size. Padded axes have the size in the first
+ * input with the axis, up to the longest allowed. An axis without a valid size is left out.
  */
 export function runSizes(spec: ModelSpec, { bucket, inputs }: EngineBatch): Readonly<Record<string, number>> {
   const sizes: Record<string, number> = { ...spec.buckets[bucket] };

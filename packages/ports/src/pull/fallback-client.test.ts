@@ -9,7 +9,7 @@ const pull = { seqs: [1] } as unknown as PullRequest;
 const results = { batchId: 1 } as unknown as ResultBatch;
 const items: PullOutcome = { items: [] };
 
-/** A client that answers as it is told, and writes down what it was asked. */
+/** A client with scripted answers that logs its calls. */
 class Scripted implements DirectClient {
   readonly log: string[];
   readonly name: string;

@@ -3,21 +3,20 @@ import type { ActorKey } from "@tutti/units";
 import type { DataClient, DataPeer, DataServer, DirectClient, PullOutcome } from "./pull.ts";
 
 export interface FallbackOptions {
-  /** Monotonic, in milliseconds. */
+  /** Monotonic clock, in milliseconds. */
   readonly now: () => number;
   /**
-   * How long a peer that could not be reached directly is left to the second way before the first is tried again.
-   * Default 5,000.
+   * Time for which an unreachable peer uses the second route before the direct one is tried again, ms. Default 5,000.
    */
   readonly retryAfterMs?: number;
-  /** Told when a peer's way changes. */
+  /** Called when a peer's route changes. */
   readonly onSwitch?: (peer: ActorKey, way: "direct" | "relayed") => void;
 }
 
 /**
- * Direct connections where they can be made, the relayed way where not. A pull that finds its peer unreachable is sent
- * the other way at once, with what is left of its time; the peer's next pulls go that way until the direct one is due
- * again.
+ * Uses direct connections where they can be made, and the relayed route otherwise. A pull that finds its peer
+ * unreachable is sent the other way at once, with the rest of its time. The peer's next pulls go that way until the
+ * direct one is due again.
  */
 export function fallbackClient(direct: DirectClient, relayed: DataClient, options: FallbackOptions): DataClient {
   return new FallbackClient(direct, relayed, options);
@@ -59,7 +58,7 @@ class FallbackClient implements DataClient {
     const retryAt = this.#retryAt.get(peer.key);
     if (retryAt === undefined) return true;
     if (now < retryAt) return false;
-    // One pull tries; those that come while it does go the way that works.
+    // One pull tries the direct route; pulls during the attempt take the route that works.
     this.#retryAt.set(peer.key, now + (this.#options.retryAfterMs ?? 5_000));
     return true;
   }
@@ -86,7 +85,7 @@ class FallbackClient implements DataClient {
   }
 }
 
-/** An ingress serves both ways at once: the direct one's address is its own. */
+/** An ingress serves both routes at once; its address is the direct one's. */
 export function bothServers(direct: DataServer, relayed: DataServer): DataServer {
   return {
     get address() {

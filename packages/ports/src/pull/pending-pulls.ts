@@ -4,7 +4,7 @@ import type { ReplyFrame } from "@tutti/wire";
 import type { PullOutcome } from "./pull.ts";
 
 /**
- * Pulls in flight at one client; beyond, a pull fails as unreachable. An executor has a few per batch that it has
+ * Most pulls in flight at one client; one more fails as unreachable. An executor has a few per batch that it has
  * accepted.
  */
 export const PULLS_MAX = 4_096;
@@ -19,13 +19,13 @@ interface Pending {
   readonly seqs: readonly number[];
   readonly done: (outcome: PullOutcome) => void;
   readonly timer: Timer;
-  /** Items of a reply that comes in several frames, in the order of `seqs`. */
+  /** Items received of a reply that comes in several frames, in the order of `seqs`. */
   readonly items: PulledItem[];
 }
 
 /**
- * What a client of any adapter waits for: each pull is answered exactly once, by its reply, by a failure or by its
- * time.
+ * Pulls that a client of any adapter waits for. Each is answered exactly once: by its reply, by a failure or by its
+ * time-out.
  *
  *   P1. `done` is called once, and never before the adapter's `pull` returned.
  *   P2. A reply counts only from the peer that was asked, and only for the requests that were asked for, in their
@@ -36,7 +36,7 @@ export class PendingPulls {
   readonly #pending = new Map<number, Pending>();
   #correlation = 0;
   #closed = false;
-  /** Replies that nobody waits for (late ones), or that do not fit what was asked. */
+  /** Number of replies that came too late, or that don't fit their pull. */
   strayReplies = 0;
 
   constructor(startTimer: StartTimer) {
@@ -72,13 +72,13 @@ export class PendingPulls {
     return this.#pending.has(correlation);
   }
 
-  /** Whether a reply of that peer is due. O(n). */
+  /** True if a reply of that peer is due. O(n). */
   waitsFor(peer: ActorKey): boolean {
     for (const pull of this.#pending.values()) if (pull.peer === peer) return true;
     return false;
   }
 
-  /** A frame of a reply came from `peer`. Its rows are borrowed: they are copied only if more frames are to come. */
+  /** Takes a frame of a reply from `peer`. Its rows are borrowed: they are copied only if more frames are to come. */
   onReply(peer: ActorKey, reply: ReplyFrame): void {
     const pull = this.#pending.get(reply.correlation);
     if (pull === undefined || pull.peer !== peer) {
@@ -101,13 +101,13 @@ export class PendingPulls {
     if (this.#pending.has(correlation)) this.#settle(correlation, { failure });
   }
 
-  /** Fails what waits for `peer`. */
+  /** Fails the pulls that wait for `peer`. */
   failPeer(peer: ActorKey, failure: "unreachable"): void {
     for (const [correlation, pull] of [...this.#pending])
       if (pull.peer === peer) this.#settle(correlation, { failure });
   }
 
-  /** Fails everything, and takes nothing more. */
+  /** Fails all pulls, and accepts no more. */
   close(): void {
     this.#closed = true;
     this.failAll();
@@ -127,7 +127,7 @@ export class PendingPulls {
   }
 }
 
-/** P2: the frame carries on where the last one ended, with the requests that were asked for. */
+/** P2: true if the frame continues where the last one ended, with the requests that were asked for. */
 function continues(pull: Pending, { first, total, items }: ReplyFrame): boolean {
   if (first !== pull.items.length || total !== pull.seqs.length) return false;
   for (let i = 0; i < items.length; i++) if (items[i]!.seq !== pull.seqs[first + i]) return false;

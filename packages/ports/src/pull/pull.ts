@@ -8,35 +8,32 @@ import type { ActorKey } from "@tutti/units";
  */
 export interface DataServer {
   /**
-   * Where executors connect to; undefined when only NATS reaches this ingress, or not yet listening. Travels in its
-   * heartbeats.
+   * Address for executors to connect to; undefined when only NATS reaches this ingress, or when it isn't listening yet.
+   * It travels in the ingress's heartbeats.
    */
   readonly address: DataAddress | undefined;
   /**
    * Sends a batch together with its rows to an executor of this host, which then has nothing to pull.
    *
-   * @returns false and nothing sent: the executor is not near, or the rows are too many for one message
+   * @returns false if the executor is on another host, or the rows are too many for one message; then nothing is sent
    */
   pushBatch?(batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]): boolean;
   close(done: () => void): void;
 }
 
-/**
- * What an ingress does with what comes in. Everything in it came from outside: ids and tokens are checked by the
- * handler.
- */
+/** Handlers of an ingress for incoming messages. All contents come from outside: the handler checks ids and tokens. */
 export interface DataHandlers {
   /**
-   * Answer once, an item for each of `pull.seqs` in their order; later answers are ignored. An unauthorised pull is
-   * answered with `undefined`. A row is never changed once it is handed over: a socket that is full still reads it
-   * after `reply` has returned.
+   * Answer once, with an item for each of `pull.seqs` in their order; later answers are ignored. Answer an unauthorised
+   * pull with `undefined`. Never change a row after handing it over: a full socket still reads it after `reply` has
+   * returned.
    */
   onPull(pull: PullRequest, reply: (items: readonly PulledItem[] | undefined) => void): void;
-  /** Buffers are borrowed until the call returns. */
+  /** Handles results; their buffers are borrowed until the call returns. */
   onResults(results: ResultBatch): void;
 }
 
-/** An ingress as an executor knows it, from its heartbeats. */
+/** An ingress as an executor knows it from the ingress's heartbeats. */
 export interface DataPeer {
   readonly key: ActorKey;
   readonly address: DataAddress | undefined;
@@ -44,27 +41,28 @@ export interface DataPeer {
 
 export interface DataClient {
   /**
-   * Exactly one call of `done`, after this call and by `timeoutMs` at the latest. Rows are valid until `done` returns:
-   * they are copied into the batch buffer there.
+   * Calls `done` exactly once, after this call returns and at the latest after `timeoutMs`. Rows are valid until `done`
+   * returns, which copies them into the batch buffer.
    */
   pull(peer: DataPeer, pull: PullRequest, timeoutMs: number, done: (outcome: PullOutcome) => void): void;
   /**
-   * Sends outputs; they may be reused once the call returns. Lost with the connection, as a control message would be.
+   * Sends outputs; they may be reused once the call returns. They are lost with the connection, as a control message
+   * is.
    */
   push(peer: DataPeer, results: ResultBatch): void;
   /**
-   * Told of batches that an ingress of this host sends with their rows (`pushBatch`). Rows are valid until the listener
-   * returns.
+   * Sets a listener for batches that an ingress of this host sends with their rows (`pushBatch`). Rows are valid until
+   * the listener returns.
    */
   onBatch?(listener: (batch: BatchDispatched, batcher: ActorKey, items: readonly PulledItem[]) => void): void;
-  /** A peer is gone: fail what waits for it and close its connection. */
+  /** Fails the pulls that wait for a dead peer, and closes its connection. */
   forget(key: ActorKey): void;
   close(done: () => void): void;
 }
 
 /** A client that knows which peers it is connected to. */
 export interface DirectClient extends DataClient {
-  /** As `push`, but false and nothing sent when there is no connection to the peer. */
+  /** As `push`, but returns false and sends nothing when there is no connection to the peer. */
   tryPush(peer: DataPeer, results: ResultBatch): boolean;
 }
 

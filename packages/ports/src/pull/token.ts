@@ -3,8 +3,8 @@ import { TOKEN_BYTES } from "@tutti/protocol";
 import type { ActorKey, BatchId, RequestSeq } from "@tutti/units";
 
 /**
- * The right to pull exactly these requests, once, for one batch: 128 bits of HMAC-SHA256 over everything it speaks of,
- * keyed by a secret that the ingress gave to the batcher. Whoever only sees the token can't use it for other requests,
+ * The right to pull exactly these requests, once, for one batch. It is 128 bits of HMAC-SHA256 over all fields, keyed
+ * by a secret that the ingress gave to the batcher. Someone who only sees the token can't use it for other requests,
  * another batch or another executor.
  */
 export interface TokenClaim {
@@ -27,7 +27,9 @@ export function verifyToken(secret: Uint8Array, claim: TokenClaim, token: Uint8A
   return token.byteLength === TOKEN_BYTES && timingSafeEqual(signToken(secret, claim), token);
 }
 
-/** Making a key of bytes costs as much as signing with it, and a secret serves as long as its ingress. */
+/**
+ * Keys by secret. Making a key of bytes costs as much as signing with it, and a secret lasts as long as its ingress.
+ */
 const keys = new WeakMap<Uint8Array, KeyObject>();
 function keyOf(secret: Uint8Array): KeyObject {
   let key = keys.get(secret);

@@ -3,7 +3,7 @@ import { readCall, readResult, stepError } from "./run-step.ts";
 import type { FinishFunction, StageFunction } from "./step-function.ts";
 import type { StepCall, StepOutcome, Steps } from "./steps.ts";
 
-/** Runs functions in the turn in which they are called: for tests, and in virtual time. Without a limit of time. */
+/** Runs functions in the turn in which they are called, without a time limit: for tests, and in virtual time. */
 export function inlineSteps(functions: Readonly<Record<string, StageFunction | FinishFunction>>): Steps {
   return {
     run(call, done) {
@@ -22,7 +22,7 @@ function runInline(
   call: StepCall,
   done: (outcome: StepOutcome | TuttiError) => void,
 ): void {
-  /** Errors of what it runs, and of nothing that `done` does. */
+  /** Catches errors of `run`, but not of `done`. */
   const attempt = <T>(run: () => T): T | TuttiError => {
     try {
       return run();

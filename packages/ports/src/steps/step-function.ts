@@ -23,7 +23,7 @@ export interface StepInput {
   readonly request: StepRequest;
 }
 
-/** One request of a stage, or a list of them (fan-out); an empty list is a filter that let nothing through. */
+/** One request of a stage, or a list of them (fan-out). An empty list is a filter that let nothing through. */
 export type StageRequests = Tensors | readonly Tensors[];
 /**
  * Requests with a value to keep for later steps, which read it as `kept.<stage>`. The value may be anything that can be

@@ -1,7 +1,7 @@
 import { type DataType, type Tensor, TuttiError, bytesOf, elementCount, isDataType } from "@tutti/protocol";
 import { decodeTensors, encodeTensors } from "@tutti/wire";
 
-/** How functions see elements. FP16 as its raw bits (Uint16Array), BOOL as 0 and 1. */
+/** Array types in which functions see elements: FP16 as its raw bits (Uint16Array), BOOL as 0 and 1. */
 const ARRAYS = {
   BOOL: Uint8Array,
   UINT8: Uint8Array,
@@ -28,7 +28,10 @@ export type StepData =
   | Float32Array
   | Float64Array;
 
-/** `data.length` = product of `dims`, row-major. The batch axis is there and has size 1, as in any request. */
+/**
+ * A tensor for functions: `data.length` = product of `dims`, row-major. It has the batch axis, with size 1, as any
+ * request.
+ */
 export interface StepTensor {
   readonly type: DataType;
   readonly dims: readonly number[];
@@ -37,7 +40,7 @@ export interface StepTensor {
 /** Tensors by name: one request's inputs, one answer's outputs. */
 export type Tensors = Readonly<Record<string, StepTensor>>;
 
-/** There is no tensor of strings: text travels as the bytes of its UTF-8, UINT8[bytes]. */
+/** Encodes text as UINT8[bytes], in UTF-8: there is no tensor of strings. */
 export const textTensor = (text: string): StepTensor => {
   const data = new TextEncoder().encode(text);
   return { type: "UINT8", dims: [data.byteLength], data };
@@ -45,7 +48,7 @@ export const textTensor = (text: string): StepTensor => {
 export const textOf = (tensor: StepTensor): string =>
   new TextDecoder().decode(new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength));
 
-/** @throws {TuttiError} INVALID_INPUT for a message that is no tensor message */
+/** @throws {TuttiError} INVALID_INPUT if the message is no tensor message */
 export const tensorsOf = (message: Uint8Array): Tensors => fromTensors(decodeTensors(message));
 
 export function fromTensors(tensors: readonly Tensor[]): Tensors {
@@ -61,7 +64,7 @@ function viewOf(type: DataType, bytes: Uint8Array): StepData {
 }
 
 /**
- * What a function returned, as a tensor message. Nothing of it is believed.
+ * Encodes a function's result as a tensor message. Every part of the result is checked.
  *
  * @throws {TuttiError} INTERNAL naming `where` and what is wrong
  */
@@ -82,8 +85,7 @@ function readTensor(name: string, value: unknown, where: string): Tensor {
   if (typeof type !== "string" || !isDataType(type)) throw wrong(where, `"${name}" has no element type that is served`);
   if (!Array.isArray(dims) || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0))
     throw wrong(where, `the dims of "${name}" are no list of sizes`);
-  // Raw little-endian bytes are as good, where they are meant: any other class is a mistake that would be read as
-  // noise.
+  // Raw little-endian bytes are accepted too. Any other array class is a mistake, and would be read as noise.
   if (!(data instanceof ARRAYS[type] || data instanceof Uint8Array))
     throw wrong(where, `"${name}" is ${type}, so its data is a ${ARRAYS[type].name}`);
   const count = elementCount(dims as number[]);

@@ -1,7 +1,7 @@
 /**
  * The store port: key-value buckets with compare-and-set and watches, and an object bucket for files. Revisions rise
  * over a whole bucket and are never given twice, so a revision can be a fencing epoch. Answers come by callback, once,
- * never in the turn that asked.
+ * never in the turn of the call.
  */
 export interface Store {
   get(bucket: string, key: string, done: (result: Entry | "absent" | StoreFailure) => void): void;
@@ -16,8 +16,8 @@ export interface Store {
   ): void;
   delete(bucket: string, key: string, done: (result: "deleted" | StoreFailure) => void): void;
   /**
-   * All present entries whose key starts with `prefix`, then `ready`, then every change as it comes, in order of
-   * revision.
+   * Delivers all present entries whose key starts with `prefix`, then `ready`. Then it delivers every change as it
+   * comes, in order of revision.
    */
   watch(bucket: string, prefix: string, watcher: Watcher): { stop(): void };
   readonly files: Files;
@@ -26,7 +26,7 @@ export interface Store {
 export interface Watcher {
   onEntry(entry: Entry): void;
   onDelete(key: string, revision: number): void;
-  /** Everything that was there when the watch began has been delivered. */
+  /** Called when all entries that were present at the start of the watch have been delivered. */
   onReady(): void;
   onFailure(failure: StoreFailure): void;
 }
@@ -43,7 +43,7 @@ export interface Entry {
   readonly revision: number;
 }
 export type Revision = { readonly revision: number };
-/** The store did not answer, or said no: nothing is known about whether a write took place. */
+/** The store did not answer, or refused: it is unknown whether a write took place. */
 export type StoreFailure = { readonly failure: string };
 export const isStoreFailure = (result: unknown): result is StoreFailure =>
   typeof result === "object" && result !== null && "failure" in result;

@@ -4,8 +4,8 @@ import type { Fields, Logger, Span, SpanContext, SpanOptions, Telemetry, Tracer 
 const NO_CONTEXT: SpanContext = { traceId: "0".repeat(32), spanId: "0".repeat(16), sampled: false };
 
 /**
- * A span that nobody records. Its context is its parent's, so that who comes after it joins the last span that was
- * recorded; without a parent it is all zeros, which no reader takes for a context.
+ * A span that is not recorded. Its context is its parent's, so that its children join the last span that was recorded.
+ * Without a parent it is all zeros, which no reader takes for a context.
  */
 export function passingSpan(parent: SpanContext | undefined): Span {
   return parent === undefined ? NO_SPAN : { ...NO_SPAN, context: parent };

@@ -5,7 +5,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 
 export interface RecordedLog {
   readonly level: LogLevel;
-  /** With those of the logger's parents. */
+  /** Fields, including those of the logger's parents. */
   readonly fields: Fields;
   readonly text: string;
 }
@@ -13,24 +13,24 @@ export interface RecordedSpan {
   readonly name: string;
   readonly options: SpanOptions;
   readonly context: SpanContext;
-  /** With those that were set later. */
+  /** Attributes, including those that were set later. */
   readonly attributes: Fields;
   readonly events: readonly { readonly name: string; readonly at: Instant; readonly attributes: Fields }[];
   /** Undefined while it runs. */
   readonly endedAt: Instant | undefined;
   readonly error: string | undefined;
-  /** Whether an exporter would have it: sampled at its head, or kept since. */
+  /** True if an exporter would have it: it was sampled at its head, or kept since. */
   readonly isRecorded: boolean;
 }
 
 export interface RecordingOptions {
-  /** Logs, and spans, kept; the oldest make room. */
+  /** Most logs, and most spans, that are kept; the oldest make room. */
   readonly recordsMax?: number;
-  /** Whether spans without a parent are sampled; those with one are as their parent is. */
+  /** True if spans without a parent are sampled; the others are sampled as their parent is. */
   readonly sampled?: boolean;
 }
 
-/** Remembers everything, for tests. Ids count up, so that equal runs record equal things. */
+/** Records everything, for tests. Ids count up, so that equal runs record equal things. */
 export class RecordingTelemetry implements Telemetry {
   readonly logs: RecordedLog[] = [];
   readonly spans: RecordedSpan[] = [];

@@ -13,7 +13,7 @@ test("a thread that never had anything served takes no outage for its capacity (
   const control = new CapacityControl();
   for (let i = 0; i < 40; i++) end(control, 0, 20);
   expect([control.isOverloaded, control.rate]).toEqual([false, Infinity]);
-  // An executor is there, and carries half of what comes: now there is something to steer by.
+  // An executor is there and serves half of the arrivals: now there is a loss to steer by.
   for (let i = 0; i < 40; i++) end(control, 10, 10);
   expect(control.isOverloaded).toBe(true);
   expect(control.rate * LENGTH).toBeGreaterThan(9);
@@ -29,7 +29,7 @@ test.each([0, 1])(
     expect(control.isOverloaded).toBe(true);
     let waiting = 0;
     let gone = 0;
-    // From now on all that is let in is served; the rest is refused at the door, which is no loss.
+    // From now on all admitted requests are served; the others are refused at admission, which is no loss.
     for (let i = 0; i < 200 && control.isOverloaded; i++) {
       waiting += Math.min(arrivals(i), control.rate * LENGTH);
       const dispatched = Math.floor(waiting);
@@ -42,7 +42,7 @@ test.each([0, 1])(
   },
 );
 
-/** Feeds a control as FairShares does: samples are of what left since the last one began. */
+/** Feeds a control as FairShares does: samples count the departures since the last one began. */
 function feeding(
   control: CapacityControl,
   offered: number,
@@ -58,7 +58,7 @@ function feeding(
   };
 }
 
-/** 40 requests a period are served, ten times as many come, and what is too much is refused at the door. */
+/** 40 requests a period are served, ten times as many come, and the excess is refused at admission. */
 function flooded(): { control: CapacityControl; feed: ReturnType<typeof feeding> } {
   const control = new CapacityControl();
   for (let i = 0; i < 20; i++) end(control, 40, 0);
@@ -130,7 +130,7 @@ test("while nobody grants, as in a takeover, what is lost is no overload; what i
   const isOverloadedAfter = (seconds: number, burst: number): boolean => {
     const control = new CapacityControl();
     for (let i = 0; i < 40; i++) end(control, 1, 0);
-    // The leader dies in the middle of a period, the first new grants go to accelerators that have waited.
+    // The leader dies in the middle of a period; the first new grants go to accelerators that have waited.
     control.end(period(burst / 4, (3 * burst) / 4, burst / 4), () => ({ dispatched: 0, dropped: 0 }));
     for (let i = 0; i < 20 * seconds; i++) control.end(period(0, burst), () => ({ dispatched: 0, dropped: burst }));
     if (control.isOverloaded) return true;

@@ -1,106 +1,104 @@
 /**
- * How many requests a second one ModelThread should let in while more come than can be served. docs/algorithms.md, A12.
+ * The rate at which one ModelThread admits requests while more come than can be served. docs/algorithms.md, A12.
  *
- * A2 turns what it can't serve into drops, and the loss (drops among all that left the queue) is the signal: above 1 %
- * the rate is lowered to what was really served, below it is raised. So the model serves at least its goodput, since
- * that is the rate at which 1 % is lost. Idle accelerators tell losses of another cause.
+ * A2 drops the requests that it can't serve, and the signal is the loss (drops among all that left the queue). Above 1
+ * %, the rate is lowered to the rate really served; below, it is raised. So the model serves at least its goodput,
+ * which is the rate at which 1 % is lost. Idle accelerators reveal losses of another cause.
  *
- *   CC1. The rate is never below what was dispatched lately, so it can't spiral down; and never below an eighth of the
- *        best of the last seconds, so that it finds back at once after an outage.
+ *   CC1. The rate is never below the rate dispatched lately, so it can't spiral down. It is never below an eighth of
+ *        the best of the last seconds, so that it recovers at once after an outage.
  *   CC2. Losses of less than ENTRY_PERIODS periods are no overload unless more comes than was ever served lately: an
  *        executor may have died.
- *   CC3. Each decision rests on losses since the last one, less those of the first period, which the queue still owed
- *        to the rate before. Where most is lost the end of the capacity has been overrun, not found.
- *   CC4. Losses that lowering the rate doesn't end are not of its making (deadlines too short for a busy accelerator),
- *        and are borne.
- *   CC5. While accelerators stand idle, capacity is not what lacks: grants or requests come late. Without losses the
- *        rate rises then by what would fill them, if that is more. To let in less only helps where much comes to
- *        nothing (over LOSS_MAX_IDLE), and after UNFOUND_AFTER such samples in a row the capacity that was found is
- *        none.
- *   CC6. Who has never had anything served knows no rate: a thread that is new while no executor is there must not let
- *        in nothing once there is one.
- *   CC7. While nothing is dispatched, and requests are lost that wait, nobody grants: a new leader is on its way, or an
- *        executor. For OUTAGE_MAX that is no overload, nor is a burst that is lost in part beside idle accelerators a
- *        flood: a takeover in light load would otherwise be followed by refusals for as long as it takes to find the
- *        capacity again.
- *   CC8. Who stood still sees a period of nothing at all though much was coming, period after period, and then all of
- *        it at once and too late. Neither tells of the capacity: the sample begins anew behind them, and what comes too
- *        late begins an overload only if it goes on. Where nobody asks any more it looks the same, so overload ends in
- *        it as ever.
- *   CC9. Accelerators that by their real runs had nothing to do for more than half of the time are not what lacks,
- *        whatever is lost: requests come late, from a host whose processors are short. Refusing then loses what could
- *        be served, and saves that host little.
+ *   CC3. Each decision rests on losses since the last one, less those of the first period, which result from the rate
+ *        before. If most requests are lost, the capacity has been overrun, not found.
+ *   CC4. Losses that lowering the rate doesn't end have another cause (deadlines too short for a busy accelerator), and
+ *        are tolerated.
+ *   CC5. While accelerators are idle, capacity isn't lacking: grants or requests come late. Without losses, the rate
+ *        then rises by as much as would fill them, if that is more. Admitting less helps only where much is lost (over
+ *        LOSS_MAX_IDLE). After UNFOUND_AFTER such samples in a row, the capacity that was found no longer counts.
+ *   CC6. A thread that never had anything served knows no rate. A new thread without an executor must not end up with a
+ *        rate of zero once there is one.
+ *   CC7. While nothing is dispatched and waiting requests are lost, nothing is granted: a new leader or executor is on
+ *        its way. For OUTAGE_MAX that is no overload. Nor is a burst a flood if it is lost in part beside idle
+ *        accelerators. Otherwise a takeover in light load would cause refusals until the capacity is found again.
+ *   CC8. After a process stall, periods are empty although much was arriving, and then everything arrives at once and
+ *        too late. Neither tells the capacity: the sample starts again after them, and late arrivals begin an overload
+ *        only if they go on. It looks the same when nobody sends any more, so overload then ends as usual.
+ *   CC9. Accelerators whose real runs left them idle for more than half of the time are not the bottleneck, whatever is
+ *        lost: requests come late, from a host that is short of processors. Refusing then loses requests that could be
+ *        served, and saves that host little.
  */
 
 const ENTRY_PERIODS = 4;
-/** So many times the best rate of the last seconds is a flood, and needs no waiting. */
+/** Multiple of the best rate of the last seconds that is a flood, and starts overload at once. */
 const FLOOD = 1.5;
 const ENTRY_LOSS = 0.08;
-/** µs, longer than it takes to find a leader that hangs. */
+/** Longest outage that is no overload (CC7), µs: longer than it takes to detect a leader that hangs. */
 const OUTAGE_MAX = 2_000_000;
 const LOSS_MAX = 0.01;
 /**
- * CC5: of what is dispatched so much went to accelerators that had nothing to do, and losses up to this are borne then.
+ * CC5: accelerators count as idle if more than this fraction of dispatches went to accelerators that had nothing to do.
+ * Losses up to LOSS_MAX_IDLE are then tolerated.
  */
 const IDLE = 0.85;
 const LOSS_MAX_IDLE = 0.3;
 const UNFOUND_AFTER = 3;
 const UNUSED_PERIODS = 3;
-/** What is left after the rate was lowered. */
+/** Loss that should remain after the rate was lowered. */
 const LOSS_AIM = 0.005;
 /**
- * CC4: so many cuts in a row are tried; then losses up to this much more are borne, and by so much less with each
- * decision.
+ * CC4: number of cuts in a row that are tried. Then losses up to TOLERANCE_MAX are tolerated, by TOLERANCE_FADE less
+ * with each decision.
  */
 const CUTS_MAX = 3;
 const TOLERANCE_MAX = 0.5;
 const TOLERANCE_FADE = 0.05;
-/** CC8: what comes in bursts, a period apart and more, is as still between them, and must be decided about. */
+/**
+ * CC8: periods with events in a row before a pause counts as a stall. Traffic in bursts, a period apart or more, also
+ * pauses, and decisions must go on for it.
+ */
 const UNBROKEN_MIN = 6;
-/** A decision needs so many requests, or so many periods. */
+/** A decision needs this many requests, or this many periods. */
 const SAMPLE_MIN = 16;
 const PERIODS_MIN = 3;
 const PERIODS_MAX = 6;
-/** The rate rises fast until losses first show, and up to this part of the best rate of the last seconds. */
+/** The rate rises fast until losses first show, and up to this fraction of recent seconds' best rate. */
 const KNOWN = 0.85;
 const RISE_FAST = 0.25;
-/**
- * CC5: so much of an accelerator's time can be used, and the rate rises by so much at once at most for want of
- * requests.
- */
+/** CC5: usable fraction of an accelerator's time, and the largest single rise of the rate for lack of requests. */
 const FULL = 0.85;
 const RISE_IDLE_MAX = 1;
-/** Else by so much, and after so many rises in a row by twice as much with each. */
+/** Otherwise the rate rises by this fraction; after this many rises in a row, each rise doubles. */
 const RISE = 0.0075;
 const SMALL_RISES = 3;
-/** Overload is over after so many periods in which everything could have been let in. */
+/** Number of periods in which everything could have been admitted, after which overload is over. */
 const EXIT_PERIODS = 20;
-/** Requests a period that are let in whatever was lost: without any nothing could be learnt. */
+/** Requests a period that are admitted whatever was lost: without any, nothing could be learnt. */
 const LET_IN_MIN = 2;
-/** How fast the measured rates of what is dispatched and of what comes follow. */
+/** Smoothing of the measured rates of dispatches and arrivals. */
 const FOLLOW = 0.3;
-/** The best rate is halved in 5 s. */
+/** Fading of the best rate: it is halved in 5 s. */
 const BEST_FADE = 0.993;
 const BEST_SHARE = 1 / 8;
 
-/** What happened in a period, in requests. */
+/** Counts of one period, in requests. */
 export interface Period {
-  /** µs. */
+  /** Length, µs. */
   readonly length: number;
-  /** All that came, also what was refused before it could queue. */
+  /** All arrivals, including requests that were refused before they could queue. */
   readonly offered: number;
   readonly dispatched: number;
-  /** Of `dispatched`, onto accelerators that had nothing to do when they were granted. */
+  /** Part of `dispatched` that went to accelerators that were idle when they were granted. */
   readonly idle: number;
-  /** µs for which accelerators had had nothing to do before they got what was dispatched, each at most a period. */
+  /** µs for which accelerators had been idle before these dispatches, each at most a period. */
   readonly idleTime: number;
-  /** µs that what was dispatched takes them, as planned. */
+  /** µs that the dispatched batches take, as planned. */
   readonly runTime: number;
-  /** µs that what ended has really taken; 0 where nobody tells. */
+  /** µs that the batches which ended really took; 0 if nobody reports it. */
   readonly ranTime: number;
-  /** By A2 or because the queue was full, of requests that could have been served when they came. */
+  /** Requests dropped by A2 or because the queue was full, which could have been served when they came. */
   readonly dropped: number;
-  /** Of `dropped`, when they came: too late. */
+  /** Part of `dropped` that was dropped on arrival, because it came too late. */
   readonly droppedAtOnce: number;
 }
 
@@ -108,52 +106,52 @@ export type Departures = Pick<Period, "dispatched" | "dropped">;
 
 export class CapacityControl {
   isOverloaded = false;
-  /** Requests per µs to let in; only while overloaded. */
+  /** Requests per µs to admit; only while overloaded. */
   rate = Infinity;
-  /** Dispatched lately, requests per µs. */
+  /** Recent dispatches, requests per µs. */
   served = 0;
   /**
-   * What comes lately while overloaded, requests per µs. Of a slow model a period brings two requests or three: by each
-   * alone, a rate that lies between would stay too low for one and be cut down to the other, for good.
+   * Recent arrivals while overloaded, requests per µs. A slow model has two or three requests a period. If each period
+   * were taken by itself, a rate between would stay too low for one, and be cut to the other for good.
    */
   #offered = 0;
   #best = 0;
   #streak = 0;
-  /** µs for which nothing was dispatched though requests were lost. */
+  /** Time for which nothing was dispatched although requests were lost, µs. */
   #outFor = 0;
-  /** CC8: nothing happens, though much was coming. */
+  /** CC8: nothing happens, although much was arriving. */
   #standsStill = false;
   /** Periods in a row in which anything happened. */
   #unbroken = 0;
   #periods = 0;
   #rises = 0;
   #cuts = 0;
-  /** CC5, of this sample so far. */
+  /** CC5: sums of this sample so far. */
   #dispatched = 0;
   #idle = 0;
   #idleTime = 0;
   #runTime = 0;
-  /** CC5: samples in a row beside idle accelerators. */
+  /** CC5: samples in a row with idle accelerators. */
   #idleFor = 0;
-  /** CC9: periods in a row. */
+  /** CC9: periods in a row with unused accelerators. */
   #unusedFor = 0;
   #tolerance = LOSS_MAX;
   #settled = 0;
-  /** Whether losses have shown since overload began where the capacity ends. */
+  /** True once losses have shown, since overload began, where the capacity ends. */
   #isFound = false;
 
-  /** Accelerators, for some samples: what is lost isn't lost for want of them. CC5. */
+  /** True if accelerators have been idle for some samples: losses then have another cause (CC5). */
   get haveStoodIdle(): boolean {
     return this.#idleFor >= UNFOUND_AFTER;
   }
 
-  /** CC8: so it was in the last period. */
+  /** True if the last period was part of a stall (CC8). */
   get standsStill(): boolean {
     return this.#standsStill;
   }
 
   /**
-   * @param since - what left the queue since the sample was begun
+   * @param since - returns what left the queue since the sample was begun
    * @returns whether to begin a new sample
    */
   end(period: Period, since: () => Departures): "same sample" | "new sample" {
@@ -168,7 +166,7 @@ export class CapacityControl {
     return begins ? "new sample" : "same sample";
   }
 
-  /** As `end`, for a period of calm in which nothing was dropped; one as long as several. */
+  /** As `end`, for a calm period in which nothing was dropped, and which is as long as several. */
   calm(length: number, dispatched: number, periods: number): void {
     this.served += Math.min(1, FOLLOW * periods) * (dispatched / length - this.served);
     this.#best = Math.max(this.served, this.#best * (1 - periods * (1 - BEST_FADE)));
@@ -197,7 +195,7 @@ export class CapacityControl {
     if (this.#streak < (isFlood ? 1 : ENTRY_PERIODS)) return false;
     this.isOverloaded = true;
     this.#idleFor = areIdle ? UNFOUND_AFTER : 0;
-    // Who was nearly idle is served more than the mean of the last periods says.
+    // A model that was nearly idle now serves more than the mean of the last periods says.
     this.rate = this.#atLeast(Math.max(this.served, dispatched / length) / (1 - LOSS_AIM), length);
     this.#offered = offered / length;
     this.#periods = 0;
@@ -237,8 +235,8 @@ export class CapacityControl {
     if (this.#periods < PERIODS_MIN || (all < SAMPLE_MIN && this.#periods < PERIODS_MAX)) return false;
     this.#periods = 0;
     this.#decide({ dispatched, dropped }, length);
-    // What nobody asks for can't be tried: from far above, the rate would have a long way down. It keeps the best of
-    // the last seconds, for a flood that only pauses.
+    // A rate that nobody asks for can't be tried: from far above, it would take long to fall. But keep the best of the
+    // last seconds, for a flood that only pauses.
     if (isEnough) this.rate = Math.min(this.rate, this.#atLeast(Math.max(2 * this.#offered, this.#best), length));
     return true;
   }
@@ -250,7 +248,7 @@ export class CapacityControl {
     this.#idleFor = areIdle ? this.#idleFor + 1 : 0;
     if (this.haveStoodIdle) this.#isFound = false;
     const lossMax = areIdle ? Math.max(LOSS_MAX_IDLE, this.#tolerance) : this.#tolerance;
-    // One standard deviation less: of a few requests one may be lost by chance.
+    // Subtract one standard deviation: one of a few requests may be lost by chance.
     const isLoss = dropped - Math.sqrt(dropped) > lossMax * all;
     if (!isLoss) {
       this.rate *= 1 + this.#rise(areIdle && dropped <= this.#tolerance * all);
@@ -264,7 +262,7 @@ export class CapacityControl {
     else this.rate = this.#atLeast((this.rate * dispatched) / all / (1 - LOSS_AIM), length);
   }
 
-  /** @param isUnused - whether accelerators stand idle, and nothing is lost beside them */
+  /** @param isUnused - true if accelerators are idle, and nothing is lost beside them */
   #rise(isUnused: boolean): number {
     const isFar = !this.#isFound || this.rate < KNOWN * this.#best;
     const doubled = RISE * 2 ** Math.max(0, ++this.#rises - SMALL_RISES);
@@ -272,19 +270,19 @@ export class CapacityControl {
     return isUnused ? Math.max(rise, Math.min(RISE_IDLE_MAX, this.#unused)) : rise;
   }
 
-  /** CC5: what would fill the accelerators besides, as a part of what they have. */
+  /** CC5: load that would fill the accelerators further, as a fraction of their present load. */
   get #unused(): number {
     return FULL * (1 + this.#idleTime / Math.max(1, this.#runTime)) - 1;
   }
 
-  /** CC1. */
+  /** The least rate (CC1). */
   #atLeast(rate: number, length: number): number {
     return Math.max(rate, this.served, this.#best * BEST_SHARE, LET_IN_MIN / length);
   }
 }
 
-/** CC9. */
+/** True if accelerators were idle for longer than they ran (CC9). */
 const isUnused = (ranTime: number, idleTime: number): boolean => ranTime > 0 && ranTime < idleTime;
 
-/** CC5. */
+/** True if most dispatches went to idle accelerators (CC5). */
 const isIdle = (idle: number, dispatched: number): boolean => idle > IDLE * dispatched;

@@ -1,24 +1,22 @@
-/**
- * What is known of applications and their priorities while a ModelThread's requests are shared out (fair-shares.ts).
- */
+/** Counters of applications and their priorities, by which a ModelThread's requests are shared out (fair-shares.ts). */
 import type { Instant } from "@tutti/units";
 
 /**
- * µs of its rate that a class may let in at once after a pause: arrivals come in bursts, and shares are judged over
- * longer.
+ * Burst that a class may send at once after a pause, in µs of its rate. Arrivals come in bursts, and shares are judged
+ * over a longer time.
  */
 const BURST = 250_000;
 const BURST_MIN = 8;
 
 export interface AppAccount {
   readonly app: number;
-  /** Its rate outside overload, requests per µs: what it counts by where nobody configured it. */
+  /** Its rate outside overload, requests per µs: its weight if none is configured. */
   usual: number;
-  /** How long it has been known in calm, µs. */
+  /** Calm time for which it has been known, µs. */
   calm: number;
   /**
-   * Its requests in the last period of calm, which `usual` doesn't know of yet; undefined: none, or it isn't certain
-   * that that was calm.
+   * Its requests in the last calm period, which `usual` doesn't include yet. Undefined: none, or it isn't certain that
+   * the period was calm.
    */
   unsure: number | undefined;
   readonly classes: ClassAccount[];
@@ -27,28 +25,28 @@ export interface AppAccount {
 export interface ClassAccount {
   readonly owner: AppAccount;
   readonly priority: number;
-  /** Whether anybody but the system itself asked for it. */
+  /** True if anybody but the system itself has sent requests of it. */
   asks: boolean;
-  /** In this period. */
+  /** Counts of this period. */
   arrivals: number;
   dispatched: number;
   dropped: number;
-  /** Requests a period, faded. */
+  /** Demand, requests a period, faded. */
   demand: number;
-  /** In this sample. */
+  /** Dispatched and dropped requests of this sample. */
   gone: number;
   lost: number;
-  /** Dispatched and dropped, requests a period, faded. */
+  /** Dispatched and dropped requests a period, faded. */
   used: number;
   wasted: number;
-  /** Let in per µs; Infinity: all. */
+  /** Rate that is admitted, requests per µs; Infinity: all. */
   rate: number;
   keep: number;
   tokens: number;
   refilledAt: number;
 }
 
-/** Of a class with a limit: whether this request is within it. */
+/** Takes a token of a class with a limit. @returns whether this request is within the limit */
 export function spend(account: ClassAccount, at: Instant): boolean {
   const depth = Math.max(BURST_MIN, account.rate * BURST);
   account.tokens = Math.min(depth, account.tokens + (at - account.refilledAt) * account.rate);
@@ -58,6 +56,6 @@ export function spend(account: ClassAccount, at: Instant): boolean {
   return true;
 }
 
-/** F4 of FairShares: while most of what is let in comes to nothing, a class claims no more than twice what it uses. */
+/** F4 of FairShares: while most of its admitted requests are lost, a class claims at most twice what it uses. */
 export const claimOf = ({ demand, used, wasted }: ClassAccount): number =>
   wasted > used ? Math.min(demand, Math.max(2 * used, 1)) : demand;

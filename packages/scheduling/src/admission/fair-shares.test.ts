@@ -4,7 +4,7 @@ import { Flood, type Pause, type Sender } from "../testing/flooded-cluster.ts";
 import { CLASSES_MAX, FairShares } from "./fair-shares.ts";
 import { waterLevel } from "./max-min.ts";
 
-/** What two accelerators carry with at most 1 % lost (`one application` below); everything is judged against it. */
+/** Rate that two accelerators serve with at most 1 % lost (`one application` below); all results are relative to it. */
 const GOODPUT = 1_150;
 const steady = (app: number, rate: number, more: Partial<Sender> = {}): Sender => ({ app, rate: () => rate, ...more });
 const flooding = (app: number, rate: number, from: number): Sender => ({
@@ -21,7 +21,7 @@ test("one application is served exactly as without shares, however many requests
     rules: { weights: new Map([[1, 0.001]]), priorityFloor: 0 },
   });
   expect(outcomes(weighted)).toBe(outcomes(alone));
-  // A2 lets requests grow old before it gives them up; a share would refuse most of them when they come.
+  // A2 lets requests grow old before it drops them; a share would refuse most of them on arrival.
   expect(alone.sent.some(({ outcome, at, endedAt }) => outcome !== "served" && endedAt <= at * 1e6 + 1)).toBe(false);
 });
 
@@ -70,7 +70,7 @@ test("beside requests of the system's own, one application is alone while accele
     const refused = { own: 0, app: 0 };
     for (let ms = 0; ms < 2_000; ms++) {
       const at = millis(1_000 + ms) as unknown as Instant;
-      // It takes three samples to know that accelerators stand idle.
+      // It takes three samples to know that accelerators are idle.
       if (ms === 1_000) refused.own = refused.app = 0;
       if (!shares.admit(at, { app: 9, isOwn: true })) refused.own++;
       if (!shares.admit(at, { app: 1 })) refused.app++;
@@ -157,7 +157,7 @@ test("what a flood sends before anything is lost of it isn't its usual rate, in 
     const shares = new FairShares({}, millis(100));
     for (let ms = 0; ms < begin + 1_000; ms++) {
       const at = millis(1_000 + ms) as unknown as Instant;
-      const isLost = ms >= begin + 200; // so long all of it waits
+      const isLost = ms >= begin + 200; // until then, all of it waits
       const ask = (app: number, isServed: boolean): void => {
         if (!shares.admit(at, { app })) return;
         if (isServed) shares.dispatched([{ app }]);
@@ -297,14 +297,14 @@ test.each([
   const isOn = (at: number): boolean => at >= begin && (at - begin) % (on + off) < on;
   const wild = { app: 2, rate: (at: number) => (isOn(at) ? 10 * GOODPUT : 0) };
   const { sent } = new Flood({ senders: [steady(1, rate), wild], seconds: 12 });
-  // What comes in a flood's first tenth of a second takes the room of what is served.
+  // Arrivals of a flood's first tenth of a second take the place of requests that are being served.
   const counts = (at: number): boolean => at >= begin + 1 && isOn(at) && isOn(at - 0.1);
   const ms = Array.from({ length: 12_000 }, (_, i) => i / 1_000).filter(counts).length;
   const served = sent.filter(({ at, outcome }) => outcome === "served" && counts(at)).length;
   expect((1_000 * served) / ms).toBeGreaterThan(part * GOODPUT);
 });
 
-/** 15 to 45 ms each. @param gap - seconds between them on average at a moment */
+/** Random pauses of 15 to 45 ms. @param gap - mean time between them at a moment, s */
 function pausesOf(seed: number, until: number, gap: (at: number) => number): Pause[] {
   const prng = new Prng(seed);
   const pauses: Pause[] = [{ at: 0.2, for: 0.12 }];

@@ -1,16 +1,16 @@
 /**
- * Who is let into a ModelThread's queue while more requests come than can be served: fair shares by application, and
- * within an application its higher priorities first. docs/algorithms.md, A12; docs/architecture.md, section 4.
+ * Admission to a ModelThread's queue while more requests come than can be served. Shares are fair by application, and
+ * within an application higher priorities go first. docs/algorithms.md, A12; docs/architecture.md, section 4.
  *
  *   F1. In calm, and for requests of one application and one priority, nothing is refused here: A2 alone decides, as it
  *       would without this file.
- *   F2. While overloaded an application has the rate min(demand, level · weight), weighted max-min; so none gets less
+ *   F2. While overloaded, an application has the rate min(demand, level · weight), weighted max-min. So none gets less
  *       because another sends more.
- *   F3. A priority takes from lower ones of its own application alone, and leaves them the floor.
- *   F4. What could not have been served when it came neither counts as demand nor as a loss; and the losses that steer
- *       are those of the classes that lose least, since others may ask for what can't be (deadlines too short for a
+ *   F3. A priority takes only from lower ones of its own application, and leaves them the floor.
+ *   F4. A request that could not have been served when it came counts neither as demand nor as a loss. The losses that
+ *       steer are those of the classes that lose least. Others may ask for the impossible (deadlines too short for a
  *       busy system), at no cost to anybody.
- *   F5. At most CLASSES_MAX (application, priority) pairs are told apart; what comes beyond them shares one account.
+ *   F5. At most CLASSES_MAX (application, priority) pairs are told apart; any beyond them share one account.
  *
  * O(1) for a request, and O(k log k) a period for k classes.
  */
@@ -20,19 +20,19 @@ import { type AppAccount, type ClassAccount, claimOf, spend } from "./class-acco
 import { dealByPriority, waterLevel } from "./max-min.ts";
 
 export interface ShareRules {
-  /** By application number. Undefined: an application counts by its usual rate, see `usual`. */
+  /** Weights by application number. Undefined: an application's weight is its usual rate, see `usual`. */
   readonly weights?: ReadonlyMap<number, number> | undefined;
-  /** Of applications that `weights` doesn't name. */
+  /** Weight of applications that `weights` doesn't name. */
   readonly otherWeight?: number;
-  /** Part of an application's share that its lower priorities have whatever the higher ones ask for. */
+  /** Part of an application's share that its lower priorities keep, whatever the higher ones ask for. */
   readonly priorityFloor?: number;
 }
 
-/** Of one (application, priority): how much of it may come in. */
+/** Fraction of one (application, priority) that may be sent. */
 export interface ClassShare {
   readonly app: number;
   readonly priority: number;
-  /** Of what is sent, 0 … 1. */
+  /** Fraction of the sent requests, 0 … 1. */
   readonly keep: number;
 }
 
@@ -41,36 +41,39 @@ export const CLASSES_MAX = 256;
 
 const PERIOD_MIN = 50_000;
 const PERIOD_MAX = 500_000;
-/** Usual rates follow over a minute of calm. */
+/** Time over which usual rates follow: a minute of calm, µs. */
 const USUAL_OVER = 60_000_000;
-/** An application counts at least as this part of an average one: newcomers have no past. */
+/** Least weight of an application, as a fraction of the average one: newcomers have no past. */
 const NEWCOMER = 1 / 8;
-/** Under this many requests a period, a class is idle and its place may be given to another. */
+/** Requests a period below which a class is idle, and its place may be given to another. */
 const IDLE = 0.01;
-/** So many periods of calm, in which there is little to see, are one. */
+/** Number of calm periods that are treated as one, since there is little to see in them. */
 const CALM_PERIODS = 10;
 const OTHERS = -1;
-/** Of no class: a small integer, so that the key of the last one lies in its object. */
+/** Key of no class. It is a small integer, so that V8 stores `#lastKey` in the object itself. */
 const NO_KEY = -1_000_000;
 /**
- * Of a lone class so many times its share comes through: which of it is served A2 decides alone (F1). And a capacity
- * that was measured far too low, after an outage, say, is put right within a few periods, since all that comes through
- * is served, and C is never below what is served (CC1).
+ * Multiple of its share that a lone class may send: A2 alone decides which of it is served (F1). A capacity that was
+ * measured far too low, for instance after an outage, is so corrected within a few periods: everything sent is served,
+ * and C is never below the rate served (CC1).
  */
 const ALONE = 2;
-/** How fast a demand follows from period to period. */
+/** Smoothing of a demand from period to period. */
 const FADE = 0.5;
-/** In the first periods the queue still loses what came before anybody was limited. */
+/**
+ * Periods of overload before a class's use and losses are recorded: the queue still drops requests from before the
+ * limit.
+ */
 const AGE_MIN = 6;
-/** The part of what leaves the queue whose losses steer: that of the classes that lose least. */
+/** Fraction of departures whose losses steer: those of the classes that lose least (F4). */
 const STEERING = 1 / 4;
 
 interface Classed {
   readonly app: number;
   readonly priority?: number;
   /**
-   * A request of the system's own, to warm something up: that it is lost says nothing of overload, and it is no loss.
-   * Let in in calm only.
+   * A warm-up request of the system's own. Its loss says nothing of overload, and counts as none. It is admitted in
+   * calm only.
    */
   readonly isOwn?: boolean;
 }
@@ -81,16 +84,16 @@ export class FairShares {
   readonly #period: number;
   readonly #apps = new Map<number, AppAccount>();
   readonly #classes = new Map<number, ClassAccount>();
-  /** The values of both maps, which are gone through every period. */
+  /** Values of both maps, which every period iterates over. */
   #owners: AppAccount[] = [];
   #accounts: ClassAccount[] = [];
-  /** Of which somebody but the system asked. */
+  /** Number of classes in which anybody but the system has sent requests. */
   #asking = 0;
   #last: ClassAccount | undefined;
   #lastKey = NO_KEY;
-  /** Not overloaded. */
+  /** True while not overloaded. */
   #isCalm = true;
-  /** Of this period. */
+  /** Length and counts of this period. */
   #length: number;
   #periodEnd = -Infinity;
   #dispatched = 0;
@@ -101,7 +104,7 @@ export class FairShares {
   #dropped = 0;
   #droppedAtOnce = 0;
   #isShed = false;
-  /** µs: the period whose requests are `unsure`. */
+  /** Length of the period whose requests are `unsure`, µs. */
   #unsureLength = 0;
   /** Periods since overload began. */
   #age = 0;
@@ -116,12 +119,12 @@ export class FairShares {
     return !this.#isCalm;
   }
 
-  /** Whether requests are being refused by their shares, here or (told by `shed`) before they come here. */
+  /** True if requests are being refused by their shares, here or (reported by `shed`) before they come here. */
   get isLimiting(): boolean {
     return !this.#isCalm && (!this.#isAlone || this.#isShed);
   }
 
-  /** Whether a request that has come may queue; if not, it is refused as overloaded. F1. */
+  /** Decides whether an arriving request may queue; if not, it is refused as overloaded (F1). */
   admit(at: Instant, request: Classed): boolean {
     if (at >= this.#periodEnd) this.#roll(at);
     const account = this.#of(request);
@@ -131,7 +134,7 @@ export class FairShares {
     return this.#isCalm || account.rate === Infinity || this.#isAlone || spend(account, at);
   }
 
-  /** Requests of a class that were refused before they came here, because of `shares`. */
+  /** Counts requests of a class that were refused before they came here, because of `shares`. */
   shed(at: Instant, request: Classed, count: number): void {
     this.advance(at);
     const account = this.#of(request);
@@ -141,8 +144,8 @@ export class FairShares {
   }
 
   /**
-   * @param idleFor - µs for which the accelerator had had nothing to do; 0: no longer than a hop takes @param run - µs
-   *   for which it has now
+   * @param idleFor - time for which the accelerator had been idle, µs; 0: no longer than a hop takes
+   * @param run - time for which it has work now, µs
    */
   dispatched(requests: readonly Classed[], idleFor = 0, run = 0): void {
     this.#dispatched += requests.length;
@@ -153,15 +156,15 @@ export class FairShares {
     for (const request of requests) if (request.isOwn !== true) this.#of(request).dispatched++;
   }
 
-  /** A batch has ended: how long it really took its accelerator. */
+  /** Counts the time that an ended batch really took its accelerator. */
   ran(run: number): void {
     this.#ranTime += run;
   }
 
   /**
-   * Given up though its SLO could have been met.
+   * Counts a request that was dropped although its SLO could have been met.
    *
-   * @param atOnce - when it came, because it came too late: whatever accelerators do
+   * @param atOnce - true if it was dropped on arrival because it came too late, whatever accelerators do
    */
   dropped(at: Instant, request: Classed, atOnce = false): void {
     if (request.isOwn === true) return;
@@ -175,7 +178,7 @@ export class FairShares {
     if (at >= this.#periodEnd) this.#roll(at);
   }
 
-  /** Classes of which not everything may come in, for whoever can refuse the rest earlier. */
+  /** Classes of which only a part may be sent; ingresses can refuse the rest earlier. */
   shares(): ClassShare[] {
     if (this.#isCalm) return [];
     const times = this.#isAlone ? ALONE : 1;
@@ -185,16 +188,16 @@ export class FairShares {
   }
 
   /**
-   * F1. Where the system asks too (which no application has to share with: under overload nothing of that comes in), an
-   *     application's share is kept here as long as it
-   * is the accelerators that lack; so a flood is refused when it comes, and the capacity isn't taken for less by losses
-   * of another cause.
+   * True if one class has nobody to share with, so that A2 alone decides (F1). If the system's own requests are the
+   * only others, the class keeps its share while accelerators are the bottleneck: a flood is then refused on arrival.
+   * Once they have been idle, the share no longer holds, so that losses of another cause don't lower the capacity.
+   * (Under overload none of the system's own requests are admitted, so no application has to share with them.)
    */
   get #isAlone(): boolean {
     return this.#asking < 2 && (this.#accounts.length < 2 || this.control.haveStoodIdle);
   }
 
-  /** Not the system alone asks for it. */
+  /** Notes that anybody but the system sends requests of this class. */
   #meet(account: ClassAccount): void {
     account.asks = true;
     this.#asking++;
@@ -247,8 +250,8 @@ export class FairShares {
   }
 
   /**
-   * In calm there is little to look at: periods are long, until something is dropped. What came in this one may be a
-   * flood, and is not learnt.
+   * Ends a long period of calm at the first drop. In calm there is little to see, so periods are long. Its arrivals may
+   * be a flood, and are not learnt.
    */
   #cutShort(at: Instant): void {
     this.#length = Math.max(this.#period, this.#length - Math.max(0, this.#periodEnd - at));
@@ -311,12 +314,15 @@ export class FairShares {
     account.wasted += 0.2 * (account.dropped - account.wasted);
   }
 
-  /** Who could not ask did not want less; nor may it have what it could not ask for on top of all that has waited. */
+  /**
+   * Skips a stalled period. Demands stay, since nobody could send. Tokens don't accumulate, since the requests that
+   * wait get their share anyway.
+   */
   #standStill(): void {
     for (const account of this.#accounts) account.refilledAt += this.#period;
   }
 
-  /** F4. */
+  /** Departures of the classes that lose least (F4). */
   #steering(): Departures {
     const left = this.#accounts.filter(({ gone, lost }) => gone + lost > 0);
     left.sort((a, b) => a.lost / (a.gone + a.lost) - b.lost / (b.gone + b.lost));
@@ -332,8 +338,8 @@ export class FairShares {
   }
 
   /**
-   * Of the last period but one: of a flood nothing is lost yet while its first requests wait, so what came in a period
-   * is usual only if there is calm after it.
+   * Learns usual rates one period late. A flood loses nothing while its first requests wait, so the arrivals of a
+   * period are usual only if the next period is calm too.
    */
   #learn(): void {
     const periods = this.#length / this.#period;
@@ -356,7 +362,7 @@ export class FairShares {
     this.#unsureLength = this.#length;
   }
 
-  /** F2. */
+  /** Shares the capacity among applications (F2). */
   #deal(): void {
     const capacity = this.control.rate * this.#period; // requests a period, as demands are
     const apps = this.#owners;
@@ -369,30 +375,33 @@ export class FairShares {
     const level = waterLevel(capacity, claims);
     for (const [i, { classes }] of apps.entries()) {
       const { demand, weight } = claims[i]!;
-      // From a level that nobody reaches there is nothing to deal: all may come.
+      // At an infinite level there is nothing to share out: all may come.
       const share = level === Infinity ? Infinity : level * weight;
       if (demand <= share) for (const one of classes) this.#limit(one, share, share);
       else this.#dealWithin(classes, share);
     }
   }
 
-  /** F3. */
+  /** Shares an application's part among its priorities (F3). */
   #dealWithin(classes: readonly ClassAccount[], share: number): void {
     const floor = this.#rules.priorityFloor ?? PRIORITY_FLOOR;
     const demands = classes.map(({ demand }) => demand);
     const dealt = dealByPriority(share, demands, floor);
     let strict = share * (1 - floor);
     for (const [i, one] of classes.entries()) {
-      // A high priority that asks for more from one moment to the next may have it at once: it was there for it.
+      // A high priority that suddenly asks for more gets it at once: the share was reserved for it.
       this.#limit(one, Math.max(dealt[i]!, strict), dealt[i]!);
       strict = Math.max(0, strict - demands[i]!);
     }
   }
 
-  /** @param perPeriod - requests of this class that may queue @param expected - that ought to reach the queue */
+  /**
+   * @param perPeriod - requests of this class that may queue
+   * @param expected - requests of this class that should reach the queue
+   */
   #limit(account: ClassAccount, perPeriod: number, expected: number): void {
     const rate = perPeriod / this.#period;
-    // Nobody was limited before: a first burst, and no debt.
+    // A newly limited class starts with half a period of tokens.
     if (account.rate === Infinity && rate < Infinity) account.tokens = Math.max(1, perPeriod / 2);
     account.rate = rate;
     account.keep = account.demand <= expected ? 1 : expected / account.demand;

@@ -32,7 +32,7 @@ test("nobody can be given more without taking it from one who has less for its w
         if (level === Infinity) return;
         for (const one of claims) {
           const given = Math.min(one.demand, level * one.weight);
-          // Who lacks something has the level; who has less than the level lacks nothing.
+          // A claim that lacks something gets the level; a claim below the level lacks nothing.
           if (given < one.demand - 1e-6) expect(near(given / one.weight, level)).toBe(true);
         }
       },
@@ -66,7 +66,7 @@ test("priorities deal out exactly the share, higher ones first, and leave lower 
       for (const [i, part] of dealt.entries()) expect(part).toBeLessThanOrEqual(demands[i]! + 1e-9);
       const lower = sum(dealt.slice(1));
       expect(lower).toBeGreaterThanOrEqual(Math.min(share * floor, sum(demands.slice(1))) - 1e-6);
-      // The highest has everything but the floor before any other gets more than its part of that.
+      // The highest gets everything but the floor before any other gets more than its part of the floor.
       expect(dealt[0]).toBeGreaterThanOrEqual(Math.min(demands[0]!, share * (1 - floor)) - 1e-6);
     }),
   );
@@ -78,7 +78,7 @@ test("worked example: 900 r/s for applications that ask for 200, 600 and 5,000 w
     { demand: 600, weight: 2 },
     { demand: 5_000, weight: 1 },
   ];
-  // 200 is below 900/4, so it has all it asks for; the other 700 are dealt 2 : 1.
+  // 200 is below 900/4, so it is satisfied; the other 700 are dealt 2 : 1.
   expect(waterLevel(900, claims)).toBeCloseTo(700 / 3, 9);
   // 466.7 of the second for priorities that ask for 400, 150 and 50: a tenth is for the lower ones, the rest for the
   // highest first.

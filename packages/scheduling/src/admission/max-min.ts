@@ -3,7 +3,7 @@
  * docs/algorithms.md, A12.
  */
 
-/** What a claimant wants and how much it counts; rates in any one unit. */
+/** A claimant's demand and weight; rates in any one unit. */
 export interface Claim {
   readonly demand: number;
   /** Above zero. */
@@ -29,12 +29,12 @@ export function waterLevel(capacity: number, claims: readonly Claim[]): number {
 }
 
 /**
- * Deals one application's share among its priorities: the floor to all but the highest, max-min; the rest, and what of
- * the floor nobody took, to the highest first. So a priority has what higher ones leave, and the lower ones together
- * never less than the floor while they ask for it.
+ * Deals one application's share among its priorities. The floor goes to all but the highest, max-min. The rest, and the
+ * unused part of the floor, goes to the highest first. So a priority gets what higher ones leave, and the lower ones
+ * together never get less than the floor while they ask for it.
  *
  * @param demands - highest priority first
- * @param floor - of the share, 0 … 1
+ * @param floor - fraction of the share, 0 … 1
  * @returns what each gets; together min(share, all demands)
  */
 export function dealByPriority(share: number, demands: readonly number[], floor: number): number[] {

@@ -1,10 +1,10 @@
 /**
- * What a ModelThread knows of a model whose running time depends on its input: docs/algorithms.md, B, and its package's
+ * A ModelThread's profile of a model whose running time depends on its input: docs/algorithms.md, B, and the package's
  * README.
  *
- *   DP1. Requests are told apart by class: an application, or a range of size hints of one. An application that nobody
- *        has measured counts as the mixture of all.
- *   DP2. At most CLASSES classes: beyond, those of like mean times are taken together.
+ *   DP1. Requests are told apart by class: an application, or a range of size hints of one. An application that was
+ *        never measured counts as the mixture of all.
+ *   DP2. There are at most CLASSES classes: beyond, classes with similar means are merged.
  */
 import {
   type BatchCosts,
@@ -19,11 +19,11 @@ import {
 import type { Micros } from "@tutti/units";
 
 export interface AppProfile {
-  /** Number of the application, as requests have it. */
+  /** Number of the application, as in requests. */
   readonly app: number;
   /** Its share of the arrivals; shares need not sum to 1. */
   readonly share: number;
-  /** Of its requests run alone, µs. */
+  /** Running times of its requests run alone, µs. */
   readonly alone: Histogram;
   /** The same by ranges of the size hint, each up to and without `below`, ascending; the last one's is Infinity. */
   readonly byUnits?: readonly { readonly below: number; readonly share: number; readonly alone: Histogram }[];
@@ -39,7 +39,7 @@ export interface DynamicProfileOptions {
 }
 
 export interface DynamicProfile {
-  /** Batches that are planned to end in time as likely as not, and almost certainly. */
+  /** Batches that are planned to end in time as likely as not (`likely`), and almost certainly (`certain`). */
   readonly likely: BatchLevels;
   readonly certain: BatchLevels;
   /** @param units - size hint; 0: none */
@@ -47,22 +47,20 @@ export interface DynamicProfile {
 }
 
 /**
- * How much of a request's worth is lost in each SLO that it could still wait: the greater, the more the urgent go
- * first. Where classes say how long a request takes, urgency is served best by a batch that fits; where they don't, all
- * that it does is to make batches smaller than is best: whoever would join last has time left. Chosen on 1 to 8 modes
- * and SLOs of 1.5 to 5 × P99, hinted or not (dynamic-modes.yaml), and on tasks of which nothing is known
+ * Part of a request's value that is lost per SLO that it could still wait. The greater it is, the more the urgent go
+ * first. Where classes predict a request's time, urgency is best served by a batch that fits. Where they don't, urgency
+ * only makes batches smaller than is best, since the requests that would join last have time left. Chosen on 1 to 8
+ * modes and SLOs of 1.5 to 5 × P99, hinted or not (dynamic-modes.yaml), and on tasks of which nothing is known
  * (dynamic-tasks.yaml); the package's README has figures.
  */
 const CHANCES_PER_SLO = 0.03;
 const CHANCES_PER_SLO_KNOWN = 0.97;
 const CERTAINTY = 0.9;
 const CLASSES = 16;
-/** All sizes up to this; beyond, each an eighth larger than the one before. */
+/** Batch sizes up to this are all candidates; beyond, each is an eighth larger than the one before. */
 const DENSE = 16;
 
-/**
- * @returns undefined for a model whose requests all take equally long: a latency table says all there is to know of it
- */
+/** @returns undefined for a model whose requests all take equally long: a latency table describes it completely */
 export function dynamicProfile(options: DynamicProfileOptions): DynamicProfile | undefined {
   const { apps, costs, slo } = options;
   const known = apps.flatMap(({ app, share, alone, byUnits }) =>
@@ -76,7 +74,7 @@ export function dynamicProfile(options: DynamicProfileOptions): DynamicProfile |
     share: members.reduce((sum, { share }) => sum + share, 0),
     alone: mixtureOf(members),
   }));
-  // DP1: the class of applications that are not known, which no arrival is counted for.
+  // DP1: the class of unknown applications, for which no arrival is counted.
   if (groups.length > 1) classes.push({ share: 0, alone: mixtureOf(known) });
   const common = {
     classes,
@@ -108,8 +106,8 @@ const chancesPerSlo = (known: readonly ClassLatency[]): number =>
   CHANCES_PER_SLO + CHANCES_PER_SLO_KNOWN * knownShare(known);
 
 /**
- * Of the variance of running times the share that classes explain: 0 where all requests look alike, 1 where each class
- * always takes as long.
+ * Fraction of the variance of running times that classes explain. 0: all requests look alike; 1: each class always
+ * takes equally long.
  */
 function knownShare(known: readonly ClassLatency[]): number {
   const total = known.reduce((sum, { share }) => sum + share, 0);
@@ -123,7 +121,7 @@ function knownShare(known: readonly ClassLatency[]): number {
   return between + within > 0 ? between / (between + within) : 0;
 }
 
-/** DP2. */
+/** Merges neighbours in order of their means into at most CLASSES groups (DP2). */
 function grouped<Known extends ClassLatency>(known: readonly Known[]): Known[][] {
   const byMean = known.toSorted((a, b) => meanOf(a.alone) - meanOf(b.alone));
   const room = Math.ceil(byMean.length / CLASSES);

@@ -1,4 +1,4 @@
-/** ModelThreads whose models' running times depend on the input, on a cluster without delays in its messages. */
+/** ModelThreads whose models' running times depend on the input, on a cluster without message delays. */
 import { type BatchCosts, affineCosts, costsFromOne, histogramOf, meanOf, pointHistogram } from "@tutti/dynamic";
 import { LatencyTable } from "@tutti/profile";
 import {
@@ -39,11 +39,11 @@ const BY_APP = new Map([
 const SLO = millis(1_550);
 
 interface Timed extends Request {
-  /** What it really takes alone, µs. */
+  /** True running time of the request alone, µs. */
   readonly solo: number;
 }
 
-/** Three applications, each of whose requests take about as long, 10 ms more or less. */
+/** Requests of three applications. Each takes its application's time alone, plus or minus at most 20 ms. */
 function requestsOf(seed: number, count: number, perSecond: number): Timed[] {
   const prng = new Prng(seed);
   let at = 1e6;
@@ -87,7 +87,7 @@ interface Run {
   readonly cluster: Cluster;
 }
 
-/** Every request ends exactly once, and nothing is left behind. */
+/** Runs a cluster, and checks that every request ends exactly once and nothing is left over. */
 function run(
   models: ModelThreadConfig[],
   gpus: number,
@@ -136,7 +136,7 @@ function run(
   return { log, inTime: inTime / requests.length, cluster };
 }
 
-// 1.3 of what one accelerator does in batches of 8 drawn at random.
+// 1.3 of the rate at which one accelerator serves batches of 8 drawn at random.
 const SEPARATING = 12.6;
 
 test("at 1.3 of one accelerator's capacity distributions end 0.96 in time, where means end hardly any", () => {
@@ -233,7 +233,7 @@ test("a lone request waits for the next where two take less than one, and starts
     }
     const { execAt, batchSize, delay } = model.offered;
     expect(batchSize).toBe(1);
-    // The grant that the ranker sends then is here before the thread itself would give the request up.
+    // The ranker's grant for it arrives before the thread itself would give the request up.
     expect(nextWakeAt(model)).toBeGreaterThan(execAt - delay + model.ctrl);
     return between(longs.at(-1)!.arrivedAt, execAt);
   };
@@ -243,7 +243,7 @@ test("a lone request waits for the next where two take less than one, and starts
   expect(waits(costsFromOne(COSTS), 0.5)).toBeLessThan(0.4 * SLO);
   // (100 + 225) / 2 ms each beside 125.
   expect(waits(COSTS, 10)).toBeLessThan(0.4 * SLO);
-  // Two take 25 ms less than one and one, and the next one is two seconds away: it starts as soon as it can.
+  // Two take 25 ms less than one and one, and the next request is two seconds away: it starts as soon as it can.
   expect(waits(COSTS, 0.5)).toBe(500 + 20);
 });
 

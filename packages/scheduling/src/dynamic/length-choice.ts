@@ -1,10 +1,11 @@
 /**
- * The choice of a batch where running times depend on the input: which requests together are worth most per unit of
- * accelerator time, instead of the largest run in deadline order (batch-choice.ts).
+ * Chooses a batch where running times depend on the input. It takes the requests that are together worth most per unit
+ * of accelerator time, instead of the largest run in deadline order (batch-choice.ts).
  *
- *   LC1. Only who can't be expected in time even alone is refused: who does not fit this batch waits for another.
- *   LC2. While more requests wait than the batch has, none is waited for: what limits it is its length.
- *   LC3. The accelerator is told to be free when the batch has almost certainly ended.
+ *   LC1. A request is refused only if it can't be expected in time even alone. One that doesn't fit this batch waits
+ *        for another.
+ *   LC2. While more requests wait than the batch has, it waits for none: its length is the limit.
+ *   LC3. The accelerator is reported as free when the batch has almost certainly ended.
  */
 import { LengthQueue } from "@tutti/dynamic";
 import { ALWAYS, type Instant, type Micros } from "@tutti/units";
@@ -15,30 +16,30 @@ import { awaitedStart, withPatience } from "../policy.ts";
 import type { DynamicProfile } from "./dynamic-profile.ts";
 
 /**
- * Of the SLO: how much earlier than frontrun the adaptive policy starts. Who will come next, and how long that takes,
- * is less certain than with static models, and an accelerator that waits is lost to them: of 0 to 0.8, 0.5 has most of
+ * Part of the SLO by which the adaptive policy starts earlier than frontrun. The next requests and their times are less
+ * certain than with static models, and a waiting accelerator is lost to other requests. Of 0 to 0.8, 0.5 keeps most of
  * the finish rate of starting at once and most of the accelerator time that waiting saves.
  */
 const EARLY = 0.5;
 
 /**
- * A batch that is expected to do better with the next request than as it is, by so much, does not start early. It
- * matters most where one of two takes less than one alone: whoever starts a single long request then keeps the
- * accelerator for so long that the next ones can't be paired any more, and that goes on.
+ * Factor by which a batch is expected to do better with the next request, so that it doesn't start early. It matters
+ * most where two together take less time than one alone. A single long request then keeps the accelerator for so long
+ * that the next ones can't be paired any more, and so on.
  */
 const GAIN = 1.25;
 
 /**
- * Requests are timed alone, on accelerators and processors that are idle then, and few batches are timed at all, so
- * what batches take under load may be far off. All times are scaled so that one run in ten takes longer than it was
- * said to with a certainty of 0.9: each that does adds 4.5 %, each other takes off 0.5 %.
+ * Factors by which all times are scaled after a run. Requests are timed alone, on idle accelerators and processors, and
+ * few batches are timed at all, so times under load may be far off. The scale settles where one run in ten takes longer
+ * than the time planned with a certainty of 0.9: each such run adds 4.5 %, each other takes off 0.5 %.
  */
 const SCALE_UP = 1.045;
 const SCALE_DOWN = SCALE_UP ** (-1 / 9);
 const SCALE_LEAST = 0.5;
 const SCALE_GREATEST = 4;
 
-/** What a thread of a dynamic model has besides its queue. */
+/** State of a dynamic model's thread besides its requests: the profile, and the queue by length. */
 export class DynamicPart {
   profile: DynamicProfile;
   readonly queue: LengthQueue<Request>;
@@ -58,7 +59,7 @@ export class DynamicPart {
   classOf(request: Request): number {
     return this.profile.classOf(request.app, request.units ?? 0);
   }
-  /** A batch that was expected to end within `planned` with a certainty of 0.9 took so long. */
+  /** Adjusts the scale after a batch that was expected to end within `planned` with a certainty of 0.9. */
   ran(planned: Micros, run: Micros): void {
     const { queue } = this;
     queue.scale = Math.min(
@@ -66,14 +67,14 @@ export class DynamicPart {
       Math.max(SCALE_LEAST, queue.scale * (run > planned ? SCALE_UP : SCALE_DOWN)),
     );
   }
-  /** What its request alone will likely take, µs. */
+  /** Likely running time of the request alone, µs. */
   alone(request: Request): number {
     const { likely } = this.profile;
     return this.queue.scale * likely.needed(likely.levelOf(this.classOf(request)), 0);
   }
 }
 
-/** As `choose` of candidate.ts, whose parameters these are. */
+/** As `choose` of candidate.ts, with the same parameters. */
 export function chooseByLength(
   model: ModelThread,
   dynamic: DynamicPart,
@@ -93,26 +94,26 @@ export function chooseByLength(
   model.batchSize = size;
   model.isGrowable = size === queue.size && place + 1 < sizes.length;
   if (size === 0) return;
-  // LC3: an accelerator that is granted again too soon has batches waiting behind one that runs on. Who ends earlier
-  // says so.
+  // LC3: an accelerator that is granted again too soon has batches waiting behind one that still runs. An earlier end
+  // is reported by itself.
   model.expectedRun = Math.ceil(certain) as Micros;
   model.latest = Math.floor(deadline - needed) as Instant;
   model.frontrun = ALWAYS;
   if (model.isGrowable) {
     const isCertain = needed > queue.scale * profile.likely.needed(level, place);
     const next = queue.scale * (isCertain ? profile.certain : profile.likely).needed(level, place + 1);
-    // Where more take less time, the batch as it is comes to be late first; the grant must be here before its own timer
-    // is.
+    // Where more requests take less time, the batch as it is becomes late first. The grant must be here before the
+    // batch's own timer.
     const grown = deadline - next - model.perItem - model.guard;
     const asItIs = deadline - needed - model.perItem - model.guard - model.ctrl;
     model.frontrun = Math.floor(Math.min(grown, asItIs)) as Instant;
   }
-  // A granted accelerator waits for nobody: the batch was due.
+  // A granted accelerator waits for no more requests: the batch was due.
   if (gpuFree !== ALWAYS || !model.isGrowable) model.awaited = ALWAYS;
   else model.awaited = awaited(model, model.policy.kind === "adaptive" ? earlyOf(model, dynamic, level, place) : 0);
 }
 
-/** Of the SLO, by which a batch of the adaptive policy may start earlier than frontrun. */
+/** Part of the SLO by which a batch of the adaptive policy may start earlier than frontrun. */
 function earlyOf(
   { rate, now, prefer, scarcity }: ModelThread,
   dynamic: DynamicPart,
@@ -125,14 +126,14 @@ function earlyOf(
   const perRequest = (scale * likely.expected(level, place)) / size;
   const run = scale * likely.expected(level, place + 1);
   if (prefer === "latency" && run / next >= scarcity.level * perRequest) return 1;
-  /** Of as many as would join. */
+  /** Arrivals per µs of groups of as many requests as would join. */
   const perMicro = (rate.perMicroOfSlots(now) * likely.shareUpTo(level)) / (next - size);
-  // Accelerator time is worth more if the batch waits for them: what is idle until they come counts, too.
+  // Accelerator time is worth more if the batch waits for them: the idle time until they come counts too.
   if (perMicro > 0 && (GAIN * (1 / perMicro + run)) / next < perRequest) return 0;
   return canWaitingPay(perRequest * next - run, perMicro) || !rate.isKnown(now) ? EARLY : 1;
 }
 
-/** @param part - of the SLO, by which it may start early */
+/** @param part - fraction of the SLO by which it may start early */
 function awaited(model: ModelThread, part: number): Instant {
   const { frontrun, latest, batchSize } = model;
   const head = model.queue.head()!;

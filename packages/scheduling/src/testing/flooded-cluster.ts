@@ -1,4 +1,6 @@
-/** Several applications on one model in virtual time: what each sent, what was served and refused, and how soon. */
+/**
+ * Several applications on one model in virtual time, with the requests that each sent, their outcomes and their times.
+ */
 import { LatencyTable } from "@tutti/profile";
 import { type ActorKey, type Instant, type Micros, Prng, type RequestSeq, millis, threadId } from "@tutti/units";
 import type { ShareRules } from "../admission/fair-shares.ts";
@@ -18,7 +20,7 @@ export interface Sent {
   readonly sender: number;
   readonly at: number;
   outcome: "served" | RefusalCause;
-  /** When it was decided. */
+  /** Time of the outcome. */
   endedAt: number;
 }
 
@@ -31,8 +33,8 @@ export interface FloodOptions {
   readonly seed?: number;
   readonly ctrl?: Micros;
   /**
-   * How long the whole way to the thread stands still that begins at a moment (both in seconds), as on a machine whose
-   * processors are wanted elsewhere.
+   * Pauses of the whole path to the thread, by start and length in seconds. They imitate a machine that is short of
+   * processors.
    */
   readonly pauses?: readonly Pause[];
 }
